@@ -259,4 +259,4 @@ def test_a_branch_with_children_is_merged_and_stays(diverged: Path) -> None:
     done = branch(diverged, "merge", "b", "--strategy", "ours", "--delete-branch", "--json")
     document = json.loads(done.stdout)
     assert (done.exit_code, document["branch_deleted"]) == (0, False)
-    assert "c was made from it" in document["branch_delete_error"]
+    assert "c was created from it" in document["branch_delete_error"]

@@ -1,7 +1,7 @@
-"""A process that creates a graph: `python -m tests.graph.init_process URI OPTIONS [BOOT_ID]`.
+"""Create a graph in a process: `python -m tests.graph.init_process URI OPTIONS [BOOT_ID]`.
 
-It prints an error's code, or `made`. BOOT_ID: it runs as on a machine with the same names that was booted separately.
-Failpoints come through the environment.
+It prints the code of an error, or `made`. BOOT_ID: run as on a machine with the same names that was booted
+separately. Failpoints are set in the environment.
 """
 
 from __future__ import annotations

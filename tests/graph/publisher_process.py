@@ -1,4 +1,4 @@
-"""A process that publishes: `python -m tests.graph.publisher_process URI OPTIONS TIMES`; prints its commits as JSON."""
+"""Publish in a process: `python -m tests.graph.publisher_process URI OPTIONS TIMES`; prints its commits as JSON."""
 
 from __future__ import annotations
 

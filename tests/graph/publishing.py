@@ -1,4 +1,4 @@
-"""Publishes for the tests of the manifest: pins move, no table does, so that a commit costs milliseconds."""
+"""Publishes for the tests of the manifest: they move pins but no table, so that a commit takes milliseconds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.graph.writers import PERSON, SCHEMA
 
 @dataclass(slots=True)
 class QuickClock:
-    """The machine's time, but nobody waits."""
+    """The time of the machine, without waiting."""
 
     slept: list[float] = field(default_factory=list)
 
@@ -41,7 +41,7 @@ class QuickClock:
 
 
 def make_graph(location: Location, schema: str = SCHEMA) -> Snapshot:
-    """A fresh graph, and its first snapshot."""
+    """Create a graph and return its first snapshot."""
     init(location.uri, schema, options=OpenOptions(dict(location.options), "tester"))
     return read_snapshot(location)
 
@@ -58,7 +58,7 @@ def new_draft(operation: str = "load") -> CommitDraft:
 
 
 def moved(table: TableRecord) -> TableRecord:
-    """The table as its next version."""
+    """Return the table at its next version."""
     return replace(
         table, pin=replace(table.pin, version=table.pin.version + 1), row_count=table.row_count + 1
     )
@@ -71,14 +71,14 @@ def publish_next(
     branch: str = MAIN,
     publisher: Publisher | None = None,
 ) -> Publication:
-    """One commit that moves one table's pin."""
+    """Publish one commit that moves the pin of one table."""
     snapshot = read_snapshot(location, branch)
     change = ManifestChange(new_draft(), (moved(snapshot.tables[alias]),))
     return publish(target_of(snapshot), change, requirements, publisher)
 
 
 def pins_of(snapshot: Snapshot) -> dict[str, tuple[Pin, int]]:
-    """What a snapshot publishes, to compare with."""
+    """Return what a snapshot publishes, to compare with."""
     return {alias: (table.pin, table.row_count) for alias, table in snapshot.tables.items()}
 
 
@@ -87,7 +87,7 @@ def newest(location: Location, lance_branch: str | None = None) -> Manifest:
 
 
 def tree(location: Location) -> dict[str, int]:
-    """Every object of a graph and its size."""
+    """Return every object of a graph and its size."""
     return {entry.path: entry.size for entry in ObjectStore(location).list("")}
 
 

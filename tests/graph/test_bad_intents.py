@@ -1,4 +1,4 @@
-"""A damaged, foreign or future intent: reported with its path, never deleted, and it stops only the writes it must."""
+"""A damaged, external or newer intent is reported with its path, never deleted, and blocks only some writes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEV = "dev"
 
 
 def good_intent(location: Location) -> dict[str, Any]:
-    """An intent as a crashed writer of main would have left it."""
+    """Return an intent as a crashed writer of main leaves it."""
     snapshot = read_snapshot(location)
     table = snapshot.tables[COMPANY]
     entry = IntentTable(
@@ -61,7 +61,7 @@ def changed(location: Location, **changes: object) -> bytes:
 
 
 def without_uuid(location: Location) -> bytes:
-    """A loose table in the intent of a writer that never is loose."""
+    """Return an intent with a table that Lance commits by itself, of a writer that never does that."""
     good = good_intent(location)
     return msgspec.json.encode({**good, "tables": [{**good["tables"][0], "uuid": None}]})
 
@@ -72,20 +72,22 @@ def outside(location: Location) -> bytes:
 
 
 BRANCH_KNOWN: dict[str, Callable[[Location], bytes]] = {
-    "future": lambda at: changed(at, v=INTENT_VERSION + 1),
-    "foreign operation": changed,  # its path names another operation
-    "unknown kind": lambda at: changed(at, kind="compact"),
-    "member of another type": lambda at: changed(at, lease_epoch="many"),
-    "member missing": lambda at: msgspec.json.encode({"v": 1, "branch_id": good_intent(at)["branch_id"]}),
-    "loose where it cannot be": without_uuid,
+    "future": lambda location: changed(location, v=INTENT_VERSION + 1),
+    "other operation": changed,  # Its path names another operation.
+    "unknown kind": lambda location: changed(location, kind="compact"),
+    "member of another type": lambda location: changed(location, lease_epoch="many"),
+    "member missing": lambda location: msgspec.json.encode(
+        {"v": 1, "branch_id": good_intent(location)["branch_id"]}
+    ),
+    "no transaction where one is required": without_uuid,
     "a path outside the graph": outside,
 }
 BRANCH_UNKNOWN: dict[str, Callable[[Location], bytes]] = {
     "empty": lambda _: b"",
-    "half": lambda at: changed(at)[:40],
+    "half": lambda location: changed(location)[:40],
     "no object": lambda _: b"[1, 2]",
     "not text": lambda _: b"\xff\xfe",
-    "nothing of ours": lambda _: b'{"hello": "world"}',
+    "other content": lambda _: b'{"hello": "world"}',
 }
 EVERY = {**BRANCH_KNOWN, **BRANCH_UNKNOWN}
 
@@ -97,22 +99,22 @@ def graph(local_location: Location) -> Location:
     return local_location
 
 
-def leave(graph: Location, what: str) -> tuple[str, bytes]:
-    """Put an object where intents are."""
-    data = EVERY[what](graph)
-    named = b'"op_id"' in data and what not in ("foreign operation", "half")
-    operation = msgspec.json.decode(data)["op_id"] if named else new_ulid()
+def create_object(graph: Location, case: str) -> tuple[str, bytes]:
+    """Create an object in the directory of intents."""
+    data = EVERY[case](graph)
+    has_operation = b'"op_id"' in data and case not in ("other operation", "half")
+    operation = msgspec.json.decode(data)["op_id"] if has_operation else new_ulid()
     path = f"{RECOVERY}/{operation}.json"
     assert ObjectStore(graph).create(path, data)
     return path, data
 
 
-@pytest.mark.parametrize("what", EVERY)
-def test_it_is_reported_and_stays(what: str, graph: Location) -> None:
-    path, data = leave(graph, what)
+@pytest.mark.parametrize("case", EVERY)
+def test_unreadable_object_is_reported_and_kept(case: str, graph: Location) -> None:
+    path, data = create_object(graph, case)
     readable, unreadable = read_intents(ObjectStore(graph))
     assert readable == ()
-    assert [strange.path for strange in unreadable] == [f"{graph.uri}/{path}"]
+    assert [intent.path for intent in unreadable] == [f"{graph.uri}/{path}"]
     with pytest.raises(FormatError) as caught:
         run(graph, [Change(COMPANY, insert=("a",))])
     assert caught.value.code == "intent_unreadable"
@@ -120,8 +122,8 @@ def test_it_is_reported_and_stays(what: str, graph: Location) -> None:
     assert ObjectStore(graph).read(path) == data
 
 
-def test_one_of_the_version_before_is_understood(graph: Location) -> None:
-    """It has no table with a lead, and none that is new."""
+def test_intent_of_version_1_is_recovered(graph: Location) -> None:
+    """It has no table with `lead` or `is_new`."""
     good = good_intent(graph)
     table = {key: value for key, value in good["tables"][0].items() if key not in {"lead", "is_new"}}
     data = msgspec.json.encode({**good, "v": 1, "tables": [table]})
@@ -130,39 +132,39 @@ def test_one_of_the_version_before_is_understood(graph: Location) -> None:
     assert read_intents(ObjectStore(graph)) == ((), ())
 
 
-@pytest.mark.parametrize("what", EVERY)
-def test_reads_and_opens_go_on(what: str, graph: Location) -> None:
-    path, data = leave(graph, what)
+@pytest.mark.parametrize("case", EVERY)
+def test_reads_and_opens_still_work(case: str, graph: Location) -> None:
+    path, data = create_object(graph, case)
     for read_only in (True, False):
         opened = omnigraph.open(graph.uri, read_only=read_only)
         assert opened.snapshot().tables[COMPANY].row_count == 0
     assert ObjectStore(graph).read(path) == data
 
 
-@pytest.mark.parametrize("what", EVERY)
-def test_other_branches_write_if_it_is_known_not_to_be_theirs(what: str, graph: Location) -> None:
-    path, _ = leave(graph, what)
-    if what in BRANCH_KNOWN:
+@pytest.mark.parametrize("case", EVERY)
+def test_other_branches_can_write_if_the_intent_names_its_branch(case: str, graph: Location) -> None:
+    path, _ = create_object(graph, case)
+    if case in BRANCH_KNOWN:
         run(graph, [Change(COMPANY, insert=("a",))], branch=DEV)
         assert set(read_contents(graph, DEV)[COMPANY]) == {"a"}
     else:
-        with pytest.raises(FormatError, match="cannot be understood"):
+        with pytest.raises(FormatError, match="cannot read the intent"):
             run(graph, [Change(COMPANY, insert=("a",))], branch=DEV)
     assert ObjectStore(graph).read(path) is not None
 
 
-def test_a_file_that_is_no_intent_at_all_is_reported(graph: Location) -> None:
+def test_other_file_in_the_directory_is_reported(graph: Location) -> None:
     ObjectStore(graph).create(f"{RECOVERY}/notes.txt", b"mine")
     with pytest.raises(FormatError, match=r"notes\.txt"):
         run(graph, [Change(COMPANY, insert=("a",))])
     assert ObjectStore(graph).read(f"{RECOVERY}/notes.txt") == b"mine"
 
 
-def test_a_good_one_beside_a_bad_one_waits(graph: Location) -> None:
-    """Nothing of the branch is recovered while one of its intents cannot be understood."""
+def test_valid_intent_next_to_an_unreadable_one_is_not_recovered(graph: Location) -> None:
+    """No intent of a branch is recovered while one of its intents cannot be read."""
     good = good_intent(graph)
     path = f"{RECOVERY}/{good['op_id']}.json"
     ObjectStore(graph).create(path, msgspec.json.encode(good))
-    leave(graph, "future")
+    create_object(graph, "future")
     omnigraph.open(graph.uri)
     assert ObjectStore(graph).read(path) is not None

@@ -1,4 +1,4 @@
-"""A damaged, foreign or future lock: reported with its path, never deleted; reads and opens go on."""
+"""A damaged, external or newer lock is reported with its path and never deleted; reads and opens still work."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ BAD = {
     "damaged": (f"{EPOCH}.json", b"{"),
     "empty": (f"{EPOCH}.json", b""),
     "future": (f"{EPOCH}.json", b'{"v": 2, "token": "t", "purpose": "p"}'),
-    "nothing of ours": (f"{EPOCH}.json", b'{"hello": "world"}'),
-    "foreign name": ("notes.txt", b"mine"),
-    "foreign mark": (f"{EPOCH}.later.json", b"{}"),
+    "other content": (f"{EPOCH}.json", b'{"hello": "world"}'),
+    "other name": ("notes.txt", b"mine"),
+    "other mark": (f"{EPOCH}.later.json", b"{}"),
     "short number": ("7.json", b"{}"),
 }
 
@@ -33,16 +33,16 @@ def graph(local_location: Location) -> Location:
     return local_location
 
 
-def leave(graph: Location, what: str) -> tuple[str, bytes]:
-    name, data = BAD[what]
+def create_object(graph: Location, case: str) -> tuple[str, bytes]:
+    name, data = BAD[case]
     path = f"{lock_folder(read_snapshot(graph).branch.id)}/{name}"
     assert ObjectStore(graph).create(path, data)
     return path, data
 
 
-@pytest.mark.parametrize("what", BAD)
-def test_it_is_reported_and_stays(what: str, graph: Location) -> None:
-    path, data = leave(graph, what)
+@pytest.mark.parametrize("case", BAD)
+def test_unreadable_object_is_reported_and_kept(case: str, graph: Location) -> None:
+    path, data = create_object(graph, case)
     for _ in range(2):
         with pytest.raises(FormatError) as caught:
             run(graph, [Change(COMPANY, insert=("a",))])
@@ -52,10 +52,10 @@ def test_it_is_reported_and_stays(what: str, graph: Location) -> None:
     assert not ObjectStore(graph).list(RECOVERY)
 
 
-@pytest.mark.parametrize("what", BAD)
-def test_reads_and_opens_go_on(what: str, graph: Location) -> None:
-    """Also when an intent is pending, which then stays pending."""
-    path, data = leave(graph, what)
+@pytest.mark.parametrize("case", BAD)
+def test_reads_and_opens_still_work(case: str, graph: Location) -> None:
+    """A pending intent remains pending."""
+    path, data = create_object(graph, case)
     good = good_intent(graph)
     intent = f"{RECOVERY}/{good['op_id']}.json"
     ObjectStore(graph).create(intent, msgspec.json.encode({**good, "lease_epoch": 7}))
@@ -65,15 +65,15 @@ def test_reads_and_opens_go_on(what: str, graph: Location) -> None:
     assert ObjectStore(graph).read(intent) is not None
 
 
-def test_a_future_lock_below_the_top_is_kept_as_evidence(graph: Location) -> None:
-    """Its holder is over, so writes go on; what it said is not ours to delete."""
-    path, data = leave(graph, "future")
+def test_unreadable_lock_of_an_earlier_epoch_is_kept(graph: Location) -> None:
+    """Its epoch is over, so writes work, but it is not deleted."""
+    path, data = create_object(graph, "future")
     ObjectStore(graph).create(path.replace(".json", ".release.json"), b"{}")
     run(graph, [Change(COMPANY, insert=("a",))])
     run(graph, [Change(COMPANY, insert=("b",))])
     assert ObjectStore(graph).read(path) == data
 
 
-def test_a_bad_lock_of_one_branch_does_not_stop_the_graph_lease(graph: Location) -> None:
-    leave(graph, "damaged")
+def test_unreadable_lock_of_a_branch_does_not_block_the_graph_lease(graph: Location) -> None:
+    create_object(graph, "damaged")
     acquire_lease(ObjectStore(graph), None, "test").release()

@@ -1,4 +1,4 @@
-"""Which names a branch may have."""
+"""Names of branches."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ def test_bad_names(name: str) -> None:
         ("main/x", "branch_nested"),
     ],
 )
-def test_names_that_collide_with_live_branches(name: str, code: str) -> None:
+def test_names_that_conflict_with_live_branches(name: str, code: str) -> None:
     with pytest.raises(OmnigraphError) as caught:
         check_branch_name(name, ["main", "dev", "a/b"])
     assert caught.value.code == code
 
 
-def test_a_shared_beginning_is_no_collision() -> None:
+def test_shared_prefix_is_not_a_conflict() -> None:
     check_branch_name("dev2", ["main", "dev"])
     check_branch_name("de", ["main", "dev"])

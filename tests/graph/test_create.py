@@ -1,4 +1,4 @@
-"""Creating a graph: all of it or nothing, whatever fails, dies or runs beside it."""
+"""Create a graph: all of it or nothing, whatever fails, stops or runs at the same time."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ AFTER_THE_MANIFEST = (Failpoint.INIT_UNMARK_BEFORE, Failpoint.INIT_DONE)
 
 
 @pytest.fixture
-def place(request: pytest.FixtureRequest) -> Location:
-    """An empty place of the store that a test names; every failpoint is met on disk, the decisive ones on S3 too."""
+def location(request: pytest.FixtureRequest) -> Location:
+    """Return an empty location in the store of the test. All failpoints run on disk, the decisive ones on S3 too."""
     location = request.getfixturevalue(f"{request.param}_location")
     assert isinstance(location, Location)
     return location
 
 
-def _at(on_disk: Sequence[str], on_s3: Sequence[str]) -> pytest.MarkDecorator:
+def _at_failpoints(on_disk: Sequence[str], on_s3: Sequence[str]) -> pytest.MarkDecorator:
     cases = [("local", point) for point in on_disk] + [("s3", point) for point in on_s3]
-    return pytest.mark.parametrize(("place", "point"), cases, indirect=["place"])
+    return pytest.mark.parametrize(("location", "point"), cases, indirect=["location"])
 
 
 def test_every_init_failpoint_is_tested() -> None:
@@ -54,7 +54,7 @@ def test_every_init_failpoint_is_tested() -> None:
     assert named == {*BEFORE_THE_MANIFEST, *AFTER_THE_MANIFEST, Failpoint.INIT_REMOVE_BEFORE}
 
 
-def test_a_new_graph_is_whole(store_location: Location) -> None:
+def test_new_graph_is_complete(store_location: Location) -> None:
     snapshot = make_graph(store_location)
     assert set(snapshot.tables) == set(TABLES)
     assert read_contents(store_location) == {alias: {} for alias in TABLES}
@@ -63,60 +63,60 @@ def test_a_new_graph_is_whole(store_location: Location) -> None:
     assert set(read_contents(store_location)[PERSON]) == {"a"}
 
 
-@_at([*BEFORE_THE_MANIFEST, "init.table.before@3"], [Failpoint.INIT_MANIFEST_BEFORE])
-def test_init_works_after_a_killed_one(place: Location, point: str) -> None:
-    store = ObjectStore(place)
-    killed = start_init(place, f"{point}=kill")
+@_at_failpoints([*BEFORE_THE_MANIFEST, "init.table.before@3"], [Failpoint.INIT_MANIFEST_BEFORE])
+def test_init_after_a_killed_init(location: Location, point: str) -> None:
+    store = ObjectStore(location)
+    killed = start_init(location, f"{point}=kill")
     assert killed.returncode == -signal.SIGKILL
     if point != Failpoint.INIT_MARK_BEFORE:
         assert len(store.list(INIT_MARKERS)) == 1
         with pytest.raises(OmnigraphError) as caught:
-            read_snapshot(place)
+            read_snapshot(location)
         assert caught.value.code == "init_unfinished"
-    make_graph(place)
-    _is_whole_and_alone(place)
+    make_graph(location)
+    _require_complete_graph(location)
 
 
-@_at(["init.remove.before@2", "init.unmark.before"], [])
-def test_init_works_after_one_that_was_killed_while_it_removed(place: Location, point: str) -> None:
-    start_init(place, "init.manifest.before=kill")
-    assert start_init(place, f"{point}=kill").returncode == -signal.SIGKILL
-    make_graph(place)
-    _is_whole_and_alone(place)
+@_at_failpoints(["init.remove.before@2", "init.unmark.before"], [])
+def test_init_after_an_init_that_was_killed_while_it_deleted(location: Location, point: str) -> None:
+    start_init(location, "init.manifest.before=kill")
+    assert start_init(location, f"{point}=kill").returncode == -signal.SIGKILL
+    make_graph(location)
+    _require_complete_graph(location)
 
 
-@_at(AFTER_THE_MANIFEST, [Failpoint.INIT_UNMARK_BEFORE])
-def test_a_graph_whose_init_was_killed_late_is_there(place: Location, point: str) -> None:
-    assert start_init(place, f"{point}=kill").returncode == -signal.SIGKILL
-    assert set(read_snapshot(place).tables) == set(TABLES)
-    assert start_init(place).stdout == "graph_exists"
-    run(place, [Change(PERSON, insert=("a",))])
-    _is_whole_and_alone(place)
+@_at_failpoints(AFTER_THE_MANIFEST, [Failpoint.INIT_UNMARK_BEFORE])
+def test_graph_exists_if_init_was_killed_after_the_manifest(location: Location, point: str) -> None:
+    assert start_init(location, f"{point}=kill").returncode == -signal.SIGKILL
+    assert set(read_snapshot(location).tables) == set(TABLES)
+    assert start_init(location).stdout == "graph_exists"
+    run(location, [Change(PERSON, insert=("a",))])
+    _require_complete_graph(location)
 
 
-@_at(["init.mark.before", "init.table.before@2", "init.manifest.before"], ["init.manifest.before"])
-def test_a_failing_init_leaves_nothing(place: Location, tmp_path: Path, point: str) -> None:
-    deep = parse_location(f"{place.uri}/deep/er", dict(place.options))
+@_at_failpoints(["init.mark.before", "init.table.before@2", "init.manifest.before"], ["init.manifest.before"])
+def test_failed_init_leaves_nothing(location: Location, tmp_path: Path, point: str) -> None:
+    deep = parse_location(f"{location.uri}/deep/er", dict(location.options))
     assert start_init(deep, f"{point}=raise").stdout == "failpoint"
     assert tree(deep) == {}
     assert not [path for path in tmp_path.rglob("*") if "graph.omni" in path.parts]
     make_graph(deep)
-    _is_whole_and_alone(deep)
+    _require_complete_graph(deep)
 
 
-def test_a_failing_init_leaves_what_was_there(tmp_path: Path) -> None:
-    """A file where a folder belongs: with force the refusal comes late."""
+def test_failed_init_keeps_other_files(tmp_path: Path) -> None:
+    """A file at the path of a directory: with force the error is raised late."""
     (tmp_path / "nodes").write_text("mine")
     (tmp_path / "notes.txt").write_text("mine too")
     location = parse_location(str(tmp_path))
     catalog = build_catalog(parse_schema(SCHEMA, "s"))
     with pytest.raises(OmnigraphError):
-        create_graph(location, NewGraph(SCHEMA, catalog, "me", beside_other_files=True))
+        create_graph(location, NewGraph(SCHEMA, catalog, "me", allow_other_files=True))
     assert tree(location) == {"nodes": 4, "notes.txt": 8}
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["nodes", "notes.txt"]
 
 
-def test_foreign_files_are_refused_and_with_force_left_alone(durable_location: Location) -> None:
+def test_other_files_are_rejected_and_kept_with_force(durable_location: Location) -> None:
     store = ObjectStore(durable_location)
     store.create("nodes/notes.txt", b"mine")
     with pytest.raises(OmnigraphError) as caught:
@@ -124,7 +124,7 @@ def test_foreign_files_are_refused_and_with_force_left_alone(durable_location: L
     assert caught.value.code == "directory_not_empty"
     assert list(tree(durable_location)) == ["nodes/notes.txt"]
     catalog = build_catalog(parse_schema(SCHEMA, "s"))
-    create_graph(durable_location, NewGraph(SCHEMA, catalog, "me", beside_other_files=True))
+    create_graph(durable_location, NewGraph(SCHEMA, catalog, "me", allow_other_files=True))
     assert store.read("nodes/notes.txt") == b"mine"
     assert set(read_snapshot(durable_location).tables) == set(TABLES)
 
@@ -134,7 +134,7 @@ def test_foreign_files_are_refused_and_with_force_left_alone(durable_location: L
     [b"garbage", b'{"v":9}', b'{"v":1,"op_id":"X","host":"h","boot_id":"b","pid_namespace":"n","pid":1,'
      b'"started":"1","paths":["../../precious"]}'],
 )  # fmt: skip
-def test_a_strange_marker_deletes_nothing(durable_location: Location, marker: bytes) -> None:
+def test_invalid_marker_deletes_nothing(durable_location: Location, marker: bytes) -> None:
     store = ObjectStore(durable_location)
     store.create(f"{INIT_MARKERS}/X.json", marker)
     store.create("precious/file", b"mine")
@@ -144,19 +144,19 @@ def test_a_strange_marker_deletes_nothing(durable_location: Location, marker: by
     assert len(tree(durable_location)) == 2
 
 
-def test_an_existing_graph_is_never_replaced(durable_location: Location) -> None:
+def test_existing_graph_is_never_replaced(durable_location: Location) -> None:
     make_graph(durable_location)
     run(durable_location, [Change(PERSON, insert=("a",))])
     before = tree(durable_location)
     catalog = build_catalog(parse_schema(SCHEMA, "s"))
     for force in (False, True):
         with pytest.raises(OmnigraphError) as caught:
-            create_graph(durable_location, NewGraph(SCHEMA, catalog, "me", beside_other_files=force))
+            create_graph(durable_location, NewGraph(SCHEMA, catalog, "me", allow_other_files=force))
         assert caught.value.code == "graph_exists"
     assert tree(durable_location) == before
 
 
-def test_of_two_inits_at_once_exactly_one_wins(durable_location: Location, tmp_path: Path) -> None:
+def test_one_of_two_concurrent_inits_succeeds(durable_location: Location, tmp_path: Path) -> None:
     gates = [tmp_path / f"gate-{number}" for number in range(2)]
     answers: dict[int, str] = {}
 
@@ -174,11 +174,11 @@ def test_of_two_inits_at_once_exactly_one_wins(durable_location: Location, tmp_p
         thread.join(SECONDS_MAX)
     assert sorted(answers.values()) == ["graph_exists", "made"]
     run(durable_location, [Change(PERSON, insert=("a",))])
-    _is_whole_and_alone(durable_location)
+    _require_complete_graph(durable_location)
 
 
-def _is_whole_and_alone(location: Location) -> None:
-    """The graph can be read, and no other table or marker is there."""
+def _require_complete_graph(location: Location) -> None:
+    """Require that the graph is readable and that no other table or marker exists."""
     snapshot = read_snapshot(location)
     assert read_contents(location).keys() == set(TABLES)
     paths = {
@@ -188,20 +188,20 @@ def _is_whole_and_alone(location: Location) -> None:
     assert [path for path in tree(location) if path.startswith(INIT_MARKERS)] == []
 
 
-class TestAnotherMachine:
+class TestOtherMachine:
     """A machine or container with our host name and another boot id: its `init` may run, whatever `/proc` shows."""
 
-    @_at([Failpoint.INIT_MANIFEST_BEFORE], [Failpoint.INIT_MANIFEST_BEFORE])
-    def test_a_running_init_is_left_alone(self, place: Location, point: str, tmp_path: Path) -> None:
-        with _held(place, point, tmp_path, boot_id="another boot") as (there, finish):
-            before = tree(place)
-            assert start_init(place, f"{point}=raise").stdout == "failpoint"
-            assert tree(place) == before
+    @_at_failpoints([Failpoint.INIT_MANIFEST_BEFORE], [Failpoint.INIT_MANIFEST_BEFORE])
+    def test_running_init_is_not_disturbed(self, location: Location, point: str, tmp_path: Path) -> None:
+        with _hold_init(location, point, tmp_path, boot_id="another boot") as (other, finish):
+            before = tree(location)
+            assert start_init(location, f"{point}=raise").stdout == "failpoint"
+            assert tree(location) == before
             assert finish() == "made"
-        assert there.returncode == 0
-        _is_whole_and_alone(place)
+        assert other.returncode == 0
+        _require_complete_graph(location)
 
-    def test_what_a_killed_init_left_is_in_nobody_s_way(self, local_location: Location) -> None:
+    def test_files_of_a_killed_init_do_not_prevent_a_new_one(self, local_location: Location) -> None:
         killed = start_init(local_location, f"{Failpoint.INIT_MANIFEST_BEFORE}=kill", "another boot")
         assert killed.returncode == -signal.SIGKILL
         left = tree(local_location)
@@ -209,8 +209,8 @@ class TestAnotherMachine:
         run(local_location, [Change(PERSON, insert=("a",))])
         assert left.items() <= tree(local_location).items()
 
-    def test_a_marker_of_an_earlier_release_is_left_alone(self, local_location: Location) -> None:
-        """It does not say on which machine, and for which user, its process ran."""
+    def test_marker_of_an_earlier_release_is_kept(self, local_location: Location) -> None:
+        """It does not name the machine and the user of its process."""
         start_init(local_location, f"{Failpoint.INIT_MANIFEST_BEFORE}=kill")
         store = ObjectStore(local_location)
         path = store.list(INIT_MARKERS)[0].path
@@ -223,26 +223,22 @@ class TestAnotherMachine:
         assert left.items() <= tree(local_location).items()
 
 
-@_at([Failpoint.INIT_MANIFEST_BEFORE], [Failpoint.INIT_MANIFEST_BEFORE])
-def test_a_graph_whose_tables_are_gone_is_not_acknowledged(
-    place: Location, point: str, tmp_path: Path
-) -> None:
+@_at_failpoints([Failpoint.INIT_MANIFEST_BEFORE], [Failpoint.INIT_MANIFEST_BEFORE])
+def test_init_fails_if_tables_are_deleted(location: Location, point: str, tmp_path: Path) -> None:
     """Another process deletes a table while `init` runs: no graph is created, and the next `init` works."""
-    with _held(place, point, tmp_path) as (_, finish):
-        store = ObjectStore(place)
+    with _hold_init(location, point, tmp_path) as (_, finish):
+        store = ObjectStore(location)
         table = next(entry.path for entry in store.list("nodes"))
         store.delete_below("/".join(table.split("/")[:2]))
         assert finish() == "init_tables_deleted"
-    assert tree(place) == {}
-    make_graph(place)
-    _is_whole_and_alone(place)
+    assert tree(location) == {}
+    make_graph(location)
+    _require_complete_graph(location)
 
 
-def test_an_error_after_the_graph_is_visible_deletes_nothing(
-    local_location: Location, tmp_path: Path
-) -> None:
-    """Another process may have loaded rows already."""
-    with _held(local_location, Failpoint.INIT_MANIFEST_BEFORE, tmp_path) as (_, finish):
+def test_error_after_the_graph_is_visible_deletes_nothing(local_location: Location, tmp_path: Path) -> None:
+    """Another process may have loaded rows."""
+    with _hold_init(local_location, Failpoint.INIT_MANIFEST_BEFORE, tmp_path) as (_, finish):
         tables = {path for path in tree(local_location) if path.startswith("nodes")}
         damaged = next(path for path in sorted(tables) if path.endswith(".manifest"))
         Path(local_location.uri, damaged).write_bytes(b"not")
@@ -252,13 +248,13 @@ def test_an_error_after_the_graph_is_visible_deletes_nothing(
 
 
 @contextmanager
-def _held(
-    place: Location, point: str, folder: Path, boot_id: str = ""
+def _hold_init(
+    location: Location, point: str, folder: Path, boot_id: str = ""
 ) -> Iterator[tuple[subprocess.Popen[str], Callable[[], str]]]:
-    """An `init` in a process that waits at a failpoint, and a function that wakes it and returns what it prints."""
+    """Run `init` in a process that waits at a failpoint; yield it and a function that continues it."""
     gate = folder / "gate"
     environment = {**os.environ, ENVIRONMENT_VARIABLE: f"{point}=hold:{gate}"}
-    command = _command(place, boot_id)
+    command = _command(location, boot_id)
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
         try:
             _wait_for([gate.with_name(f"{gate.name}.reached")])
@@ -280,11 +276,11 @@ def _command(location: Location, boot_id: str) -> list[str]:
 def start_init(
     location: Location, failpoints: str = "", boot_id: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Create a graph in a process of its own, and wait for it."""
-    words = _command(location, boot_id)
+    """Create a graph in its own process and wait for it."""
+    command = _command(location, boot_id)
     environment = {**os.environ, ENVIRONMENT_VARIABLE: failpoints}
     return subprocess.run(
-        words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
     )
 
 
@@ -292,28 +288,30 @@ def _wait_for(files: list[Path]) -> None:
     wait_until(lambda: all(file.exists() for file in files), f"{files} are reached")
 
 
-def _leave_an_uncommitted_manifest(place: Location) -> None:
-    """What a writer that dies inside Lance's create leaves: files of the manifest, and no version that names them."""
-    ObjectStore(place).create("__manifest/data/stray.lance", b"rows that were never committed")
+def _create_uncommitted_manifest(location: Location) -> None:
+    """Create what a writer that dies while Lance creates the manifest leaves: files without a version."""
+    ObjectStore(location).create("__manifest/data/unexpected.lance", b"rows that were never committed")
 
 
-@_at([Failpoint.INIT_MANIFEST_BEFORE], [Failpoint.INIT_MANIFEST_BEFORE])
-def test_an_init_that_died_inside_the_manifest_is_cleaned_up(place: Location, point: Failpoint) -> None:
-    assert start_init(place, f"{point}=kill").returncode == -signal.SIGKILL
-    _leave_an_uncommitted_manifest(place)
-    snapshot = make_graph(place)
+@_at_failpoints([Failpoint.INIT_MANIFEST_BEFORE], [Failpoint.INIT_MANIFEST_BEFORE])
+def test_files_of_an_init_killed_while_it_wrote_the_manifest_are_deleted(
+    location: Location, point: Failpoint
+) -> None:
+    assert start_init(location, f"{point}=kill").returncode == -signal.SIGKILL
+    _create_uncommitted_manifest(location)
+    snapshot = make_graph(location)
     assert set(snapshot.tables) == set(TABLES)
-    left = [path for path in tree(place) if "stray" in path or path.startswith(INIT_MARKERS)]
+    left = [path for path in tree(location) if "unexpected" in path or path.startswith(INIT_MARKERS)]
     assert left == []
-    assert len({path.split("/")[1] for path in tree(place) if path.startswith("nodes/")}) == 2
+    assert len({path.split("/")[1] for path in tree(location) if path.startswith("nodes/")}) == 2
 
 
-def test_files_of_a_manifest_stay_while_another_init_may_need_them(local_location: Location) -> None:
+def test_manifest_files_are_kept_while_another_init_may_need_them(local_location: Location) -> None:
     assert start_init(local_location, f"{Failpoint.INIT_MANIFEST_BEFORE}=kill").returncode == -signal.SIGKILL
-    _leave_an_uncommitted_manifest(local_location)
+    _create_uncommitted_manifest(local_location)
     store = ObjectStore(local_location)
     other = json.loads(store.read(store.list(INIT_MARKERS)[0].path) or b"")
     elsewhere = {**other, "op_id": "0" * 26, "host": "elsewhere", "paths": []}
     store.create(f"{INIT_MARKERS}/{'0' * 26}.json", json.dumps(elsewhere).encode())
     make_graph(local_location)
-    assert store.read("__manifest/data/stray.lance") is not None
+    assert store.read("__manifest/data/unexpected.lance") is not None

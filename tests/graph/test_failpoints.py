@@ -1,4 +1,4 @@
-"""Every durable call of the graph has a failpoint right before it, and every failpoint is where one is."""
+"""Every durable call of the graph has a failpoint directly before it, and every failpoint is used."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.style.source import Source, python_sources
 WRAPPERS: Final[dict[str, str]] = {
     "write_intent": "encodes the intent; Arm has the points around it",
     "delete_intent": "Disarm and recovery end with it, each with a point of its own",
-    "_delete_table": "lets a foreign file be in the way; what removes an attempt has the point before it",
-    "_commit_table": "chooses between an exact and a loose commit; Commit has the points around it",
+    "_delete_table": "accepts an external file at the path; the caller has the point before it",
+    "_commit_table": "chooses how to commit; Commit has the points around it",
 }
-# Staging writes files that nothing references; a crash there leaves what cleanup collects.
+# Staging writes files that nothing references; a crash there leaves files that cleanup deletes.
 HARMLESS_PREFIX: Final = "stage_"
 STORE_METHODS: Final = {"create", "delete", "delete_below"}
 
@@ -39,7 +39,7 @@ cleanup.fence.before cleanup.delete.before
 """
 
 
-def test_these_are_all_failpoints() -> None:
+def test_list_of_failpoints() -> None:
     assert [str(point) for point in Failpoint] == GOLDEN.split()
 
 
@@ -56,13 +56,16 @@ def test_every_failpoint_is_in_the_code() -> None:
 def test_every_durable_call_has_a_failpoint_right_before_it() -> None:
     durable = _announcing() | set(WRAPPERS)
     assert {"commit_staged", "commit_branch", "create_dataset", "commit_replacement"} <= durable
-    found = [text for source in _graph_sources() for text in _unguarded(source, durable)]
-    assert found == []
+    unguarded = [text for source in _graph_sources() for text in _unguarded(source, durable)]
+    assert unguarded == []
 
 
-def test_every_wrapper_is_one() -> None:
+def test_every_wrapper_exists() -> None:
     defined = {
-        node.name for s in _graph_sources() for node in ast.walk(s.tree) if isinstance(node, ast.FunctionDef)
+        node.name
+        for source in _graph_sources()
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.FunctionDef)
     }
     assert set(WRAPPERS) <= defined
 
@@ -78,7 +81,7 @@ def test_every_wrapper_is_one() -> None:
         "x = 1\n    try:\n        store.delete(x)\n    except E: pass",
     ],
 )
-def test_a_call_without_one_is_found(body: str) -> None:
+def test_call_without_a_failpoint_is_found(body: str) -> None:
     source = Source(Path("src/omnigraph/graph/a.py"), f"def f():\n    {body}\n")
     assert len(list(_unguarded(source, {"commit_restore"}))) == 1
 
@@ -93,19 +96,19 @@ def test_a_call_without_one_is_found(body: str) -> None:
         "for x in y:\n        failpoint(Failpoint.A)\n        self.store.delete(x)",
     ],
 )
-def test_a_call_with_one_is_not(body: str) -> None:
+def test_call_with_a_failpoint_is_not_reported(body: str) -> None:
     source = Source(Path("src/omnigraph/graph/a.py"), f"def f():\n    {body}\n")
     assert list(_unguarded(source, {"commit_restore"})) == []
 
 
 def _graph_sources() -> list[Source]:
-    """The rooms that make durable calls: the graph, and the one command that deletes."""
-    rooms = ("omnigraph.graph", "omnigraph.maintenance.cleanup")
-    return [source for source in python_sources() if source.module.startswith(rooms)]
+    """Return the packages that make durable calls: the graph, and the command that deletes."""
+    packages = ("omnigraph.graph", "omnigraph.maintenance.cleanup")
+    return [source for source in python_sources() if source.module.startswith(packages)]
 
 
 def _announcing() -> set[str]:
-    """Storage's public functions that announce a durable effect, themselves or through another one."""
+    """Return the public functions of `storage` that announce a durable effect, directly or through another function."""
     functions = [
         node
         for source in python_sources()
@@ -126,7 +129,7 @@ def _unguarded(source: Source, durable: set[str]) -> Iterator[str]:
 
 
 def _unguarded_in(block: list[ast.stmt], durable: set[str], where: str, guarded: bool) -> Iterator[str]:
-    """`guarded`: whether a failpoint stands right before the block, with nothing but `try` or `with` in between."""
+    """Yield durable calls without a failpoint. `guarded`: one is directly before the block, or its `try` or `with`."""
     for statement in block:
         if isinstance(statement, ast.FunctionDef | ast.ClassDef):
             guarded = False
@@ -141,8 +144,8 @@ def _unguarded_in(block: list[ast.stmt], durable: set[str], where: str, guarded:
                 yield f"{where}: {ast.unparse(call.func)} in line {call.lineno}"
         for part in inner:
             opens = guarded and part == "body" and isinstance(statement, ast.Try | ast.With)
-            found = getattr(statement, part)
-            blocks = [handler.body for handler in found] if part == "handlers" else [found]
+            nested_part = getattr(statement, part)
+            blocks = [handler.body for handler in nested_part] if part == "handlers" else [nested_part]
             for nested in blocks:
                 yield from _unguarded_in(nested, durable, where, opens)
         guarded = (
@@ -163,7 +166,7 @@ def _is_durable(call: ast.Call, durable: set[str]) -> bool:
 
 
 def _calls(node: ast.AST) -> list[ast.Call]:
-    return [found for found in ast.walk(node) if isinstance(found, ast.Call)]
+    return [part for part in ast.walk(node) if isinstance(part, ast.Call)]
 
 
 def _called(call: ast.Call) -> str:

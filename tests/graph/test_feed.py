@@ -1,4 +1,4 @@
-"""The change feed: whole commits, at least once, images of before and after, and a gap that says so."""
+"""The change feed: complete commits, at least once, with rows before and after, and an error for a gap."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ node Thing { name: String @key  tags: [String]?  weight: F64?  at: DateTime?  da
 """
 
 
-def told(location: Location, cursor: str | None = None) -> list[tuple[str, list[tuple[str, str]]]]:
+def read_changes(location: Location, cursor: str | None = None) -> list[tuple[str, list[tuple[str, str]]]]:
     page = read_feed(location, cursor=None if cursor is None else CommitId(cursor))
-    found = []
+    commits = []
     for block in page.blocks:
         changes = [
             (kind.value, str(name))
             for batch in block.changes()
             for name, kind in zip(batch.ids.to_pylist(), batch.kinds(), strict=True)
         ]
-        found.append((block.commit.operation, changes))
-    return found
+        commits.append((block.commit.operation, changes))
+    return commits
 
 
-def test_a_cursor_gives_what_came_after_it_again_and_again(durable_location: Location) -> None:
+def test_cursor_returns_the_same_commits_again(durable_location: Location) -> None:
     create(durable_location)
     first = read_snapshot(durable_location).head
     run(durable_location, [Change(PERSON, upsert=(("b", 1), ("a", 1)))])
@@ -49,13 +49,13 @@ def test_a_cursor_gives_what_came_after_it_again_and_again(durable_location: Loc
         ("load", [("deleted", "b")]),
     ]
     for _ in range(2):
-        assert told(durable_location, cursor) == later
-    assert told(durable_location, first) == [("load", [("inserted", "a"), ("inserted", "b")]), *later]
-    assert told(durable_location)[0] == ("init", [])
-    assert told(durable_location, read_snapshot(durable_location).head) == []
+        assert read_changes(durable_location, cursor) == later
+    assert read_changes(durable_location, first) == [("load", [("inserted", "a"), ("inserted", "b")]), *later]
+    assert read_changes(durable_location)[0] == ("init", [])
+    assert read_changes(durable_location, read_snapshot(durable_location).head) == []
 
 
-def test_pages_meet_without_a_gap_and_without_an_overlap(local_location: Location) -> None:
+def test_pages_have_no_gap_and_no_overlap(local_location: Location) -> None:
     create(local_location)
     for number in range(5):
         run(local_location, triple([f"n{number}"]))
@@ -70,7 +70,7 @@ def test_pages_meet_without_a_gap_and_without_an_overlap(local_location: Locatio
     assert len(seen) == 6
 
 
-def test_a_cursor_of_another_line_is_a_gap(local_location: Location) -> None:
+def test_unknown_cursor_is_a_gap(local_location: Location) -> None:
     create(local_location)
     with pytest.raises(ChangeFeedGapError) as gap:
         read_feed(local_location, cursor=CommitId("01KA1F0Z5Q8W9V3N7R2T4Y6B8D"))
@@ -79,8 +79,8 @@ def test_a_cursor_of_another_line_is_a_gap(local_location: Location) -> None:
 
 
 @pytest.mark.parametrize("part", ["__manifest/_versions", "nodes"])
-def test_a_collected_state_is_a_gap(part: str, local_location: Location) -> None:
-    """Whether the manifest's version is gone or the table's, as after cleanup."""
+def test_deleted_state_is_a_gap(part: str, local_location: Location) -> None:
+    """Whether the version of the manifest or of the table was deleted, as after cleanup."""
     create(local_location)
     run(local_location, [Change(PERSON, upsert=(("a", 1),))])
     cursor = read_snapshot(local_location).head
@@ -92,31 +92,35 @@ def test_a_collected_state_is_a_gap(part: str, local_location: Location) -> None
         read_feed(local_location, cursor=cursor)
 
 
-def test_a_page_ends_before_a_gap(local_location: Location) -> None:
-    """What can be told is told whole; a property that goes with its values is a gap, as what was collected is."""
+def test_page_ends_before_a_gap(local_location: Location) -> None:
+    """A property that was dropped with its values is a gap, as a deleted state is."""
     create(local_location)
     cursor = read_snapshot(local_location).head
     run(local_location, [Change(PERSON, upsert=(("a", 1),))])
-    known = read_snapshot(local_location).head
+    readable = read_snapshot(local_location).head
     apply(local_location, SCHEMA_OF_WRITERS.replace("age: I64?", ""))
     page = read_feed(local_location, cursor=cursor)
-    assert ([block.commit.id for block in page.blocks], page.cursor, page.has_more) == ([known], known, True)
-    with pytest.raises(ChangeFeedGapError, match="lost age with its values"):
+    assert ([block.commit.id for block in page.blocks], page.cursor, page.has_more) == (
+        [readable],
+        readable,
+        True,
+    )
+    with pytest.raises(ChangeFeedGapError, match="lost the property age with its values"):
         read_feed(local_location, cursor=page.cursor)
     later = read_snapshot(local_location).head
     assert read_feed(local_location, cursor=later).blocks == ()
 
 
 @pytest.mark.parametrize("hard", [False, True])
-def test_a_drop_is_told_as_it_was_made(hard: bool, local_location: Location) -> None:
+def test_drop_is_reported_as_hard_or_soft(hard: bool, local_location: Location) -> None:
     og.init(local_location.uri, "node A { k: String @key }  node B { k: String @key  n: I32? }")
     cursor = read_snapshot(local_location).head
     request = SchemaRequest("node B { k: String @key }", "tester", hard=hard)
     apply_schema(local_location, MAIN, request, in_place)
     (block,) = read_feed(local_location, cursor=cursor).blocks
-    word = "hard" if hard else "soft"
+    mode = "hard" if hard else "soft"
     assert [step.planned.to_json()["text"] for step in block.schema_steps()] == [
-        f"drop type node:A [{word}]", f"drop property node:B.n [{word}]",
+        f"drop type node:A [{mode}]", f"drop property node:B.n [{mode}]",
     ]  # fmt: skip
 
 
@@ -133,12 +137,12 @@ FLOWS = (
     ("since: I64?", ""),
     ("node Firm @rename_from(Company) { name: String @key @index }\n", ""),
 )
-"""A nullable property, renames, a type, an index, notes and a default for later rows, rules that come and loosen, and
-drops of what has neither values nor rows."""
+"""A nullable property, renames, a type, an index, a description and a default for later rows, new and relaxed rules,
+and drops of properties without values and types without rows."""
 
 
-def test_a_schema_change_that_changes_no_entity_flows_through(local_location: Location) -> None:
-    """One after the other; rows are told under the names of their time, also across all of it."""
+def test_schema_change_without_row_changes_has_no_changes(local_location: Location) -> None:
+    """Rows have the names of their time, also across several changes of the schema."""
     create(local_location)
     run(local_location, [Change(PERSON, upsert=(("a", 1),)), Change(KNOWS, insert=("a",))])
     start = read_snapshot(local_location).head
@@ -149,8 +153,8 @@ def test_a_schema_change_that_changes_no_entity_flows_through(local_location: Lo
         apply(local_location, text)
     graph = og.open(local_location.uri)
     graph.mutate('query m() { update Person set { years: 2 } where slug = "a" }')
-    changes = told(local_location, start)
-    assert [found for _, found in changes] == [[]] * len(FLOWS) + [[("updated", "a")]]
+    changes = read_changes(local_location, start)
+    assert [changes_of_commit for _, changes_of_commit in changes] == [[]] * len(FLOWS) + [[("updated", "a")]]
     (change,) = graph.diff(start, MAIN)
     assert (change.before, change.after) == (
         {"type": "Person", "data": {"id": "a", "slug": "a", "years": 1}},
@@ -158,14 +162,14 @@ def test_a_schema_change_that_changes_no_entity_flows_through(local_location: Lo
     )
 
 
-def test_a_property_with_a_default_is_told_as_a_change_of_every_row(local_location: Location) -> None:
+def test_property_with_a_default_changes_every_row(local_location: Location) -> None:
     create(local_location)
     run(local_location, [Change(PERSON, upsert=(("a", 1), ("b", 2)))])
     start = read_snapshot(local_location).head
     ranked = SCHEMA_OF_WRITERS.replace("age: I64?", "age: I64?  rank: I64 @default(7)")
     apply(local_location, ranked)
     apply(local_location, ranked.replace("(7)", "(8)"))
-    assert told(local_location, start) == [
+    assert read_changes(local_location, start) == [
         ("schema_apply", [("updated", "a"), ("updated", "b")]),
         ("schema_apply", []),
     ]
@@ -190,14 +194,14 @@ X = "node X { slug: String @key }\n"
     ],
     ids=["again", "renamed"],
 )
-def test_who_follows_gets_the_rows_when_a_name_has_a_second_life(
+def test_follower_gets_the_rows_of_a_reused_type_name(
     schemas: tuple[str, str], write: str, steps: list[str], tmp_path: Path
 ) -> None:
-    """By the name of a type alone where its first life ended, and by the id of its table always."""
+    """A type is identified by its name until it is dropped, and by the id of its table always."""
     graph = og.init(str(tmp_path / "graph.omni"), X + P)
     graph.mutate('query a() { insert P { slug: "1", a: 1 } insert P { slug: "2" } insert X { slug: "1" } }')
     first = list(graph.changes().commits)[-1]
-    rows = {(one.table_id, one.id): one.after for one in first.changes}
+    rows = {(change.table_id, change.id): change.after for change in first.changes}
     start = graph.snapshot().head
     branch = graph.branch("b", create_from="main")
     for text in schemas:
@@ -208,13 +212,13 @@ def test_who_follows_gets_the_rows_when_a_name_has_a_second_life(
     assert [step.to_json()["step"] for step in block.schema_steps] == steps
     assert {move.table for move in block.commit.tables} <= block.table_names.keys()
     changes = list(block.changes)
-    kinds = [one.kind.value for one in changes]
-    assert kinds == sorted(kinds), "deletions of what went are first"
-    for one in changes:
-        if one.after is None:
-            del rows[one.table_id, one.id]
+    kinds = [change.kind.value for change in changes]
+    assert kinds == sorted(kinds), "deletions of dropped types are first"
+    for change in changes:
+        if change.after is None:
+            del rows[change.table_id, change.id]
         else:
-            rows[one.table_id, one.id] = one.after
+            rows[change.table_id, change.id] = change.after
     tables = graph.snapshot().tables.values()
     assert {table.id: table.row_count for table in tables if table.row_count} == dict(
         Counter(table for table, _ in rows)
@@ -227,14 +231,14 @@ def apply(location: Location, text: str) -> None:
 
 
 def _old_manifests(versions: Path) -> list[Path]:
-    """Every version but the newest; names count down from the largest number, so the newest is the first."""
+    """Return every version but the newest. File names count down, so the newest is the first."""
     return sorted(versions.glob("*.manifest"))[1:]
 
 
-def test_images_have_every_kind_of_value(tmp_path: Path) -> None:
+def test_changes_have_every_kind_of_value(tmp_path: Path) -> None:
     graph = og.init(str(tmp_path / "graph.omni"), SCHEMA)
-    given = 'tags: [] weight: 0.1 at: "2024-05-31T12:00:00Z" data: "base64:YWI=" vector: [1.5, 2.0]'
-    graph.mutate(f'query a() {{ insert Thing {{ name: "t" {given} }} }}')
+    values = 'tags: [] weight: 0.1 at: "2024-05-31T12:00:00Z" data: "base64:YWI=" vector: [1.5, 2.0]'
+    graph.mutate(f'query a() {{ insert Thing {{ name: "t" {values} }} }}')
     made = graph.mutate('query b() { update Thing set { weight: 0.2, data: "base64:" } where name = "t" }')
     assert made.commit is not None
     (change,) = graph.commit_changes(made.commit.id)
@@ -242,9 +246,9 @@ def test_images_have_every_kind_of_value(tmp_path: Path) -> None:
     assert (change.table, change.id, change.kind.value) == ("node:Thing", "t", "updated")
     assert change.before == {"type": "Thing", "data": {**same, "weight": 0.1, "data": "base64:YWI="}}
     assert change.after == {"type": "Thing", "data": {**same, "weight": 0.2, "data": "base64:"}}
-    gone = graph.mutate('query c() { delete Thing where name = "t" }')
-    assert gone.commit is not None
-    (change,) = graph.diff(made.commit.id, gone.commit.id)
+    deleted = graph.mutate('query c() { delete Thing where name = "t" }')
+    assert deleted.commit is not None
+    (change,) = graph.diff(made.commit.id, deleted.commit.id)
     assert (change.kind.value, change.after) == ("deleted", None)
-    (back,) = graph.diff(gone.commit.id, made.commit.id)
+    (back,) = graph.diff(deleted.commit.id, made.commit.id)
     assert (back.kind.value, back.before, back.after) == ("inserted", None, change.before)

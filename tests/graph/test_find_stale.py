@@ -1,4 +1,4 @@
-"""Check's comparison of what was staged with the branch as it is now."""
+"""Check compares a staged write with the current branch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from omnigraph.base.ids import CommitId, OperationId, SchemaHash, new_ulid
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.records import Pin
 from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
-from omnigraph.graph.write.check import StagingTooOldError, find_stale, refuse_old_staging
+from omnigraph.graph.write.check import StagingTooOldError, find_stale, require_recent_staging
 from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import StagedWrite
 from omnigraph.storage.location import Location
@@ -26,10 +26,10 @@ def snapshot(local_location: Location) -> Snapshot:
 
 
 def staged_on(snapshot: Snapshot) -> StagedWrite:
-    """A write of `Person` that was also validated against `Company`."""
+    """Stage a write of `Person` that was also validated against `Company`."""
     ids = OperationId(new_ulid()), CommitId(new_ulid())
-    stage = StagingArea(snapshot, WriterKind.MUTATE, "tester", *ids, SYSTEM_CLOCK)
-    staged = stage_changes([Change(PERSON, insert=("a",))])(stage)
+    area = StagingArea(snapshot, WriterKind.MUTATE, "tester", *ids, SYSTEM_CLOCK)
+    staged = stage_changes([Change(PERSON, insert=("a",))])(area)
     return replace(staged, reads=staged.reads | {snapshot.tables[COMPANY].id})
 
 
@@ -43,45 +43,45 @@ def test_nothing_moved(snapshot: Snapshot) -> None:
 
 
 @pytest.mark.parametrize(("alias", "stale"), [(PERSON, True), (COMPANY, True), (KNOWS, False)])
-def test_only_what_was_read_matters(snapshot: Snapshot, alias: str, stale: bool) -> None:
-    found = find_stale(staged_on(snapshot), moved(snapshot, alias))
-    assert (found is not None) == stale
-    if found is not None:
-        assert (found.member, found.expected, found.actual) == (alias, "main@1", "main@9")
-        assert found.conflict().code == "read_set_conflict"
+def test_only_tables_that_were_read_are_stale(snapshot: Snapshot, alias: str, stale: bool) -> None:
+    result = find_stale(staged_on(snapshot), moved(snapshot, alias))
+    assert (result is not None) == stale
+    if result is not None:
+        assert (result.member, result.expected, result.actual) == (alias, "main@1", "main@9")
+        assert result.conflict().code == "read_set_conflict"
 
 
-def test_the_same_version_on_another_lance_branch_is_stale(snapshot: Snapshot) -> None:
+def test_same_version_on_another_lance_branch_is_stale(snapshot: Snapshot) -> None:
     table = replace(snapshot.tables[PERSON], pin=Pin("g-other", 1))
     forked = replace(snapshot, tables={**snapshot.tables, PERSON: table})
-    found = find_stale(staged_on(snapshot), forked)
-    assert found is not None
-    assert found.actual == "g-other@1"
+    stale = find_stale(staged_on(snapshot), forked)
+    assert stale is not None
+    assert stale.actual == "g-other@1"
 
 
-def test_a_table_that_is_gone_is_stale(snapshot: Snapshot) -> None:
+def test_dropped_table_is_stale(snapshot: Snapshot) -> None:
     fewer = {alias: table for alias, table in snapshot.tables.items() if alias != COMPANY}
-    found = find_stale(staged_on(snapshot), replace(snapshot, tables=fewer))
-    assert found is not None
-    assert (found.member, found.actual) == (COMPANY, None)
+    stale = find_stale(staged_on(snapshot), replace(snapshot, tables=fewer))
+    assert stale is not None
+    assert (stale.member, stale.actual) == (COMPANY, None)
 
 
-def test_another_schema_is_stale_whatever_was_read(snapshot: Snapshot) -> None:
+def test_changed_schema_is_stale(snapshot: Snapshot) -> None:
     schema = replace(snapshot.schema, hash=SchemaHash("other"))
-    found = find_stale(staged_on(snapshot), replace(snapshot, schema=schema))
-    assert found is not None
-    assert found.member == "schema"
+    stale = find_stale(staged_on(snapshot), replace(snapshot, schema=schema))
+    assert stale is not None
+    assert stale.member == "schema"
 
 
-def test_a_rename_is_not_a_move(snapshot: Snapshot) -> None:
+def test_renamed_table_is_not_stale(snapshot: Snapshot) -> None:
     tables = {**snapshot.tables, "node:Human": replace(snapshot.tables[PERSON], alias="node:Human")}
     del tables[PERSON]
     assert find_stale(staged_on(snapshot), replace(snapshot, tables=tables)) is None
 
 
-def test_staging_that_is_too_old_is_refused(snapshot: Snapshot) -> None:
+def test_old_staging_is_an_error(snapshot: Snapshot) -> None:
     staged = staged_on(snapshot)
-    refuse_old_staging(staged, SYSTEM_CLOCK)
+    require_recent_staging(staged, SYSTEM_CLOCK)
     old = replace(staged, began=staged.began - limits.STAGING_AGE_SECONDS_MAX - 1)
     with pytest.raises(StagingTooOldError):
-        refuse_old_staging(old, SYSTEM_CLOCK)
+        require_recent_staging(old, SYSTEM_CLOCK)

@@ -1,4 +1,4 @@
-"""A graph that was moved: main works, its branches are refused with the reason, and they can be deleted."""
+"""A moved graph: main works, its branches raise an error with the reason, and they can be deleted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHOW = "query q() { match { $p: P } return { $p.slug, $p.here, $p.there } order 
 
 @pytest.fixture
 def moved(tmp_path: Path) -> Path:
-    """It was moved away from `old`, with a branch that has a property of its own."""
+    """Return a graph that was moved away from `old`, with a branch that has its own property."""
     graph = og.init(str(tmp_path / "old"), SCHEMA)
     branch = graph.branch("b", create_from="main")
     branch.apply_schema(SCHEMA.replace("}", " there: I64? }"))
@@ -30,8 +30,8 @@ def moved(tmp_path: Path) -> Path:
     return (tmp_path / "old").rename(tmp_path / "new")
 
 
-def test_main_gets_properties_that_are_none_of_the_branch(moved: Path) -> None:
-    """Also when the graph goes back to where the branch can be read and merged."""
+def test_main_does_not_reuse_property_ids_of_the_branch(moved: Path) -> None:
+    """The branch can be merged after the graph is moved back."""
     main = og.open(str(moved))
     main.apply_schema(SCHEMA.replace("}", " here: I64? }"))
     main.apply_schema(SCHEMA.replace("}", " here: I64? } node Q { slug: String @key }"))
@@ -44,47 +44,47 @@ def test_main_gets_properties_that_are_none_of_the_branch(moved: Path) -> None:
     ]
 
 
-def test_a_branch_is_listed_refused_and_deleted(moved: Path) -> None:
+def test_branch_is_listed_and_can_only_be_deleted(moved: Path) -> None:
     graph = og.open(str(moved))
-    assert [(one.record.name, one.is_readable, one.ahead) for one in graph.branches()] == [
+    assert [(status.record.name, status.is_readable, status.ahead) for status in graph.branches()] == [
         ("main", True, 0),
         ("b", False, None),
     ]
     made = sorted(path.name for path in (moved / "__manifest" / "tree").iterdir())
-    refused: tuple[Callable[[], object], ...] = (
+    calls: tuple[Callable[[], object], ...] = (
         lambda: graph.branch("c", create_from="main"),
         lambda: graph.merge("b"),
         lambda: graph.cleanup(keep=1, confirm=True),
     )
-    for one in refused:
-        _refused_as_moved(one)
-    assert [one.record.name for one in graph.branches()] == ["main", "b"]
+    for call in calls:
+        _require_moved_error(call)
+    assert [status.record.name for status in graph.branches()] == ["main", "b"]
     assert sorted(path.name for path in (moved / "__manifest" / "tree").iterdir()) == made
     graph.delete_branch("b")
-    assert [one.record.name for one in graph.branches()] == ["main"]
+    assert [status.record.name for status in graph.branches()] == ["main"]
 
 
-def test_cleanup_takes_what_a_deleted_branch_left(moved: Path) -> None:
-    """Not at once: nobody can tell what the branch needed, and somebody may just have begun to read it."""
+def test_cleanup_deletes_the_files_of_a_deleted_branch(moved: Path) -> None:
+    """Only after a grace period: another process may have just begun to read them."""
     graph = og.open(str(moved))
     graph.mutate('query a() { insert P { slug: "a" } }')
     graph.delete_branch("b")
-    _refused_as_moved(lambda: graph.cleanup(keep=1, confirm=True))
-    found = cleanup_all_tables(
+    _require_moved_error(lambda: graph.cleanup(keep=1, confirm=True))
+    results = cleanup_all_tables(
         graph,
         CleanupPolicyOptions(keep_versions=1, confirm=True),
         world=WriteEnvironment(clock=TomorrowClock()),
     )
-    assert [one.error for one in found] == [None, None]
-    assert sum(one.orphan_branches_removed for one in found) == 2
+    assert [result.error for result in results] == [None, None]
+    assert sum(result.orphan_branches_removed for result in results) == 2
     assert graph.query("query q() { match { $p: P } return { $p.slug } }").rows() == [{"p.slug": "a"}]
 
 
-def test_the_history_of_main_is_shown(tmp_path: Path) -> None:
+def test_log_shows_the_history_of_main(tmp_path: Path) -> None:
     graph = og.init(str(tmp_path / "old"), SCHEMA)
     branch = graph.branch("b", create_from="main")
-    for one, slug in ((graph, "a"), (branch, "b")):
-        one.mutate(f'query a() {{ insert P {{ slug: "{slug}" }} }}')
+    for target, slug in ((graph, "a"), (branch, "b")):
+        target.mutate(f'query a() {{ insert P {{ slug: "{slug}" }} }}')
     graph.merge("b")
     (tmp_path / "old").rename(tmp_path / "new")
     commits = [commit.id for commit in og.open(str(tmp_path / "new")).commits()]
@@ -95,10 +95,10 @@ def test_the_history_of_main_is_shown(tmp_path: Path) -> None:
     assert [commit for commit in commits if commit in shown.stdout] == commits
     assert "not shown: b" in shown.stderr
     listed = omnigraph_here("commit", "list", "new", "--json", cwd=tmp_path)
-    assert [one["graph_commit_id"] for one in json.loads(listed.stdout)["commits"]] == commits
+    assert [target["graph_commit_id"] for target in json.loads(listed.stdout)["commits"]] == commits
 
 
-def _refused_as_moved(call: Callable[[], object]) -> None:
+def _require_moved_error(call: Callable[[], object]) -> None:
     with pytest.raises(FormatError) as caught:
         call()
     assert caught.value.code == "graph_moved"

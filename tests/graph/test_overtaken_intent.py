@@ -1,4 +1,4 @@
-"""An intent whose version the manifest pins already, under another commit: it is not published a second time."""
+"""An intent whose version another commit has published is not published again."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from tests.graph.publishing import publish_next
 from tests.graph.writers import COMPANY, PERSON, Change, create, run
 
 
-def test_what_is_published_already_is_left_as_it_is(local_location: Location) -> None:
+def test_published_version_is_not_published_again(local_location: Location) -> None:
     create(local_location)
-    world = impatient_world(PatientClock())
-    seen: list[str] = []
+    environment = impatient_world(PatientClock())
+    targets: list[str] = []
 
     def die_at_the_publish(_: str, target: str) -> None:
-        seen.append(target)
-        if any(MANIFEST in one for one in seen):
+        targets.append(target)
+        if any(MANIFEST in path for path in targets):
             raise Death
 
     with observed(die_at_the_publish), pytest.raises(Death):
-        run(local_location, [Change(PERSON, upsert=(("late", 1),))], world=world)
+        run(local_location, [Change(PERSON, upsert=(("late", 1),))], world=environment)
     publish_next(local_location, PERSON)
     before = read_snapshot(local_location)
-    run(local_location, [Change(COMPANY, upsert=(("next", 1),))], world=world)
+    run(local_location, [Change(COMPANY, upsert=(("next", 1),))], world=environment)
     after = read_snapshot(local_location)
     assert after.tables[PERSON].pin == before.tables[PERSON].pin
     (audit,) = omnigraph.open(local_location.uri).recoveries()

@@ -1,4 +1,4 @@
-"""Recovery's decision table, row by row, as in docs/dev/write-path.md."""
+"""The decision table of recovery, row by row, as in docs/dev/write-path.md."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ MOVED = TableFinding(Moved.NEXT, preserving=False)
 DISPLACED = TableFinding(Moved.ELSEWHERE, preserving=False)
 UNDONE = TableFinding(Moved.NEXT, preserving=False, rollback_begun=True)
 OVERTAKEN = TableFinding(Moved.NEXT, preserving=False, overtaken=True)
-UNMOVED_LOOSE = TableFinding(Moved.NO, preserving=True)
-MOVED_LOOSE = TableFinding(Moved.NEXT, preserving=True)
-DISPLACED_LOOSE = TableFinding(Moved.ELSEWHERE, preserving=True)
-UNDONE_LOOSE = TableFinding(Moved.NEXT, preserving=True, rollback_begun=True)
+UNMOVED_PRESERVING = TableFinding(Moved.NO, preserving=True)
+MOVED_PRESERVING = TableFinding(Moved.NEXT, preserving=True)
+DISPLACED_PRESERVING = TableFinding(Moved.ELSEWHERE, preserving=True)
+UNDONE_PRESERVING = TableFinding(Moved.NEXT, preserving=True, rollback_begun=True)
 EVERY = (
     UNMOVED,
     MOVED,
     DISPLACED,
     UNDONE,
     OVERTAKEN,
-    UNMOVED_LOOSE,
-    MOVED_LOOSE,
-    DISPLACED_LOOSE,
-    UNDONE_LOOSE,
+    UNMOVED_PRESERVING,
+    MOVED_PRESERVING,
+    DISPLACED_PRESERVING,
+    UNDONE_PRESERVING,
 )
 
 
@@ -36,15 +36,13 @@ def decide(*tables: TableFinding) -> RecoveryAction:
 
 @pytest.mark.parametrize("tables", [(), (MOVED,), (UNMOVED, MOVED), (UNDONE,), (DISPLACED,)])
 @pytest.mark.parametrize("branch_alive", [True, False])
-def test_finished_is_finished_whatever_else_is_found(
-    tables: tuple[TableFinding, ...], branch_alive: bool
-) -> None:
+def test_finished_has_priority(tables: tuple[TableFinding, ...], branch_alive: bool) -> None:
     action = decide_recovery(finished=True, branch_alive=branch_alive, tables=tables)
     assert action is RecoveryAction.FINISHED
 
 
 @pytest.mark.parametrize("tables", [(), (MOVED,), (UNMOVED, MOVED), (UNDONE,)])
-def test_a_gone_branch_is_discarded(tables: tuple[TableFinding, ...]) -> None:
+def test_intent_of_a_deleted_branch_is_discarded(tables: tuple[TableFinding, ...]) -> None:
     action = decide_recovery(finished=False, branch_alive=False, tables=tables)
     assert action is RecoveryAction.BRANCH_GONE
 
@@ -54,26 +52,26 @@ def test_a_gone_branch_is_discarded(tables: tuple[TableFinding, ...]) -> None:
     [
         ((), RecoveryAction.NOTHING_MOVED),
         ((UNMOVED,), RecoveryAction.NOTHING_MOVED),
-        ((UNMOVED, UNMOVED_LOOSE), RecoveryAction.NOTHING_MOVED),
+        ((UNMOVED, UNMOVED_PRESERVING), RecoveryAction.NOTHING_MOVED),
         ((MOVED,), RecoveryAction.ROLLED_FORWARD),
         ((OVERTAKEN,), RecoveryAction.ROLLED_BACK),
         ((MOVED, OVERTAKEN), RecoveryAction.ROLLED_BACK),
         ((MOVED, MOVED, MOVED), RecoveryAction.ROLLED_FORWARD),
-        ((MOVED, MOVED_LOOSE), RecoveryAction.ROLLED_FORWARD),
-        ((MOVED_LOOSE, UNMOVED_LOOSE), RecoveryAction.ROLLED_FORWARD),
-        ((MOVED_LOOSE, UNMOVED), RecoveryAction.ROLLED_FORWARD),
+        ((MOVED, MOVED_PRESERVING), RecoveryAction.ROLLED_FORWARD),
+        ((MOVED_PRESERVING, UNMOVED_PRESERVING), RecoveryAction.ROLLED_FORWARD),
+        ((MOVED_PRESERVING, UNMOVED), RecoveryAction.ROLLED_FORWARD),
         ((MOVED, UNMOVED), RecoveryAction.ROLLED_BACK),
-        ((MOVED, UNMOVED_LOOSE), RecoveryAction.ROLLED_BACK),
+        ((MOVED, UNMOVED_PRESERVING), RecoveryAction.ROLLED_BACK),
         ((MOVED, DISPLACED), RecoveryAction.ROLLED_BACK),
         ((DISPLACED,), RecoveryAction.ROLLED_BACK),
-        ((DISPLACED_LOOSE,), RecoveryAction.ROLLED_BACK),
-        ((MOVED_LOOSE, DISPLACED_LOOSE), RecoveryAction.ROLLED_BACK),
+        ((DISPLACED_PRESERVING,), RecoveryAction.ROLLED_BACK),
+        ((MOVED_PRESERVING, DISPLACED_PRESERVING), RecoveryAction.ROLLED_BACK),
         ((UNDONE, MOVED), RecoveryAction.ROLLED_BACK),
         ((UNDONE, MOVED, MOVED), RecoveryAction.ROLLED_BACK),
-        ((UNDONE_LOOSE, MOVED_LOOSE), RecoveryAction.ROLLED_BACK),
+        ((UNDONE_PRESERVING, MOVED_PRESERVING), RecoveryAction.ROLLED_BACK),
     ],
 )
-def test_what_was_found_decides(tables: tuple[TableFinding, ...], action: RecoveryAction) -> None:
+def test_action_for_findings(tables: tuple[TableFinding, ...], action: RecoveryAction) -> None:
     assert decide(*tables) is action
 
 
@@ -84,8 +82,8 @@ def test_the_order_of_tables_does_not_matter(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_forward_never_leaves_half_a_change(count: int) -> None:
-    """Going forward needs every table that changes content, directly after its base and not undone."""
+def test_rolling_forward_never_publishes_a_partial_change(count: int) -> None:
+    """It needs every table that changes content, directly after its base and not undone."""
     for tables in itertools.product(EVERY, repeat=count):
         if decide(*tables) is RecoveryAction.ROLLED_FORWARD:
             assert any(table.moved is Moved.NEXT for table in tables)

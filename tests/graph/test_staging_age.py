@@ -1,4 +1,4 @@
-"""A staging is as old as its first file: a write that stages for days is refused, and so is one staged again."""
+"""A staging is as old as its first file: a write that stages for days fails, also if it is staged again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.graph.writers import PERSON, Change, create, read_contents, run, stag
 
 
 class _Ahead(SystemClock):
-    """The machine's time and what the test lets pass."""
+    """The time of the machine, plus the time that the test lets pass."""
 
     passed = 0.0
 
@@ -26,19 +26,19 @@ class _Ahead(SystemClock):
 
 
 @pytest.mark.parametrize("moved", [False, True], ids=["alone", "staged again"])
-def test_a_write_that_stages_for_too_long_is_refused(local_location: Location, moved: bool) -> None:
+def test_write_that_stages_for_too_long_is_an_error(local_location: Location, moved: bool) -> None:
     create(local_location)
     clock = _Ahead()
     changes = stage_changes([Change(PERSON, insert=("late",))])
 
-    def stage(at: StagingArea) -> StagedWrite:
-        staged = changes(at)
+    def stage(area: StagingArea) -> StagedWrite:
+        staged = changes(area)
         clock.passed = limits.STAGING_AGE_SECONDS_MAX + 1
         if moved:
             run(local_location, [Change(PERSON, insert=("other",))])
         return staged
 
-    request = WriteRequest(WriterKind.LOAD, "tester", stage, lambda at, _: changes(at))
+    request = WriteRequest(WriterKind.LOAD, "tester", stage, lambda area, _: changes(area))
     with pytest.raises(StagingTooOldError):
         write(local_location, "main", request, WriteEnvironment(clock=clock))
     assert "late" not in read_contents(local_location)[PERSON]

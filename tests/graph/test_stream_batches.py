@@ -1,4 +1,4 @@
-"""A batch of a streaming query is committed once, whoever repeats it and wherever the first attempt died."""
+"""A batch of a streaming query is committed once, even if it is repeated and wherever the first attempt stopped."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ QUERY = "6f1c7c2e-0000-4000-8000-000000000001"
 
 
 def write_batch(
-    location: Location, batch: int, name: str, world: WriteEnvironment | None = None, query: str = QUERY
+    location: Location, batch: int, name: str, environment: WriteEnvironment | None = None, query: str = QUERY
 ) -> Published | None:
     stage = stage_changes([Change(PERSON, insert=(name,))])
     request = WriteRequest(
         WriterKind.LOAD, "ada", stage, lambda again, _: stage(again), StreamBatch(query, batch)
     )
-    return write(location, MAIN, request, world)
+    return write(location, MAIN, request, environment)
 
 
 def commits(location: Location) -> list[CommitRecord]:
-    return [found for found in read_snapshot(location).manifest.read_commits() if found.stream is not None]
+    return [commit for commit in read_snapshot(location).manifest.read_commits() if commit.stream is not None]
 
 
-def test_a_repeated_batch_does_nothing(store_location: Location) -> None:
+def test_repeated_batch_writes_nothing(store_location: Location) -> None:
     create(store_location)
     first = write_batch(store_location, 0, "a")
     assert first is not None
@@ -42,18 +42,18 @@ def test_a_repeated_batch_does_nothing(store_location: Location) -> None:
     assert write_batch(store_location, 0, "long ago") is None
     assert read_snapshot(store_location).head == head
     assert write_batch(store_location, 0, "c", query="another-query") is not None
-    assert sorted(found.stream.batch for found in commits(store_location) if found.stream) == [0, 0, 1]
+    assert sorted(commit.stream.batch for commit in commits(store_location) if commit.stream) == [0, 0, 1]
 
 
-def test_a_batch_that_another_writer_commits_meanwhile_is_found_under_the_lease(
+def test_batch_committed_by_another_writer_is_found_under_the_lease(
     store_location: Location,
 ) -> None:
     create(store_location)
     plain = stage_changes([Change(PERSON, insert=("late",))])
 
-    def stage(at: StagingArea) -> StagedWrite:
+    def stage(area: StagingArea) -> StagedWrite:
         assert write_batch(store_location, 7, "first") is not None
-        return plain(at)
+        return plain(area)
 
     request = WriteRequest(
         WriterKind.LOAD, "ada", stage, lambda again, _: plain(again), StreamBatch(QUERY, 7)
@@ -62,21 +62,21 @@ def test_a_batch_that_another_writer_commits_meanwhile_is_found_under_the_lease(
     assert len(commits(store_location)) == 1
 
 
-def test_wherever_the_first_attempt_dies_the_batch_is_there_once(store_location: Location) -> None:
-    lived, at = False, 0
+def test_batch_is_committed_once_after_a_crash_at_any_durable_call(store_location: Location) -> None:
+    has_survived, call = False, 0
     create(store_location)
-    while not lived:
-        at += 1
-        clock = PatientClock(1_000.0 * at)
-        world = impatient_world(clock)
-        batch, name = at, f"row-{at}"
-        lived = Victim(at).run(lambda: write_batch(store_location, batch, name, world))  # noqa: B023
+    while not has_survived:
+        call += 1
+        clock = PatientClock(1_000.0 * call)
+        environment = impatient_world(clock)
+        batch, name = call, f"row-{call}"
+        has_survived = Victim(call).run(lambda: write_batch(store_location, batch, name, environment))  # noqa: B023
         clock.sleep(60)
-        write_batch(store_location, batch, name, world)
-        found = [record for record in commits(store_location) if record.stream == StreamBatch(QUERY, batch)]
-        assert len(found) == 1, f"died at its durable call {at}"
-        assert read_snapshot(store_location).tables[PERSON].row_count == at
-    assert at > 5
+        write_batch(store_location, batch, name, environment)
+        records = [record for record in commits(store_location) if record.stream == StreamBatch(QUERY, batch)]
+        assert len(records) == 1, f"died at its durable call {call}"
+        assert read_snapshot(store_location).tables[PERSON].row_count == call
+    assert call > 5
 
 
 def test_other_commits_have_no_batch(store_location: Location) -> None:

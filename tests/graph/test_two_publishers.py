@@ -1,4 +1,4 @@
-"""Two real processes publish on one branch: nothing is lost, nothing is there twice, and history is a line."""
+"""Two processes publish on one branch: no commit is lost or duplicated, and the history is linear."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def test_every_commit_is_in_the_lineage_once(request: pytest.FixtureRequest, sto
 
 
 def _run_two(location: Location, times: int) -> list[str]:
-    """The commits that two processes were told are published; they start at the same moment."""
-    words = [sys.executable, "-m", "tests.graph.publisher_process", location.uri]
-    words += [json.dumps(dict(location.options)), str(times)]
+    """Return the commits that two processes published; they start at the same time."""
+    command = [sys.executable, "-m", "tests.graph.publisher_process", location.uri]
+    command += [json.dumps(dict(location.options)), str(times)]
     with ExitStack() as stack:
         started = [
             stack.enter_context(
-                subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             )
             for _ in range(2)
         ]

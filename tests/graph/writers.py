@@ -1,7 +1,7 @@
-"""Writers for the tests of the write path: small, real writes of every kind, and a model to compare with.
+"""Writers for the tests of the write path: small writes of every kind, and a model to compare with.
 
-Every *triple* write adds the same ids to `Person`, `Company` and `Knows` in one commit, so a reader that ever sees
-unequal counts has seen half a commit.
+Every *triple* write adds the same ids to `Person`, `Company` and `Knows` in one commit, so a reader that sees unequal
+counts has seen a partial commit.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TABLES: Final = (PERSON, COMPANY, KNOWS)
 AUTO_CLEANUP: Final = {"lance.auto_cleanup.older_than": "0ms", "lance.auto_cleanup.retain_versions": "1"}
 
 Rows = dict[str, Any]
-"""A table's contents as a model keeps it: id to the value of its one changing column, a number or None."""
+"""The contents of a table in a model: id to the value of its one changing column, a number or None."""
 Contents = dict[str, Rows]
 
 
@@ -55,12 +55,12 @@ class Change:
 
 
 def create(location: Location) -> None:
-    """A fresh graph with the test schema."""
+    """Create a graph with the test schema."""
     init(location.uri, SCHEMA, options=OpenOptions(dict(location.options), "tester", location.durability))
 
 
 def triple(ids: Iterable[str]) -> tuple[Change, ...]:
-    """One commit over three tables that keeps their counts equal."""
+    """Return one commit over three tables that keeps their counts equal."""
     names = tuple(ids)
     return tuple(Change(alias, insert=names) for alias in TABLES)
 
@@ -74,7 +74,7 @@ def run(
     world: WriteEnvironment | None = None,
     actor: str = "tester",
 ) -> Published | None:
-    """Write `changes` as one commit. A moved read set is staged again."""
+    """Write `changes` as one commit. If the read set changed, stage again."""
     stage = stage_changes(changes)
     return write(location, branch, WriteRequest(kind, actor, stage, lambda again, _: stage(again)), world)
 
@@ -82,12 +82,12 @@ def run(
 def run_compaction(
     location: Location, aliases: Sequence[str], world: WriteEnvironment | None = None
 ) -> Published | None:
-    """Compact tables through the write path, as a loose write."""
+    """Compact tables through the write path, as a multi-commit write."""
 
-    def stage(at: StagingArea) -> StagedWrite:
-        targets = [at.writable(alias) for alias in aliases]
-        effects = tuple(at.multi_commit_effect(target, _compact) for target in targets)
-        return at.finish(effects, frozenset(), Outcome({}))
+    def stage(area: StagingArea) -> StagedWrite:
+        targets = [area.writable(alias) for alias in aliases]
+        effects = tuple(area.multi_commit_effect(target, _compact) for target in targets)
+        return area.finish(effects, frozenset(), Outcome({}))
 
     request = WriteRequest(WriterKind.OPTIMIZE, "omnigraph:optimize", stage, lambda again, _: stage(again))
     return write(location, MAIN, request, world)
@@ -96,7 +96,7 @@ def run_compaction(
 def run_index(
     location: Location, alias: str, specs: Sequence[IndexSpec], branch: str = MAIN
 ) -> Published | None:
-    """Build indexes of a table through the write path, as a loose write."""
+    """Build indexes of a table through the write path, as a multi-commit write."""
 
     def build(handle: Dataset, hold: Callable[[], None]) -> Dataset:
         for spec in specs:
@@ -105,21 +105,21 @@ def run_index(
             handle = handle if isinstance(built, Unbuildable) else built
         return handle
 
-    def stage(at: StagingArea) -> StagedWrite:
-        return at.finish((at.multi_commit_effect(at.writable(alias), build),), frozenset(), Outcome({}))
+    def stage(area: StagingArea) -> StagedWrite:
+        return area.finish((area.multi_commit_effect(area.writable(alias), build),), frozenset(), Outcome({}))
 
     request = WriteRequest(WriterKind.ENSURE_INDICES, "tester", stage, lambda again, _: stage(again))
     return write(location, branch, request)
 
 
 def plant_auto_cleanup(location: Location, alias: str, interval: int | None = None) -> None:
-    """Publish a table with settings that let the commit after the planting collect all old versions.
+    """Publish a table with settings that let the next commit delete all old versions.
 
-    Lance collects when a version is a multiple of the interval; with a large one it never does.
+    Lance deletes them if a version is a multiple of the interval; with a large interval it never does.
     """
 
-    def stage(at: StagingArea) -> StagedWrite:
-        target = at.writable(alias)
+    def stage(area: StagingArea) -> StagedWrite:
+        target = area.writable(alias)
         every = str(interval or target.dataset.version + 2)
         settings = lance.LanceOperation.UpdateMap(
             updates={**AUTO_CLEANUP, "lance.auto_cleanup.interval": every}
@@ -128,8 +128,8 @@ def plant_auto_cleanup(location: Location, alias: str, interval: int | None = No
             target.dataset.version, lance.LanceOperation.UpdateConfig(config_updates=settings)
         )
         planted = StagedTransaction(native.uuid, target.dataset.version, "UpdateConfig", native)
-        return at.finish(
-            (at.transaction_effect(target, planted, target.table.row_count),), frozenset(), Outcome({})
+        return area.finish(
+            (area.transaction_effect(target, planted, target.table.row_count),), frozenset(), Outcome({})
         )
 
     assert write(location, MAIN, WriteRequest(WriterKind.OPTIMIZE, "tester", stage)) is not None
@@ -141,30 +141,30 @@ def _compact(handle: Dataset, hold: Callable[[], None]) -> Dataset:
 
 
 def stage_changes(changes: Sequence[Change]) -> Callable[[StagingArea], StagedWrite]:
-    """The Stage of a write that does `changes`."""
+    """Return a function that stages a write of `changes`."""
 
-    def stage(at: StagingArea) -> StagedWrite:
+    def stage(area: StagingArea) -> StagedWrite:
         effects = []
         for change in changes:
-            target = at.writable(change.alias)
-            transaction, rows = _stage_one(target, change)
-            effects.append(at.transaction_effect(target, transaction, rows))
-        return at.finish(tuple(effects), frozenset(), Outcome({"changes": len(changes)}))
+            target = area.writable(change.alias)
+            transaction, rows = _stage_change(target, change)
+            effects.append(area.transaction_effect(target, transaction, rows))
+        return area.finish(tuple(effects), frozenset(), Outcome({"changes": len(changes)}))
 
     return stage
 
 
 def read_contents(location: Location, branch: str = MAIN) -> Contents:
-    """What a reader sees now."""
+    """Return what a reader sees now."""
     return snapshot_contents(read_snapshot(location, branch))
 
 
 def snapshot_contents(snapshot: Snapshot) -> Contents:
-    """The contents of one snapshot, read at its pins."""
+    """Return the contents of one snapshot, read at its pins."""
     contents: Contents = {}
     for alias, table in snapshot.tables.items():
-        place = snapshot.root.child(table.path)
-        dataset = open_dataset(place, branch=table.pin.branch, version=table.pin.version)
+        location = snapshot.root.child(table.path)
+        dataset = open_dataset(location, branch=table.pin.branch, version=table.pin.version)
         value = _value_column(alias)
         rows = dataset.read(["id"] if value is None else ["id", value])
         ids = [str(name) for name in rows.column("id").to_pylist()]
@@ -176,7 +176,7 @@ def snapshot_contents(snapshot: Snapshot) -> Contents:
 
 
 def apply(contents: Contents, changes: Sequence[Change]) -> Contents:
-    """The model: what `changes` make of `contents`."""
+    """Return the contents after `changes`, by the model."""
     after = {alias: dict(rows) for alias, rows in contents.items()}
     for change in changes:
         rows = after[change.alias]
@@ -187,7 +187,7 @@ def apply(contents: Contents, changes: Sequence[Change]) -> Contents:
     return after
 
 
-def _stage_one(target: WritableTable, change: Change) -> tuple[StagedTransaction, int]:
+def _stage_change(target: WritableTable, change: Change) -> tuple[StagedTransaction, int]:
     dataset = target.dataset
     if change.insert:
         return stage_append(dataset, rows_table(target, [(name, None) for name in change.insert])), (
@@ -198,16 +198,16 @@ def _stage_one(target: WritableTable, change: Change) -> tuple[StagedTransaction
         added = sum(1 for name, _ in change.upsert if name not in existing)
         return stage_upsert(dataset, rows_table(target, list(change.upsert))), target.table.row_count + added
     where = "id IN (" + ", ".join(f"'{name}'" for name in change.delete) + ")"
-    gone = dataset.count_rows(where)
+    deleted = dataset.count_rows(where)
     staged = stage_delete(dataset, where)
-    assert staged is not None, "a test deletes only what is there"
-    return staged, target.table.row_count - gone
+    assert staged is not None, "a test deletes only existing rows"
+    return staged, target.table.row_count - deleted
 
 
 def rows_table(target: WritableTable, rows: Sequence[tuple[str, int | None]]) -> pa.Table:
-    """Rows of a table: every text column is the id, so an edge joins the node of its own name to itself.
+    """Return rows of a table: every text column is the id, so an edge joins the node of its own name to itself.
 
-    Every column of numbers has the one value.
+    Every numeric column has the one value.
     """
     schema = target.dataset.schema
     columns = [

@@ -130,7 +130,8 @@ def test_a_head_that_moves_after_it_was_judged(
     ):
         row = repair(local_location, *flags)[MAIN, PERSON]
     assert row.action is RepairAction.REFUSED
-    assert row.error == "the head of node:Person changed since this write read it"
+    assert row.error is not None
+    assert row.error.startswith("the head of node:Person changed during the write: expected ")
     assert read_contents(local_location) == before
     found = repair(local_location)[MAIN, PERSON]
     assert (found.rows_added, found.rows_updated, found.rows_deleted) == (2, 0, 1)
@@ -144,10 +145,9 @@ def test_a_pin_that_moves_after_it_was_judged(local_location: Location, tool: Fo
         once(lambda effect, _: effect == "object.create", lambda: _healed(repair(local_location, "confirm")))
     ):
         row = repair(local_location, "confirm")[MAIN, PERSON]
-    assert (row.action, row.error) == (
-        RepairAction.REFUSED,
-        "node:Person changed since this write read it",
-    )
+    assert row.action is RepairAction.REFUSED
+    assert row.error is not None
+    assert row.error.startswith("node:Person changed during the write: expected ")
     assert repair(local_location)[MAIN, PERSON].action is RepairAction.NO_OP
 
 

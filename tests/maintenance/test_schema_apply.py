@@ -223,7 +223,7 @@ def test_what_is_unsupported_leaves_nothing_behind(tmp_path: Path) -> None:
         evolve(root, wanted + "node City { name: String @key }\n")
     assert refused.value.code == "OG-DS-101"
     head, *listed = str(refused.value).splitlines()
-    assert head == "2 changes are refused"
+    assert head == "2 changes are not supported"
     assert [line.split(":")[:2] for line in listed] == [
         ["  OG-DS-101 node", "Person.age"],
         ["  OG-DS-101 edge", "Knows.since"],

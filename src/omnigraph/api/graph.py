@@ -574,7 +574,7 @@ def init(
     from omnigraph.schema.parser import parse_schema
 
     catalog = build_catalog(parse_schema(schema, schema_name))
-    create_graph(location, NewGraph(schema, catalog, how.actor or login_name(), beside_other_files=force))
+    create_graph(location, NewGraph(schema, catalog, how.actor or login_name(), allow_other_files=force))
     return Graph(location, actor=how.actor)
 
 

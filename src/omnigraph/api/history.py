@@ -14,7 +14,7 @@ from omnigraph.graph.diff import ChangeBatch, ChangeKind, diff_snapshots
 from omnigraph.graph.feed import FeedBlock, SchemaStep, commit_changes, read_feed
 from omnigraph.graph.manifest.records import CommitRecord, TableId
 from omnigraph.graph.manifest.refs import read_reference
-from omnigraph.graph.rows.entity_rows import EntityRows, image_lines
+from omnigraph.graph.rows.entity_rows import EntityRows, entity_lines
 from omnigraph.schema.catalog import Entity
 from omnigraph.storage.location import Location
 
@@ -105,5 +105,5 @@ def entity_changes(batches: Iterable[ChangeBatch]) -> Iterator[EntityChange]:
 
 
 def _objects(entity: Entity, image: EntityRows) -> Iterator[dict[str, Any] | None]:
-    for line in image_lines(entity, image):
+    for line in entity_lines(entity, image):
         yield None if line is None else json.loads(line)

@@ -19,7 +19,7 @@ from omnigraph.engine.mutation.stage import EntityCounts, MutationOutcome, Mutat
 from omnigraph.engine.options import NO_LIMITS, QueryLimits
 from omnigraph.engine.run import gather_facts
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.manifest.lineage import is_whole
+from omnigraph.graph.manifest.lineage import is_full_id
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot
 from omnigraph.query.checks.run import check_query
@@ -91,7 +91,7 @@ def run_mutation_text(
 
 def _whole_id(text: str) -> CommitId:
     """A precondition names its commit exactly: a part of an id could come to mean another one."""
-    if not is_whole(text):
+    if not is_full_id(text):
         raise UsageError(
             f"'{text}' is no whole commit id, and a head that you insist on is named by one",
             code="commit_id_partial",

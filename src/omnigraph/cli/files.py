@@ -70,9 +70,9 @@ def parse_time(text: str | None) -> datetime | None:
     """A time as it is given to `--at`."""
     if text is None:
         return None
-    from omnigraph.graph.manifest.refs import parse_moment
+    from omnigraph.graph.manifest.refs import parse_timestamp
 
-    return _EPOCH + timedelta(microseconds=parse_moment(text))
+    return _EPOCH + timedelta(microseconds=parse_timestamp(text))
 
 
 _SCHEMA: Final = TextKind(limits.SCHEMA_TEXT_BYTES_MAX, SchemaTextError, too_large="S002", not_utf8="S003")

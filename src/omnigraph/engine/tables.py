@@ -19,7 +19,7 @@ from omnigraph.engine.columns.dictionary import Array, Codes, ValueDictionary
 from omnigraph.engine.limits import Budget, iterate_until_deadline
 from omnigraph.engine.options import EngineOptions
 from omnigraph.graph.manifest.records import TableRecord
-from omnigraph.graph.manifest.snapshot import Snapshot, open_table, refuse_replaced
+from omnigraph.graph.manifest.snapshot import Snapshot, open_table, require_same_graph
 from omnigraph.query.plan.types import IndexFact, TableFacts
 from omnigraph.storage.lance.dataset import Dataset, any_of
 from omnigraph.storage.lance.indexes import (
@@ -71,7 +71,7 @@ class TableReader:
         dataset = self._cache.get((self.key, "dataset"), Dataset)
         if dataset is None:
             dataset = open_table(self.root, self.record)
-            refuse_replaced(self._snapshot)
+            require_same_graph(self._snapshot)
             self._cache.put((self.key, "dataset"), dataset, dataset.handle_bytes)
         return dataset
 

@@ -1,9 +1,9 @@
-"""Create a graph: its tables first, then `__manifest`, whose first version is the moment the graph exists.
+"""Create a graph: its tables first, then `__manifest`. The graph exists when the manifest has its first version.
 
-A marker under `__init/` names every path before it is made. When creation fails, everything it made is removed.
-When it is killed, the next attempt finds the marker and no manifest, and removes exactly what the marker names, if the
-process of the marker is known to have ended. Before the graph is acknowledged, its tables are checked to exist.
-Foreign files are never touched, and an existing graph is never replaced.
+A marker under `__init/` lists every path before it is created. If creation fails, everything that it created is
+deleted. If the process is killed, the next attempt finds the marker and no manifest, and deletes exactly the paths of
+the marker, if the process of the marker is known to have ended. Before `init` returns, it checks that the tables
+exist. Files of others are never changed, and an existing graph is never replaced.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import ConflictError, NotFoundError, OmnigraphError, RefusedError
 from omnigraph.base.failpoints import Failpoint, failpoint
+from omnigraph.base.hints import Argument, action, hint
 from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
 from omnigraph.base.process import ProcessIdentity, current_process, is_known_gone
 from omnigraph.graph.manifest.encoding import (
@@ -66,16 +67,16 @@ MARKER_VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class NewGraph:
-    """What to create: the accepted schema, in whose name, and whether other files may already be there."""
+    """What to create: the accepted schema, its actor, and whether the directory may contain other files."""
 
     source: str
     catalog: Catalog
     actor: str
-    beside_other_files: bool = False
+    allow_other_files: bool = False
 
 
 class _Marker(msgspec.Struct, frozen=True):
-    """What `__init/<op>.json` says: who creates what."""
+    """The content of `__init/<op>.json`: which process creates which paths."""
 
     v: int
     op_id: str
@@ -95,16 +96,16 @@ class _Marker(msgspec.Struct, frozen=True):
 
 
 def create_graph(root: Location, new: NewGraph, process: ProcessIdentity | None = None) -> Snapshot:
-    """Create the graph and return its first snapshot, or raise and leave nothing behind. `process` is this one."""
+    """Create the graph and return its first snapshot, or raise and leave nothing. `process` is this process."""
     me = process or current_process()
     store = ObjectStore(root)
-    made_folders = _missing_folders(root)
+    new_folders = _plan_folders(root)
     _remove_abandoned(store, me)
-    _refuse_occupied(store, root, new.beside_other_files)
+    _require_free(store, root, new.allow_other_files)
     operation = OperationId(new_ulid())
     tables = _plan_tables(new.catalog)
     with ExitStack() as undo:
-        undo.callback(_remove_empty_folders, made_folders)
+        undo.callback(_remove_empty_folders, new_folders)
         marker = _make_marker(operation, tables, me)
         undo.callback(_remove_attempt, store, marker)
         failpoint(Failpoint.INIT_MARK_BEFORE)
@@ -112,13 +113,13 @@ def create_graph(root: Location, new: NewGraph, process: ProcessIdentity | None 
         _create_tables(root, tables, operation)
         _create_manifest(root, new, tables, operation)
         undo.pop_all()
-    # The graph is visible from here on, so an error deletes nothing: another process may have loaded rows already.
-    if missing := _missing_tables(root, tables):
+    # The graph is visible from here on, so an error deletes nothing: another process may have loaded rows.
+    if missing := _find_missing_tables(root, tables):
         _delete_manifest(store)
         _remove_attempt(store, marker)
-        _remove_empty_folders(made_folders)
+        _remove_empty_folders(new_folders)
         raise _tables_deleted(missing)
-    _unmark(store, operation)
+    _delete_marker(store, operation)
     failpoint(Failpoint.INIT_DONE)
     return read_snapshot(root)
 
@@ -191,46 +192,46 @@ def _create_manifest(
         raise _graph_exists(root) from exists
 
 
-def _unmark(store: ObjectStore, operation: OperationId) -> None:
+def _delete_marker(store: ObjectStore, operation: OperationId) -> None:
     failpoint(Failpoint.INIT_UNMARK_BEFORE)
     store.delete(init_marker_path(operation))
     store.remove_empty_directory(INIT_MARKERS)
 
 
 def _remove_abandoned(store: ObjectStore, me: ProcessIdentity) -> None:
-    """Remove what killed attempts left: only with a marker whose process certainly ended, and no manifest.
+    """Delete the files of killed attempts: those with a marker whose process ended, and without a manifest.
 
-    What any other attempt made is left to cleanup, because its process may run (decision 0003).
+    Files of other attempts are left to cleanup, because their process may run (decision 0003).
     """
-    for marker in _markers(store):
+    for marker in _read_markers(store):
         if not is_known_gone(marker.process(), me):
             continue
         if _has_manifest(store):
-            _unmark(store, OperationId(marker.op_id))
+            _delete_marker(store, OperationId(marker.op_id))
         else:
             _remove_attempt(store, marker)
 
 
 def _has_manifest(store: ObjectStore) -> bool:
-    """Whether the graph exists: a folder alone may be what an attempt wrote just before its commit.
+    """Return whether the graph exists. A directory alone may be what an attempt wrote just before its commit.
 
-    A power cut during it may leave a version without content.
+    A power cut during the commit may leave a version without content.
     """
     entries = store.list(f"{MANIFEST}/_versions")
     return any(entry.path.endswith(".manifest") and entry.size for entry in entries)
 
 
 def _remove_attempt(store: ObjectStore, marker: _Marker) -> None:
-    """Remove everything that one attempt made, its share of an uncommitted manifest included.
+    """Delete everything that one attempt created, and the files of an uncommitted manifest.
 
-    A manifest's files do not say whose they are. They are listed before the markers: whoever wrote one of them had
-    made a marker by then, so when no other attempt is marked and no version is there, nobody needs them.
+    The files of a manifest do not name their attempt. They are listed before the markers: an attempt writes its marker
+    before a file of the manifest. So without another marker and without a version, no attempt needs the files.
     """
     files = [entry.path for entry in store.list(MANIFEST)]
-    others = [other for other in _markers(store) if other.op_id != marker.op_id]
+    others = [other for other in _read_markers(store) if other.op_id != marker.op_id]
     if not others and not _has_manifest(store):
         _delete_manifest_files(store, files)
-    _remove_made(store, marker)
+    _delete_planned(store, marker)
 
 
 def _delete_manifest_files(store: ObjectStore, paths: list[str]) -> None:
@@ -240,8 +241,8 @@ def _delete_manifest_files(store: ObjectStore, paths: list[str]) -> None:
     store.remove_empty_directories(MANIFEST)
 
 
-def _missing_tables(root: Location, tables: tuple[_PlannedTable, ...]) -> list[str]:
-    """The paths of tables that another process deleted while the graph was created."""
+def _find_missing_tables(root: Location, tables: tuple[_PlannedTable, ...]) -> list[str]:
+    """Return the paths of tables that another process deleted while the graph was created."""
 
     def is_missing(table: _PlannedTable) -> bool:
         try:
@@ -251,12 +252,12 @@ def _missing_tables(root: Location, tables: tuple[_PlannedTable, ...]) -> list[s
         return False
 
     with ThreadPoolExecutor(limits.INIT_CONCURRENCY) as pool:
-        lost = pool.map(is_missing, tables)
-        return [table.record.path for table, is_lost in zip(tables, lost, strict=True) if is_lost]
+        missing = pool.map(is_missing, tables)
+        return [table.record.path for table, is_lost in zip(tables, missing, strict=True) if is_lost]
 
 
 def _delete_manifest(store: ObjectStore) -> None:
-    """Delete the manifest again, its version first and once: another `init` may create its own right after."""
+    """Delete the manifest, its version first and only once: another `init` may create its own right after."""
     files = [entry.path for entry in store.list(MANIFEST)]
     _delete_manifest_files(store, sorted(files, key=lambda path: not path.endswith(".manifest")))
 
@@ -265,12 +266,15 @@ def _tables_deleted(missing: list[str]) -> ConflictError:
     return ConflictError(
         f"tables of the new graph were deleted while `init` ran: {', '.join(missing)}",
         code="init_tables_deleted",
-        hint="No graph was created. Find the process that deletes files there, then run `init` again.",
+        hint=hint(
+            "No graph was created. Find the process that deletes files there, then run {} again.",
+            action("init"),
+        ),
         facts={"paths": list(missing)},
     )
 
 
-def _markers(store: ObjectStore) -> Iterator[_Marker]:
+def _read_markers(store: ObjectStore) -> Iterator[_Marker]:
     for entry in store.list(INIT_MARKERS):
         try:
             marker = msgspec.json.decode(store.read(entry.path) or b"", type=_Marker)
@@ -280,7 +284,7 @@ def _markers(store: ObjectStore) -> Iterator[_Marker]:
             yield marker
 
 
-def _remove_made(store: ObjectStore, marker: _Marker) -> None:
+def _delete_planned(store: ObjectStore, marker: _Marker) -> None:
     for path in marker.paths:
         failpoint(Failpoint.INIT_REMOVE_BEFORE)
         _delete_table(store, path)
@@ -291,7 +295,7 @@ def _remove_made(store: ObjectStore, marker: _Marker) -> None:
 
 
 def _delete_table(store: ObjectStore, path: str) -> None:
-    """Delete a table that may have been created. Where an external file or a symbolic link is, none was."""
+    """Delete a table that may have been created. If the path is an external file or a symbolic link, it was not."""
     try:
         store.delete_below(path)
     except OmnigraphError as blocked:
@@ -299,40 +303,43 @@ def _delete_table(store: ObjectStore, path: str) -> None:
             raise
 
 
-def _refuse_occupied(store: ObjectStore, root: Location, beside_other_files: bool) -> None:
+def _require_free(store: ObjectStore, root: Location, allow_other_files: bool) -> None:
     if root.is_local and Path(root.uri).exists() and not Path(root.uri).is_dir():
         raise RefusedError(
-            f"{root} is a file",
+            f"cannot create a graph: {root} is a file",
             code="root_is_file",
-            hint="choose a directory for the graph",
+            hint="Choose a directory for the graph.",
             facts={"uri": root.uri},
         )
     names = set(store.list_names())
     if MANIFEST in names and _has_manifest(store):
         raise _graph_exists(root)
-    explained = {INIT_MARKERS, NODES, EDGES, MANIFEST} if any(True for _ in _markers(store)) else set()
-    foreign = sorted(names - explained)
-    if foreign and not beside_other_files:
-        shown = ", ".join(foreign[:3]) + (", …" if len(foreign) > 3 else "")
+    own_names = {INIT_MARKERS, NODES, EDGES, MANIFEST} if any(True for _ in _read_markers(store)) else set()
+    other_names = sorted(names - own_names)
+    if other_names and not allow_other_files:
+        shown = ", ".join(other_names[:3]) + (", …" if len(other_names) > 3 else "")
         raise RefusedError(
-            f"{root} is not empty: it holds {shown}",
+            f"{root} is not empty: it contains {shown}",
             code="directory_not_empty",
-            hint="choose an empty directory, or pass --force to create the graph beside these files",
-            facts={"uri": root.uri, "names": list(foreign[:20])},
+            hint=hint(
+                "Choose an empty directory, or pass {} to create the graph next to these files.",
+                Argument("force"),
+            ),
+            facts={"uri": root.uri, "names": list(other_names[:20])},
         )
 
 
 def _graph_exists(root: Location) -> ConflictError:
     return ConflictError(
-        f"there is already a graph at {root}",
+        f"a graph already exists at {root}",
         code="graph_exists",
-        hint="choose another path; init never replaces a graph",
+        hint="Choose another path. `init` never replaces a graph.",
         facts={"uri": root.uri},
     )
 
 
-def _missing_folders(root: Location) -> tuple[Path, ...]:
-    """The folders that creating the graph will make on disk, deepest first."""
+def _plan_folders(root: Location) -> tuple[Path, ...]:
+    """Return the directories that creating the graph will create on disk, deepest first."""
     if not root.is_local:
         return ()
     path = Path(root.uri)

@@ -1,10 +1,10 @@
-"""The change feed of a branch: its commits after a cursor, oldest first, each with the state before it and after it.
+"""The change feed of a branch: its commits after a cursor, oldest first, each with the state before and after it.
 
-A cursor is a commit id, and the caller keeps it: whoever asks again with the same one gets the same commits again, at
-least once and whole. Commits are those of the branch's own line, along first parents; a merge is one of them, with all
-that it brought. A commit that changed the schema has the steps that it took, so that a rename is told. When the line no
-longer has the cursor, a state on the way was collected, or a property went with its values, it is a gap: the caller
-takes a new baseline. Nothing here writes.
+In: a branch and a cursor, which is a commit id that the caller stores. Out: a page of commits. The same cursor
+returns the same commits again, complete, so delivery is at least once. The commits are those along first parents; a
+merge is one commit with everything that it merged. A commit that changed the schema has its schema steps, so that
+renames are visible. It is a gap if the history no longer has the cursor, a state in between was deleted, or a
+property was dropped with its values: the caller then needs a new export. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from omnigraph.base.errors import ErrorKind, Fact, NotFoundError, OmnigraphError
 from omnigraph.base.ids import CommitId, TypeId
-from omnigraph.graph.diff import ChangeBatch, SchemaDiffError, diff_snapshots, refuse_lost_values
-from omnigraph.graph.manifest.lineage import make_lineage, name_commit
+from omnigraph.graph.diff import ChangeBatch, SchemaDiffError, diff_snapshots, require_no_lost_values
+from omnigraph.graph.manifest.lineage import make_lineage, resolve_commit
 from omnigraph.graph.manifest.records import CommitRecord, TableId, table_id
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_record_snapshot, read_snapshot
 from omnigraph.graph.schema_change import HARD_DROPS
@@ -33,54 +33,54 @@ from omnigraph.storage.location import Location
 
 
 class ChangeFeedGapError(OmnigraphError):
-    """What came after the cursor cannot be told any more."""
+    """The changes after the cursor are no longer available."""
 
     kind = ErrorKind.NOT_FOUND
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaStep:
-    """A step that a commit took with the schema."""
+    """A schema step of a commit."""
 
     planned: PlannedStep
     """The step."""
     table_id: TableId | None
-    """The table of its type, by which changes of rows name it too; None when it is about no one type."""
+    """The table of its type, as in changes of rows; None if the step is not about one type."""
 
     def to_json(self) -> dict[str, Fact]:
-        """As `schema plan` tells it; a rename has the old name and the new one as well."""
-        told = {**self.planned.to_json(), "table_id": self.table_id}
+        """Return the step as `schema plan` prints it; a rename also has the old and the new name."""
+        document = {**self.planned.to_json(), "table_id": self.table_id}
         match self.planned.step:
             case RenameType(alias=alias, name=name):
-                return {**told, "old_name": alias.partition(":")[2], "new_name": name}
+                return {**document, "old_name": alias.partition(":")[2], "new_name": name}
             case RenameProperty(old=old, new=new):
-                return {**told, "old_name": old, "new_name": new}
+                return {**document, "old_name": old, "new_name": new}
             case _:
-                return told
+                return document
 
 
 @dataclass(frozen=True, slots=True)
 class FeedBlock:
-    """One commit of a feed, with the state before it and after it; the first commit of a graph has none before."""
+    """One commit of a feed, with the state before and after it. The first commit of a graph has no state before."""
 
     commit: CommitRecord
     before: Snapshot | None
     after: Snapshot
 
     def schema_steps(self) -> tuple[SchemaStep, ...]:
-        """What it did to the schema, in the order in which it can be followed."""
+        """Return what it did to the schema, in an order in which the steps can be repeated."""
         if self.before is None:
             return ()
         old, new = self.before.schema, self.after.schema
-        found = find_steps_by_id(old.catalog, new.catalog, hard=HARD_DROPS in self.commit.counts)
-        if not found and old.source != new.source:
-            found = (UpdateText(),)
+        steps = find_steps_by_id(old.catalog, new.catalog, hard=HARD_DROPS in self.commit.counts)
+        if not steps and old.source != new.source:
+            steps = (UpdateText(),)
         rows = {TypeId(table.type_id): table.row_count for table in self.before.tables.values()}
         nulls = read_null_counts(self.before, new.catalog)
-        return tuple(SchemaStep(planned_step(step, rows, nulls), self._table_of(step)) for step in found)
+        return tuple(SchemaStep(planned_step(step, rows, nulls), self._table_of(step)) for step in steps)
 
     def table_names(self) -> dict[TableId, str]:
-        """The alias of every table that it has or had: the new one where there are two."""
+        """Return the alias of every table before or after it; the new alias if there are two."""
         states = (self.after,) if self.before is None else (self.before, self.after)
         return {table.id: alias for state in states for alias, table in state.tables.items()}
 
@@ -92,18 +92,18 @@ class FeedBlock:
         return None if entity is None else table_id(entity.id, entity.incarnation)
 
     def changes(self) -> Iterator[ChangeBatch]:
-        """What it changed against its first parent."""
+        """Yield what it changed, compared with its first parent."""
         if self.before is None:
             return
         try:
             yield from diff_snapshots(self.before, self.after)
-        except NotFoundError as gone:
-            raise _gap(self.after.branch.name, self.commit.id, gone.message) from gone
+        except NotFoundError as missing:
+            raise _gap(self.after.branch.name, self.commit.id, missing.message) from missing
 
 
 @dataclass(frozen=True, slots=True)
 class FeedPage:
-    """Commits to tell, oldest first, and the cursor after them. `has_more`: there are later ones."""
+    """Commits, oldest first, and the cursor after them. `has_more`: there are later commits."""
 
     blocks: tuple[FeedBlock, ...]
     cursor: CommitId
@@ -111,43 +111,44 @@ class FeedPage:
 
 
 def read_feed(root: Location, branch: str = MAIN, cursor: str | None = None, limit: int = 100) -> FeedPage:
-    """The commits after the cursor, at most so many; without a cursor from the first one on.
+    """Read at most `limit` commits after the cursor; without a cursor, from the first commit on.
 
-    A page ends before a gap, so that what it has can be told whole; the next page is the gap.
+    A page ends before a gap, so that all of its commits are complete. The next page raises the error for the gap.
     """
     newest = read_snapshot(root, branch)
-    line = list(make_lineage(newest.head, newest.manifest.read_commits()).history())
-    line.reverse()
-    at = -1
-    seen = None
+    history = list(make_lineage(newest.head, newest.manifest.read_commits()).history())
+    history.reverse()
+    position = -1
+    cursor_id = None
     if cursor is not None:
-        seen = name_commit(cursor, newest.head, lambda: (commit.id for commit in line))
-        at = next((place for place, commit in enumerate(line) if commit.id == seen), -2)
-        if at == -2:
-            raise _gap(branch, seen, "it is not a commit of the branch's line")
-    rest = line[at + 1 :]
-    blocks = tuple(_readable_blocks(newest, line[at] if at >= 0 else None, rest[:limit]))
-    last = blocks[-1].commit.id if blocks else seen or newest.head
-    return FeedPage(blocks, last, len(rest) > len(blocks))
+        cursor_id = resolve_commit(cursor, newest.head, lambda: (commit.id for commit in history))
+        position = next((index for index, commit in enumerate(history) if commit.id == cursor_id), -2)
+        if position == -2:
+            raise _gap(branch, cursor_id, "it is not a commit of the history of the branch")
+    later = history[position + 1 :]
+    blocks = tuple(_readable_blocks(newest, history[position] if position >= 0 else None, later[:limit]))
+    next_cursor = blocks[-1].commit.id if blocks else cursor_id or newest.head
+    return FeedPage(blocks, next_cursor, len(later) > len(blocks))
 
 
 def commit_changes(newest: Snapshot, commit: CommitRecord) -> Iterator[ChangeBatch]:
-    """What a commit changed against its first parent; the first commit of a graph changed nothing."""
+    """Yield what a commit changed, compared with its first parent. The first commit of a graph changed nothing."""
     parent = None if commit.parent is None else newest.manifest.find_commit(commit.parent)
-    yield from _read_block(newest, None if parent is None else _state(newest, parent), commit).changes()
+    before = None if parent is None else _read_snapshot_of(newest, parent)
+    yield from FeedBlock(commit, before, _read_snapshot_of(newest, commit)).changes()
 
 
 def _readable_blocks(
     newest: Snapshot, cursor: CommitRecord | None, commits: list[CommitRecord]
 ) -> Iterator[FeedBlock]:
-    """The commits up to the first one that cannot be told; when that is the first of all, it is the gap."""
-    before = _state(newest, cursor) if cursor is not None and commits else None
+    """Yield the commits up to the first gap; raise if the first commit is a gap."""
+    before = _read_snapshot_of(newest, cursor) if cursor is not None and commits else None
     for number, commit in enumerate(commits):
         try:
-            block = _read_block(newest, before, commit)
-            _refuse_untellable(block)
+            block = FeedBlock(commit, before, _read_snapshot_of(newest, commit))
+            _require_no_gap(block)
             if number == 0:
-                next(block.changes(), None)  # also that its tables are there, before anything is told
+                next(block.changes(), None)  # Fail before anything is returned if its tables do not exist.
         except ChangeFeedGapError:
             if number == 0:
                 raise
@@ -156,30 +157,26 @@ def _readable_blocks(
         before = block.after
 
 
-def _read_block(newest: Snapshot, before: Snapshot | None, commit: CommitRecord) -> FeedBlock:
-    return FeedBlock(commit, before, _state(newest, commit))
-
-
-def _refuse_untellable(block: FeedBlock) -> None:
-    """A property that goes with its values is a gap too: who follows needs a new baseline."""
+def _require_no_gap(block: FeedBlock) -> None:
+    """Raise for a property that was dropped with its values: followers need a new export."""
     try:
         if block.before is not None:
-            refuse_lost_values(block.before, block.after)
-    except SchemaDiffError as refused:
-        raise _gap(block.after.branch.name, block.commit.id, refused.message) from refused
+            require_no_lost_values(block.before, block.after)
+    except SchemaDiffError as error:
+        raise _gap(block.after.branch.name, block.commit.id, error.message) from error
 
 
-def _state(newest: Snapshot, commit: CommitRecord) -> Snapshot:
+def _read_snapshot_of(newest: Snapshot, commit: CommitRecord) -> Snapshot:
     try:
         return read_record_snapshot(newest, commit)
-    except NotFoundError as gone:
-        raise _gap(newest.branch.name, commit.id, gone.message) from gone
+    except NotFoundError as missing:
+        raise _gap(newest.branch.name, commit.id, missing.message) from missing
 
 
-def _gap(branch: str, commit: CommitId, why: str) -> ChangeFeedGapError:
+def _gap(branch: str, commit: CommitId, reason: str) -> ChangeFeedGapError:
     return ChangeFeedGapError(
-        f"the changes of branch {branch} from {commit} on cannot be told: {why}",
+        f"the changes of branch '{branch}' from {commit} on are not available: {reason}",
         code="change_feed_gap",
-        hint="export the branch again and go on from the commit that the export names",
+        hint="Export the branch again, then continue from the commit of the export.",
         facts={"change_feed_gap": {"branch": branch, "commit": commit}},
     )

@@ -1,8 +1,7 @@
-"""What it takes to bring a branch to another schema: the steps, what each costs, and what is refused.
+"""Plan a change of the schema of a branch: the steps, their cost, and what is not supported.
 
 In: a snapshot and the text of the desired schema. Out: a `SchemaPlan`. Row counts come from the snapshot, so only the
-manifest is read, whatever the number of types and rows, and the columns whose nulls get a default, to count the nulls.
-Nothing here writes.
+manifest is read, and the columns whose nulls get a default, to count the nulls. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -10,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
 
 from omnigraph.base.errors import Fact, RefusedError, fact_rows, list_all
+from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import CommitId, TypeId
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table
 from omnigraph.schema.build import build_catalog
@@ -37,31 +36,29 @@ from omnigraph.storage.lance.dataset import Dataset
 NullCounts = Mapping[TypeId, Mapping[str, int]]
 """The number of nulls by type and by the new name of the property."""
 
-_EACH: Final = "; `schema plan`, in Python `plan_schema`, tells what to do about each"
-
 
 class SchemaRefusedError(RefusedError):
-    """The desired schema needs a change that is not supported; all such changes are listed."""
+    """The desired schema needs changes that are not supported; all of them are listed."""
 
     def render(self) -> str:
-        lines = [f"{found['code']} {found['text']}" for found in fact_rows(self.facts, "unsupported")]
-        return list_all(f"{len(lines)} changes are refused", lines) if len(lines) > 1 else self.message
+        lines = [f"{change['code']} {change['text']}" for change in fact_rows(self.facts, "unsupported")]
+        return list_all(f"{len(lines)} changes are not supported", lines) if len(lines) > 1 else self.message
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """One step on the way to a schema. What it does is told by `to_json()`."""
+    """One step of a schema plan; `to_json()` describes it."""
 
     step: Step
     cost: Cost
     """How its time grows with the rows."""
     rows: int
-    """How many rows its type has."""
+    """The number of rows of its type."""
     filled_rows: int = 0
-    """How many of them get a default: all if the property is new, those with null if it becomes required."""
+    """The number of rows that get a default: all if the property is new, those with null if it becomes required."""
 
     def to_json(self) -> dict[str, Fact]:
-        """`step` is its kind, `table_key` the type, `text` a sentence, the others as here."""
+        """Return its kind as `step`, the type as `table_key`, a sentence as `text`, and the other fields."""
         table = None if isinstance(self.step, UpdateInterfaces | UpdateText) else self.step.alias
         return {
             "step": self.step.kind,
@@ -75,31 +72,31 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True)
 class SchemaPlan:
-    """The way of a branch to a schema."""
+    """The steps from the schema of a branch to another schema."""
 
     branch: str
-    """The branch that it is for."""
+    """Its branch."""
     commit: CommitId
-    """The newest commit of the branch when it was made."""
+    """The newest commit of the branch when the plan was made."""
     source: str
     """The `.pg` text of the desired schema."""
     catalog: Catalog
     """The accepted schema after the steps."""
     steps: tuple[PlannedStep, ...]
-    """What would be done, in this order; none when the branch has the schema already."""
+    """The steps, in order; empty if the branch has the schema already."""
     unsupported: tuple[Unsupported, ...]
-    """What is refused; one is enough for nothing to be done."""
-    counted: Catalog | None
-    """The one before them, from whose counters they give ids; None when nothing gets an id."""
+    """The changes that are not supported; if there is one, nothing is done."""
+    counter_catalog: Catalog | None
+    """The catalog before the steps, from whose counters they assign ids; None if nothing gets an id."""
     null_counts: Mapping[TypeId, Mapping[str, int]] = field(default_factory=dict)
-    """For each type the number of nulls in the properties that become required with a default."""
+    """For each type, the number of nulls in the properties that become required with a default."""
 
     @property
     def can_apply(self) -> bool:
-        """Whether nothing is refused."""
+        """Whether every change is supported."""
         return not self.unsupported
 
-    def refuse_unsupported(self) -> None:
+    def require_supported(self) -> None:
         """Raise `SchemaRefusedError` unless every change is supported."""
         if self.can_apply:
             return
@@ -107,18 +104,22 @@ class SchemaPlan:
         raise SchemaRefusedError(
             f"{first.code.code} {refusal_text(first)}{f' (and {more} more)' if more else ''}",
             code=first.code.code,
-            hint=f"{first.code.advice}{_EACH if more else ''}",
-            facts={"unsupported": [refusal_to_json(found) for found in self.unsupported]},
+            hint=hint(
+                f"{first.code.advice.rstrip('.')}. Run {{}} for advice on each change.", action("schema plan")
+            )
+            if more
+            else first.code.advice,
+            facts={"unsupported": [refusal_to_json(change) for change in self.unsupported]},
         )
 
     def to_json(self) -> dict[str, Fact]:
-        """As `omnigraph schema plan --json` prints it."""
+        """Return the plan as `omnigraph schema plan --json` prints it."""
         return {
             "graph_branch": self.branch,
             "graph_commit_id": self.commit,
             "can_apply": self.can_apply,
             "steps": [step.to_json() for step in self.steps],
-            "unsupported": [refusal_to_json(found) for found in self.unsupported],
+            "unsupported": [refusal_to_json(change) for change in self.unsupported],
         }
 
 
@@ -130,29 +131,36 @@ def plan_schema(
     hard: bool = False,
     others: Iterable[Catalog] = (),
 ) -> SchemaPlan:
-    """The plan from the snapshot's schema to the one of the text; raise `SchemaTextError` when it is none.
+    """Return the plan from the schema of the snapshot to that of the text; raise `SchemaTextError` if it is invalid.
 
-    `hard`: what is dropped shall not be read again. `others`: catalogs whose ids are not given a second time.
+    `hard`: dropped values must not be readable again. `others`: catalogs whose ids are not assigned again.
     """
     desired = build_catalog(parse_schema(source, source_name))
     accepted = raise_counters(snapshot.schema.catalog, others)
     rows = {TypeId(table.type_id): table.row_count for table in snapshot.tables.values()}
-    found = find_steps(accepted, desired, rows, hard=hard)
-    catalog = next_catalog(accepted, found.steps) if not found.unsupported else accepted
+    difference = find_steps(accepted, desired, rows, hard=hard)
+    catalog = next_catalog(accepted, difference.steps) if not difference.unsupported else accepted
     nulls = read_null_counts(snapshot, catalog)
-    steps = tuple(planned_step(step, rows, nulls) for step in found.steps)
-    if not steps and not found.unsupported and source != snapshot.schema.source:
+    steps = tuple(planned_step(step, rows, nulls) for step in difference.steps)
+    if not steps and not difference.unsupported and source != snapshot.schema.source:
         steps = (planned_step(UpdateText(), rows),)
-    adds = any(isinstance(step, AddType | AddProperty) for step in found.steps)
-    counted = accepted if adds else None
+    adds = any(isinstance(step, AddType | AddProperty) for step in difference.steps)
+    counter_catalog = accepted if adds else None
     head = snapshot.head
     return SchemaPlan(
-        snapshot.branch.name, head, source, catalog, steps, found.unsupported, counted, null_counts=nulls
+        snapshot.branch.name,
+        head,
+        source,
+        catalog,
+        steps,
+        difference.unsupported,
+        counter_catalog,
+        null_counts=nulls,
     )
 
 
 def read_null_counts(before: Snapshot, after: Catalog) -> NullCounts:
-    """Count the nulls that get a value on the way to a later catalog. Reads only the columns concerned."""
+    """Count the nulls that get a value on the way to a later catalog. Only the columns concerned are read."""
     counts: dict[TypeId, dict[str, int]] = {}
     for old in before.schema.catalog.types:
         new = after.type_with_id(old.id)
@@ -176,7 +184,7 @@ def count_nulls(dataset: Dataset, old: Entity, new: Entity) -> dict[str, int]:
 def planned_step(
     step: Step, rows: Mapping[TypeId, int], nulls: NullCounts = MappingProxyType({})
 ) -> PlannedStep:
-    """A step with what it costs on types that have so many rows, and so many nulls that get a default."""
+    """Return a step with its cost, from the rows of each type and the nulls that get a default."""
     if isinstance(step, AddType | UpdateInterfaces | UpdateText):
         return PlannedStep(step, step.cost(0), 0)
     size, filled = rows.get(step.type_id, 0), 0
@@ -188,19 +196,19 @@ def planned_step(
     return PlannedStep(step, step.cost(size, filled), size, filled)
 
 
-def refusal_text(found: Unsupported) -> str:
-    """One refused change in a sentence."""
-    place = found.alias if found.property is None else f"{found.alias}.{found.property}"
-    return f"{place}: {found.detail}"
+def refusal_text(change: Unsupported) -> str:
+    """Return one unsupported change as a sentence."""
+    name = change.alias if change.property is None else f"{change.alias}.{change.property}"
+    return f"{name}: {change.detail}"
 
 
-def refusal_to_json(found: Unsupported) -> dict[str, Fact]:
-    """One refused change for programs."""
+def refusal_to_json(change: Unsupported) -> dict[str, Fact]:
+    """Return one unsupported change for programs."""
     return {
-        "code": found.code.code,
-        "table_key": found.alias,
-        "property": found.property,
-        "text": refusal_text(found),
-        "meaning": found.code.meaning,
-        "hint": found.code.advice,
+        "code": change.code.code,
+        "table_key": change.alias,
+        "property": change.property,
+        "text": refusal_text(change),
+        "meaning": change.code.meaning,
+        "hint": change.code.advice,
     }

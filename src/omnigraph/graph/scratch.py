@@ -1,8 +1,8 @@
-"""Scratch: a folder below the graph's root for the files that the workers of one operation pass to each other.
+"""A temporary directory below the root of the graph, for files that the workers of one operation exchange.
 
-It lies there because every executor reaches the graph, wherever that is, and nothing else of the cluster is shared for
-certain. Nothing of a graph ever refers to it. Whoever opened it deletes it, also when the operation failed; what a
-killed process leaves is an orphan for `cleanup`.
+It is there because every executor can reach the graph, and a cluster may share nothing else. Nothing in a graph
+references it. The process that opened it deletes it, even if the operation failed. The files of a killed process are
+orphans, which `cleanup` deletes.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ logger = logging.getLogger("omnigraph.scratch")
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """The folder of one operation. It travels to workers."""
+    """The directory of one operation. It can be sent to workers."""
 
     location: Location
 
     def write(self, kind: str, data: bytes) -> str:
-        """Write a new file, and its name. No two attempts at a task write the same one."""
+        """Write a new file and return its name. Two attempts at a task never write the same file."""
         name = f"{kind}-{new_ulid()}"
         ObjectStore(self.location).create(name, data, durable=False)
         return name
 
     def read_all(self, kind: str) -> Iterator[bytes]:
-        """Every file of a kind, whole: for small ones."""
+        """Yield the content of every file of a kind; for small files."""
         store = ObjectStore(self.location)
         for entry in store.list(""):
             data = store.read(entry.path) if entry.path.startswith(f"{kind}-") else None
@@ -44,13 +44,13 @@ class Scratch:
                 yield data
 
     def read(self, name: str, start: int, length: int) -> bytes:
-        """Some bytes of a file."""
+        """Read some bytes of a file."""
         return read_bytes(self.location.child(name), start, length)
 
 
 @contextmanager
 def open_scratch(root: Location) -> Iterator[Scratch]:
-    """A fresh folder, gone at the end. On disk it appears with its first file."""
+    """Open a new directory and delete it at the end. On disk it is created with its first file."""
     name = new_ulid()
     try:
         yield Scratch(root.child(f"{SCRATCH}/{name}"))

@@ -101,7 +101,7 @@ def _is_fence(history: TableHistory, record: VersionRecord) -> bool:
         isinstance(record, TransactionRecord)
         and record.operation is Operation.RESTORE
         and _operation_of(record) is not None
-        and history.content_of(record.version) == history.content_of(record.version - 1)
+        and history.content_version(record.version) == history.content_version(record.version - 1)
     )
 
 

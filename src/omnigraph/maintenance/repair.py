@@ -30,7 +30,7 @@ from omnigraph.graph.manifest.records import BranchRecord, CommitRecord, Pin, Ta
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import Outcome, StagingArea
-from omnigraph.graph.write.states import Effect, FoundHead, StagedWrite
+from omnigraph.graph.write.states import Effect, ExpectedHead, StagedWrite
 from omnigraph.maintenance.drift import (
     UNDER_WAY,
     Classification,
@@ -315,12 +315,12 @@ class _Repair:
         self._judge(at.snapshot)
         effects: list[Effect] = []
         moved: list[TableRecord] = []
-        heads: list[FoundHead] = []
+        heads: list[ExpectedHead] = []
         for look, row in zip(self.looks, self.rows, strict=True):
             if row.action not in _DONE or look.head is None:
                 continue
             pin = Pin(look.head.branch, look.head.version)
-            heads.append(FoundHead(look.table, pin))
+            heads.append(ExpectedHead(look.table, pin))
             if row.action is RepairAction.DISCARDED or look.drift.ours:
                 effects.append(at.restore_effect(look.table, look.head))
                 continue

@@ -282,9 +282,9 @@ class _Applying:
 
     def stage(self, at: StagingArea) -> StagedWrite | None:
         self.plan = self.plan_for(at.snapshot)
-        if self.plan.can_apply and self.plan.counted is not None:
+        if self.plan.can_apply and self.plan.counter_catalog is not None:
             self.plan = self.plan_for(at.snapshot, read_other_catalogs(at.snapshot))
-        self.plan.refuse_unsupported()
+        self.plan.require_supported()
         if not self.plan.steps:
             return None
         self._check(at, self.plan)

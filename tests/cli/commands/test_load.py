@@ -22,7 +22,10 @@ GOOD = [
     {"type": "Person", "data": {"slug": "grace"}},
     {"edge": "Knows", "from": "ada", "to": "grace", "data": {"since": "1843-01-01"}},
 ]
-NOWHERE = "there is no branch 'nowhere'\nhint: the branches are: main; --from BASE makes it first"
+NOWHERE = (
+    "no branch 'nowhere'\n"
+    "hint: Pass one of the existing branches: main. To create the branch first, pass `--from BASE`."
+)
 
 
 def write(place: Path, name: str, *records: object) -> None:

@@ -70,7 +70,7 @@ def test_earlier_states(place: Path) -> None:
     error = json.loads(before.stdout)
     assert (error["error_code"], error["hint"]) == (
         "moment_too_early",
-        f"its first commit is of {moment(first.created_us)}",
+        f"Pass {moment(first.created_us)}, the time of its first commit, or later.",
     )
 
 

@@ -80,7 +80,7 @@ def test_maintenance_that_writes_settles_it_first(killed: Path, command: tuple[s
     done = omnigraph(*command, "--confirm", "graph.omni", cwd=place)
     assert done.exit_code == 0, done.stderr
     head = og.open(str(killed), read_only=True).snapshot().head
-    assert "WARNING: recovered a write that had stopped half-way (load 01" in done.stderr
+    assert "WARNING: recovered an interrupted write (load 01" in done.stderr
     assert f", by tester, on branch main): it is commit {head}\n" in done.stderr
     again = omnigraph(*command, "--confirm", "graph.omni", cwd=place)
     assert (again.exit_code, "half-way" in again.stderr) == (0, False)

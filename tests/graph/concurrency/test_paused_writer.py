@@ -133,7 +133,7 @@ def test_a_publisher_that_keeps_losing_gives_up(graph: Location) -> None:
         run(graph, [Change("node:Company", insert=(new_ulid(),))])
 
     target = PublishTarget(graph, MAIN, now.branch.id, None)
-    with pytest.raises(Exception, match="lost to other writers") as failed:
+    with pytest.raises(Exception, match="other writers published first") as failed:
         publish(target, ManifestChange(commit=draft), (), Publisher(lose, clock=_NoWait()))
     assert getattr(failed.value, "applied", None) is Applied.NO
     assert not is_in_history(graph, draft.id)

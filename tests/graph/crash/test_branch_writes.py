@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.base.errors import Applied, ConflictError, ContentError
-from omnigraph.graph.branches import create_branch, create_branch_with, delete_branch
+from omnigraph.graph.branches import create_branch, create_branch_with_write, delete_branch
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.layout import LOCKS, MANIFEST, RECOVERY
@@ -85,12 +85,12 @@ def test_a_branch_comes_with_its_first_write_or_not_at_all(graph: Location) -> N
     changes = [Change(PERSON, insert=("x",))]
     before = lance_branches(graph)
     with pytest.raises(ContentError) as rejected:
-        create_branch_with(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", rejecting))
+        create_branch_with_write(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", rejecting))
     assert rejected.value.applied is Applied.NO
     assert set(read_snapshot(graph).state.branches) == {MAIN, DEV}
     assert lance_branches(graph) == before
     run(graph, [Change(COMPANY, insert=("dev",))], branch=DEV)
-    made = create_branch_with(
+    made = create_branch_with_write(
         graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", stage_changes(changes))
     )
     assert made is not None
@@ -121,7 +121,7 @@ def test_a_first_write_whose_file_is_missing_is_not_published(graph: Location) -
         return staged
 
     with pytest.raises(IncompleteFileError) as raised:
-        create_branch_with(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", lose))
+        create_branch_with_write(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", lose))
     assert raised.value.code == "file_missing"
     assert set(read_snapshot(graph).state.branches) == {MAIN, DEV}
 
@@ -134,7 +134,7 @@ def test_a_branch_of_that_name_was_made_while_its_first_write_was_staged(graph: 
 
     before = lance_branches(graph)
     with pytest.raises(ConflictError) as refused:
-        create_branch_with(graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", lose))
+        create_branch_with_write(graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", lose))
     assert (refused.value.code, refused.value.applied) == ("branch_exists", Applied.NO)
     other = read_snapshot(graph, "new").branch
     assert (other.creator, lance_branches(graph)) == ("other", before | {other.lance_branch})
@@ -147,7 +147,7 @@ def test_the_base_is_deleted_while_the_first_write_is_staged(graph: Location) ->
         return staged
 
     with pytest.raises(ConflictError) as refused:
-        create_branch_with(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", lose))
+        create_branch_with_write(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", lose))
     assert (refused.value.code, refused.value.applied) == ("read_set_conflict", Applied.NO)
     assert set(read_snapshot(graph).state.branches) == {MAIN}
 
@@ -161,13 +161,13 @@ def test_cleanup_keeps_the_forks_of_a_first_write_that_is_staged(graph: Location
         cleanup_all_tables(Place(graph), options, world=WriteEnvironment(clock=TomorrowClock()))
         return staged
 
-    create_branch_with(graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", wait))
+    create_branch_with_write(graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", wait))
     assert "x" in read_contents(graph, "new")[PERSON]
 
 
 def test_a_first_write_without_rows_makes_the_branch(graph: Location) -> None:
     assert (
-        create_branch_with(graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", lambda _: None))
+        create_branch_with_write(graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", lambda _: None))
         is None
     )
     assert read_snapshot(graph, "new").head == read_snapshot(graph).head

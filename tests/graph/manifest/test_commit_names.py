@@ -1,4 +1,4 @@
-"""A commit is named by `HEAD`, by its id, or by enough of the beginning or the end of it; never by a guess."""
+"""Commits are named by `HEAD`, by their id, or by the beginning or end of it. Ambiguous names are an error."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 import omnigraph as og
 from omnigraph.base.errors import OmnigraphError, UsageError
 from omnigraph.base.ids import CommitId
-from omnigraph.graph.manifest.lineage import name_commit
+from omnigraph.graph.manifest.lineage import resolve_commit
 from omnigraph.graph.manifest.refs import read_reference
 from omnigraph.storage.location import Location
 
@@ -18,7 +18,7 @@ IDS = (FIRST, SECOND, HEAD)
 
 
 @pytest.mark.parametrize(
-    ("text", "meant"),
+    ("text", "expected"),
     [
         ("HEAD", HEAD),
         (FIRST, FIRST),
@@ -27,7 +27,7 @@ IDS = (FIRST, SECOND, HEAD)
         ("01ka1f0z5q", FIRST),
         ("9k5m", HEAD),
         ("Y6B8D", FIRST),
-        # What is no commit stays as it was typed, for the message of whoever asked.
+        # Text that matches no commit is returned unchanged, for messages.
         ("head", "head"),
         ("K5M", "K5M"),
         ("1F1B", "1F1B"),
@@ -35,8 +35,8 @@ IDS = (FIRST, SECOND, HEAD)
         ("01KA1F0Z5Q8W9V3N7R2T4Y6B8X", "01KA1F0Z5Q8W9V3N7R2T4Y6B8X"),
     ],
 )
-def test_what_a_text_means(text: str, meant: str) -> None:
-    assert name_commit(text, HEAD, lambda: IDS) == meant
+def test_resolve_commit(text: str, expected: str) -> None:
+    assert resolve_commit(text, HEAD, lambda: IDS) == expected
 
 
 @pytest.mark.parametrize(
@@ -44,39 +44,39 @@ def test_what_a_text_means(text: str, meant: str) -> None:
 )
 def test_several_commits_are_listed_newest_first(text: str, candidates: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
-        name_commit(text, HEAD, lambda: IDS)
+        resolve_commit(text, HEAD, lambda: IDS)
     assert (caught.value.code, caught.value.facts["candidates"]) == ("commit_ambiguous", candidates)
-    assert all(one in caught.value.message for one in candidates)
+    assert all(candidate in caught.value.message for candidate in candidates)
 
 
-def test_a_whole_id_reads_nothing() -> None:
+def test_full_id_reads_no_ids() -> None:
     def never() -> tuple[CommitId, ...]:
         raise AssertionError("the ids are not needed")
 
-    assert [name_commit(text, HEAD, never) for text in (FIRST, "HEAD", "a", "a-b-c")] == [
+    assert [resolve_commit(text, HEAD, never) for text in (FIRST, "HEAD", "a", "a-b-c")] == [
         FIRST, HEAD, "a", "a-b-c",
     ]  # fmt: skip
 
 
-def test_every_call_that_takes_a_commit_takes_a_part_of_its_id(local_location: Location) -> None:
+def test_calls_accept_part_of_a_commit_id(local_location: Location) -> None:
     graph = og.init(local_location.uri, "node P { k: String @key }")
     first = graph.mutate('query a() { insert P { k: "a" } }').commit
     branch = graph.branch("b", create_from="main")
-    there = branch.mutate('query b() { insert P { k: "b" } }').commit
+    second = branch.mutate('query b() { insert P { k: "b" } }').commit
     assert first is not None
-    assert there is not None
-    tail, other = first.id[-10:], there.id[-10:].lower()
+    assert second is not None
+    tail, other = first.id[-10:], second.id[-10:].lower()
     assert graph.commit(tail).id == graph.commit("HEAD").id == graph.snapshot(commit=tail).head == first.id
-    assert branch.snapshot(commit=other).head == branch.commit("HEAD").id == there.id
+    assert branch.snapshot(commit=other).head == branch.commit("HEAD").id == second.id
     assert [change.id for change in graph.commit_changes(tail)] == ["a"]
     assert [change.id for change in graph.diff("HEAD", other)] == ["b"]
-    assert read_reference(local_location, other).head == there.id
-    assert next(iter(branch.changes(tail).commits)).commit.id == there.id
-    assert branch.changes("HEAD").cursor == there.id
-    assert graph.branch("c", create_from=other).snapshot().head == there.id
-    assert branch.revert("HEAD", dry_run=True).source == there.id
+    assert read_reference(local_location, other).head == second.id
+    assert next(iter(branch.changes(tail).commits)).commit.id == second.id
+    assert branch.changes("HEAD").cursor == second.id
+    assert graph.branch("c", create_from=other).snapshot().head == second.id
+    assert branch.revert("HEAD", dry_run=True).source == second.id
     for call in (graph.commit, lambda name: graph.snapshot(commit=name), graph.revert):
-        with pytest.raises(OmnigraphError, match=f"there is no commit {other} on branch main"):
+        with pytest.raises(OmnigraphError, match=f"branch 'main' has no commit {other}"):
             call(other)
     with pytest.raises(UsageError) as caught:
         graph.mutate('query a() { insert P { k: "c" } }', if_commit=tail)

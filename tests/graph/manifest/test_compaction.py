@@ -1,4 +1,4 @@
-"""Compaction of `__manifest`: when, and that every snapshot and every commit can still be read."""
+"""Compaction of `__manifest`: when it runs, and that every snapshot and every commit is still readable."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from tests.graph.publishing import make_graph, newest, pins_of, publish_next
 from tests.graph.writers import TABLES
 
 
-def test_when_it_is_needed() -> None:
+def test_needs_compaction() -> None:
     small, full = 2, limits.MANIFEST_ROWS_PER_FRAGMENT
     assert not needs_compaction((small,) * limits.MANIFEST_FRAGMENTS_MAX)
     assert needs_compaction((small,) * (limits.MANIFEST_FRAGMENTS_MAX + 1))
     assert not needs_compaction((*(full,) * 50, *(small,) * limits.MANIFEST_FRAGMENTS_MAX))
 
 
-def test_writers_keep_the_manifest_small_and_everything_readable(durable_location: Location) -> None:
+def test_writers_compact_the_manifest_and_every_version_is_readable(durable_location: Location) -> None:
     rounds = 2 if durable_location.is_local else 1
     _publish_and_read_back(durable_location, MAIN, rounds * limits.MANIFEST_FRAGMENTS_MAX + 2)
 
 
-def test_a_branch_is_kept_small_too(local_location: Location) -> None:
+def test_branch_manifest_is_compacted(local_location: Location) -> None:
     make_graph(local_location)
     create_branch(local_location, "b", "me", read_snapshot(local_location))
     _publish_and_read_back(local_location, "b", limits.MANIFEST_FRAGMENTS_MAX + 4)
@@ -58,7 +58,7 @@ def _publish_and_read_back(location: Location, branch: str, times: int) -> None:
     assert len(history) == times + 1
 
 
-def test_compacting_changes_no_row_and_twice_changes_nothing(store_location: Location) -> None:
+def test_compaction_changes_no_row_and_a_second_run_changes_nothing(store_location: Location) -> None:
     make_graph(store_location)
     for _ in range(4):
         publish_next(store_location)
@@ -70,8 +70,8 @@ def test_compacting_changes_no_row_and_twice_changes_nothing(store_location: Loc
     assert compact_manifest(compacted).version == compacted.version
 
 
-def test_a_rewrite_is_planned_where_lance_makes_one(local_location: Location) -> None:
-    """Of ten rows one deleted is not enough, two are."""
+def test_plan_matches_the_rewrite_of_lance(local_location: Location) -> None:
+    """Lance rewrites a fragment of ten rows if two are deleted, but not if one is."""
     make_graph(local_location)
     for _ in range(8):
         publish_next(local_location)
@@ -90,23 +90,23 @@ def test_a_rewrite_is_planned_where_lance_makes_one(local_location: Location) ->
         assert done.fragments_removed == is_enough
 
 
-def test_losing_to_a_publisher_is_no_error(local_location: Location) -> None:
+def test_compaction_that_loses_to_a_publisher_is_not_an_error(local_location: Location) -> None:
     make_graph(local_location)
     for _ in range(3):
         publish_next(local_location)
     stale = newest(local_location)
     compact_manifest(newest(local_location))
-    seen = compact_manifest(stale)
-    assert seen.version == newest(local_location).version
-    assert seen.read_state() == newest(local_location).read_state()
+    compacted = compact_manifest(stale)
+    assert compacted.version == newest(local_location).version
+    assert compacted.read_state() == newest(local_location).read_state()
 
 
-def test_a_planted_automatic_cleanup_is_removed_before_it_can_delete(durable_location: Location) -> None:
-    """Lance would collect old versions at the very next commit."""
+def test_automatic_cleanup_setting_is_removed_before_it_deletes_versions(durable_location: Location) -> None:
+    """Lance would delete old versions at the next commit."""
     make_graph(durable_location)
     for _ in range(3):
         publish_next(durable_location)
-    kept = read_snapshot(durable_location)
+    before = read_snapshot(durable_location)
     planted: dict[str, str | None] = {
         "lance.auto_cleanup.interval": "1",
         "lance.auto_cleanup.older_than": "0s",
@@ -117,10 +117,10 @@ def test_a_planted_automatic_cleanup_is_removed_before_it_can_delete(durable_loc
     after = newest(durable_location)
     assert after.dataset.config() == {}
     assert versions <= set(after.dataset.versions())
-    assert pins_of(read_commit_snapshot(durable_location, kept.head)[0]) == pins_of(kept)
+    assert pins_of(read_commit_snapshot(durable_location, before.head)[0]) == pins_of(before)
 
 
-def test_a_strip_is_told_although_the_compaction_after_it_was_lost(local_location: Location) -> None:
+def test_removed_setting_is_reported_if_the_compaction_after_it_is_lost(local_location: Location) -> None:
     make_graph(local_location)
     for _ in range(3):
         publish_next(local_location)

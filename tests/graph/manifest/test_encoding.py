@@ -1,4 +1,4 @@
-"""The storage encoding to the letter: golden rows of every kind, round trips, and what is refused."""
+"""The storage encoding: golden rows of every kind, round trips, and invalid rows."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ DECODERS: dict[str, Callable[[Mapping[str, Any]], object]] = {
 each_kind = pytest.mark.parametrize("kind", ROWS)
 
 
-def test_the_columns_are_fixed() -> None:
+def test_columns_of_the_manifest() -> None:
     texts = [
         "object_type",
         "table_key",
@@ -158,22 +158,22 @@ def test_the_columns_are_fixed() -> None:
     assert expected.equals(MANIFEST_SCHEMA, check_metadata=True)
 
 
-def test_there_are_golden_bytes_for_every_kind() -> None:
+def test_every_kind_has_golden_bytes() -> None:
     assert METADATA.keys() == ROWS.keys() == OBJECT_IDS.keys() == DECODERS.keys() == METADATA_KEYS.keys()
 
 
 @each_kind
-def test_the_metadata_is_these_bytes(kind: str) -> None:
+def test_metadata_bytes(kind: str) -> None:
     assert ROWS[kind]["metadata"] == METADATA[kind]
 
 
 @each_kind
-def test_the_key_and_the_type(kind: str) -> None:
+def test_object_id_and_object_type(kind: str) -> None:
     assert ROWS[kind]["object_id"] == OBJECT_IDS[kind]
     assert ROWS[kind]["object_type"] == kind
 
 
-def test_the_other_columns_of_a_table_and_a_tombstone() -> None:
+def test_other_columns_of_a_table_and_a_tombstone() -> None:
     others = {name: value for name, value in ROWS["table"].items() if name not in ("object_id", "metadata")}
     assert others == {
         "object_type": "table",
@@ -191,13 +191,13 @@ def test_the_other_columns_of_a_table_and_a_tombstone() -> None:
 
 
 @each_kind
-def test_no_other_kind_uses_the_columns_of_tables(kind: str) -> None:
+def test_other_kinds_have_only_metadata(kind: str) -> None:
     if kind not in ("table", "table_tombstone"):
         assert set(ROWS[kind]) == {"object_id", "object_type", "metadata"}
 
 
 @each_kind
-def test_keys_are_sorted_and_no_number_but_v_is_a_json_number(kind: str) -> None:
+def test_keys_are_sorted_and_only_v_is_a_json_number(kind: str) -> None:
     def check(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         assert names == sorted(names)
@@ -209,7 +209,7 @@ def test_keys_are_sorted_and_no_number_but_v_is_a_json_number(kind: str) -> None
 
 
 @each_kind
-def test_a_row_comes_back_through_arrow(kind: str) -> None:
+def test_row_round_trips_through_arrow(kind: str) -> None:
     row = rows_to_table([ROWS[kind]], MANIFEST_SCHEMA).to_pylist()[0]
     record = DECODERS[kind](row)
     assert {name: value for name, value in row.items() if value is not None} == {
@@ -218,7 +218,7 @@ def test_a_row_comes_back_through_arrow(kind: str) -> None:
     assert record == DECODERS[kind](ROWS[kind])
 
 
-def test_only_merges_have_pins_and_only_streams_a_batch() -> None:
+def test_only_merges_have_pins_and_only_streams_have_a_batch() -> None:
     plain = CommitRecord(**{**_fields(COMMIT), "pins": None, "stream": None})
     assert not {"pins", "stream"} & json.loads(str(encode_commit(plain)["metadata"])).keys()
     assert decode_commit(encode_commit(plain)) == plain
@@ -228,7 +228,7 @@ def test_only_merges_have_pins_and_only_streams_a_batch() -> None:
 @pytest.mark.parametrize(
     "metadata", [None, "", "{", "[]", "3", '{"v":2}', "{}", '{"v":"1"}', "\x00garbage"], ids=repr
 )
-def test_garbage_is_a_format_error(kind: str, metadata: str | None) -> None:
+def test_invalid_metadata_is_a_format_error(kind: str, metadata: str | None) -> None:
     with pytest.raises(FormatError) as caught:
         DECODERS[kind]({**dict.fromkeys(MANIFEST_SCHEMA.names), **ROWS[kind], "metadata": metadata})
     assert caught.value.code == "manifest_row_malformed"
@@ -236,46 +236,46 @@ def test_garbage_is_a_format_error(kind: str, metadata: str | None) -> None:
 
 
 @each_kind
-def test_a_missing_or_strange_value_is_a_format_error(kind: str) -> None:
+def test_missing_or_invalid_value_is_a_format_error(kind: str) -> None:
     facts = json.loads(METADATA[kind])
     required = facts.keys() - {"v", "pins", "stream", "detail"}
     for key in required:
         without = {name: value for name, value in facts.items() if name != key}
-        for wrong in (without, {**facts, key: 7.5}):
-            _refused(kind, {**ROWS[kind], "metadata": json.dumps(wrong)})
+        for invalid in (without, {**facts, key: 7.5}):
+            _require_format_error(kind, {**ROWS[kind], "metadata": json.dumps(invalid)})
 
 
 @pytest.mark.parametrize(
     "column", ["table_key", "type_id", "incarnation", "location", "owner", "table_version"]
 )
-def test_a_table_without_a_column_is_a_format_error(column: str) -> None:
-    _refused("table", {**ROWS["table"], column: None})
+def test_table_row_without_a_value_is_a_format_error(column: str) -> None:
+    _require_format_error("table", {**ROWS["table"], column: None})
 
 
 @pytest.mark.parametrize(
     ("column", "value"), [("table_version", None), ("table_version", 8), ("type_id", "2")]
 )
-def test_a_tombstone_must_agree_with_its_key(column: str, value: str | int | None) -> None:
-    _refused("table_tombstone", {**ROWS["table_tombstone"], column: value})
+def test_tombstone_that_contradicts_its_key_is_a_format_error(column: str, value: str | int | None) -> None:
+    _require_format_error("table_tombstone", {**ROWS["table_tombstone"], column: value})
 
 
 @each_kind
-def test_a_replaced_row_leaves_what_is_unknown(kind: str) -> None:
+def test_replacing_a_row_keeps_unknown_keys_and_columns(kind: str) -> None:
     facts = {**json.loads(METADATA[kind]), "newer": {"b": [1.5, 2**70], "a": None}, "v": 1}
     old = {**ROWS[kind], "metadata": json.dumps(facts), "newer_column": 3}
-    kept = keep_unknown(ROWS[kind], old)
-    assert kept["newer_column"] == 3
-    assert json.loads(str(kept["metadata"])) == facts
-    assert DECODERS[kind](kept) == DECODERS[kind](ROWS[kind])
+    replaced = keep_unknown(ROWS[kind], old)
+    assert replaced["newer_column"] == 3
+    assert json.loads(str(replaced["metadata"])) == facts
+    assert DECODERS[kind](replaced) == DECODERS[kind](ROWS[kind])
     assert keep_unknown(ROWS[kind], {**dict.fromkeys(MANIFEST_SCHEMA.names), **ROWS[kind]}) == ROWS[kind]
 
 
-def test_a_replaced_row_leaves_nothing_that_is_known() -> None:
+def test_replacing_a_row_replaces_all_known_keys() -> None:
     old = encode_head(CommitId("OLD"))
     assert keep_unknown(encode_head(CommitId("NEW")), old) == encode_head(CommitId("NEW"))
 
 
-def test_a_copied_commit_takes_unknown_keys_along() -> None:
+def test_copied_commit_keeps_unknown_keys() -> None:
     facts = {**json.loads(METADATA["graph_commit"]), "newer": [1, {"x": True}]}
     again = encode_commit(decode_commit({**ROWS["graph_commit"], "metadata": json.dumps(facts)}))
     assert json.loads(str(again["metadata"])) == facts
@@ -286,14 +286,14 @@ versions = st.integers(0, 2**64 - 1)
 pins = st.builds(Pin, st.none() | text, versions)
 hexes = st.text("0123456789abcdef", min_size=16, max_size=16)
 table_ids = st.builds(lambda a, b: TableId(f"{a}:{b}"), hexes, hexes)
-counted = st.dictionaries(text, st.integers(-(2**63), 2**64 - 1), max_size=3)
+counts = st.dictionaries(text, st.integers(-(2**63), 2**64 - 1), max_size=3)
 paths = st.builds("{}/{}-{}".format, st.sampled_from(["nodes", "edges"]), hexes, hexes)
 tables = st.builds(TableRecord, hexes, hexes, text, paths, pins, text, versions)
 commits = st.builds(
     CommitRecord,
     text, st.none() | text, st.none() | text, text, text, text, text, text, st.integers(0, 2**64 - 1), pins,
     st.lists(st.builds(TableMove, table_ids, st.none() | pins, st.none() | pins), max_size=3).map(tuple),
-    counted, text, st.none() | st.dictionaries(table_ids, pins, max_size=2),
+    counts, text, st.none() | st.dictionaries(table_ids, pins, max_size=2),
 )  # fmt: skip
 branches = st.builds(
     BranchRecord,
@@ -308,46 +308,46 @@ recoveries = st.builds(RecoveryRecord, text, text, text, text, versions, st.dict
 
 
 @given(tables)
-def test_any_table_round_trips(record: TableRecord) -> None:
+def test_table_round_trips(record: TableRecord) -> None:
     assert decode_table(_through_arrow(encode_table(record))) == record
 
 
 @given(st.builds(TombstoneRecord, table_ids, text, versions))
-def test_any_tombstone_round_trips(record: TombstoneRecord) -> None:
+def test_tombstone_round_trips(record: TombstoneRecord) -> None:
     assert decode_tombstone(_through_arrow(encode_tombstone(record))) == record
 
 
 @given(st.builds(SchemaRecord, text, text, text))
-def test_any_schema_round_trips(record: SchemaRecord) -> None:
+def test_schema_round_trips(record: SchemaRecord) -> None:
     assert decode_schema(_through_arrow(encode_schema(record))) == record
 
 
 @given(text)
-def test_any_head_round_trips(commit: str) -> None:
+def test_head_round_trips(commit: str) -> None:
     assert decode_head(_through_arrow(encode_head(CommitId(commit)))) == commit
 
 
 @given(commits)
-def test_any_commit_round_trips(record: CommitRecord) -> None:
+def test_commit_round_trips(record: CommitRecord) -> None:
     assert decode_commit(_through_arrow(encode_commit(record))) == record
 
 
 @given(branches)
-def test_any_branch_round_trips(record: BranchRecord) -> None:
+def test_branch_round_trips(record: BranchRecord) -> None:
     assert decode_branch(_through_arrow(encode_branch(record))) == record
 
 
 @given(recoveries)
-def test_any_recovery_round_trips(record: RecoveryRecord) -> None:
+def test_recovery_round_trips(record: RecoveryRecord) -> None:
     assert decode_recovery(_through_arrow(encode_recovery(record))) == record
 
 
 def _through_arrow(row: Row) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = rows_to_table([row], MANIFEST_SCHEMA).to_pylist()[0]
-    return found
+    stored: Mapping[str, Any] = rows_to_table([row], MANIFEST_SCHEMA).to_pylist()[0]
+    return stored
 
 
-def _refused(kind: str, row: Row) -> None:
+def _require_format_error(kind: str, row: Row) -> None:
     with pytest.raises(FormatError):
         DECODERS[kind](row)
 

@@ -1,4 +1,4 @@
-"""The commit graph as a projection of commit rows."""
+"""The commit graph, built from commit rows."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def test_history_follows_first_parents_newest_first() -> None:
     ],
     ids=["parent missing", "head missing", "cycle", "own parent"],
 )
-def test_a_broken_history_is_told(commits: tuple[CommitRecord, ...]) -> None:
+def test_damaged_history_is_a_format_error(commits: tuple[CommitRecord, ...]) -> None:
     with pytest.raises(FormatError) as caught:
         _walk("B", *commits)
     assert caught.value.code == "lineage_broken"
 
 
-def test_a_real_history_is_a_line(store_location: Location) -> None:
+def test_history_of_published_commits(store_location: Location) -> None:
     first = make_graph(store_location)
     made = [publish_next(store_location).commit for _ in range(3)]
     snapshot = read_snapshot(store_location)

@@ -1,4 +1,4 @@
-"""Any sequence of publishes against a model: every version, every commit and every branch reads back exactly."""
+"""Any sequence of publishes against a model: every version, every commit and every branch is readable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ANY_SCHEMA = SchemaRecord("", "{}", SchemaHash(""))
 
 @dataclass(slots=True)
 class Model:
-    """What the manifest should say: the tables now, and what every version and every commit published."""
+    """What the manifest should contain: the current tables, and what every version and every commit published."""
 
     tables: Published
     schema: str
@@ -43,32 +43,32 @@ def steps(draw: st.DrawFn) -> list[tuple[str, int]]:
 
 @settings(max_examples=12)
 @given(steps())
-def test_every_earlier_version_reads_back(sequence: list[tuple[str, int]]) -> None:
+def test_every_earlier_version_is_readable(sequence: list[tuple[str, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         location = parse_location(str(Path(folder, "graph.omni")))
         first = make_graph(location)
         model = Model(dict(first.tables), first.schema.hash)
-        _remember(model, location, first.head)
+        _record_state(model, location, first.head)
         for number, (kind, which) in enumerate(sequence):
-            _do(location, model, kind, which, number)
+            _run_step(location, model, kind, which, number)
         _compare(location, model)
 
 
-def _do(location: Location, model: Model, kind: str, which: int, number: int) -> None:
+def _run_step(location: Location, model: Model, kind: str, which: int, number: int) -> None:
     if kind == "compact":
         compact_manifest(newest(location))
-        _remember(model, location, None)
+        _record_state(model, location, None)
         return
     snapshot = read_snapshot(location)
     change = _change(model, kind, which, number)
     if change.schema is not None:
         change = replace(change, schema=replace(snapshot.schema, hash=SchemaHash(model.schema)))
     published = publish(target_of(snapshot), change)
-    _remember(model, location, None if published.commit is None else published.commit.id)
+    _record_state(model, location, None if published.commit is None else published.commit.id)
 
 
 def _change(model: Model, kind: str, which: int, number: int) -> ManifestChange:
-    """The publish of one step; the model already shows it."""
+    """Return the change of one step and apply it to the model."""
     aliases = sorted(model.tables)
     chosen = model.tables[aliases[which % len(aliases)]] if aliases else None
     if kind == "add" or chosen is None:
@@ -101,7 +101,7 @@ def _new_table(number: int) -> TableRecord:
     return TableRecord(type_id, incarnation, f"node:New{number}", path, Pin(None, 1), _OWNER, 0)
 
 
-def _remember(model: Model, location: Location, commit: CommitId | None) -> None:
+def _record_state(model: Model, location: Location, commit: CommitId | None) -> None:
     now = (dict(model.tables), model.schema)
     model.versions[newest(location).version] = now
     if commit is not None:

@@ -1,4 +1,4 @@
-"""The best common ancestors of live branches, also where a history crosses itself."""
+"""The best common ancestors of live branches, also in criss-cross histories."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def records(parents: Parents) -> dict[CommitId, CommitRecord]:
     return {
         CommitId(name): CommitRecord(
             CommitId(name),
-            CommitId(of[0]) if of else None,
-            CommitId(of[1]) if len(of) > 1 else None,
+            CommitId(parents_of_commit[0]) if parents_of_commit else None,
+            CommitId(parents_of_commit[1]) if len(parents_of_commit) > 1 else None,
             "main", BranchId("m"), "a", "load", OperationId("o"), 0, Pin(None, 1), (), {}, SchemaHash("h"),
         )
-        for name, of in parents.items()
+        for name, parents_of_commit in parents.items()
     }  # fmt: skip
 
 
@@ -35,7 +35,7 @@ LINE: Parents = {"1": (), "2": ("1",), "3": ("2",), "4": ("3",)}
 
 
 @pytest.mark.parametrize(
-    ("heads", "parents", "found"),
+    ("heads", "parents", "expected"),
     [
         ("4", LINE, set()),
         ("42", LINE, {"2"}),
@@ -44,7 +44,7 @@ LINE: Parents = {"1": (), "2": ("1",), "3": ("2",), "4": ("3",)}
         ("am", {"1": (), "a": ("1",), "m": ("1", "a")}, {"a"}),
         ("xy", {"1": (), "a": ("1",), "b": ("1",), "x": ("a", "b"), "y": ("b", "a")}, {"a", "b", "1"}),
         ("mc", {"1": (), "a": ("1",), "m": ("1", "a"), "c": ("1", "a")}, {"a"}),
-        ("ab", {"a": ("gone",), "b": ("gone",)}, set()),
+        ("ab", {"a": ("missing",), "b": ("missing",)}, set()),
     ],
     ids=[
         "one",
@@ -53,17 +53,17 @@ LINE: Parents = {"1": (), "2": ("1",), "3": ("2",), "4": ("3",)}
         "three",
         "merged",
         "criss_cross",
-        "through_a_gone_branch",
+        "through_a_deleted_branch",
         "unknown_parent",
     ],
 )
-def test_bases(heads: str, parents: Parents, found: set[str]) -> None:
-    assert bases(heads, parents) == found
+def test_bases(heads: str, parents: Parents, expected: set[str]) -> None:
+    assert bases(heads, parents) == expected
 
 
 @given(st.data())
-def test_as_the_definition_says(data: st.DataObject) -> None:
-    """Against the plain definition: a common ancestor of two that is no proper ancestor of another one."""
+def test_bases_match_the_definition(data: st.DataObject) -> None:
+    """Compare with the definition: a common ancestor of two that is not a proper ancestor of another one."""
     parents: dict[str, tuple[str, ...]] = {}
     for number in range(data.draw(st.integers(2, 9))):
         earlier = st.sampled_from(sorted(parents)) if parents else st.nothing()
@@ -71,22 +71,22 @@ def test_as_the_definition_says(data: st.DataObject) -> None:
         parents[str(number)] = tuple(of)
     heads = data.draw(st.lists(st.sampled_from(sorted(parents)), min_size=2, max_size=4, unique=True))
     above = {name: _ancestors(parents, name) for name in parents}
-    wanted: set[str] = set()
+    expected: set[str] = set()
     size = -1
-    while len(wanted) > size:
-        size = len(wanted)
-        sides = {*heads, *wanted}
-        for one in sides:
-            for other in sides - {one}:
-                common = above[one] & above[other]
-                wanted |= {c for c in common if not any(c in above[d] - {d} for d in common)}
-    assert bases("".join(heads), parents) == wanted
+    while len(expected) > size:
+        size = len(expected)
+        sides = {*heads, *expected}
+        for commit in sides:
+            for other in sides - {commit}:
+                common = above[commit] & above[other]
+                expected |= {c for c in common if not any(c in above[d] - {d} for d in common)}
+    assert bases("".join(heads), parents) == expected
     ours, theirs = (set(half) for half in (heads[: len(heads) // 2], heads[len(heads) // 2 :]))
-    common = set[str]().union(*(above[one] for one in ours)) & set[str]().union(
-        *(above[one] for one in theirs)
+    common = set[str]().union(*(above[commit] for commit in ours)) & set[str]().union(
+        *(above[commit] for commit in theirs)
     )
     best = {c for c in common if not any(c in above[d] - {d} for d in common)}
-    tips = [[CommitId(one) for one in side] for side in (ours, theirs)]
+    tips = [[CommitId(commit) for commit in side] for side in (ours, theirs)]
     assert set(merge_bases(tips[0], tips[1], records(parents))) == best
 
 

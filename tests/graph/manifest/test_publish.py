@@ -1,4 +1,4 @@
-"""Publish: preconditions, collisions, its own commit found again, and when it says published."""
+"""Publish: requirements, conflicts, repeated publishes, and when it reports success."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ from tests.graph.writers import COMPANY, PERSON
 
 @dataclass(slots=True)
 class Interruptions:
-    """A `hold` that lets something else happen between opening the manifest and writing it, `times` times."""
+    """A `hold` that runs something else between opening and writing the manifest, `times` times."""
 
-    what: Callable[[], object]
+    interrupt: Callable[[], object]
     times: int = 1
     calls: list[int] = field(default_factory=list)
 
     def __call__(self) -> None:
         self.calls.append(len(self.calls))
         if len(self.calls) <= self.times:
-            self.what()
+            self.interrupt()
 
 
 def _branch(name: str) -> BranchRecord:
@@ -57,7 +57,7 @@ def _branch(name: str) -> BranchRecord:
     return BranchRecord(name, branch_id, f"b-{branch_id}", None, "me", 1)
 
 
-def test_a_publish_computes_parent_hint_and_moves(store_location: Location) -> None:
+def test_publish_computes_parent_hint_and_moves(store_location: Location) -> None:
     first = make_graph(store_location)
     draft = new_draft()
     table = moved(first.tables[PERSON])
@@ -75,8 +75,8 @@ def test_a_publish_computes_parent_hint_and_moves(store_location: Location) -> N
     assert read_snapshot(store_location).tables[PERSON] == table
 
 
-def test_every_publish_moves_or_rewrites_the_head(store_location: Location) -> None:
-    """Even one of branch rows alone, so that two publishers always collide."""
+def test_two_publishers_of_branch_rows_conflict(store_location: Location) -> None:
+    """Every publish rewrites the head, so that two publishers always conflict."""
     first = make_graph(store_location)
     target = target_of(first)
 
@@ -90,7 +90,7 @@ def test_every_publish_moves_or_rewrites_the_head(store_location: Location) -> N
     assert read_snapshot(store_location).head == first.head
 
 
-def test_a_publish_without_a_commit_rewrites_the_head_row(store_location: Location) -> None:
+def test_publish_without_a_commit_rewrites_the_head_row(store_location: Location) -> None:
     first = make_graph(store_location)
     before = _head_address(store_location)
     publish(target_of(first), ManifestChange(branches=(_branch("x"),)))
@@ -105,7 +105,7 @@ def _head_address(location: Location) -> int:
 
 
 def _requirements(snapshot: Snapshot) -> dict[str, tuple[Requirement, Requirement]]:
-    """Each requirement as it is met and as it is not."""
+    """Return each requirement as met and as unmet."""
     table = snapshot.tables[PERSON]
     return {
         "head": (HeadIs(snapshot.head), HeadIs(CommitId("OTHER"))),
@@ -118,7 +118,7 @@ def _requirements(snapshot: Snapshot) -> dict[str, tuple[Requirement, Requiremen
 
 
 @pytest.mark.parametrize("name", ["head", "schema", "pin", "no pin", "branch", "no branch"])
-def test_an_unmet_requirement_writes_nothing(durable_location: Location, name: str) -> None:
+def test_unmet_requirement_writes_nothing(durable_location: Location, name: str) -> None:
     snapshot = make_graph(durable_location)
     met, unmet = _requirements(snapshot)[name]
     before = tree(durable_location)
@@ -129,8 +129,8 @@ def test_an_unmet_requirement_writes_nothing(durable_location: Location, name: s
 
 
 @pytest.mark.parametrize("name", ["head", "pin"])
-def test_a_requirement_is_judged_again_after_a_lost_race(store_location: Location, name: str) -> None:
-    """It held when the manifest was opened, and a rival made it false before the write."""
+def test_requirement_is_checked_again_after_a_lost_race(store_location: Location, name: str) -> None:
+    """It held when the manifest was opened, and another publish made it false before the write."""
     snapshot = make_graph(store_location)
     met, _ = _requirements(snapshot)[name]
     hold = Interruptions(lambda: publish_next(store_location, PERSON))
@@ -140,7 +140,7 @@ def test_a_requirement_is_judged_again_after_a_lost_race(store_location: Locatio
     assert newest(store_location).version == 2
 
 
-def test_losing_only_to_a_compaction_is_retried_also_with_if_commit(durable_location: Location) -> None:
+def test_publish_that_loses_to_a_compaction_is_retried_with_if_commit(durable_location: Location) -> None:
     make_graph(durable_location)
     for _ in range(3):
         publish_next(durable_location)
@@ -152,7 +152,7 @@ def test_losing_only_to_a_compaction_is_retried_also_with_if_commit(durable_loca
     assert (published.commit.parent, published.manifest_version) == (head, 7)
 
 
-def test_the_same_publish_again_finds_itself(store_location: Location) -> None:
+def test_repeated_publish_returns_the_first_commit(store_location: Location) -> None:
     first = make_graph(store_location)
     change = ManifestChange(new_draft(), (moved(first.tables[PERSON]),))
     once = publish(target_of(first), change, (HeadIs(first.head),))
@@ -163,7 +163,7 @@ def test_the_same_publish_again_finds_itself(store_location: Location) -> None:
     assert read_snapshot(store_location).tables[COMPANY].pin.version == 2
 
 
-def test_a_recovery_again_finds_itself(store_location: Location) -> None:
+def test_repeated_recovery_publish_writes_nothing(store_location: Location) -> None:
     target = target_of(make_graph(store_location))
     audit = RecoveryRecord(OperationId(new_ulid()), "load", "me", "rolled_back", 1, {})
     publish(target, ManifestChange(recovery=audit))
@@ -172,7 +172,7 @@ def test_a_recovery_again_finds_itself(store_location: Location) -> None:
     assert len(newest(store_location).read_commits()) == 1
 
 
-def test_branch_rows_come_and_go_in_one_publish_each(store_location: Location) -> None:
+def test_branch_row_is_added_and_removed_by_one_publish_each(store_location: Location) -> None:
     first = make_graph(store_location)
     target, record = target_of(first), _branch("x")
     publish(target, ManifestChange(branches=(record,)), (BranchIs("x", None),))
@@ -186,22 +186,22 @@ def test_branch_rows_come_and_go_in_one_publish_each(store_location: Location) -
     assert (newest(store_location).version, read_snapshot(store_location).head) == (3, first.head)
 
 
-def test_rows_that_an_intent_kept_count_in_the_commit(store_location: Location) -> None:
-    """Recovery publishes a schema change from encoded rows; the commit says the same as the write itself would."""
+def test_encoded_rows_of_an_intent_are_listed_in_the_commit(store_location: Location) -> None:
+    """Recovery publishes a schema change from encoded rows. The commit is the same as that of the write itself."""
     first = make_graph(store_location)
-    table, gone = moved(first.tables[PERSON]), first.tables[COMPANY]
+    table, dropped = moved(first.tables[PERSON]), first.tables[COMPANY]
     schema = replace(first.schema, hash=SchemaHash("next"))
-    stone = TombstoneRecord(gone.id, COMPANY, gone.pin.version)
+    stone = TombstoneRecord(dropped.id, COMPANY, dropped.pin.version)
     rows = (encode_table(table), encode_tombstone(stone), encode_schema(schema))
     published = publish(target_of(first), ManifestChange(new_draft("schema_apply"), rows=rows))
     assert published.commit is not None
     assert published.commit.schema_hash == "next"
-    assert [move.table for move in published.commit.tables] == [table.id, gone.id]
+    assert [move.table for move in published.commit.tables] == [table.id, dropped.id]
     after = read_snapshot(store_location)
     assert (set(after.tables), after.schema.hash) == ({PERSON, "edge:Knows"}, "next")
 
 
-def test_contention_is_bounded_and_says_that_nothing_happened(local_location: Location) -> None:
+def test_contention_is_bounded_and_not_applied(local_location: Location) -> None:
     first = make_graph(local_location)
     target, clock = target_of(first), QuickClock()
     hold = Interruptions(lambda: publish(target, ManifestChange()), times=limits.PUBLISHER_RETRY_BUDGET)
@@ -215,7 +215,7 @@ def test_contention_is_bounded_and_says_that_nothing_happened(local_location: Lo
     assert newest(local_location).find_commit(draft.id) is None
 
 
-def test_the_lease_is_checked_between_opening_and_writing(local_location: Location) -> None:
+def test_lease_is_checked_between_open_and_write(local_location: Location) -> None:
     first = make_graph(local_location)
     before = tree(local_location)
 

@@ -1,4 +1,4 @@
-"""A publish on S3 whose answer is lost, late or an error: what is there decides what is said."""
+"""A publish on S3 whose response is lost, late or an error: the stored state decides what is reported."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _location(proxy: S3Proxy, retries: int) -> Location:
 
 @pytest.mark.parametrize("retries", [0, 3])
 @pytest.mark.parametrize("mode", LOST)
-def test_a_lost_answer_is_found_to_be_published(proxy: S3Proxy, mode: Mode, retries: int) -> None:
+def test_lost_response_is_found_to_be_published(proxy: S3Proxy, mode: Mode, retries: int) -> None:
     location = _location(proxy, retries)
     first = make_graph(location)
     change = ManifestChange(new_draft(), (moved(first.tables[PERSON]),))
@@ -50,7 +50,7 @@ def test_a_lost_answer_is_found_to_be_published(proxy: S3Proxy, mode: Mode, retr
     assert read_snapshot(location).tables[PERSON].pin.version == 2
 
 
-def test_an_error_that_was_not_applied_is_retried_by_the_client(proxy: S3Proxy) -> None:
+def test_error_that_was_not_applied_is_retried_by_the_client(proxy: S3Proxy) -> None:
     location = _location(proxy, 3)
     first = make_graph(location)
     with proxy.fault(Fault(Mode.FAIL, VERSION_FILE)) as fault:
@@ -59,7 +59,7 @@ def test_an_error_that_was_not_applied_is_retried_by_the_client(proxy: S3Proxy) 
     assert len(newest(location).read_commits()) == 2
 
 
-def test_an_error_without_retries_is_raised_and_nothing_is_there(proxy: S3Proxy) -> None:
+def test_error_without_retries_is_raised_and_not_applied(proxy: S3Proxy) -> None:
     location = _location(proxy, 0)
     first = make_graph(location)
     draft = new_draft()
@@ -71,7 +71,7 @@ def test_an_error_without_retries_is_raised_and_nothing_is_there(proxy: S3Proxy)
     assert read_snapshot(location).head == draft.id
 
 
-def test_a_store_that_falls_silent_leaves_it_unknown(proxy: S3Proxy) -> None:
+def test_store_that_stops_responding_is_applied_unknown(proxy: S3Proxy) -> None:
     location = _location(proxy, 0)
     first = make_graph(location)
     lost = Fault(Mode.DROP_RESPONSE, VERSION_FILE)
@@ -83,7 +83,7 @@ def test_a_store_that_falls_silent_leaves_it_unknown(proxy: S3Proxy) -> None:
 
 
 class _After(Fault):
-    """A fault of reads that begins when another one has acted."""
+    """A fault of reads that begins after another fault has acted."""
 
     def __init__(self, other: Fault, mode: Mode, path: str) -> None:
         super().__init__(mode, path, "GET", times=1000)
@@ -93,7 +93,7 @@ class _After(Fault):
         return bool(self._other.acted) and super().takes(method, path)
 
 
-def test_a_late_answer_is_only_late(proxy: S3Proxy) -> None:
+def test_late_response_is_applied_once(proxy: S3Proxy) -> None:
     location = _location(proxy, 3)
     first = make_graph(location)
     with proxy.fault(Fault(Mode.HOLD, VERSION_FILE)) as fault, ThreadPoolExecutor(1) as pool:
@@ -107,7 +107,7 @@ def test_a_late_answer_is_only_late(proxy: S3Proxy) -> None:
 
 
 @pytest.mark.parametrize("mode", LOST)
-def test_branches_are_made_and_deleted_although_the_answer_is_lost(proxy: S3Proxy, mode: Mode) -> None:
+def test_branches_are_created_and_deleted_after_a_lost_response(proxy: S3Proxy, mode: Mode) -> None:
     location = _location(proxy, 3)
     make_graph(location)
     with proxy.fault(Fault(mode, VERSION_FILE)) as fault:

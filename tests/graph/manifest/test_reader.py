@@ -1,4 +1,4 @@
-"""Reading `__manifest`: what it publishes, what it finds, and how damage is told."""
+"""Reading `__manifest`: what it publishes, what it finds, and how damage is reported."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.graph.writers import COMPANY, KNOWS, PERSON, TABLES
 from tests.storage.raw_writes import commit_upsert, stage_append
 
 
-def test_a_new_graph(store_location: Location) -> None:
+def test_manifest_of_a_new_graph(store_location: Location) -> None:
     snapshot = make_graph(store_location)
     manifest = newest(store_location)
     state = manifest.read_state()
@@ -45,7 +45,7 @@ def test_a_new_graph(store_location: Location) -> None:
     assert manifest.read_recoveries() == ()
 
 
-def test_a_tombstone_takes_a_table_out_from_its_version_on(store_location: Location) -> None:
+def test_tombstone_removes_a_table_from_its_version_on(store_location: Location) -> None:
     snapshot = make_graph(store_location)
     publish_next(store_location, COMPANY)
     table = read_snapshot(store_location).tables[COMPANY]
@@ -60,7 +60,7 @@ def test_a_tombstone_takes_a_table_out_from_its_version_on(store_location: Locat
     assert [(move.before, move.after) for move in moves.tables] == [(table.pin, None)]
 
 
-def test_a_tombstone_of_a_later_version_does_not_count_yet(store_location: Location) -> None:
+def test_tombstone_of_a_later_version_has_no_effect_yet(store_location: Location) -> None:
     snapshot = make_graph(store_location)
     stone = TombstoneRecord(snapshot.tables[COMPANY].id, COMPANY, 2)
     publish(target_of(snapshot), ManifestChange(new_draft(), tombstones=(stone,)))
@@ -69,8 +69,8 @@ def test_a_tombstone_of_a_later_version_does_not_count_yet(store_location: Locat
     assert COMPANY not in read_snapshot(store_location).tables
 
 
-def test_a_long_history_is_read_like_a_short_one(store_location: Location) -> None:
-    """Beyond a number of rows a filter is planned; it must see the same."""
+def test_long_history_reads_the_same_state(store_location: Location) -> None:
+    """Above a number of rows a filter is used; it must return the same state."""
     snapshot = make_graph(store_location)
     record = newest(store_location).find_commit(snapshot.head)
     assert record is not None
@@ -88,17 +88,17 @@ def test_a_long_history_is_read_like_a_short_one(store_location: Location) -> No
     assert state.head != snapshot.head
     assert len(manifest.read_commits()) == limits.MANIFEST_WHOLE_READ_ROWS_MAX + 2
     assert manifest.find_commit(CommitId("OLD000007")) == history[7]
-    assert manifest.find_commit(CommitId("it's not there")) is None
+    assert manifest.find_commit(CommitId("it's missing")) is None
     assert manifest.read_recoveries() == (audit,) == (manifest.find_recovery(audit.operation_id),)
 
 
-def test_unknown_columns_and_keys_survive_a_publish(store_location: Location) -> None:
+def test_publish_keeps_unknown_columns_and_keys(store_location: Location) -> None:
     snapshot = make_graph(store_location)
     native = newest(store_location).dataset.native_copy()
     native.add_columns(pa.field("newer", pa.utf8()))
     manifest = newest(store_location)
     rows = manifest.dataset.read()
-    strange = [
+    newer_rows = [
         {
             **row,
             "newer": row["object_id"],
@@ -106,17 +106,17 @@ def test_unknown_columns_and_keys_survive_a_publish(store_location: Location) ->
         }
         for row in rows.to_pylist()
     ]
-    commit_upsert(manifest.dataset, rows_to_table(strange, manifest.dataset.schema), "object_id")
+    commit_upsert(manifest.dataset, rows_to_table(newer_rows, manifest.dataset.schema), "object_id")
     again = replace(snapshot.schema, source="node Person {}\n")
     change = ManifestChange(
         new_draft(), (moved(snapshot.tables[PERSON]),), schema=again, branches=(snapshot.branch,)
     )
     publish(target_of(snapshot), change)
     after = {row["object_id"]: row for row in newest(store_location).dataset.read().to_pylist()}
-    for row in strange:
-        kept = after[row["object_id"]]
-        assert kept["newer"] == row["object_id"]
-        assert json.loads(kept["metadata"])["newer"] == [1]
+    for row in newer_rows:
+        stored = after[row["object_id"]]
+        assert stored["newer"] == row["object_id"]
+        assert json.loads(stored["metadata"])["newer"] == [1]
     published = read_snapshot(store_location)
     assert (published.tables[PERSON].pin.version, published.schema.source) == (2, again.source)
 
@@ -126,11 +126,11 @@ def _append(location: Location, row: Row) -> None:
     commit_staged(dataset, stage_append(dataset, rows_to_table([row], dataset.schema)))
 
 
-def test_two_heads_are_damage_and_older_versions_can_be_read(store_location: Location) -> None:
+def test_two_heads_are_damage_and_older_versions_are_readable(store_location: Location) -> None:
     make_graph(store_location)
     _append(store_location, encode_head(CommitId("ANOTHER")))
-    _damaged(store_location, "2 graph_head rows where 1 belong")
-    with pytest.raises(FormatError, match="2 graph_head rows"):
+    _require_damage(store_location, "expected 1 graph_head rows, got 2")
+    with pytest.raises(FormatError, match="got 2"):
         newest(store_location).read_head()
     assert set(read_snapshot(store_location, version=1).tables) == set(TABLES)
 
@@ -138,24 +138,24 @@ def test_two_heads_are_damage_and_older_versions_can_be_read(store_location: Loc
 def test_two_rows_of_one_table_are_damage(store_location: Location) -> None:
     snapshot = make_graph(store_location)
     _append(store_location, encode_table(moved(snapshot.tables[PERSON])))
-    _damaged(store_location, "4 table rows where 3 belong")
+    _require_damage(store_location, "expected 3 table rows, got 4")
 
 
-def test_two_tables_of_one_name_are_damage(store_location: Location) -> None:
+def test_two_tables_with_one_name_are_damage(store_location: Location) -> None:
     snapshot = make_graph(store_location)
-    twin = replace(snapshot.tables[PERSON], type_id=TypeId("00000000000000ff"))
-    _append(store_location, encode_table(twin))
-    _damaged(store_location, "two tables of one name")
+    duplicate = replace(snapshot.tables[PERSON], type_id=TypeId("00000000000000ff"))
+    _append(store_location, encode_table(duplicate))
+    _require_damage(store_location, "two tables have the same name")
 
 
-def test_a_missing_column_is_damage(store_location: Location) -> None:
+def test_missing_column_is_damage(store_location: Location) -> None:
     make_graph(store_location)
     newest(store_location).dataset.native_copy().drop_columns(["owner"])
-    _damaged(store_location, "no column owner")
+    _require_damage(store_location, "no column owner")
 
 
 @pytest.mark.parametrize("object_id", ["graph_head", "schema", "branch:main"])
-def test_garbage_in_a_row_names_the_row(store_location: Location, object_id: str) -> None:
+def test_invalid_row_is_named_in_the_error(store_location: Location, object_id: str) -> None:
     make_graph(store_location)
     dataset = newest(store_location).dataset
     rows = [row for row in dataset.read().to_pylist() if row["object_id"] == object_id]
@@ -166,23 +166,23 @@ def test_garbage_in_a_row_names_the_row(store_location: Location, object_id: str
     assert (caught.value.code, caught.value.facts["object_id"]) == ("manifest_row_malformed", object_id)
 
 
-def test_a_manifest_without_its_main_branch_is_damaged(store_location: Location) -> None:
+def test_manifest_without_main_is_damaged(store_location: Location) -> None:
     make_graph(store_location)
     newest(store_location).dataset.native_copy().delete("object_id = 'branch:main'")
-    _damaged(store_location, "no branch:main row")
+    _require_damage(store_location, "no branch:main row")
 
 
-def test_a_catalog_that_is_not_the_one_of_its_hash_is_not_used(store_location: Location) -> None:
+def test_catalog_with_another_hash_is_damage(store_location: Location) -> None:
     record = make_graph(store_location).schema
     altered = replace(record, catalog_json=record.catalog_json.replace("slug", "plug"))
     assert record.catalog.nodes
     assert altered.catalog_json != record.catalog_json
-    with pytest.raises(FormatError, match="do not belong together") as caught:
+    with pytest.raises(FormatError, match="expected hash") as caught:
         _ = altered.catalog
     assert caught.value.code == "manifest_damaged"
 
 
-def test_a_newest_version_without_content_was_never_acknowledged(local_location: Location) -> None:
+def test_empty_newest_version_is_skipped(local_location: Location) -> None:
     """A power cut leaves the name of a file whose content was not synced."""
     make_graph(local_location)
     before = pins_of(read_snapshot(local_location))
@@ -194,7 +194,7 @@ def test_a_newest_version_without_content_was_never_acknowledged(local_location:
 
 
 @pytest.mark.parametrize("size", [7, 400])
-def test_a_truncated_newest_version_is_one_clear_error(local_location: Location, size: int) -> None:
+def test_truncated_newest_version_is_a_format_error(local_location: Location, size: int) -> None:
     make_graph(local_location)
     publish_next(local_location)
     before = pins_of(read_snapshot(local_location, version=1))
@@ -211,21 +211,21 @@ def test_a_truncated_newest_version_is_one_clear_error(local_location: Location,
     assert pins_of(read_snapshot(local_location, version=1)) == before
 
 
-def test_what_is_not_there_is_told_apart(durable_location: Location) -> None:
-    assert _missing(durable_location) == "graph_missing"
+def test_missing_graph_has_a_code_for_each_cause(durable_location: Location) -> None:
+    assert _missing_code(durable_location) == "graph_missing"
     store = ObjectStore(durable_location)
     store.create("notes.txt", b"mine")
-    assert _missing(durable_location) == "not_a_graph"
+    assert _missing_code(durable_location) == "not_a_graph"
     store.create("__init/x.json", b"{}")
-    assert _missing(durable_location) == "init_unfinished"
+    assert _missing_code(durable_location) == "init_unfinished"
     store.create(f"{MANIFEST}/notes.txt", b"mine")
-    assert _missing(durable_location) == "init_unfinished"
+    assert _missing_code(durable_location) == "init_unfinished"
     store.delete("__init/x.json")
     store.remove_empty_directory("__init")
-    _damaged(durable_location, "no version at all")
+    _require_damage(durable_location, "it has no version")
 
 
-def test_a_missing_version_and_a_missing_branch(durable_location: Location) -> None:
+def test_missing_version_and_missing_branch(durable_location: Location) -> None:
     make_graph(durable_location)
     with pytest.raises(NotFoundError, match="version 7 of the manifest"):
         open_manifest(durable_location, version=7)
@@ -233,20 +233,20 @@ def test_a_missing_version_and_a_missing_branch(durable_location: Location) -> N
         open_manifest(durable_location, lance_branch="b-NO")
 
 
-def test_another_lance_table_is_no_manifest(local_location: Location) -> None:
+def test_other_lance_dataset_is_not_a_manifest(local_location: Location) -> None:
     lance.write_dataset(pa.table({"id": ["a"]}), local_location.child(MANIFEST).uri)
     with pytest.raises(FormatError) as caught:
         read_snapshot(local_location)
     assert caught.value.code == "stamp_missing"
 
 
-def _damaged(location: Location, words: str) -> None:
-    with pytest.raises(FormatError, match=words) as caught:
+def _require_damage(location: Location, pattern: str) -> None:
+    with pytest.raises(FormatError, match=pattern) as caught:
         read_snapshot(location)
     assert caught.value.code == "manifest_damaged"
 
 
-def _missing(location: Location) -> str:
+def _missing_code(location: Location) -> str:
     with pytest.raises(NotFoundError) as caught:
         read_snapshot(location)
     return caught.value.code

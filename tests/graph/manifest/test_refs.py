@@ -1,4 +1,4 @@
-"""Earlier states by commit, by version and by time; what cleanup collected is told as that."""
+"""Earlier states by commit, by version and by time; states that cleanup deleted are reported as such."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from omnigraph.base.errors import NotFoundError, OmnigraphError, UsageError
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.records import CommitRecord
-from omnigraph.graph.manifest.refs import SnapshotSelector, parse_moment, read_state, readable_commits
+from omnigraph.graph.manifest.refs import SnapshotSelector, parse_timestamp, read_state, readable_commits
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
@@ -24,10 +24,10 @@ from tests.maintenance.cleaning import Place, TomorrowClock
 from tests.pipeline.exporting import WorkersHere
 
 BRANCHES = (MAIN, "dev")
-WAYS: dict[str, Callable[[CommitRecord], SnapshotSelector]] = {
+SELECTORS: dict[str, Callable[[CommitRecord], SnapshotSelector]] = {
     "commit": lambda made: SnapshotSelector(commit=made.id.lower()),
     "version": lambda made: SnapshotSelector(version=made.manifest_hint.version),
-    "time": lambda made: SnapshotSelector(moment_us=made.created_us),
+    "time": lambda made: SnapshotSelector(time_us=made.created_us),
 }
 
 
@@ -47,25 +47,25 @@ def write(location: Location, branch: str, age: int) -> CommitRecord:
 
 
 @pytest.mark.parametrize("branch", BRANCHES)
-def test_each_way_gives_the_state_of_then(branch: str, graph: Location) -> None:
+def test_each_selector_reads_the_earlier_state(branch: str, graph: Location) -> None:
     made = [write(graph, branch, age) for age in (1, 2, 3)]
     for age, commit in enumerate(made, start=1):
-        for name, way in WAYS.items():
+        for name, way in SELECTORS.items():
             assert snapshot_contents(read_state(graph, branch, way(commit)))[PERSON] == {"a": age}, name
     assert snapshot_contents(read_state(graph, branch))[PERSON] == {"a": 3}
 
 
 @pytest.mark.parametrize("branch", BRANCHES)
-def test_what_was_collected_is_told_as_that(branch: str, graph: Location) -> None:
-    """By whatever way, for queries, exports and Spark alike: never the state beside it."""
+def test_deleted_state_is_snapshot_collected(branch: str, graph: Location) -> None:
+    """For every selector, in queries, exports and Spark: another state is never returned."""
     made = [write(graph, branch, age) for age in (1, 2, 3)]
     policy = CleanupPolicyOptions(keep_versions=1, confirm=True)
     cleanup_all_tables(Place(graph), policy, world=WriteEnvironment(clock=TomorrowClock()))
     newest = read_state(graph, branch)
-    kept = readable_commits(newest, newest.manifest.read_commits())
-    assert made[2].id in kept
-    assert kept.isdisjoint({made[0].id, made[1].id})
-    for way in WAYS.values():
+    readable = readable_commits(newest, newest.manifest.read_commits())
+    assert made[2].id in readable
+    assert readable.isdisjoint({made[0].id, made[1].id})
+    for way in SELECTORS.values():
         when = way(made[1])
         reads: list[Callable[[], object]] = [
             lambda when=when: read_state(graph, branch, when),  # type: ignore[misc]
@@ -75,10 +75,10 @@ def test_what_was_collected_is_told_as_that(branch: str, graph: Location) -> Non
             lambda when=when: plan_read(ReadOptions(graph, "Person", branch, when)),  # type: ignore[misc]
         ]
         for read in reads:
-            with pytest.raises(NotFoundError) as gone:
+            with pytest.raises(NotFoundError) as caught:
                 read()
-            assert gone.value.code == "snapshot_collected"
-    assert snapshot_contents(read_state(graph, branch, WAYS["commit"](made[2])))[PERSON] == {"a": 3}
+            assert caught.value.code == "snapshot_collected"
+    assert snapshot_contents(read_state(graph, branch, SELECTORS["commit"](made[2])))[PERSON] == {"a": 3}
 
 
 @pytest.mark.parametrize(
@@ -86,18 +86,20 @@ def test_what_was_collected_is_told_as_that(branch: str, graph: Location) -> Non
     [
         (lambda: SnapshotSelector(version=1_000), "manifest_version_missing"),
         (lambda: SnapshotSelector(commit="01KA1F0Z5Q8W9V3N7R2T4Y6B8D"), "commit_missing"),
-        (lambda: SnapshotSelector(moment_us=1), "moment_too_early"),
+        (lambda: SnapshotSelector(time_us=1), "moment_too_early"),
         (lambda: SnapshotSelector("01KA1F0Z5Q8W9V3N7R2T4Y6B8D", 3), "snapshot_twice"),
     ],
 )
-def test_what_never_was_is_an_error(when: Callable[[], SnapshotSelector], code: str, graph: Location) -> None:
-    with pytest.raises(OmnigraphError) as refused:
+def test_invalid_selector_is_an_error(
+    when: Callable[[], SnapshotSelector], code: str, graph: Location
+) -> None:
+    with pytest.raises(OmnigraphError) as caught:
         read_state(graph, MAIN, when())
-    assert refused.value.code == code
-    assert refused.value.hint
+    assert caught.value.code == code
+    assert caught.value.hint
 
 
 @pytest.mark.parametrize("text", ["noon", "2024-05-31", "2024-05-31T12:00:00", ""])
-def test_a_time_has_its_offset(text: str) -> None:
-    with pytest.raises(UsageError, match="is no moment"):
-        parse_moment(text)
+def test_time_requires_an_offset(text: str) -> None:
+    with pytest.raises(UsageError, match="invalid time"):
+        parse_timestamp(text)

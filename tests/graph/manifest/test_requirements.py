@@ -1,4 +1,4 @@
-"""What must still be true at a publish, as a pure function."""
+"""The requirements of a publish, as a pure function."""
 
 from __future__ import annotations
 
@@ -27,52 +27,52 @@ from omnigraph.graph.manifest.requirements import (
 )
 
 LIVE = TableRecord(TypeId("1"), Incarnation("a"), "node:A", "nodes/1-a", Pin("g-X", 4), BranchId("X"), 0)
-GONE = TableRecord(TypeId("2"), Incarnation("b"), "node:B", "nodes/2-b", Pin(None, 4), BranchId("X"), 0)
+DROPPED = TableRecord(TypeId("2"), Incarnation("b"), "node:B", "nodes/2-b", Pin(None, 4), BranchId("X"), 0)
 STATE = ManifestState(
     head=CommitId("H"),
     schema=SchemaRecord("", "{}", SchemaHash("S")),
-    tables={LIVE.id: LIVE, GONE.id: GONE},
-    tombstones=(TombstoneRecord(GONE.id, "node:B", 4),),
+    tables={LIVE.id: LIVE, DROPPED.id: DROPPED},
+    tombstones=(TombstoneRecord(DROPPED.id, "node:B", 4),),
     branches={"x": BranchRecord("x", BranchId("X"), "b-X", None, "me", 1)},
 )
 MET: tuple[Requirement, ...] = (
     HeadIs(CommitId("H")),
     SchemaIs(SchemaHash("S")),
     PinIs(LIVE.id, Pin("g-X", 4)),
-    PinIs(GONE.id, None),
+    PinIs(DROPPED.id, None),
     PinIs(TableId("9:9"), None),
     BranchIs("x", BranchId("X")),
     BranchIs("y", None),
 )
-MOVED: dict[str, tuple[Requirement, str, str | None, str | None]] = {
+UNMET: dict[str, tuple[Requirement, str, str | None, str | None]] = {
     "schema": (SchemaIs(SchemaHash("T")), "schema", "T", "S"),
     "version": (PinIs(LIVE.id, Pin("g-X", 3)), "node:A", "g-X@3", "g-X@4"),
     "lance branch": (PinIs(LIVE.id, Pin(None, 4)), "node:A", "main@4", "g-X@4"),
-    "there already": (PinIs(LIVE.id, None), "node:A", None, "g-X@4"),
-    "dropped": (PinIs(GONE.id, Pin(None, 4)), "2:b", "main@4", None),
+    "exists already": (PinIs(LIVE.id, None), "node:A", None, "g-X@4"),
+    "dropped": (PinIs(DROPPED.id, Pin(None, 4)), "2:b", "main@4", None),
     "branch": (BranchIs("x", BranchId("Y")), "branch:x", "Y", "X"),
-    "branch there already": (BranchIs("x", None), "branch:x", None, "X"),
-    "branch gone": (BranchIs("y", BranchId("Y")), "branch:y", "Y", None),
+    "branch exists already": (BranchIs("x", None), "branch:x", None, "X"),
+    "branch deleted": (BranchIs("y", BranchId("Y")), "branch:y", "Y", None),
 }
 
 
-def test_what_is_met_is_silent() -> None:
+def test_met_requirements_pass() -> None:
     check_requirements(STATE, MET)
 
 
-@pytest.mark.parametrize("name", MOVED)
-def test_what_moved_is_a_structured_conflict(name: str) -> None:
-    requirement, member, expected, actual = MOVED[name]
+@pytest.mark.parametrize("name", UNMET)
+def test_unmet_requirement_is_a_conflict_with_facts(name: str) -> None:
+    requirement, member, expected, actual = UNMET[name]
     with pytest.raises(ReadSetConflictError) as caught:
         check_requirements(STATE, (*MET, requirement))
     assert caught.value.kind is ErrorKind.CONFLICT
     assert caught.value.code == "read_set_conflict"
     facts = {"member": member, "expected": expected, "actual": actual}
     assert caught.value.facts["read_set_conflict"] == facts
-    assert "refresh and retry" in caught.value.hint
+    assert "then retry" in caught.value.hint
 
 
-def test_another_head_is_a_precondition_failure() -> None:
+def test_other_head_is_a_precondition_failure() -> None:
     with pytest.raises(PreconditionFailedError) as caught:
         check_requirements(STATE, (HeadIs(CommitId("G")),))
     assert caught.value.kind is ErrorKind.PRECONDITION_FAILED

@@ -1,4 +1,4 @@
-"""Snapshots: at the head, at any earlier version, of any commit, on a branch, and in a graph that was moved."""
+"""Snapshots: at the head, at any earlier version, of any commit, on a branch, and in a moved graph."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.storage.raw_writes import commit_upsert
 
 
 def _publish_some(location: Location, times: int) -> dict[CommitId, dict[str, tuple[Pin, int]]]:
-    """What each commit published."""
+    """Return what each commit published."""
     seen = {}
     for number in range(times):
         publish_next(location, TABLES[number % 3])
@@ -41,7 +41,7 @@ def _publish_some(location: Location, times: int) -> dict[CommitId, dict[str, tu
     return seen
 
 
-def test_every_version_and_every_commit_reads_back(store_location: Location) -> None:
+def test_every_version_and_every_commit_is_readable(store_location: Location) -> None:
     first = make_graph(store_location)
     by_version = {1: pins_of(first)}
     by_commit = {first.head: pins_of(first)}
@@ -72,7 +72,7 @@ def test_commits_are_found_across_compactions_of_the_manifest(durable_location: 
 
 
 @pytest.mark.parametrize("hint", [1, 3, 4])
-def test_the_version_of_a_commit_is_the_first_from_its_hint_on_whose_head_it_is(
+def test_version_of_a_commit_is_the_first_with_it_as_head_from_its_hint_on(
     store_location: Location, hint: int
 ) -> None:
     """Lance may rebase a publish, so a hint may be too low: version 5 made the commit, 6 has the same head."""
@@ -89,7 +89,7 @@ def test_the_version_of_a_commit_is_the_first_from_its_hint_on_whose_head_it_is(
     assert read_commit_snapshot(store_location, late.id)[0].version == 5
 
 
-def test_a_hint_that_is_too_high_is_not_searched_backwards(store_location: Location) -> None:
+def test_versions_before_the_hint_are_not_searched(store_location: Location) -> None:
     snapshot = make_graph(store_location)
     record = newest(store_location).find_commit(snapshot.head)
     assert record is not None
@@ -101,15 +101,15 @@ def test_a_hint_that_is_too_high_is_not_searched_backwards(store_location: Locat
     assert caught.value.code == "snapshot_collected"
 
 
-def test_a_collected_commit_is_told_and_the_others_are_there(durable_location: Location) -> None:
+def test_deleted_commit_is_snapshot_collected_and_others_are_readable(durable_location: Location) -> None:
     make_graph(durable_location)
     seen = _publish_some(durable_location, 4)
     native = newest(durable_location).dataset.native_copy()
     native.cleanup_old_versions(older_than=timedelta(0), retain_versions=2)
-    kept = {version: version in native_versions(durable_location) for version in range(1, 6)}
-    assert list(kept.values()).count(True) == 2
+    is_kept = {version: version in native_versions(durable_location) for version in range(1, 6)}
+    assert list(is_kept.values()).count(True) == 2
     for version, commit in enumerate(seen, 2):
-        if kept[version]:
+        if is_kept[version]:
             assert pins_of(read_commit_snapshot(durable_location, commit)[0]) == seen[commit]
         else:
             with pytest.raises(NotFoundError) as caught:
@@ -121,8 +121,8 @@ def native_versions(location: Location) -> tuple[int, ...]:
     return newest(location).dataset.versions()
 
 
-def test_a_commit_is_found_at_a_later_version_with_its_head(durable_location: Location) -> None:
-    """The version that made it may be collected while one that only changed branches is kept."""
+def test_commit_is_read_from_a_later_version_with_the_same_head(durable_location: Location) -> None:
+    """The version that made it may be deleted while a version that only changed branches is kept."""
     first = make_graph(durable_location)
     target = target_of(first)
     publish(target, ManifestChange())
@@ -134,7 +134,7 @@ def test_a_commit_is_found_at_a_later_version_with_its_head(durable_location: Lo
 
 def test_unknown_names(store_location: Location) -> None:
     make_graph(store_location)
-    with pytest.raises(NotFoundError, match="there is no branch 'x'") as branch:
+    with pytest.raises(NotFoundError, match="no branch 'x'") as branch:
         read_snapshot(store_location, "x")
     assert branch.value.code == "branch_missing"
     with pytest.raises(NotFoundError) as commit:
@@ -142,7 +142,7 @@ def test_unknown_names(store_location: Location) -> None:
     assert commit.value.code == "commit_missing"
 
 
-def test_a_branch_has_its_own_versions_commits_and_stamp(durable_location: Location) -> None:
+def test_branch_has_its_own_versions_commits_and_stamp(durable_location: Location) -> None:
     make_graph(durable_location)
     before = next(iter(_publish_some(durable_location, 1)))
     record = create_branch(durable_location, "review/1", "me", read_snapshot(durable_location))
@@ -164,9 +164,7 @@ def test_a_branch_has_its_own_versions_commits_and_stamp(durable_location: Locat
         read_commit_snapshot(durable_location, after.head)
 
 
-def test_in_a_copied_graph_main_works_and_a_branch_is_refused(
-    durable_location: Location, request: pytest.FixtureRequest
-) -> None:
+def test_copied_graph_has_main_only(durable_location: Location, request: pytest.FixtureRequest) -> None:
     _fill_with_branch(durable_location)
     elsewhere = replace(durable_location, uri=durable_location.uri.replace("graph.omni", "copy.omni"))
     copy_graph(durable_location, elsewhere)
@@ -175,12 +173,12 @@ def test_in_a_copied_graph_main_works_and_a_branch_is_refused(
     assert "only in the copy" in read_contents(elsewhere)[PERSON]
     assert "only in the copy" not in read_contents(durable_location)[PERSON]
     before = tree(elsewhere)
-    for refused in (
+    for call in (
         lambda: read_snapshot(elsewhere, "b"),
         lambda: read_commit_snapshot(elsewhere, CommitId("X"), "b"),
         lambda: run(elsewhere, [TableChange(PERSON, insert=("x",))], branch="b"),
     ):
-        _refused_as_moved(refused, durable_location)
+        _require_moved_error(call, durable_location)
     assert tree(elsewhere) == before
     assert read_contents(durable_location, "b")[PERSON].keys() == {"on main", "on b"}
 
@@ -193,10 +191,10 @@ def _fill_with_branch(location: Location) -> Snapshot:
     return read_snapshot(location)
 
 
-def _refused_as_moved(refused: object, origin: Location) -> None:
-    assert callable(refused)
+def _require_moved_error(call: object, origin: Location) -> None:
+    assert callable(call)
     with pytest.raises(FormatError) as caught:
-        refused()
+        call()
     assert caught.value.code == "graph_moved"
     assert origin.uri in caught.value.message
-    assert "export" in caught.value.hint
+    assert "Export" in caught.value.hint

@@ -1,4 +1,4 @@
-"""The format stamp: what is refused, what is read without a change, and how the first write migrates."""
+"""The format stamp: what is rejected, what is read unchanged, and how the first write migrates."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Steps:
         return migrate
 
     def rules(self, current: int) -> Format:
-        """A release that knows a step from every stamp since 1."""
+        """Return a release with a step from every stamp since 1."""
         return Format(current, tuple(self.step(number) for number in range(1, current)))
 
 
@@ -59,7 +59,7 @@ def _plant(location: Location, stamp: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "oldest", "verdict"),
+    ("stamp", "oldest", "verdict"),
     [
         (3, 3, StampVerdict.CURRENT),
         (4, 3, StampVerdict.TOO_NEW),
@@ -68,10 +68,10 @@ def _plant(location: Location, stamp: str) -> None:
         (1, 2, StampVerdict.TOO_OLD),
     ],
 )
-def test_every_verdict(found: int, oldest: int, verdict: StampVerdict) -> None:
+def test_decide_stamp(stamp: int, oldest: int, verdict: StampVerdict) -> None:
     rules = Format(3, Steps().rules(3).steps[oldest - 1 :])
     assert rules.oldest == oldest
-    assert decide_stamp(found, rules) is verdict
+    assert decide_stamp(stamp, rules) is verdict
 
 
 def test_this_release_writes_and_reads_stamp_1(store_location: Location) -> None:
@@ -82,15 +82,15 @@ def test_this_release_writes_and_reads_stamp_1(store_location: Location) -> None
 @pytest.mark.parametrize(
     ("stamp", "code", "hint"),
     [
-        ("2", "stamp_too_new", "upgrade omnigraph first"),
-        ("0", "stamp_too_old", "export it with the omnigraph that created it"),
+        ("2", "stamp_too_new", "Upgrade omnigraph"),
+        ("0", "stamp_too_old", "Export it with the omnigraph that created it"),
         ("", "stamp_malformed", "from a backup"),
         ("-1", "stamp_malformed", "from a backup"),
         ("one", "stamp_malformed", "from a backup"),
         ("²", "stamp_malformed", "from a backup"),
     ],
 )
-def test_a_stamp_that_is_not_known_is_refused_and_nothing_is_written(
+def test_unsupported_stamp_is_an_error_and_nothing_is_written(
     durable_location: Location, stamp: str, code: str, hint: str
 ) -> None:
     snapshot = make_graph(durable_location)
@@ -110,7 +110,7 @@ def test_a_stamp_that_is_not_known_is_refused_and_nothing_is_written(
     assert tree(durable_location) == before
 
 
-def test_an_older_graph_is_read_without_a_change(durable_location: Location) -> None:
+def test_reading_an_older_graph_changes_nothing(durable_location: Location) -> None:
     make_graph(durable_location)
     published = publish_next(durable_location)
     assert published.commit is not None
@@ -142,7 +142,7 @@ def test_the_first_write_migrates_step_by_step(durable_location: Location) -> No
 
 
 @pytest.mark.parametrize("crash_in", [1, 2])
-def test_a_crash_between_steps_is_repeatable(durable_location: Location, crash_in: int) -> None:
+def test_step_is_repeated_after_a_crash(durable_location: Location, crash_in: int) -> None:
     first = make_graph(durable_location)
     steps = Steps(crash_in)
     rules = steps.rules(3)
@@ -157,23 +157,23 @@ def test_a_crash_between_steps_is_repeatable(durable_location: Location, crash_i
     assert read_snapshot(durable_location, rules=rules).tables[PERSON].pin.version == 2
 
 
-def test_a_branch_inherits_the_stamp_and_migrates_by_itself(durable_location: Location) -> None:
+def test_branch_inherits_the_stamp_and_migrates_separately(durable_location: Location) -> None:
     make_graph(durable_location)
     old = create_branch(durable_location, "old", "me", read_snapshot(durable_location))
     rules = Steps().rules(2)
-    world = WriteEnvironment(rules=rules)
-    run(durable_location, [Change(COMPANY, insert=("on main",))], world=world)
+    environment = WriteEnvironment(rules=rules)
+    run(durable_location, [Change(COMPANY, insert=("on main",))], world=environment)
     assert (_stamp_of(durable_location), _stamp_of(durable_location, old.lance_branch)) == ("2", "1")
     main = read_snapshot(durable_location, rules=rules)
-    new = create_branch(durable_location, "new", "me", main, world)
+    new = create_branch(durable_location, "new", "me", main, environment)
     assert _stamp_of(durable_location, new.lance_branch) == "2"
-    run(durable_location, [Change(COMPANY, insert=("on old",))], branch="old", world=world)
+    run(durable_location, [Change(COMPANY, insert=("on old",))], branch="old", world=environment)
     assert _stamp_of(durable_location, old.lance_branch) == "2"
     assert read_snapshot(durable_location, "old", rules=rules).stamp == 2
 
 
-def test_a_release_that_does_not_know_a_branch_still_reads_the_others(durable_location: Location) -> None:
-    """The stamp is judged on the branch that is opened."""
+def test_branch_with_a_newer_stamp_does_not_affect_others(durable_location: Location) -> None:
+    """The stamp of the opened branch is checked."""
     make_graph(durable_location)
     branch = create_branch(durable_location, "ahead", "me", read_snapshot(durable_location))
     run(

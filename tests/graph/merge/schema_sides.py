@@ -1,4 +1,4 @@
-"""Two branches whose schemas go apart: a small graph, and what a side does to it."""
+"""Two branches whose schemas diverge: a small graph, and what a side does to it."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ TOWN = BASE + "node Town { name: String @key }\n"
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one branch does: a schema, if any, and then mutations in its words."""
+    """What one branch does: a schema, if any, and then mutations in that schema."""
 
     schema: str | None = None
     mutations: tuple[str, ...] = ()
     first: str | None = None
     then: str | None = None
 
-    def happen(self, root: Location, branch: str) -> None:
+    def apply(self, root: Location, branch: str) -> None:
         if self.first is not None:
             omnigraph.open(root.uri, branch).mutate(self.first)
         if self.schema is not None:
@@ -55,7 +55,7 @@ class Side:
 
 
 def forked(tmp_path: Path) -> Location:
-    """A graph with rows, and a branch `dev` of it."""
+    """Create a graph with rows and its branch `dev`."""
     location = parse_location(str(tmp_path / "graph.omni"))
     create(location, BASE)
     omnigraph.open(location.uri).mutate(START)

@@ -1,8 +1,8 @@
 """The model of schemas that change: a schema is one more table of a graph, whose facts merge as entities do.
 
-A fact is how `Person.age` is called now, a property of `Person` with what rows got that were there before it, a default
-that was given later, what null became in a property that became required, that it is nullable again, or a type. A
-`Person` is its numbers by the names of properties, `age` whatever it is called.
+A fact is the current name of `Person.age`, a property of `Person` with the value that earlier rows got, a default
+that was added later, the value that null got in a property that became required, that a property is nullable again,
+or a type. A `Person` is its numbers by the names of properties, `age` whatever its current name.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Any, Final
 import pyarrow as pa
 
 from omnigraph.graph.manifest.snapshot import Snapshot
-from tests.graph.merge.model import UNDECIDED, Found, merge_states
+from tests.graph.merge.model import UNDECIDED, ConflictSet, merge_states
 from tests.graph.writers import KNOWS, PERSON, Change, Contents, apply
 from tests.maintenance.evolving import opened
 
 FACTS: Final = "schema"
 FIRST: Final[dict[str, Any]] = {"age": "age"}
-DIVERGED: Final[Found] = {("schema_diverged", "", "")}
+DIVERGED: Final[ConflictSet] = {("schema_diverged", "", "")}
 _DEFAULT: Final = " default"
 _REQUIRED: Final = " required"
 _RELAXED: Final = " relaxed"
 
 
 def schema_text(facts: Mapping[str, Any], old: Mapping[str, Any]) -> str:
-    """The schema with these facts, as whoever changes it from the old ones writes it."""
+    """Return the schema with these facts, as a change of the schema with the old facts."""
     renamed = "" if facts["age"] == old["age"] else f" @rename_from({old['age']})"
     own = [f"{facts['age']}: I64?{renamed}"]
     for name, fill in _properties(facts).items():
@@ -45,7 +45,7 @@ def schema_text(facts: Mapping[str, Any], old: Mapping[str, Any]) -> str:
 
 
 def next_facts(facts: Mapping[str, Any], kind: str, number: int) -> dict[str, Any]:
-    """The facts after a change of some kind; a number is never used twice, so no two names are the same."""
+    """Return the facts after a change of some kind. A number is used once, so no two names are the same."""
     defaults = [name for name, fill in _properties(facts).items() if fill is not None]
     nullable = [name for name in _properties(facts) if name not in defaults and name + _REQUIRED not in facts]
     required = [name[: -len(_REQUIRED)] for name in facts if name.endswith(_REQUIRED)]
@@ -70,8 +70,8 @@ def next_facts(facts: Mapping[str, Any], kind: str, number: int) -> dict[str, An
 
 
 def with_facts(state: Contents, facts: Mapping[str, Any]) -> Contents:
-    """A graph under more facts: its rows have what rows get that were there before a property."""
-    people = {name: _lifted(value, facts) for name, value in state[PERSON].items()}
+    """Return a graph under more facts: its rows have the values that earlier rows get in a new property."""
+    people = {name: _with_defaults(value, facts) for name, value in state[PERSON].items()}
     tables: Contents = {table: {} for table in _types(facts)}
     return {
         **tables,
@@ -82,32 +82,34 @@ def with_facts(state: Contents, facts: Mapping[str, Any]) -> Contents:
 
 
 def apply_graph(state: Contents, changes: Sequence[Change]) -> Contents:
-    """What `changes` make of a graph: every number of a written row is the one value."""
+    """Return a graph after `changes`: every number of a written row has the one value."""
     after = apply(state, changes)
     for change in changes:
         if change.alias == PERSON:
             names = ("age", *_properties(state[FACTS]))
-            after[PERSON] |= {name: tuple((one, value) for one in names) for name, value in change.upsert}
+            after[PERSON] |= {
+                name: tuple((property_, value) for property_ in names) for name, value in change.upsert
+            }
     return after
 
 
-def merge_graphs(base: Contents, ours: Contents, theirs: Contents) -> tuple[Contents, Found]:
-    """As `merge_states`, with every side under the facts of all."""
+def merge_graphs(base: Contents, ours: Contents, theirs: Contents) -> tuple[Contents, ConflictSet]:
+    """Merge as `merge_states`, with every side under the facts of all sides."""
     sides = (base, ours, theirs)
     every = {name: value for side in (theirs, base, ours) for name, value in side[FACTS].items()}
     lifted = [{**with_facts(side, every), FACTS: side[FACTS]} for side in sides]
-    merged, found = merge_states(*lifted)
-    return merged, found
+    merged, conflicts = merge_states(*lifted)
+    return merged, conflicts
 
 
-def told_conflicts(found: Found) -> Found:
-    """What a merge tells of conflicts: one over the schema is the only one."""
-    return DIVERGED if any(table == FACTS for _, table, _ in found) else found
+def reported_conflicts(conflicts: ConflictSet) -> ConflictSet:
+    """Return the conflicts that a merge reports: a conflict about the schema is the only one."""
+    return DIVERGED if any(table == FACTS for _, table, _ in conflicts) else conflicts
 
 
 def read_graph(snapshot: Snapshot, facts: Mapping[str, Any]) -> Contents:
-    """What a reader sees, under the facts that the model has of it."""
-    found: Contents = {FACTS: dict(facts)}
+    """Return what a reader sees, under the facts of the model."""
+    contents: Contents = {FACTS: dict(facts)}
     for alias, table in snapshot.tables.items():
         rows = opened(snapshot, alias).read()
         if alias == PERSON:
@@ -115,39 +117,39 @@ def read_graph(snapshot: Snapshot, facts: Mapping[str, Any]) -> Contents:
             assert numbers == {facts["age"], *_properties(facts)}
         ids = rows.column("id").to_pylist()
         assert table.row_count == len(ids) == len(set(ids)), alias
-        found[alias] = {row["id"]: entity_value(alias, row, facts) for row in rows.to_pylist()}
-    return found
+        contents[alias] = {row["id"]: entity_value(alias, row, facts) for row in rows.to_pylist()}
+    return contents
 
 
 def entity_value(alias: str, row: Mapping[str, Any], facts: Mapping[str, Any]) -> Any:
-    """The value of an entity as the model has it, from its columns."""
+    """Return the value of an entity in the model, from its columns."""
     if alias == PERSON:
         return (("age", row.get(facts["age"])), *((name, row.get(name)) for name in _properties(facts)))
     return row.get("since") if alias == KNOWS else None
 
 
-def wanted_changes(before: Contents, after: Contents) -> dict[tuple[str, str], tuple[str, Any, Any]] | None:
-    """What differs between two graphs, by the properties of the second; None when a property goes with values."""
+def expected_changes(before: Contents, after: Contents) -> dict[tuple[str, str], tuple[str, Any, Any]] | None:
+    """Return the changes between two graphs, by the properties of the second; None if values were dropped."""
     names = ("age", *_properties(after[FACTS]))
-    gone = _properties(before[FACTS]).keys() - set(names)
-    if any(value is not None for row in before[PERSON].values() for name, value in row if name in gone):
+    dropped = _properties(before[FACTS]).keys() - set(names)
+    if any(value is not None for row in before[PERSON].values() for name, value in row if name in dropped):
         return None
     people = {
         key: tuple((name, dict(row).get(name)) for name in names) for key, row in before[PERSON].items()
     }
     sides = ({**before, PERSON: people}, after)
-    wanted = {}
+    changes = {}
     for table in (before.keys() | after.keys()) - {FACTS}:
         for name in {name for side in sides for name in side.get(table, {})}:
             old, new = (side.get(table, {}).get(name, "absent") for side in sides)
             if old != new:
                 kind = "inserted" if old == "absent" else "deleted" if new == "absent" else "updated"
-                wanted[table, name] = (kind, old, new)
-    return wanted
+                changes[table, name] = (kind, old, new)
+    return changes
 
 
 def own_types(state: Contents) -> list[str]:
-    """The types that came later."""
+    """Return the types that were added later."""
     return list(_types(state[FACTS]))
 
 
@@ -159,7 +161,7 @@ def _types(facts: Mapping[str, Any]) -> list[str]:
     return sorted(name for name in facts if name.startswith("node:"))
 
 
-def _lifted(value: Any, facts: Mapping[str, Any]) -> Any:
+def _with_defaults(value: Any, facts: Mapping[str, Any]) -> Any:
     if value is UNDECIDED:
         return value
     has = dict(value)

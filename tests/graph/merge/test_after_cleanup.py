@@ -1,4 +1,4 @@
-"""Merging when cleanup has collected what it may: the bases of live branches stay, also of branches that are gone."""
+"""Merging after cleanup: the bases of live branches are kept, also if they are commits of deleted branches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from omnigraph.graph.merge.run import MergeRequest, MergeResult, RevertRequest, 
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from omnigraph.storage.location import Location
-from tests.graph.merge.model import found_conflicts
+from tests.graph.merge.model import conflict_set
 from tests.graph.writers import PERSON, Change, create, read_contents, run
 from tests.maintenance.cleaning import Place, TomorrowClock
 
@@ -21,7 +21,7 @@ KEEP_ONE = CleanupPolicyOptions(keep_versions=1, confirm=True)
 
 
 def clean(location: Location) -> None:
-    """Twice, since the first leaves a fence of its own."""
+    """Clean up two times, because the first run leaves a fence."""
     for _ in range(2):
         cleanup_all_tables(Place(location), KEEP_ONE, world=WriteEnvironment(clock=TomorrowClock()))
 
@@ -30,8 +30,8 @@ def branch(location: Location, name: str, source: str = MAIN) -> None:
     create_branch(location, name, "tester", read_snapshot(location, source))
 
 
-def set_ages(location: Location, where: str, **ages: int) -> None:
-    run(location, [Change(PERSON, upsert=tuple(ages.items()))], branch=where)
+def set_ages(location: Location, branch_name: str, **ages: int) -> None:
+    run(location, [Change(PERSON, upsert=tuple(ages.items()))], branch=branch_name)
 
 
 def merge(location: Location, source: str, target: str = MAIN) -> MergeResult:
@@ -40,7 +40,7 @@ def merge(location: Location, source: str, target: str = MAIN) -> MergeResult:
 
 @pytest.fixture
 def graph(local_location: Location) -> Location:
-    """What branch `x` did is in main and in `y`, and `x` is gone: its last commit is where main and `y` meet."""
+    """Return a graph whose branch `x` was merged into main and `y` and deleted: its last commit is their base."""
     create(local_location)
     set_ages(local_location, MAIN, a=0, b=0, c=0)
     for name in ("x", "y"):
@@ -54,7 +54,7 @@ def graph(local_location: Location) -> Location:
     return local_location
 
 
-def test_the_base_is_that_of_a_branch_that_is_gone(graph: Location) -> None:
+def test_base_is_a_commit_of_a_deleted_branch(graph: Location) -> None:
     set_ages(graph, MAIN, new=5)
     set_ages(graph, "y", a=6)
     clean(graph)
@@ -62,21 +62,21 @@ def test_the_base_is_that_of_a_branch_that_is_gone(graph: Location) -> None:
     assert read_contents(graph)[PERSON] == {"a": 6, "b": 1, "c": 1, "new": 5}
 
 
-def test_a_conflict_is_seen_against_that_base(graph: Location) -> None:
+def test_conflict_against_the_base_of_a_deleted_branch(graph: Location) -> None:
     set_ages(graph, MAIN, a=5)
     set_ages(graph, "y", a=6)
     clean(graph)
-    with pytest.raises(MergeConflictError) as refused:
+    with pytest.raises(MergeConflictError) as caught:
         merge(graph, "y")
-    assert found_conflicts(refused.value.conflicts) == {("divergent_update", PERSON, "a")}
-    states = refused.value.conflicts[0].states
+    assert conflict_set(caught.value.conflicts) == {("divergent_update", PERSON, "a")}
+    states = caught.value.conflicts[0].states
     assert states is not None
     assert states.base is not None
     assert '"age":1' in states.base
 
 
-def test_a_long_lived_branch_is_compared_since_its_last_merge(local_location: Location) -> None:
-    """Merged over and over and cleaned up in between: only what is new counts, and nothing twice."""
+def test_long_lived_branch_is_compared_since_its_last_merge(local_location: Location) -> None:
+    """Merged repeatedly, with cleanups in between: only new changes count, and each only once."""
     create(local_location)
     set_ages(local_location, MAIN, a=0, b=0)
     branch(local_location, "long")
@@ -88,17 +88,17 @@ def test_a_long_lived_branch_is_compared_since_its_last_merge(local_location: Lo
         clean(local_location)
     back = merge_branch(local_location, MergeRequest(MAIN, "tester", "long"))
     assert [table.adopted for table in back.tables] == [True]
-    wanted = {"a": 4, "b": 4, **{f"{side}{n}": n for side in "lm" for n in range(1, 5)}}
-    assert read_contents(local_location)[PERSON] == wanted
-    assert read_contents(local_location, "long")[PERSON] == wanted
+    expected = {"a": 4, "b": 4, **{f"{side}{n}": n for side in "lm" for n in range(1, 5)}}
+    assert read_contents(local_location)[PERSON] == expected
+    assert read_contents(local_location, "long")[PERSON] == expected
 
 
-def test_a_collected_commit_cannot_be_undone(local_location: Location) -> None:
+def test_deleted_commit_cannot_be_reverted(local_location: Location) -> None:
     create(local_location)
     set_ages(local_location, MAIN, a=0)
     old = read_snapshot(local_location).head
     set_ages(local_location, MAIN, a=1)
     clean(local_location)
-    with pytest.raises(NotFoundError) as gone:
+    with pytest.raises(NotFoundError) as caught:
         revert_commit(local_location, RevertRequest(old, "tester"))
-    assert gone.value.code == "snapshot_collected"
+    assert caught.value.code == "snapshot_collected"

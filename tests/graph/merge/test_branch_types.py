@@ -1,4 +1,4 @@
-"""A type that a branch made: merged into main it lies in main's own files, and a death on the way loses nothing."""
+"""A type that a branch created: after the merge it is stored in the files of main, and a crash loses nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROWS = {"Berlin": 4, "Rome": 9}
 
 @pytest.fixture
 def root(tmp_path: Path) -> Location:
-    """On dev there is a type with two columns more than main knows of, and two rows."""
+    """Return a graph whose branch dev has a type that main lacks, with a later column and two rows."""
     location = parse_location(str(tmp_path / "made" / "graph.omni"))
     create(location, BASE)
     create_branch(location, "dev", "tester", read_snapshot(location))
@@ -50,14 +50,14 @@ def add(root: Location, branch: str, name: str) -> None:
     omnigraph.open(root.uri, branch).mutate(f'query m() {{ insert City {{ name: "{name}" }} }}')
 
 
-def test_main_has_it_in_its_own_files(root: Location) -> None:
+def test_type_is_stored_in_the_files_of_main(root: Location) -> None:
     omnigraph.open(root.uri).merge("dev")
     now = read_snapshot(root)
     table = now.tables["node:City"]
     assert (table.pin.branch, table.owner, table.row_count) == (None, now.branch.id, 2)
     assert open_dataset(root.child(table.path)).version == table.pin.version
     assert unsteady(root, WriteEnvironment()) == []
-    # Both go on with it, and each gets what the other wrote.
+    # Both branches write to it, and each gets the rows of the other.
     add(root, "dev", "Oslo")
     add(root, MAIN, "Paris")
     omnigraph.open(root.uri).merge("dev")
@@ -65,12 +65,12 @@ def test_main_has_it_in_its_own_files(root: Location) -> None:
     assert sizes(root) == sizes(root, "dev") == {**ROWS, "Oslo": 4, "Paris": 4}
     copied = Path(root.uri).parent.with_name("moved") / "graph.omni"
     shutil.move(root.uri, copied)
-    asked = 'query q() { match { $c: City { name: "Berlin" } } return { $c.size } }'
-    assert omnigraph.open(str(copied)).query(asked).arrow().to_pylist() == [{"c.size": 4}]
+    text = 'query q() { match { $c: City { name: "Berlin" } } return { $c.size } }'
+    assert omnigraph.open(str(copied)).query(text).arrow().to_pylist() == [{"c.size": 4}]
     assert unsteady(parse_location(str(copied)), WriteEnvironment(), heads=False) == []
 
 
-def test_it_goes_by_way_of_other_branches(root: Location) -> None:
+def test_type_is_merged_through_other_branches(root: Location) -> None:
     create_branch(root, "child", "tester", read_snapshot(root, "dev"))
     create_branch(root, "other", "tester", read_snapshot(root))
     add(root, "child", "Oslo")
@@ -87,7 +87,7 @@ def test_it_goes_by_way_of_other_branches(root: Location) -> None:
     assert unsteady(root, WriteEnvironment()) == []
 
 
-def test_an_empty_one(tmp_path: Path) -> None:
+def test_empty_type(tmp_path: Path) -> None:
     root = parse_location(str(tmp_path / "graph.omni"))
     create(root, BASE)
     for name in ("dev", "other"):
@@ -105,7 +105,7 @@ def test_an_empty_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "side", "left"),
+    ("source", "target", "side", "kept_ids"),
     [
         ("dev", MAIN, "ours", {"ada"}),
         ("dev", "other", "ours", {"ada"}),
@@ -113,8 +113,8 @@ def test_an_empty_one(tmp_path: Path) -> None:
         ("dev", MAIN, "theirs", {"ada", "bob"}),
     ],
 )
-def test_a_row_of_it_can_be_decided_about(
-    source: str, target: str, side: str, left: set[str], tmp_path: Path
+def test_choice_for_a_row_of_a_new_type(
+    source: str, target: str, side: str, kept_ids: set[str], tmp_path: Path
 ) -> None:
     root = parse_location(str(tmp_path / "graph.omni"))
     create(root, BASE)
@@ -128,35 +128,35 @@ def test_a_row_of_it_can_be_decided_about(
     omnigraph.open(root.uri, source).mutate(f"query m() {{ {likes} }}")
     into = omnigraph.open(root.uri, target)
     into.mutate('query m() { delete Person where slug = "bob" }')
-    (found,) = into.merge(source, dry_run=True).conflicts
-    assert found.entity is not None
-    outcome = into.merge(source, resolve={(found.entity.table, found.entity.id): side})
-    counts = {one.table: one.inserted for one in outcome.tables}
-    assert counts == {"edge:Likes": len(left)} | ({"node:Person": 1} if side == "theirs" else {})
-    assert read_snapshot(root, target).tables["edge:Likes"].row_count == len(left)
-    # What was decided against stays away when the source goes on.
+    (conflict,) = into.merge(source, dry_run=True).conflicts
+    assert conflict.entity is not None
+    outcome = into.merge(source, resolve={(conflict.entity.table, conflict.entity.id): side})
+    counts = {counts_of_table.table: counts_of_table.inserted for counts_of_table in outcome.tables}
+    assert counts == {"edge:Likes": len(kept_ids)} | ({"node:Person": 1} if side == "theirs" else {})
+    assert read_snapshot(root, target).tables["edge:Likes"].row_count == len(kept_ids)
+    # The rejected row is not merged when the source continues.
     omnigraph.open(root.uri, source).mutate('query m() { insert Likes { from: "bob", to: "ada" } }')
     into.merge(source, strategy="ours")
     now = contents(root, target)
-    assert {row["dst"] for row in now["edge:Likes"].values()} == set(now["node:Person"]) == left
+    assert {row["dst"] for row in now["edge:Likes"].values()} == set(now["node:Person"]) == kept_ids
     assert unsteady(root, WriteEnvironment()) == []
 
 
 class _NextWeek(SystemClock):
-    """When also what nobody refers to has grown old."""
+    """A clock at which unreferenced files are old."""
 
     def now_us(self) -> int:
         return super().now_us() + 7 * 24 * 3600 * 1_000_000
 
 
 class _Death(BaseException):
-    """Nothing that the code knows of."""
+    """An error that the code does not handle."""
 
 
 @pytest.mark.parametrize("commits", [1, 2], ids=["between columns and rows", "before the publish"])
-@pytest.mark.parametrize("also", [False, True], ids=["alone", "beside another table"])
-def test_a_death_on_the_way(root: Location, commits: int, also: bool) -> None:
-    if also:  # it comes after this one, and then has not moved when the other has
+@pytest.mark.parametrize("with_other_table", [False, True], ids=["alone", "with another table"])
+def test_crash_during_the_merge_of_a_type(root: Location, commits: int, with_other_table: bool) -> None:
+    if with_other_table:  # `City` is committed after `Person`, and has not moved when `Person` has.
         omnigraph.open(root.uri, "dev").mutate('query m() { insert Person { slug: "ada" } }')
         commits += 1
     seen: list[str] = []
@@ -169,19 +169,21 @@ def test_a_death_on_the_way(root: Location, commits: int, also: bool) -> None:
     with observed(die), pytest.raises(_Death):
         omnigraph.open(root.uri).merge("dev")
     assert sorted(contents(root)) == ["node:Person"]
-    recovered = [one.action for one in omnigraph.open(root.uri).recoveries()]
-    whole = commits == (3 if also else 2)
-    assert recovered == ["rolled_forward" if whole else "rolled_back" if also else "nothing_moved"]
-    assert ("node:City" in contents(root)) == whole
+    recovered = [record.action for record in omnigraph.open(root.uri).recoveries()]
+    is_complete = commits == (3 if with_other_table else 2)
+    assert recovered == [
+        "rolled_forward" if is_complete else "rolled_back" if with_other_table else "nothing_moved"
+    ]
+    assert ("node:City" in contents(root)) == is_complete
     omnigraph.open(root.uri).merge("dev")
     assert sizes(root) == ROWS
-    assert sorted(contents(root)["node:Person"]) == ["ada"] * also
+    assert sorted(contents(root)["node:Person"]) == ["ada"] * with_other_table
     assert read_snapshot(root).tables["node:City"].pin.branch is None
     assert unsteady(root, WriteEnvironment()) == []
 
 
-def test_its_branch_and_its_files_go_while_it_is_merged(root: Location) -> None:
-    """The rows are copied before the lease; cleanup may have taken the table away by then."""
+def test_branch_and_files_are_deleted_during_the_merge(root: Location) -> None:
+    """The rows are copied before the lease is taken; cleanup may have deleted the table by then."""
     seen: list[str] = []
 
     def clean_first(effect: str, target: str) -> None:
@@ -198,11 +200,14 @@ def test_its_branch_and_its_files_go_while_it_is_merged(root: Location) -> None:
     assert unsteady(root, WriteEnvironment()) == []
 
 
-def test_a_revert_on_the_branch_that_made_it(root: Location) -> None:
-    """The state before lies in an older version of the branch's own files, which nobody may publish again."""
+def test_revert_on_the_branch_that_created_the_type(root: Location) -> None:
+    """The state before is an older version of the files of the branch, which must not be published again."""
     omnigraph.open(root.uri, "dev").revert(read_snapshot(root, "dev").head)
     assert sizes(root, "dev") == {"Berlin": 4}
     assert unsteady(root, WriteEnvironment()) == []
     add(root, "dev", "Oslo")
     assert sizes(root, "dev") == {"Berlin": 4, "Oslo": 4}
-    assert [one.operation for one in omnigraph.open(root.uri, "dev").commits()][:2] == ["mutate", "revert"]
+    assert [commit.operation for commit in omnigraph.open(root.uri, "dev").commits()][:2] == [
+        "mutate",
+        "revert",
+    ]

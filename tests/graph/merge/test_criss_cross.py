@@ -1,4 +1,4 @@
-"""Histories that cross: two bases, neither of which alone would do."""
+"""Criss-cross histories: two bases, and neither alone is sufficient."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.graph.writers import PERSON, Change, create, read_contents, run, snap
 
 
 def test_criss_cross(durable_location: Location) -> None:
-    """Two bases, each with the newer half: neither alone would do."""
+    """Each of the two bases has one of the newer values."""
     create(durable_location)
     run(durable_location, [Change(PERSON, upsert=(("a", 0), ("b", 0)))])
     create_branch(durable_location, "x", "tester", read_snapshot(durable_location))

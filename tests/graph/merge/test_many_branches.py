@@ -1,7 +1,7 @@
-"""Branches written by processes at once, and merged one after another while main is written: nothing is lost.
+"""Branches that processes write concurrently, merged one after the other while main is written: no change is lost.
 
-Each process changes entities of its own, one that every branch changes alike, and one that it shares with its
-neighbour, so that the model knows exactly where the conflicts are.
+Each process changes its own entities, one that every branch changes in the same way, and one that it shares with its
+neighbour, so that the model knows where the conflicts are.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.graph.merge.conflicts import MergeConflictError
 from omnigraph.graph.merge.run import MergeOutcome, MergeRequest, merge_branch
 from omnigraph.storage.location import Location
-from tests.graph.merge.model import found_conflicts, merge_states
+from tests.graph.merge.model import conflict_set, merge_states
 from tests.graph.writers import KNOWS, PERSON, Change, Contents, apply, create, read_contents, run
 
 ATTEMPTS_MAX = 60
 
 
 def changes_of(number: int) -> list[tuple[Change, ...]]:
-    """What the process of a branch commits, one after the other."""
+    """Return the commits of the process of a branch, in order."""
     own, shared = f"own{number}", f"shared{number // 2}"
     return [
-        (Change(PERSON, upsert=((own, number), ("alike", 7))), Change(KNOWS, upsert=((own, number),))),
+        (Change(PERSON, upsert=((own, number), ("same", 7))), Change(KNOWS, upsert=((own, number),))),
         (Change(PERSON, upsert=((shared, number),)),),
         (Change(PERSON, delete=(f"old{number}",)), Change(KNOWS, delete=(f"old{number}",))),
     ]
@@ -45,13 +45,13 @@ def write_main(location: Location, commits: int) -> None:
 
 
 def merge_patiently(location: Location, request: MergeRequest) -> MergeOutcome:
-    """Main is written all the while, so a merge may have to be planned again."""
+    """Merge and retry: main is written at the same time, so a merge may have to be planned again."""
     for _ in range(ATTEMPTS_MAX):
         try:
             return merge_branch(location, request)
         except ReadSetConflictError:
             continue
-    raise AssertionError("a merge never got its turn")
+    raise AssertionError("a merge never succeeded")
 
 
 def check(location: Location, branches: int, commits: int) -> None:
@@ -67,17 +67,17 @@ def check(location: Location, branches: int, commits: int) -> None:
             future.result()
         busy = pool.submit(write_main, location, commits)
         for number in range(branches):
-            branch = apply(start, [change for some in changes_of(number) for change in some])
-            wanted, clashes = merge_states(start, expected, branch)
+            branch = apply(start, [change for commit in changes_of(number) for change in commit])
+            merged, model_conflicts = merge_states(start, expected, branch)
             request = MergeRequest(f"b{number}", "tester")
-            if clashes:
+            if model_conflicts:
                 conflicts += 1
-                with pytest.raises(MergeConflictError) as refused:
+                with pytest.raises(MergeConflictError) as caught:
                     merge_patiently(location, request)
-                assert found_conflicts(refused.value.conflicts) == clashes
+                assert conflict_set(caught.value.conflicts) == model_conflicts
             else:
                 assert merge_patiently(location, request).commit is not None
-                expected = wanted
+                expected = merged
         busy.result()
     expected = apply(expected, [Change(PERSON, upsert=tuple((f"main{n}", n) for n in range(commits)))])
     assert read_contents(location) == expected
@@ -85,10 +85,10 @@ def check(location: Location, branches: int, commits: int) -> None:
     assert {table.pin.branch for table in read_snapshot(location).tables.values()} == {None}
 
 
-def test_a_few_branches_at_once(local_location: Location) -> None:
+def test_four_concurrent_branches(local_location: Location) -> None:
     check(local_location, 4, 6)
 
 
 @pytest.mark.soak
-def test_sixteen_branches_at_once(durable_location: Location) -> None:
+def test_sixteen_concurrent_branches(durable_location: Location) -> None:
     check(durable_location, 16, 60)

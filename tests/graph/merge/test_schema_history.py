@@ -1,4 +1,4 @@
-"""Merges and reverts across schema changes of the past: other bases, other defaults, commits from before a change."""
+"""Merges and reverts across earlier schema changes: other bases, other defaults, commits from before a change."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ REVERTS: dict[str, tuple[str, dict[str, Any] | None]] = {
         {"ada": {"age": 36}, "bob": {"age": 7}},
     ),
     "a dropped property that it wrote": (AGELESS, None),
-    "a rule that the rows of before break": (
+    "a rule that earlier rows break": (
         BASE.replace("note: String?", "note: String?  @range(age, 8..99)"),
         None,
     ),
@@ -53,7 +53,7 @@ REVERTS: dict[str, tuple[str, dict[str, Any] | None]] = {
 
 
 @pytest.mark.parametrize(("text", "expected"), REVERTS.values(), ids=REVERTS.keys())
-def test_a_revert_across_a_schema_change(root: Location, text: str, expected: dict[str, Any] | None) -> None:
+def test_revert_across_a_schema_change(root: Location, text: str, expected: dict[str, Any] | None) -> None:
     graph = omnigraph.open(root.uri)
     done = graph.mutate(UPDATE_BOB)
     assert done.commit is not None
@@ -64,28 +64,28 @@ def test_a_revert_across_a_schema_change(root: Location, text: str, expected: di
         assert unsteady(root, WriteEnvironment()) == []
         return
     before = contents(root)
-    with pytest.raises(MergeConflictError) as refused:
+    with pytest.raises(MergeConflictError) as caught:
         graph.revert(done.commit.id)
-    (conflict,) = refused.value.conflicts
+    (conflict,) = caught.value.conflicts
     if text == AGELESS:
-        assert conflict.message == "the commit wrote to node:Person.age (1 row), dropped since"
+        assert conflict.message == "the commit wrote to node:Person.age (1 row), which was dropped since"
         assert conflict.plans[0]
     else:
         assert conflict.kind == "value_constraint_violation"
     assert contents(root) == before
 
 
-def test_reverting_what_was_written_to_a_type_that_was_dropped(root: Location) -> None:
+def test_revert_of_a_write_to_a_dropped_type(root: Location) -> None:
     done = omnigraph.open(root.uri).mutate('query m() { insert Company { name: "New" } }')
     assert done.commit is not None
     evolve(root, BASE.replace("node Company { name: String @key }\n", ""))
-    with pytest.raises(MergeConflictError, match="schema_diverged") as refused:
+    with pytest.raises(MergeConflictError, match="schema_diverged") as caught:
         omnigraph.open(root.uri).revert(done.commit.id)
-    assert refused.value.conflicts[0].message == "the commit wrote to node:Company, dropped since"
+    assert caught.value.conflicts[0].message == "the commit wrote to node:Company, which was dropped since"
 
 
 def test_criss_cross_schemas(root: Location) -> None:
-    """Two bases with another schema each: what both sides come from is the merge of the two."""
+    """Two bases with different schemas: the common base is their merge."""
     evolve(root, RANKED)
     evolve(root, SCORED, "dev")
     main, dev = read_snapshot(root).head, read_snapshot(root, "dev").head
@@ -97,13 +97,13 @@ def test_criss_cross_schemas(root: Location) -> None:
     both = "note: String?  rank: I64 @default(1)  score: F64?"
     evolve(root, BASE.replace("note: String?", f"{both}  town: String?"), "dev")
     outcome = graph.merge("dev")
-    assert [one.to_json()["step"] for one in outcome.schema_steps] == ["add_property"]
+    assert [step.to_json()["step"] for step in outcome.schema_steps] == ["add_property"]
     expected = {
         "ada": {**ADA, "rank": 4, "score": None, "town": None},
         "bob": {**BOB, "rank": 1, "score": 0.5, "town": None},
     }
     assert person(contents(root)) == expected
-    # And a property that one side drops goes, since the other wrote it before both came together.
+    # A property that one side drops is dropped, because the other wrote it before the merge.
     evolve(root, BASE.replace("note: String?", "rank: I64 @default(1)  score: F64?  town: String?"), "dev")
     other.merge(MAIN)
     assert person(contents(root, "dev"))["ada"] == {"age": 36, "rank": 4, "score": None, "town": None}
@@ -113,8 +113,8 @@ LATER_DEFAULT = BASE.replace("note: String?", 'note: String?  p: String? @defaul
 
 
 @pytest.mark.parametrize("into", [MAIN, "dev"])
-def test_a_default_that_came_later_changes_no_row(root: Location, into: str) -> None:
-    """The rows of one side have no value in its new property, whatever its default is now."""
+def test_later_default_changes_no_row(root: Location, into: str) -> None:
+    """The rows of one side have no value in its new property, whatever its current default."""
     evolve(root, LATER_DEFAULT.replace(' @default("x")', ""))
     evolve(root, LATER_DEFAULT)
     omnigraph.open(root.uri, "dev").mutate(UPDATE_BOB)

@@ -1,4 +1,4 @@
-"""Merging branches whose schemas went apart: what commutes comes together with its rows, the rest is a conflict."""
+"""Merging branches with diverged schemas: changes that commute are merged with their rows, others are conflicts."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ MERGES: dict[str, tuple[Side, Side, dict[str, Any]]] = {
             "cat": {"years": 3, "note": None},
         },
     ),
-    "theirs beside our rows": (
+    "theirs with our rows": (
         Side(mutations=(UPDATE_BOB,)),
         Side(RANKED, ('query m() { insert Person { slug: "cat", rank: 5 } }',)),
         {
@@ -70,7 +70,7 @@ MERGES: dict[str, tuple[Side, Side, dict[str, Any]]] = {
             "cat": {"age": None, "note": None, "rank": 5},
         },
     ),
-    "a deletion beside a new column": (
+    "a deletion with a new column": (
         Side(),
         Side(
             RANKED,
@@ -101,12 +101,12 @@ MERGES: dict[str, tuple[Side, Side, dict[str, Any]]] = {
             "cat": {"years": 3, "note": None, "score": None},
         },
     ),
-    "a drop beside our rows": (
+    "a drop with our rows": (
         Side(mutations=(ADD_CAT,)),
         Side(BASE.replace("note: String?", "")),
         {"ada": {"age": 36}, "bob": {"age": 7}, "cat": {"age": 3}},
     ),
-    "a default that went later": (
+    "a default that was removed later": (
         Side(mutations=(ADD_CAT,)),
         Side(RANKED, then=RANKED.replace(" @default(1)", "")),
         {
@@ -115,7 +115,7 @@ MERGES: dict[str, tuple[Side, Side, dict[str, Any]]] = {
             "cat": {"age": 3, "note": None, "rank": 1},
         },
     ),
-    "a new property under the name of one that went": (
+    "a new property with the name of a dropped one": (
         Side(mutations=(UPDATE_BOB,)),
         Side(BASE.replace("note: String?", ""), then=BASE.replace("note: String?", "note: I64 @default(5)")),
         {"ada": {"age": 36, "note": 5}, "bob": {"age": 8, "note": 5}},
@@ -130,7 +130,7 @@ MERGES: dict[str, tuple[Side, Side, dict[str, Any]]] = {
             "dan": {"age": None, "note": "x"},
         },
     ),
-    "a default for null beside a value of ours": (
+    "a default for null with a value of ours": (
         Side(mutations=('query m() { update Person set { note: "ours" } where slug = "bob" }',)),
         Side(NOTED, ('query m() { update Person set { age: 37 } where slug = "ada" }',)),
         {"ada": {"age": 37, "note": "n"}, "bob": {"age": 7, "note": "ours"}},
@@ -168,10 +168,12 @@ MERGES: dict[str, tuple[Side, Side, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("ours", "theirs", "expected"), MERGES.values(), ids=MERGES.keys())
-def test_schemas_that_go_together(root: Location, ours: Side, theirs: Side, expected: dict[str, Any]) -> None:
-    ours.happen(root, MAIN)
-    theirs.happen(root, "dev")
-    was, head, dev = contents(root), read_snapshot(root).head, contents(root, "dev")
+def test_schemas_that_can_be_merged(
+    root: Location, ours: Side, theirs: Side, expected: dict[str, Any]
+) -> None:
+    ours.apply(root, MAIN)
+    theirs.apply(root, "dev")
+    before, head, dev = contents(root), read_snapshot(root).head, contents(root, "dev")
     outcome = omnigraph.open(root.uri).merge("dev")
     assert outcome.commit is not None
     now = read_snapshot(root)
@@ -181,11 +183,11 @@ def test_schemas_that_go_together(root: Location, ours: Side, theirs: Side, expe
         assert opened(now, entity.alias).schema.names == arrow_schema(entity).names
         assert now.tables[entity.alias].row_count == len(contents(root)[entity.alias])
         assert now.tables[entity.alias].pin.branch is None
-    assert snapshot_contents(read_commit_snapshot(root, head)[0]) == was
+    assert snapshot_contents(read_commit_snapshot(root, head)[0]) == before
     assert contents(root, "dev") == dev
     assert unsteady(root, WriteEnvironment()) == []
     assert evolve(root, now.schema.source).commit is None
-    # The other way round the branch gets what it lacks, and then they are alike.
+    # In the other direction the branch gets what it lacks, and then both are equal.
     omnigraph.open(root.uri, "dev").merge(MAIN)
     assert contents(root, "dev") == contents(root)
     assert read_snapshot(root, "dev").schema.hash == now.schema.hash
@@ -193,21 +195,21 @@ def test_schemas_that_go_together(root: Location, ours: Side, theirs: Side, expe
 
 
 def test_types_of_both_sides(root: Location) -> None:
-    Side(TOWN, ('query m() { insert Town { name: "t" } }',)).happen(root, MAIN)
+    Side(TOWN, ('query m() { insert Town { name: "t" } }',)).apply(root, MAIN)
     live = 'query m() { insert City { name: "c" }  insert LivesIn { from: "ada", to: "c" } }'
-    Side(CITY, (live,)).happen(root, "dev")
+    Side(CITY, (live,)).apply(root, "dev")
     graph = omnigraph.open(root.uri)
     graph.merge("dev")
     now = contents(root)
     assert (list(now["node:Town"]), list(now["node:City"]), len(now["edge:LivesIn"])) == (["t"], ["c"], 1)
-    asked = "query q() { match { $p: Person  $p livesIn $c } return { $p.slug, $c.name } }"
-    assert graph.query(asked).arrow().to_pylist() == [{"p.slug": "ada", "c.name": "c"}]
-    # Both write to the type that came over, and merge again.
+    text = "query q() { match { $p: Person  $p livesIn $c } return { $p.slug, $c.name } }"
+    assert graph.query(text).arrow().to_pylist() == [{"p.slug": "ada", "c.name": "c"}]
+    # Both write to the merged type, and merge again.
     graph.mutate('query m() { insert City { name: "d" }  insert LivesIn { from: "bob", to: "d" } }')
     omnigraph.open(root.uri, "dev").mutate('query m() { insert City { name: "e" } }')
     graph.merge("dev")
     assert sorted(contents(root)["node:City"]) == ["c", "d", "e"]
-    # The branch goes, and with it its files; what came over stays.
+    # The branch and its files are deleted; the merged rows are kept.
     omnigraph.open(root.uri, "dev").merge(MAIN)
     before = contents(root)
     graph.delete_branch("dev")
@@ -220,7 +222,7 @@ def test_types_of_both_sides(root: Location) -> None:
     assert unsteady(root, WriteEnvironment()) == []
 
 
-def test_a_type_that_goes(root: Location) -> None:
+def test_dropped_type(root: Location) -> None:
     evolve(root, BASE.replace("node Company { name: String @key }\n", ""), "dev")
     omnigraph.open(root.uri).mutate(UPDATE_BOB)
     omnigraph.open(root.uri).merge("dev")
@@ -229,9 +231,9 @@ def test_a_type_that_goes(root: Location) -> None:
     assert contents(root)["node:Company"] == {}
 
 
-def test_a_renamed_type(root: Location) -> None:
-    Side(BASE.replace("node Company", "node Firm @rename_from(Company)")).happen(root, "dev")
-    Side(mutations=('query m() { insert Company { name: "New" } }',)).happen(root, MAIN)
+def test_renamed_type(root: Location) -> None:
+    Side(BASE.replace("node Company", "node Firm @rename_from(Company)")).apply(root, "dev")
+    Side(mutations=('query m() { insert Company { name: "New" } }',)).apply(root, MAIN)
     omnigraph.open(root.uri).merge("dev")
     assert sorted(contents(root)["node:Firm"]) == ["Acme", "New"]
 
@@ -243,7 +245,7 @@ CONFLICTS: dict[str, tuple[Side, Side, list[str]]] = {
         Side(BASE.replace("age: I64?", "old: I64? @rename_from(age)")),
         ["schema_diverged"],
     ),
-    "one name twice": (Side(CITY), Side(CITY), ["schema_diverged"]),
+    "duplicate name": (Side(CITY), Side(CITY), ["schema_diverged"]),
     "a type that was written to": (
         Side(mutations=('query m() { insert Company { name: "New" } }',)),
         Side(BASE.replace("node Company { name: String @key }\n", "")),
@@ -324,25 +326,25 @@ CONFLICTS: dict[str, tuple[Side, Side, list[str]]] = {
 
 
 @pytest.mark.parametrize(("ours", "theirs", "kinds"), CONFLICTS.values(), ids=CONFLICTS.keys())
-def test_schemas_that_do_not(root: Location, ours: Side, theirs: Side, kinds: list[str]) -> None:
-    ours.happen(root, MAIN)
-    theirs.happen(root, "dev")
+def test_schemas_that_conflict(root: Location, ours: Side, theirs: Side, kinds: list[str]) -> None:
+    ours.apply(root, MAIN)
+    theirs.apply(root, "dev")
     before, head = contents(root), read_snapshot(root).head
-    with pytest.raises(MergeConflictError) as refused:
+    with pytest.raises(MergeConflictError) as caught:
         omnigraph.open(root.uri).merge("dev")
-    told = [conflict.to_json() for conflict in refused.value.conflicts]
-    assert [one["kind"] for one in told] == kinds
+    documents = [conflict.to_json() for conflict in caught.value.conflicts]
+    assert [document["kind"] for document in documents] == kinds
     if kinds == ["schema_diverged"]:
-        plans = told[0]["plans"]
+        plans = documents[0]["plans"]
         assert isinstance(plans, dict)
         assert plans["theirs"]
         assert bool(plans["ours"]) is (ours.schema is not None)
-        assert "the source: " in refused.value.render()
+        assert "the source: " in caught.value.render()
     assert (contents(root), read_snapshot(root).head) == (before, head)
     assert unsteady(root, WriteEnvironment()) == []
 
 
-def test_a_minimum_of_theirs_counts_the_edges_that_ours_deleted(root: Location) -> None:
+def test_minimum_of_theirs_and_edges_that_ours_deleted(root: Location) -> None:
     graph = omnigraph.open(root.uri)
     graph.mutate('query m() { insert Knows { from: "ada", to: "ada" } }')
     omnigraph.open(root.uri, "dev").merge(MAIN)
@@ -352,75 +354,77 @@ def test_a_minimum_of_theirs_counts_the_edges_that_ours_deleted(root: Location) 
     with pytest.raises(MergeConflictError, match="cardinality_violation"):
         graph.merge("dev")
     assert contents(root) == before
-    # Whoever takes the state of the source gets the edge back, and with it the rule is kept.
+    # Choosing the source restores the edge, so the rule holds.
     graph.merge("dev", strategy="theirs")
     assert len(contents(root)["edge:Knows"]) == 2
 
 
 def test_dropped_properties_are_counted_by_name(root: Location) -> None:
-    Side(AGELESS.replace("note: String?", "")).happen(root, "dev")
-    Side(mutations=(UPDATE_BOB, ADD_CAT)).happen(root, MAIN)
+    Side(AGELESS.replace("note: String?", "")).apply(root, "dev")
+    Side(mutations=(UPDATE_BOB, ADD_CAT)).apply(root, MAIN)
     (conflict,) = omnigraph.open(root.uri).merge("dev", dry_run=True).conflicts
     assert conflict.message == "one side dropped node:Person.age (2 rows) and the other wrote to it"
 
 
-def test_a_required_property_comes_when_every_row_has_it_there(root: Location) -> None:
-    Side(RANKED, then=RANKED.replace(" @default(1)", "")).happen(root, "dev")
-    Side(mutations=('query m() { insert Company { name: "New" } }',)).happen(root, MAIN)
+def test_required_property_that_every_row_of_theirs_has(root: Location) -> None:
+    Side(RANKED, then=RANKED.replace(" @default(1)", "")).apply(root, "dev")
+    Side(mutations=('query m() { insert Company { name: "New" } }',)).apply(root, MAIN)
     omnigraph.open(root.uri).merge("dev")
     assert person(contents(root)) == {"ada": {**ADA, "rank": 1}, "bob": {**BOB, "rank": 1}}
 
 
-def test_a_column_that_needs_values_is_never_left_without_them(root: Location) -> None:
-    Side(SCORED, (SCORE_ALL,), then=SCORED.replace("F64?", "F64")).happen(root, "dev")
+def test_required_column_without_values_is_an_error(root: Location) -> None:
+    Side(SCORED, (SCORE_ALL,), then=SCORED.replace("F64?", "F64")).apply(root, "dev")
     old, new = (read_snapshot(root, name).schema.catalog.type_named("Person") for name in (MAIN, "dev"))
     assert old is not None
     assert new is not None
-    with pytest.raises(InvariantError, match="score needs a value"):
+    with pytest.raises(InvariantError, match="score is required"):
         column_plan(old, new, 2, nulls={})
-    assert "score" not in column_plan(old, new, 2, nulls={}, staying=0).fills
+    assert "score" not in column_plan(old, new, 2, nulls={}, remaining=0).fills
 
 
-def test_reverting_a_schema_change_is_refused(root: Location) -> None:
+def test_revert_of_a_schema_change_is_a_conflict(root: Location) -> None:
     done = evolve(root, RENAMED)
     assert done.commit is not None
     with pytest.raises(MergeConflictError, match="schema_diverged"):
         omnigraph.open(root.uri).revert(done.commit.id)
 
 
-def test_rules_that_the_source_made_its_rows_obey(root: Location) -> None:
-    """Rows that the source mended before it made the rule do not stand in the way as they were."""
-    mend = 'query m() { update Person set { age: 5 } where slug = "ada" }'
-    Side(BASE.replace("note: String?", "note: String?  @range(age, 0..9)"), (), mend).happen(root, "dev")
-    Side(mutations=('query m() { insert Company { name: "New" } }',)).happen(root, MAIN)
+def test_rule_with_rows_that_the_source_fixed_before(root: Location) -> None:
+    """Rows that the source fixed before it added the rule are not checked in their old state."""
+    fix = 'query m() { update Person set { age: 5 } where slug = "ada" }'
+    Side(BASE.replace("note: String?", "note: String?  @range(age, 0..9)"), (), fix).apply(root, "dev")
+    Side(mutations=('query m() { insert Company { name: "New" } }',)).apply(root, MAIN)
     omnigraph.open(root.uri).merge("dev")
     assert contents(root)["node:Person"]["ada"]["age"] == 5
 
 
-def test_a_dry_run_and_a_merge_tell_the_steps_of_the_schema(root: Location) -> None:
+def test_dry_run_and_merge_report_the_schema_steps(root: Location) -> None:
     text = CITY.replace("age: I64?", "years: I64? @rename_from(age)").replace(
         "node Company { name: String @key }\n", ""
     )
-    Side(text, ('query m() { insert City { name: "c" } }',)).happen(root, "dev")
+    Side(text, ('query m() { insert City { name: "c" } }',)).apply(root, "dev")
     graph = omnigraph.open(root.uri)
     planned, done = graph.merge("dev", dry_run=True), graph.merge("dev")
     for outcome in (planned, done):
-        told = [(one.to_json()["step"], one.to_json()["table_key"], one.rows) for one in outcome.schema_steps]
-        assert told == [
+        steps = [
+            (step.to_json()["step"], step.to_json()["table_key"], step.rows) for step in outcome.schema_steps
+        ]
+        assert steps == [
             ("drop_type", "node:Company", 1),
             ("rename_property", "node:Person", 2),
             ("add_type", "node:City", 0),
             ("add_type", "edge:LivesIn", 0),
         ]
-        assert [(one.table, one.inserted) for one in outcome.tables] == [("node:City", 1)]
+        assert [(step.table, step.inserted) for step in outcome.tables] == [("node:City", 1)]
     assert done.commit is not None
     assert done.commit.counts["inserted"] == 1
     assert graph.merge("dev").schema_steps == ()
 
 
-def test_a_dry_run_with_conflicts_does_not_say_that_it_would_merge(root: Location) -> None:
+def test_dry_run_with_conflicts_has_result_conflicts(root: Location) -> None:
     ours, theirs, _ = CONFLICTS["both changed a row"]
-    ours.happen(root, MAIN)
-    theirs.happen(root, "dev")
+    ours.apply(root, MAIN)
+    theirs.apply(root, "dev")
     planned = omnigraph.open(root.uri).merge("dev", dry_run=True)
     assert (planned.result, len(planned.conflicts), len(planned.schema_steps)) == ("conflicts", 1, 1)

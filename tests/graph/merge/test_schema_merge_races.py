@@ -1,4 +1,4 @@
-"""A merge that changes the schema beside other writers: rows that somebody was told are written do not vanish."""
+"""A merge that changes the schema while others write: acknowledged rows are not lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BASE = "node Person { slug: String @key }\nnode Old { name: String @key }\n"
 
 
 @pytest.mark.parametrize("diverged", [False, True])
-def test_a_type_that_the_merge_drops_was_written_meanwhile(tmp_path: Path, diverged: bool) -> None:
+def test_dropped_type_was_written_during_the_merge(tmp_path: Path, diverged: bool) -> None:
     root = parse_location(str(tmp_path / "graph.omni"))
     create(root, BASE)
     graph = omnigraph.open(root.uri)
@@ -30,7 +30,7 @@ def test_a_type_that_the_merge_drops_was_written_meanwhile(tmp_path: Path, diver
     seen: list[str] = []
 
     def write_first(effect: str, _: str) -> None:
-        """Before the first durable call of the merge, which has been planned by then."""
+        """Write before the first durable call of the merge, which is planned by then."""
         seen.append(effect)
         if len(seen) == 1:
             graph.mutate('query m() { insert Old { name: "acknowledged" } }')

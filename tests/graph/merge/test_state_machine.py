@@ -1,7 +1,7 @@
-"""Branches, writes, schema changes, merges with and without choices, reverts, optimize, cleanup, deaths in any order.
+"""Branches, writes, schema changes, merges with and without choices, reverts, optimize, cleanup, crashes in any order.
 
-The model keeps whole graphs as dicts. After a death the write is settled, as whoever comes next would, and then it has
-happened or it has not. What cleanup collected cannot be read any more, but every branch can still be merged.
+The model keeps whole graphs as dicts. After a crash the write is recovered, as the next process does, and is then
+applied or not. States that cleanup deleted cannot be read, but every branch can still be merged.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
 from tests.conftest import S3Server
 from tests.graph.crash.death import PatientClock, Victim, impatient_world
-from tests.graph.merge.model import Found, History, ModelCommit, found_conflicts
+from tests.graph.merge.model import ConflictSet, History, ModelCommit, conflict_set
 from tests.graph.merge.schemas import (
     DIVERGED,
     FACTS,
     FIRST,
     apply_graph,
     entity_value,
+    expected_changes,
     merge_graphs,
     next_facts,
     own_types,
     read_graph,
+    reported_conflicts,
     schema_text,
-    told_conflicts,
-    wanted_changes,
     with_facts,
 )
 from tests.graph.writers import (
@@ -82,23 +82,23 @@ SCHEMA_CHANGES = st.sampled_from(
     ["property", "default", "later default", "require", "require", "relax", "type", "rename"]
 )
 DEATHS = st.one_of(st.just(0), st.just(0), st.integers(1, 26))
-"""At which durable call whoever writes dies; mostly nobody does."""
+"""The durable call at which the writer stops; 0: it does not stop."""
 
 
-class Merging(RuleBasedStateMachine):
+class MergeMachine(RuleBasedStateMachine):
     """One graph with up to three branches. The model keeps the whole content of every commit."""
 
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.mkdtemp()
-        self.location = self.place()
+        self.location = self.make_location()
         self.world = impatient_world(PatientClock())
         self.history = History(merge=merge_graphs)
-        self.names = 0  # given to what schema changes bring
+        self.names = 0  # the last number in a name of a schema change
         self.heads: dict[str, str] = {}
-        self.old: set[str] = set()  # commits that a cleanup may have taken
+        self.old: set[str] = set()  # commits that a cleanup may have deleted
 
-    def place(self) -> Location:
+    def make_location(self) -> Location:
         return parse_location(f"{self.folder}/graph.omni")
 
     def teardown(self) -> None:
@@ -113,7 +113,7 @@ class Merging(RuleBasedStateMachine):
         self.heads["x"] = self.heads[MAIN]
 
     def near(self, branch: str) -> str:
-        """The branch, or main while there is none of that name."""
+        """Return the branch, or main if it does not exist."""
         return branch if branch in self.heads else MAIN
 
     def read(self, branch: str, facts: Mapping[str, Any]) -> Contents:
@@ -127,31 +127,31 @@ class Merging(RuleBasedStateMachine):
     def state(self, branch: str) -> Contents:
         return self.history.commits[self.heads[branch]].state
 
-    def attempt(self, branch: str, act: Callable[[], object], death: int, wanted: ModelCommit) -> None:
-        """Do something that may die, and find out whether it happened."""
+    def attempt(self, branch: str, act: Callable[[], object], death: int, expected: ModelCommit) -> None:
+        """Run something that may crash, and find out whether it was applied."""
         if not Victim(death).run(act):
-            self.settle(branch)
+            self.recover(branch)
         snapshot = read_snapshot(self.location, branch)
         if snapshot.head == self.heads[branch]:
             return
         made = snapshot.manifest.find_commit(snapshot.head)
         assert made is not None
         if made.actor == "tester":
-            self.record(branch, wanted.state, *wanted.parents)
-        else:  # a recovery or an optimize, which change nothing
+            self.record(branch, expected.state, *expected.parents)
+        else:  # a recovery or an optimize, which change no content
             self.record(branch, self.state(branch), self.heads[branch])
 
-    def settle(self, branch: str) -> None:
-        """The leases of the dead run out for whoever waits for them; then an open recovers."""
+    def recover(self, branch: str) -> None:
+        """Wait until the leases of the dead writer expire; then an open recovers."""
         store = ObjectStore(self.location)
         for lease in (None, read_snapshot(self.location, branch).branch.id):
             acquire_lease(store, lease, "waiting", self.world.terms).release()
         recover_on_open(self.location, branch, self.world)
 
     def write(self, branch: str, *changes: Change, death: int = 0) -> None:
-        wanted = ModelCommit((self.heads[branch],), apply_graph(self.state(branch), changes))
+        expected = ModelCommit((self.heads[branch],), apply_graph(self.state(branch), changes))
         act = lambda: run(self.location, changes, branch=branch, world=self.world)  # noqa: E731
-        self.attempt(branch, act, death, wanted)
+        self.attempt(branch, act, death, expected)
 
     @rule(branch=ANY_BRANCH, name=NAMES, value=VALUES, death=DEATHS)
     def upsert_node(self, branch: str, name: str, value: int, death: int) -> None:
@@ -199,8 +199,10 @@ class Merging(RuleBasedStateMachine):
         if name not in self.heads:
             source = self.near(source)
             start = read_snapshot(self.location, source)
-            lived = Victim(death).run(lambda: create_branch(self.location, name, "tester", start, self.world))
-            assert not lived or name in self.live()
+            survived = Victim(death).run(
+                lambda: create_branch(self.location, name, "tester", start, self.world)
+            )
+            assert not survived or name in self.live()
             if name in self.live():
                 self.heads[name] = self.heads[source]
 
@@ -226,29 +228,29 @@ class Merging(RuleBasedStateMachine):
             assert done.result is MergeResult.ALREADY_UP_TO_DATE
             return
         base = self.history.base({ours}, {theirs})
-        wanted, conflicts = merge_graphs(base, self.state(into), self.state(source))
-        conflicts = told_conflicts(conflicts)
+        expected, conflicts = merge_graphs(base, self.state(into), self.state(source))
+        conflicts = reported_conflicts(conflicts)
         if conflicts and (side is None or conflicts == DIVERGED):
-            with pytest.raises(MergeConflictError) as refused:
+            with pytest.raises(MergeConflictError) as caught:
                 merge_branch(self.location, request, self.world)
-            assert found_conflicts(refused.value.conflicts) == conflicts
+            assert conflict_set(caught.value.conflicts) == conflicts
             return
         if death and not conflicts:
             act = lambda: merge_branch(self.location, request, self.world)  # noqa: E731
-            self.attempt(into, act, death, ModelCommit((ours, theirs), wanted))
+            self.attempt(into, act, death, ModelCommit((ours, theirs), expected))
             return
         done = merge_branch(self.location, request, self.world)
         if conflicts:
-            wanted = self.read(into, wanted[FACTS])
+            expected = self.read(into, expected[FACTS])
             chosen = self.state(source if side == "theirs" else into)
-            self.check_choice(wanted, conflicts, with_facts(chosen, wanted[FACTS]))
+            self.check_choice(expected, conflicts, with_facts(chosen, expected[FACTS]))
         is_forward = ours in self.history.ancestors(theirs)
         if done.commit is None:
             assert (done.result, is_forward) == (MergeResult.ALREADY_UP_TO_DATE, True)
-            assert wanted == self.state(into)
+            assert expected == self.state(into)
             return
         assert done.result is (MergeResult.FAST_FORWARD if is_forward else MergeResult.MERGED)
-        self.record(into, wanted, ours, theirs)
+        self.record(into, expected, ours, theirs)
 
     @rule(
         kinds=st.lists(SCHEMA_CHANGES, min_size=1, max_size=2),
@@ -256,77 +258,77 @@ class Merging(RuleBasedStateMachine):
         into_main=st.booleans(),
         death=DEATHS,
     )
-    def part_and_meet(self, kinds: list[str], name: str, into_main: bool, death: int) -> None:
-        """What chance seldom does: one side or both change the schema, one writes, and they merge."""
+    def diverge_and_merge(self, kinds: list[str], name: str, into_main: bool, death: int) -> None:
+        """Run a rare sequence: one side or both change the schema, one writes, and they are merged."""
         other = next((branch for branch in self.heads if branch != MAIN), MAIN)
         for branch, kind in zip((other, MAIN), kinds, strict=False):
             self.change_schema(branch, kind, 0)
         self.upsert_node(other, name, len(kinds), 0)
         self.merge(*((other, MAIN) if into_main else (MAIN, other)), None, death)
 
-    def check_choice(self, merged: Contents, conflicts: Found, side: Contents) -> None:
+    def check_choice(self, merged: Contents, conflicts: ConflictSet, side: Contents) -> None:
         for _, table, name in conflicts:
             assert merged[table].get(name, "absent") == side[table].get(name, "absent")
         assert merged[KNOWS].keys() <= merged[PERSON].keys()
 
-    def check_gone(self, gone: NotFoundError, *commits: str) -> None:
-        assert gone.code == "snapshot_collected"
+    def check_deleted(self, error: NotFoundError, *commits: str) -> None:
+        assert error.code == "snapshot_collected"
         assert self.old & set(commits)
 
     @rule(branch=ANY_BRANCH, which=st.integers(0, 20), death=DEATHS)
     def revert(self, branch: str, which: int, death: int) -> None:
         branch = self.near(branch)
         line = sorted(self.history.ancestors(self.heads[branch]))
-        undone = line[which % len(line)]
-        parents = self.history.commits[undone].parents
+        commit = line[which % len(line)]
+        parents = self.history.commits[commit].parents
         if not parents:
             return
         before = self.history.commits[parents[0]].state
-        state = self.history.commits[undone].state
-        wanted, conflicts = merge_graphs(state, self.state(branch), before)
-        conflicts = told_conflicts(conflicts) if before[FACTS] == state[FACTS] else DIVERGED
-        request = RevertRequest(CommitId(undone), "tester", branch)
+        state = self.history.commits[commit].state
+        expected, conflicts = merge_graphs(state, self.state(branch), before)
+        conflicts = reported_conflicts(conflicts) if before[FACTS] == state[FACTS] else DIVERGED
+        request = RevertRequest(CommitId(commit), "tester", branch)
         try:
             revert_commit(self.location, replace(request, dry_run=True))
-        except NotFoundError as gone:
-            self.check_gone(gone, undone, parents[0])
+        except NotFoundError as error:
+            self.check_deleted(error, commit, parents[0])
             return
         if conflicts:
-            with pytest.raises(MergeConflictError) as refused:
+            with pytest.raises(MergeConflictError) as caught:
                 revert_commit(self.location, request, self.world)
-            assert found_conflicts(refused.value.conflicts) == conflicts
+            assert conflict_set(caught.value.conflicts) == conflicts
             return
         before_it = self.heads[branch]
         act = lambda: revert_commit(self.location, request, self.world)  # noqa: E731
-        self.attempt(branch, act, death, ModelCommit((before_it,), wanted))
-        assert death or self.heads[branch] != before_it or wanted == self.state(branch)
+        self.attempt(branch, act, death, ModelCommit((before_it,), expected))
+        assert death or self.heads[branch] != before_it or expected == self.state(branch)
 
-    @rule(left=ANY_BRANCH, right=ANY_BRANCH, one=st.integers(0, 20), two=st.integers(0, 20))
-    def compare(self, left: str, right: str, one: int, two: int) -> None:
+    @rule(left=ANY_BRANCH, right=ANY_BRANCH, left_index=st.integers(0, 20), right_index=st.integers(0, 20))
+    def compare(self, left: str, right: str, left_index: int, right_index: int) -> None:
         sides = []
-        for branch, which in ((self.near(left), one), (self.near(right), two)):
+        for branch, which in ((self.near(left), left_index), (self.near(right), right_index)):
             line = sorted(self.history.ancestors(self.heads[branch]))
             commit = line[which % len(line)]
             try:
                 snapshot = read_commit_snapshot(self.location, CommitId(commit), branch)[0]
-            except NotFoundError as gone:
-                self.check_gone(gone, commit)
+            except NotFoundError as error:
+                self.check_deleted(error, commit)
                 return
             sides.append((self.history.commits[commit].state, snapshot))
         (before, first), (after, second) = sides
-        wanted = wanted_changes(before, after)
-        if wanted is None:
+        expected = expected_changes(before, after)
+        if expected is None:
             with pytest.raises(SchemaDiffError):
                 list(diff_snapshots(first, second))
             return
-        found = {
+        changes = {
             (change.table, change.id): (
                 change.kind.value,
                 *(_value(change.table, image, after[FACTS]) for image in (change.before, change.after)),
             )
             for change in entity_changes(diff_snapshots(first, second))
         }
-        assert found == wanted
+        assert changes == expected
 
     @rule(branch=ANY_BRANCH, death=DEATHS)
     def optimize(self, branch: str, death: int) -> None:
@@ -338,62 +340,64 @@ class Merging(RuleBasedStateMachine):
 
     @rule(keep=st.sampled_from([1, 1, 3]), death=st.one_of(st.just(0), st.integers(1, 40)))
     def cleanup(self, keep: int, death: int) -> None:
-        """Tomorrow, when everything there is has grown old."""
+        """Clean up with a clock at which everything is old."""
         world = replace(self.world, clock=TomorrowClock())
         options = CleanupPolicyOptions(keep_versions=keep, confirm=True)
         self.old |= self.history.commits.keys() - set(self.heads.values())
         if not Victim(death).run(lambda: cleanup_all_tables(Place(self.location), options, world=world)):
             for branch in self.heads:
-                self.settle(branch)
+                self.recover(branch)
 
     @precondition(lambda self: len(self.heads) > 1)
     @rule(name=st.sampled_from(BRANCHES), death=DEATHS)
     def delete(self, name: str, death: int) -> None:
         if name in self.heads:
             try:
-                lived = Victim(death).run(lambda: delete_branch(self.location, name, self.world))
+                survived = Victim(death).run(lambda: delete_branch(self.location, name, self.world))
             except RefusedError:
                 return
-            assert not lived or name not in self.live()
+            assert not survived or name not in self.live()
             if name not in self.live():
                 del self.heads[name]
 
     @invariant()
-    def every_branch_is_as_the_model_has_it(self) -> None:
+    def every_branch_equals_the_model(self) -> None:
         for branch, head in self.heads.items():
             assert read_snapshot(self.location, branch).head == head
             assert self.read(branch, self.state(branch)[FACTS]) == self.state(branch), branch
 
     @invariant()
-    def main_never_points_at_a_fork(self) -> None:
+    def main_has_no_fork(self) -> None:
         if MAIN in self.heads:
             tables = read_snapshot(self.location).tables.values()
             assert {table.pin.branch for table in tables} == {None}
 
 
 def _value(table: str, image: dict[str, Any] | None, facts: Mapping[str, Any]) -> Any:
-    """The value of an image, as the model has it."""
+    """Return the value of a row in the model."""
     return "absent" if image is None else entity_value(table, {**image, **image["data"]}, facts)
 
 
 def _check(machine: type[Any], examples: int, steps: int) -> None:
-    how = settings(max_examples=examples, stateful_step_count=steps, suppress_health_check=list(HealthCheck))
-    run_state_machine_as_test(machine, settings=how)
+    options = settings(
+        max_examples=examples, stateful_step_count=steps, suppress_health_check=list(HealthCheck)
+    )
+    run_state_machine_as_test(machine, settings=options)
 
 
-def test_any_order_of_branches_writes_merges_and_reverts() -> None:
-    _check(Merging, 10, 12)
-
-
-@pytest.mark.soak
-def test_many_more_orders() -> None:
-    _check(Merging, 300, 40)
+def test_random_order_of_operations() -> None:
+    _check(MergeMachine, 10, 12)
 
 
 @pytest.mark.soak
-def test_any_order_on_s3(s3_server: S3Server) -> None:
-    class OnS3(Merging):
-        def place(self) -> Location:
+def test_random_order_of_operations_at_length() -> None:
+    _check(MergeMachine, 300, 40)
+
+
+@pytest.mark.soak
+def test_random_order_of_operations_on_s3(s3_server: S3Server) -> None:
+    class OnS3(MergeMachine):
+        def make_location(self) -> Location:
             return s3_server.location(f"{uuid.uuid4().hex}/graph.omni")
 
     _check(OnS3, 12, 14)

@@ -1,6 +1,6 @@
-"""For one entity, every pair of operations on the two sides: what a merge makes of it, node and edge.
+"""For one entity, every pair of operations on the two sides: the result of a merge, for nodes and edges.
 
-All pairs are entities of one graph, so that one merge decides about all of them.
+All pairs are entities of one graph, so that one merge decides all of them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.graph.merge.run import MergeOutcome, MergeRequest, MergeResult, merge_branch
 from omnigraph.storage.location import Location, parse_location
 from tests.conftest import S3Server
-from tests.graph.merge.model import found_conflicts
+from tests.graph.merge.model import conflict_set
 from tests.graph.writers import KNOWS, PERSON, Change, Contents, create, read_contents, run
 
 NONE, SAME, OTHER, DELETE, AGAIN = "none", "same", "other", "delete", "again"
 """`same` updates to a value that both sides use, `other` to one of its own, `again` deletes and inserts with `same`."""
-THERE: Final = (NONE, SAME, OTHER, DELETE, AGAIN)
-"""What can be done with an entity that the base has. One that it has not can be inserted, alike or not."""
+OPERATIONS: Final = (NONE, SAME, OTHER, DELETE, AGAIN)
+"""Operations on an entity of the base. An entity that the base lacks can be inserted, with equal or other values."""
 
 OURS, THEIRS, EITHER = "ours", "theirs", "either"
 
@@ -44,44 +44,55 @@ OF_ABSENT: Final = {
     (SAME, NONE): OURS, (SAME, SAME): EITHER, (SAME, OTHER): "divergent_insert",
     (OTHER, NONE): OURS, (OTHER, SAME): "divergent_insert", (OTHER, OTHER): "divergent_insert",
 }  # fmt: skip
-# An edge that the base has or has not, while one side deletes the node at which it ends.
+# An edge that the base has or lacks, while one side deletes its endpoint.
 OF_ENDS: Final = {
-    ("edge kept here", "node deleted there"): "gone",
+    ("edge kept here", "node deleted there"): "absent",
     ("edge updated here", "node deleted there"): "delete_vs_update",
     ("edge new here", "node deleted there"): "orphan_edge",
-    ("node deleted here", "edge kept there"): "gone",
+    ("node deleted here", "edge kept there"): "absent",
     ("node deleted here", "edge updated there"): "delete_vs_update",
     ("node deleted here", "edge new there"): "orphan_edge",
-    ("node deleted here", "node deleted there"): "gone",
+    ("node deleted here", "node deleted there"): "absent",
     ("edge new here", "edge new there"): "divergent_insert",
 }
 
 
-def test_every_pair_has_its_line() -> None:
-    assert set(OF_PRESENT) == set(product(THERE, THERE))
+def test_every_pair_has_an_entry() -> None:
+    assert set(OF_PRESENT) == set(product(OPERATIONS, OPERATIONS))
     assert set(OF_ABSENT) == set(product((NONE, SAME, OTHER), (NONE, SAME, OTHER)))
 
 
 class Pairs:
-    """A graph in which each pair of operations was done to an entity of its own, on main and on a branch."""
+    """A graph in which each pair of operations was applied to its own entity, on main and on a branch."""
 
     def __init__(self, location: Location) -> None:
         self.location = location
         create(location)
         present, absent = [name("p", pair) for pair in OF_PRESENT], [name("a", pair) for pair in OF_ABSENT]
         ends = [name("e", pair) for pair in OF_ENDS]
-        edges = [one for one in ends if "edge-new" not in one]
+        edges = [entity_id for entity_id in ends if "edge-new" not in entity_id]
         run(
             location,
             [
                 Change(
                     PERSON,
-                    upsert=tuple((one, 0) for one in [*present, *(f"n{o}" for o in present + absent), *ends]),
+                    upsert=tuple(
+                        (entity_id, 0)
+                        for entity_id in [*present, *(f"n{other_id}" for other_id in present + absent), *ends]
+                    ),
                 )
             ],
         )
         run(
-            location, [Change(KNOWS, upsert=tuple((one, 0) for one in [*(f"n{o}" for o in present), *edges]))]
+            location,
+            [
+                Change(
+                    KNOWS,
+                    upsert=tuple(
+                        (entity_id, 0) for entity_id in [*(f"n{other_id}" for other_id in present), *edges]
+                    ),
+                )
+            ],
         )
         create_branch(location, "b", "tester", read_snapshot(location))
         self.base = read_contents(location)
@@ -93,20 +104,20 @@ class Pairs:
             upserts, deletes = [], []
             for letter, pairs in (("p", OF_PRESENT), ("a", OF_ABSENT)):
                 for pair in pairs:
-                    one = prefix + name(letter, pair)
+                    entity_id = prefix + name(letter, pair)
                     if pair[side] in (DELETE, AGAIN):
-                        deletes.append(one)
+                        deletes.append(entity_id)
                     if pair[side] in (SAME, AGAIN):
-                        upserts.append((one, 1))
+                        upserts.append((entity_id, 1))
                     if pair[side] == OTHER:
-                        upserts.append((one, other))
+                        upserts.append((entity_id, other))
             run(self.location, [Change(table, delete=tuple(deletes))], branch=branch)
             run(self.location, [Change(table, upsert=tuple(upserts))], branch=branch)
         self.write_ends(branch, side, other)
 
     def write_ends(self, branch: str, side: int, other: int) -> None:
         nodes = [name("e", pair) for pair in OF_ENDS if pair[side].startswith("node deleted")]
-        there = [one for one in nodes if one in self.base[KNOWS]]
+        deleted_edges = [entity_id for entity_id in nodes if entity_id in self.base[KNOWS]]
         upserts = [
             (name("e", pair), other)
             for pair in OF_ENDS
@@ -114,7 +125,7 @@ class Pairs:
         ]
         run(
             self.location,
-            [Change(PERSON, delete=tuple(nodes)), Change(KNOWS, delete=tuple(there))],
+            [Change(PERSON, delete=tuple(nodes)), Change(KNOWS, delete=tuple(deleted_edges))],
             branch=branch,
         )
         run(self.location, [Change(KNOWS, upsert=tuple(upserts))], branch=branch)
@@ -146,43 +157,47 @@ CASES: Final = [
 ]
 
 
-def test_conflicts_are_exactly_where_the_table_has_them(planned: MergeOutcome) -> None:
-    expected = {(outcome, table, one) for table, one, outcome in CASES if "_" in outcome}
+def test_conflicts_match_the_table(planned: MergeOutcome) -> None:
+    expected = {(outcome, table, entity_id) for table, entity_id, outcome in CASES if "_" in outcome}
     expected |= {(outcome, KNOWS, name("e", pair)) for pair, outcome in OF_ENDS.items() if "_" in outcome}
-    # Our edge that stays until somebody decides about it would lose its end as well.
+    # Our edge, which is kept until a side is chosen, would lose its endpoint as well.
     expected.add(("orphan_edge", KNOWS, name("e", ("edge updated here", "node deleted there"))))
-    assert found_conflicts(planned.conflicts) == expected
-    assert len(planned.conflicts) == len(expected), "each is told once"
+    assert conflict_set(planned.conflicts) == expected
+    assert len(planned.conflicts) == len(expected), "each is reported once"
     assert planned.result is MergeResult.CONFLICTS
 
 
-def test_what_becomes_of_the_others(pairs: Pairs) -> None:
-    """Where there is no conflict the merged entity is as the table says; choosing sides settles the conflicts."""
+def test_merged_entities_match_the_table(pairs: Pairs) -> None:
+    """Without a conflict the merged entity is as in the table; choosing sides resolves the conflicts."""
     ours, theirs = read_contents(pairs.location), read_contents(pairs.location, "b")
-    create_branch(pairs.location, "settled", "tester", read_snapshot(pairs.location))
-    request = MergeRequest("b", "tester", "settled", make_resolution("ours", None))
+    create_branch(pairs.location, "resolved", "tester", read_snapshot(pairs.location))
+    request = MergeRequest("b", "tester", "resolved", make_resolution("ours", None))
     assert merge_branch(pairs.location, request).conflicts == ()
-    merged = read_contents(pairs.location, "settled")
-    for table, one, outcome in CASES:
+    merged = read_contents(pairs.location, "resolved")
+    for table, entity_id, outcome in CASES:
         side = theirs if outcome == THEIRS else ours
-        assert merged[table].get(one, "absent") == side[table].get(one, "absent"), (table, one, outcome)
+        assert merged[table].get(entity_id, "absent") == side[table].get(entity_id, "absent"), (
+            table,
+            entity_id,
+            outcome,
+        )
     for pair, outcome in OF_ENDS.items():
-        if outcome == "gone":
+        if outcome == "absent":
             assert name("e", pair) not in merged[KNOWS]
     assert _is_sound(merged)
 
 
 @pytest.mark.parametrize("side", ["ours", "theirs"])
-def test_a_side_settles_every_conflict(side: str, pairs: Pairs, planned: MergeOutcome) -> None:
+def test_strategy_resolves_every_conflict(side: str, pairs: Pairs, planned: MergeOutcome) -> None:
     target = f"all-{side}"
     create_branch(pairs.location, target, "tester", read_snapshot(pairs.location))
     merge_branch(pairs.location, MergeRequest("b", "tester", target, make_resolution(side, None)))
     merged = read_contents(pairs.location, target)
-    wanted = read_contents(pairs.location, "b" if side == "theirs" else "main")
+    expected = read_contents(pairs.location, "b" if side == "theirs" else "main")
     for conflict in planned.conflicts:
         assert conflict.entity is not None
-        table, one = conflict.entity.table, conflict.entity.id
-        assert merged[table].get(one, "absent") == wanted[table].get(one, "absent"), conflict
+        table, entity_id = conflict.entity.table, conflict.entity.id
+        assert merged[table].get(entity_id, "absent") == expected[table].get(entity_id, "absent"), conflict
     assert _is_sound(merged)
 
 

@@ -1,4 +1,4 @@
-"""Questions about many values of a snapshot have the answers that a look at every row gives."""
+"""Lookups of many values in a snapshot return what a scan of every row returns."""
 
 from __future__ import annotations
 
@@ -36,46 +36,46 @@ def lookup(tmp_path_factory: pytest.TempPathFactory) -> SnapshotLookup:
 
 
 def _append(root: Location, alias: str, columns: dict[str, list[str | None] | list[str]]) -> None:
-    def stage(at: StagingArea) -> StagedWrite:
-        target = at.writable(alias)
+    def stage(area: StagingArea) -> StagedWrite:
+        target = area.writable(alias)
         rows = pa.table(columns, schema=target.dataset.schema)
-        staged = at.transaction_effect(target, stage_append(target.dataset, rows), ROWS)
-        return at.finish((staged,), frozenset(), Outcome({"inserted": ROWS}))
+        staged = area.transaction_effect(target, stage_append(target.dataset, rows), ROWS)
+        return area.finish((staged,), frozenset(), Outcome({"inserted": ROWS}))
 
     assert write(root, MAIN, WriteRequest(WriterKind.LOAD, "test", stage)) is not None
 
 
-@pytest.mark.parametrize("asked", MANY)
-def test_which_ids_are_there(lookup: SnapshotLookup, asked: int) -> None:
+@pytest.mark.parametrize("count", MANY)
+def test_present_ids(lookup: SnapshotLookup, count: int) -> None:
     person = lookup.snapshot.tables["node:Person"].type_id
-    numbers = range(0, 2 * asked, 2)
-    found = lookup.present_ids(person, pa.array([f"p{number}" for number in numbers]))
-    assert found.to_pylist() == [number < ROWS for number in numbers]
+    numbers = range(0, 2 * count, 2)
+    is_present = lookup.present_ids(person, pa.array([f"p{number}" for number in numbers]))
+    assert is_present.to_pylist() == [number < ROWS for number in numbers]
 
 
-@pytest.mark.parametrize("asked", MANY)
-def test_who_holds_unique_values(lookup: SnapshotLookup, asked: int) -> None:
+@pytest.mark.parametrize("count", MANY)
+def test_unique_holders(lookup: SnapshotLookup, count: int) -> None:
     person = lookup.snapshot.tables["node:Person"].type_id
-    rows = pa.RecordBatch.from_pydict({"mail": [f"{number}@example.org" for number in range(asked)]})
-    expected = [f"p{number}" if number < ROWS and number % 3 else None for number in range(asked)]
+    rows = pa.RecordBatch.from_pydict({"mail": [f"{number}@example.org" for number in range(count)]})
+    expected = [f"p{number}" if number < ROWS and number % 3 else None for number in range(count)]
     assert lookup.unique_holders(person, ("mail",), rows).to_pylist() == expected
 
 
-@pytest.mark.parametrize("asked", MANY)
-def test_the_edges_of_nodes(lookup: SnapshotLookup, asked: int) -> None:
+@pytest.mark.parametrize("count", MANY)
+def test_edges_of_nodes(lookup: SnapshotLookup, count: int) -> None:
     knows = lookup.snapshot.tables["edge:Knows"].type_id
-    nodes = pa.array([f"p{number}" for number in range(50, 50 + asked)])
+    nodes = pa.array([f"p{number}" for number in range(50, 50 + count)])
     counts = lookup.edge_counts(knows, nodes).to_pylist()
-    assert counts == [ROWS // 100 if number < 100 else 0 for number in range(50, 50 + asked)]
-    sources = lookup.edge_sources(knows, pa.array([f"ep{number}" for number in range(asked)])).to_pylist()
-    assert sources == [f"p{number % 100}" if number < ROWS else None for number in range(asked)]
-    kept = pa.array([f"p{number}" for number in range(10, 10 + asked)])
-    beyond = set(lookup.edges_beyond(knows, "src", kept).to_pylist())
+    assert counts == [ROWS // 100 if number < 100 else 0 for number in range(50, 50 + count)]
+    sources = lookup.edge_sources(knows, pa.array([f"ep{number}" for number in range(count)])).to_pylist()
+    assert sources == [f"p{number % 100}" if number < ROWS else None for number in range(count)]
+    other_nodes = pa.array([f"p{number}" for number in range(10, 10 + count)])
+    beyond = set(lookup.edges_beyond(knows, "src", other_nodes).to_pylist())
     assert beyond == {f"ep{number}" for number in range(ROWS) if number % 100 < 10}
 
 
-def test_batches_are_joined_until_there_are_as_many_rows_as_asked_for() -> None:
-    batches = [pa.RecordBatch.from_pydict({"id": list(range(at, at + 4))}) for at in range(0, 20, 4)]
+def test_joined_batches() -> None:
+    batches = [pa.RecordBatch.from_pydict({"id": list(range(start, start + 4))}) for start in range(0, 20, 4)]
     joined = list(combine_batches(batches, 7))
     assert [batch.num_rows for batch in joined] == [8, 8, 4]
     assert pa.Table.from_batches(joined).column("id").to_pylist() == list(range(20))

@@ -13,7 +13,7 @@ import pytest
 
 from omnigraph.api.graph import Graph
 from omnigraph.base.errors import FormatError, OmnigraphError, RefusedError, UsageError
-from omnigraph.graph.branches import create_branch, create_branch_with, delete_branch
+from omnigraph.graph.branches import create_branch, create_branch_with_write, delete_branch
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.layout import GRAPH_INDEX, MANIFEST, SCRATCH
 from omnigraph.graph.manifest.records import CommitRecord
@@ -177,7 +177,7 @@ def test_versions_of_a_branch_that_a_load_created_are_reported_for_that_branch(
     location = aging.location
     create_branch(location, "dev", "tester", read_snapshot(location), aging.world)
     load = WriteRequest(WriterKind.LOAD, "tester", stage_changes(triple(["new"])))
-    create_branch_with(location, "new", base, load, aging.world)
+    create_branch_with_write(location, "new", base, load, aging.world)
     fork = read_snapshot(location, "new").tables[PERSON].pin.branch
     assert fork is not None
     assert fork.startswith(f"g-{read_snapshot(location, base).branch.id}-")

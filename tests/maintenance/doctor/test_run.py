@@ -80,7 +80,7 @@ def test_without_a_graph_the_machine() -> None:
 def test_no_graph_at_all(local_location: Location) -> None:
     findings = Graph(local_location).doctor()
     assert not is_healthy(findings)
-    assert findings[-1].message == f"there is no graph at {local_location}"
+    assert findings[-1].message == f"no graph at {local_location}"
 
 
 @pytest.mark.parametrize("branch", ["main", DEV])
@@ -382,7 +382,7 @@ def test_a_format_of_another_release(graph: Graph) -> None:
     assert [(one.check, one.health) for one in findings if one.health is not Health.OK] == [
         (Check.FORMAT, Health.PROBLEM)
     ]
-    assert findings[-1].fix == "upgrade omnigraph first"
+    assert findings[-1].fix == "Upgrade omnigraph."
 
 
 def test_the_command(graph: Graph, tool: ForeignTool, tmp_path: Path) -> None:

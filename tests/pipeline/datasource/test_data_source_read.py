@@ -48,10 +48,10 @@ def test_the_head_and_earlier_states(root: Location) -> None:
     assert ages(root) == {"a": 1, "b": 3, "c": 4}
     assert ages(root, when=SnapshotSelector(commit=before.id)) == {"a": 1, "b": 2}
     assert ages(root, when=SnapshotSelector(version=before.manifest_hint.version)) == {"a": 1, "b": 2}
-    assert ages(root, when=SnapshotSelector(moment_us=newest.created_us)) == {"a": 1, "b": 3, "c": 4}
-    assert ages(root, when=SnapshotSelector(moment_us=newest.created_us - 1)) == {"a": 1, "b": 2}
+    assert ages(root, when=SnapshotSelector(time_us=newest.created_us)) == {"a": 1, "b": 3, "c": 4}
+    assert ages(root, when=SnapshotSelector(time_us=newest.created_us - 1)) == {"a": 1, "b": 2}
     with pytest.raises(NotFoundError) as early:
-        ages(root, when=SnapshotSelector(moment_us=0))
+        ages(root, when=SnapshotSelector(time_us=0))
     assert early.value.code == "moment_too_early"
 
 

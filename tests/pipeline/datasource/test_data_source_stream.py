@@ -108,7 +108,7 @@ def test_where_a_query_starts(root: Location) -> None:
     run(root, [Change(PERSON, insert=("c",))])
     assert Query(root, starting_commit=before).batch() == [("c", None)]
     assert Query(root, starting_commit="first").batch() == [("a", 1), ("b", 2), ("c", None)]
-    with pytest.raises(DataSourceError, match="there is no commit"):
+    with pytest.raises(DataSourceError, match="has no commit"):
         Query(root, starting_commit="never")
 
 

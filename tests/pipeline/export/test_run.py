@@ -117,7 +117,7 @@ def test_types_branches_and_commits_are_chosen(root: Location, tmp_path: Path) -
     assert slugs(branch="more", when=SnapshotSelector(version=start)) == ["b", "é"]
     made = read_snapshot(root, "more").manifest.find_commit(read_snapshot(root, "more").head)
     assert made is not None
-    assert slugs(branch="more", when=SnapshotSelector(moment_us=made.created_us - 1)) == ["b", "é"]
+    assert slugs(branch="more", when=SnapshotSelector(time_us=made.created_us - 1)) == ["b", "é"]
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ def test_long_manifest_is_read_completely(s3_location: Location) -> None:
     assert ids_of(dataset) == ["a", "b"]
 
 
-def test_a_transaction_is_found_by_its_uuid(store_location: Location) -> None:
+def test_find_uuid(store_location: Location) -> None:
     dataset = make_people(store_location, ["a"])
     staged = stage_append(dataset, people(["b"]))
     external_append(dataset, ["x"])

@@ -46,7 +46,7 @@ def snapshot(
 
     graph = Graph(location, branch, read_only=True)
     found = graph.snapshot(commit=commit, version=version, at=moment)
-    found.schema.refuse_altered()
+    found.schema.require_intact()
     _show(found, how)
 
 

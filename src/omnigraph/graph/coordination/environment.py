@@ -1,8 +1,6 @@
-"""The one write path: Stage, Lease, Check, Arm, Commit, Publish, Disarm. Every head of every table moves here.
+"""The inputs of a write that are not part of the graph: clock, random numbers, lease terms and format rules.
 
-In: a function that stages from a snapshot. Out: `Published`, or None when there was nothing to do, or an error
-that says whether the write was applied. A crash before Arm leaves unreferenced files; after it, an intent from
-which the next check or open finishes the write or undoes it. See docs/dev/write-path.md.
+Tests pass other values. Nothing here does I/O.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from omnigraph.graph.manifest.stamp import FORMAT, Format
 
 @dataclass(frozen=True, slots=True)
 class WriteEnvironment:
-    """What a write takes from outside: time, chance, lease terms and the format rules."""
+    """What a write takes from outside: time, random jitter, lease terms and format rules."""
 
     clock: Clock = SYSTEM_CLOCK
     jitter: Callable[[], float] = random.random

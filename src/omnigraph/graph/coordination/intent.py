@@ -1,7 +1,8 @@
 """Intents: what a write is about to do, in `__recovery/<op ulid>.json`, written before any head moves.
 
-In: an armed write. Out: a small JSON object with its effects, never its rows, from which recovery can finish or
-undo it. An intent that cannot be understood is reported with its path and is never deleted or guessed at.
+In: an armed write. Out: a small JSON object with the effects of the write, never its rows, from which recovery
+finishes or undoes the write. An intent that cannot be read is reported with its path; it is never deleted or
+interpreted.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from omnigraph.base.errors import FormatError, InvariantError
+from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, OperationId
 from omnigraph.graph.coordination.lease import is_epoch_over
 from omnigraph.graph.manifest.layout import RECOVERY, TABLE_PATH, intent_path
@@ -23,11 +25,12 @@ from omnigraph.storage.objects import ObjectStore
 
 INTENT_VERSION: Final = 2
 INTENT_VERSIONS_READ: Final = frozenset({1, INTENT_VERSION})
-"""What can be recovered. Version 1 has neither `lead` nor `is_new`; who does not know them would undo the wrong way."""
+"""The versions that recovery reads. Version 1 has neither `lead` nor `is_new`, and recovery needs both for version 2.
+"""
 
 
 class WriterKind(StrEnum):
-    """Who writes. The value is the `kind` of an intent and the operation of a commit."""
+    """The kind of a write. The value is the `kind` of an intent and the operation of a commit."""
 
     LOAD = "load"
     MUTATE = "mutate"
@@ -39,11 +42,11 @@ class WriterKind(StrEnum):
     REPAIR = "repair"
 
 
-LOOSE_OPERATIONS: Final[dict[WriterKind, frozenset[Operation]]] = {
+MULTI_COMMIT_OPERATIONS: Final[dict[WriterKind, frozenset[Operation]]] = {
     WriterKind.OPTIMIZE: frozenset({Operation.RESERVE_FRAGMENTS, Operation.REWRITE, Operation.CREATE_INDEX}),
     WriterKind.ENSURE_INDICES: frozenset({Operation.CREATE_INDEX}),
 }
-"""What Lance may commit by itself, without our properties, for the kinds of writers that cannot stage exactly."""
+"""The operations that Lance may commit by itself, without our properties, for writers that cannot stage all commits."""
 
 
 class PinObject(msgspec.Struct, frozen=True):
@@ -61,10 +64,10 @@ class StreamObject(msgspec.Struct, frozen=True):
 
 
 class IntentTable(msgspec.Struct, frozen=True, kw_only=True):
-    """One table of an intent. `uuid` None: a loose effect, known by its base and the operations allowed after it.
+    """One table of an intent. If `uuid` is None, Lance commits by itself: the versions after `base` show what it did.
 
-    `alias` is the name that the table gets, when it gets another. `lead` is the number of versions that the write makes
-    before the one of `uuid`. `is_new`: the branch has no row for the table yet, and `alias` is the name in its first.
+    `alias` is the new name of the table if it is renamed. `lead` is the number of versions that the write makes before
+    the version of `uuid`. `is_new`: the branch has no row for the table yet, and `alias` is the name in its first row.
     """
 
     id: str
@@ -82,7 +85,7 @@ class IntentTable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Intent(msgspec.Struct, frozen=True, kw_only=True):
-    """A write under way. `rows` are the manifest rows it publishes beside tables, commit and head."""
+    """A write in progress. `rows` are the manifest rows that it publishes in addition to tables, commit and head."""
 
     v: int
     op_id: str
@@ -105,7 +108,10 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class UnreadableIntent:
-    """An object in `__recovery/` that is damaged, foreign or of a newer release. `branch_id` if it could be told."""
+    """An object in `__recovery/` that is damaged, external or written by a newer release.
+
+    `branch_id` is None if it could not be read.
+    """
 
     path: str
     why: str
@@ -113,19 +119,19 @@ class UnreadableIntent:
 
 
 def write_intent(store: ObjectStore, intent: Intent) -> None:
-    """Announce the write. The operation id is in the path and in the bytes, so it is ours after a lost answer too."""
+    """Store the intent. Path and bytes contain the operation id, so it is recognized after a lost response too."""
     path = intent_path(OperationId(intent.op_id))
     if not store.create(path, msgspec.json.encode(intent, order="sorted")):
-        raise InvariantError(f"another write has announced itself as {intent.op_id}", code="intent_exists")
+        raise InvariantError(f"another write has the operation id {intent.op_id}", code="intent_exists")
 
 
 def delete_intent(store: ObjectStore, operation: OperationId) -> None:
-    """The write is finished; one that is gone already is no error."""
+    """Delete the intent of a finished write. An intent that does not exist is not an error."""
     store.delete(intent_path(operation))
 
 
 def read_intents(store: ObjectStore) -> tuple[tuple[Intent, ...], tuple[UnreadableIntent, ...]]:
-    """Every intent, oldest first, and everything in the folder that is none."""
+    """Read every intent, oldest first, and every other object in the directory."""
     readable: list[Intent] = []
     unreadable: list[UnreadableIntent] = []
     for entry in store.list(RECOVERY):
@@ -147,11 +153,14 @@ def has_intent(store: ObjectStore, operation: OperationId) -> bool:
 
 
 def unreadable_intent_error(intent: UnreadableIntent) -> FormatError:
-    """Why writes are refused while such an object is there."""
+    """Return the error with which writes fail while such an object exists."""
     return FormatError(
-        f"the recovery intent {intent.path} cannot be understood: {intent.why}",
+        f"cannot read the intent {intent.path}: {intent.why}",
         code="intent_unreadable",
-        hint="reads go on; a newer omnigraph may understand it, else move the file away and run `omnigraph repair`",
+        hint=hint(
+            "Nothing was written; reads still work. Use a newer omnigraph, or move the file away and run {}.",
+            action("repair"),
+        ),
         facts={"path": intent.path},
     )
 
@@ -163,18 +172,18 @@ def _parse(path: str, relative: str, data: bytes) -> Intent | UnreadableIntent:
     except msgspec.DecodeError as error:
         return UnreadableIntent(path, f"it is damaged ({error})", branch_id)
     if intent.v not in INTENT_VERSIONS_READ:
-        return UnreadableIntent(
-            path, f"it has version {intent.v} and this omnigraph knows {INTENT_VERSION}", branch_id
-        )
+        return UnreadableIntent(path, f"expected version {INTENT_VERSION}, got {intent.v}", branch_id)
     if relative != intent_path(OperationId(intent.op_id)):
-        return UnreadableIntent(path, f"it names another operation, {intent.op_id}", branch_id)
+        return UnreadableIntent(path, f"it is the intent of another operation, {intent.op_id}", branch_id)
     if intent.kind not in set(WriterKind):
-        return UnreadableIntent(path, f"it has the unknown kind '{intent.kind}'", branch_id)
+        return UnreadableIntent(path, f"unknown kind '{intent.kind}'", branch_id)
     for table in intent.tables:
         if not TABLE_PATH.fullmatch(table.path):
-            return UnreadableIntent(path, f"it names '{table.path}', which is no table's path", branch_id)
-        if table.uuid is None and WriterKind(intent.kind) not in LOOSE_OPERATIONS:
-            return UnreadableIntent(path, f"a {intent.kind} cannot be without a transaction", branch_id)
+            return UnreadableIntent(path, f"invalid table path '{table.path}'", branch_id)
+        if table.uuid is None and WriterKind(intent.kind) not in MULTI_COMMIT_OPERATIONS:
+            return UnreadableIntent(
+                path, f"an intent of kind '{intent.kind}' must have a transaction", branch_id
+            )
     return intent
 
 
@@ -183,37 +192,37 @@ def _branch_of(data: bytes) -> BranchId | None:
         facts = msgspec.json.decode(data)
     except msgspec.DecodeError:
         return None
-    found = facts.get("branch_id") if isinstance(facts, dict) else None
-    return BranchId(found) if isinstance(found, str) else None
+    branch_id = facts.get("branch_id") if isinstance(facts, dict) else None
+    return BranchId(branch_id) if isinstance(branch_id, str) else None
 
 
 class PendingState(StrEnum):
-    """Where a write stands."""
+    """The state of a write that has an intent."""
 
     LIVE = "live"
-    """Its writer is at work."""
+    """Its writer may still run."""
     PENDING = "pending"
-    """It stopped half-way, and the next write or open finishes it or undoes it."""
+    """It stopped partially, and the next write or open finishes or undoes it."""
     UNREADABLE = "unreadable"
-    """What it said of itself cannot be understood; nobody touches it."""
+    """Its intent cannot be read. Nothing changes or deletes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingIntent:
-    """A write under way, or one that stopped half-way."""
+    """A write in progress, or a write that stopped partially."""
 
     path: str
-    """Where it said what it is about to do: an object below `__recovery/`."""
+    """The location of its intent, an object below `__recovery/`."""
     state: PendingState
-    """Where it stands."""
+    """Its state."""
     intent: Intent | None
-    """What it said; None when that cannot be understood."""
+    """The intent; None if it cannot be read."""
     why: str = ""
-    """Why it cannot be understood, or its lease cannot; else empty."""
+    """Why the intent or its lease cannot be read; else empty."""
 
 
 def list_pending(root: Location) -> tuple[PendingIntent, ...]:
-    """Return every intent, oldest first, and those that cannot be understood last."""
+    """Return every intent, oldest first, and those that cannot be read last."""
     store = ObjectStore(root)
     intents, unreadable = read_intents(store)
     return (
@@ -229,7 +238,7 @@ def classify_intents(store: ObjectStore, intents: Sequence[Intent]) -> tuple[Pen
 
 
 def is_pending(store: ObjectStore, intent: Intent) -> bool:
-    """Return whether an intent that was read before waits for recovery: its epoch is over, and it still exists."""
+    """Return whether an intent that was read before waits for recovery: its epoch ended, and it still exists."""
     is_over = is_epoch_over(store, BranchId(intent.branch_id), intent.lease_epoch)
     return is_over and has_intent(store, OperationId(intent.op_id))
 
@@ -239,8 +248,8 @@ def _classify(store: ObjectStore, intent: Intent) -> PendingIntent | None:
     path = f"{store.location.uri}/{intent_path(operation)}"
     try:
         is_over = is_epoch_over(store, BranchId(intent.branch_id), intent.lease_epoch)
-    except FormatError as strange:
-        return PendingIntent(path, PendingState.PENDING, intent, strange.message)
+    except FormatError as error:
+        return PendingIntent(path, PendingState.PENDING, intent, error.message)
     if not is_over:
         return PendingIntent(path, PendingState.LIVE, intent)
     return PendingIntent(path, PendingState.PENDING, intent) if has_intent(store, operation) else None

@@ -1,10 +1,10 @@
 """The lease of one graph branch: at most one writer at a time is between Check and Disarm.
 
-Built on create-if-absent alone. `<epoch>.json` acquires an epoch, `<epoch>.renew-<n>.json` renews it,
-`<epoch>.release.json` ends it. *Held* means: the highest listed epoch is mine. A holder is dead when nothing of
-its epoch changed for the lease time on the observer's own clock, or when its process is known to have ended. The
-highest epoch is never deleted, so a number that was used never becomes the highest again. Whoever lost the
-lease touches nothing more.
+It needs only create-if-absent. `<epoch>.json` acquires an epoch, `<epoch>.renew-<n>.json` renews it and
+`<epoch>.release.json` ends it. A writer *holds* the lease while its epoch is the highest listed one. A holder is dead
+if no object of its epoch changed during the lease time on the clock of the observer, or if its process is known to
+have ended. The highest epoch is never deleted, so a number is never used again. A writer that lost the lease changes
+nothing more.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from omnigraph.storage.objects import ObjectStore
 logger = logging.getLogger("omnigraph.lease")
 
 LOCK_VERSION: Final = 1
-_NAME: Final = re.compile(r"(?P<epoch>\d{20})(?:\.(?P<what>renew-\d{6,}|release))?\.json")
+_NAME: Final = re.compile(r"(?P<epoch>\d{20})(?:\.(?P<mark>renew-\d{6,}|release))?\.json")
 
 
 class LockObject(msgspec.Struct, frozen=True):
-    """What `<epoch>.json` says: who holds the epoch, and for what."""
+    """The content of `<epoch>.json`: which process holds the epoch, and for what."""
 
     v: int
     token: str
@@ -71,18 +71,18 @@ class LeaseTerms:
 
 
 class LeaseBusyError(ConflictError):
-    """Another writer held the lease for the whole of the bounded wait."""
+    """Another writer held the lease during the whole bounded wait."""
 
     applied = Applied.NO
 
 
 class LeaseLostError(ConflictError):
-    """This writer was paused beyond its lease and another one has taken over."""
+    """This writer was paused for longer than its lease, and another writer has the lease now."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """The lock folder at one moment. `marks` are the names of the highest epoch's objects."""
+    """The lock directory at one time. `marks` are the names of the objects of the highest epoch."""
 
     epoch: int
     marks: frozenset[str]
@@ -95,7 +95,7 @@ class _Listing:
 
 @dataclass(slots=True)
 class Lease:
-    """A held epoch. `hold` is called before every durable step."""
+    """A held epoch. Writers call `hold` before every durable step."""
 
     store: ObjectStore
     folder: str
@@ -107,21 +107,21 @@ class Lease:
     lost: bool = False
 
     def hold(self) -> None:
-        """Raise `LeaseLostError` unless the highest epoch is still mine; renew when a third of the time is over."""
+        """Raise `LeaseLostError` unless this epoch is still the highest; renew it after a third of the lease time."""
         if self.lost or _list(self.store, self.folder).epoch != self.epoch:
             self.lost = True
             raise LeaseLostError(
-                "this writer was paused beyond its lease and another one has taken over",
+                f"this writer was paused for longer than its lease: expected epoch {self.epoch}, got a higher one",
                 code="lease_lost",
-                hint="nothing more was touched; read again and retry",
+                hint="The writer stopped. Read the graph again, then retry.",
                 facts={"epoch": self.epoch, "folder": self.folder},
             )
         if self.terms.clock.monotonic() - self.renewed_at > self.terms.lease_seconds / 3:
             self._renew()
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
-        """Renew it meanwhile, for work under the lease that may take longer than it: waiters do not take over."""
+    def renewing(self) -> Iterator[None]:
+        """Renew the lease in the background, for work under it that can take longer than the lease time."""
         done = threading.Event()
 
         def renew() -> None:
@@ -129,7 +129,7 @@ class Lease:
                 try:
                     self.hold()
                 except OmnigraphError:
-                    return  # the next `hold` of whoever works says so
+                    return  # The next `hold` of the caller raises it.
 
         renewer = threading.Thread(target=renew, name="omnigraph-lease", daemon=True)
         renewer.start()
@@ -140,14 +140,14 @@ class Lease:
             renewer.join()
 
     def release(self) -> None:
-        """End the epoch. A failure is only a warning: the epoch dies by itself. A lost one is not touched."""
+        """End the epoch, unless it is lost. A failure is only a warning: the epoch expires."""
         if self.lost:
             return
         failpoint(Failpoint.RELEASE_BEFORE)
         try:
             self.store.create(self._path(".release"), self._mark("release"), durable=False)
         except OmnigraphError as error:
-            logger.warning("the lease %s was not released: %s", self._path(""), error.message)
+            logger.warning("cannot release the lease %s: %s", self._path(""), error.message)
         failpoint(Failpoint.RELEASE_AFTER)
 
     def _renew(self) -> None:
@@ -161,24 +161,36 @@ class Lease:
     def _path(self, suffix: str) -> str:
         return f"{self.folder}/{self.epoch:020d}{suffix}.json"
 
-    def _mark(self, what: str) -> bytes:
-        return msgspec.json.encode({"v": LOCK_VERSION, "token": self.token, "mark": what})
+    def _mark(self, mark: str) -> bytes:
+        return msgspec.json.encode({"v": LOCK_VERSION, "token": self.token, "mark": mark})
 
 
 def acquire_lease(
     store: ObjectStore, branch: BranchId | None, purpose: str, terms: LeaseTerms | None = None
 ) -> Lease:
-    """Wait for the branch's lease (None: the whole graph's) and take it, or raise naming the holder."""
-    how = terms or LeaseTerms()
+    """Wait for the lease of the branch (None: of the graph) and take it, or raise an error that names the holder."""
+    terms = terms or LeaseTerms()
     folder = lock_folder(branch)
-    waiter = _Waiter(store, folder, how)
+    waiter = _Waiter(store, folder, terms)
     while True:
         listing = _list(store, folder)
         if waiter.is_free(listing):
-            lease = _try_epoch(store, folder, listing, purpose, how)
+            lease = _try_epoch(store, folder, listing, purpose, terms)
             if lease is not None:
                 return lease
         waiter.pause(listing)
+
+
+@contextmanager
+def hold_lease(
+    store: ObjectStore, branch: BranchId | None, purpose: str, terms: LeaseTerms | None = None
+) -> Iterator[Lease]:
+    """Acquire the lease, and release it after the block."""
+    lease = acquire_lease(store, branch, purpose, terms)
+    try:
+        yield lease
+    finally:
+        lease.release()
 
 
 def is_epoch_over(
@@ -195,7 +207,7 @@ def is_epoch_over(
 
 @dataclass(frozen=True, slots=True)
 class LockInspection:
-    """The lease in one folder as it was found. `is_over`: released, or its process is known to have ended."""
+    """The lease in one directory. `is_over`: it was released, or its process is known to have ended."""
 
     folder: str
     is_over: bool
@@ -203,13 +215,13 @@ class LockInspection:
 
 
 def lock_folders(store: ObjectStore) -> tuple[str, ...]:
-    """Every folder in which a lease was ever taken."""
-    found = {entry.path.rpartition("/")[0] for entry in store.list(LOCKS)}
-    return tuple(sorted(found))
+    """Return every directory in which a lease was ever taken."""
+    folders = {entry.path.rpartition("/")[0] for entry in store.list(LOCKS)}
+    return tuple(sorted(folders))
 
 
 def inspect_lock(store: ObjectStore, folder: str) -> LockInspection:
-    """Who holds the lease, without taking it; raise `FormatError` when it cannot be understood."""
+    """Return who holds the lease, without taking it; raise `FormatError` if it cannot be read."""
     listing = _list(store, folder)
     lock = None if listing.released or not listing.epoch else _read_lock(store, folder, listing.epoch)
     is_over = lock is None or is_known_gone(lock.process())
@@ -218,7 +230,7 @@ def inspect_lock(store: ObjectStore, folder: str) -> LockInspection:
 
 @dataclass(slots=True)
 class _Waiter:
-    """Watches the holder on this process's own clock, and polls more often the longer it waits."""
+    """Watches the holder on the clock of this process, and polls more often the longer it waits."""
 
     store: ObjectStore
     folder: str
@@ -237,17 +249,17 @@ class _Waiter:
         if listing.marks != self.seen:
             self.seen, self.seen_at = listing.marks, now
             self.holder = _read_lock(self.store, self.folder, listing.epoch)
-        gone = self.holder is not None and is_known_gone(self.holder.process(), self.terms.process())
-        return gone or now - self.seen_at > self.terms.lease_seconds
+        has_ended = self.holder is not None and is_known_gone(self.holder.process(), self.terms.process())
+        return has_ended or now - self.seen_at > self.terms.lease_seconds
 
     def pause(self, listing: _Listing) -> None:
         waited = self.terms.clock.monotonic() - self.started
         if waited > self.terms.wait_seconds:
             holder = self.holder.describe() if self.holder else "other writers"
             raise LeaseBusyError(
-                f"the branch is being written: {holder} held it for {waited:.0f} s",
+                f"another writer holds the lease: {holder} held it for {waited:.0f} s",
                 code="lease_busy",
-                hint="retry; nothing was written",
+                hint="Nothing was written. Retry.",
                 facts={"holder": holder, "epoch": listing.epoch},
             )
         patience = max(0.0, 1.0 - waited)
@@ -274,20 +286,20 @@ def _try_epoch(
     failpoint(Failpoint.ACQUIRE_AFTER)
     lease = Lease(store, folder, epoch, token, terms, started)
     try:
-        mine = _list(store, folder)
+        listing_after = _list(store, folder)
     except OmnigraphError:
-        lease.release()  # nobody is to wait for a writer that has given up
+        lease.release()  # No process should wait for a writer that stops here.
         raise
-    if mine.epoch != epoch:
+    if listing_after.epoch != epoch:
         return None
-    _collect(store, folder, mine)
+    _delete_older(store, folder, listing_after)
     return lease
 
 
-def _collect(store: ObjectStore, folder: str, listing: _Listing) -> None:
-    """Delete the objects of earlier epochs; one that cannot be read is somebody's evidence and stays.
+def _delete_older(store: ObjectStore, folder: str, listing: _Listing) -> None:
+    """Delete the objects of earlier epochs, except those that cannot be read: they may be needed to find an error.
 
-    A failure is only a warning: the next holder collects them.
+    A failure is only a warning: the next holder deletes them.
     """
     try:
         for name in listing.older:
@@ -297,17 +309,17 @@ def _collect(store: ObjectStore, folder: str, listing: _Listing) -> None:
                 failpoint(Failpoint.COLLECT_BEFORE)
                 store.delete(path)
     except StorageError as error:
-        logger.warning("earlier leases of %s were not collected: %s", folder, error.message)
+        logger.warning("cannot delete earlier leases of %s: %s", folder, error.message)
 
 
 def _list(store: ObjectStore, folder: str) -> _Listing:
     epochs: dict[int, list[str]] = {}
     for entry in store.list(folder):
         name = entry.path.removeprefix(f"{folder}/")
-        found = _NAME.fullmatch(name)
-        if found is None:
-            raise _unreadable(f"{store.location.uri}/{entry.path}", "its name is not one of a lock")
-        epochs.setdefault(int(found["epoch"]), []).append(name)
+        match = _NAME.fullmatch(name)
+        if match is None:
+            raise _unreadable(f"{store.location.uri}/{entry.path}", "invalid file name")
+        epochs.setdefault(int(match["epoch"]), []).append(name)
     if not epochs:
         return _Listing(0, frozenset(), ())
     top = max(epochs)
@@ -316,14 +328,14 @@ def _list(store: ObjectStore, folder: str) -> _Listing:
 
 
 def _read_lock(store: ObjectStore, folder: str, epoch: int) -> LockObject | None:
-    """The holder of an epoch; None when its object was deleted meanwhile, so that the epoch is over."""
+    """Return the holder of an epoch; None if its object was deleted since, so that the epoch is over."""
     path = f"{folder}/{epoch:020d}.json"
     data = store.read(path)
     if data is None:
         return None
     lock = _decode(data)
     if lock is None:
-        raise _unreadable(f"{store.location.uri}/{path}", "it is damaged or of a newer release")
+        raise _unreadable(f"{store.location.uri}/{path}", "it is damaged or written by a newer release")
     return lock
 
 
@@ -335,10 +347,10 @@ def _decode(data: bytes) -> LockObject | None:
     return lock if lock.v == LOCK_VERSION else None
 
 
-def _unreadable(path: str, why: str) -> FormatError:
+def _unreadable(path: str, reason: str) -> FormatError:
     return FormatError(
-        f"the lock {path} cannot be understood: {why}",
+        f"cannot read the lock {path}: {reason}",
         code="lock_unreadable",
-        hint="make sure that no writer is at work, then move that file away",
+        hint="Make sure that no writer runs, then move that file away.",
         facts={"path": path},
     )

@@ -1,7 +1,8 @@
-"""Keeps `__manifest` small: the cost of reading it must not follow the length of history.
+"""Keep `__manifest` small, so that the cost of reading it does not grow with the length of history.
 
-Content-preserving and without an intent: it changes no row, so a crash in the middle leaves a manifest that says the
-same. The caller holds the branch's lease; losing to a live publisher is no error, the next writer does it.
+In: an open manifest, under the lease of its branch. Out: the manifest in fewer fragments. Compaction changes no row
+and needs no intent: a crash leaves a manifest with the same rows. A compaction that loses to a publisher is not an
+error; the next writer compacts.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from omnigraph.base import limits
 from omnigraph.base.clock import Clock
 from omnigraph.base.errors import ConflictError
 from omnigraph.base.failpoints import Failpoint, failpoint
+from omnigraph.base.hints import action, hint
 from omnigraph.graph.manifest.reader import Manifest, open_manifest
 from omnigraph.graph.manifest.stamp import FORMAT, Format, read_stamp
 from omnigraph.storage.errors import CommitRaceError
@@ -30,18 +32,18 @@ from omnigraph.storage.location import Location
 
 
 def needs_compaction(fragment_rows: Iterable[int]) -> bool:
-    """Whether enough small fragments have piled up; full ones are never rewritten, so they do not count."""
+    """Return whether there are too many small fragments. Full fragments are never rewritten and do not count."""
     small = sum(1 for rows in fragment_rows if rows < limits.MANIFEST_ROWS_PER_FRAGMENT)
     return small > limits.MANIFEST_FRAGMENTS_MAX
 
 
 def can_lose_versions(manifest: Manifest) -> bool:
-    """Whether a foreign setting lets the next commit collect old versions."""
+    """Return whether a setting of an external tool lets the next commit delete old versions."""
     return has_auto_cleanup(manifest.dataset)
 
 
 def compact_manifest(manifest: Manifest, rules: Format = FORMAT) -> Manifest:
-    """Compact now, all but the anchor. Settings that would let a commit collect old versions are removed first."""
+    """Compact all fragments but the anchor. Settings that let a commit delete old versions are removed first."""
     try:
         outcome = _compact(_strip(manifest.dataset))
     except CommitRaceError:
@@ -52,7 +54,7 @@ def compact_manifest(manifest: Manifest, rules: Format = FORMAT) -> Manifest:
 
 @dataclass(frozen=True, slots=True)
 class ManifestCompaction:
-    """What compacting the manifest did; nothing unless `committed`."""
+    """What a compaction of the manifest did; nothing unless `committed`."""
 
     version: int
     committed: bool = False
@@ -64,7 +66,7 @@ class ManifestCompaction:
 
 
 def plan_manifest_compaction(manifest: Manifest) -> ManifestCompaction:
-    """What compacting would do now, without doing it; what it leaves is an estimate."""
+    """Return what a compaction would do. The size after it is an estimate."""
     fragments, anchor = read_fragment_files(manifest.dataset), anchor_fragment(manifest.dataset)
     size = sum(fragment.size_bytes for fragment in fragments.values())
     chosen = [
@@ -86,9 +88,9 @@ def plan_manifest_compaction(manifest: Manifest) -> ManifestCompaction:
 def compact_manifest_fully(
     root: Location, lance_branch: str | None, rules: Format, clock: Clock
 ) -> ManifestCompaction:
-    """Compact a manifest branch beside live writers, again and again until it is done or the budget is spent.
+    """Compact a manifest branch while writers publish, with a bounded number of attempts.
 
-    A strip of settings that was committed stays done when the compaction after it loses to a publisher.
+    Settings that were removed count as committed even if the compaction after that loses to a publisher.
     """
     stripped = False
     for attempt in range(limits.MANIFEST_COMPACTION_ATTEMPTS_MAX):
@@ -117,10 +119,10 @@ def compact_manifest_fully(
             stripped=stripped,
         )
     raise ConflictError(
-        "other writers published during every attempt to compact the manifest: "
+        "cannot compact the manifest: other writers published during all "
         f"{limits.MANIFEST_COMPACTION_ATTEMPTS_MAX} attempts",
         code="manifest_contention",
-        hint="nothing was lost; run optimize again when fewer writers are active",
+        hint=hint("No data was lost. Run {} again when fewer writers are active.", action("optimize")),
         facts={"attempts": limits.MANIFEST_COMPACTION_ATTEMPTS_MAX, "stripped": stripped},
     )
 
@@ -141,7 +143,7 @@ def _compact(dataset: Dataset) -> CompactionOutcome:
 
 
 def _is_worth_it(fragments: Mapping[int, Fragment], anchor: int | None) -> bool:
-    """Whether Lance would rewrite anything."""
+    """Return whether Lance would rewrite anything."""
     free = [fragment for number, fragment in fragments.items() if number != anchor]
     return sum(map(_is_small, free)) > 1 or any(map(_is_shrunk, free))
 

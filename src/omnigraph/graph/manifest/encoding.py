@@ -1,20 +1,21 @@
-"""The storage encoding of `__manifest`: records to rows and back, to the letter of docs/dev/formats.md.
+"""The storage encoding of `__manifest`: records to rows and back, as docs/dev/formats.md specifies.
 
-In: records, or Arrow rows of any release that shares the stamp. Out: the other one. Integers of 64 bits are
-text inside `metadata`, keys are sorted, unknown keys and columns are kept. A row that cannot be understood is a
+In: records, or Arrow rows of any release with the same format stamp. Out: rows or records. Integers of 64 bits are
+text inside `metadata`, keys are sorted, and unknown keys and columns are kept. A row that cannot be read raises
 `FormatError`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import pyarrow as pa
 
 from omnigraph.base.errors import FormatError
-from omnigraph.base.ids import BranchId, CommitId, OperationId, SchemaHash
+from omnigraph.base.hints import action, hint
+from omnigraph.base.ids import CommitId, OperationId, SchemaHash
 from omnigraph.graph.manifest.layout import TABLE_PATH
 from omnigraph.graph.manifest.records import (
     BranchParent,
@@ -29,11 +30,12 @@ from omnigraph.graph.manifest.records import (
     TableMove,
     TableRecord,
     TombstoneRecord,
-    nothing,
+    empty_mapping,
     tombstone_object_id,
 )
 
 Row = dict[str, Json]
+_Metadata = TypeVar("_Metadata", bound=msgspec.Struct)
 
 HEAD_OBJECT_ID: Final = "graph_head"
 SCHEMA_OBJECT_ID: Final = "schema"
@@ -57,32 +59,91 @@ _COLUMNS: Final[list[pa.Field[Any]]] = [
 MANIFEST_SCHEMA: Final = pa.schema(_COLUMNS)
 _PLAIN_METADATA: Final = '{"v":1}'
 
+
+class _Plain(msgspec.Struct, frozen=True):
+    """The metadata of tables and tombstones: only `v`."""
+
+
+class _Schema(msgspec.Struct, frozen=True, rename={"catalog_json": "catalog"}):
+    source: str
+    catalog_json: str
+    hash: str
+
+
+class _Head(msgspec.Struct, frozen=True):
+    commit: str
+
+
+class _Move(msgspec.Struct, frozen=True, rename={"table": "id", "before": "from", "after": "to"}):
+    table: str
+    before: Pin | None
+    after: Pin | None
+
+
+class _Commit(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    rename={"operation": "op", "operation_id": "op_id"},
+):
+    parent: str | None
+    merged_parent: str | None
+    branch: str
+    branch_id: str
+    actor: str
+    operation: str
+    operation_id: str
+    created_us: int
+    manifest_hint: Pin
+    tables: tuple[_Move, ...]
+    counts: dict[str, int]
+    schema_hash: str
+    pins: dict[str, Pin] | None = None
+    stream: StreamBatch | None = None
+
+
+class _Branch(msgspec.Struct, frozen=True, rename={"id": "branch_id"}):
+    id: str
+    lance_branch: str | None
+    parent: BranchParent | None
+    creator: str
+    created_us: int
+
+
+class _Recovery(msgspec.Struct, frozen=True):
+    kind: str
+    actor: str
+    action: str
+    recovered_us: int
+    tables: dict[str, str]
+    detail: str = ""
+
+
+_METADATA: Final[Mapping[str, type[msgspec.Struct]]] = {
+    "branch": _Branch,
+    "table": _Plain,
+    "table_tombstone": _Plain,
+    "schema": _Schema,
+    "graph_commit": _Commit,
+    "graph_head": _Head,
+    "recovery": _Recovery,
+}
 METADATA_KEYS: Final[Mapping[str, frozenset[str]]] = {
-    "branch": frozenset({"branch_id", "lance_branch", "parent", "creator", "created_us"}),
-    "table": frozenset(),
-    "table_tombstone": frozenset(),
-    "schema": frozenset({"source", "catalog", "hash"}),
-    "graph_commit": frozenset(
-        {
-            "parent", "merged_parent", "branch", "branch_id", "actor", "op", "op_id", "created_us",
-            "manifest_hint", "tables", "counts", "schema_hash", "pins", "stream",
-        }
-    ),
-    "graph_head": frozenset({"commit"}),
-    "recovery": frozenset({"kind", "actor", "action", "recovered_us", "tables", "detail"}),
-}  # fmt: skip
-"""The keys of `metadata` beside `v` that this release knows, by object type."""
+    object_type: frozenset(metadata.__struct_encode_fields__) for object_type, metadata in _METADATA.items()
+}
+"""The keys of `metadata` that this release reads, by object type, in addition to `v`."""
 
 
 def rows_to_table(rows: list[Row], schema: pa.Schema) -> pa.Table:
-    """Rows as a table of the manifest's own schema; columns a row does not name are null."""
+    """Return rows as a table with the schema of the manifest. Columns that a row does not name are null."""
     return pa.Table.from_pylist(
         [{name: row.get(name) for name in schema.names} for row in rows], schema=schema
     )
 
 
 def keep_unknown(row: Row, replaced: Mapping[str, Any]) -> Row:
-    """`row`, with those columns and metadata keys of the row it replaces that this release does not know."""
+    """Return `row` with the unknown columns and metadata keys of the row that it replaces."""
     object_type, object_id = str(row["object_type"]), str(row["object_id"])
     columns = {name: value for name, value in replaced.items() if name not in MANIFEST_SCHEMA.names}
     if replaced["metadata"] == _PLAIN_METADATA:
@@ -93,12 +154,12 @@ def keep_unknown(row: Row, replaced: Mapping[str, Any]) -> Row:
 
 
 def table_object_id(table: TableId) -> str:
-    """The key of a table's row."""
+    """Return the key of the row of a table."""
     return f"table:{table}"
 
 
 def encode_table(record: TableRecord) -> Row:
-    """The row that publishes one table."""
+    """Return the row that publishes one table."""
     return {
         "object_id": table_object_id(record.id),
         "object_type": "table",
@@ -115,12 +176,12 @@ def encode_table(record: TableRecord) -> Row:
 
 
 def decode_table(row: Mapping[str, Any]) -> TableRecord:
-    """A `table` row."""
+    """Return the record of a `table` row."""
     return decode_tables([tuple(row[name] for name in MANIFEST_SCHEMA.names)])[0]
 
 
 def decode_tables(rows: Iterable[tuple[Any, ...]]) -> list[TableRecord]:
-    """`table` rows as plain values in the order of the columns: this is on the path of every read."""
+    """Return the records of `table` rows, as values in the order of the columns. Every read calls it."""
     records = []
     for (
         object_id, _, alias, type_id, incarnation, path, branch, owner, metadata, version, row_count, *_
@@ -136,7 +197,7 @@ def decode_tables(rows: Iterable[tuple[Any, ...]]) -> list[TableRecord]:
 
 
 def encode_tombstone(record: TombstoneRecord) -> Row:
-    """The row that takes a table out of snapshots."""
+    """Return the row that removes a table from snapshots."""
     type_id, incarnation = record.table.split(":")
     return {
         "object_id": tombstone_object_id(record.table, record.version),
@@ -150,7 +211,7 @@ def encode_tombstone(record: TombstoneRecord) -> Row:
 
 
 def decode_tombstone(row: Mapping[str, Any]) -> TombstoneRecord:
-    """A `table_tombstone` row."""
+    """Return the record of a `table_tombstone` row."""
     _load("table_tombstone", row["object_id"], row["metadata"])
     table = TableId(f"{row['type_id']}:{row['incarnation']}")
     if row["table_version"] is None or row["object_id"] != tombstone_object_id(table, row["table_version"]):
@@ -159,218 +220,120 @@ def decode_tombstone(row: Mapping[str, Any]) -> TombstoneRecord:
 
 
 def encode_schema(record: SchemaRecord) -> Row:
-    """The row of the accepted schema."""
-    facts: dict[str, Json] = {"source": record.source, "catalog": record.catalog_json, "hash": record.hash}
-    return {"object_id": SCHEMA_OBJECT_ID, "object_type": "schema", "metadata": _dump(facts)}
+    """Return the row of the accepted schema."""
+    return _row("schema", SCHEMA_OBJECT_ID, _Schema(record.source, record.catalog_json, record.hash))
 
 
 def decode_schema(row: Mapping[str, Any]) -> SchemaRecord:
-    """The `schema` row."""
-    facts = _load("schema", SCHEMA_OBJECT_ID, row["metadata"])
-    source, catalog_json, schema_hash = (facts.get(key) for key in ("source", "catalog", "hash"))
-    if isinstance(source, str) and isinstance(catalog_json, str) and isinstance(schema_hash, str):
-        return SchemaRecord(source, catalog_json, SchemaHash(schema_hash))
-    raise _malformed("schema", SCHEMA_OBJECT_ID)
+    """Return the record of the `schema` row."""
+    schema = _decode("schema", SCHEMA_OBJECT_ID, row["metadata"], _Schema)
+    return SchemaRecord(schema.source, schema.catalog_json, SchemaHash(schema.hash))
 
 
 def encode_head(commit: CommitId) -> Row:
-    """The row that names the branch's newest commit. Every publish writes it, so that publishers collide."""
-    return {
-        "object_id": HEAD_OBJECT_ID,
-        "object_type": "graph_head",
-        "metadata": _dump({"commit": commit}),
-    }
+    """Return the row that names the newest commit. Every publish writes it, so that publishers conflict."""
+    return _row("graph_head", HEAD_OBJECT_ID, _Head(commit))
 
 
 def decode_head(row: Mapping[str, Any]) -> CommitId:
-    """The `graph_head` row."""
-    facts = _load("graph_head", HEAD_OBJECT_ID, row["metadata"])
-    if not isinstance(facts.get("commit"), str):
-        raise _malformed("graph_head", HEAD_OBJECT_ID)
-    return CommitId(facts["commit"])
+    """Return the commit of the `graph_head` row."""
+    return CommitId(_decode("graph_head", HEAD_OBJECT_ID, row["metadata"], _Head).commit)
 
 
 def commit_object_id(commit: CommitId) -> str:
-    """The key of a commit's row."""
+    """Return the key of the row of a commit."""
     return f"graph_commit:{commit}"
 
 
 def encode_commit(record: CommitRecord) -> Row:
-    """The row of one commit."""
-    facts: dict[str, Json] = {
-        "parent": record.parent,
-        "merged_parent": record.merged_parent,
-        "branch": record.branch,
-        "branch_id": record.branch_id,
-        "actor": record.actor,
-        "op": record.operation,
-        "op_id": record.operation_id,
-        "created_us": str(record.created_us),
-        "manifest_hint": _dump_pin(record.manifest_hint),
-        "tables": [
-            {"id": move.table, "from": _dump_pin(move.before), "to": _dump_pin(move.after)}
-            for move in record.tables
-        ],
-        "counts": {name: str(count) for name, count in record.counts.items()},
-        "schema_hash": record.schema_hash,
-    }
-    if record.pins is not None:
-        facts["pins"] = {table: _dump_pin(pin) for table, pin in record.pins.items()}
-    if record.stream is not None:
-        facts["stream"] = {"query": record.stream.query, "batch": str(record.stream.batch)}
-    return {
-        "object_id": commit_object_id(record.id),
-        "object_type": "graph_commit",
-        "metadata": _dump(facts, record.extra),
-    }
+    """Return the row of one commit."""
+    fields = {name: getattr(record, name) for name in _Commit.__struct_fields__}
+    fields["tables"] = tuple(_Move(move.table, move.before, move.after) for move in record.tables)
+    return _row("graph_commit", commit_object_id(record.id), _Commit(**fields), record.extra)
 
 
 def decode_commit(row: Mapping[str, Any]) -> CommitRecord:
-    """A `graph_commit` row."""
+    """Return the record of a `graph_commit` row."""
     object_id = str(row["object_id"])
     facts = _load("graph_commit", object_id, row["metadata"])
-    try:
-        pins, stream = facts.get("pins"), facts.get("stream")
-        return CommitRecord(
-            id=CommitId(object_id.removeprefix("graph_commit:")),
-            parent=_optional_commit(facts, "parent"),
-            merged_parent=_optional_commit(facts, "merged_parent"),
-            branch=_text(facts, "branch"),
-            branch_id=BranchId(_text(facts, "branch_id")),
-            actor=_text(facts, "actor"),
-            operation=_text(facts, "op"),
-            operation_id=OperationId(_text(facts, "op_id")),
-            created_us=int(_text(facts, "created_us")),
-            manifest_hint=_load_pin(facts["manifest_hint"]),
-            tables=tuple(
-                TableMove(TableId(_text(move, "id")), _optional_pin(move["from"]), _optional_pin(move["to"]))
-                for move in facts["tables"]
-            ),
-            counts={name: int(_text(facts["counts"], name)) for name in facts["counts"]},
-            schema_hash=SchemaHash(_text(facts, "schema_hash")),
-            pins=None if pins is None else {TableId(table): _load_pin(pin) for table, pin in pins.items()},
-            stream=None
-            if stream is None
-            else StreamBatch(_text(stream, "query"), int(_text(stream, "batch"))),
-            extra=_unknown(facts, "graph_commit"),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _malformed("graph_commit", object_id) from error
+    fields = msgspec.structs.asdict(_convert("graph_commit", object_id, facts, _Commit))
+    fields["tables"] = tuple(TableMove(move.table, move.before, move.after) for move in fields["tables"])
+    commit = CommitId(object_id.removeprefix("graph_commit:"))
+    return CommitRecord(id=commit, extra=_unknown(facts, "graph_commit"), **fields)
 
 
 def branch_object_id(name: str) -> str:
-    """The key of a branch's row."""
+    """Return the key of the row of a branch."""
     return f"branch:{name}"
 
 
 def encode_branch(record: BranchRecord) -> Row:
-    """The row that is a branch."""
-    parent = record.parent
-    facts: dict[str, Json] = {
-        "branch_id": record.id,
-        "lance_branch": record.lance_branch,
-        "parent": None
-        if parent is None
-        else {"branch": parent.branch, "branch_id": parent.branch_id, "commit": parent.commit},
-        "creator": record.creator,
-        "created_us": str(record.created_us),
-    }
-    metadata = _dump(facts)
-    return {"object_id": branch_object_id(record.name), "object_type": "branch", "metadata": metadata}
+    """Return the row of a branch."""
+    fields = {name: getattr(record, name) for name in _Branch.__struct_fields__}
+    return _row("branch", branch_object_id(record.name), _Branch(**fields))
 
 
 def decode_branch(row: Mapping[str, Any]) -> BranchRecord:
-    """A `branch` row."""
+    """Return the record of a `branch` row."""
     object_id = str(row["object_id"])
-    facts = _load("branch", object_id, row["metadata"])
-    try:
-        parent = facts["parent"]
-        return BranchRecord(
-            name=object_id.removeprefix("branch:"),
-            id=BranchId(_text(facts, "branch_id")),
-            lance_branch=_optional_text(facts, "lance_branch"),
-            parent=None
-            if parent is None
-            else BranchParent(
-                _text(parent, "branch"),
-                BranchId(_text(parent, "branch_id")),
-                CommitId(_text(parent, "commit")),
-            ),
-            creator=_text(facts, "creator"),
-            created_us=int(_text(facts, "created_us")),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise _malformed("branch", object_id) from error
+    fields: dict[str, Any] = msgspec.structs.asdict(_decode("branch", object_id, row["metadata"], _Branch))
+    return BranchRecord(name=object_id.removeprefix("branch:"), **fields)
 
 
 def recovery_object_id(operation: OperationId) -> str:
-    """The key of a finished recovery's row."""
+    """Return the key of the audit row of a recovery."""
     return f"recovery:{operation}"
 
 
 def encode_recovery(record: RecoveryRecord) -> Row:
-    """The row that audits one recovery."""
-    facts: dict[str, Json] = {
-        "kind": record.kind,
-        "actor": record.actor,
-        "action": record.action,
-        "recovered_us": str(record.recovered_us),
-        "tables": dict(record.tables),
-        "detail": record.detail,
-    }
-    return {
-        "object_id": recovery_object_id(record.operation_id),
-        "object_type": "recovery",
-        "metadata": _dump(facts),
-    }
+    """Return the audit row of one recovery."""
+    fields = {name: getattr(record, name) for name in _Recovery.__struct_fields__}
+    return _row("recovery", recovery_object_id(record.operation_id), _Recovery(**fields))
 
 
 def decode_recovery(row: Mapping[str, Any]) -> RecoveryRecord:
-    """A `recovery` row."""
+    """Return the record of a `recovery` row."""
     object_id = str(row["object_id"])
-    facts = _load("recovery", object_id, row["metadata"])
+    fields: dict[str, Any] = msgspec.structs.asdict(
+        _decode("recovery", object_id, row["metadata"], _Recovery)
+    )
+    return RecoveryRecord(operation_id=OperationId(object_id.removeprefix("recovery:")), **fields)
+
+
+def _row(
+    object_type: str, object_id: str, metadata: msgspec.Struct, extra: Mapping[str, Json] = empty_mapping()
+) -> Row:
+    facts = _with_text_numbers(msgspec.to_builtins(metadata))
+    return {"object_id": object_id, "object_type": object_type, "metadata": _dump(facts, extra)}
+
+
+def _with_text_numbers(value: Any) -> Any:
+    """Return JSON with integers as text."""
+    match value:
+        case dict():
+            return {key: _with_text_numbers(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_with_text_numbers(item) for item in value]
+        case int():
+            return str(value)
+        case _:
+            return value
+
+
+def _decode(object_type: str, object_id: str, metadata: str | None, struct: type[_Metadata]) -> _Metadata:
+    return _convert(object_type, object_id, _load(object_type, object_id, metadata), struct)
+
+
+def _convert(
+    object_type: str, object_id: str, facts: Mapping[str, Any], struct: type[_Metadata]
+) -> _Metadata:
     try:
-        return RecoveryRecord(
-            operation_id=OperationId(object_id.removeprefix("recovery:")),
-            kind=_text(facts, "kind"),
-            actor=_text(facts, "actor"),
-            action=_text(facts, "action"),
-            recovered_us=int(_text(facts, "recovered_us")),
-            tables={table: _text(facts["tables"], table) for table in facts["tables"]},
-            detail=_text({"detail": "", **facts}, "detail"),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise _malformed("recovery", object_id) from error
+        return msgspec.convert(facts, struct, strict=False)  # not strict: integers are text
+    except msgspec.ValidationError as error:
+        raise _malformed(object_type, object_id) from error
 
 
-def _dump_pin(pin: Pin | None) -> Json:
-    return None if pin is None else {"branch": pin.branch, "version": str(pin.version)}
-
-
-def _load_pin(facts: Mapping[str, Any]) -> Pin:
-    return Pin(_optional_text(facts, "branch"), int(_text(facts, "version")))
-
-
-def _optional_pin(facts: Mapping[str, Any] | None) -> Pin | None:
-    return None if facts is None else _load_pin(facts)
-
-
-def _text(facts: Mapping[str, Any], key: str) -> str:
-    value = facts[key]
-    if not isinstance(value, str):
-        raise TypeError(key)
-    return value
-
-
-def _optional_text(facts: Mapping[str, Any], key: str) -> str | None:
-    return None if facts[key] is None else _text(facts, key)
-
-
-def _optional_commit(facts: Mapping[str, Any], key: str) -> CommitId | None:
-    return None if facts[key] is None else CommitId(_text(facts, key))
-
-
-def _dump(facts: Mapping[str, Json], extra: Mapping[str, Json] = nothing()) -> str:
+def _dump(facts: Mapping[str, Json], extra: Mapping[str, Json] = empty_mapping()) -> str:
     return msgspec.json.encode({**extra, **facts, "v": METADATA_VERSION}, order="sorted").decode()
 
 
@@ -385,14 +348,14 @@ def _load(object_type: str, object_id: str, metadata: str | None) -> dict[str, A
 
 
 def _unknown(facts: Mapping[str, Json], object_type: str) -> dict[str, Json]:
-    known = METADATA_KEYS[object_type]
-    return {key: value for key, value in facts.items() if key != "v" and key not in known}
+    current_keys = METADATA_KEYS[object_type]
+    return {key: value for key, value in facts.items() if key != "v" and key not in current_keys}
 
 
 def _malformed(object_type: str, object_id: str) -> FormatError:
     return FormatError(
-        f"the manifest's {object_type} row '{object_id}' cannot be read",
+        f"cannot read the {object_type} row '{object_id}' of the manifest",
         code="manifest_row_malformed",
-        hint="the manifest may be damaged or written by another release; `omnigraph doctor` looks at everything",
+        hint=hint("The manifest is damaged or was written by another release. Run {}.", action("doctor")),
         facts={"object_type": object_type, "object_id": object_id},
     )

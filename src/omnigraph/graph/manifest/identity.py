@@ -1,9 +1,9 @@
 """Detect that a branch is not the one that this process read before: its graph was replaced, as by a restored backup.
 
-In: the head of the newest manifest of a branch, each time it is read. Out: the identity of the branch, which is part of
-the key of everything that is kept in memory. Ids of commits are random and their rows are never deleted, so a manifest
-without the head that was read before is not a later state of the same branch: it gets a new identity. The first commit
-and the incarnations of tables do not suffice, because a backup has the same ones. Nothing here reads or writes storage.
+In: the head of the newest manifest of a branch, each time it is read. Out: the identity of the branch, which is part
+of the key of all cached values. Ids of commits are random and their rows are never deleted. So a manifest without the
+head that was read before is not a later state of the same branch, and gets a new identity. The first commit and the
+incarnations of tables do not suffice, because a backup has the same ones. Nothing here reads or writes storage.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class SeenHead:
 class SeenHeads:
     """The heads that a process has read, by the location of the graph and the Lance branch of the manifest.
 
-    A head that is forgotten because there are too many costs a new identity, so nothing that was kept is used again.
+    If there are too many, the oldest is forgotten. Its branch gets a new identity, so nothing that was cached is used
+    again.
     """
 
     def __init__(self, heads_max: int = limits.SEEN_HEADS_MAX) -> None:
@@ -46,17 +47,17 @@ class SeenHeads:
         self._lock = threading.Lock()
 
     def find(self, root: Location, lance_branch: str | None) -> SeenHead | None:
-        """Return the head that was read last. Call it before the newest manifest is opened, which is not older then."""
+        """Return the head that was read last. Call this before opening the newest manifest, which is then not older."""
         with self._lock:
             return self._heads.get((root, lance_branch))
 
     def note(
-        self, place: tuple[Location, str | None], head: CommitId, before: SeenHead | None, *, is_later: bool
+        self, key: tuple[Location, str | None], head: CommitId, before: SeenHead | None, *, is_later: bool
     ) -> BranchIdentity | None:
         """Record a head that was read and return the identity of its branch.
 
         Args:
-            place: The location of the graph and the Lance branch of the manifest.
+            key: The location of the graph and the Lance branch of the manifest.
             head: The head of the newest manifest.
             before: What `find` returned.
             is_later: Whether the manifest has the commit of `before`.
@@ -65,19 +66,19 @@ class SeenHeads:
             None if another thread recorded another head since `find`: read again and compare with that head.
         """
         with self._lock:
-            current = self._heads.get(place)
+            current = self._heads.get(key)
             if current is not None and current.head == head:
-                self._heads.move_to_end(place)
+                self._heads.move_to_end(key)
                 return current.identity
             if current is not before:
                 return None
             identity = before.identity if before is not None and is_later else new_identity()
-            self._heads[place] = SeenHead(head, identity)
-            self._heads.move_to_end(place)
+            self._heads[key] = SeenHead(head, identity)
+            self._heads.move_to_end(key)
             if len(self._heads) > self._heads_max:
                 self._heads.popitem(last=False)
             return identity
 
 
 SEEN_HEADS: Final = SeenHeads()
-"""Those of this process."""
+"""The heads that this process has read."""

@@ -1,4 +1,4 @@
-"""Where things lie inside a graph's directory. Paths are relative to the root, with `/`."""
+"""Paths inside the directory of a graph, relative to its root, with `/`. Nothing here does I/O."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ TABLE_PATH: Final = re.compile(rf"({NODES}|{EDGES})/[0-9a-f]{{16}}-[0-9a-f]{{16}
 
 
 def table_path(entity: Entity) -> str:
-    """The directory of the table of a type."""
+    """Return the directory of the table of a type."""
     folder = NODES if isinstance(entity, NodeType) else EDGES
     return f"{folder}/{entity.id}-{entity.incarnation}"
 
 
 def intent_path(operation: OperationId) -> str:
-    """The object that announces a write under way."""
+    """Return the path of the intent of a write."""
     return f"{RECOVERY}/{operation}.json"
 
 
 def init_marker_path(operation: OperationId) -> str:
-    """The object that says a graph is being created here."""
+    """Return the path of the marker of an `init` in progress."""
     return f"{INIT_MARKERS}/{operation}.json"
 
 
 def lock_folder(branch: BranchId | None) -> str:
-    """Where the lease of a graph branch lives; None is the lease of the whole graph."""
+    """Return the directory of the lease of a branch; None is the lease of the whole graph."""
     return f"{LOCKS}/{branch or 'graph'}"

@@ -1,7 +1,7 @@
-"""What histories have in common: the best common ancestors of two sides, or of every pair of branches. Pure.
+"""The commit graph: names of commits, histories, and the best common ancestors of two sides or of all branches. Pure.
 
-Best is what no other common ancestor contains; of criss-cross histories there is more than one, and a merge then needs
-what those have in common as well. The work follows the number of commits, not of pairs.
+A common ancestor is best if no other common ancestor contains it. Criss-cross histories have more than one, and a
+merge then needs their common ancestors as well. The cost grows with the number of commits, not of pairs.
 """
 
 from __future__ import annotations
@@ -18,83 +18,88 @@ from omnigraph.graph.manifest.records import CommitRecord
 HEAD: Final = "HEAD"
 
 
-def is_whole(text: str) -> bool:
-    """Whether the text can only be an id, so that nobody has to look which one it means."""
+def is_full_id(text: str) -> bool:
+    """Return whether the text has the length of an id, so that no other commit needs to be read to resolve it."""
     return len(text) == ULID_LENGTH
 
 
-def name_commit(text: str, head: CommitId, read_ids: Callable[[], Iterable[CommitId]]) -> CommitId:
-    """The id that the text means; when no commit has it, what was typed, for messages. Ids are read if they must be."""
+def resolve_commit(text: str, head: CommitId, read_ids: Callable[[], Iterable[CommitId]]) -> CommitId:
+    """Return the id that `text` names: `HEAD`, a full id, or the beginning or end of one.
+
+    Ids are read only if they are needed. Text that matches no commit is returned unchanged, for messages.
+    """
     if text == HEAD:
         return head
-    if is_whole(text) or len(text) < limits.COMMIT_NAME_LENGTH_MIN or not text.isalnum():
+    if is_full_id(text) or len(text) < limits.COMMIT_NAME_LENGTH_MIN or not text.isalnum():
         return as_commit_id(text)
     part = text.upper()
-    found = sorted({one for one in read_ids() if one.startswith(part) or one.endswith(part)}, reverse=True)
-    if len(found) > 1:
-        raise _ambiguous(text, found)
-    return found[0] if found else CommitId(text)
+    matches = sorted(
+        {commit for commit in read_ids() if commit.startswith(part) or commit.endswith(part)}, reverse=True
+    )
+    if len(matches) > 1:
+        raise _ambiguous(text, matches)
+    return matches[0] if matches else CommitId(text)
 
 
-def _ambiguous(text: str, found: list[CommitId]) -> UsageError:
-    shown = found[: limits.COMMIT_NAMES_SHOWN_MAX]
-    more = f" and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
+def _ambiguous(text: str, matches: list[CommitId]) -> UsageError:
+    shown = matches[: limits.COMMIT_NAMES_SHOWN_MAX]
+    more = f" and {len(matches) - len(shown)} more" if len(matches) > len(shown) else ""
     return UsageError(
-        f"{len(found)} commits begin or end with '{text}': {', '.join(shown)}{more}",
+        f"'{text}' is ambiguous: {len(matches)} commits begin or end with it: {', '.join(shown)}{more}",
         code="commit_ambiguous",
-        hint="give more of the id; its last digits differ most",
+        hint="Pass more digits of the id. The last digits differ most.",
         facts={"commit": text, "candidates": list(shown)},
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Commits by id, and the head they are walked from."""
+    """Commits by id, and the head from which they are walked."""
 
     head: CommitId
     commits: Mapping[CommitId, CommitRecord]
 
     def history(self) -> Iterator[CommitRecord]:
-        """Newest first, along first parents, each once; ends at the root."""
-        at: CommitId | None = self.head
+        """Yield the commits newest first, along first parents, each once, down to the root."""
+        commit_id: CommitId | None = self.head
         for _ in range(len(self.commits)):
-            if at is None:
+            if commit_id is None:
                 return
-            commit = self.commits.get(at)
+            commit = self.commits.get(commit_id)
             if commit is None:
-                raise _broken(at)
+                raise _damaged(commit_id)
             yield commit
-            at = commit.parent
-        if at is not None:
-            raise _broken(at)
+            commit_id = commit.parent
+        if commit_id is not None:
+            raise _damaged(commit_id)
 
     def ancestors(self, *tips: CommitId) -> frozenset[CommitId]:
-        """The tips and everything that is reachable from them along both parents."""
-        found: set[CommitId] = set()
+        """Return the tips and everything that is reachable from them along both parents."""
+        reached: set[CommitId] = set()
         waiting = list(tips)
         while waiting:
-            at = waiting.pop()
-            if at in found:
+            commit_id = waiting.pop()
+            if commit_id in reached:
                 continue
-            commit = self.commits.get(at)
+            commit = self.commits.get(commit_id)
             if commit is None:
-                raise _broken(at)
-            found.add(at)
+                raise _damaged(commit_id)
+            reached.add(commit_id)
             waiting += [parent for parent in (commit.parent, commit.merged_parent) if parent is not None]
-        return frozenset(found)
+        return frozenset(reached)
 
 
 def make_lineage(head: CommitId, commits: Iterable[CommitRecord]) -> Lineage:
-    """The lineage of a manifest's commits."""
+    """Return the lineage of the commits of a manifest."""
     return Lineage(head, {commit.id: commit for commit in commits})
 
 
-def _broken(at: CommitId) -> FormatError:
+def _damaged(commit_id: CommitId) -> FormatError:
     return FormatError(
-        f"the history is broken at commit {at}: it is missing or part of a cycle",
+        f"the history is damaged: commit {commit_id} is missing or part of a cycle",
         code="lineage_broken",
-        hint="the manifest may be damaged: restore the graph's directory from a backup",
-        facts={"commit": at},
+        hint="Restore the directory of the graph from a backup.",
+        facts={"commit": commit_id},
     )
 
 
@@ -104,28 +109,28 @@ Commits = Mapping[CommitId, CommitRecord]
 def merge_bases(
     ours: Iterable[CommitId], theirs: Iterable[CommitId], commits: Commits
 ) -> tuple[CommitId, ...]:
-    """The best common ancestors of two sides, each one commit or several that stand for one. Oldest first."""
+    """Return the best common ancestors of two sides, oldest first. Several commits can form one side."""
     marks = dict.fromkeys(ours, 1)
     for tip in theirs:
         marks[tip] = marks.get(tip, 0) | 2
-    found = _bases_of(marks, commits)
-    return tuple(sorted(found, key=lambda commit: (commits[commit].created_us, commit)))
+    bases = _bases_of(marks, commits)
+    return tuple(sorted(bases, key=lambda commit: (commits[commit].created_us, commit)))
 
 
 def all_merge_bases(heads: Iterable[CommitId], commits: Commits) -> frozenset[CommitId]:
-    """The bases of every pair of heads, and of those bases with each other, as long as there are more."""
-    start = tuple(heads)
-    found: frozenset[CommitId] = frozenset()
+    """Return the bases of every pair of heads, and of those bases with each other, until there are no more."""
+    first_tips = tuple(heads)
+    bases: frozenset[CommitId] = frozenset()
     while True:
-        tips = dict.fromkeys((*start, *sorted(found)))
-        more = _bases_of({tip: 1 << place for place, tip in enumerate(tips)}, commits)
-        if more <= found:
-            return found
-        found |= more
+        tips = dict.fromkeys((*first_tips, *sorted(bases)))
+        next_bases = _bases_of({tip: 1 << index for index, tip in enumerate(tips)}, commits)
+        if next_bases <= bases:
+            return bases
+        bases |= next_bases
 
 
 def _bases_of(marks: Mapping[CommitId, int], commits: Commits) -> frozenset[CommitId]:
-    """A commit is a base of a pair of marks when both reach it and no child of it is reached by both."""
+    """Return each commit that both marks of a pair reach, unless both reach one of its children."""
     reach: dict[CommitId, int] = {}
     children: dict[CommitId, list[CommitId]] = {}
     for commit in _children_first(marks, commits):
@@ -142,7 +147,7 @@ def _bases_of(marks: Mapping[CommitId, int], commits: Commits) -> frozenset[Comm
 
 
 def _children_first(heads: Mapping[CommitId, int], commits: Commits) -> list[CommitId]:
-    """Everything that the heads reach, each commit after all of its children."""
+    """Return everything that the heads reach, each commit after all of its children."""
     waiting: dict[CommitId, int] = {}
     stack, seen = list(heads), set(heads)
     while stack:
@@ -164,20 +169,20 @@ def _children_first(heads: Mapping[CommitId, int], commits: Commits) -> list[Com
 
 
 def _parents(commits: Commits, commit: CommitId) -> list[CommitId]:
-    """A parent whose row is not known here is beyond what any branch can be merged at."""
+    """Return the parents that are in `commits`. No branch can be merged at a parent that is not."""
     record = commits.get(commit)
     if record is None:
         return []
-    known = (parent for parent in (record.parent, record.merged_parent) if parent is not None)
-    return [parent for parent in dict.fromkeys(known) if parent in commits]
+    parents = (parent for parent in (record.parent, record.merged_parent) if parent is not None)
+    return [parent for parent in dict.fromkeys(parents) if parent in commits]
 
 
 def _has_uncovered_pair(mask: int, children: list[int]) -> bool:
-    """Whether two branches reach it of which no child is reached by both."""
+    """Return whether two branches reach it and no child is reached by both."""
     if mask & (mask - 1) == 0 or mask in children:
         return False
-    for place in range(mask.bit_length()):
-        bit = 1 << place
+    for index in range(mask.bit_length()):
+        bit = 1 << index
         if mask & bit:
             covered = bit
             for child in children:

@@ -1,8 +1,9 @@
-"""The one write path: Stage, Lease, Check, Arm, Commit, Publish, Disarm. Every head of every table moves here.
+"""Publish a change of `__manifest` in one commit: the only way in which a write becomes visible.
 
-In: a function that stages from a snapshot. Out: `Published`, or None when there was nothing to do, or an error
-that says whether the write was applied. A crash before Arm leaves unreferenced files; after it, an intent from
-which the next check or open finishes the write or undoes it. See docs/dev/write-path.md.
+In: a branch, a change, requirements, and the check that runs before the durable step. Out: a `Publication`, or an
+error that says whether the change was applied. A publish that loses to another one is tried again from the newest
+version, within a budget. Old manifests are migrated and compacted first. A crash leaves the manifest before or after
+the change.
 """
 
 from __future__ import annotations
@@ -16,32 +17,11 @@ from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.errors import Applied, ConflictError, StorageError
 from omnigraph.base.failpoints import Failpoint, failpoint
+from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId, OperationId
+from omnigraph.graph.manifest import encoding
 from omnigraph.graph.manifest.compaction import can_lose_versions, compact_manifest, needs_compaction
-from omnigraph.graph.manifest.encoding import (
-    HEAD_OBJECT_ID,
-    SCHEMA_OBJECT_ID,
-    Row,
-    branch_object_id,
-    commit_object_id,
-    decode_branch,
-    decode_commit,
-    decode_schema,
-    decode_table,
-    decode_tombstone,
-    encode_branch,
-    encode_commit,
-    encode_head,
-    encode_recovery,
-    encode_schema,
-    encode_table,
-    encode_tombstone,
-    keep_unknown,
-    recovery_object_id,
-    rows_to_table,
-    table_object_id,
-)
-from omnigraph.graph.manifest.reader import FoundRow, Manifest, ManifestState, open_manifest, select_rows
+from omnigraph.graph.manifest.reader import Manifest, ManifestRow, ManifestState, open_manifest, select_rows
 from omnigraph.graph.manifest.records import (
     BranchRecord,
     CommitRecord,
@@ -64,13 +44,13 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.sync import SyncError
 
 _DECODED_KINDS: Final = ("table", "table_tombstone", "schema")
-_SILENT_FAILURES: Final = frozenset({"commit_unknown", "store_unreachable"})
-"""Codes of failures after which a request may still be on its way to the store."""
+_UNCONFIRMED_FAILURES: Final = frozenset({"commit_unknown", "store_unreachable"})
+"""Codes of failures after which the store may still apply the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitDraft:
-    """What a commit says of itself; parent, hint and moves are computed from the manifest it replaces."""
+    """A commit before it is published; its parent, hint and moves come from the manifest that it replaces."""
 
     id: CommitId
     operation: str
@@ -85,9 +65,9 @@ class CommitDraft:
 
 @dataclass(frozen=True, slots=True)
 class ManifestChange:
-    """The rows of one publish, beside `graph_head`. Without a commit the head stays where it is.
+    """The rows of one publish, in addition to `graph_head`. Without a commit the head does not change.
 
-    `rows` are rows that an intent kept encoded, for recovery. `removed` are keys of rows that go.
+    `rows` are encoded rows from an intent, for recovery. `removed` are the keys of rows to remove.
     """
 
     commit: CommitDraft | None = None
@@ -97,13 +77,13 @@ class ManifestChange:
     branches: tuple[BranchRecord, ...] = ()
     recovery: RecoveryRecord | None = None
     ancestors: tuple[CommitRecord, ...] = ()
-    rows: tuple[Row, ...] = ()
+    rows: tuple[encoding.Row, ...] = ()
     removed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PublishTarget:
-    """The manifest branch that a publish goes to."""
+    """The manifest branch on which to publish."""
 
     root: Location
     branch: str
@@ -113,7 +93,7 @@ class PublishTarget:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A publish that is visible: the manifest version it was seen at, and its commit if it made one."""
+    """A visible publish: the manifest version at which it was seen, and its commit if it made one."""
 
     manifest_version: int
     commit: CommitRecord | None
@@ -121,7 +101,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """How to publish: the last check before the durable step, and the world it runs in."""
+    """How to publish: the last check before the durable step, clock, jitter and format rules."""
 
     hold: Callable[[], None] = lambda: None
     clock: Clock = SYSTEM_CLOCK
@@ -131,9 +111,9 @@ class Publisher:
 
 @dataclass(frozen=True, slots=True)
 class ObservedState:
-    """A manifest that the caller opened and read under its lease: the first attempt goes through it.
+    """A manifest that the caller opened and read under its lease. The first attempt replaces this version.
 
-    If anything was published since, that attempt loses, as every publish collides with every other.
+    If another publish happened since, that attempt fails, because every publish conflicts with every other.
     """
 
     manifest: Manifest
@@ -141,19 +121,19 @@ class ObservedState:
 
 
 class PublishUnknownError(StorageError):
-    """The store failed while publishing and did not say whether the commit is there."""
+    """The store failed during the publish, and it is unknown whether the commit was applied."""
 
     applied = Applied.UNKNOWN
 
 
 class PublishContentionError(ConflictError):
-    """Other publishers were first, again and again; nothing was published."""
+    """Other publishers were first in every attempt; nothing was published."""
 
     applied = Applied.NO
 
 
 class PublishLostError(ConflictError):
-    """The write landed on a version number that had been collected: it is not in the lineage."""
+    """The write replaced a version that had been deleted: it is not in the lineage."""
 
     applied = Applied.NO
 
@@ -163,133 +143,137 @@ def publish(
     change: ManifestChange,
     requirements: tuple[Requirement, ...] = (),
     publisher: Publisher | None = None,
-    seen: ObservedState | None = None,
+    observed: ObservedState | None = None,
 ) -> Publication:
     """Publish `change` on `target`, or raise an error that says whether it was applied."""
-    how = publisher or Publisher()
-    change = _decoded(change)
-    first = seen if seen is not None and _is_seen(change) else None
+    publisher = publisher or Publisher()
+    change = _decode_rows(change)
+    first = observed if observed is not None and _is_in_state(change) else None
     for attempt in range(limits.PUBLISHER_RETRY_BUDGET):
-        handle = _open_for_write(target, how, first if attempt == 0 else None)
-        how.hold()
-        state, replaced = _read(handle, change, first)
+        handle = _open_for_write(target, publisher, first if attempt == 0 else None)
+        publisher.hold()
+        state, replaced = _read_replaced(handle, change, first)
         if _is_applied(change, replaced, tried=attempt > 0):
             return _publication(handle, change, replaced)
         check_requirements(state, requirements)
         draft = change.commit
         commit = None if draft is None else _commit_record(change, draft, target, handle, state)
-        rows = rows_to_table(_rows(change, commit, state, replaced), handle.dataset.schema)
+        rows = encoding.rows_to_table(_rows(change, commit, state, replaced), handle.dataset.schema)
         replacement = Replacement("object_id", rows, change.removed)
         failpoint(Failpoint.PUBLISH_BEFORE)
         try:
             landed = commit_replacement(handle.dataset, replacement, state.rows)
         except CommitRaceError:
-            _back_off(attempt, how)
+            _back_off(attempt, publisher)
             continue
         except DisplacedCommitError:
-            return _look_for(target, change, commit, how)
+            return _confirm(target, change, commit, publisher)
         except StorageError as failure:
-            return _settle(target, change, failure, how)
+            return _resolve_failure(target, change, failure, publisher)
         failpoint(Failpoint.PUBLISH_AFTER)
-        # The version that landed was read back and is this very change; it counts while it is the newest.
+        # The committed version was read back and is this change. It is published if it is still the newest.
         try:
             if landed.newest_version() == landed.version:
                 return Publication(landed.version, commit)
-            return _look_for(target, change, commit, how)
+            return _confirm(target, change, commit, publisher)
         except StorageError as failure:
-            return _settle(target, change, failure, how)
+            return _resolve_failure(target, change, failure, publisher)
     raise PublishContentionError(
-        f"{limits.PUBLISHER_RETRY_BUDGET} attempts to publish on branch '{target.branch}' lost to other writers",
+        f"cannot publish on branch '{target.branch}': other writers published first in all "
+        f"{limits.PUBLISHER_RETRY_BUDGET} attempts",
         code="publish_contention",
-        hint="retry; nothing was published",
+        hint="Nothing was written. Retry.",
         facts={"branch": target.branch},
     )
 
 
-def _open_for_write(target: PublishTarget, how: Publisher, first: ObservedState | None) -> Manifest:
-    """The newest manifest, brought up to date and small. The lease is checked before each step that changes it."""
+def _open_for_write(target: PublishTarget, publisher: Publisher, first: ObservedState | None) -> Manifest:
+    """Open the newest manifest; migrate and compact it if needed.
+
+    The lease is checked before each step that changes it.
+    """
     handle = (
-        open_manifest(target.root, lance_branch=target.lance_branch, rules=how.rules)
+        open_manifest(target.root, lance_branch=target.lance_branch, rules=publisher.rules)
         if first is None
         else first.manifest
     )
-    if handle.stamp != how.rules.current:
-        how.hold()
-        handle = Manifest(migrate_manifest(handle.dataset, how.rules), how.rules.current)
+    if handle.stamp != publisher.rules.current:
+        publisher.hold()
+        handle = Manifest(migrate_manifest(handle.dataset, publisher.rules), publisher.rules.current)
     if needs_compaction(handle.dataset.fragment_rows().values()) or can_lose_versions(handle):
-        how.hold()
-        handle = compact_manifest(handle, how.rules)
+        publisher.hold()
+        handle = compact_manifest(handle, publisher.rules)
     return handle
 
 
-def _is_seen(change: ManifestChange) -> bool:
-    """Whether every row that the change replaces is part of a manifest's state, or is new."""
+def _is_in_state(change: ManifestChange) -> bool:
+    """Return whether every row that the change replaces is part of the state of a manifest, or is new."""
     return not (change.recovery or change.ancestors or change.rows or change.removed)
 
 
-def _read(
+def _read_replaced(
     handle: Manifest, change: ManifestChange, first: ObservedState | None
-) -> tuple[ManifestState, tuple[FoundRow, ...]]:
-    """The state of the handle's version and the rows that the change replaces; read only if they were not seen."""
+) -> tuple[ManifestState, tuple[ManifestRow, ...]]:
+    """Return the state of the manifest and the rows that the change replaces; read them only if needed."""
     if first is not None and handle is first.manifest and first.state.rows is not None:
         return first.state, select_rows(first.state.rows, _object_ids(change))
     return handle.read_state_and(_object_ids(change))
 
 
-def _decoded(change: ManifestChange) -> ManifestChange:
-    """Rows that an intent kept encoded, as records again: the commit must say what they move."""
+def _decode_rows(change: ManifestChange) -> ManifestChange:
+    """Return the change with the encoded rows of an intent as records: the commit lists what they move."""
     kinds = {kind: [row for row in change.rows if row["object_type"] == kind] for kind in _DECODED_KINDS}
     return replace(
         change,
-        tables=(*change.tables, *map(decode_table, kinds["table"])),
-        tombstones=(*change.tombstones, *map(decode_tombstone, kinds["table_tombstone"])),
-        schema=decode_schema(kinds["schema"][0]) if kinds["schema"] else change.schema,
+        tables=(*change.tables, *map(encoding.decode_table, kinds["table"])),
+        tombstones=(*change.tombstones, *map(encoding.decode_tombstone, kinds["table_tombstone"])),
+        schema=encoding.decode_schema(kinds["schema"][0]) if kinds["schema"] else change.schema,
         rows=tuple(row for row in change.rows if row["object_type"] not in _DECODED_KINDS),
     )
 
 
 def _object_ids(change: ManifestChange) -> tuple[str, ...]:
-    """The keys of every row that the change writes or removes."""
+    """Return the keys of every row that the change writes or removes."""
     return (
-        HEAD_OBJECT_ID,
+        encoding.HEAD_OBJECT_ID,
         *_own_object_ids(change),
-        *(table_object_id(table.id) for table in change.tables),
+        *(encoding.table_object_id(table.id) for table in change.tables),
         *(tombstone_object_id(stone.table, stone.version) for stone in change.tombstones),
-        *(() if change.schema is None else (SCHEMA_OBJECT_ID,)),
-        *(commit_object_id(ancestor.id) for ancestor in change.ancestors),
-        *(branch_object_id(branch.name) for branch in change.branches),
+        *(() if change.schema is None else (encoding.SCHEMA_OBJECT_ID,)),
+        *(encoding.commit_object_id(ancestor.id) for ancestor in change.ancestors),
+        *(encoding.branch_object_id(branch.name) for branch in change.branches),
         *(str(row["object_id"]) for row in change.rows),
         *change.removed,
     )
 
 
 def _own_object_ids(change: ManifestChange) -> tuple[str, ...]:
-    """The rows by which an earlier attempt of the same publish is known: its commit, its recovery."""
-    commit = () if change.commit is None else (commit_object_id(change.commit.id),)
-    recovery = () if change.recovery is None else (recovery_object_id(change.recovery.operation_id),)
+    """Return the rows that identify an earlier attempt of the same publish: its commit, its recovery."""
+    commit = () if change.commit is None else (encoding.commit_object_id(change.commit.id),)
+    recovery = () if change.recovery is None else (encoding.recovery_object_id(change.recovery.operation_id),)
     return (*commit, *recovery)
 
 
-def _is_applied(change: ManifestChange, found: tuple[FoundRow, ...], *, tried: bool) -> bool:
-    """Whether these rows show the change: its commit, its recovery, or else its branches.
+def _is_applied(change: ManifestChange, rows_found: tuple[ManifestRow, ...], *, tried: bool) -> bool:
+    """Return whether these rows show the change: its commit, its recovery, or else its branches.
 
-    A removal leaves no trace that is its own, so what is missing was removed by it only if it was `tried`.
+    A removal has no row of its own, so missing rows were removed by this change only if it was `tried`.
     """
-    rows = {str(row["object_id"]): row for row in found}
+    rows = {str(row["object_id"]): row for row in rows_found}
     own = _own_object_ids(change)
     if own:
         return any(object_id in rows for object_id in own)
     if change.removed and (not tried or any(object_id in rows for object_id in change.removed)):
         return False
-    made = [(branch.id, rows.get(branch_object_id(branch.name))) for branch in change.branches]
+    made = [(branch.id, rows.get(encoding.branch_object_id(branch.name))) for branch in change.branches]
     return bool(made or change.removed) and all(
-        row is not None and decode_branch(row).id == branch_id for branch_id, row in made
+        row is not None and encoding.decode_branch(row).id == branch_id for branch_id, row in made
     )
 
 
-def _publication(handle: Manifest, change: ManifestChange, found: tuple[FoundRow, ...]) -> Publication:
-    own = None if change.commit is None else commit_object_id(change.commit.id)
-    commits = [decode_commit(row) for row in found if row["object_id"] == own]
+def _publication(handle: Manifest, change: ManifestChange, rows: tuple[ManifestRow, ...]) -> Publication:
+    own = None if change.commit is None else encoding.commit_object_id(change.commit.id)
+    commits = [encoding.decode_commit(row) for row in rows if row["object_id"] == own]
     return Publication(handle.version, commits[0] if commits else None)
 
 
@@ -326,78 +310,84 @@ def _commit_record(
 
 
 def _rows(
-    change: ManifestChange, commit: CommitRecord | None, state: ManifestState, replaced: tuple[FoundRow, ...]
-) -> list[Row]:
-    rows = [encode_head(state.head if commit is None else commit.id)]
-    rows += [] if commit is None else [encode_commit(commit)]
-    rows += [encode_table(table) for table in change.tables]
-    rows += [encode_tombstone(stone) for stone in change.tombstones]
-    rows += [] if change.schema is None else [encode_schema(change.schema)]
-    rows += [encode_branch(branch) for branch in change.branches]
-    rows += [] if change.recovery is None else [encode_recovery(change.recovery)]
-    rows += [encode_commit(ancestor) for ancestor in change.ancestors]
+    change: ManifestChange,
+    commit: CommitRecord | None,
+    state: ManifestState,
+    replaced: tuple[ManifestRow, ...],
+) -> list[encoding.Row]:
+    rows = [encoding.encode_head(state.head if commit is None else commit.id)]
+    rows += [] if commit is None else [encoding.encode_commit(commit)]
+    rows += [encoding.encode_table(table) for table in change.tables]
+    rows += [encoding.encode_tombstone(stone) for stone in change.tombstones]
+    rows += [] if change.schema is None else [encoding.encode_schema(change.schema)]
+    rows += [encoding.encode_branch(branch) for branch in change.branches]
+    rows += [] if change.recovery is None else [encoding.encode_recovery(change.recovery)]
+    rows += [encoding.encode_commit(ancestor) for ancestor in change.ancestors]
     rows += list(change.rows)
     before = {row["object_id"]: row for row in replaced}
     return [
-        keep_unknown(row, before[row["object_id"]]) if row["object_id"] in before else row for row in rows
+        encoding.keep_unknown(row, before[row["object_id"]]) if row["object_id"] in before else row
+        for row in rows
     ]
 
 
-def _look_for(
-    target: PublishTarget, change: ManifestChange, commit: CommitRecord | None, how: Publisher
+def _confirm(
+    target: PublishTarget, change: ManifestChange, commit: CommitRecord | None, publisher: Publisher
 ) -> Publication:
-    """Say published only after it was seen at the newest version: a version number alone proves nothing."""
-    newest = open_manifest(target.root, lance_branch=target.lance_branch, rules=how.rules)
+    """Return the publication only if the newest version has it: a version number alone proves nothing."""
+    newest = open_manifest(target.root, lance_branch=target.lance_branch, rules=publisher.rules)
     if (
         commit is not None
         and newest.version == commit.manifest_hint.version
         and newest.read_head() == commit.id
     ):
         return Publication(newest.version, commit)
-    found = newest.find_rows(_object_ids(change))
-    if _can_be_seen(change) and not _is_applied(change, found, tried=True):
+    rows = newest.find_rows(_object_ids(change))
+    if _leaves_trace(change) and not _is_applied(change, rows, tried=True):
         raise PublishLostError(
-            f"what was published landed on a version of branch '{target.branch}' that is no longer its history",
+            f"the publish is not in the history of branch '{target.branch}': its manifest version had been deleted",
             code="publish_lost",
-            hint="this writer was paused for too long; retry, nothing of it is visible",
+            hint="Nothing was written, because this writer was paused for too long. Retry.",
             facts={"commit": None if commit is None else commit.id},
         )
-    return _publication(newest, change, found)
+    return _publication(newest, change, rows)
 
 
-def _can_be_seen(change: ManifestChange) -> bool:
-    """Whether a manifest shows that the change was applied; one that only rewrites the head leaves no trace."""
+def _leaves_trace(change: ManifestChange) -> bool:
+    """Return whether the manifest shows that the change was applied; a change of only the head does not."""
     return bool(_own_object_ids(change) or change.branches or change.removed)
 
 
-def _settle(
-    target: PublishTarget, change: ManifestChange, failure: StorageError, how: Publisher
+def _resolve_failure(
+    target: PublishTarget, change: ManifestChange, failure: StorageError, publisher: Publisher
 ) -> Publication:
-    """The store failed while publishing: look whether it happened before saying anything."""
+    """Read whether the publish was applied although the store failed."""
     try:
-        newest = open_manifest(target.root, lance_branch=target.lance_branch, rules=how.rules)
-        found = newest.find_rows(_object_ids(change))
-    except StorageError as silent:
+        newest = open_manifest(target.root, lance_branch=target.lance_branch, rules=publisher.rules)
+        rows = newest.find_rows(_object_ids(change))
+    except StorageError as unreachable:
         raise PublishUnknownError(
             f"the store failed while publishing on branch '{target.branch}', and it is unknown whether it was applied",
             code="publish_unknown",
-            hint="the next open settles it; `omnigraph commit list` shows whether it is there",
+            hint=hint(
+                "The next open recovers it. Run {} to see whether it was applied.", action("commit list")
+            ),
             facts={"commit": None if change.commit is None else change.commit.id},
-        ) from silent
-    if _is_applied(change, found, tried=True):
+        ) from unreachable
+    if _is_applied(change, rows, tried=True):
         if isinstance(failure, SyncError):
             raise failure.for_visible_write() from failure
-        return _publication(newest, change, found)
-    failure.applied = Applied.UNKNOWN if failure.code in _SILENT_FAILURES else Applied.NO
+        return _publication(newest, change, rows)
+    failure.applied = Applied.UNKNOWN if failure.code in _UNCONFIRMED_FAILURES else Applied.NO
     raise failure
 
 
-def _back_off(attempt: int, how: Publisher) -> None:
+def _back_off(attempt: int, publisher: Publisher) -> None:
     ceiling = min(limits.PUBLISHER_BACKOFF_SECONDS_MAX, limits.PUBLISHER_BACKOFF_SECONDS_MIN * 2**attempt)
-    how.clock.sleep(ceiling * (0.5 + how.jitter() / 2))
+    publisher.clock.sleep(ceiling * (0.5 + publisher.jitter() / 2))
 
 
 def target_of(snapshot: Snapshot) -> PublishTarget:
-    """Where the branch of a snapshot is published."""
+    """Return where the branch of a snapshot is published."""
     branch = snapshot.branch
     return PublishTarget(snapshot.root, branch.name, branch.id, branch.lance_branch)

@@ -1,8 +1,8 @@
-"""`__manifest`, the only authority: open it, read it, find a commit in it. Nothing here writes.
+"""Open and read `__manifest`, the only authority on what a graph contains. Nothing here writes.
 
-In: a graph's location, a graph branch, a version. Out: a `Manifest` handle pinned to one version, and its
-state. The stamp is read before anything else. The state leaves commits and recoveries aside, so that its cost
-does not follow history.
+In: the location of a graph, a Lance branch, a version. Out: a `Manifest` handle pinned to one version, and its state.
+The format stamp is read before anything else. The state excludes commits and recoveries, so that its cost does not
+grow with history.
 """
 
 from __future__ import annotations
@@ -18,23 +18,12 @@ import pyarrow.compute as pc
 
 from omnigraph.base import limits
 from omnigraph.base.errors import FormatError, NotFoundError, OmnigraphError, StorageError
+from omnigraph.base.hints import Argument, Placeholder, action, hint
 from omnigraph.base.ids import CommitId, OperationId
-from omnigraph.graph.manifest.encoding import (
-    HEAD_OBJECT_ID,
-    MANIFEST_SCHEMA,
-    branch_object_id,
-    commit_object_id,
-    decode_branch,
-    decode_commit,
-    decode_head,
-    decode_recovery,
-    decode_schema,
-    decode_tables,
-    decode_tombstone,
-    recovery_object_id,
-)
+from omnigraph.graph.manifest import encoding
 from omnigraph.graph.manifest.layout import INIT_MARKERS, MANIFEST
 from omnigraph.graph.manifest.records import (
+    OLDER_VERSION_HINT,
     BranchRecord,
     CommitRecord,
     RecoveryRecord,
@@ -49,20 +38,25 @@ from omnigraph.storage.lance.dataset import Dataset, any_of, open_dataset, text_
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 
-# A branch's manifest starts as a copy of its parent's, so the branch rows in it are old ones of main.
+# The manifest of a branch starts as a copy of its parent's, so its branch rows are old rows of main.
 _BRANCH_STATE_KINDS: Final = ("table", "table_tombstone", "schema", "graph_head")
 _MAIN: Final = "main"
 _STATE_KINDS: Final = (*_BRANCH_STATE_KINDS, "branch")
 
-FoundRow = Mapping[str, Any]
+_CREATE_HINT: Final = hint(
+    "Check the path, or run {} to create a graph.", action("init", schema=Placeholder("schema.pg"))
+)
+
+ManifestRow = Mapping[str, Any]
 """A row as read, by column."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestState:
-    """What one version of a manifest publishes. `branches` is filled on main's manifest only.
+    """What one version of a manifest publishes. Only the manifest of main has `branches`.
 
-    `rows` are the rows it was read from, with their addresses, so that who replaces some need not look for them again.
+    `rows` are the rows that it was read from, with their addresses, so that a publish that replaces rows need not find
+    them.
     """
 
     head: CommitId
@@ -73,9 +67,11 @@ class ManifestState:
     rows: pa.Table | None = field(default=None, compare=False, repr=False)
 
     def live_tables(self) -> Mapping[TableId, TableRecord]:
-        """The tables of the snapshot: those that no tombstone takes out."""
-        gone = {stone.table for stone in self.tombstones if self._covers(stone)}
-        return {key: table for key, table in self.tables.items() if key not in gone} if gone else self.tables
+        """Return the tables of the snapshot: those without a tombstone."""
+        dropped = {stone.table for stone in self.tombstones if self._covers(stone)}
+        if not dropped:
+            return self.tables
+        return {table: record for table, record in self.tables.items() if table not in dropped}
 
     def _covers(self, stone: TombstoneRecord) -> bool:
         table = self.tables.get(stone.table)
@@ -84,7 +80,7 @@ class ManifestState:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A manifest opened at one version. `stamp` is the branch's format stamp."""
+    """A manifest opened at one version. `stamp` is the format stamp of the branch."""
 
     dataset: Dataset
     stamp: int
@@ -95,102 +91,102 @@ class Manifest:
 
     @property
     def root_uri(self) -> str:
-        """Where the graph was created."""
+        """The location at which the graph was created."""
         return self.dataset.metadata.get(ROOT_KEY, "")
 
     def read_state(self) -> ManifestState:
-        """Everything a snapshot needs, in one scan."""
+        """Read everything that a snapshot needs, in one scan."""
         return self.read_state_and(())[0]
 
-    def read_state_and(self, object_ids: tuple[str, ...]) -> tuple[ManifestState, tuple[FoundRow, ...]]:
-        """The state, and in the same scan those rows of `object_ids` that there are, with all their columns."""
+    def read_state_and(self, object_ids: tuple[str, ...]) -> tuple[ManifestState, tuple[ManifestRow, ...]]:
+        """Read the state and, in the same scan, the existing rows of `object_ids` with all columns."""
         kinds = _STATE_KINDS if self.dataset.branch is None else _BRANCH_STATE_KINDS
-        wanted = f" OR {any_of('object_id', object_ids)}" if object_ids else ""
-        rows = self._read(None, any_of("object_type", kinds) + wanted, with_addresses=True)
-        found = select_rows(rows, object_ids) if object_ids else ()
-        return _decode_state(rows, kinds, self.dataset.uri), found
+        or_ids = f" OR {any_of('object_id', object_ids)}" if object_ids else ""
+        rows = self._read(None, any_of("object_type", kinds) + or_ids, with_addresses=True)
+        matches = select_rows(rows, object_ids) if object_ids else ()
+        return _decode_state(rows, kinds, self.dataset.uri), matches
 
-    def find_rows(self, object_ids: tuple[str, ...]) -> tuple[FoundRow, ...]:
-        """The `object_id` and `metadata` of those rows of `object_ids` that there are."""
+    def find_rows(self, object_ids: tuple[str, ...]) -> tuple[ManifestRow, ...]:
+        """Read `object_id` and `metadata` of the existing rows of `object_ids`."""
         if not object_ids:
             return ()
         rows = self._read(["object_id", "metadata"], any_of("object_id", object_ids))
         return select_rows(rows, object_ids)
 
     def read_head(self) -> CommitId:
-        """The newest commit of this version."""
-        rows = self.find_rows((HEAD_OBJECT_ID,))
+        """Read the newest commit of this version."""
+        rows = self.find_rows((encoding.HEAD_OBJECT_ID,))
         if len(rows) != 1:
-            raise damaged_manifest(self.dataset.uri, f"{len(rows)} graph_head rows where 1 belongs")
-        return decode_head(rows[0])
+            raise damaged_manifest(self.dataset.uri, f"expected 1 graph_head row, got {len(rows)}")
+        return encoding.decode_head(rows[0])
 
     def find_commit(self, commit: CommitId) -> CommitRecord | None:
-        """The commit's row, if this version has it."""
-        rows = self.find_rows((commit_object_id(commit),))
-        return decode_commit(rows[0]) if rows else None
+        """Read the row of a commit; None if this version does not have it."""
+        rows = self.find_rows((encoding.commit_object_id(commit),))
+        return encoding.decode_commit(rows[0]) if rows else None
 
     def find_recovery(self, operation: OperationId) -> RecoveryRecord | None:
-        """The audit row of a finished recovery, if this version has it."""
-        rows = self.find_rows((recovery_object_id(operation),))
-        return decode_recovery(rows[0]) if rows else None
+        """Read the audit row of a finished recovery; None if this version does not have it."""
+        rows = self.find_rows((encoding.recovery_object_id(operation),))
+        return encoding.decode_recovery(rows[0]) if rows else None
 
     def read_commits(self) -> tuple[CommitRecord, ...]:
-        """Every commit of this branch's lineage that the manifest holds, in no order."""
-        return tuple(decode_commit(row) for row in self._rows_of("graph_commit"))
+        """Read every commit of the lineage of this branch that the manifest has, in no order."""
+        return tuple(encoding.decode_commit(row) for row in self._rows_of("graph_commit"))
 
     def read_commit_ids(self) -> tuple[CommitId, ...]:
-        """Their ids alone."""
-        with _explained_damage(self._graph_uri):
+        """Read the ids of these commits."""
+        with _explain_damage(self._graph_uri):
             rows = self.dataset.read(["object_id"], "object_type = 'graph_commit'")
-        start = len(commit_object_id(CommitId("")))
-        return tuple(CommitId(str(found)[start:]) for found in rows.column("object_id").to_pylist())
+        start = len(encoding.commit_object_id(CommitId("")))
+        return tuple(CommitId(str(object_id)[start:]) for object_id in rows.column("object_id").to_pylist())
 
     def read_history(
-        self, known: Mapping[CommitId, CommitRecord]
+        self, decoded: Mapping[CommitId, CommitRecord]
     ) -> tuple[CommitId, tuple[CommitRecord, ...]]:
-        """The head and every commit, in one read. Those that are known already are not decoded."""
-        wanted = any_of("object_type", ("graph_head", "graph_commit"))
-        rows = self._read(["object_id", "metadata"], wanted)
-        there = {commit_object_id(commit): record for commit, record in known.items()}
+        """Read the head and every commit, in one scan. Commits in `decoded` are not decoded again."""
+        where = any_of("object_type", ("graph_head", "graph_commit"))
+        rows = self._read(["object_id", "metadata"], where)
+        decoded_by_key = {encoding.commit_object_id(commit): record for commit, record in decoded.items()}
         columns = (rows.column(name).to_pylist() for name in ("object_id", "metadata"))
         commits: list[CommitRecord] = []
         for object_id, metadata in zip(*columns, strict=True):
-            if object_id in there:
-                commits.append(there[object_id])
-            elif object_id.startswith(commit_object_id(CommitId(""))):
-                commits.append(decode_commit({"object_id": object_id, "metadata": metadata}))
-        (head,) = select_rows(rows, (HEAD_OBJECT_ID,))
-        return decode_head(head), tuple(commits)
+            if object_id in decoded_by_key:
+                commits.append(decoded_by_key[object_id])
+            elif object_id.startswith(encoding.commit_object_id(CommitId(""))):
+                commits.append(encoding.decode_commit({"object_id": object_id, "metadata": metadata}))
+        (head,) = select_rows(rows, (encoding.HEAD_OBJECT_ID,))
+        return encoding.decode_head(head), tuple(commits)
 
     def read_commits_naming(self, text: str) -> tuple[CommitRecord, ...]:
-        """The commits whose row has this text anywhere; only these are decoded."""
-        with _explained_damage(self._graph_uri):
+        """Read the commits whose row contains this text. Only these are decoded."""
+        with _explain_damage(self._graph_uri):
             rows = self.dataset.read(
                 ["object_id", "metadata"],
                 f"object_type = 'graph_commit' AND contains(metadata, {text_literal(text)})",
             )
-        return tuple(decode_commit(row) for row in rows.to_pylist())
+        return tuple(encoding.decode_commit(row) for row in rows.to_pylist())
 
-    def has_stream_batch(self, wanted: StreamBatch) -> bool:
-        """Whether a commit is of this batch of its query or of a later one."""
-        found = (commit.stream for commit in self.read_commits_naming(wanted.query))
+    def has_stream_batch(self, batch: StreamBatch) -> bool:
+        """Return whether a commit has this batch of its query or a later one."""
+        committed = (commit.stream for commit in self.read_commits_naming(batch.query))
         return any(
-            batch is not None and batch.query == wanted.query and batch.batch >= wanted.batch
-            for batch in found
+            stream is not None and stream.query == batch.query and stream.batch >= batch.batch
+            for stream in committed
         )
 
     def read_recoveries(self) -> tuple[RecoveryRecord, ...]:
-        """Every finished recovery, in no order."""
-        return tuple(decode_recovery(row) for row in self._rows_of("recovery"))
+        """Read every finished recovery, in no order."""
+        return tuple(encoding.decode_recovery(row) for row in self._rows_of("recovery"))
 
     def _rows_of(self, object_type: str) -> list[dict[str, Any]]:
-        with _explained_damage(self._graph_uri):
+        with _explain_damage(self._graph_uri):
             rows = self.dataset.read(["object_id", "metadata"], f"object_type = '{object_type}'")
         return rows.to_pylist()
 
     def _read(self, columns: list[str] | None, where: str, *, with_addresses: bool = False) -> pa.Table:
-        """At least the rows of `where`. A small manifest is read whole: planning a filter costs more than its rows."""
-        with _explained_damage(self._graph_uri):
+        """Read at least the rows of `where`. A small manifest is read whole, which costs less than a filter."""
+        with _explain_damage(self._graph_uri):
             is_small = self.dataset.count_rows() <= limits.MANIFEST_WHOLE_READ_ROWS_MAX
             return self.dataset.read(columns, None if is_small else where, with_addresses=with_addresses)
 
@@ -202,69 +198,71 @@ class Manifest:
 def open_manifest(
     root: Location, *, lance_branch: str | None = None, version: int | None = None, rules: Format = FORMAT
 ) -> Manifest:
-    """Open a manifest branch at its newest version or at the given one, and judge its stamp."""
+    """Open a manifest branch at its newest version or at `version`, and check its format stamp."""
     try:
-        with _explained_damage(root.uri):
+        with _explain_damage(root.uri):
             dataset = open_dataset(root.child(MANIFEST), branch=lance_branch, version=version)
     except NotFoundError as missing:
         if missing.code == "object_missing":
             raise _explain_missing(root, lance_branch, version) from missing
         raise
     except StorageError as blocked:
-        if blocked.code == "path_is_file" and (file := _file_in_the_way(root)) is not None:
+        if blocked.code == "path_is_file" and (file := _find_blocking_file(root)) is not None:
             raise _explain_file(root, file) from blocked
         raise
     return Manifest(dataset, read_stamp(dataset, rules))
 
 
-def _file_in_the_way(root: Location) -> Path | None:
-    """The file that stands where the graph's directory, or one above it, would be."""
-    place = Path(root.uri)
-    return next((path for path in (place, *place.parents) if path.is_file()), None)
+def _find_blocking_file(root: Location) -> Path | None:
+    """Return the file at the path of the directory of the graph, or of one of its parents."""
+    path = Path(root.uri)
+    return next((parent for parent in (path, *path.parents) if parent.is_file()), None)
 
 
 def _explain_file(root: Location, file: Path) -> NotFoundError:
     is_root = str(file) == root.uri
     return NotFoundError(
-        f"{root} is a file, not a graph" if is_root else f"there is no graph at {root}: {file} is a file",
+        f"{root} is a file, not a graph" if is_root else f"no graph at {root}: {file} is a file",
         code="not_a_graph" if is_root else "graph_missing",
-        hint="check the path; a graph is a directory",
+        hint="Check the path. A graph is a directory.",
         facts={"uri": root.uri},
     )
 
 
 @contextmanager
-def _explained_damage(graph_uri: str) -> Iterator[None]:
-    """Say of a broken file that it is the manifest's; what the library said of it stays in the facts."""
+def _explain_damage(graph_uri: str) -> Iterator[None]:
+    """Raise errors of damaged files with the location of the graph. The facts have the message of the library."""
     try:
         yield
     except FormatError as broken:
         if broken.code != "dataset_unreadable":
             raise
         raise FormatError(
-            f"the manifest of the graph at {graph_uri} is damaged: one of its files is corrupt, cut off or missing",
+            f"the manifest of the graph at {graph_uri} is damaged: a file is corrupt, truncated or missing",
             code=broken.code,
-            hint="restore the graph's directory from a backup; `--debug` shows what was found",
+            hint=hint(
+                "Restore the directory of the graph from a backup. Pass {} for details.", Argument("debug")
+            ),
             facts={**broken.facts, "uri": graph_uri},
         ) from broken
 
 
-def select_rows(rows: pa.Table, object_ids: tuple[str, ...]) -> tuple[FoundRow, ...]:
-    """Those rows of `object_ids` that are among these."""
+def select_rows(rows: pa.Table, object_ids: tuple[str, ...]) -> tuple[ManifestRow, ...]:
+    """Return the rows of `object_ids` among these rows."""
     ids = enumerate(rows.column("object_id").to_pylist())
     return tuple(rows.slice(index, 1).to_pylist()[0] for index, object_id in ids if object_id in object_ids)
 
 
 class _Branches(Mapping[str, BranchRecord]):
-    """The branches by name. A row is decoded when somebody asks for it: a commit needs one of a thousand."""
+    """The branches by name. A row is decoded when it is read first: a commit needs one of a thousand."""
 
-    def __init__(self, rows: Mapping[str, FoundRow]) -> None:
+    def __init__(self, rows: Mapping[str, ManifestRow]) -> None:
         self._rows = rows
         self._decoded: dict[str, BranchRecord] = {}
 
     def __getitem__(self, name: str) -> BranchRecord:
         if name not in self._decoded:
-            self._decoded[name] = decode_branch(self._rows[name])
+            self._decoded[name] = encoding.decode_branch(self._rows[name])
         return self._decoded[name]
 
     def __contains__(self, name: object) -> bool:
@@ -278,42 +276,42 @@ class _Branches(Mapping[str, BranchRecord]):
 
 
 def _read_branches(rows: pa.Table, uri: str) -> _Branches:
-    found = rows.select(["object_id", "metadata"]).to_pylist()
-    branches = {str(row["object_id"]).removeprefix(branch_object_id("")): row for row in found}
-    if len(branches) != len(found):
-        raise damaged_manifest(uri, f"{len(found)} branch rows where {len(branches)} belong")
+    branch_rows = rows.select(["object_id", "metadata"]).to_pylist()
+    branches = {str(row["object_id"]).removeprefix(encoding.branch_object_id("")): row for row in branch_rows}
+    if len(branches) != len(branch_rows):
+        raise damaged_manifest(uri, f"expected {len(branches)} branch rows, got {len(branch_rows)}")
     if _MAIN not in branches:
-        raise damaged_manifest(uri, f"no {branch_object_id(_MAIN)} row")
+        raise damaged_manifest(uri, f"it has no {encoding.branch_object_id(_MAIN)} row")
     return _Branches(branches)
 
 
 def _decode_state(rows: pa.Table, kinds: tuple[str, ...], uri: str) -> ManifestState:
-    """The rows of these kinds as records. This is on the path of every read, so it works on whole columns."""
-    names = MANIFEST_SCHEMA.names
+    """Return the rows of these kinds as records. Every read calls it, so it works on whole columns."""
+    names = encoding.MANIFEST_SCHEMA.names
     if missing := set(names) - set(rows.column_names):
-        raise damaged_manifest(uri, f"no column {', '.join(sorted(missing))}")
+        raise damaged_manifest(uri, f"it has no column {', '.join(sorted(missing))}")
     is_branch = pc.equal(rows.column("object_type"), pa.scalar("branch"))
     branches = _read_branches(rows.filter(is_branch), uri) if "branch" in kinds else {}
     others = rows.filter(pc.invert(is_branch))
     columns = [others.column(name).to_pylist() for name in names]
-    found: dict[str, list[tuple[Any, ...]]] = {kind: [] for kind in kinds}
+    values_by_kind: dict[str, list[tuple[Any, ...]]] = {kind: [] for kind in kinds}
     for kind, values in zip(columns[names.index("object_type")], zip(*columns, strict=True), strict=True):
-        if kind in found:
-            found[kind].append(values)
+        if kind in values_by_kind:
+            values_by_kind[kind].append(values)
 
-    def of(kind: str) -> Iterator[FoundRow]:
-        return (dict(zip(names, values, strict=True)) for values in found.get(kind, ()))
+    def rows_of(kind: str) -> Iterator[ManifestRow]:
+        return (dict(zip(names, values, strict=True)) for values in values_by_kind.get(kind, ()))
 
-    tables = {table.id: table for table in decode_tables(found["table"])}
+    tables = {table.id: table for table in encoding.decode_tables(values_by_kind["table"])}
     expected = {"schema": 1, "graph_head": 1, "table": len(tables)}
-    for kind, of_kind in found.items():
+    for kind, of_kind in values_by_kind.items():
         if len(of_kind) != expected.get(kind, len(of_kind)):
-            raise damaged_manifest(uri, f"{len(of_kind)} {kind} rows where {expected[kind]} belong")
+            raise damaged_manifest(uri, f"expected {expected[kind]} {kind} rows, got {len(of_kind)}")
     return ManifestState(
-        head=decode_head(next(of("graph_head"))),
-        schema=decode_schema(next(of("schema"))),
+        head=encoding.decode_head(next(rows_of("graph_head"))),
+        schema=encoding.decode_schema(next(rows_of("schema"))),
         tables=tables,
-        tombstones=tuple(map(decode_tombstone, of("table_tombstone"))),
+        tombstones=tuple(map(encoding.decode_tombstone, rows_of("table_tombstone"))),
         branches=branches,
         rows=rows,
     )
@@ -324,48 +322,50 @@ def _explain_missing(root: Location, lance_branch: str | None, version: int | No
     names = ObjectStore(root).list_names()
     is_newest_of_main = lance_branch is None and version is None
     if MANIFEST in names and not is_newest_of_main:
-        what = "the newest version" if version is None else f"version {version}"
+        name = "the newest version" if version is None else f"version {version}"
         branch = "" if lance_branch is None else f" on the Lance branch {lance_branch}"
         return NotFoundError(
-            f"{what} of the manifest at {root} is not there{branch}",
+            f"{name} of the manifest at {root} does not exist{branch}",
             code="manifest_version_missing",
-            hint="it never was or has been collected; `omnigraph commit list` shows what can be read",
+            hint=hint(
+                "`cleanup` deletes old versions. Run {} to list readable commits.", action("commit list")
+            ),
             facts=facts,
         )
     if INIT_MARKERS in names:
         return NotFoundError(
-            f"the graph at {root} was never finished: its init was interrupted",
+            f"the graph at {root} is incomplete: its `init` was interrupted",
             code="init_unfinished",
-            hint="run `omnigraph init` again; it removes what the interrupted one left",
+            hint=hint("Run {} again. It deletes the files of the interrupted run.", action("init")),
             facts=facts,
         )
     if MANIFEST in names:
         return FormatError(
-            f"the manifest of the graph at {root} is damaged: it has no version at all",
+            f"the manifest of the graph at {root} is damaged: it has no version",
             code="manifest_damaged",
-            hint="restore the graph's directory from a backup",
+            hint="Restore the directory of the graph from a backup.",
             facts=facts,
         )
     if names:
         return NotFoundError(
             f"{root} is not an Omnigraph graph: it has no {MANIFEST}",
             code="not_a_graph",
-            hint="check the path; `omnigraph init --schema schema.pg URI` makes a new graph",
+            hint=_CREATE_HINT,
             facts=facts,
         )
     return NotFoundError(
-        f"there is no graph at {root}",
+        f"no graph at {root}",
         code="graph_missing",
-        hint="check the path; `omnigraph init --schema schema.pg URI` makes a new graph",
+        hint=_CREATE_HINT,
         facts=facts,
     )
 
 
-def damaged_manifest(uri: str, found: str) -> FormatError:
-    """The error for a manifest that says impossible things."""
+def damaged_manifest(uri: str, problem: str) -> FormatError:
+    """Return the error for a manifest whose rows contradict each other."""
     return FormatError(
-        f"{uri} is damaged: it has {found}",
+        f"{uri} is damaged: {problem}",
         code="manifest_damaged",
-        hint="open an older version with `omnigraph snapshot --version`, or restore the directory from a backup",
+        hint=OLDER_VERSION_HINT,
         facts={"uri": uri},
     )

@@ -1,8 +1,8 @@
-"""What the rows of `__manifest` say, as values: pins, commits, branches, schema, recoveries.
+"""The rows of `__manifest` as values: pins, commits, branches, schema, recoveries.
 
-These are the words of the storage format without its encoding, which is `graph/encoding`. What a newer release
-wrote into a row survives when `graph/publish` replaces it; a commit, which merge copies from branch to branch, takes
-its unknown metadata keys along as `extra`.
+These are the values of the storage format without its encoding, which is `manifest/encoding.py`. Keys that a newer
+release wrote into a row are kept when `manifest/publish.py` replaces it. A merge copies commits from branch to
+branch, so a commit keeps its unknown metadata keys in `extra`. Nothing here does I/O.
 """
 
 from __future__ import annotations
@@ -15,29 +15,34 @@ from types import MappingProxyType
 from typing import Final, NewType
 
 from omnigraph.base.errors import FormatError
+from omnigraph.base.hints import Placeholder, action, hint
 from omnigraph.base.ids import BranchId, CommitId, Incarnation, OperationId, SchemaHash, TypeId
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.catalog_json import catalog_from_json
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 TableId = NewType("TableId", str)
-"""`<type_id>:<incarnation>`: one dataset's identity, whatever its name."""
+"""`<type_id>:<incarnation>`: the identity of one dataset, whatever its name."""
 
-_NOTHING: Final[Mapping[str, Json]] = MappingProxyType({})
+OLDER_VERSION_HINT: Final = hint(
+    "Run {} to read an older version, or restore the directory of the graph from a backup.",
+    action("snapshot", version=Placeholder("N")),
+)
+_EMPTY: Final[Mapping[str, Json]] = MappingProxyType({})
 
 
-def nothing() -> Mapping[str, Json]:
-    """The default of every mapping of unknown things; it cannot be written to, so all records share one."""
-    return _NOTHING
+def empty_mapping() -> Mapping[str, Json]:
+    """Return the default of every mapping of unknown keys. It is read-only, so all records share one."""
+    return _EMPTY
 
 
 def table_id(type_id: TypeId, incarnation: Incarnation) -> TableId:
-    """The identity of a table."""
+    """Return the identity of a table."""
     return TableId(f"{type_id}:{incarnation}")
 
 
 def tombstone_object_id(table: TableId, version: int) -> str:
-    """The row that takes a table out of snapshots from `version` on."""
+    """Return the key of the row that removes a table from snapshots from `version` on."""
     return f"table_tombstone:{table}:{version}"
 
 
@@ -52,36 +57,36 @@ class Pin:
 
 
 def pin_text(pin: Pin | None) -> str | None:
-    """A pin as people read it."""
+    """Return a pin as text for messages."""
     return None if pin is None else f"{pin.branch or 'main'}@{pin.version}"
 
 
 @dataclass(frozen=True, slots=True)
 class TableRecord:
-    """One table as published."""
+    """One published table."""
 
     type_id: TypeId
     incarnation: Incarnation
     alias: str
     """`node:Person` or `edge:Knows`."""
     path: str
-    """The folder of its Lance dataset, below the graph."""
+    """The directory of its Lance dataset, below the graph."""
     pin: Pin
-    """Which Lance version of the dataset has its rows."""
+    """The Lance version of the dataset that has its rows."""
     owner: BranchId
-    """The id of the branch that wrote it; a branch reads its parent's table until it writes to it."""
+    """The id of the branch that wrote it. A branch reads the table of its parent until it writes to the table."""
     row_count: int
-    """How many rows it has."""
+    """The number of rows."""
 
     @property
     def id(self) -> TableId:
-        """What names the table in commits and changes, also after its type got another name."""
+        """The identity of the table in commits and changes. It does not change when the type is renamed."""
         return table_id(self.type_id, self.incarnation)
 
 
 @dataclass(frozen=True, slots=True)
 class TombstoneRecord:
-    """From `version` on the table is not part of a snapshot."""
+    """From `version` on, the table is not part of a snapshot."""
 
     table: TableId
     alias: str
@@ -93,27 +98,26 @@ class SchemaRecord:
     """The accepted schema of a branch."""
 
     source: str
-    """The `.pg` text, as it was given."""
+    """The `.pg` text, as it was passed."""
     catalog_json: str
     """The compiled schema as JSON, with the ids of types and properties."""
     hash: SchemaHash
-    """Two schemas with the same hash are the same."""
+    """The hash of the compiled schema. Equal schemas have equal hashes."""
 
     @cached_property
     def catalog(self) -> Catalog:
-        self.refuse_altered()
+        self.require_intact()
         return catalog_from_json(self.catalog_json)
 
-    def refuse_altered(self) -> None:
-        """Raise `FormatError` unless the hash is the catalog's."""
-        found = hashlib.sha256(self.catalog_json.encode()).hexdigest()
-        if found != self.hash:
+    def require_intact(self) -> None:
+        """Raise `FormatError` unless the hash is that of the catalog."""
+        actual = hashlib.sha256(self.catalog_json.encode()).hexdigest()
+        if actual != self.hash:
             raise FormatError(
-                "the schema in the graph's manifest is damaged: its catalog and its hash do not belong together",
+                f"the schema in the manifest is damaged: expected hash {self.hash}, got {actual}",
                 code="manifest_damaged",
-                hint="open an older version with `omnigraph snapshot --version`, or restore the directory from a "
-                "backup",
-                facts={"expected": self.hash, "actual": found},
+                hint=OLDER_VERSION_HINT,
+                facts={"expected": self.hash, "actual": actual},
             )
 
 
@@ -122,11 +126,11 @@ class TableMove:
     """What a commit did to one table."""
 
     table: TableId
-    """Which table, by `TableRecord.id`."""
+    """The table, by `TableRecord.id`."""
     before: Pin | None
-    """The version that was published before; None when the commit created the table."""
+    """The version that was published before; None if the commit created the table."""
     after: Pin | None
-    """The version that the commit published; None when it dropped the table."""
+    """The version that the commit published; None if it dropped the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +140,7 @@ class StreamBatch:
     query: str
     """The id of the streaming query."""
     batch: int
-    """The number of the batch in it, from 0."""
+    """The number of the batch in the query, from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,15 +148,15 @@ class CommitRecord:
     """One commit. It never changes."""
 
     id: CommitId
-    """The id, by which every call names the commit."""
+    """The id of the commit."""
     parent: CommitId | None
-    """The commit before it; None for the first of a graph."""
+    """The commit before it; None for the first commit of a graph."""
     merged_parent: CommitId | None
-    """The newest commit of what was merged; None unless it is a merge."""
+    """The newest commit of the merged branch; None unless it is a merge."""
     branch: str
     """The branch on which it was made."""
     branch_id: BranchId
-    """The id of that branch, as another one may get its name."""
+    """The id of that branch. Another branch may get its name later."""
     actor: str
     """Who made it."""
     operation: str
@@ -160,30 +164,30 @@ class CommitRecord:
     operation_id: OperationId
     """The id of the write that made it."""
     created_us: int
-    """When, in microseconds since 1970-01-01 UTC."""
+    """When it was made, in microseconds since 1970-01-01 UTC."""
     manifest_hint: Pin
     tables: tuple[TableMove, ...]
     """The tables that it changed."""
     counts: Mapping[str, int]
-    """What was done: of a load rows by alias, of a mutation `nodes` and `edges`, of others other counts."""
+    """What was done: for a load, rows by alias; for a mutation, `nodes` and `edges`; other counts for others."""
     schema_hash: SchemaHash
-    """The hash of the schema that it left."""
+    """The hash of the schema after the commit."""
     pins: Mapping[TableId, Pin] | None = None
     stream: StreamBatch | None = None
     """The batch of a Spark stream that it holds, else None."""
-    extra: Mapping[str, Json] = field(default_factory=nothing, compare=False)
+    extra: Mapping[str, Json] = field(default_factory=empty_mapping, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class BranchParent:
-    """What a branch was made from."""
+    """The commit and branch that a branch was created from."""
 
     branch: str
     """The name of that branch."""
     branch_id: BranchId
-    """Its id, as another branch may get its name."""
+    """Its id. Another branch may get its name later."""
     commit: CommitId
-    """The commit that the branch was made at."""
+    """The commit that the branch was created from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,25 +197,25 @@ class BranchRecord:
     name: str
     """The name."""
     id: BranchId
-    """The id; a branch that is deleted and made again has another one."""
+    """The id. A branch that is deleted and created again has another id."""
     lance_branch: str | None
-    """Its name in the Lance datasets; None of main, which is Lance's main."""
+    """Its name in the Lance datasets; None for main, which is the main branch of Lance."""
     parent: BranchParent | None
-    """What it was made from; None of main."""
+    """What it was created from; None for main."""
     creator: str
-    """Who made it."""
+    """Who created it."""
     created_us: int
-    """When, in microseconds since 1970-01-01 UTC."""
+    """When it was created, in microseconds since 1970-01-01 UTC."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryRecord:
-    """One finished recovery of a write that had stopped half-way."""
+    """One finished recovery of a write that was interrupted."""
 
     operation_id: OperationId
     """The id of that write."""
     kind: str
-    """What it was: `load`, `mutate`, …; `recovery` when a recovery itself had left something."""
+    """The kind of the write: `load`, `mutate`, …; `recovery` if a recovery itself was interrupted."""
     actor: str
     """Who wrote."""
     action: str
@@ -219,6 +223,6 @@ class RecoveryRecord:
     recovered_us: int
     """When it was recovered, in microseconds since 1970-01-01 UTC."""
     tables: Mapping[str, str]
-    """What became of each table, by its id: the action, or `fenced`, `drift`, `gone`, `discarded`, `restored`."""
+    """The result for each table, by its id: the action, or `fenced`, `drift`, `gone`, `discarded`, `restored`."""
     detail: str = ""
-    """More about it, if there is more."""
+    """More details, or empty."""

@@ -1,8 +1,8 @@
-"""Time travel: the state of a branch at a commit, at a version of its manifest, or at a moment. Reading only.
+"""Read earlier states of a branch: at a commit, at a version of its manifest, or at a time. Nothing here writes.
 
-A state whose files were collected is `snapshot_collected`, never another one. A commit has the time of its writer's
-clock. So the state at a moment is that of the newest commit of the branch's history whose time is not later, and two
-writers whose clocks differ can make it a commit more or less.
+A state whose files were deleted raises `snapshot_collected`; another state is never returned instead. A commit has
+the time of the clock of its writer. So the state at a time is that of the newest commit of the history whose time is
+not later, and two writers whose clocks differ can make it one commit more or less.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from omnigraph.base.errors import NotFoundError, RefusedError, UsageError
+from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import CommitId
-from omnigraph.graph.manifest.lineage import make_lineage, name_commit
+from omnigraph.graph.manifest.lineage import make_lineage, resolve_commit
 from omnigraph.graph.manifest.reader import Manifest, open_manifest
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.snapshot import (
@@ -23,7 +24,7 @@ from omnigraph.graph.manifest.snapshot import (
     Snapshot,
     read_commit_snapshot,
     read_snapshot,
-    refuse_moved,
+    require_unmoved_graph,
 )
 from omnigraph.graph.manifest.stamp import FORMAT, Format
 from omnigraph.storage.location import Location
@@ -34,114 +35,118 @@ _VERSION_MAX: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSelector:
-    """Which state of a branch: by commit, by manifest version or by moment; the newest when nothing is given."""
+    """Which state of a branch: by commit, by manifest version or by time (default: the newest)."""
 
     commit: str | None = None
     version: int | None = None
-    moment_us: int | None = None
+    time_us: int | None = None
 
     def __post_init__(self) -> None:
-        if sum(one is not None for one in (self.commit, self.version, self.moment_us)) > 1:
+        if sum(value is not None for value in (self.commit, self.version, self.time_us)) > 1:
             raise UsageError(
-                "two states of the graph are named",
+                "expected one of commit, version and time, got several",
                 code="snapshot_twice",
-                hint="give one of a commit, a version and a time",
+                hint="Pass one of a commit, a version and a time.",
             )
 
 
 def read_state(
-    root: Location, branch: str = MAIN, when: SnapshotSelector | None = None, rules: Format = FORMAT
+    root: Location, branch: str = MAIN, selector: SnapshotSelector | None = None, rules: Format = FORMAT
 ) -> Snapshot:
-    """The state of a branch that is asked for."""
-    wanted = when or SnapshotSelector()
-    if wanted.commit is not None:
-        return read_commit_snapshot(root, wanted.commit, branch, rules=rules)[0]
-    if wanted.moment_us is not None:
-        return read_moment_snapshot(root, wanted.moment_us, branch, rules)[0]
-    if wanted.version is None:
+    """Read the selected state of a branch."""
+    selector = selector or SnapshotSelector()
+    if selector.commit is not None:
+        return read_commit_snapshot(root, selector.commit, branch, rules=rules)[0]
+    if selector.time_us is not None:
+        return read_snapshot_at_time(root, selector.time_us, branch, rules)[0]
+    if selector.version is None:
         return read_snapshot(root, branch, rules=rules)
-    if not 0 < wanted.version <= _VERSION_MAX:
+    if not 0 < selector.version <= _VERSION_MAX:
         raise NotFoundError(
-            f"no version has the number {wanted.version}",
+            f"invalid version: expected 1 to {_VERSION_MAX}, got {selector.version}",
             code="manifest_version_missing",
-            hint="`omnigraph commit list` shows the versions of a branch",
-            facts={"branch": branch, "version": str(wanted.version)},
+            hint=hint("Run {} to list the versions of a branch.", action("commit list")),
+            facts={"branch": branch, "version": str(selector.version)},
         )
     try:
-        return read_snapshot(root, branch, version=wanted.version, rules=rules)
-    except NotFoundError as gone:
+        return read_snapshot(root, branch, version=selector.version, rules=rules)
+    except NotFoundError as missing:
         newest = read_snapshot(root, branch, rules=rules).version
-        if wanted.version > newest:
+        if selector.version > newest:
             raise
         raise NotFoundError(
-            f"branch {branch} has no version {wanted.version} any more",
+            f"version {selector.version} of branch '{branch}' was deleted by `cleanup`",
             code="snapshot_collected",
-            hint=f"its newest version is {newest}; older ones go when `omnigraph cleanup` collects them",
-            facts={"branch": branch, "version": wanted.version},
-        ) from gone
+            hint=hint(
+                f"Its newest version is {newest}. Run {{}} to list readable commits.", action("commit list")
+            ),
+            facts={"branch": branch, "version": selector.version},
+        ) from missing
 
 
-def parse_moment(text: str) -> int:
-    """RFC 3339, with its offset, as microseconds since the epoch."""
+def parse_timestamp(text: str) -> int:
+    """Return RFC 3339 text, with its offset, as microseconds since the epoch."""
     try:
-        moment = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
+        time = None
+    if time is None or time.tzinfo is None:
         raise UsageError(
-            f"'{text}' is no moment",
+            f"invalid time: expected RFC 3339 with an offset, got '{text}'",
             code="moment_malformed",
-            hint="write it with its offset, as 2024-05-31T12:00:00Z or 2024-05-31T14:00:00+02:00",
+            hint="Write it as 2024-05-31T12:00:00Z or 2024-05-31T14:00:00+02:00.",
         )
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+    return (time - _EPOCH) // timedelta(microseconds=1)
 
 
-def read_moment_snapshot(
-    root: Location, moment_us: int, branch: str = MAIN, rules: Format = FORMAT
+def read_snapshot_at_time(
+    root: Location, time_us: int, branch: str = MAIN, rules: Format = FORMAT
 ) -> tuple[Snapshot, CommitRecord]:
-    """The snapshot of the newest commit at or before a moment, and that commit."""
+    """Read the snapshot of the newest commit at or before a time, and that commit."""
     newest = read_snapshot(root, branch, rules=rules)
     history = tuple(make_lineage(newest.head, newest.manifest.read_commits()).history())
-    found = next((commit for commit in history if commit.created_us <= moment_us), None)
-    if found is None:
+    commit_at_time = next((commit for commit in history if commit.created_us <= time_us), None)
+    if commit_at_time is None:
         earliest = _EPOCH + timedelta(microseconds=history[-1].created_us)
         first = earliest.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         raise NotFoundError(
-            f"branch {branch} has no commit at or before that moment",
+            f"branch '{branch}' has no commit at or before that time",
             code="moment_too_early",
-            hint=f"its first commit is of {first}",
+            hint=f"Pass {first}, the time of its first commit, or later.",
             facts={"branch": branch, "first": first},
         )
-    return read_commit_snapshot(root, found.id, branch, rules=rules)
+    return read_commit_snapshot(root, commit_at_time.id, branch, rules=rules)
 
 
 def readable_commits(newest: Snapshot, commits: Iterable[CommitRecord]) -> frozenset[CommitId]:
-    """The commits whose snapshots have not been collected.
+    """Return the commits whose snapshots still exist.
 
-    A commit's own version may come later than its hint, and versions after it show it until the next commit. So any
-    version from its hint up to the next commit's will do.
+    The version of a commit may be later than its hint, and versions after it show it until the next commit. So a commit
+    is readable if any version from its hint up to the hint of the next commit exists.
     """
     hints: dict[str | None, list[int]] = {}
     for record in newest.manifest.read_commits():
         hints.setdefault(record.manifest_hint.branch, []).append(record.manifest_hint.version)
-    there = {branch: _versions(newest, branch) for branch in hints}
+    versions_by_branch = {branch: _list_versions(newest, branch) for branch in hints}
     for versions in hints.values():
         versions.sort()
-    found: set[CommitId] = set()
+    readable: set[CommitId] = set()
     for record in commits:
         branch, first = record.manifest_hint.branch, record.manifest_hint.version
         later = hints[branch][bisect_left(hints[branch], first + 1) :]
-        at = bisect_left(there[branch], first)
-        if at < len(there[branch]) and (not later or there[branch][at] < later[0]):
-            found.add(record.id)
-    return frozenset(found)
+        position = bisect_left(versions_by_branch[branch], first)
+        if position < len(versions_by_branch[branch]) and (
+            not later or versions_by_branch[branch][position] < later[0]
+        ):
+            readable.add(record.id)
+    return frozenset(readable)
 
 
-def _versions(newest: Snapshot, lance_branch: str | None) -> tuple[int, ...]:
-    """Oldest first; none of a branch that is gone."""
-    here = newest.manifest.dataset
-    if lance_branch == here.branch:
-        return here.versions()
+def _list_versions(newest: Snapshot, lance_branch: str | None) -> tuple[int, ...]:
+    """Return the versions, oldest first; empty for a deleted branch."""
+    dataset = newest.manifest.dataset
+    if lance_branch == dataset.branch:
+        return dataset.versions()
     try:
         return open_manifest(newest.root, lance_branch=lance_branch).dataset.versions()
     except NotFoundError:
@@ -149,50 +154,51 @@ def _versions(newest: Snapshot, lance_branch: str | None) -> tuple[int, ...]:
 
 
 def read_reference(root: Location, name: str) -> Snapshot:
-    """The head of the branch of that name, or the commit of that id on any live branch."""
+    """Read the head of the branch of that name, or the commit of that id on any live branch."""
     main = read_snapshot(root)
     if name == MAIN:
         return main
     if name in main.state.branches:
         return read_snapshot(root, name)
-    record = _find_commit(main, name_commit(name, main.head, lambda: _all_ids(main)))
+    record = _find_commit(main, resolve_commit(name, main.head, lambda: _read_all_ids(main)))
     if record is None:
         raise NotFoundError(
-            f"there is no branch and no commit '{name}'",
+            f"no branch or commit '{name}'",
             code="reference_missing",
-            hint="`omnigraph branch list` and `omnigraph commit list` show what there is",
+            hint=hint("Run {} or {}.", action("branch list"), action("commit list")),
             facts={"name": name},
         )
-    return _at_home(main, record)
+    return _read_on_own_branch(main, record)
 
 
 def _find_commit(main: Snapshot, commit: CommitId) -> CommitRecord | None:
-    """The commit's row in the manifest of any live branch, main's first."""
-    rows = (manifest.find_commit(commit) for manifest in _manifests(main))
-    return next((found for found in rows if found is not None), None)
+    """Read the row of the commit in the manifest of any live branch, main first."""
+    rows = (manifest.find_commit(commit) for manifest in _open_manifests(main))
+    return next((row for row in rows if row is not None), None)
 
 
-def _all_ids(main: Snapshot) -> Iterator[CommitId]:
-    return (commit for manifest in _manifests(main) for commit in manifest.read_commit_ids())
+def _read_all_ids(main: Snapshot) -> Iterator[CommitId]:
+    return (commit for manifest in _open_manifests(main) for commit in manifest.read_commit_ids())
 
 
-def _manifests(main: Snapshot) -> Iterator[Manifest]:
-    """Those of all live branches, main's first."""
+def _open_manifests(main: Snapshot) -> Iterator[Manifest]:
+    """Open the manifests of all live branches, main first."""
     yield main.manifest
     for name, branch in sorted(main.state.branches.items()):
         if name != MAIN:
-            refuse_moved(main.manifest, main.root, name)
+            require_unmoved_graph(main.manifest, main.root, name)
             yield open_manifest(main.root, lance_branch=branch.lance_branch)
 
 
-def _at_home(main: Snapshot, record: CommitRecord) -> Snapshot:
-    home = record.manifest_hint.branch
-    owner = next((branch for branch in main.state.branches.values() if branch.lance_branch == home), None)
+def _read_on_own_branch(main: Snapshot, record: CommitRecord) -> Snapshot:
+    lance_branch = record.manifest_hint.branch
+    branches = main.state.branches.values()
+    owner = next((branch for branch in branches if branch.lance_branch == lance_branch), None)
     if owner is None:
         raise RefusedError(
-            f"commit {record.id} was made on branch '{record.branch}', which is gone",
+            f"commit {record.id} was made on branch '{record.branch}', which was deleted",
             code="commit_branch_gone",
-            hint="use the commit that merged it: `omnigraph commit list` shows it",
+            hint=hint("Use the commit that merged it. Run {} to find it.", action("commit list")),
             facts={"commit": record.id, "branch": record.branch},
         )
     return read_commit_snapshot(main.root, record.id, owner.name)[0]

@@ -1,7 +1,7 @@
-"""What must still be true when a write is published, and what it means when it is not. Pure.
+"""What must still be true when a write is published, and the errors if it is not. Pure.
 
-A publish is a change plus requirements. They are judged against the state of the very manifest version that the
-publish replaces, so what holds there holds when it becomes visible.
+A publish is a change plus requirements. They are checked against the state of the manifest version that the publish
+replaces, so what holds there holds when the change becomes visible.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from omnigraph.graph.manifest.records import Pin, TableId, pin_text
 
 @dataclass(frozen=True, slots=True)
 class HeadIs:
-    """The caller asked for exactly this head (`--if-commit`)."""
+    """The head is the one that the caller passed as `if_commit`."""
 
     commit: CommitId
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaIs:
-    """The write was staged against this schema."""
+    """The schema is the one that the write was staged against."""
 
     hash: SchemaHash
 
 
 @dataclass(frozen=True, slots=True)
 class PinIs:
-    """The table is still published where the write found it; None: it is not published at all."""
+    """The table is still published at this pin; None: it is not published."""
 
     table: TableId
     pin: Pin | None
@@ -40,7 +40,7 @@ class PinIs:
 
 @dataclass(frozen=True, slots=True)
 class BranchIs:
-    """Main's manifest still has this branch with this id; None: it has no branch of that name."""
+    """The manifest of main still has this branch with this id; None: it has no branch of that name."""
 
     name: str
     id: BranchId | None
@@ -50,13 +50,13 @@ Requirement = HeadIs | SchemaIs | PinIs | BranchIs
 
 
 class ReadSetConflictError(ConflictError):
-    """What the write had read was changed by another one."""
+    """Another writer changed something that the write had read."""
 
     applied = Applied.NO
 
 
 class PreconditionFailedError(OmnigraphError):
-    """The head is not the one that the caller named; never retried."""
+    """The head is not the one that the caller named. It is never retried."""
 
     kind = ErrorKind.PRECONDITION_FAILED
     applied = Applied.NO
@@ -73,10 +73,12 @@ def check_requirements(state: ManifestState, requirements: Iterable[Requirement]
                 if state.schema.hash != expected:
                     raise read_set_conflict("schema", expected, state.schema.hash)
             case PinIs(table, pin):
-                found = state.live_tables().get(table)
-                actual = None if found is None else found.pin
+                record = state.live_tables().get(table)
+                actual = None if record is None else record.pin
                 if actual != pin:
-                    raise read_set_conflict(found.alias if found else table, pin_text(pin), pin_text(actual))
+                    raise read_set_conflict(
+                        record.alias if record else table, pin_text(pin), pin_text(actual)
+                    )
             case BranchIs(name, branch_id):
                 branch = state.branches.get(name)
                 actual_id = None if branch is None else branch.id
@@ -87,22 +89,27 @@ def check_requirements(state: ManifestState, requirements: Iterable[Requirement]
 
 
 def read_set_conflict(member: str, expected: str | None, actual: str | None) -> ReadSetConflictError:
-    """The error for one member of the read set that moved."""
+    """Return the error for one member of the read set that changed."""
     conflict: dict[str, Fact] = {"member": member, "expected": expected, "actual": actual}
+    values = "" if expected == actual else f": expected {_shown(expected)}, got {_shown(actual)}"
     return ReadSetConflictError(
-        f"{member} changed since this write read it",
+        f"{member} changed during the write{values}",
         code="read_set_conflict",
-        hint="the view is stale: refresh and retry",
+        hint="Nothing was written. Read the graph again, then retry.",
         facts={"read_set_conflict": conflict},
     )
 
 
+def _shown(value: str | None) -> str:
+    return "none" if value is None else value
+
+
 def precondition_failed(expected: CommitId, actual: CommitId) -> PreconditionFailedError:
-    """The error for a head that the caller did not expect."""
+    """Return the error for a head that the caller did not expect."""
     failure: dict[str, Fact] = {"expected": expected, "actual": actual}
     return PreconditionFailedError(
-        f"the head is {actual}, not {expected}",
+        f"the head of the branch changed: expected {expected}, got {actual}",
         code="precondition_failure",
-        hint="read the new head and decide again; nothing was written",
+        hint="Nothing was written. Read the new head, then decide again.",
         facts={"precondition_failure": failure},
     )

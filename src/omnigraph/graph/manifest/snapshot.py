@@ -1,8 +1,8 @@
-"""A snapshot: the tables and the schema that one manifest version publishes together.
+"""Read snapshots: the tables and the schema that one manifest version publishes together.
 
-In: a location and what to look at (a branch's head, a manifest version, a commit). Out: an immutable `Snapshot`.
-Reading never recovers and never writes. Each read of a newest state checks whether the graph was replaced since this
-process read it before; the identities of a snapshot say so to whatever keeps rows in memory.
+In: a location, and a branch, a manifest version or a commit. Out: an immutable `Snapshot`. Reading never recovers and
+never writes. Each read of a newest state checks whether the graph was replaced since this process read it before. If
+so, the snapshot has new identities, so that cached rows are not used.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 
 from omnigraph.base import limits
 from omnigraph.base.errors import Applied, ConflictError, FormatError, NotFoundError
+from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId
 from omnigraph.graph.manifest.encoding import commit_object_id
 from omnigraph.graph.manifest.identity import SEEN_HEADS, BranchIdentity, new_identity
-from omnigraph.graph.manifest.lineage import name_commit
+from omnigraph.graph.manifest.lineage import resolve_commit
 from omnigraph.graph.manifest.reader import Manifest, ManifestState, damaged_manifest, open_manifest
 from omnigraph.graph.manifest.records import BranchRecord, CommitRecord, Pin, SchemaRecord, TableRecord
 from omnigraph.graph.manifest.stamp import FORMAT, Format
@@ -27,22 +28,22 @@ MAIN = "main"
 
 
 class GraphReplacedError(ConflictError):
-    """The graph at a location is another one than a snapshot was read from."""
+    """The graph at a location is not the one that a snapshot was read from."""
 
     applied = Applied.NO
 
 
 @dataclass(frozen=True, slots=True)
 class Identities:
-    """The identity of main and of a snapshot's own branch."""
+    """The identity of main and of the branch of a snapshot."""
 
     main: BranchIdentity
     own: BranchIdentity
 
     def of(self, pin: Pin) -> BranchIdentity:
-        """Return the identity of the branch whose manifest says what is at a pin.
+        """Return the identity of the branch whose manifest decides what is at a pin.
 
-        Versions of Lance's main are main's, whichever branch reads them, so all branches share what is kept of them.
+        Versions on the main branch of Lance belong to main, so all branches share what is cached of them.
         """
         return self.main if pin.branch is None else self.own
 
@@ -53,7 +54,7 @@ class Snapshot:
 
     root: Location
     branch: BranchRecord
-    """The branch that it is of."""
+    """Its branch."""
     manifest: Manifest
     head: CommitId
     """The id of its newest commit."""
@@ -71,14 +72,14 @@ class Snapshot:
 
     @property
     def stamp(self) -> int:
-        """The version of the storage format that it is written in."""
+        """The version of its storage format."""
         return self.manifest.stamp
 
 
 def read_snapshot(
     root: Location, branch: str = MAIN, *, version: int | None = None, rules: Format = FORMAT
 ) -> Snapshot:
-    """The newest snapshot of a branch, or the one of an earlier manifest version."""
+    """Read the newest snapshot of a branch, or that of an earlier manifest version."""
     if branch == MAIN and version is not None:
         identity = _identify(root, None, rules)
         manifest = open_manifest(root, version=version, rules=rules)
@@ -88,7 +89,7 @@ def read_snapshot(
     record = find_branch(main_state, branch)
     if branch == MAIN:
         return make_snapshot(root, record, main, main_state, Identities(main_identity, main_identity))
-    refuse_moved(main, root, branch)
+    require_unmoved_graph(main, root, branch)
     if version is None:
         manifest, state, identity = _read_newest(root, record.lance_branch, rules)
     else:
@@ -99,9 +100,9 @@ def read_snapshot(
 
 
 def _identify(root: Location, lance_branch: str | None, rules: Format) -> BranchIdentity:
-    """The identity of a branch of which an older version is read, also if its newest one is damaged.
+    """Return the identity of a branch of which an older version is read, even if its newest version is damaged.
 
-    The stamp that is checked is the one of the newest version.
+    The format stamp of the newest version is checked.
     """
     try:
         return _read_newest(root, lance_branch, rules)[2]
@@ -113,44 +114,47 @@ def _identify(root: Location, lance_branch: str | None, rules: Format) -> Branch
 def _read_newest(
     root: Location, lance_branch: str | None, rules: Format
 ) -> tuple[Manifest, ManifestState, BranchIdentity]:
-    """The newest manifest of a branch and its state, compared with what this process read of it before."""
+    """Read the newest manifest of a branch and its state, and compare it with what this process read before."""
     for _ in range(limits.IDENTITY_ATTEMPTS_MAX):
         before = SEEN_HEADS.find(root, lance_branch)
         manifest = open_manifest(root, lance_branch=lance_branch, rules=rules)
-        wanted = () if before is None else (commit_object_id(before.head),)
-        state, found = manifest.read_state_and(wanted)
-        identity = SEEN_HEADS.note((root, lance_branch), state.head, before, is_later=bool(found))
+        object_ids = () if before is None else (commit_object_id(before.head),)
+        state, rows = manifest.read_state_and(object_ids)
+        identity = SEEN_HEADS.note((root, lance_branch), state.head, before, is_later=bool(rows))
         if identity is not None:
             return manifest, state, identity
-    # Other threads read newer states each time: what this one reads is kept for itself.
+    # Other threads read newer states in every attempt, so this state gets an identity of its own.
     return manifest, state, new_identity()
 
 
-def refresh_snapshot(known: Snapshot, rules: Format = FORMAT) -> Snapshot:
-    """The branch as it is now; on main nothing is read again when nothing was published since.
+def refresh_snapshot(snapshot: Snapshot, rules: Format = FORMAT) -> Snapshot:
+    """Read the branch again; on main, read nothing if nothing was published since.
 
-    The newest version of a manifest is never collected, and no name of a data file is used twice. So while its number
-    and its files are the same, it is the same version.
+    The newest version of a manifest is never deleted, and no name of a data file is used again. So a version with the
+    same number and the same files is the same version.
     """
-    seen = SEEN_HEADS.find(known.root, None)
-    if known.branch.name != MAIN or seen is None or seen.identity != known.identities.main:
-        return read_snapshot(known.root, known.branch.name, rules=rules)
-    newest = open_manifest(known.root, rules=rules)
-    if newest.version == known.version and newest.dataset.data_files() == known.manifest.dataset.data_files():
-        return replace(known, manifest=newest)
-    return read_snapshot(known.root, rules=rules)
+    seen = SEEN_HEADS.find(snapshot.root, None)
+    if snapshot.branch.name != MAIN or seen is None or seen.identity != snapshot.identities.main:
+        return read_snapshot(snapshot.root, snapshot.branch.name, rules=rules)
+    newest = open_manifest(snapshot.root, rules=rules)
+    if (
+        newest.version == snapshot.version
+        and newest.dataset.data_files() == snapshot.manifest.dataset.data_files()
+    ):
+        return replace(snapshot, manifest=newest)
+    return read_snapshot(snapshot.root, rules=rules)
 
 
-def refuse_replaced(snapshot: Snapshot) -> None:
-    """Raise `GraphReplacedError` unless the graph at the snapshot's location is still the one that it was read from.
+def require_same_graph(snapshot: Snapshot) -> None:
+    """Raise `GraphReplacedError` unless the location still has the graph that the snapshot was read from.
 
-    Who opens a table of a snapshot calls this afterwards: the rows of the table are then those of the snapshot.
+    Call it after opening a table of a snapshot: the rows of the table are then those of the snapshot.
     """
-    then = snapshot.manifest.dataset
+    dataset = snapshot.manifest.dataset
     with suppress(NotFoundError):
-        if then.at_version(then.version).data_files() == then.data_files():
+        if dataset.at_version(dataset.version).data_files() == dataset.data_files():
             return
-    newest = open_manifest(snapshot.root, lance_branch=then.branch)
+    newest = open_manifest(snapshot.root, lance_branch=dataset.branch)
     if newest.find_commit(snapshot.head) is None:
         raise graph_replaced(snapshot.root, snapshot.head, newest.read_head())
 
@@ -167,7 +171,7 @@ def graph_replaced(root: Location, expected: CommitId, actual: CommitId) -> Grap
 
 
 def read_main_id(snapshot: Snapshot) -> BranchId:
-    """The id of main, whose Lance's main of every table is."""
+    """Return the id of main, which owns the main branch of Lance in every table."""
     if snapshot.branch.name == MAIN:
         return snapshot.branch.id
     return find_branch(open_manifest(snapshot.root).read_state(), MAIN).id
@@ -176,7 +180,7 @@ def read_main_id(snapshot: Snapshot) -> BranchId:
 def read_commit_snapshot(
     root: Location, commit: str, branch: str = MAIN, *, rules: Format = FORMAT
 ) -> tuple[Snapshot, CommitRecord]:
-    """The snapshot that a commit made, and its record. `branch` is where to look for the commit."""
+    """Read the snapshot that a commit made, and its record. The commit must be on `branch`."""
     newest = read_snapshot(root, branch, rules=rules)
     record = find_named_commit(newest, commit)
     if record.id == newest.head and record.manifest_hint.version == newest.version:
@@ -185,26 +189,32 @@ def read_commit_snapshot(
 
 
 def find_named_commit(newest: Snapshot, name: str) -> CommitRecord:
-    """The commit of the branch that a text means; raise `NotFoundError` when there is none."""
+    """Return the commit of the branch that `name` refers to; raise `NotFoundError` if it does not exist."""
     manifest = newest.manifest
-    commit = name_commit(name, newest.head, manifest.read_commit_ids)
+    commit = resolve_commit(name, newest.head, manifest.read_commit_ids)
     record = manifest.find_commit(commit)
     if record is None:
-        raise NotFoundError(
-            f"there is no commit {commit} on branch {newest.branch.name}",
-            code="commit_missing",
-            hint="pass HEAD, an id or a part of one; `omnigraph commit list` shows the commits of a branch",
-            facts={"commit": commit, "branch": newest.branch.name},
-        )
+        raise missing_commit(commit, newest.branch.name)
     return record
 
 
-def read_record_snapshot(newest: Snapshot, record: CommitRecord, rules: Format = FORMAT) -> Snapshot:
-    """The snapshot of a commit, also of a branch that is gone: the first version at or after its hint with it as head.
+def missing_commit(commit: CommitId, branch: str) -> NotFoundError:
+    """Return the error for a commit that a branch does not have."""
+    return NotFoundError(
+        f"branch '{branch}' has no commit {commit}",
+        code="commit_missing",
+        hint=hint("Pass HEAD, an id or a part of one. Run {} to list the commits.", action("commit list")),
+        facts={"commit": commit, "branch": branch},
+    )
 
-    `newest` is any newer snapshot of the graph.
+
+def read_record_snapshot(newest: Snapshot, record: CommitRecord, rules: Format = FORMAT) -> Snapshot:
+    """Read the snapshot of a commit, even if its branch was deleted.
+
+    It is the first version at or after the hint of the commit whose head is the commit. `newest` is any newer snapshot
+    of the graph.
     """
-    for manifest in _from_hint(newest, record.manifest_hint, rules):
+    for manifest in _open_from_hint(newest, record.manifest_hint, rules):
         if manifest.read_head() == record.id:
             return make_snapshot(
                 newest.root, newest.branch, manifest, manifest.read_state(), newest.identities
@@ -212,25 +222,25 @@ def read_record_snapshot(newest: Snapshot, record: CommitRecord, rules: Format =
         if manifest.find_commit(record.id) is not None:
             break
     raise NotFoundError(
-        f"the snapshot of commit {record.id} is gone",
+        f"the snapshot of commit {record.id} was deleted by `cleanup`",
         code="snapshot_collected",
-        hint="its files have been collected; `omnigraph commit list` shows what can be read",
+        hint=hint("Run {} to list readable commits.", action("commit list")),
         facts={"commit": record.id},
     )
 
 
 def find_commit_version(root: Location, record: CommitRecord, rules: Format = FORMAT) -> Pin | None:
-    """The manifest version that is the snapshot of a commit, wherever it was made; None when it is gone."""
-    hint = record.manifest_hint
+    """Return the manifest version of the snapshot of a commit; None if it was deleted."""
+    pin = record.manifest_hint
     try:
-        here = open_manifest(root, lance_branch=hint.branch, rules=rules).dataset
+        dataset = open_manifest(root, lance_branch=pin.branch, rules=rules).dataset
     except NotFoundError:
         return None
-    for version in here.versions():
-        if version >= hint.version:
-            manifest = open_manifest(root, lance_branch=hint.branch, version=version, rules=rules)
+    for version in dataset.versions():
+        if version >= pin.version:
+            manifest = open_manifest(root, lance_branch=pin.branch, version=version, rules=rules)
             if manifest.read_head() == record.id:
-                return Pin(hint.branch, version)
+                return Pin(pin.branch, version)
             if manifest.find_commit(record.id) is not None:
                 return None
     return None
@@ -239,71 +249,73 @@ def find_commit_version(root: Location, record: CommitRecord, rules: Format = FO
 def make_snapshot(
     root: Location, branch: BranchRecord, manifest: Manifest, state: ManifestState, identities: Identities
 ) -> Snapshot:
-    """The snapshot of a manifest whose state was read already."""
+    """Return the snapshot of a manifest whose state was read before."""
     live = state.live_tables().values()
     tables = {table.alias: table for table in live}
     if len(tables) != len(live):
-        raise damaged_manifest(manifest.dataset.uri, "two tables of one name")
+        raise damaged_manifest(manifest.dataset.uri, "two tables have the same name")
     return Snapshot(root, branch, manifest, state.head, state.schema, tables, state, identities)
 
 
 def find_branch(state: ManifestState, name: str) -> BranchRecord:
-    """The branch's row in main's state; raise `NotFoundError` with the names there are."""
+    """Return the row of the branch in the state of main; raise `NotFoundError` with the existing names."""
     record = state.branches.get(name)
     if record is None:
         names = ", ".join(sorted(state.branches))
         raise NotFoundError(
-            f"there is no branch '{name}'",
+            f"no branch '{name}'",
             code="branch_missing",
-            hint=f"the branches are: {names}",
+            hint=f"Pass one of the existing branches: {names}.",
             facts={"branch": name},
         )
     return record
 
 
 def is_moved(main: Manifest, root: Location) -> bool:
-    """Whether the graph was made at another place than where it is read, by its main manifest."""
+    """Return whether the graph was created at another location than where it is read, by its main manifest."""
     return main.root_uri not in ("", root.uri)
 
 
-def refuse_moved(main: Manifest, root: Location, branch: str) -> None:
-    """Lance branches hold absolute paths: in a copied or moved graph only main can be used."""
+def require_unmoved_graph(main: Manifest, root: Location, branch: str) -> None:
+    """Raise for a branch of a moved graph: Lance branches contain absolute paths, so only main can be used."""
     if is_moved(main, root):
         raise FormatError(
             f"branch '{branch}' cannot be used: the graph was created at {main.root_uri} and is now at {root}",
             code="graph_moved",
-            hint="Lance branches hold absolute paths: export the branch where the graph was made. "
-            "Main works here, and so does `omnigraph branch delete`",
+            hint=hint(
+                "Export the branch at the original location. Here, use main, or delete the branch with {}.",
+                action("branch delete"),
+            ),
             facts={"recorded": main.root_uri, "uri": root.uri},
         )
 
 
-def _from_hint(newest: Snapshot, hint: Pin, rules: Format) -> Iterator[Manifest]:
-    """The manifest at the hint and at every later version; they are listed only if the hint is not the answer."""
+def _open_from_hint(newest: Snapshot, pin: Pin, rules: Format) -> Iterator[Manifest]:
+    """Open the manifest at the hint, then at every later version. Versions are listed only if needed."""
 
-    def at(version: int) -> Manifest:
-        return open_manifest(newest.root, lance_branch=hint.branch, version=version, rules=rules)
+    def open_version(version: int) -> Manifest:
+        return open_manifest(newest.root, lance_branch=pin.branch, version=version, rules=rules)
 
     with suppress(NotFoundError):
-        yield at(hint.version)
-    here = newest.manifest.dataset
-    if hint.branch != here.branch:
-        here = open_manifest(newest.root, lance_branch=hint.branch, rules=rules).dataset
-    for version in here.versions():
-        if version > hint.version:
-            yield at(version)
+        yield open_version(pin.version)
+    dataset = newest.manifest.dataset
+    if pin.branch != dataset.branch:
+        dataset = open_manifest(newest.root, lance_branch=pin.branch, rules=rules).dataset
+    for version in dataset.versions():
+        if version > pin.version:
+            yield open_version(version)
 
 
 def open_table(root: Location, table: TableRecord) -> Dataset:
-    """A table at its pin."""
+    """Open a table at its pin."""
     return open_pin(root.child(table.path), table.pin)
 
 
 def open_pin(location: Location, pin: Pin) -> Dataset:
-    """The dataset of a table at any of its pins."""
+    """Open the dataset of a table at any of its pins."""
     return open_dataset(location, branch=pin.branch, version=pin.version)
 
 
 def pinned_version(root: Location, table: TableRecord) -> DatasetVersion:
-    """A table at its pin, for whoever opens it elsewhere."""
+    """Return the version of a table at its pin, for a process that opens it elsewhere."""
     return DatasetVersion(root.child(table.path), table.pin.branch, table.pin.version)

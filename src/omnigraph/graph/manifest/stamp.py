@@ -1,7 +1,8 @@
-"""The format stamp: whether this release may read a graph, and how an older one is brought up to date.
+"""The format stamp: whether this release may read a graph, and how an older graph is migrated.
 
-`decide_stamp` is pure. The rules of this release are `FORMAT`; tests pass others. Reads of an older graph change
-nothing; the first write migrates that branch in place, one step at a time, and each step is safe to repeat.
+In: an open manifest and the rules of a release (`FORMAT`; tests pass others). Out: its stamp, or an error. Reads of
+an older graph change nothing. The first write migrates that branch in place, one step at a time. Each step can be
+repeated after a crash.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final
 
 from omnigraph.base.errors import Fact, FormatError
 from omnigraph.base.failpoints import Failpoint, failpoint
+from omnigraph.base.hints import action, hint
 from omnigraph.base.version import INTERNAL_SCHEMA_VERSION
 from omnigraph.storage.lance.commit import commit_schema_metadata
 from omnigraph.storage.lance.dataset import Dataset
@@ -21,19 +23,19 @@ STAMP_KEY: Final = "omnigraph:internal_schema_version"
 ROOT_KEY: Final = "omnigraph:root_uri"
 
 MigrationStep = Callable[[Dataset], Dataset]
-"""Takes the manifest at one stamp and brings its contents to the next; the stamp itself is written after it."""
+"""Migrates the content of a manifest from one stamp to the next. The stamp itself is written afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """What a release knows: its own stamp, and a step from each older stamp that it still supports."""
+    """What a release supports: its own stamp, and a migration step from each older stamp."""
 
     current: int
     steps: tuple[MigrationStep, ...] = ()
 
     @property
     def oldest(self) -> int:
-        """The lowest stamp this release can open; the first step starts there."""
+        """The lowest stamp that this release can open; the first step starts there."""
         return self.current - len(self.steps)
 
 
@@ -49,67 +51,71 @@ class StampVerdict(Enum):
     TOO_OLD = "too_old"
 
 
-def decide_stamp(found: int, rules: Format) -> StampVerdict:
-    """Judge a stamp."""
-    if found > rules.current:
+def decide_stamp(stamp: int, rules: Format) -> StampVerdict:
+    """Classify a stamp."""
+    if stamp > rules.current:
         return StampVerdict.TOO_NEW
-    if found < rules.oldest:
+    if stamp < rules.oldest:
         return StampVerdict.TOO_OLD
-    return StampVerdict.CURRENT if found == rules.current else StampVerdict.MIGRATABLE
+    return StampVerdict.CURRENT if stamp == rules.current else StampVerdict.MIGRATABLE
 
 
 def read_stamp(manifest: Dataset, rules: Format = FORMAT) -> int:
-    """The stamp of an open manifest; raise `FormatError` if this release must not read it."""
+    """Return the stamp of an open manifest; raise `FormatError` if this release must not read it."""
     text = manifest.metadata.get(STAMP_KEY)
     if text is None:
         raise FormatError(
-            f"{manifest.uri} is a Lance dataset without a format stamp, so it is no graph's manifest",
+            f"{manifest.uri} is not the manifest of a graph: the Lance dataset has no format stamp",
             code="stamp_missing",
-            hint="check the path; `omnigraph init` makes a new graph",
+            hint=hint("Check the path, or run {} to create a graph.", action("init")),
             facts={"uri": manifest.uri},
         )
     if not text.isascii() or not text.isdecimal():
         raise FormatError(
-            f"{manifest.uri} is damaged: its format stamp is '{text}', which is no number",
+            f"{manifest.uri} is damaged: expected a number as format stamp, got '{text}'",
             code="stamp_malformed",
-            hint="restore the graph's directory from a backup",
+            hint="Restore the directory of the graph from a backup.",
             facts={"uri": manifest.uri, "stamp": text},
         )
-    found = int(text)
+    stamp = int(text)
     facts: dict[str, Fact] = {
         "uri": manifest.uri,
-        "stamp": found,
+        "stamp": stamp,
         "supported_min": rules.oldest,
         "supported_max": rules.current,
     }
-    match decide_stamp(found, rules):
+    match decide_stamp(stamp, rules):
         case StampVerdict.TOO_NEW:
             raise FormatError(
-                f"the graph has format {found} and this omnigraph knows at most {rules.current}",
+                f"the graph has a newer format: expected at most {rules.current}, got {stamp}",
                 code="stamp_too_new",
-                hint="upgrade omnigraph first",
+                hint="Upgrade omnigraph.",
                 facts=facts,
             )
         case StampVerdict.TOO_OLD:
             raise FormatError(
-                f"the graph has format {found} and this omnigraph reads {rules.oldest} to {rules.current}",
+                f"the graph has an old format: expected {rules.oldest} to {rules.current}, got {stamp}",
                 code="stamp_too_old",
-                hint="export it with the omnigraph that created it, then `omnigraph init` and `omnigraph load` with "
-                "this one; data, vectors and blobs are kept, history and branches are not",
+                hint=hint(
+                    "Export it with the omnigraph that created it, then run {} and {} with this one. Data, vectors and "
+                    "blobs are kept; history and branches are not.",
+                    action("init"),
+                    action("load"),
+                ),
                 facts=facts,
             )
         case StampVerdict.CURRENT | StampVerdict.MIGRATABLE:
-            return found
+            return stamp
 
 
 def migrate_manifest(manifest: Dataset, rules: Format = FORMAT) -> Dataset:
-    """Bring a manifest to the current stamp, step by step; a no-op when it is there already.
+    """Migrate a manifest to the current stamp, step by step. Does nothing if it has that stamp.
 
-    The caller holds the branch's lease. After a crash the stamp says which steps are done; the step that was under way
-    is repeated.
+    The caller holds the lease of the branch. After a crash the stamp says which steps are done; the interrupted step is
+    repeated.
     """
-    found = read_stamp(manifest, rules)
-    for stamp in range(found, rules.current):
+    stamp_before = read_stamp(manifest, rules)
+    for stamp in range(stamp_before, rules.current):
         failpoint(Failpoint.MIGRATE_BEFORE)
         migrated = rules.steps[stamp - rules.oldest](manifest)
         failpoint(Failpoint.STAMP_BEFORE)

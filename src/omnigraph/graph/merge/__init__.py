@@ -1,1 +1,1 @@
-"""Three-way merge by entity: which rows of a branch are merged into another, and where both sides changed."""
+"""Three-way merge by entity: which rows of one branch are merged into another, and where both sides changed."""

@@ -1,8 +1,8 @@
-"""What two sides have in common: the state that each is compared with, to tell who changed what.
+"""Find the base of a merge: the state with which each side is compared, to find out which side changed what.
 
 In: the commit graph and two sides. Out: a `Base`: the pins of the best common ancestor, or of several joined into one
-when histories criss-cross (docs/dev/decisions/0014-merge.md). A commit of a branch that is gone is read from its own
-manifest while that is there, and else from the pins that the merge of it wrote down. Nothing here writes.
+if histories criss-cross (docs/dev/decisions/0014-merge.md). A commit of a deleted branch is read from its own
+manifest while that exists, else from the pins that its merge recorded. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Pins = Mapping[TableId, Pin]
 
 @dataclass(frozen=True, slots=True)
 class CommitBase:
-    """The state of one commit. `schema` None: it was collected, and only the pins are known."""
+    """The state of one commit. `schema` is None if the state was deleted and only the pins are known."""
 
     commit: CommitId
     pins: Pins
@@ -30,7 +30,7 @@ class CommitBase:
 
 @dataclass(frozen=True, slots=True)
 class JoinedBase:
-    """Two states that were merged on both sides, and the state that they have in common themselves."""
+    """Two states that were merged on both sides, and their own common base."""
 
     base: Base
     left: Base
@@ -40,13 +40,13 @@ class JoinedBase:
 Base = CommitBase | JoinedBase
 
 
-def find_base(known: Snapshot, lineage: Lineage, ours: CommitId, theirs: CommitId) -> Base:
-    """The base of a merge. `known` is a snapshot of the same graph, from which others are opened."""
-    return _Finder(known, lineage).find(frozenset({ours}), frozenset({theirs}))
+def find_base(snapshot: Snapshot, lineage: Lineage, ours: CommitId, theirs: CommitId) -> Base:
+    """Return the base of a merge. `snapshot` is any snapshot of the same graph, from which others are opened."""
+    return _Finder(snapshot, lineage).find(frozenset({ours}), frozenset({theirs}))
 
 
 def base_commits(base: Base) -> Iterator[CommitBase]:
-    """Every commit that a base is made of, without those below the surface of a join."""
+    """Yield every commit of a base, except the common bases inside a join."""
     match base:
         case CommitBase():
             yield base
@@ -56,33 +56,33 @@ def base_commits(base: Base) -> Iterator[CommitBase]:
 
 
 def pins_of(snapshot: Snapshot) -> Pins:
-    """The pin of every table of a snapshot."""
+    """Return the pin of every table of a snapshot."""
     return {table.id: table.pin for table in snapshot.tables.values()}
 
 
 @dataclass(frozen=True, slots=True)
 class _Finder:
-    known: Snapshot
+    snapshot: Snapshot
     lineage: Lineage
 
     def find(self, ours: frozenset[CommitId], theirs: frozenset[CommitId]) -> Base:
         best = merge_bases(ours, theirs, self.lineage.commits)
-        assert best, "every commit descends from the one that made the graph"
-        found: Base = self.state(best[0])
-        for at, commit in enumerate(best[1:], start=1):
-            below = self.find(frozenset(best[:at]), frozenset({commit}))
-            found = JoinedBase(below, found, self.state(commit))
-        return found
+        assert best, "every commit descends from the first one"
+        joined: Base = self.read_state(best[0])
+        for index, commit in enumerate(best[1:], start=1):
+            below = self.find(frozenset(best[:index]), frozenset({commit}))
+            joined = JoinedBase(below, joined, self.read_state(commit))
+        return joined
 
-    def state(self, commit: CommitId) -> CommitBase:
+    def read_state(self, commit: CommitId) -> CommitBase:
         record = self.lineage.commits[commit]
         try:
-            found = read_record_snapshot(self.known, record)
-            return CommitBase(commit, pins_of(found), found.schema)
+            snapshot = read_record_snapshot(self.snapshot, record)
+            return CommitBase(commit, pins_of(snapshot), snapshot.schema)
         except NotFoundError:
             for merge in self.lineage.commits.values():
                 if merge.merged_parent == commit and merge.pins is not None:
-                    known = self.known.schema
-                    is_known = known.hash == record.schema_hash
-                    return CommitBase(commit, merge.pins, known if is_known else None)
+                    own_schema = self.snapshot.schema
+                    is_known = own_schema.hash == record.schema_hash
+                    return CommitBase(commit, merge.pins, own_schema if is_known else None)
             raise

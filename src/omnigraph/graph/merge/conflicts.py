@@ -1,6 +1,6 @@
-"""Conflicts as data: what kind, which entity, what differs; all of them, for people and for programs.
+"""Conflicts as values: the kind, the entity and what differs, for people and for programs.
 
-In: what planning a merge found. Out: `Conflict` values and the one error that lists them.
+In: what planning a merge found. Out: `Conflict` values and the error that lists all of them. Nothing here does I/O.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from typing import Any, Final
 
 from omnigraph.base import limits
 from omnigraph.base.errors import Applied, ConflictError, Fact
+from omnigraph.base.hints import Argument, Hint, OneOf, Placeholder, action, hint
 
-_SHOWN_MAX: Final = 40
+_VALUE_LENGTH_MAX: Final = 40
 
 
 class ConflictKind(StrEnum):
-    """Why a merge cannot go on by itself."""
+    """Why a merge needs a decision."""
 
     DIVERGENT_INSERT = "divergent_insert"
     """Both sides inserted an entity with this id, and they differ."""
@@ -27,7 +28,7 @@ class ConflictKind(StrEnum):
     DELETE_VS_UPDATE = "delete_vs_update"
     """One side deleted what the other changed."""
     ORPHAN_EDGE = "orphan_edge"
-    """An edge of one side ends at a node that the other deleted."""
+    """An edge of one side has an endpoint that the other side deleted."""
     UNIQUE_VIOLATION = "unique_violation"
     """Two entities would have the same `@unique` values."""
     CARDINALITY_VIOLATION = "cardinality_violation"
@@ -35,11 +36,11 @@ class ConflictKind(StrEnum):
     VALUE_CONSTRAINT_VIOLATION = "value_constraint_violation"
     """A value breaks a rule of the schema."""
     SCHEMA_DIVERGED = "schema_diverged"
-    """Both sides changed the schema, in ways that do not go together."""
+    """Both sides changed the schema, in ways that cannot be combined."""
 
 
 class Side(StrEnum):
-    """Whose state of an entity is the right one."""
+    """The side whose state of an entity is used."""
 
     OURS = "ours"
     """The target's."""
@@ -49,7 +50,7 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EntityName:
-    """A node or an edge by name."""
+    """The name of a node or an edge."""
 
     table: str
     """Its type, `node:Person` or `edge:Knows`."""
@@ -57,16 +58,16 @@ class EntityName:
     """Its id."""
 
     def describe(self) -> str:
-        """`Person ada`."""
+        """Return text such as `Person ada`."""
         return f"{self.table.partition(':')[2]} {self.id}"
 
 
 @dataclass(frozen=True, slots=True)
 class EntityStates:
-    """What an entity is in three states, each a line of JSON; None where it is not there."""
+    """An entity in three states, each as a line of JSON; None where it does not exist."""
 
     base: str | None
-    """When the sides parted."""
+    """In the common base."""
     ours: str | None
     """In the target."""
     theirs: str | None
@@ -75,34 +76,34 @@ class EntityStates:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """One thing that both sides disagree on."""
+    """One entity, or the schema, on which both sides differ."""
 
     kind: ConflictKind
-    """Why it is one."""
+    """Why it is a conflict."""
     entity: EntityName | None
-    """The node or edge; None when it is about the whole graph."""
+    """The node or edge; None if it is about the whole graph."""
     message: str
-    """What is wrong, in words."""
+    """What is wrong, as text."""
     properties: tuple[str, ...] = ()
     """The properties that differ."""
     ours: tuple[EntityName, ...] = ()
-    """The entities that become the target's when somebody chooses `ours`; none: that settles nothing."""
+    """The entities that get the state of the target if `ours` is chosen; empty: that does not resolve it."""
     theirs: tuple[EntityName, ...] = ()
-    """The entities that become the source's when somebody chooses `theirs`; none: that settles nothing."""
+    """The entities that get the state of the source if `theirs` is chosen; empty: that does not resolve it."""
     states: EntityStates | None = None
-    """What the entity is on both sides; None when it is about the schema."""
+    """The entity on both sides; None if the conflict is about the schema."""
     plans: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     """What the target and the source did to the schema, each as sentences."""
 
     def describe(self) -> str:
-        """One line for people."""
+        """Return one line of text."""
         where = "" if self.entity is None else f"{self.entity.describe()}: "
         values = "" if self.states is None else describe_states(self.states)
         shown = f" ({values})" if values else ""
         return f"{self.kind}: {where}{self.message}{shown}{_describe_plans(self.plans)}"
 
     def to_json(self) -> dict[str, Fact]:
-        """As in `merge_conflicts` of `omnigraph branch merge --json`."""
+        """Return the conflict as in `merge_conflicts` of `omnigraph branch merge --json`."""
         entity = self.entity
         table = None if entity is None else entity.table
         return {
@@ -122,17 +123,17 @@ class Conflict:
 
 
 class MergeConflictError(ConflictError):
-    """Both sides changed the same; nothing was written."""
+    """Both sides changed the same entities; nothing was written."""
 
     applied = Applied.NO
 
-    def __init__(self, what: str, conflicts: tuple[Conflict, ...]) -> None:
+    def __init__(self, operation: str, conflicts: tuple[Conflict, ...]) -> None:
         counts = Counter(conflict.kind.value for conflict in conflicts)
-        told = ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items()))
+        summary = ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items()))
         super().__init__(
-            f"{what} has conflicts: {told}",
+            f"{operation} has conflicts: {summary}",
             code="merge_conflicts",
-            hint=f"nothing was written; {_way_out(conflicts)}",
+            hint=hint("Nothing was written.") + _advice(conflicts),
             facts={
                 "merge_conflicts": [conflict.to_json() for conflict in conflicts],
                 "total": len(conflicts),
@@ -141,33 +142,35 @@ class MergeConflictError(ConflictError):
         self.conflicts = conflicts
 
     def render(self) -> str:
-        """The conflicts, each on a line of its own, as many as people read."""
+        """Return the first conflicts, one per line."""
         shown = [f"  {conflict.describe()}" for conflict in self.conflicts[: limits.CONFLICTS_SHOWN_MAX]]
         more = len(self.conflicts) - len(shown)
         tail = (
-            [f"  and {more} more; --json lists all of them, and so does `conflicts` in Python"]
+            [f"  and {more:,} more; `conflicts` of the error and the JSON output have all of them"]
             if more
             else []
         )
         return "\n".join([self.message, *shown, *tail])
 
 
-def _way_out(conflicts: tuple[Conflict, ...]) -> str:
-    """What whoever merges can do: only a side that settles every conflict is worth choosing for all of them."""
+def _advice(conflicts: tuple[Conflict, ...]) -> Hint:
+    """Return what the caller can do. A strategy is offered only if that side resolves every conflict."""
     if any(conflict.kind is ConflictKind.SCHEMA_DIVERGED for conflict in conflicts):
-        return "no choice of a side settles a schema: change that of one side with `omnigraph schema apply`"
+        return hint("Change the schema of one side with {}. No strategy resolves it.", action("schema apply"))
+    resolve = Argument("resolve", Placeholder("FILE"))
     ours = all(conflict.ours for conflict in conflicts)
     theirs = all(conflict.theirs for conflict in conflicts)
     if ours and theirs:
-        return "choose with --strategy ours|theirs or --resolve FILE, or change one side"
+        strategy = Argument("strategy", OneOf((Side.OURS.value, Side.THEIRS.value)))
+        return hint("Pass {} or {}, or change one side.", strategy, resolve)
     if ours or theirs:
-        side = Side.OURS if ours else Side.THEIRS
+        strategy = Argument("strategy", (Side.OURS if ours else Side.THEIRS).value)
         rows, rule = ("source", "target") if ours else ("target", "source")
-        why = f"the rows of the {rows} break a rule of the {rule}"
-        return f"{why}: choose with --strategy {side} or --resolve FILE, or change one side"
+        text = f"Rows of the {rows} break a rule of the {rule}: pass {{}} or {{}}, or change one side."
+        return hint(text, strategy, resolve)
     if all(conflict.ours or conflict.theirs for conflict in conflicts):
-        return "no side settles all of it: choose for each with --resolve FILE, or change one side"
-    return "no choice of a side settles all of it: change one side"
+        return hint("Choose a side for each conflict with {}, or change one side.", resolve)
+    return hint("Change one side. No strategy resolves all conflicts.")
 
 
 def _describe_plans(plans: tuple[tuple[str, ...], tuple[str, ...]]) -> str:
@@ -178,26 +181,26 @@ def _describe_plans(plans: tuple[tuple[str, ...], tuple[str, ...]]) -> str:
 
 
 def describe_states(states: EntityStates) -> str:
-    """The values in which the states differ, as `age 36, ours 41, theirs 42`; of an edge of one side, its ends.
+    """Return the values that differ, as `age 36, ours 41, theirs 42`; for an edge of one side, its endpoints.
 
-    The base comes first and without a word; a state that has not got the entity says nothing.
+    The base is first and has no label. A state without the entity is omitted.
     """
     sides = (("", states.base), ("ours ", states.ours), ("theirs ", states.theirs))
-    there = [(word, _values(state)) for word, state in sides if state is not None]
-    if len(there) == 1:
-        ((_, values),) = there
-        return f"{_shown(values['from'])} → {_shown(values['to'])}" if "from" in values else ""
-    told = []
-    for name in {name: None for _, values in there for name in values}:
-        found = [(word, values.get(name)) for word, values in there]
-        if any(value != found[0][1] for _, value in found):
-            told.append(f"{name} {', '.join(word + _shown(value) for word, value in found)}")
-    return "; ".join(told)
+    present = [(label, _values(state)) for label, state in sides if state is not None]
+    if len(present) == 1:
+        ((_, values),) = present
+        return f"{_short_json(values['from'])} → {_short_json(values['to'])}" if "from" in values else ""
+    parts = []
+    for name in {name: None for _, values in present for name in values}:
+        named_values = [(label, values.get(name)) for label, values in present]
+        if any(value != named_values[0][1] for _, value in named_values):
+            parts.append(f"{name} {', '.join(label + _short_json(value) for label, value in named_values)}")
+    return "; ".join(parts)
 
 
-def _shown(value: Any) -> str:
+def _short_json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
+    return text if len(text) <= _VALUE_LENGTH_MAX else f"{text[:_VALUE_LENGTH_MAX]}…"
 
 
 def _values(state: str) -> dict[str, Any]:

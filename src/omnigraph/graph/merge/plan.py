@@ -1,8 +1,8 @@
-"""A whole merge as a plan: what happens to every table, and everything that stands in its way.
+"""Plan a whole merge: what happens to every table, and every conflict.
 
-In: our snapshot, the tables of theirs, their base, and choices. Out: a `MergePlan`. It is the same for merging a branch
-and for reverting a commit, whose theirs is the state before it. Planning costs by what theirs changed since the base.
-Nothing here writes.
+In: our snapshot, the tables of theirs, the base, and choices. Out: a `MergePlan`. It is the same for merging a branch
+and for reverting a commit, where theirs is the state before the commit. The cost grows with what theirs changed since
+the base. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from omnigraph.graph.merge.rules import rule_conflicts
 from omnigraph.graph.merge.schema_rows import (
     AddedTable,
     added_tables,
-    filled_otherwise,
+    find_differing_ids,
     plans_to_check,
-    refuse_blob_beside_fill,
+    reject_blob_next_to_fill,
 )
 from omnigraph.graph.merge.schemas import MergedSchema
 from omnigraph.graph.merge.table_plan import Choices, TableMerge, plan_table
-from omnigraph.graph.rows.entity_rows import digest_of, image_lines, pieces
+from omnigraph.graph.rows.entity_rows import digest_of, entity_lines, row_ranges
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GraphSides:
-    """The sides of a merge. `ours_is_base`: our side did nothing since, so the result is theirs and needs no check.
+    """The sides of a merge. `schema` is the merged schema, or the conflict about it.
 
-    `schema` is what becomes of the schema, or the conflict over it.
+    `ours_is_base`: our side did not change since the base, so the result is theirs and needs no check.
     """
 
     schema: MergedSchema | Conflict
@@ -48,16 +48,16 @@ class GraphSides:
 
     @property
     def ours(self) -> Snapshot:
-        """Our side, as if it had the merged schema already."""
-        assert isinstance(self.schema, MergedSchema), "the schemas go together"
+        """Our side, with the merged schema."""
+        assert isinstance(self.schema, MergedSchema), "the schemas can be merged"
         return self.schema.ours
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MergePlan:
-    """What a merge does. `adopted` are tables whose version of main's dataset our branch takes over as it is.
+    """What a merge does. `adopted` are tables of which our branch uses a version of main unchanged.
 
-    `added` are those that come with their types.
+    `added` are the tables of types that only theirs has.
     """
 
     tables: tuple[TableMerge, ...] = ()
@@ -73,7 +73,7 @@ class MergePlan:
 
 
 def plan_merge(sides: GraphSides) -> MergePlan:
-    """Plan a merge, with every conflict there is."""
+    """Plan a merge, with all conflicts."""
     schema = sides.schema
     if isinstance(schema, Conflict):
         return MergePlan(conflicts=(schema,))
@@ -83,46 +83,51 @@ def plan_merge(sides: GraphSides) -> MergePlan:
     plans: list[TableMerge] = []
     adopted: list[TableRecord] = []
     for entity in sides.ours.schema.catalog.types:
-        found_ours = sides.ours.tables.get(entity.alias)
-        found_theirs = None if found_ours is None else sides.theirs.get(found_ours.id)
-        if found_ours is None or found_theirs is None:
+        our_table = sides.ours.tables.get(entity.alias)
+        their_table = None if our_table is None else sides.theirs.get(our_table.id)
+        if our_table is None or their_table is None:
             continue  # only one side has the type
-        ours, theirs = found_ours, found_theirs
+        ours, theirs = our_table, their_table
         choices = chosen.get(entity.alias, {})
         is_adopted = not choices and schema.has_columns_of(entity) and _can_adopt(sides, ours, theirs)
         if not is_adopted and ours.row_count:
-            refuse_blob_beside_fill(schema, entity)
+            reject_blob_next_to_fill(schema, entity)
         if is_adopted:
             adopted.append(replace(theirs, alias=entity.alias))
-        if not (is_adopted and sides.ours_is_base) and (choices or _is_changed(sides, ours, theirs)):
+        if not (is_adopted and sides.ours_is_base) and (choices or _can_differ(sides, ours, theirs)):
             root = sides.ours.root
-            also = filled_otherwise(root.child(ours.path), entity, schema.new_columns(entity), theirs.pin)
-            plans.append(plan_table(TableSides(root, entity, ours, theirs.pin, sides.base, choices, also)))
-    found = [plan for plan in plans if not plan.is_empty]
-    conflicts = [conflict for plan in found for conflict in plan.conflicts]
+            extra_ids = find_differing_ids(
+                root.child(ours.path), entity, schema.new_columns(entity), theirs.pin
+            )
+            plans.append(
+                plan_table(TableSides(root, entity, ours, theirs.pin, sides.base, choices, extra_ids))
+            )
+    changed = [plan for plan in plans if not plan.is_empty]
+    conflicts = [conflict for plan in changed for conflict in plan.conflicts]
     added = added_tables(schema, chosen)
     if not sides.ours_is_base or sides.choices:
-        checked, broken = plans_to_check(schema, found, added, sides.theirs, sides.base)
+        checked, broken = plans_to_check(schema, changed, added, sides.theirs, sides.base)
         conflicts += [*broken, *rule_conflicts(sides.ours, checked)]
     moved = {table.id for table in adopted}
-    written = tuple(plan for plan in found if plan.table.id not in moved)
+    written = tuple(plan for plan in changed if plan.table.id not in moved)
     if schema.is_changed:
         reads = frozenset(table.id for table in sides.ours.tables.values()) | schema.dropped
     else:
-        reads = _reads(sides.ours, (*found, *(plan for plan in plans if plan.is_empty)), moved)
+        reads = _reads(sides.ours, (*changed, *(plan for plan in plans if plan.is_empty)), moved)
     return MergePlan(written, tuple(adopted), tuple(conflicts), reads, schema, added)
 
 
-def _is_changed(sides: GraphSides, ours: TableRecord, theirs: TableRecord) -> bool:
-    """Whether theirs can differ from the base at all."""
+def _can_differ(sides: GraphSides, ours: TableRecord, theirs: TableRecord) -> bool:
+    """Return whether theirs can differ from the base."""
     pins = {base.pins.get(ours.id) for base in base_commits(sides.base)}
     return ours.pin != theirs.pin and pins != {theirs.pin}
 
 
 def _can_adopt(sides: GraphSides, ours: TableRecord, theirs: TableRecord) -> bool:
-    """Whether our branch can point at theirs: a version of another's dataset, where we did nothing since the base.
+    """Return whether our branch can use their version: one of main, of a table that we did not change since the base.
 
-    It is main's. One of our own would be older than its head, which is then no pin of anybody: that has to be written.
+    A version of our own dataset would be older than its head, and a head must be a pin of its branch. So its rows are
+    written.
     """
     pins = {base.pins.get(ours.id) for base in base_commits(sides.base)}
     return (
@@ -135,31 +140,31 @@ def _can_adopt(sides: GraphSides, ours: TableRecord, theirs: TableRecord) -> boo
 
 
 def _reads(ours: Snapshot, plans: tuple[TableMerge, ...], adopted: set[TableId]) -> frozenset[TableId]:
-    """Every table that the plan rests on: those it changes, the ends of edges, the edges of nodes that go."""
+    """Return every table that the plan depends on: changed ones, endpoints of edges, and edges of removed nodes."""
     by_type = {table.type_id: table.id for table in ours.tables.values()}
     catalog = ours.schema.catalog
-    found = {plan.table.id for plan in plans} | adopted
-    touched = {table.type_id for table in ours.tables.values() if table.id in found}
+    read_ids = {plan.table.id for plan in plans} | adopted
+    touched = {table.type_id for table in ours.tables.values() if table.id in read_ids}
     for edge in catalog.edges:
         if edge.id in touched:
-            found |= {by_type[edge.source], by_type[edge.target]}
+            read_ids |= {by_type[edge.source], by_type[edge.target]}
         elif touched & {edge.source, edge.target}:
-            found.add(by_type[edge.id])
-    return frozenset(found)
+            read_ids.add(by_type[edge.id])
+    return frozenset(read_ids)
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What to do about conflicts: a side for single entities, and one for each kind of conflict."""
+    """How to resolve conflicts: a side for single entities, and a side for each kind of conflict."""
 
     entities: Mapping[EntityName, Side] = field(default_factory=dict)
     kinds: Mapping[ConflictKind, Side] = field(default_factory=dict)
 
 
 def plan_resolved(sides: GraphSides, resolution: Resolution) -> MergePlan:
-    """Plan a merge with choices. What a single entity was given is never overruled by a kind.
+    """Plan a merge with choices. The choice for an entity has priority over the choice for a kind.
 
-    A choice for an entity also settles what else it is in conflict about: whoever takes an edge takes its nodes.
+    A choice for an entity also resolves its other conflicts: who takes an edge takes its nodes.
     """
     choices: dict[EntityName, Side] = dict(resolution.entities)
     if not isinstance(sides.schema, Conflict):
@@ -179,25 +184,25 @@ def plan_resolved(sides: GraphSides, resolution: Resolution) -> MergePlan:
     return plan
 
 
-def _check_tables(choices: Mapping[EntityName, Side], known: set[str]) -> None:
+def _check_tables(choices: Mapping[EntityName, Side], aliases: set[str]) -> None:
     for name in choices:
-        if name.table not in known:
+        if name.table not in aliases:
             raise UsageError(
-                f"there is no table '{name.table}' to decide about",
+                f"unknown table '{name.table}' in the decisions about conflicts",
                 code="merge_decisions",
-                hint=f"the tables are: {', '.join(sorted(known))}",
+                hint=f"Nothing was written. Use one of the tables: {', '.join(sorted(aliases))}.",
                 facts={"table": name.table},
             )
 
 
-def with_states(sides: GraphSides, conflicts: Sequence[Conflict]) -> tuple[Conflict, ...]:
-    """The conflicts with what their entities are."""
-    wanted: dict[str, dict[str, None]] = defaultdict(dict)
+def read_conflict_states(sides: GraphSides, conflicts: Sequence[Conflict]) -> tuple[Conflict, ...]:
+    """Return the conflicts with the states of their entities."""
+    ids_by_table: dict[str, dict[str, None]] = defaultdict(dict)
     for conflict in conflicts:
         if conflict.entity is not None:
-            wanted[conflict.entity.table][conflict.entity.id] = None
+            ids_by_table[conflict.entity.table][conflict.entity.id] = None
     states: dict[EntityName, EntityStates] = {}
-    for table, ids in wanted.items():
+    for table, ids in ids_by_table.items():
         states |= _read_states(sides, table, list(ids))
     return tuple(
         conflict if conflict.entity is None else replace(conflict, states=states[conflict.entity])
@@ -206,24 +211,24 @@ def with_states(sides: GraphSides, conflicts: Sequence[Conflict]) -> tuple[Confl
 
 
 def _read_states(sides: GraphSides, alias: str, ids: list[str]) -> dict[EntityName, EntityStates]:
-    """What they are. A type that only one side has is nowhere on the other."""
-    entity = next(one for one in sides.ours.schema.catalog.types if one.alias == alias)
+    """Read the states of entities. A type that only one side has does not exist on the other."""
+    entity = next(type_ for type_ in sides.ours.schema.catalog.types if type_.alias == alias)
     by_type = {table.type_id: table for table in sides.theirs.values()}
     ours, theirs = sides.ours.tables.get(alias), by_type.get(entity.id)
     table = ours or theirs
-    assert table is not None, "one side has it"
-    found = Candidates(
+    assert table is not None, "at least one side has the table"
+    candidates = Candidates(
         TableSides(sides.ours.root, entity, table, (theirs or table).pin, sides.base),
         pa.array(ids, pa.utf8()),
     )
     states = {}
-    for start, rows in pieces(entity, len(ids)):
+    for start, rows in row_ranges(entity, len(ids)):
         images = (
-            found.base_image(start, rows),
-            found.image(None if ours is None else ours.pin, start, rows),
-            found.image(None if theirs is None else theirs.pin, start, rows),
+            candidates.base_rows(start, rows),
+            candidates.rows_at(None if ours is None else ours.pin, start, rows),
+            candidates.rows_at(None if theirs is None else theirs.pin, start, rows),
         )
-        lines = zip(*(image_lines(entity, image, digest_of) for image in images), strict=True)
-        for name, told in zip(ids[start : start + rows], lines, strict=True):
-            states[EntityName(alias, name)] = EntityStates(*told)
+        lines = zip(*(entity_lines(entity, image, digest_of) for image in images), strict=True)
+        for name, lines_of_row in zip(ids[start : start + rows], lines, strict=True):
+            states[EntityName(alias, name)] = EntityStates(*lines_of_row)
     return states

@@ -1,7 +1,8 @@
-"""Whether the merged graph keeps the rules over several rows: ends of edges, uniqueness, cardinality.
+"""Check the rules over several rows in the merged graph: endpoints of edges, uniqueness, cardinality.
 
-In: our snapshot, and what the merge does to its tables. Out: conflicts. The rules are those of `integrity`, the same as
-for a load; here only the edges are added that would lose an end because the other side deleted the node.
+In: our snapshot, and what the merge does to its tables. Out: conflicts. The rules are those of `integrity`, as for a
+load. Only the edges of ours that would lose an endpoint, because theirs deleted the node, are found here. Nothing
+here writes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from omnigraph.storage.lance.read import combine_batches
 
 
 class MergedLookup(SnapshotLookup):
-    """A lookup by the names of the merged schema in tables that still have those of ours."""
+    """A lookup by the names of the merged schema in tables that still have our names."""
 
     def _batches(
         self, type_id: TypeId, columns: list[str], rows: int, where: str | None = None
@@ -39,38 +40,38 @@ class MergedLookup(SnapshotLookup):
         if table is None or entity is None or table.row_count == 0:
             return
         dataset = self._open(table)
-        there = column_names(dataset, entity)
-        if not all(name in there for name in columns):
-            return  # a new column: every row of ours is looked at itself, unless it has null there
-        found = dataset.read_batches([there[name] for name in columns], where)
-        for batch in combine_batches(found, rows):
-            yield pa.RecordBatch.from_arrays([batch.column(there[name]) for name in columns], columns)
+        stored_names = column_names(dataset, entity)
+        if not all(name in stored_names for name in columns):
+            return  # A new column: `plans_to_check` adds every row of ours, unless it is null there.
+        batches = dataset.read_batches([stored_names[name] for name in columns], where)
+        for batch in combine_batches(batches, rows):
+            yield pa.RecordBatch.from_arrays([batch.column(stored_names[name]) for name in columns], columns)
 
 
 def rule_conflicts(ours: Snapshot, tables: Sequence[TableMerge]) -> tuple[Conflict, ...]:
-    """Everything that the merged graph would break."""
+    """Return every conflict with a rule in the merged graph."""
     written = [plan for plan in tables if plan.keys.num_rows or len(plan.removed.ids)]
-    checking = _Checking(ours, {plan.entity.id: plan for plan in written}, MergedLookup(ours))
-    return tuple(dict.fromkeys((*checking.breaches(written), *checking.orphans())))
+    check = _RuleCheck(ours, {plan.entity.id: plan for plan in written}, MergedLookup(ours))
+    return tuple(dict.fromkeys((*check.violations(written), *check.orphans())))
 
 
 @dataclass(frozen=True, slots=True)
-class _Checking:
+class _RuleCheck:
     ours: Snapshot
     plans: Mapping[TypeId, TableMerge]
     lookup: SnapshotLookup
 
-    def breaches(self, written: Sequence[TableMerge]) -> Iterator[Conflict]:
+    def violations(self, written: Sequence[TableMerge]) -> Iterator[Conflict]:
         changes = [
             TypeChange(plan.entity, plan.keys, ChangeMode.UPSERT, plan.removed.ids) for plan in written
         ]
-        found = check_change(self.ours.schema.catalog, changes, self.lookup)
-        for plan, breaches in zip(written, found, strict=True):
-            for breach in breaches:
-                yield from self._conflicts(plan, breach)
+        found_violations = check_change(self.ours.schema.catalog, changes, self.lookup)
+        for plan, type_violations in zip(written, found_violations, strict=True):
+            for violation in type_violations:
+                yield from self._conflicts(plan, violation)
 
     def orphans(self) -> Iterator[Conflict]:
-        """Edges of ours that stay while theirs deletes a node that they end at."""
+        """Yield the edges of ours that are kept while theirs deletes one of their endpoints."""
         for edge in self.ours.schema.catalog.edges:
             for end, node in (("src", edge.source), ("dst", edge.target)):
                 plan = self.plans.get(node)
@@ -80,80 +81,85 @@ class _Checking:
     def _orphans_at(self, edge: EdgeType, end: str, plan: TableMerge) -> Iterator[Conflict]:
         table = self.ours.tables.get(edge.alias)
         if table is None:
-            return  # the type comes with theirs
-        there = _edges_at(self.ours, table, end, plan.removed.ids)
-        ids: Any = there.column("id").combine_chunks()
+            return  # Only theirs has the type.
+        edges = _edges_at(self.ours, table, end, plan.removed.ids)
+        ids: Any = edges.column("id").combine_chunks()
         own = self.plans.get(edge.id)
         if own is not None:
-            gone = pa.concat_arrays([own.taken.ids, own.removed.ids])
-            there = there.filter(pc.invert(pc.is_in(ids, value_set=gone)))
-        for row in there.to_pylist():
+            replaced_ids = pa.concat_arrays([own.taken.ids, own.removed.ids])
+            edges = edges.filter(pc.invert(pc.is_in(ids, value_set=replaced_ids)))
+        for row in edges.to_pylist():
             name = EntityName(edge.alias, row["id"])
             node = EntityName(plan.entity.alias, row[end])
-            message = f"the source deleted {node.describe()}, at which this edge of the target ends"
+            message = f"the source deleted {node.describe()}, an endpoint of this edge of the target"
             yield Conflict(ConflictKind.ORPHAN_EDGE, name, message, (), (node,), (name,))
 
-    def _conflicts(self, plan: TableMerge, breach: RuleViolations) -> Iterator[Conflict]:
+    def _conflicts(self, plan: TableMerge, violation: RuleViolations) -> Iterator[Conflict]:
         ids = plan.keys.column("id").to_pylist()
-        given = (
-            [""] * len(breach) if breach.values is None else [str(one) for one in values_of(breach.values)]
+        values = (
+            [""] * len(violation)
+            if violation.values is None
+            else [str(value) for value in values_of(violation.values)]
         )
         taken = {str(name) for name in plan.taken.ids.to_pylist()}
-        if breach.rule is Rule.UNIQUE:
-            yield from self._not_unique(plan, breach, taken)
+        if violation.rule is Rule.UNIQUE:
+            yield from self._not_unique(plan, violation, taken)
             return
-        for row, value in zip(breach.rows.tolist(), given, strict=True):
+        for row, value in zip(violation.rows.tolist(), values, strict=True):
             name = None if row == NO_ROW else EntityName(plan.entity.alias, str(ids[row]))
-            if breach.rule is Rule.DANGLING_END and name is not None:
-                if name.id in taken:  # one of ours is told as an orphan
-                    yield self._dangling(plan, breach, name, row)
-            elif breach.rule in (Rule.CARDINALITY_MAX, Rule.CARDINALITY_MIN):
-                yield self._wrong_count(plan, breach, value)
+            if violation.rule is Rule.DANGLING_END and name is not None:
+                if name.id in taken:  # `orphans` reports the edges of ours.
+                    yield self._dangling(plan, violation, name, row)
+            elif violation.rule in (Rule.CARDINALITY_MAX, Rule.CARDINALITY_MIN):
+                yield self._wrong_count(plan, violation, value)
             else:
                 own = () if name is None else (name,)
                 kind = ConflictKind.VALUE_CONSTRAINT_VIOLATION
-                yield Conflict(kind, name, f"{breach.message} ({value})", (), own)
+                yield Conflict(kind, name, f"{violation.message} ({value})", (), own)
 
-    def _dangling(self, plan: TableMerge, breach: RuleViolations, name: EntityName, row: int) -> Conflict:
+    def _dangling(self, plan: TableMerge, violation: RuleViolations, name: EntityName, row: int) -> Conflict:
         edge = plan.entity
-        assert isinstance(edge, EdgeType), "only edges have ends"
+        assert isinstance(edge, EdgeType), "only edges have endpoints"
         catalog = self.ours.schema.catalog
         column, end = (
-            ("src", catalog.source_of(edge)) if breach.property == FROM else ("dst", catalog.target_of(edge))
+            ("src", catalog.source_of(edge))
+            if violation.property == FROM
+            else ("dst", catalog.target_of(edge))
         )
         node = EntityName(end.alias, str(plan.keys.column(column)[row].as_py()))
-        message = f"the target has no {node.describe()}, at which this edge of the source ends"
+        message = f"the target has no {node.describe()}, an endpoint of this edge of the source"
         return Conflict(ConflictKind.ORPHAN_EDGE, name, message, (), (name,), (node,))
 
-    def _not_unique(self, plan: TableMerge, breach: RuleViolations, taken: set[str]) -> Iterator[Conflict]:
-        """Two rows with one value. Who chooses ours gives up a row of theirs, and the other way round.
+    def _not_unique(self, plan: TableMerge, violation: RuleViolations, taken: set[str]) -> Iterator[Conflict]:
+        """Yield pairs of rows with equal unique values. Choosing ours drops the row of theirs, and the reverse.
 
-        Of two rows of ours it is the later one; if theirs has it alike, it counts as theirs then, and the other goes.
+        Of two rows of ours, the later one is dropped. If theirs has that row too, it counts as theirs, and the other is
+        dropped.
         """
-        names = tuple(str(breach.property).split(", "))
-        pairs = self._holders(plan, names, breach.rows.tolist())
+        names = tuple(str(violation.property).split(", "))
+        pairs = self._holders(plan, names, violation.rows.tolist())
         alias = plan.entity.alias
         for own, other in pairs:
             of_ours = [name for name in (own, other) if name not in taken]
             of_theirs = [name for name in (own, other) if name in taken]
             ours, theirs = (
-                tuple(EntityName(alias, name) for name in found[:1]) for found in (of_theirs, of_ours)
+                tuple(EntityName(alias, name) for name in names_of_side[:1])
+                for names_of_side in (of_theirs, of_ours)
             )
             side, ruling = ("source", "target") if other in taken else ("target", "source")
-            alike = f" too, against a rule of the {ruling}" if (own in taken) is (other in taken) else ""
-            message = (
-                f"{breach.property} is that of {EntityName(alias, other).describe()} of the {side}{alike}"
-            )
+            same_side = f", which breaks a rule of the {ruling}" if (own in taken) is (other in taken) else ""
+            holder = EntityName(alias, other).describe()
+            message = f"{violation.property} is equal to that of {holder} of the {side}{same_side}"
             kind = ConflictKind.UNIQUE_VIOLATION
             yield Conflict(kind, EntityName(alias, own), message, names, ours, theirs)
 
     def _holders(self, plan: TableMerge, names: tuple[str, ...], rows: list[int]) -> list[tuple[str, str]]:
-        """The ids of these rows, each with that of the row before it that has its values, or else of one of ours."""
+        """Return the ids of these rows, each with the id of an earlier row with its values, or else of one of ours."""
         keys = unique_keys([plan.keys.column(name).combine_chunks() for name in names])
-        asked = plan.keys.take(rows).combine_chunks()
+        rows_asked = plan.keys.take(rows).combine_chunks()
         firsts: Any = pc.index_in(keys.take(pa.array(rows)), value_set=keys)
         ids: Any = plan.keys.column("id").combine_chunks()
-        batch: Any = asked.select(list(names)).to_batches()[0]
+        batch: Any = rows_asked.select(list(names)).to_batches()[0]
         of_ours = self.lookup.unique_holders(plan.entity.id, names, batch)
         is_first = pc.equal(firsts, pa.array(rows, firsts.type))
         others = pc.if_else(is_first, of_ours, ids.take(firsts))
@@ -162,25 +168,27 @@ class _Checking:
             for own, other in zip(ids.take(rows).to_pylist(), others.to_pylist(), strict=True)
         ]
 
-    def _wrong_count(self, plan: TableMerge, breach: RuleViolations, source: str) -> Conflict:
+    def _wrong_count(self, plan: TableMerge, violation: RuleViolations, source: str) -> Conflict:
         edge = plan.entity
         assert isinstance(edge, EdgeType), "only edges have a cardinality"
         node = EntityName(self.ours.schema.catalog.source_of(edge).alias, source)
-        asked = pa.array([source], pa.utf8())
+        source_ids = pa.array([source], pa.utf8())
         sides = [
-            set(map(str, _edges_at(self.ours, table, "src", asked).column("id").to_pylist()))
+            set(map(str, _edges_at(self.ours, table, "src", source_ids).column("id").to_pylist()))
             for table in (plan.table, replace(plan.table, pin=plan.theirs))
         ]
         edges = tuple(EntityName(edge.alias, name) for name in sorted(sides[0] | sides[1]))
         low, high = edge.cardinality.low, edge.cardinality.high
-        # A side that has a wrong number itself, by a rule of the other, is no way out.
+        # Choosing a side does not help if that side breaks a rule of the other itself.
         ours, theirs = (
             edges if low <= len(side) and (high is None or len(side) <= high) else () for side in sides
         )
-        message = f"{breach.message.removesuffix(' of this type')} of type {edge.name}, counting both sides"
+        message = (
+            f"{violation.message.removesuffix(' of this type')} of type {edge.name} on both sides together"
+        )
         return Conflict(ConflictKind.CARDINALITY_VIOLATION, node, message, (), ours, theirs)
 
 
 def _edges_at(ours: Snapshot, table: TableRecord, end: str, nodes: Texts) -> pa.Table:
-    """The `id` and the end of the edges that end at one of the nodes."""
+    """Read `id` and one endpoint of the edges at one of the nodes."""
     return open_table(ours.root, table).read_by_text(end, nodes, ["id", end]).select(["id", end])

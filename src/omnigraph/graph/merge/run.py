@@ -1,9 +1,9 @@
-"""Merging a branch into another, and reverting a commit: one commit through the one write path, or nothing at all.
+"""Merge a branch into another, or revert a commit: one commit through the write path, or nothing.
 
-In: a source and a target, or a commit to undo. Out: a `MergeOutcome`, or `MergeConflictError` with every conflict. The
-commit of a merge has two parents, names the pins of its source, and brings along the commit rows that the target lacks,
-so that a base is found after the source is gone. A target that moved while the merge was planned fails with
-`read_set_conflict`. What a crash leaves is the write path's to settle.
+In: a source and a target, or a commit to revert. Out: a `MergeOutcome`, or `MergeConflictError` with every conflict.
+The commit of a merge has two parents, records the pins of its source, and adds the commit rows that the target lacks,
+so that a base is found after the source was deleted. If the target changed while the merge was planned, it fails with
+`read_set_conflict`. The write path recovers from crashes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from omnigraph.base.errors import NotFoundError, RefusedError, UsageError
+from omnigraph.base.errors import RefusedError, UsageError
+from omnigraph.base.hints import Argument, Placeholder, hint
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
@@ -20,10 +21,16 @@ from omnigraph.graph.manifest.lineage import Lineage, make_lineage
 from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.refs import read_reference
-from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_record_snapshot, read_snapshot
+from omnigraph.graph.manifest.snapshot import (
+    MAIN,
+    Snapshot,
+    missing_commit,
+    read_record_snapshot,
+    read_snapshot,
+)
 from omnigraph.graph.merge.bases import CommitBase, find_base, pins_of
 from omnigraph.graph.merge.conflicts import Conflict, MergeConflictError
-from omnigraph.graph.merge.plan import GraphSides, MergePlan, Resolution, plan_resolved, with_states
+from omnigraph.graph.merge.plan import GraphSides, MergePlan, Resolution, plan_resolved, read_conflict_states
 from omnigraph.graph.merge.schemas import keep_schema, merge_schemas
 from omnigraph.graph.merge.stage import stage_plan, stage_schema_merge
 from omnigraph.graph.schema_plan import PlannedStep, planned_step
@@ -38,13 +45,13 @@ class MergeResult(StrEnum):
     """How a merge ended, or would end."""
 
     ALREADY_UP_TO_DATE = "already_up_to_date"
-    """There is nothing to merge."""
+    """The target has everything already."""
     FAST_FORWARD = "fast_forward"
     """Only the source had changed."""
     MERGED = "merged"
-    """Both sides had changed, or a commit was undone."""
+    """Both sides had changed, or a commit was reverted."""
     CONFLICTS = "conflicts"
-    """Both changed the same. Only a dry run ends like this; else `MergeConflictError` is raised."""
+    """Both sides changed the same entities. Only a dry run returns it; else `MergeConflictError` is raised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +61,13 @@ class TableCounts:
     table: str
     """The table, such as `node:Person`."""
     inserted: int
-    """How many rows it gains."""
+    """The number of inserted rows."""
     updated: int
-    """How many rows it changes."""
+    """The number of updated rows."""
     deleted: int
-    """How many rows it loses."""
+    """The number of deleted rows."""
     adopted: bool = False
-    """Whether the branch takes over main's version as it is; the rows are not counted then."""
+    """Whether the branch uses a version of main unchanged; its rows are not counted then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,26 +75,26 @@ class MergeOutcome:
     """What a merge or a revert did, or would do."""
 
     source: str
-    """The branch or commit that was merged, or the commit that was undone."""
+    """The branch or commit that was merged, or the commit that was reverted."""
     target: str
-    """The branch that was written to."""
+    """The branch that was written."""
     result: MergeResult
     """How it ended."""
     source_head: CommitId
-    """The commit that was merged or undone."""
+    """The commit that was merged or reverted."""
     commit: CommitRecord | None
-    """The one commit, or None when nothing was written."""
+    """The commit of the merge, or None if nothing was written."""
     tables: tuple[TableCounts, ...] = ()
     """What changed in each table."""
     conflicts: tuple[Conflict, ...] = ()
-    """What both sides disagree on, of a dry run."""
+    """The conflicts of a dry run."""
     schema_steps: tuple[PlannedStep, ...] = ()
-    """What the schema of the target goes through."""
+    """The steps that change the schema of the target."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergeRequest:
-    """What to merge into what, as whom, and what to do about conflicts. A dry run writes nothing and lists them."""
+    """What to merge into which branch, the actor, and how to resolve conflicts. A dry run only lists conflicts."""
 
     source: str
     actor: str
@@ -98,7 +105,7 @@ class MergeRequest:
 
 @dataclass(frozen=True, slots=True)
 class RevertRequest:
-    """Which commit of a branch to undo, as whom, and what to do about conflicts."""
+    """Which commit of a branch to revert, the actor, and how to resolve conflicts."""
 
     commit: CommitId
     actor: str
@@ -108,18 +115,20 @@ class RevertRequest:
 
 
 def merge_branch(
-    root: Location, request: MergeRequest, world: WriteEnvironment | None = None
+    root: Location, request: MergeRequest, environment: WriteEnvironment | None = None
 ) -> MergeOutcome:
     """Merge a branch, or a commit of one, into a branch."""
     if request.source == request.target:
         raise UsageError(
-            f"branch {request.source} cannot be merged into itself",
+            f"cannot merge branch '{request.source}' into itself",
             code="merge_into_itself",
-            hint="name another branch with --into",
+            hint=hint(
+                "Nothing was written. Pass another branch as {}.", Argument("into", Placeholder("BRANCH"))
+            ),
             facts={"branch": request.source},
         )
     theirs = read_reference(root, request.source)
-    merging = _Merging(f"merging {request.source} into {request.target}", request.resolution)
+    merge = _MergeRun(f"merging {request.source} into {request.target}", request.resolution)
 
     def prepare(ours: Snapshot) -> _Prepared | None:
         lineage = _joint_lineage(ours, theirs)
@@ -132,21 +141,23 @@ def merge_branch(
         return _Prepared(sides, theirs, _missing_commits(ours, lineage, theirs.head))
 
     kind = WriterKind.MERGE
-    commit = merging.run(root, _Writing(kind, request.actor, request.target, request.dry_run), prepare, world)
+    commit = merge.run(
+        root, _WriteTarget(kind, request.actor, request.target, request.dry_run), prepare, environment
+    )
     result = MergeResult.ALREADY_UP_TO_DATE
-    if merging.prepared is not None and not merging.is_idle:
-        result = MergeResult.FAST_FORWARD if merging.prepared.sides.ours_is_base else MergeResult.MERGED
-    return merging.outcome(request.source, request.target, result, theirs.head, commit)
+    if merge.prepared is not None and not merge.is_idle:
+        result = MergeResult.FAST_FORWARD if merge.prepared.sides.ours_is_base else MergeResult.MERGED
+    return merge.outcome(request.source, request.target, result, theirs.head, commit)
 
 
 def revert_commit(
-    root: Location, request: RevertRequest, world: WriteEnvironment | None = None
+    root: Location, request: RevertRequest, environment: WriteEnvironment | None = None
 ) -> MergeOutcome:
-    """Undo what a commit changed against its first parent, as a new commit."""
-    merging = _Merging(f"reverting {request.commit}", request.resolution)
+    """Undo what a commit changed compared with its first parent, as a new commit."""
+    merge = _MergeRun(f"reverting {request.commit}", request.resolution)
 
     def prepare(ours: Snapshot) -> _Prepared | None:
-        record, parent = _undone(ours, request.commit)
+        record, parent = _find_reverted(ours, request.commit)
         undone, before = read_record_snapshot(ours, record), read_record_snapshot(ours, parent)
         base = CommitBase(record.id, pins_of(undone), undone.schema)
         tables = {table.id: table for table in before.tables.values()}
@@ -154,14 +165,16 @@ def revert_commit(
         return _Prepared(GraphSides(schema, tables, base, record.id == ours.head))
 
     kind = WriterKind.REVERT
-    commit = merging.run(root, _Writing(kind, request.actor, request.branch, request.dry_run), prepare, world)
-    result = MergeResult.ALREADY_UP_TO_DATE if merging.is_idle else MergeResult.MERGED
-    return merging.outcome(request.commit, request.branch, result, request.commit, commit)
+    commit = merge.run(
+        root, _WriteTarget(kind, request.actor, request.branch, request.dry_run), prepare, environment
+    )
+    result = MergeResult.ALREADY_UP_TO_DATE if merge.is_idle else MergeResult.MERGED
+    return merge.outcome(request.commit, request.branch, result, request.commit, commit)
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A merge for one snapshot of the target. `theirs` is the merged parent; a revert has none."""
+    """A merge for one snapshot of the target. `theirs` is the merged parent; None for a revert."""
 
     sides: GraphSides
     theirs: Snapshot | None = None
@@ -169,7 +182,7 @@ class _Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class _Writing:
+class _WriteTarget:
     kind: WriterKind
     actor: str
     branch: str
@@ -180,35 +193,35 @@ _Prepare = Callable[[Snapshot], _Prepared | None]
 
 
 @dataclass(slots=True)
-class _Merging:
-    """One merge under way, and what it found."""
+class _MergeRun:
+    """One merge in progress, and its plan."""
 
-    what: str
+    operation: str
     resolution: Resolution
     prepared: _Prepared | None = None
     plan: MergePlan = field(default_factory=MergePlan)
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to say: nothing changes, and no history comes together."""
+        """Return whether there is nothing to commit: no change, and no history to join."""
         if self.prepared is None:
             return True
         return self.plan.is_empty and (self.prepared.theirs is None or self.prepared.sides.ours_is_base)
 
     def run(
-        self, root: Location, writing: _Writing, prepare: _Prepare, world: WriteEnvironment | None
+        self, root: Location, target: _WriteTarget, prepare: _Prepare, environment: WriteEnvironment | None
     ) -> CommitRecord | None:
-        if writing.dry_run:
-            self._plan(read_snapshot(root, writing.branch), prepare)
+        if target.dry_run:
+            self._plan(read_snapshot(root, target.branch), prepare)
             return None
 
-        def stage(at: StagingArea) -> StagedWrite | None:
-            self._plan(at.snapshot, prepare)
+        def stage(area: StagingArea) -> StagedWrite | None:
+            self._plan(area.snapshot, prepare)
             if self.plan.conflicts:
-                raise MergeConflictError(self.what, self.plan.conflicts)
-            return None if self.is_idle else self._stage(at)
+                raise MergeConflictError(self.operation, self.plan.conflicts)
+            return None if self.is_idle else self._stage(area)
 
-        published = write(root, writing.branch, WriteRequest(writing.kind, writing.actor, stage), world)
+        published = write(root, target.branch, WriteRequest(target.kind, target.actor, stage), environment)
         return None if published is None else published.publication.commit
 
     def outcome(
@@ -220,10 +233,12 @@ class _Merging:
             if plan.inserted_rows or plan.updated_rows or plan.removed_rows
         ]
         counted += [
-            TableCounts(one.table.alias, one.row_count, 0, 0) for one in self.plan.added if one.row_count
+            TableCounts(added.table.alias, added.row_count, 0, 0)
+            for added in self.plan.added
+            if added.row_count
         ]
         adopted = [TableCounts(table.alias, 0, 0, 0, adopted=True) for table in self.plan.adopted]
-        tables = tuple(sorted((*counted, *adopted), key=lambda one: display_order(one.table)))
+        tables = tuple(sorted((*counted, *adopted), key=lambda counts: display_order(counts.table)))
         conflicts = self.plan.conflicts
         result = MergeResult.CONFLICTS if conflicts else result
         return MergeOutcome(source, target, result, head, commit, tables, conflicts, self._schema_steps())
@@ -238,36 +253,36 @@ class _Merging:
         self.prepared = prepare(ours)
         if self.prepared is not None:
             plan = plan_resolved(self.prepared.sides, self.resolution)
-            self.plan = replace(plan, conflicts=with_states(self.prepared.sides, plan.conflicts))
+            self.plan = replace(plan, conflicts=read_conflict_states(self.prepared.sides, plan.conflicts))
 
-    def _stage(self, at: StagingArea) -> StagedWrite:
-        assert self.prepared is not None, "it was planned"
+    def _stage(self, area: StagingArea) -> StagedWrite:
+        assert self.prepared is not None, "the merge was planned"
         schema = self.plan.schema
-        others = ManifestChange()
+        schema_change = ManifestChange()
         if schema is not None and schema.is_changed:
-            effects, others = stage_schema_merge(at, self.plan)
+            effects, schema_change = stage_schema_merge(area, self.plan)
         else:
-            effects = stage_plan(at, self.plan)
+            effects = stage_plan(area, self.plan)
         theirs = self.prepared.theirs
         counts = {
             "inserted": sum(plan.inserted_rows for plan in self.plan.tables)
-            + sum(one.row_count for one in self.plan.added),
+            + sum(added.row_count for added in self.plan.added),
             "updated": sum(plan.updated_rows for plan in self.plan.tables),
             "deleted": sum(plan.removed_rows for plan in self.plan.tables),
         }
         draft = CommitDraft(
-            at.commit,
-            at.kind,
-            at.operation,
-            at.actor,
-            at.clock.now_us(),
+            area.commit,
+            area.kind,
+            area.operation,
+            area.actor,
+            area.clock.now_us(),
             counts,
             merged_parent=None if theirs is None else theirs.head,
             pins=None if theirs is None else pins_of(theirs),
         )
-        tables = (*self.plan.adopted, *others.tables)
-        extra_changes = replace(others, commit=draft, tables=tables, ancestors=self.prepared.ancestors)
-        return at.finish(effects, self.plan.reads, Outcome(counts, extra_changes))
+        tables = (*self.plan.adopted, *schema_change.tables)
+        extra_changes = replace(schema_change, commit=draft, tables=tables, ancestors=self.prepared.ancestors)
+        return area.finish(effects, self.plan.reads, Outcome(counts, extra_changes))
 
 
 def _joint_lineage(ours: Snapshot, theirs: Snapshot) -> Lineage:
@@ -277,27 +292,22 @@ def _joint_lineage(ours: Snapshot, theirs: Snapshot) -> Lineage:
 
 
 def _missing_commits(ours: Snapshot, lineage: Lineage, theirs: CommitId) -> tuple[CommitRecord, ...]:
-    """The commits that theirs descends from and our manifest lacks, oldest first."""
-    there = {commit.id for commit in ours.manifest.read_commits()}
-    missing = lineage.ancestors(theirs) - there
+    """Return the ancestors of theirs that our manifest lacks, oldest first."""
+    own_ids = {commit.id for commit in ours.manifest.read_commits()}
+    missing = lineage.ancestors(theirs) - own_ids
     return tuple(lineage.commits[commit] for commit in sorted(missing))
 
 
-def _undone(ours: Snapshot, commit: CommitId) -> tuple[CommitRecord, CommitRecord]:
+def _find_reverted(ours: Snapshot, commit: CommitId) -> tuple[CommitRecord, CommitRecord]:
     lineage = make_lineage(ours.head, ours.manifest.read_commits())
     record = lineage.commits.get(commit)
     if record is None or commit not in lineage.ancestors(ours.head):
-        raise NotFoundError(
-            f"there is no commit {commit} on branch {ours.branch.name}",
-            code="commit_missing",
-            hint="pass HEAD, an id or a part of one; `omnigraph commit list` shows the commits of a branch",
-            facts={"commit": commit, "branch": ours.branch.name},
-        )
+        raise missing_commit(commit, ours.branch.name)
     if record.parent is None:
         raise RefusedError(
-            f"commit {commit} made the graph and cannot be undone",
+            f"commit {commit} created the graph and cannot be reverted",
             code="commit_is_first",
-            hint="revert a later commit",
+            hint="Nothing was written. Revert a later commit.",
             facts={"commit": commit},
         )
     return record, lineage.commits[record.parent]

@@ -1,9 +1,9 @@
-"""What another schema makes a merge look at beside the rows that theirs changed.
+"""Find the rows that a merge across schemas must check in addition to the rows that theirs changed.
 
-In: the sides of a merge across schemas. Out: rows of theirs whose value in a new column is not the one that ours gets
-there; every row of ours that stays under a new rule of theirs, and the nodes whose edges of such a type ours took away;
-and every row of a type that comes with theirs, to be checked with the others. New columns and the columns of types with
-new rules are read once; the rest costs by what changed. Nothing here writes.
+In: the sides of a merge across schemas. Out: rows of theirs whose value in a new column differs from the value that
+ours gets there; unchanged rows of ours under new rules of theirs; nodes whose last edges ours deleted under such a
+rule; and every row of a type that only theirs has. New columns, and the columns of types with new rules, are read
+once. The rest of the cost grows with what changed. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, 
 from omnigraph.graph.merge.rules import MergedLookup
 from omnigraph.graph.merge.schemas import MergedSchema
 from omnigraph.graph.merge.table_plan import TableMerge
-from omnigraph.graph.rows.changed_rows import compare_pins, union
+from omnigraph.graph.rows.changed_rows import compare_pins, distinct_texts
 from omnigraph.graph.rows.entity_rows import (
     blob_names,
     column_names,
@@ -55,7 +55,7 @@ from omnigraph.storage.location import Location
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AddedTable:
-    """A table that comes with its type. `left_out` are the rows for which somebody chose our side, which has none."""
+    """A table of a type that only theirs has. `left_out` are rows for which our side, which lacks them, was chosen."""
 
     entity: Entity
     table: TableRecord
@@ -67,59 +67,64 @@ class AddedTable:
 
 
 def added_tables(schema: MergedSchema, chosen: Mapping[str, Mapping[str, Side]]) -> tuple[AddedTable, ...]:
-    """The tables of theirs that our side does not have. `chosen` are the sides of single rows, by table and id."""
-    found: list[AddedTable] = []
+    """Return the tables of theirs that our side lacks. `chosen` are the sides of single rows, by table and id."""
+    added: list[AddedTable] = []
     for table in schema.added:
         entity = schema.ours.schema.catalog.type_with_id(table.type_id)
-        assert entity is not None, "its table comes with it"
+        assert entity is not None, "the merged schema has the type of each added table"
         named = [name for name, side in chosen.get(table.alias, {}).items() if side is Side.OURS]
         left_out: Texts = pa.array(sorted(named), pa.utf8())
         if named:
-            there = locate(open_table(schema.ours.root, table), None, left_out)
-            left_out = there.only(there.present).ids
-        found.append(AddedTable(entity, table, left_out))
-    return tuple(found)
+            located = locate(open_table(schema.ours.root, table), None, left_out)
+            left_out = located.only(located.present).ids
+        added.append(AddedTable(entity, table, left_out))
+    return tuple(added)
 
 
-def filled_otherwise(location: Location, entity: Entity, names: tuple[str, ...], theirs: Pin) -> Texts:
-    """The ids of their rows that have in a new column another value than our rows get."""
+def find_differing_ids(location: Location, entity: Entity, names: tuple[str, ...], theirs: Pin) -> Texts:
+    """Return the ids of their rows whose value in a new column differs from the value that our rows get."""
     dataset = open_pin(location, theirs)
-    there = column_names(dataset, entity)
-    found: list[Texts] = []
+    stored_names = column_names(dataset, entity)
+    ids_per_batch: list[Texts] = []
     for name in names:
         field = arrow_schema(entity).field(name)
-        for batch in dataset.read_batches(["id", there[name]]):
-            column: Any = batch.column(there[name])
-            filled = filled_column(entity, field, len(column))
-            if filled.null_count == len(column):
+        for batch in dataset.read_batches(["id", stored_names[name]]):
+            column: Any = batch.column(stored_names[name])
+            fill = filled_column(entity, field, len(column))
+            if fill.null_count == len(column):
                 differs: Any = column.is_valid()
             else:
-                differs = pa.array(~same_values(column.cast(field.type), filled))
-            found.append(batch.column("id").filter(differs))
-    return union(*found)
+                differs = pa.array(~same_values(column.cast(field.type), fill))
+            ids_per_batch.append(batch.column("id").filter(differs))
+    return distinct_texts(*ids_per_batch)
 
 
-def refuse_blob_beside_fill(schema: MergedSchema, entity: Entity) -> None:
-    """Raise as a plan of the schema does: values are filled in by copying what else changes, and no blob is copied."""
+def reject_blob_next_to_fill(schema: MergedSchema, entity: Entity) -> None:
+    """Raise if a blob property changes while another property of the type is filled, as a schema plan does.
+
+    Values are filled by copying the other changed columns, and blobs are not copied.
+    """
     steps = [step for step in schema.steps if not isinstance(step, UpdateInterfaces | UpdateText)]
     steps = [step for step in steps if step.type_id == entity.id]
     fills = [step.property.name for step in steps if isinstance(step, AddProperty)]
-    fills = [name for name in fills if (found := entity.property_named(name)) and found.fill is not None]
+    fills = [
+        name for name in fills if (property_ := entity.property_named(name)) and property_.fill is not None
+    ]
     changed = [step.property for step in steps if isinstance(step, RelaxNullability)]
     rules = (step.constraint for step in steps if isinstance(step, AddConstraint))
     required = [rule for rule in rules if isinstance(rule, RequiredRule)]
     changed += [rule.property for rule in required]
     fills += [rule.property for rule in required if rule.fill is not None]
-    mixed = [name for name in changed if name in blob_names(entity)]
-    if fills and mixed:
+    changed_blobs = [name for name in changed if name in blob_names(entity)]
+    if fills and changed_blobs:
         code = EvolutionCode.BLOB_WITH_DEFAULT
         detail = f"its nullability changes, and {fills[0]} is filled with its default"
-        refused = Unsupported(code, entity.alias, mixed[0], detail)
+        change = Unsupported(code, entity.alias, changed_blobs[0], detail)
         raise SchemaRefusedError(
-            refusal_text(refused),
+            refusal_text(change),
             code=code.code,
-            hint=f"{code.advice}: merge the commit of the first of them, and then the branch",
-            facts={"unsupported": [refusal_to_json(refused)]},
+            hint=f"Nothing was written. {code.advice}: merge the commit of the first change, then the branch.",
+            facts={"unsupported": [refusal_to_json(change)]},
         )
 
 
@@ -130,9 +135,9 @@ def plans_to_check(
     theirs: Mapping[TableId, TableRecord],
     base: Base,
 ) -> tuple[list[TableMerge], list[Conflict]]:
-    """What the rules over several rows have to look at, and what of ours breaks a rule on single values.
+    """Return the plans that the rules over several rows check, and the conflicts of our rows with value rules.
 
-    Beside the rows that are taken these are rows of ours under new rules of theirs, and every row of a type of theirs.
+    In addition to the taken rows, these are rows of ours under new rules of theirs, and every row of a type of theirs.
     """
     by_type = {plan.entity.id: plan for plan in plans}
     conflicts: list[Conflict] = []
@@ -141,120 +146,128 @@ def plans_to_check(
         table = schema.ours.tables.get(entity.alias)
         if table is None or not schema.new_rules(entity):
             continue
-        plan = by_type.get(entity.id) or _nothing_taken(entity, table, theirs[table.id].pin)
-        staying, broken = _staying_rows(root.child(table.path), plan)
+        plan = by_type.get(entity.id) or _empty_plan(entity, table, theirs[table.id].pin)
+        unchanged, broken = _read_unchanged_rows(root.child(table.path), plan)
         conflicts += broken
-        keys = pa.concat_tables([plan.keys, staying])
+        keys = pa.concat_tables([plan.keys, unchanged])
         by_type[entity.id] = replace(plan, keys=keys.combine_chunks())
     conflicts += [
         conflict
         for plan in by_type.values()
         if isinstance(plan.entity, EdgeType) and schema.new_minimum(plan.entity)
-        for conflict in _bereft_nodes(schema.ours, plan, by_type.get(plan.entity.source), base)
+        for conflict in _find_nodes_without_edges(schema.ours, plan, by_type.get(plan.entity.source), base)
     ]
-    by_type |= {one.entity.id: new_table_plan(root, one) for one in added}
+    by_type |= {table_added.entity.id: new_table_plan(root, table_added) for table_added in added}
     return list(by_type.values()), conflicts
 
 
-def _touched(plan: TableMerge) -> Texts:
-    return union(plan.taken.ids, plan.removed.ids)
+def _changed_ids(plan: TableMerge) -> Texts:
+    return distinct_texts(plan.taken.ids, plan.removed.ids)
 
 
-def _nothing_taken(entity: Entity, table: TableRecord, theirs: Pin) -> TableMerge:
-    none = locate(None, entity, NO_TEXTS)
+def _empty_plan(entity: Entity, table: TableRecord, theirs: Pin) -> TableMerge:
+    empty = locate(None, entity, NO_TEXTS)
     keys = arrow_schema(entity).empty_table().select(key_columns(entity))
-    return TableMerge(entity, table, theirs, none, none, none, keys, ())
+    return TableMerge(entity, table, theirs, empty, empty, empty, keys, ())
 
 
 def new_table_plan(root: Location, added: AddedTable) -> TableMerge:
-    """The rows of a type that our side does not have yet, as if they were taken."""
+    """Return the rows of a type that our side lacks, as if they were taken."""
     entity, table = added.entity, added.table
     dataset = open_table(root, table)
-    there = column_names(dataset, entity)
+    stored_names = column_names(dataset, entity)
     names = key_columns(entity)
-    keys = dataset.read([there[name] for name in names]).select([there[name] for name in names])
+    keys = dataset.read([stored_names[name] for name in names]).select([stored_names[name] for name in names])
     ids: Texts = read_all_ids(dataset)
     if len(added.left_out):
         keys = keys.filter(pc.invert(pc.is_in(keys.column("id"), value_set=added.left_out)))
         ids = ids.filter(pc.invert(pc.is_in(ids, value_set=added.left_out)))
     located = locate(dataset, entity, ids)
-    nowhere = locate(None, entity, ids)
-    none = nowhere.only(nowhere.present)
-    return TableMerge(entity, table, table.pin, located, nowhere, none, keys.rename_columns(names), ())
+    absent = locate(None, entity, ids)
+    empty = absent.only(absent.present)
+    return TableMerge(entity, table, table.pin, located, absent, empty, keys.rename_columns(names), ())
 
 
-def _staying_rows(location: Location, plan: TableMerge) -> tuple[pa.Table, list[Conflict]]:
-    """The key columns of all rows of ours that the merge leaves as they are, and what of them breaks a rule."""
+def _read_unchanged_rows(location: Location, plan: TableMerge) -> tuple[pa.Table, list[Conflict]]:
+    """Read the key columns of all rows of ours that the merge keeps, and their conflicts with rules on values."""
     entity = plan.entity
     dataset = open_pin(location, plan.table.pin)
-    there = column_names(dataset, entity)
+    stored_names = column_names(dataset, entity)
     fields = [arrow_schema(entity).field(name) for name in _ruled_columns(entity)]
     names = key_columns(entity)
     schema = pa.schema([arrow_schema(entity).field(name) for name in names])
     keys: list[pa.Table] = [schema.empty_table()]
     conflicts: list[Conflict] = []
-    touched, blobs = _touched(plan), blob_names(entity)
-    for batch in dataset.read_batches([there[one.name] for one in fields if one.name in there]):
-        rows = batch.filter(pc.invert(pc.is_in(batch.column("id"), value_set=touched)))
+    changed_ids, blobs = _changed_ids(plan), blob_names(entity)
+    for batch in dataset.read_batches(
+        [stored_names[field.name] for field in fields if field.name in stored_names]
+    ):
+        rows = batch.filter(pc.invert(pc.is_in(batch.column("id"), value_set=changed_ids)))
         columns: dict[str, Any] = {}
-        for one in fields:
-            if one.name not in there:
-                columns[one.name] = filled_column(entity, one, rows.num_rows)
+        for field in fields:
+            if field.name not in stored_names:
+                columns[field.name] = filled_column(entity, field, rows.num_rows)
             else:
-                found: Any = rows.column(there[one.name])
-                fill = null_fill(entity, one.name, dataset.schema.field(there[one.name]))
-                columns[one.name] = found if one.name in blobs else with_null_fill(found.cast(one.type), fill)
+                column: Any = rows.column(stored_names[field.name])
+                fill = null_fill(entity, field.name, dataset.schema.field(stored_names[field.name]))
+                columns[field.name] = (
+                    column if field.name in blobs else with_null_fill(column.cast(field.type), fill)
+                )
         conflicts += value_conflicts(entity, columns)
         keys.append(pa.Table.from_arrays([columns[name] for name in names], schema=schema))
     return pa.concat_tables(keys), conflicts
 
 
 def _ruled_columns(entity: Entity) -> list[str]:
-    """The columns that any rule looks at."""
-    alone = [one.name for one in entity.properties if not one.nullable or isinstance(one.type, EnumType)]
+    """Return the columns that any rule reads."""
+    alone = [
+        property_.name
+        for property_ in entity.properties
+        if not property_.nullable or isinstance(property_.type, EnumType)
+    ]
     alone += [rule.property for rule in entity.rules.ranges]
     alone += [rule.property for rule in entity.rules.checks]
     return list(dict.fromkeys([*key_columns(entity), *alone]))
 
 
-def _bereft_nodes(
+def _find_nodes_without_edges(
     ours: Snapshot, plan: TableMerge, nodes: TableMerge | None, base: Base
 ) -> Iterator[Conflict]:
-    """Nodes that need edges by a rule of the source, and of which our side took away the last one since the base."""
+    """Yield nodes that need edges by a rule of the source, and whose last edge ours deleted since the base."""
     edge, table = plan.entity, plan.table
     assert isinstance(edge, EdgeType), "only edges have a cardinality"
-    gone: dict[str, set[str]] = {}
-    for one in base_commits(base):
-        pin = one.pins.get(table.id)
+    removed_edges: dict[str, set[str]] = {}
+    for commit in base_commits(base):
+        pin = commit.pins.get(table.id)
         if pin is None or pin == table.pin:
             continue
         compared = compare_pins(ours.root.child(table.path), pin, table.pin)
         before = compared.left.read_by_text("id", compared.ids(), ["id", "src"])
         left: Any = pc.is_in(before.column("src"), value_set=plan.keys.column("src").combine_chunks())
         for row in before.filter(pc.invert(left)).to_pylist():
-            gone.setdefault(row["src"], set()).add(row["id"])
-    asked = pa.array(sorted(gone), pa.utf8())
-    known: Any = MergedLookup(ours).present_ids(edge.source, asked)
+            removed_edges.setdefault(row["src"], set()).add(row["id"])
+    asked = pa.array(sorted(removed_edges), pa.utf8())
+    exists: Any = MergedLookup(ours).present_ids(edge.source, asked)
     if nodes is not None:
-        known = pc.or_(known, pc.is_in(asked, value_set=nodes.taken.ids))
-        known = pc.and_not(known, pc.is_in(asked, value_set=nodes.removed.ids))
-    for source in asked.filter(known).to_pylist():
+        exists = pc.or_(exists, pc.is_in(asked, value_set=nodes.taken.ids))
+        exists = pc.and_not(exists, pc.is_in(asked, value_set=nodes.removed.ids))
+    for source in asked.filter(exists).to_pylist():
         node = EntityName(ours.schema.catalog.source_of(edge).alias, str(source))
-        edges = tuple(EntityName(edge.alias, name) for name in sorted(gone[str(source)]))
+        edges = tuple(EntityName(edge.alias, name) for name in sorted(removed_edges[str(source)]))
         message = (
             f"has fewer than {edge.cardinality.low} edges of type {edge.name}, which a rule of the source "
-            "asks for: the target deleted them"
+            "requires: the target deleted them"
         )
         yield Conflict(ConflictKind.CARDINALITY_VIOLATION, node, message, (), (), edges)
 
 
 def value_conflicts(entity: Entity, columns: Mapping[str, Any]) -> Iterator[Conflict]:
-    """Rows of ours that break a rule on single values which they have not known."""
+    """Yield rows of ours that break a new rule on single values."""
     ids = columns["id"].to_pylist()
-    for breach in check_rows(entity, columns) if ids else ():
-        for row, value in zip(breach.rows.tolist(), breach.shown_values(), strict=True):
+    for violation in check_rows(entity, columns) if ids else ():
+        for row, value in zip(violation.rows.tolist(), violation.shown_values(), strict=True):
             name = EntityName(entity.alias, str(ids[row]))
-            message = f"{breach.property}: {breach.message} ({value}), by a rule of the source"
-            properties = (breach.property,) if breach.property else ()
+            message = f"{violation.property}: {violation.message} ({value}), by a rule of the source"
+            properties = (violation.property,) if violation.property else ()
             kind = ConflictKind.VALUE_CONSTRAINT_VIOLATION
             yield Conflict(kind, name, message, properties, (), (name,))

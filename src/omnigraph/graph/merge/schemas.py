@@ -1,9 +1,9 @@
-"""What becomes of the schema when two branches meet, before any row is looked at.
+"""Merge the schemas of two branches, before any row is compared.
 
-In: our snapshot, theirs, and what they have in common. Out: a `MergedSchema`, or the conflict `schema_diverged` with
-what each side did. When only one side changed the schema it is that side's; changes of both that commute are both made
-(`schema/evolution/merging`). A type that one side dropped and to which the other wrote rows is a conflict too, and so
-is a property that one side dropped and in which the other wrote values. Nothing here writes.
+In: our snapshot, theirs, and their base. Out: a `MergedSchema`, or the conflict `schema_diverged` with the changes of
+each side. If only one side changed the schema, its schema is used. Changes of both sides that commute are combined
+(`schema/evolution/merge.py`). It is a conflict if one side dropped a type and the other wrote rows to it, or if one
+side dropped a property and the other wrote values to it. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.graph.merge.bases import Base, CommitBase, JoinedBase, base_commits
 from omnigraph.graph.merge.candidates import TableSides, find_candidates
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind
-from omnigraph.graph.rows.entity_rows import pieces, same_states, same_values
+from omnigraph.graph.rows.entity_rows import row_ranges, same_states, same_values
 from omnigraph.schema.catalog import Catalog, EdgeType, Entity, Property
 from omnigraph.schema.catalog_json import catalog_to_json, schema_hash
 from omnigraph.schema.evolution.diff import find_steps_by_id
@@ -31,43 +31,51 @@ from omnigraph.schema.printer import print_schema, schema_from_catalog
 from omnigraph.schema.tables import arrow_schema
 
 
-def written_into_dropped(merged: Catalog, side: Snapshot, base: Base) -> str | None:
-    """The properties that the merged schema lacks and into which this side wrote, as `node:P.age (2 rows)`."""
-    told: list[str] = []
+def _find_writes_to_dropped_properties(merged: Catalog, side: Snapshot, base: Base) -> str | None:
+    """Return the properties that the merged schema lacks and this side wrote, as `node:P.age (2 rows)`."""
+    parts: list[str] = []
     for entity in side.schema.catalog.types:
-        kept = merged.type_with_id(entity.id)
-        if kept is None or kept.incarnation != entity.incarnation:
-            continue  # the whole type goes
-        gone = tuple(one for one in entity.properties if kept.property_with_id(one.id) is None)
-        counts = _written_rows(replace(entity, properties=gone), entity.alias, side, base) if gone else {}
-        told += [
+        merged_entity = merged.type_with_id(entity.id)
+        if merged_entity is None or merged_entity.incarnation != entity.incarnation:
+            continue  # The whole type is dropped.
+        dropped = tuple(
+            property_
+            for property_ in entity.properties
+            if merged_entity.property_with_id(property_.id) is None
+        )
+        counts = (
+            _count_written_rows(replace(entity, properties=dropped), entity.alias, side, base)
+            if dropped
+            else {}
+        )
+        parts += [
             f"{entity.alias}.{name} ({count:,} row{'' if count == 1 else 's'})"
             for name, count in counts.items()
             if count
         ]
-    return ", ".join(told) or None
+    return ", ".join(parts) or None
 
 
-def _written_rows(entity: Entity, alias: str, side: Snapshot, base: Base) -> Counter[str]:
-    """For each property how many rows have another value than in the base; a new row counts if it has any."""
+def _count_written_rows(entity: Entity, alias: str, side: Snapshot, base: Base) -> Counter[str]:
+    """Count for each property the rows whose value differs from the base; a new row counts if it has a value."""
     table = side.tables[alias]
-    found = find_candidates(TableSides(side.root, entity, table, table.pin, base))
+    candidates = find_candidates(TableSides(side.root, entity, table, table.pin, base))
     counts: Counter[str] = Counter()
-    for start, rows in pieces(entity, len(found.ids)):
-        before, now = found.base_image(start, rows), found.image(table.pin, start, rows)
-        for one in entity.properties:
-            was, column = (image.rows.column(one.name).combine_chunks() for image in (before, now))
+    for start, rows in row_ranges(entity, len(candidates.ids)):
+        before, now = candidates.base_rows(start, rows), candidates.rows_at(table.pin, start, rows)
+        for property_ in entity.properties:
+            was, column = (image.rows.column(property_.name).combine_chunks() for image in (before, now))
             differs = now.present & (before.undecided | ~same_values(was, column))
-            counts[one.name] += int(np.count_nonzero(differs))
+            counts[property_.name] += int(np.count_nonzero(differs))
     return counts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MergedSchema:
-    """The schema of a merge. `ours` is our snapshot as if it had it already: its names, and the pins of now.
+    """The schema of a merge. `ours` is our snapshot with the merged schema: its names, and the current pins.
 
-    `steps` are what our side still has to take; `added` are the tables of theirs that come with it, `dropped` those of
-    ours that go. `row_counts` are how many rows each type of ours has now.
+    `steps` are the steps that our side still needs. `added` are tables of theirs that our side gets, `dropped` are
+    tables that it loses. `row_counts` are the current rows of each type of ours.
     """
 
     ours: Snapshot
@@ -83,17 +91,17 @@ class MergedSchema:
         return bool(self.steps)
 
     def has_columns_of(self, entity: Entity) -> bool:
-        """Whether their table of a type has the very columns of the merged one."""
+        """Return whether their table of a type has exactly the columns of the merged type."""
         theirs = self.theirs.type_with_id(entity.id)
         return theirs is not None and arrow_schema(theirs).equals(arrow_schema(entity), check_metadata=True)
 
     def new_columns(self, entity: Entity) -> tuple[str, ...]:
-        """The columns of a type that their side has and ours gets."""
+        """Return the columns of a type that their side has and ours gets."""
         added = (step for step in self.steps if isinstance(step, AddProperty) and step.type_id == entity.id)
         return tuple(step.property.name for step in added)
 
     def new_rules(self, entity: Entity) -> bool:
-        """Whether our rows may break a rule of a type that they did not know."""
+        """Return whether our rows may break a rule of a type that is new to our side."""
         return any(
             (isinstance(step, AddConstraint) and not step.implied and step.type_id == entity.id)
             or (isinstance(step, AddProperty) and step.type_id == entity.id and _needs_values(step.property))
@@ -101,79 +109,81 @@ class MergedSchema:
         )
 
     def new_minimum(self, edge: EdgeType) -> bool:
-        """Whether the nodes need edges of a type that they did not need before."""
+        """Return whether nodes need edges of a type that they did not need before."""
         rules = (step for step in self.steps if isinstance(step, AddConstraint) and not step.implied)
         of_edge = (step.constraint for step in rules if step.type_id == edge.id)
         return edge.cardinality.low > 0 and any(isinstance(rule, CardRule) for rule in of_edge)
 
 
 def _needs_values(new: Property) -> bool:
-    """Whether rows that lack a new property cannot be."""
+    """Return whether rows cannot lack a new property."""
     return not new.nullable and new.fill is None
 
 
 def merge_schemas(ours: Snapshot, theirs: Snapshot, base: Base) -> MergedSchema | Conflict:
-    """The schema of a merge of theirs into ours."""
+    """Return the schema of a merge of theirs into ours."""
     ours_catalog, theirs_catalog = ours.schema.catalog, theirs.schema.catalog
     if ours.schema.hash == theirs.schema.hash:
         return MergedSchema(ours, theirs_catalog)
     common = _base_catalog(base)
     if common is None:
-        return diverged("what the schemas of both sides have in common cannot be told")
+        return diverged("the schema that both sides come from is not known")
     merged = merge_catalogs(common, ours_catalog, theirs_catalog)
     plans = (find_steps_by_id(common, ours_catalog), find_steps_by_id(common, theirs_catalog))
     if isinstance(merged, Diverged):
         return diverged(merged.why, *plans)
     for side, other in ((ours, theirs), (theirs, ours)):
-        written = _written_and_dropped(merged, (side, other), base) or written_into_dropped(
-            merged, side, base
-        )
+        written = _find_write_to_dropped_type(
+            merged, (side, other), base
+        ) or _find_writes_to_dropped_properties(merged, side, base)
         if written is not None:
             return diverged(f"one side dropped {written} and the other wrote to it", *plans)
-    return _as_if(ours, theirs, merged)
+    return _apply_merged(ours, theirs, merged)
 
 
 def keep_schema(ours: Snapshot, undone: Snapshot, before: Snapshot, base: Base) -> MergedSchema | Conflict:
-    """The schema of a revert, which is ours: the rows of before the undone commit must fit into it."""
+    """Return the schema of a revert, which is ours: the rows before the reverted commit must fit it."""
     catalog = ours.schema.catalog
     since = find_steps_by_id(undone.schema.catalog, catalog)
     undoing = find_steps_by_id(undone.schema.catalog, before.schema.catalog)
     if undoing:
-        return diverged("the commit changed the schema, and a revert does not change it back", since, undoing)
-    lost = _written_and_dropped(catalog, (before, ours), base) or written_into_dropped(catalog, before, base)
+        return diverged("the commit changed the schema, and a revert does not restore it", since, undoing)
+    lost = _find_write_to_dropped_type(catalog, (before, ours), base) or _find_writes_to_dropped_properties(
+        catalog, before, base
+    )
     if lost is not None:
-        return diverged(f"the commit wrote to {lost}, dropped since", since)
+        return diverged(f"the commit wrote to {lost}, which was dropped since", since)
     return MergedSchema(ours, before.schema.catalog)
 
 
 def _base_catalog(base: Base) -> Catalog | None:
-    """What the schemas of both sides come from: where histories criss-cross, the merge of several."""
+    """Return the catalog that both sides come from: the merge of several if histories criss-cross."""
     match base:
         case CommitBase(schema=schema):
             return None if schema is None else schema.catalog
         case JoinedBase(below, left, right):
-            catalogs = tuple(_base_catalog(one) for one in (below, left, right))
+            catalogs = tuple(_base_catalog(part) for part in (below, left, right))
             if None in catalogs:
                 return None
-            merged = merge_catalogs(*(one for one in catalogs if one is not None))
+            merged = merge_catalogs(*(part for part in catalogs if part is not None))
             return None if isinstance(merged, Diverged) else merged
         case _:
             assert_never(base)
 
 
-def diverged(why: str, ours: tuple[Step, ...] = (), theirs: tuple[Step, ...] = ()) -> Conflict:
-    """The conflict over the whole schema, with the two ways that it went."""
+def diverged(reason: str, ours: tuple[Step, ...] = (), theirs: tuple[Step, ...] = ()) -> Conflict:
+    """Return the conflict about the whole schema, with the changes of both sides."""
     plans = (tuple(step.describe() for step in ours), tuple(step.describe() for step in theirs))
-    return Conflict(ConflictKind.SCHEMA_DIVERGED, None, why, plans=plans)
+    return Conflict(ConflictKind.SCHEMA_DIVERGED, None, reason, plans=plans)
 
 
-def _written_and_dropped(merged: Catalog, sides: tuple[Snapshot, Snapshot], base: Base) -> str | None:
-    """A type that the other side dropped and this one wrote rows to since the base."""
+def _find_write_to_dropped_type(merged: Catalog, sides: tuple[Snapshot, Snapshot], base: Base) -> str | None:
+    """Return a type that the other side dropped and to which this side wrote rows since the base."""
     side, other = sides
-    there = {table.id for table in other.tables.values()}
+    other_tables = {table.id for table in other.tables.values()}
     for entity in side.schema.catalog.types:
         table = side.tables[entity.alias]
-        if _kept(merged, entity) is not None or table.id in there:
+        if _find_in(merged, entity) is not None or table.id in other_tables:
             continue
         if _is_written(side, entity, table, base):
             return entity.alias
@@ -181,21 +191,21 @@ def _written_and_dropped(merged: Catalog, sides: tuple[Snapshot, Snapshot], base
 
 
 def _is_written(side: Snapshot, entity: Entity, table: TableRecord, base: Base) -> bool:
-    if all(one.pins.get(table.id) == table.pin for one in base_commits(base)):
+    if all(commit.pins.get(table.id) == table.pin for commit in base_commits(base)):
         return False
-    found = find_candidates(TableSides(side.root, entity, table, table.pin, base))
+    candidates = find_candidates(TableSides(side.root, entity, table, table.pin, base))
     return any(
-        not same_states(found.base_image(start, rows), found.image(table.pin, start, rows)).all()
-        for start, rows in pieces(entity, len(found.ids))
+        not same_states(candidates.base_rows(start, rows), candidates.rows_at(table.pin, start, rows)).all()
+        for start, rows in row_ranges(entity, len(candidates.ids))
     )
 
 
-def _as_if(ours: Snapshot, theirs: Snapshot, merged: Catalog) -> MergedSchema:
+def _apply_merged(ours: Snapshot, theirs: Snapshot, merged: Catalog) -> MergedSchema:
     by_id = {table.id: table for table in ours.tables.values()}
     their_tables = {table.id: table for table in theirs.tables.values()}
     tables: dict[str, TableRecord] = {}
     for entity in ours.schema.catalog.types:
-        after = _kept(merged, entity)
+        after = _find_in(merged, entity)
         if after is not None:
             tables[after.alias] = replace(by_id[ours.tables[entity.alias].id], alias=after.alias)
     present = {table.type_id for table in tables.values()}
@@ -209,18 +219,22 @@ def _as_if(ours: Snapshot, theirs: Snapshot, merged: Catalog) -> MergedSchema:
     record = SchemaRecord(_text(merged, ours, theirs), catalog_to_json(merged), schema_hash(merged))
     steps = find_steps_by_id(ours.schema.catalog, merged)
     dropped = frozenset(by_id.keys() - {table.id for table in tables.values()})
-    as_if = replace(ours, schema=record, tables=tables)
+    ours_merged = replace(ours, schema=record, tables=tables)
     rows = {TypeId(table.type_id): table.row_count for table in ours.tables.values()}
-    return MergedSchema(as_if, theirs.schema.catalog, steps, added, dropped, rows)
+    return MergedSchema(ours_merged, theirs.schema.catalog, steps, added, dropped, rows)
 
 
-def _kept(merged: Catalog, entity: Entity) -> Entity | None:
-    found = merged.type_with_id(entity.id)
-    return found if found is not None and found.incarnation == entity.incarnation else None
+def _find_in(merged: Catalog, entity: Entity) -> Entity | None:
+    merged_entity = merged.type_with_id(entity.id)
+    return (
+        merged_entity
+        if merged_entity is not None and merged_entity.incarnation == entity.incarnation
+        else None
+    )
 
 
 def _text(merged: Catalog, ours: Snapshot, theirs: Snapshot) -> str:
-    """The text of the side whose schema it is; one that neither wrote is printed."""
+    """Return the schema text of the side that has this schema; print a schema that neither side wrote."""
     for side in (ours, theirs):
         if side.schema.catalog == merged:
             return side.schema.source

@@ -1,9 +1,9 @@
-"""A merge that changes the schema of our side, through the Stage of the write path: columns, names, types and rows.
+"""Stage a merge: columns, names, types and rows.
 
-In: a plan without conflicts whose schema changes. Out: one effect per table, and what is published with them. A table
-whose columns and rows change moves by two transactions that follow each other. The rows of a type of theirs are copied
-to main's own files of its table; another branch forks it. A type that goes gets a tombstone. A crash leaves only files
-and forks that nothing references.
+In: a plan without conflicts. Out: one effect per table, and the manifest rows to publish with them if the schema
+changes. A table whose columns and rows change moves by two consecutive transactions. The rows of a type that only
+theirs has are copied to the files of main; another branch forks the table. A dropped type gets a tombstone. A crash
+leaves only files and forks that nothing references.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from omnigraph.graph.merge.plan import MergePlan
 from omnigraph.graph.merge.schema_rows import AddedTable, new_table_plan
 from omnigraph.graph.merge.schemas import MergedSchema
 from omnigraph.graph.merge.table_plan import TableMerge
-from omnigraph.graph.rows.entity_rows import Located, column_names, locate, pieces, read_rows
+from omnigraph.graph.rows.entity_rows import RowLocations, column_names, locate, read_rows, row_ranges
 from omnigraph.graph.schema_change import SchemaWork, column_plan
 from omnigraph.graph.schema_plan import count_nulls
 from omnigraph.graph.write.stage import StagingArea, WritableTable
@@ -42,145 +42,147 @@ from omnigraph.storage.lance.stage import (
 )
 
 
-def stage_plan(at: StagingArea, plan: MergePlan) -> tuple[SingleTransactionEffect, ...]:
-    """The effects on every table that gets rows or loses some."""
+def stage_plan(area: StagingArea, plan: MergePlan) -> tuple[SingleTransactionEffect, ...]:
+    """Return the effects on every table that gets or loses rows."""
     assert not plan.conflicts, "a plan with conflicts is not staged"
-    return tuple(stage_table(at, at.writable(table.entity.alias), table) for table in plan.tables)
+    return tuple(stage_table(area, area.writable(table.entity.alias), table) for table in plan.tables)
 
 
 def stage_table(
-    at: StagingArea, target: WritableTable, plan: TableMerge, columns: StagedTransaction | None = None
+    area: StagingArea, target: WritableTable, plan: TableMerge, columns: StagedTransaction | None = None
 ) -> SingleTransactionEffect:
-    """The effect on one table. `columns`: it gets other columns first, and the rows have those."""
-    moved, new = _rows(at, plan)
+    """Return the effect on one table. `columns`: the transaction before it that changes the columns."""
+    moved, new = _plan_rows(area, plan)
     removed = plan.removed.addresses.tolist()
     rows = plan.table.row_count + plan.inserted_rows - plan.removed_rows
     if columns is None:
-        return at.transaction_effect(target, stage_row_changes(target.dataset, moved, new, removed), rows)
-    later = stage_rows_for_new_schema(target.dataset, columns, moved, new, removed)
-    return at.transaction_effect(target, later, rows, lead=columns)
+        return area.transaction_effect(target, stage_row_changes(target.dataset, moved, new, removed), rows)
+    row_changes = stage_rows_for_new_schema(target.dataset, columns, moved, new, removed)
+    return area.transaction_effect(target, row_changes, rows, lead=columns)
 
 
-def _rows(at: StagingArea, plan: TableMerge) -> tuple[RowReplacement | None, pa.RecordBatchReader | None]:
-    """The rows that replace ours, and those that are new here."""
+def _plan_rows(
+    area: StagingArea, plan: TableMerge
+) -> tuple[RowReplacement | None, pa.RecordBatchReader | None]:
+    """Return the rows that replace ours, and the rows that are new here."""
     is_moved = plan.replaced.present
     moved, new = None, None
     if is_moved.any():
-        there = plan.replaced.only(is_moved)
-        rows = _reader(at, plan, plan.taken.only(is_moved))
-        moved = RowReplacement(rows, there.identities.tolist(), there.addresses.tolist())
+        replaced = plan.replaced.only(is_moved)
+        rows = _reader(area, plan, plan.taken.only(is_moved))
+        moved = RowReplacement(rows, replaced.identities.tolist(), replaced.addresses.tolist())
     if not is_moved.all():
-        new = _reader(at, plan, plan.taken.only(~is_moved))
+        new = _reader(area, plan, plan.taken.only(~is_moved))
     return moved, new
 
 
-def _reader(at: StagingArea, plan: TableMerge, wanted: Located) -> pa.RecordBatchReader:
-    return pa.RecordBatchReader.from_batches(arrow_schema(plan.entity), _batches(at, plan, wanted))
+def _reader(area: StagingArea, plan: TableMerge, rows_to_read: RowLocations) -> pa.RecordBatchReader:
+    return pa.RecordBatchReader.from_batches(arrow_schema(plan.entity), _batches(area, plan, rows_to_read))
 
 
-def _batches(at: StagingArea, plan: TableMerge, wanted: Located) -> Iterator[pa.RecordBatch]:
-    """Their rows, as they are written."""
-    source = open_pin(at.snapshot.root.child(plan.table.path), plan.theirs)
-    for start, rows in pieces(plan.entity, len(wanted.ids)):
-        yield from read_rows(source, plan.entity, wanted.slice(start, rows)).to_batches()
+def _batches(area: StagingArea, plan: TableMerge, rows_to_read: RowLocations) -> Iterator[pa.RecordBatch]:
+    """Yield their rows as they are written."""
+    source = open_pin(area.snapshot.root.child(plan.table.path), plan.theirs)
+    for start, rows in row_ranges(plan.entity, len(rows_to_read.ids)):
+        yield from read_rows(source, plan.entity, rows_to_read.slice(start, rows)).to_batches()
 
 
 def stage_schema_merge(
-    at: StagingArea, plan: MergePlan
+    area: StagingArea, plan: MergePlan
 ) -> tuple[tuple[SingleTransactionEffect, ...], ManifestChange]:
-    """Everything that the merge does, but for the tables that our branch only points at."""
+    """Return everything that the merge does, except tables that our branch only references."""
     assert plan.schema is not None, "the schema changes"
     assert not plan.conflicts, "a plan with conflicts is not staged"
     work = SchemaWork()
-    for old in at.snapshot.schema.catalog.types:
-        _stage_type(at, old, plan, work)
+    for old in area.snapshot.schema.catalog.types:
+        _stage_type(area, old, plan, work)
     for added in plan.added:
-        _stage_added(at, added, work)
+        _stage_added(area, added, work)
     extra_changes = ManifestChange(
         tables=tuple(work.tables), tombstones=tuple(work.tombstones), schema=plan.schema.ours.schema
     )
     return tuple(work.effects), extra_changes
 
 
-def _stage_type(at: StagingArea, old: Entity, plan: MergePlan, work: SchemaWork) -> None:
+def _stage_type(area: StagingArea, old: Entity, plan: MergePlan, work: SchemaWork) -> None:
     assert plan.schema is not None
-    table = at.table(old.alias)
-    new = _after(plan.schema, table)
+    table = area.table(old.alias)
+    new = _find_merged_type(plan.schema, table)
     if new is None:
         work.tombstones.append(TombstoneRecord(table.id, table.alias, table.pin.version))
         return
     if any(adopted.id == table.id for adopted in plan.adopted):
         return
-    rows: TableMerge | None = next((one for one in plan.tables if one.table.id == table.id), None)
+    rows: TableMerge | None = next((merge for merge in plan.tables if merge.table.id == table.id), None)
     has_columns = arrow_schema(old).equals(arrow_schema(new), check_metadata=True)
     if has_columns and rows is None:
         work.tables += [replace(table, alias=new.alias)] if new.alias != old.alias else []
         return
-    target = at.writable(old.alias)
+    target = area.writable(old.alias)
     columns = None
     if not has_columns:
-        staying = table.row_count - (0 if rows is None else rows.removed_rows + rows.updated_rows)
+        remaining = table.row_count - (0 if rows is None else rows.removed_rows + rows.updated_rows)
         nulls = count_nulls(target.dataset, old, new)
-        wanted = column_plan(old, new, table.row_count, nulls=nulls, staying=staying)
-        columns = write_and_stage_columns(target.dataset, wanted)
+        new_columns = column_plan(old, new, table.row_count, nulls=nulls, remaining=remaining)
+        columns = write_and_stage_columns(target.dataset, new_columns)
     if rows is not None:
-        effect = stage_table(at, target, rows, columns)
+        effect = stage_table(area, target, rows, columns)
     else:
-        assert columns is not None, "something changes"
-        effect = at.transaction_effect(target, columns, table.row_count)
+        assert columns is not None, "columns or rows change"
+        effect = area.transaction_effect(target, columns, table.row_count)
     work.effects.append(replace(effect, table=table, alias=new.alias if new.alias != old.alias else None))
 
 
-def _after(schema: MergedSchema, table: TableRecord) -> Entity | None:
-    alias = next((one.alias for one in schema.ours.tables.values() if one.id == table.id), None)
+def _find_merged_type(schema: MergedSchema, table: TableRecord) -> Entity | None:
+    alias = next((record.alias for record in schema.ours.tables.values() if record.id == table.id), None)
     return None if alias is None else schema.ours.schema.catalog.type_with_id(table.type_id)
 
 
-def _stage_added(at: StagingArea, added: AddedTable, work: SchemaWork) -> None:
-    """A type of theirs. A branch points at it where it is main's, and else forks it; main gets the rows themselves.
+def _stage_added(area: StagingArea, added: AddedTable, work: SchemaWork) -> None:
+    """Stage a type that only theirs has. Main gets copies of the rows. Another branch references or forks the table.
 
-    Main's own files of the table are those on Lance's main, which are empty until then. If they are not, something else
-    wrote there: then main has to take a fork too.
+    The files of main are those on the main branch of Lance, which are empty until then. If they are not empty, another
+    tool wrote there, and main gets a fork too.
     """
-    main = read_main_id(at.snapshot)
+    main = read_main_id(area.snapshot)
     table = added.table
-    is_mains = table.pin.branch is None and table.owner == main
-    free = open_dataset(at.snapshot.root.child(table.path))
-    is_main = at.snapshot.branch.id == main
-    if is_main and not free.count_rows() and (is_mains or table.pin.branch is not None):
-        _stage_rows(at, added, free, work)
-    elif is_mains and not is_main and not len(added.left_out):
+    is_owned_by_main = table.pin.branch is None and table.owner == main
+    main_dataset = open_dataset(area.snapshot.root.child(table.path))
+    is_main = area.snapshot.branch.id == main
+    if is_main and not main_dataset.count_rows() and (is_owned_by_main or table.pin.branch is not None):
+        _stage_rows(area, added, main_dataset, work)
+    elif is_owned_by_main and not is_main and not len(added.left_out):
         work.tables.append(table)
     else:
-        _stage_fork(at, added, work)
+        _stage_fork(area, added, work)
 
 
-def _stage_fork(at: StagingArea, added: AddedTable, work: SchemaWork) -> None:
-    """Our branch gets a Lance branch of its own, from their version, and loses there what was decided against."""
-    target = at.forked(added.table)
+def _stage_fork(area: StagingArea, added: AddedTable, work: SchemaWork) -> None:
+    """Create a Lance branch for our branch from their version, without the rows for which our side was chosen."""
+    target = area.fork(added.table)
     fork = target.dataset
     if not len(added.left_out):
         pin = Pin(fork.branch, fork.version)
-        work.tables.append(replace(added.table, pin=pin, owner=at.snapshot.branch.id))
+        work.tables.append(replace(added.table, pin=pin, owner=area.snapshot.branch.id))
         return
-    gone = locate(fork, None, added.left_out).addresses.tolist()
-    effect = at.transaction_effect(target, stage_delete_rows(fork, gone), added.row_count)
+    addresses = locate(fork, None, added.left_out).addresses.tolist()
+    effect = area.transaction_effect(target, stage_delete_rows(fork, addresses), added.row_count)
     work.effects.append(replace(effect, is_new=True))
 
 
-def _stage_rows(at: StagingArea, added: AddedTable, empty: Dataset, work: SchemaWork) -> None:
-    """Bring the empty table of a type to the columns of the type, and copy every row of theirs to it."""
+def _stage_rows(area: StagingArea, added: AddedTable, empty: Dataset, work: SchemaWork) -> None:
+    """Give the empty table of a type the columns of the type, and copy every row of theirs to it."""
     entity = added.entity
-    ours = replace(added.table, pin=Pin(None, empty.version), owner=at.snapshot.branch.id, row_count=0)
+    ours = replace(added.table, pin=Pin(None, empty.version), owner=area.snapshot.branch.id, row_count=0)
     target = WritableTable(ours, empty, None)
     columns = None
     if not empty.schema.equals(arrow_schema(entity), check_metadata=True):
         columns = stage_columns(empty, ColumnPlan(arrow_schema(entity), column_names(empty, entity)))
     if added.row_count:
-        rows = new_table_plan(at.snapshot.root, added)
-        effect = stage_table(at, target, replace(rows, table=ours), columns)
+        rows = new_table_plan(area.snapshot.root, added)
+        effect = stage_table(area, target, replace(rows, table=ours), columns)
     elif columns is not None:
-        effect = at.transaction_effect(target, columns, 0)
+        effect = area.transaction_effect(target, columns, 0)
     else:
         work.tables.append(ours)
         return

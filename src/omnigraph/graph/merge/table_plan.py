@@ -1,8 +1,8 @@
-"""What a merge does to one table: which rows of theirs come in, which of ours go, and which are in conflict.
+"""Plan what a merge does to one table: rows of theirs to take, rows of ours to remove, and conflicts.
 
-In: the table on our side, the pins of theirs and of the base, and choices that somebody made. Out: a `TableMerge`. Only
-rows that may differ between the base and theirs are looked at: what they did not change stays as it is on our side.
-Rows are read a piece at a time and only their keys are kept. Nothing here writes.
+In: the table on our side, the pins of theirs and of the base, and choices of sides. Out: a `TableMerge`. Only rows
+that may differ between the base and theirs are compared: rows that they did not change are kept on our side. Rows are
+read in ranges, and only their keys are kept. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import pyarrow as pa
 from omnigraph.graph.manifest.records import Pin, TableRecord
 from omnigraph.graph.merge.candidates import Candidates, TableSides, find_candidates
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, Side
-from omnigraph.graph.merge.decide import Verdict, Verdicts, decide, forced
-from omnigraph.graph.rows.entity_rows import EntityRows, Located, Mask, differing_columns, pieces
+from omnigraph.graph.merge.decide import Verdict, Verdicts, apply_choices, decide
+from omnigraph.graph.rows.entity_rows import EntityRows, Mask, RowLocations, differing_columns, row_ranges
 from omnigraph.integrity.row_rules import check_rows
 from omnigraph.integrity.rules import RuleViolations
 from omnigraph.integrity.set_rules import key_columns
@@ -26,7 +26,7 @@ from omnigraph.schema.catalog import Entity
 from omnigraph.storage.lance.dataset import Texts
 
 Choices = Mapping[EntityName, Side]
-"""For some entities, whose state they get, whatever the sides did."""
+"""For some entities, the side whose state they get, whatever the sides did."""
 
 _KINDS = {
     Verdict.DIVERGENT_INSERT: ConflictKind.DIVERGENT_INSERT,
@@ -37,17 +37,17 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableMerge:
-    """One table of a merge. `taken` is where the rows lie on their side, `replaced` the same ids on ours.
+    """One table of a merge. `taken` are locations of rows on their side, `replaced` those of the same ids on ours.
 
-    `keys` are the columns of the taken rows that rules over several rows look at.
+    `keys` are the columns of the taken rows that rules over several rows read.
     """
 
     entity: Entity
     table: TableRecord
     theirs: Pin
-    taken: Located
-    replaced: Located
-    removed: Located
+    taken: RowLocations
+    replaced: RowLocations
+    removed: RowLocations
     keys: pa.Table
     conflicts: tuple[Conflict, ...]
 
@@ -70,34 +70,34 @@ class TableMerge:
 
 def plan_table(sides: TableSides) -> TableMerge:
     """Decide about every row that they may have changed."""
-    running = _TableDecision(sides, find_candidates(sides))
-    for start, rows in pieces(sides.entity, len(running.found.ids)):
-        running.add(start, rows)
-    return running.plan()
+    decision = _TableDecision(sides, find_candidates(sides))
+    for start, rows in row_ranges(sides.entity, len(decision.candidates.ids)):
+        decision.add(start, rows)
+    return decision.plan()
 
 
 @dataclass(slots=True)
 class _TableDecision:
-    """A table while its pieces are decided."""
+    """A table while its ranges are decided."""
 
     sides: TableSides
-    found: Candidates
+    candidates: Candidates
     verdicts: list[Verdicts] = field(default_factory=list)
     keys: list[pa.Table] = field(default_factory=list)
     conflicts: list[Conflict] = field(default_factory=list)
 
     def add(self, start: int, rows: int) -> None:
         entity = self.sides.entity
-        ids = self.found.ids.slice(start, rows)
-        ours = self.found.image(self.sides.table.pin, start, rows)
-        theirs = self.found.image(self.sides.theirs, start, rows)
-        base = self.found.base_image(start, rows)
+        ids = self.candidates.ids.slice(start, rows)
+        ours = self.candidates.rows_at(self.sides.table.pin, start, rows)
+        theirs = self.candidates.rows_at(self.sides.theirs, start, rows)
+        base = self.candidates.base_rows(start, rows)
         verdicts = decide(base, ours, theirs)
         if self.sides.choices:
             chosen = [self.sides.choices.get(str(name)) for name in ids.to_pylist()]
-            fixed = np.array([one is not None for one in chosen])
-            to_theirs = np.array([one is Side.THEIRS for one in chosen])
-            verdicts = np.where(fixed, forced(ours, theirs, to_theirs), verdicts).astype(np.int8)
+            fixed = np.array([side is not None for side in chosen])
+            to_theirs = np.array([side is Side.THEIRS for side in chosen])
+            verdicts = np.where(fixed, apply_choices(ours, theirs, to_theirs), verdicts).astype(np.int8)
         taken = theirs.rows.filter(pa.array(verdicts == Verdict.TAKE))
         self.verdicts.append(verdicts)
         self.keys.append(taken.select(key_columns(entity)))
@@ -108,7 +108,7 @@ class _TableDecision:
         sides = self.sides
         verdicts = np.concatenate([*self.verdicts, np.array([], np.int8)])
         take, remove = verdicts == Verdict.TAKE, verdicts == Verdict.REMOVE
-        ours, theirs = (self.found.located(pin) for pin in (sides.table.pin, sides.theirs))
+        ours, theirs = (self.candidates.locate(pin) for pin in (sides.table.pin, sides.theirs))
         empty = pa.table({name: pa.array([], pa.utf8()) for name in key_columns(sides.entity)})
         return TableMerge(
             sides.entity,
@@ -125,7 +125,7 @@ class _TableDecision:
 def _row_conflicts(
     sides: TableSides, ids: Texts, verdicts: Verdicts, images: tuple[EntityRows, EntityRows, EntityRows]
 ) -> Iterator[Conflict]:
-    """The conflicts over single entities."""
+    """Yield the conflicts about single entities."""
     _, ours, theirs = images
     which: Mask = verdicts >= Verdict.DIVERGENT_INSERT
     if not which.any():
@@ -151,25 +151,25 @@ def _message(
     row: int,
 ) -> str:
     _, ours, _ = images
-    told = ", ".join(properties)
+    differing = ", ".join(properties)
     if kind is ConflictKind.DIVERGENT_INSERT:
-        return f"both sides inserted it, with another {told}"
+        return f"both sides inserted it, with a different {differing}"
     if kind is ConflictKind.DIVERGENT_UPDATE:
-        return f"both sides changed it, and now differ in {told}"
+        return f"both sides changed it, and differ in {differing}"
     if ours.present[row]:
         return "the source deleted it and the target changed it"
     return "the target deleted it and the source changed it"
 
 
 def _value_conflicts(sides: TableSides, taken: pa.Table) -> Iterator[Conflict]:
-    """Rows of theirs that break a rule on single values; possible only if they were checked by another schema."""
+    """Yield rows of theirs that break a rule on values; possible only if another schema validated them."""
     columns: dict[str, Any] = {name: taken.column(name).combine_chunks() for name in taken.schema.names}
-    breaches: list[RuleViolations] = list(check_rows(sides.entity, columns)) if taken.num_rows else []
+    violations: list[RuleViolations] = list(check_rows(sides.entity, columns)) if taken.num_rows else []
     ids = taken.column("id").to_pylist()
-    for breach in breaches:
-        for row, value in zip(breach.rows.tolist(), breach.shown_values(), strict=True):
+    for violation in violations:
+        for row, value in zip(violation.rows.tolist(), violation.shown_values(), strict=True):
             entity = EntityName(sides.entity.alias, str(ids[row]))
-            message = f"{breach.property}: {breach.message} ({value})"
-            properties = (breach.property,) if breach.property else ()
+            message = f"{violation.property}: {violation.message} ({value})"
+            properties = (violation.property,) if violation.property else ()
             kind = ConflictKind.VALUE_CONSTRAINT_VIOLATION
             yield Conflict(kind, entity, message, properties, (entity,))

@@ -1,7 +1,7 @@
-"""Recovery's decision table: what to do with a write that did not finish. Pure.
+"""Decide what recovery does with a write that did not finish. Pure.
 
-In: what was found of an intent, after its unmoved tables were fenced. Out: one action. Every row of the table in
-docs/dev/write-path.md is one branch here, in the same order.
+In: what recovery found on each table of an intent, after it fenced the tables that had not moved. Out: one action.
+Every row of the table in docs/dev/write-path.md is one branch here, in the same order.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import Enum, StrEnum
 
 
 class Moved(Enum):
-    """Where a write's transaction is, seen from its base."""
+    """Where the transaction of a write is, relative to its base."""
 
     NO = "no"
     NEXT = "next"
@@ -20,9 +20,10 @@ class Moved(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TableFinding:
-    """What was found on one table of an intent. `overtaken`: the manifest pins a version at or above ours.
+    """What recovery found on one table of an intent.
 
-    `damaged`: a file of what moved is missing, cut off, or could not be synced.
+    `overtaken`: the manifest pins the version of the write or a later one. `damaged`: a file of the new version is
+    missing, truncated, or could not be synced.
     """
 
     moved: Moved
@@ -33,7 +34,7 @@ class TableFinding:
 
 
 class RecoveryAction(StrEnum):
-    """What recovery does. The value is what the audit row says."""
+    """What recovery does. The value is the action of the audit row."""
 
     FINISHED = "finished"
     BRANCH_GONE = "branch_gone"
@@ -45,7 +46,7 @@ class RecoveryAction(StrEnum):
 def decide_recovery(
     *, finished: bool, branch_alive: bool, tables: tuple[TableFinding, ...]
 ) -> RecoveryAction:
-    """The action for one intent."""
+    """Return the action for one intent."""
     moved = [table for table in tables if table.moved is not Moved.NO]
     if finished:
         return RecoveryAction.FINISHED

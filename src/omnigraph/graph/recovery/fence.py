@@ -1,8 +1,8 @@
-"""The fence against paused writers: a Restore that changes nothing and makes Lance refuse what was staged before it.
+"""Fence a table against paused writers: a Restore that changes nothing, after which Lance rejects older staged commits.
 
-Lance never refuses a Restore itself. So one that did not land directly above what it restored has hidden
-something; the version below it is restored in turn, until nothing lies in between. The caller's `hold` runs
-before every Restore.
+Lance never rejects a Restore itself. So a Restore that did not land directly above the version that it restored has
+hidden other commits. Then the version below it is restored in turn, until nothing is in between. The `hold` of the
+caller runs before every Restore.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Guard:
 
 
 def fence_table(dataset: Dataset, guard: Guard, *, restore: int | None = None) -> Dataset:
-    """Commit a Restore of `restore` (None: of HEAD) and make sure that it hides nothing; the handle of the new HEAD.
+    """Commit a Restore of `restore` (None: of HEAD), make sure that it hides nothing, and return the new HEAD.
 
-    The caller chose `restore` for what it saw up to `dataset`. So whatever landed above `dataset` since then is not
-    to be hidden either, and the Restore goes through that very handle.
+    The caller chose `restore` for the versions up to `dataset`. Commits above `dataset` must not be hidden either, so
+    the Restore is committed through that handle.
     """
     handle = dataset.newest() if restore is None else dataset
     target = handle.version if restore is None else restore
@@ -44,18 +44,20 @@ def fence_table(dataset: Dataset, guard: Guard, *, restore: int | None = None) -
             return landed
         handle, target = landed, landed.version - 1
     raise ConflictError(
-        f"other writers kept changing {dataset.uri} while it was fenced",
+        f"cannot fence {dataset.uri}: other writers changed it {limits.FENCE_ATTEMPTS_MAX} times",
         code="fence_contention",
-        hint="stop the foreign writer, then retry; nothing was lost",
+        hint="No data was lost. Stop the external writer, then retry.",
         facts={"uri": dataset.uri},
     )
 
 
 def read_history(dataset: Dataset, base: int) -> TableHistory:
-    """What lies above `base` on the dataset as it was opened."""
+    """Read the versions above `base` of the dataset as it was opened."""
     return TableHistory(base, dataset.version, read_operations(dataset, base, dataset.version))
 
 
 def can_publish(history: TableHistory) -> bool:
-    """Whether HEAD may be published in place of the pinned base: the same content, and nothing foreign above it."""
-    return not history.foreign_above(history.base) and history.content_of(history.head) == history.base
+    """Return whether HEAD has the content of the pinned base and no external commit is above the base."""
+    return (
+        not history.has_external_above(history.base) and history.content_version(history.head) == history.base
+    )

@@ -1,7 +1,8 @@
-"""What happened to a table above a published version, told from its Lance transactions. Pure over their records.
+"""The history of a table above a published version, from its Lance transactions. Pure over their records.
 
-Every commit of ours carries `omnigraph:op`; a version without it is foreign, unless a loose intent allows its
-operation. A Restore makes a version's content equal an older one, so content is followed through Restores.
+Every commit of Omnigraph has the property `omnigraph:op`. A version without it is external, unless the intent allows
+Lance to commit that operation by itself. A Restore makes the content of a version equal to that of an older one, so
+the content of a version is found by following Restores.
 """
 
 from __future__ import annotations
@@ -27,58 +28,69 @@ class TableHistory:
     records: tuple[VersionRecord, ...]
 
     def find_uuid(self, uuid: str) -> int | None:
-        """The version that a transaction made, if it is here."""
-        return next((r.version for r in self._readable() if r.uuid == uuid), None)
+        """Return the version that a transaction made, if it is here."""
+        return next((record.version for record in self._readable() if record.uuid == uuid), None)
 
-    def foreign_above(self, version: int) -> bool:
-        """Whether anything above `version` is not ours."""
-        return any(r.version > version and not _is_ours(r) for r in self.records)
+    def has_external_above(self, version: int) -> bool:
+        """Return whether a version above `version` is not ours."""
+        return any(record.version > version and not _is_ours(record) for record in self.records)
 
-    def restored_by(self, operation: OperationId, above: int) -> bool:
-        """Whether a Restore of this operation lies above `version`."""
+    def has_restore_by(self, operation: OperationId, above: int) -> bool:
+        """Return whether a Restore by this operation is above a version."""
         return any(
-            r.version > above and r.operation is Operation.RESTORE and _operation_of(r) == operation
-            for r in self._readable()
+            record.version > above
+            and record.operation is Operation.RESTORE
+            and _operation_of(record) == operation
+            for record in self._readable()
         )
 
-    def only(self, allowed: frozenset[Operation], operation: OperationId) -> bool:
-        """Whether every version is an allowed operation, or a Restore by this very operation."""
+    def has_only(self, allowed: frozenset[Operation], operation: OperationId) -> bool:
+        """Return whether every version is an allowed operation, or a commit of this operation."""
         return all(
-            isinstance(r, TransactionRecord) and (r.operation in allowed or _operation_of(r) == operation)
-            for r in self.records
+            isinstance(record, TransactionRecord)
+            and (record.operation in allowed or _operation_of(record) == operation)
+            for record in self.records
         )
 
-    def last_of(self, allowed: frozenset[Operation], operation: OperationId) -> int | None:
-        """The highest version that this very write marked, Restores aside, or that one of these made without a mark."""
-        return max((r.version for r in self._readable() if _is_of(r, allowed, operation)), default=None)
+    def last_version_by(self, allowed: frozenset[Operation], operation: OperationId) -> int | None:
+        """Return the highest version that this operation committed, Restores excluded.
 
-    def content_of(self, version: int) -> int:
-        """The version whose content `version` has, following Restores down; `base` and below are themselves."""
+        An allowed operation without our properties counts as well.
+        """
+        return max(
+            (record.version for record in self._readable() if _is_of(record, allowed, operation)),
+            default=None,
+        )
+
+    def content_version(self, version: int) -> int:
+        """Return the version whose content `version` has, by following Restores; `base` and below are themselves."""
         restores = {
-            r.version: r.restored_version for r in self._readable() if r.operation is Operation.RESTORE
+            record.version: record.restored_version
+            for record in self._readable()
+            if record.operation is Operation.RESTORE
         }
-        seen = version
+        current = version
         for _ in range(len(self.records) + 1):
-            target = restores.get(seen)
-            if target is None or target == seen:
-                return seen
-            seen = target
-        return seen
+            target = restores.get(current)
+            if target is None or target == current:
+                return current
+            current = target
+        return current
 
     def _readable(self) -> tuple[TransactionRecord, ...]:
-        return tuple(r for r in self.records if isinstance(r, TransactionRecord))
+        return tuple(record for record in self.records if isinstance(record, TransactionRecord))
 
 
 def operation_properties(operation: str, commit: str, kind: str) -> Mapping[str, str]:
-    """The properties that every Lance transaction of ours carries."""
+    """Return the properties of every Lance transaction that Omnigraph commits."""
     return {OPERATION_PROPERTY: operation, COMMIT_PROPERTY: commit, KIND_PROPERTY: kind}
 
 
 def _is_of(record: TransactionRecord, allowed: frozenset[Operation], operation: OperationId) -> bool:
-    by = _operation_of(record)
-    if by is None:
+    owner = _operation_of(record)
+    if owner is None:
         return record.operation in allowed
-    return by == operation and record.operation is not Operation.RESTORE
+    return owner == operation and record.operation is not Operation.RESTORE
 
 
 def _operation_of(record: TransactionRecord) -> str | None:

@@ -1,9 +1,8 @@
-"""Recovery's effects: at every read-write open and in every Check, under the branch's lease.
+"""Recover writes that stopped: at every read-write open and in every Check, under the lease of the branch.
 
-In: the intents whose lease epoch is over. Out: each one finished, rolled forward or rolled back, audited, and
-deleted. The decision is `decision.decide_recovery`; here are the fence before it, the Restores and the publish
-after it. Running it twice changes nothing the second time. Foreign changes are never published and never
-dropped.
+In: the intents whose lease epoch is over. Out: each one finished, rolled forward or rolled back, with an audit row,
+and deleted. `decide.decide_recovery` makes the decision; here are the fences before it, and the Restores and the
+publish after it. A second run changes nothing. External changes are never published and never dropped.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, CommitId, Incarnation, OperationId, TypeId, new_ulid
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import (
-    LOOSE_OPERATIONS,
+    MULTI_COMMIT_OPERATIONS,
     Intent,
     IntentTable,
     WriterKind,
@@ -27,7 +26,7 @@ from omnigraph.graph.coordination.intent import (
     read_intents,
     unreadable_intent_error,
 )
-from omnigraph.graph.coordination.lease import Lease, acquire_lease
+from omnigraph.graph.coordination.lease import Lease, hold_lease
 from omnigraph.graph.manifest.publish import (
     CommitDraft,
     ManifestChange,
@@ -55,226 +54,330 @@ RECOVERY_ACTOR: Final = "omnigraph:recovery"
 
 @dataclass(frozen=True, slots=True)
 class Recoverer:
-    """The branch that is recovered, its lease, and how to publish."""
+    """The branch to recover, its lease, and how to publish."""
 
     store: ObjectStore
     target: PublishTarget
     lease: Lease
     publisher: Publisher
 
+    def open_manifest(self) -> Manifest:
+        """Open the newest manifest of the branch."""
+        return open_manifest(
+            self.target.root, lance_branch=self.target.lance_branch, rules=self.publisher.rules
+        )
+
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
-    """One intent that was dealt with."""
+class RecoveredWrite:
+    """A write that was finished or undone."""
 
     intent: Intent
     action: RecoveryAction
 
 
-def recover_branch(recoverer: Recoverer) -> tuple[Recovered, ...]:
-    """Deal with every pending intent of the branch (on main also with those of branches that are gone)."""
+def recover_on_open(
+    root: Location, branch: str, environment: WriteEnvironment | None = None
+) -> tuple[RecoveredWrite, ...]:
+    """Finish or undo the writes of the branch that stopped. Change nothing while a writer holds the lease.
+
+    An intent or a lock that cannot be read does not fail the open. Nor does a writer that holds the lease for longer
+    than the wait: the next write recovers.
+    """
+    environment = environment or WriteEnvironment()
+    store = ObjectStore(root)
+    intents, _ = read_intents(store)
+    if not intents:
+        return ()
+    try:
+        snapshot = read_snapshot(root, branch, rules=environment.rules)
+        return _recover_pending(store, snapshot, intents, environment)
+    except (FormatError, ConflictError) as error:
+        logger.warning("recovery is left to the next writer: %s", error.message)
+        return ()
+
+
+def recover_every_branch(root: Location) -> tuple[RecoveredWrite, ...]:
+    """Recover every branch that has intents. Main recovers the intents of deleted branches."""
+    intents, _ = read_intents(ObjectStore(root))
+    if not intents:
+        return ()
+    names = {record.id: name for name, record in read_snapshot(root).state.branches.items()}
+    branches = {names.get(BranchId(intent.branch_id), MAIN) for intent in intents} - {MAIN}
+    recovered: list[RecoveredWrite] = []
+    for name in (*sorted(branches), MAIN):
+        with suppress(NotFoundError):  # The branch was deleted since, so main, which is last, recovers it.
+            recovered += recover_on_open(root, name)
+    return tuple(recovered)
+
+
+def _recover_pending(
+    store: ObjectStore, snapshot: Snapshot, intents: tuple[Intent, ...], environment: WriteEnvironment
+) -> tuple[RecoveredWrite, ...]:
+    live_branches = frozenset(record.id for record in snapshot.manifest.read_state().branches.values())
+    if not any(_is_pending_here(store, intent, snapshot, live_branches) for intent in intents):
+        return ()
+    target = target_of(snapshot)
+    with hold_lease(store, target.branch_id, "recovery", environment.terms) as lease:
+        return recover_branch(Recoverer(store, target, lease, environment.publisher(lease)))
+
+
+def _is_pending_here(
+    store: ObjectStore, intent: Intent, snapshot: Snapshot, live_branches: frozenset[BranchId]
+) -> bool:
+    """Return whether an intent waits for recovery on this branch, or, on main, belongs to a deleted branch.
+
+    Intents of other live branches are recovered when those are opened.
+    """
+    branch_id, branch = BranchId(intent.branch_id), snapshot.branch
+    if branch_id != branch.id and (branch.lance_branch is not None or branch_id in live_branches):
+        return False
+    return is_pending(store, intent)
+
+
+def recover_branch(recoverer: Recoverer) -> tuple[RecoveredWrite, ...]:
+    """Finish or undo every pending intent of the branch; on main, discard those of deleted branches too."""
     intents, unreadable = read_intents(recoverer.store)
-    here = recoverer.target.branch_id
-    for strange in unreadable:
-        if strange.branch_id in (None, here):
-            raise unreadable_intent_error(strange)
-    # Whoever holds the lease and has armed nothing yet finds only what others left, whatever epoch they wrote down.
-    mine = [intent for intent in intents if intent.branch_id == here]
-    moved_first = sorted(mine, key=lambda intent: (not _has_moved(recoverer, intent), intent.op_id))
-    done = [Recovered(intent, recover_intent(recoverer, intent)) for intent in moved_first]
-    elsewhere = [intent for intent in intents if intent.branch_id != here]
-    if elsewhere and recoverer.target.lance_branch is None:
-        alive = {branch.id for branch in _open_manifest(recoverer).read_state().branches.values()}
-        orphans = [intent for intent in elsewhere if intent.branch_id not in alive]
-        done += [Recovered(intent, _discard(recoverer, intent)) for intent in orphans]
-    return tuple(done)
+    branch_id = recoverer.target.branch_id
+    for damaged in unreadable:
+        if damaged.branch_id in (None, branch_id):
+            raise unreadable_intent_error(damaged)
+    # The caller holds the lease and has not armed yet, so every intent is of another write, whatever its epoch.
+    of_branch = [intent for intent in intents if intent.branch_id == branch_id]
+    moved_first = sorted(of_branch, key=lambda intent: (not _has_moved(recoverer, intent), intent.op_id))
+    recovered = [RecoveredWrite(intent, recover_intent(recoverer, intent)) for intent in moved_first]
+    of_others = [intent for intent in intents if intent.branch_id != branch_id]
+    if of_others and recoverer.target.lance_branch is None:
+        live_branches = {branch.id for branch in recoverer.open_manifest().read_state().branches.values()}
+        orphans = [intent for intent in of_others if intent.branch_id not in live_branches]
+        recovered += [RecoveredWrite(intent, _discard_orphan(recoverer, intent)) for intent in orphans]
+    return tuple(recovered)
 
 
 def recover_intent(recoverer: Recoverer, intent: Intent, *, undo: bool = False) -> RecoveryAction:
-    """Finish or undo one write of this branch. `undo`: never forward, because its files are known to be unsafe."""
-    manifest = _open_manifest(recoverer)
+    """Finish or undo one write of this branch. `undo`: never roll it forward, because its files are unsafe."""
+    manifest = recoverer.open_manifest()
     if _is_finished(manifest, intent):
         dataset = manifest.dataset
         make_version_durable(dataset.directory, dataset.version)
-        return _conclude(recoverer, intent, RecoveryAction.FINISHED)
-    guard = Guard(recoverer.lease.hold, operation_properties(intent.op_id, intent.commit_id, intent.kind))
-    state = manifest.read_state()
-    found = [_look(recoverer, intent, table, state) for table in intent.tables]
-    found = [_fenced(recoverer, intent, look, state, guard) for look in found]
-    found = [_checked(look, undo=undo) for look in found]
-    action = decide_recovery(finished=False, branch_alive=True, tables=tuple(look.finding for look in found))
+        return _delete_recovered(recoverer, intent, RecoveryAction.FINISHED)
+    recovery = _IntentRecovery(recoverer, intent, manifest.read_state())
+    tables = [recovery.inspect(table) for table in intent.tables]
+    tables = [recovery.fence(table) for table in tables]
+    tables = [_check_files(table, undo=undo) for table in tables]
+    findings = tuple(table.finding for table in tables)
+    action = decide_recovery(finished=False, branch_alive=True, tables=findings)
     if action is RecoveryAction.ROLLED_BACK:
-        found = [_rolled_back(recoverer, intent, look, state, guard) for look in found]
-    _publish(recoverer, intent, action, found)
-    return _conclude(recoverer, intent, action)
+        tables = [recovery.roll_back(table) for table in tables]
+    recovery.publish(action, tables)
+    return _delete_recovered(recoverer, intent, action)
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """One table of an intent as it is now. `dataset` None: it is gone. `pinned`: its row in the manifest, if any."""
+class _TableState:
+    """One table of an intent as it is now.
+
+    `dataset` is None if the table was deleted. `pinned` is its row in the manifest, if any. `own_version` is the
+    highest version that the intent made, if any.
+    """
 
     table: IntentTable
     dataset: Dataset | None
     history: TableHistory
     pinned: TableRecord | None
     finding: TableFinding
-    ours: int | None
+    own_version: int | None
 
     @property
-    def at_pin(self) -> bool:
-        """Whether the manifest pins the very Lance branch that the intent wrote."""
+    def is_multi_commit(self) -> bool:
+        """Return whether Lance committed by itself."""
+        return self.table.uuid is None
+
+    @property
+    def is_on_pinned_branch(self) -> bool:
+        """Return whether the manifest pins the Lance branch that the intent wrote."""
         return self.pinned is not None and self.pinned.pin.branch == self.table.lance_branch
 
+    @property
+    def fence_target(self) -> int | None:
+        """The version that a fence restores; None for HEAD, so that no external commit is hidden.
 
-def _look(recoverer: Recoverer, intent: Intent, table: IntentTable, state: ManifestState) -> _Look:
-    pinned = state.live_tables().get(TableId(table.id))
-    try:
-        dataset = open_dataset(recoverer.target.root.child(table.path), branch=table.lance_branch)
-    except NotFoundError:
-        empty = TableHistory(table.base, table.base, ())
-        return _Look(table, None, empty, pinned, TableFinding(Moved.NO, table.preserving), None)
-    history = read_history(dataset, table.base)
-    ours = _find_ours(intent, table, history)
-    finding = _finding(intent, table, history, ours)
-    if ours is not None and pinned is not None and pinned.pin.branch == table.lance_branch:
-        finding = replace(finding, overtaken=pinned.pin.version >= ours)
-    return _Look(table, dataset, history, pinned, finding, ours)
+        It is the pin if only our own fences, or writers that lost their lease, committed above the pin.
+        """
+        if self.own_version is not None or self.dataset is None:
+            return None
+        if self.table.is_new:
+            base = self.table.base  # No branch has published the table, so this is all of its content.
+        elif self.pinned is not None and self.is_on_pinned_branch:
+            base = self.pinned.pin.version
+        else:
+            return None
+        return None if read_history(self.dataset, base).has_external_above(base) else base
 
-
-def _find_ours(intent: Intent, table: IntentTable, history: TableHistory) -> int | None:
-    """The highest version that this intent made; for a loose one, the last allowed operation."""
-    if table.uuid is not None:
-        return history.find_uuid(table.uuid)
-    return history.last_of(LOOSE_OPERATIONS[WriterKind(intent.kind)], OperationId(intent.op_id))
-
-
-def _finding(intent: Intent, table: IntentTable, history: TableHistory, ours: int | None) -> TableFinding:
-    operation = OperationId(intent.op_id)
-    if ours is None:
-        return TableFinding(Moved.NO, table.preserving)
-    if table.uuid is not None:
-        moved = Moved.NEXT if ours == table.base + table.lead + 1 else Moved.ELSEWHERE
-        return TableFinding(moved, table.preserving, history.restored_by(operation, above=ours))
-    clean = history.only(LOOSE_OPERATIONS[WriterKind(intent.kind)], operation)
-    undone = history.content_of(history.head) == table.base
-    return TableFinding(Moved.NEXT if clean else Moved.ELSEWHERE, table.preserving, clean and undone)
+    def describe(self, action: RecoveryAction) -> str:
+        """Return the result for the audit row."""
+        if self.dataset is None:
+            return "gone"
+        base = self.table.base if self.own_version is None else self.own_version
+        if self.history.has_external_above(base):
+            return "drift"
+        return "fenced" if self.own_version is None else action.value
 
 
-def _fenced(recoverer: Recoverer, intent: Intent, look: _Look, state: ManifestState, guard: Guard) -> _Look:
-    """Fence a table on which ours has not moved, and every table of a loose intent; then look again."""
-    is_loose = look.table.uuid is None
-    if look.dataset is None or (look.ours is not None and not is_loose):
-        return look
-    fence_table(look.dataset, guard, restore=_fence_target(look))
-    return _look(recoverer, intent, look.table, state)
+@dataclass(frozen=True, slots=True)
+class _IntentRecovery:
+    """The recovery of one intent. `state` is the manifest before it."""
 
+    recoverer: Recoverer
+    intent: Intent
+    state: ManifestState
 
-def _checked(look: _Look, *, undo: bool) -> _Look:
-    """Check and sync the files of a table that ours moved: its writer may have died before it did."""
-    if look.ours is None or look.dataset is None or look.finding.overtaken:
-        return look
-    damaged = undo
-    if not undo and look.finding.moved is Moved.NEXT and not look.finding.rollback_begun:
-        is_loose = look.table.uuid is None
-        moved = look.dataset if is_loose else look.dataset.at_version(look.ours)
+    @property
+    def guard(self) -> Guard:
+        intent = self.intent
+        properties = operation_properties(intent.op_id, intent.commit_id, intent.kind)
+        return Guard(self.recoverer.lease.hold, properties)
+
+    def inspect(self, table: IntentTable) -> _TableState:
+        pinned = self.state.live_tables().get(TableId(table.id))
         try:
-            make_durable_since(moved, look.table.base)
+            dataset = open_dataset(self.recoverer.target.root.child(table.path), branch=table.lance_branch)
+        except NotFoundError:
+            empty = TableHistory(table.base, table.base, ())
+            return _TableState(table, None, empty, pinned, TableFinding(Moved.NO, table.preserving), None)
+        history = read_history(dataset, table.base)
+        own_version, finding = self._find_own_version(table, history)
+        if own_version is not None and pinned is not None and pinned.pin.branch == table.lance_branch:
+            finding = replace(finding, overtaken=pinned.pin.version >= own_version)
+        return _TableState(table, dataset, history, pinned, finding, own_version)
+
+    def _find_own_version(self, table: IntentTable, history: TableHistory) -> tuple[int | None, TableFinding]:
+        """Return the highest version that this intent made, and what that means for recovery."""
+        operation = OperationId(self.intent.op_id)
+        not_moved = TableFinding(Moved.NO, table.preserving)
+        if table.uuid is not None:
+            version = history.find_uuid(table.uuid)
+            if version is None:
+                return None, not_moved
+            moved = Moved.NEXT if version == table.base + table.lead + 1 else Moved.ELSEWHERE
+            is_undone = history.has_restore_by(operation, above=version)
+            return version, TableFinding(moved, table.preserving, is_undone)
+        allowed = MULTI_COMMIT_OPERATIONS[WriterKind(self.intent.kind)]
+        version = history.last_version_by(allowed, operation)
+        if version is None:
+            return None, not_moved
+        is_clean = history.has_only(allowed, operation)
+        is_undone = history.content_version(history.head) == table.base
+        moved = Moved.NEXT if is_clean else Moved.ELSEWHERE
+        return version, TableFinding(moved, table.preserving, is_clean and is_undone)
+
+    def fence(self, table: _TableState) -> _TableState:
+        """Fence a table that the write has not moved, and every table on which Lance commits by itself."""
+        has_moved = table.own_version is not None and not table.is_multi_commit
+        if table.dataset is None or has_moved:
+            return table
+        fence_table(table.dataset, self.guard, restore=table.fence_target)
+        return self.inspect(table.table)
+
+    def roll_back(self, table: _TableState) -> _TableState:
+        """Restore the version before the write, unless an external commit is above the write."""
+        if table.dataset is None or table.own_version is None or table.finding.overtaken:
+            return table
+        history = table.history
+        if table.is_multi_commit:
+            before = table.table.base
+            is_external = table.finding.moved is Moved.ELSEWHERE
+        else:
+            before = table.own_version - table.table.lead - 1
+            is_external = history.has_external_above(table.own_version)
+        is_undone = history.content_version(history.head) == history.content_version(before)
+        if is_undone or is_external:
+            return table
+        failpoint(Failpoint.ROLLBACK_BEFORE)
+        fence_table(table.dataset, self.guard, restore=before)
+        failpoint(Failpoint.ROLLBACK_AFTER)
+        return self.inspect(table.table)
+
+    def publish(self, action: RecoveryAction, tables: list[_TableState]) -> None:
+        """Publish the audit row, the fences, and the write itself if it is rolled forward."""
+        intent, publisher = self.intent, self.recoverer.publisher
+        now = publisher.clock.now_us()
+        is_forward = action is RecoveryAction.ROLLED_FORWARD
+        rows = [self._row_to_publish(table, is_forward=is_forward) for table in tables]
+        records = tuple(record for record in rows if record is not None)
+        results = {table.table.id: table.describe(action) for table in tables}
+        audit = RecoveryRecord(
+            OperationId(intent.op_id), intent.kind, intent.actor, action.value, now, results
+        )
+        if is_forward:
+            draft = _draft_of(intent)
+            change = ManifestChange(commit=draft, tables=records, recovery=audit, rows=tuple(intent.rows))
+        elif records:
+            commit, operation = CommitId(new_ulid()), OperationId(intent.op_id)
+            draft = CommitDraft(commit, "recovery", operation, RECOVERY_ACTOR, now)
+            change = ManifestChange(commit=draft, tables=records, recovery=audit)
+        else:
+            change = ManifestChange(recovery=audit)
+        failpoint(Failpoint.RECOVERY_PUBLISH_BEFORE)
+        publish(self.recoverer.target, change, (), publisher)
+
+    def _row_to_publish(self, state: _TableState, *, is_forward: bool) -> TableRecord | None:
+        """Return the row to publish for one table, or None if its pin does not change."""
+        table, pinned = state.table, state.pinned
+        record = _new_table_record(table) if table.is_new else pinned
+        if record is None or state.dataset is None:
+            return None
+        if is_forward and state.own_version is not None:
+            return replace(
+                record,
+                alias=table.alias or record.alias,
+                pin=Pin(
+                    table.lance_branch, state.history.head if state.is_multi_commit else state.own_version
+                ),
+                owner=self.recoverer.target.branch_id,
+                row_count=table.result_rows,
+            )
+        if pinned is None or not state.is_on_pinned_branch:
+            return None
+        history = read_history(state.dataset, pinned.pin.version)
+        # Lance commits an index without our properties. It is ours, because only a Restore of ours is above it.
+        is_undone = state.is_multi_commit and state.finding.rollback_begun and history.base == table.base
+        if history.head == history.base or not (is_undone or can_publish(history)):
+            return None
+        return replace(pinned, pin=Pin(table.lance_branch, history.head))
+
+
+def _check_files(state: _TableState, *, undo: bool) -> _TableState:
+    """Check and sync the files of a table that the write moved: its process may have stopped before it did."""
+    if state.own_version is None or state.dataset is None or state.finding.overtaken:
+        return state
+    is_damaged = undo
+    if not undo and state.finding.moved is Moved.NEXT and not state.finding.rollback_begun:
+        moved = state.dataset if state.is_multi_commit else state.dataset.at_version(state.own_version)
+        try:
+            make_durable_since(moved, state.table.base)
         except (IncompleteFileError, SyncError) as error:
-            logger.warning("what %s moved at %s is undone: %s", look.table.id, moved.uri, error.message)
-            damaged = True
-    return replace(look, finding=replace(look.finding, damaged=damaged))
+            logger.warning("undoing the write of %s at %s: %s", state.table.id, moved.uri, error.message)
+            is_damaged = True
+    return replace(state, finding=replace(state.finding, damaged=is_damaged))
 
 
-def _fence_target(look: _Look) -> int | None:
-    """HEAD, so that nothing foreign is hidden; but the pin when only fences and zombies of ours lie above it."""
-    if look.ours is not None or look.dataset is None:
-        return None
-    if look.table.is_new:
-        below = look.table.base  # nobody has published it, so this is all there was before
-    elif look.pinned is not None and look.at_pin:
-        below = look.pinned.pin.version
-    else:
-        return None
-    above_pin = read_history(look.dataset, below)
-    return None if above_pin.foreign_above(above_pin.base) else above_pin.base
-
-
-def _rolled_back(
-    recoverer: Recoverer, intent: Intent, look: _Look, state: ManifestState, guard: Guard
-) -> _Look:
-    """Restore a table that ours moved to the version just before ours, unless something foreign lies above."""
-    if look.dataset is None or look.ours is None or look.finding.overtaken:
-        return look
-    is_loose = look.table.uuid is None
-    before = look.table.base if is_loose else look.ours - look.table.lead - 1
-    is_undone = look.history.content_of(look.history.head) == look.history.content_of(before)
-    is_foreign = look.finding.moved is Moved.ELSEWHERE if is_loose else look.history.foreign_above(look.ours)
-    if is_undone or is_foreign:
-        return look
-    failpoint(Failpoint.ROLLBACK_BEFORE)
-    fence_table(look.dataset, guard, restore=before)
-    failpoint(Failpoint.ROLLBACK_AFTER)
-    return _look(recoverer, intent, look.table, state)
-
-
-def _publish(recoverer: Recoverer, intent: Intent, action: RecoveryAction, found: list[_Look]) -> None:
-    """Make the outcome visible: the write itself when it goes forward, fences in any case, and the audit row."""
-    now = recoverer.publisher.clock.now_us()
-    forward = action is RecoveryAction.ROLLED_FORWARD
-    tables = [moved for look in found if (moved := _table_after(recoverer, look, forward)) is not None]
-    outcomes = {look.table.id: _describe(look, action) for look in found}
-    record = RecoveryRecord(OperationId(intent.op_id), intent.kind, intent.actor, action.value, now, outcomes)
-    draft = _draft(intent, forward, now) if forward or tables else None
-    change = ManifestChange(
-        commit=draft, tables=tuple(tables), recovery=record, rows=tuple(intent.rows) if forward else ()
-    )
-    failpoint(Failpoint.RECOVERY_PUBLISH_BEFORE)
-    publish(recoverer.target, change, (), recoverer.publisher)
-
-
-def _table_after(recoverer: Recoverer, look: _Look, forward: bool) -> TableRecord | None:
-    """The row to publish for one table, or None when its pin stays where it is."""
-    record = _first_record(look.table) if look.table.is_new else look.pinned
-    if record is None or look.dataset is None:
-        return None
-    if forward and look.ours is not None:
-        version = look.ours if look.table.uuid is not None else look.history.head
-        pin = Pin(look.table.lance_branch, version)
-        renamed = replace(record, alias=look.table.alias or record.alias)
-        return _moved(renamed, pin, recoverer.target.branch_id, look.table.result_rows)
-    if look.pinned is None or not look.at_pin:
-        return None
-    above_pin = read_history(look.dataset, look.pinned.pin.version)
-    # Lance commits an index without our mark. The Restore above it, and that nothing else is there, make it ours.
-    is_undone = look.table.uuid is None and look.finding.rollback_begun and above_pin.base == look.table.base
-    if above_pin.head == above_pin.base or not (is_undone or can_publish(above_pin)):
-        return None
-    pin = Pin(look.table.lance_branch, above_pin.head)
-    return _moved(look.pinned, pin, look.pinned.owner, look.pinned.row_count)
-
-
-def _first_record(table: IntentTable) -> TableRecord:
-    """The row of a table that the branch did not have before the write."""
+def _new_table_record(table: IntentTable) -> TableRecord:
+    """Return the row of a table that the branch did not have before the write."""
     type_id, _, incarnation = table.id.partition(":")
-    pin = Pin(table.lance_branch, table.base)
     return TableRecord(
         TypeId(type_id),
         Incarnation(incarnation),
         table.alias or "",
         table.path,
-        pin,
+        Pin(table.lance_branch, table.base),
         BranchId(table.owner),
         0,
     )
 
 
-def _moved(record: TableRecord, pin: Pin, owner: BranchId, rows: int) -> TableRecord:
-    return replace(record, pin=pin, owner=owner, row_count=rows)
-
-
-def _draft(intent: Intent, forward: bool, now: int) -> CommitDraft:
-    if not forward:
-        return CommitDraft(CommitId(new_ulid()), "recovery", OperationId(intent.op_id), RECOVERY_ACTOR, now)
+def _draft_of(intent: Intent) -> CommitDraft:
+    pins, stream = intent.pins, intent.stream
     return CommitDraft(
         id=CommitId(intent.commit_id),
         operation=intent.kind,
@@ -284,123 +387,43 @@ def _draft(intent: Intent, forward: bool, now: int) -> CommitDraft:
         counts=intent.counts,
         merged_parent=None if intent.merged_parent is None else CommitId(intent.merged_parent),
         pins=None
-        if intent.pins is None
-        else {TableId(t): Pin(p.branch, p.version) for t, p in intent.pins.items()},
-        stream=None if intent.stream is None else StreamBatch(intent.stream.query, intent.stream.batch),
+        if pins is None
+        else {TableId(table): Pin(pin.branch, pin.version) for table, pin in pins.items()},
+        stream=None if stream is None else StreamBatch(stream.query, stream.batch),
     )
 
 
-def _describe(look: _Look, action: RecoveryAction) -> str:
-    if look.dataset is None:
-        return "gone"
-    if look.history.foreign_above(look.table.base if look.ours is None else look.ours):
-        return "drift"
-    if look.ours is None:
-        return "fenced"
-    return action.value
-
-
-def _discard(recoverer: Recoverer, intent: Intent) -> RecoveryAction:
-    """The intent's branch is gone, so nothing it moved can be seen: audit it on main."""
+def _discard_orphan(recoverer: Recoverer, intent: Intent) -> RecoveryAction:
+    """Record on main an intent whose branch was deleted: no reader can see what it moved."""
     action = decide_recovery(finished=False, branch_alive=False, tables=())
     now = recoverer.publisher.clock.now_us()
-    outcomes = {table.id: "discarded" for table in intent.tables}
-    record = RecoveryRecord(OperationId(intent.op_id), intent.kind, intent.actor, action.value, now, outcomes)
+    results = {table.id: "discarded" for table in intent.tables}
+    record = RecoveryRecord(OperationId(intent.op_id), intent.kind, intent.actor, action.value, now, results)
     failpoint(Failpoint.RECOVERY_PUBLISH_BEFORE)
     publish(recoverer.target, ManifestChange(recovery=record), (), recoverer.publisher)
-    return _conclude(recoverer, intent, action)
+    return _delete_recovered(recoverer, intent, action)
 
 
-def _conclude(recoverer: Recoverer, intent: Intent, action: RecoveryAction) -> RecoveryAction:
-    became = f"it is commit {intent.commit_id}" if _is_there(recoverer, intent, action) else "it was undone"
-    who = f"{intent.kind} {intent.op_id}, by {intent.actor}, on branch {intent.branch}"
-    logger.warning("recovered a write that had stopped half-way (%s): %s", who, became)
+def _delete_recovered(recoverer: Recoverer, intent: Intent, action: RecoveryAction) -> RecoveryAction:
+    """Log the result and delete the intent."""
+    is_committed = action is RecoveryAction.ROLLED_FORWARD
+    if action is RecoveryAction.FINISHED:  # An earlier recovery may have undone it.
+        is_committed = recoverer.open_manifest().find_commit(CommitId(intent.commit_id)) is not None
+    result = f"it is commit {intent.commit_id}" if is_committed else "it was undone"
+    origin = f"{intent.kind} {intent.op_id}, by {intent.actor}, on branch {intent.branch}"
+    logger.warning("recovered an interrupted write (%s): %s", origin, result)
     recoverer.lease.hold()
     failpoint(Failpoint.RECOVERY_DELETE_BEFORE)
     delete_intent(recoverer.store, OperationId(intent.op_id))
     return action
 
 
-def _is_there(recoverer: Recoverer, intent: Intent, action: RecoveryAction) -> bool:
-    """Whether the branch has the commit; what an earlier recovery finished may have been undone."""
-    if action is RecoveryAction.FINISHED:
-        return _open_manifest(recoverer).find_commit(CommitId(intent.commit_id)) is not None
-    return action is RecoveryAction.ROLLED_FORWARD
-
-
 def _has_moved(recoverer: Recoverer, intent: Intent) -> bool:
-    state = _open_manifest(recoverer).read_state()
-    return any(_look(recoverer, intent, table, state).ours is not None for table in intent.tables)
+    recovery = _IntentRecovery(recoverer, intent, recoverer.open_manifest().read_state())
+    return any(recovery.inspect(table).own_version is not None for table in intent.tables)
 
 
 def _is_finished(manifest: Manifest, intent: Intent) -> bool:
     if manifest.find_commit(CommitId(intent.commit_id)) is not None:
         return True
     return manifest.find_recovery(OperationId(intent.op_id)) is not None
-
-
-def _open_manifest(recoverer: Recoverer) -> Manifest:
-    return open_manifest(
-        recoverer.target.root, lance_branch=recoverer.target.lance_branch, rules=recoverer.publisher.rules
-    )
-
-
-def recover_on_open(
-    root: Location, branch: str, world: WriteEnvironment | None = None
-) -> tuple[Recovered, ...]:
-    """Finish or undo what crashed writers of the branch left; nothing is touched while a live writer is at work.
-
-    An intent or a lock that cannot be understood does not stop the open, nor does a writer that is at work for longer
-    than the wait: its own check recovers.
-    """
-    how = world or WriteEnvironment()
-    store = ObjectStore(root)
-    intents, _ = read_intents(store)
-    if not intents:
-        return ()
-    try:
-        return _recover_pending(store, read_snapshot(root, branch, rules=how.rules), intents, how)
-    except (FormatError, ConflictError) as later:
-        logger.warning("recovery is left to the next writer: %s", later.message)
-        return ()
-
-
-def recover_every_branch(root: Location) -> tuple[Recovered, ...]:
-    """The same for every branch that a crashed writer left something on; main settles for those that are gone."""
-    intents, _ = read_intents(ObjectStore(root))
-    if not intents:
-        return ()
-    names = {record.id: name for name, record in read_snapshot(root).state.branches.items()}
-    branches = {names.get(BranchId(intent.branch_id), MAIN) for intent in intents} - {MAIN}
-    found: list[Recovered] = []
-    for name in (*sorted(branches), MAIN):
-        with suppress(NotFoundError):  # deleted meanwhile, so that it is main's, which comes last
-            found += recover_on_open(root, name)
-    return tuple(found)
-
-
-def _recover_pending(
-    store: ObjectStore, snapshot: Snapshot, intents: tuple[Intent, ...], how: WriteEnvironment
-) -> tuple[Recovered, ...]:
-    alive = frozenset(record.id for record in snapshot.manifest.read_state().branches.values())
-    if not any(_is_pending_here(store, intent, snapshot, alive) for intent in intents):
-        return ()
-    target = target_of(snapshot)
-    lease = acquire_lease(store, target.branch_id, "recovery", how.terms)
-    try:
-        return recover_branch(Recoverer(store, target, lease, how.publisher(lease)))
-    finally:
-        lease.release()
-
-
-def _is_pending_here(
-    store: ObjectStore, intent: Intent, snapshot: Snapshot, alive: frozenset[BranchId]
-) -> bool:
-    """Whether an intent waits for recovery, on this branch, or (seen from main) on a branch that is gone.
-
-    Another branch that is alive is left alone: opening that one recovers it.
-    """
-    branch_id = BranchId(intent.branch_id)
-    if branch_id != snapshot.branch.id and (snapshot.branch.lance_branch is not None or branch_id in alive):
-        return False
-    return is_pending(store, intent)

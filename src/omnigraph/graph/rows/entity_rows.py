@@ -1,7 +1,7 @@
-"""Rows of a table by their ids, side by side: what an entity is in one snapshot, or that it is not there.
+"""Rows of a table by their ids: the state of each entity in one snapshot, or that it does not exist.
 
-In: a table at a pin and ids. Out: an `EntityRows`, aligned with the ids, whose rows have the columns of the type's
-schema with the contents of their blobs, ready to be compared and written. Nothing here writes.
+In: a table at a pin, and ids. Out: `EntityRows`, aligned with the ids. The rows have the columns of the schema of the
+type, with the contents of their blobs, ready to be compared and written. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Located:
-    """Where the rows of some ids lie; what is not there has neither identity nor address.
+class RowLocations:
+    """The locations of the rows of some ids. A row that is not present has neither identity nor address.
 
-    `rows` are the rows as the table has them, if they are few: they were found and read at once.
+    `rows` are the rows themselves if they are few: they were read together with their locations.
     """
 
     ids: Texts
@@ -40,21 +40,23 @@ class Located:
     addresses: Numbers
     rows: pa.Table | None = None
 
-    def only(self, which: Mask) -> Located:
+    def only(self, which: Mask) -> RowLocations:
         ids: Any = self.ids.filter(pa.array(which))
         rows = None if self.rows is None else self.rows.filter(pa.array(which))
-        return Located(ids, self.present[which], self.identities[which], self.addresses[which], rows)
+        return RowLocations(ids, self.present[which], self.identities[which], self.addresses[which], rows)
 
-    def slice(self, start: int, rows: int) -> Located:
+    def slice(self, start: int, rows: int) -> RowLocations:
         which = slice(start, start + rows)
         ids = self.ids.slice(start, rows)
-        some = None if self.rows is None else self.rows.slice(start, rows)
-        return Located(ids, self.present[which], self.identities[which], self.addresses[which], some)
+        rows_of_slice = None if self.rows is None else self.rows.slice(start, rows)
+        return RowLocations(
+            ids, self.present[which], self.identities[which], self.addresses[which], rows_of_slice
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntityRows:
-    """The rows of some ids; a row that is not `present` is null throughout. `undecided`: no side is the right one."""
+    """The rows of some ids. A row that is not `present` is all null. `undecided`: no side has the right state."""
 
     rows: pa.Table
     present: Mask
@@ -65,10 +67,10 @@ class EntityRows:
         return cls(rows, present, np.zeros(len(present), np.bool_))
 
 
-def locate(dataset: Dataset | None, entity: Entity | None, ids: Texts) -> Located:
-    """Where each of the ids is, in their order, by a look through the table; without a dataset nowhere.
+def locate(dataset: Dataset | None, entity: Entity | None, ids: Texts) -> RowLocations:
+    """Locate each of the ids, in their order, by searching the table; without a dataset no id is present.
 
-    With an entity a few rows are read at once.
+    With an entity, a small number of rows is read in the same search.
     """
     size = len(ids)
     identities, addresses = np.zeros(size, np.uint64), np.zeros(size, np.uint64)
@@ -77,133 +79,135 @@ def locate(dataset: Dataset | None, entity: Entity | None, ids: Texts) -> Locate
     if dataset is not None and size:
         is_few = entity is not None and size <= limits.LOOKUP_FILTER_VALUES_MAX
         if entity is not None and is_few:
-            found = find_rows(dataset, ids, list(column_names(dataset, entity).values()))
+            rows_found = find_rows(dataset, ids, list(column_names(dataset, entity).values()))
         else:
-            found = locate_rows(dataset, ids)
-        at: Any = pc.index_in(ids, value_set=found.column("id").combine_chunks())
-        present = at.is_valid().to_numpy(zero_copy_only=False)
-        places = at.drop_null().to_numpy(zero_copy_only=False)
-        identities[present] = found.column(IDENTITY).to_numpy()[places]
-        addresses[present] = found.column(ADDRESS).to_numpy()[places]
-        rows = found.take(at) if is_few else None
-    return Located(ids, present, identities, addresses, rows)
+            rows_found = locate_rows(dataset, ids)
+        indexes: Any = pc.index_in(ids, value_set=rows_found.column("id").combine_chunks())
+        present = indexes.is_valid().to_numpy(zero_copy_only=False)
+        places = indexes.drop_null().to_numpy(zero_copy_only=False)
+        identities[present] = rows_found.column(IDENTITY).to_numpy()[places]
+        addresses[present] = rows_found.column(ADDRESS).to_numpy()[places]
+        rows = rows_found.take(indexes) if is_few else None
+    return RowLocations(ids, present, identities, addresses, rows)
 
 
-def filled(dataset: Dataset, entity: Entity, located: Located) -> Located:
-    """The same with its rows, if they are few, so that they are read once."""
+def with_rows(dataset: Dataset, entity: Entity, located: RowLocations) -> RowLocations:
+    """Return the locations with their rows, if they are few, so that they are read once."""
     if located.rows is not None or len(located.ids) > limits.LOOKUP_FILTER_VALUES_MAX:
         return located
-    there = located.present
+    present = located.present
     rows = read_rows_at(
         dataset,
-        located.identities[there],
-        located.addresses[there],
+        located.identities[present],
+        located.addresses[present],
         list(column_names(dataset, entity).values()),
     )
-    return replace(located, rows=rows.take(_aligned(there)))
+    return replace(located, rows=rows.take(_positions(present)))
 
 
-def read_image(dataset: Dataset | None, entity: Entity, located: Located) -> EntityRows:
-    """The rows of the ids, with nulls where there is none."""
+def read_entity_rows(dataset: Dataset | None, entity: Entity, located: RowLocations) -> EntityRows:
+    """Read the rows of the ids, with nulls for ids that do not exist."""
     schema = arrow_schema(entity)
     size = len(located.present)
     if dataset is None or not located.present.any():
         columns = [pa.nulls(size, field.type) for field in schema]
         return EntityRows.of(pa.Table.from_arrays(columns, schema=schema), located.present)
     rows = read_rows(dataset, entity, located.only(located.present))
-    return EntityRows.of(rows.take(_aligned(located.present)), located.present)
+    return EntityRows.of(rows.take(_positions(located.present)), located.present)
 
 
-def read_rows(dataset: Dataset, entity: Entity, located: Located) -> pa.Table:
-    """The rows of ids that are all there, in their order. A column that the table lacks has what it came with.
+def read_rows(dataset: Dataset, entity: Entity, located: RowLocations) -> pa.Table:
+    """Read the rows of ids that all exist, in their order. A column that the table lacks has its default.
 
-    A null that got a value when the property became required has that value.
+    A null in a property that became required has the default of that change.
     """
     schema = arrow_schema(entity)
     names = column_names(dataset, entity)
-    found = located.rows
-    if found is None:
-        found = read_rows_at(dataset, located.identities, located.addresses, list(names.values()))
+    stored = located.rows
+    if stored is None:
+        stored = read_rows_at(dataset, located.identities, located.addresses, list(names.values()))
     columns: list[Any] = []
     for field in schema:
-        there = names.get(field.name)
-        if there is None:
-            columns.append(filled_column(entity, field, found.num_rows))
+        stored_name = names.get(field.name)
+        if stored_name is None:
+            columns.append(filled_column(entity, field, stored.num_rows))
         elif field.name in blob_names(entity):
-            columns.append(_contents(dataset, field, there, located.addresses, found.column(there)))
+            columns.append(
+                _read_contents(dataset, field, stored_name, located.addresses, stored.column(stored_name))
+            )
         else:
-            fill = null_fill(entity, field.name, dataset.schema.field(there))
-            columns.append(with_null_fill(found.column(there).cast(field.type), fill))
+            fill = null_fill(entity, field.name, dataset.schema.field(stored_name))
+            columns.append(with_null_fill(stored.column(stored_name).cast(field.type), fill))
     return pa.Table.from_arrays(columns, schema=schema).combine_chunks()
 
 
-def pieces(entity: Entity, rows: int) -> Iterator[tuple[int, int]]:
-    """Start and size of the pieces in which so many rows are read: few where a row can be large."""
+def row_ranges(entity: Entity, rows: int) -> Iterator[tuple[int, int]]:
+    """Yield start and size of the ranges in which `rows` rows are read: small ranges if a row can be large."""
     size = limits.IMAGE_BLOB_ROWS if blob_names(entity) else limits.IMAGE_ROWS
     yield from ((start, min(size, rows - start)) for start in range(0, rows, size))
 
 
 def blob_names(entity: Entity) -> list[str]:
-    """The properties that are blobs."""
-    return [found.name for found in entity.properties if found.type == ScalarType(Scalar.BLOB)]
+    """Return the properties that are blobs."""
+    return [property_.name for property_ in entity.properties if property_.type == ScalarType(Scalar.BLOB)]
 
 
-def _aligned(present: Mask) -> Any:
-    """For each position the number of the present ones before it, or null where it is not present."""
+def _positions(present: Mask) -> Any:
+    """Return for each position the number of present ones before it, or null if it is not present."""
     return pa.array(np.cumsum(present) - 1, mask=~present)
 
 
 def column_names(dataset: Dataset, entity: Entity) -> dict[str, str]:
-    """For each column of the type that the table has, its name there: a property is what its id says."""
-    there = {column_identity(field): field.name for field in dataset.schema}
-    wanted = ((field.name, column_identity(field)) for field in arrow_schema(entity))
-    return {name: there[identity] for name, identity in wanted if identity in there}
+    """Return for each column of the type its name in the table, if the table has it. Properties are matched by id."""
+    stored_names = {column_identity(field): field.name for field in dataset.schema}
+    columns = ((field.name, column_identity(field)) for field in arrow_schema(entity))
+    return {name: stored_names[identity] for name, identity in columns if identity in stored_names}
 
 
 def filled_column(entity: Entity, field: Any, rows: int) -> Any:
-    """What rows get in a column that they do not have: the default with which it came, or null."""
-    found = entity.property_named(field.name)
-    if found is None or found.fill is None:
+    """Return the values of rows in a column that they lack: the default of the column, or null."""
+    property_ = entity.property_named(field.name)
+    if property_ is None or property_.fill is None:
         return pa.nulls(rows, field.type)
     make: Any = pa.scalar
-    return pa.repeat(make(found.fill, field.type), rows)
+    return pa.repeat(make(property_.fill, field.type), rows)
 
 
-def null_fill(entity: Entity, name: str, there: Any) -> Value | None:
-    """What null became in a column that a table has, since the table had it as the field `there`."""
+def null_fill(entity: Entity, name: str, stored_field: Any) -> Value | None:
+    """Return the value that null has in a column; `stored_field` is the column as the table has it."""
     own = entity.property_named(name)
-    past = int((there.metadata or {}).get(NULL_FILLS_KEY.encode(), 0))
+    past = int((stored_field.metadata or {}).get(NULL_FILLS_KEY.encode(), 0))
     return None if own is None else own.null_fill(past)
 
 
 def with_null_fill(column: Any, fill: Value | None) -> Any:
-    """The column with what null became."""
+    """Return the column with nulls replaced by `fill`."""
     make: Any = pa.scalar
     return column if fill is None else pc.fill_null(column, make(fill, column.type))
 
 
 def column_identity(field: Any) -> bytes | str:
-    """The id of a property; a system column is its name."""
+    """Return the id of a property, or the name of a system column."""
     own: bytes | None = (field.metadata or {}).get(PROPERTY_ID_KEY.encode())
     return field.name if own is None else own
 
 
-def _contents(dataset: Dataset, field: Any, name: str, addresses: Numbers, described: Any) -> Any:
-    """Blobs as they are written: bytes, or the URI of one that lies outside of the graph."""
-    whole = described.combine_chunks()
-    uris = whole.field("blob_uri").to_pylist()
-    valid = whole.is_valid().to_pylist()
-    inside = [row for row, there in enumerate(valid) if there and not uris[row]]
-    found = iter(read_blobs(dataset, name, [int(addresses[row]) for row in inside]))
+def _read_contents(dataset: Dataset, field: Any, name: str, addresses: Numbers, described: Any) -> Any:
+    """Read blobs as they are written: bytes, or the URI of a blob that is stored outside the graph."""
+    descriptions = described.combine_chunks()
+    uris = descriptions.field("blob_uri").to_pylist()
+    valid = descriptions.is_valid().to_pylist()
+    inside = [row for row, is_present in enumerate(valid) if is_present and not uris[row]]
+    contents = iter(read_blobs(dataset, name, [int(addresses[row]) for row in inside]))
     values: list[dict[str, Any] | None] = [
-        None if not there else {"uri": uri} if uri else {"data": next(found)}
-        for there, uri in zip(valid, uris, strict=True)
+        None if not is_present else {"uri": uri} if uri else {"data": next(contents)}
+        for is_present, uri in zip(valid, uris, strict=True)
     ]
     return pa.array(values, field.type)
 
 
 def same_states(left: EntityRows, right: EntityRows) -> Mask:
-    """For each row whether both sides have it alike, or both have it not; what is undecided is like nothing."""
+    """Return for each row whether both sides have equal rows, or both lack it. Undecided rows are never equal."""
     both = left.present & right.present
     same: Mask = (left.present == right.present) & ~left.undecided & ~right.undecided
     if both.any():
@@ -212,25 +216,25 @@ def same_states(left: EntityRows, right: EntityRows) -> Mask:
 
 
 def same_rows(left: pa.Table, right: pa.Table) -> Mask:
-    """For each row whether all columns are equal. Both tables have the same columns and as many rows."""
+    """Return for each row whether all columns are equal. Both tables have the same columns and number of rows."""
     same = np.ones(left.num_rows, np.bool_)
     for name in left.schema.names:
-        same &= same_values(_whole(left, name), _whole(right, name))
+        same &= same_values(_column(left, name), _column(right, name))
     return same
 
 
 def differing_columns(left: pa.Table, right: pa.Table) -> list[list[str]]:
-    """For each row the names of the columns that differ."""
+    """Return for each row the names of the columns that differ."""
     names = left.schema.names
-    differs = {name: ~same_values(_whole(left, name), _whole(right, name)) for name in names}
+    differs = {name: ~same_values(_column(left, name), _column(right, name)) for name in names}
     return [[name for name in names if differs[name][row]] for row in range(left.num_rows)]
 
 
 def same_values(left: Any, right: Any) -> Mask:
-    """For each position whether two columns of one type are equal there."""
-    there, also = _valid(left), _valid(right)
-    same: Mask = there == also
-    both = there & also
+    """Return for each position whether two columns of one type are equal there."""
+    left_valid, right_valid = _validity(left), _validity(right)
+    same: Mask = left_valid == right_valid
+    both = left_valid & right_valid
     if not both.any():
         return same
     mask = pa.array(both)
@@ -239,7 +243,7 @@ def same_values(left: Any, right: Any) -> Mask:
 
 
 def _same_present(left: Any, right: Any) -> Mask:
-    """Two columns without nulls."""
+    """Compare two columns without nulls."""
     kind = left.type
     if pa.types.is_floating(kind):
         bits = np.uint32 if kind == pa.float32() else np.uint64
@@ -253,8 +257,8 @@ def _same_present(left: Any, right: Any) -> Mask:
     if pa.types.is_struct(kind):
         parts = [same_values(left.field(name), right.field(name)) for name in ("data", "uri")]
         return parts[0] & parts[1]
-    found: Any = pc.equal(left, right)
-    return found.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    equal: Any = pc.equal(left, right)
+    return equal.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
 def _same_lists(left: Any, right: Any) -> Mask:
@@ -266,45 +270,45 @@ def _same_lists(left: Any, right: Any) -> Mask:
     items = [side.filter(mask).flatten() for side in (left, right)]
     equal = same_values(items[0], items[1])
     rows = np.repeat(np.arange(int(same.sum())), sizes[0][same])
-    wrong = np.zeros(int(same.sum()), np.bool_)
-    wrong[rows[~equal]] = True
-    same[same] = ~wrong
+    differs = np.zeros(int(same.sum()), np.bool_)
+    differs[rows[~equal]] = True
+    same[same] = ~differs
     return same
 
 
-def _whole(table: pa.Table, name: str) -> Any:
+def _column(table: pa.Table, name: str) -> Any:
     return table.column(name).combine_chunks()
 
 
-def _valid(column: Any) -> Mask:
+def _validity(column: Any) -> Mask:
     answer: Mask = column.is_valid().to_numpy(zero_copy_only=False)
     return answer
 
 
 Content = bytes | str | None
-"""A blob: its bytes, or the URI of one that lies elsewhere."""
+"""A blob: its bytes, or the URI of a blob that is stored elsewhere."""
 
 
-def image_lines(
-    entity: Entity, image: EntityRows, shown: Callable[[Content], Content] = lambda content: content
+def entity_lines(
+    entity: Entity, image: EntityRows, show_blob: Callable[[Content], Content] = lambda content: content
 ) -> Iterator[str | None]:
-    """Each row as a line of graph data. `shown` is what is told of a blob, all of it unless given."""
+    """Yield each row as a line of graph data. `show_blob` returns what to print for a blob (default: all of it)."""
     rows = image.rows.filter(pa.array(image.present))
     for name in blob_names(entity):
         contents = [
-            None if one is None else shown(one["data"] if one["uri"] is None else one["uri"])
-            for one in rows.column(name).to_pylist()
+            None if blob is None else show_blob(blob["data"] if blob["uri"] is None else blob["uri"])
+            for blob in rows.column(name).to_pylist()
         ]
         rows = rows.set_column(rows.schema.get_field_index(name), name, blob_text(contents))
     lines: Iterator[Any] = iter(())
     if rows.num_rows:
         lines = iter(json_lines(entity, rows.combine_chunks().to_batches()[0]).to_pylist())
-    for there in image.present:
-        yield str(next(lines)) if there else None
+    for is_present in image.present:
+        yield str(next(lines)) if is_present else None
 
 
 def digest_of(content: Content) -> Content:
-    """A blob by its size and digest, for where many of them would be too much."""
+    """Return a blob as its size and digest, for output with many blobs."""
     if not isinstance(content, bytes):
         return content
     return f"sha256:{hashlib.sha256(content).hexdigest()} ({len(content)} bytes)"

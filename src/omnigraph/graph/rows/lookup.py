@@ -1,8 +1,8 @@
-"""What the integrity rules ask of a snapshot, answered by reading its tables at their pins.
+"""Answer what the integrity rules ask about a snapshot, by reading its tables at their pins.
 
-A few values are looked up by filter, which an index serves; many are found by one scan of the columns concerned.
-As many rows are compared at a time as values are asked for, so that memory follows the question and not the table,
-and the time both of them once. Nothing here writes.
+A few values are looked up by a filter, which an index can serve; many values by one scan of the columns concerned.
+The scan compares as many rows at a time as there are values, so that memory grows with the question and not with the
+table. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ class SnapshotLookup:
     snapshot: Snapshot
 
     def present_ids(self, type_id: TypeId, ids: Column) -> Column:
-        found = [batch.column("id") for batch in self._rows_with(type_id, ["id"], "id", ids)]
-        answer: Column = pc.is_in(ids, value_set=_joined(found), skip_nulls=True)
+        id_columns = [batch.column("id") for batch in self._rows_with(type_id, ["id"], "id", ids)]
+        answer: Column = pc.is_in(ids, value_set=_joined(id_columns), skip_nulls=True)
         return answer
 
     def unique_holders(self, type_id: TypeId, names: tuple[str, ...], rows: pa.RecordBatch) -> Column:
-        asked = unique_keys([rows.column(name) for name in names])
+        sought_keys = unique_keys([rows.column(name) for name in names])
         keys: list[Column] = []
         holders: list[Column] = []
-        for batch in self._batches(type_id, ["id", *names], len(asked)):
-            there = unique_keys([batch.column(name) for name in names])
-            hits = pc.is_in(there, value_set=asked, skip_nulls=True)
-            keys.append(there.filter(hits))
+        for batch in self._batches(type_id, ["id", *names], len(sought_keys)):
+            batch_keys = unique_keys([batch.column(name) for name in names])
+            hits = pc.is_in(batch_keys, value_set=sought_keys, skip_nulls=True)
+            keys.append(batch_keys.filter(hits))
             holders.append(batch.column("id").filter(hits))
-        return _mapped(asked, _joined(keys), _joined(holders))
+        return _mapped(sought_keys, _joined(keys), _joined(holders))
 
     def edge_sources(self, type_id: TypeId, ids: Column) -> Column:
-        found = list(self._rows_with(type_id, ["id", "src"], "id", ids))
-        keys = _joined([batch.column("id") for batch in found])
-        return _mapped(ids, keys, _joined([batch.column("src") for batch in found]))
+        batches = list(self._rows_with(type_id, ["id", "src"], "id", ids))
+        keys = _joined([batch.column("id") for batch in batches])
+        return _mapped(ids, keys, _joined([batch.column("src") for batch in batches]))
 
     def edge_ends(self, type_id: TypeId, name: str) -> tuple[str, str]:
-        """The nodes that an edge joins, which need not be there."""
+        """Return the nodes that an edge joins. They need not exist."""
         rows = self._rows_with(type_id, ["id", "src", "dst"], "id", pa.array([name], pa.string()))
         first = next(row for batch in rows for row in batch.to_pylist())
         return str(first["src"]), str(first["dst"])
@@ -63,26 +63,26 @@ class SnapshotLookup:
     def edge_counts(self, type_id: TypeId, sources: Column) -> Column:
         counts = np.zeros(len(sources), dtype=np.int64)
         for batch in self._rows_with(type_id, ["src"], "src", sources):
-            at = pc.index_in(batch.column("src"), value_set=sources, skip_nulls=True).drop_null()
-            counts += np.bincount(at.to_numpy(zero_copy_only=False), minlength=len(sources))
+            indexes = pc.index_in(batch.column("src"), value_set=sources, skip_nulls=True).drop_null()
+            counts += np.bincount(indexes.to_numpy(zero_copy_only=False), minlength=len(sources))
         return pa.array(counts)
 
     def edges_at(self, type_id: TypeId, end: str, nodes: Column) -> Column:
-        """The ids of the edges whose `src` or `dst` is one of these nodes."""
+        """Return the ids of the edges whose `src` or `dst` is one of these nodes."""
         return _joined([batch.column("id") for batch in self._rows_with(type_id, ["id", end], end, nodes)])
 
-    def edges_beyond(self, type_id: TypeId, end: str, kept: Column) -> Column:
-        """The ids of the edges whose `src` or `dst` is not one of `kept`."""
-        found: list[Column] = []
-        for batch in self._batches(type_id, ["id", end], len(kept)):
-            known = pc.is_in(batch.column(end), value_set=kept, skip_nulls=True)
-            found.append(batch.column("id").filter(pc.invert(known)))
-        return _joined(found)
+    def edges_beyond(self, type_id: TypeId, end: str, nodes: Column) -> Column:
+        """Return the ids of the edges whose `src` or `dst` is not one of these nodes."""
+        edge_ids: list[Column] = []
+        for batch in self._batches(type_id, ["id", end], len(nodes)):
+            is_kept = pc.is_in(batch.column(end), value_set=nodes, skip_nulls=True)
+            edge_ids.append(batch.column("id").filter(pc.invert(is_kept)))
+        return _joined(edge_ids)
 
     def _rows_with(
         self, type_id: TypeId, columns: list[str], name: str, values: Column
     ) -> Iterator[pa.RecordBatch]:
-        """The rows whose `name` is one of `values`."""
+        """Yield the rows whose `name` is one of `values`."""
         if len(values) <= limits.LOOKUP_FILTER_VALUES_MAX:
             yield from self._batches(type_id, columns, 0, any_of(name, values.drop_null().to_pylist()))
             return
@@ -92,7 +92,7 @@ class SnapshotLookup:
     def _batches(
         self, type_id: TypeId, columns: list[str], rows: int, where: str | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of a type, about so many at a time."""
+        """Yield the rows of a type in batches of about `rows` rows."""
         table = self._table(type_id)
         if table is not None and table.row_count > 0:
             yield from combine_batches(self._open(table).read_batches(columns, where), rows)
@@ -108,6 +108,6 @@ def _joined(columns: list[Column]) -> Column:
     return pa.chunked_array(columns, type=_TEXT).combine_chunks()
 
 
-def _mapped(asked: Column, keys: Column, values: Column) -> Column:
-    """For each key that was asked for its value, or null."""
-    return values.take(pc.index_in(asked, value_set=keys, skip_nulls=True))
+def _mapped(sought_keys: Column, keys: Column, values: Column) -> Column:
+    """Return the value for each sought key, or null."""
+    return values.take(pc.index_in(sought_keys, value_set=keys, skip_nulls=True))

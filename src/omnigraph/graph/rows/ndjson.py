@@ -1,9 +1,9 @@
-"""Rows of a type to lines of graph data, a column at a time, without a Python object a row.
+"""Convert rows of a type to lines of graph data, one column at a time, without a Python object per row.
 
-In: a batch with the columns of the type's table, its blobs as text already (`blob_text`). Out: a column of lines, each
-with its end. A null is left out. The id comes first, so every property begins with a comma. Numbers are written with
-the shortest digits that read back the same, floats always with a point or an exponent; text is escaped only in the
-rows that need it.
+In: a batch with the columns of the table of the type, its blobs as text (`blob_text`). Out: a column of lines, each
+with its line end. Nulls are omitted. The id is first, so every property begins with a comma. Numbers have the
+shortest digits that parse to the same value, floats always a point or an exponent. Text is escaped only in rows that
+need it.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ Piece = Column | str
 
 
 def json_lines(entity: Entity, rows: pa.RecordBatch) -> Column:
-    """One line of text for each row."""
+    """Return one line of text for each row."""
     pieces = [_beginning(entity), *_text(rows.column("id"))]
     if isinstance(entity, EdgeType):
         pieces = [_beginning(entity), *_text(rows.column("src")), ',"to":', *_text(rows.column("dst"))]
         pieces += [',"data":{"id":', *_text(rows.column("id"))]
-    for found in entity.properties:
-        pieces += _member(found, rows.column(found.name))
+    for property_ in entity.properties:
+        pieces += _member(property_, rows.column(property_.name))
     return _joined([*pieces, "}}\n"])
 
 
 def line_bytes(lines: Column) -> Bytes:
-    """The bytes of all lines, one after the other."""
+    """Return the bytes of all lines, concatenated."""
     offsets, data = text_buffers(lines)
     return data[offsets[0] : offsets[-1]]
 
 
 def blob_text(contents: Sequence[bytes | str | None]) -> Column:
-    """What stands for blobs in a line: bytes as base64, and the URI of one that lies elsewhere as it is."""
+    """Return the text for blobs in a line: bytes as base64, and the URI of a blob that is stored elsewhere."""
     texts = [
         BASE64_PREFIX + binascii.b2a_base64(content, newline=False).decode()
         if isinstance(content, bytes)
@@ -60,17 +60,17 @@ def _beginning(entity: Entity) -> str:
     return f'{{"type":"{entity.name}","data":{{"id":'
 
 
-def _member(found: Property, column: Column) -> list[Piece]:
-    """A property with its name; nothing at all where it is null."""
-    name = f",{json.dumps(found.name)}:"
-    value = _value(found.type, column)
+def _member(property_: Property, column: Column) -> list[Piece]:
+    """Return a property with its name; nothing where it is null."""
+    name = f",{json.dumps(property_.name)}:"
+    value = _value(property_.type, column)
     if not column.null_count:
         return [name, *value]
     return [_joined([name, *value]).fill_null("")]
 
 
 def _value(kind: PropertyType, column: Column) -> list[Piece]:
-    """The JSON of a column as pieces that stand side by side; null where the column is."""
+    """Return the JSON of a column as pieces that are concatenated; null where the column is null."""
     match kind:
         case EnumType():
             return _text(column)
@@ -99,7 +99,7 @@ def _scalar(scalar: Scalar, column: Column) -> list[Piece]:
 
 
 def _floats(column: Column) -> Column:
-    """Whole numbers get a point, so that whoever reads the line has floats everywhere."""
+    """Add a point to whole numbers, so that readers get floats everywhere."""
     text: Column = pc.cast(column, pa.utf8())
     if not pc.any(pc.equal(column, pc.trunc(column))).as_py():
         return text
@@ -112,7 +112,7 @@ def _text(column: Column) -> list[Piece]:
 
 
 def _list(item: ScalarType, column: Column) -> list[Piece]:
-    """The items as one long column, joined again by their lists."""
+    """Convert all items as one column, then join them by list."""
     flat: Any = column
     values = flat.flatten()
     tokens = _value(item, values)

@@ -1,1 +1,1 @@
-"""The one write path: staged, armed, committed, published. Nothing else moves the head of a branch."""
+"""The one write path: staged, checked, armed, committed, published. Nothing else moves the head of a branch."""

@@ -1,8 +1,8 @@
-"""Check: under the lease, is what was staged still right? Nothing is armed unless it is.
+"""Check under the lease whether a staged write can still be applied. A write that fails a check is never armed.
 
-In: a staged write and the branch as it is now. Out: open handles on the exact bases, or a verdict: stage again,
-refuse, or conflict. A head that only fences and zombies of ours moved is put right here; one that a foreign
-tool moved is *drift*.
+In: a staged write and the current snapshot of its branch. Out: the first thing that changed, open handles on the
+bases, or an error. A head that only our own fences, or writers that lost their lease, moved is restored here. A head
+that an external tool moved is *drift*.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from omnigraph.base import limits
 from omnigraph.base.clock import Clock
 from omnigraph.base.errors import Applied, ConflictError, NotFoundError, RefusedError
 from omnigraph.base.failpoints import Failpoint, failpoint
+from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import CommitId, OperationId, PropertyId, new_ulid
 from omnigraph.graph.coordination.intent import read_intents
 from omnigraph.graph.manifest.encoding import decode_schema
 from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange, Publisher, PublishTarget, publish
 from omnigraph.graph.manifest.reader import open_manifest
 from omnigraph.graph.manifest.records import Pin, RecoveryRecord, SchemaRecord, TableRecord, pin_text
-from omnigraph.graph.manifest.requirements import read_set_conflict
+from omnigraph.graph.manifest.requirements import ReadSetConflictError, read_set_conflict
 from omnigraph.graph.manifest.snapshot import Snapshot, is_moved, open_table
 from omnigraph.graph.recovery.fence import Guard, fence_table, read_history
 from omnigraph.graph.recovery.history import operation_properties
 from omnigraph.graph.recovery.run import RECOVERY_ACTOR
-from omnigraph.graph.write.states import Effect, StagedWrite
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.schema.catalog import AnyEntity, Catalog
 from omnigraph.schema.evolution.apply import raise_counters
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
@@ -33,11 +34,13 @@ from omnigraph.storage.objects import ObjectStore
 
 
 def read_other_catalogs(snapshot: Snapshot) -> tuple[Catalog, ...]:
-    """The catalogs that other branches have and this one has not."""
-    found = {record.hash: record for record in _other_schemas(snapshot)}
-    others = tuple(record.catalog for schema, record in found.items() if schema != snapshot.schema.hash)
+    """Return the catalogs of other branches that differ from the catalog of this branch."""
+    records_by_hash = {record.hash: record for record in _other_schemas(snapshot)}
+    catalogs = tuple(
+        record.catalog for schema, record in records_by_hash.items() if schema != snapshot.schema.hash
+    )
     has_unread = _is_moved_main(snapshot) and len(snapshot.state.branches) > 1
-    return (*others, _far_ahead(snapshot.schema.catalog)) if has_unread else others
+    return (*catalogs, _far_ahead(snapshot.schema.catalog)) if has_unread else catalogs
 
 
 def _is_moved_main(snapshot: Snapshot) -> bool:
@@ -45,17 +48,17 @@ def _is_moved_main(snapshot: Snapshot) -> bool:
 
 
 def _far_ahead(catalog: Catalog) -> Catalog:
-    """The catalog as if it had given more ids than any branch has."""
+    """Return the catalog with counters that are higher than those of any branch, for branches that cannot be read."""
 
-    def ahead(entity: AnyEntity) -> AnyEntity:
+    def raise_counter(entity: AnyEntity) -> AnyEntity:
         return replace(
             entity, next_property_id=PropertyId(entity.next_property_id + limits.MOVED_GRAPH_IDS_LEFT_OUT)
         )
 
     return replace(
         catalog,
-        nodes=tuple(map(ahead, catalog.nodes)),
-        edges=tuple(map(ahead, catalog.edges)),
+        nodes=tuple(map(raise_counter, catalog.nodes)),
+        edges=tuple(map(raise_counter, catalog.edges)),
         next_type_id=catalog.next_type_id + limits.MOVED_GRAPH_IDS_LEFT_OUT,
     )
 
@@ -78,20 +81,20 @@ def _other_schemas(snapshot: Snapshot) -> Iterator[SchemaRecord]:
 
 
 class DriftError(RefusedError):
-    """A table's head is ahead of its published version and nothing of ours explains it."""
+    """The head of a table is ahead of its published version, because of commits that Omnigraph did not make."""
 
     applied = Applied.NO
 
 
 class StagingTooOldError(ConflictError):
-    """The staged files may have been collected as orphans by now."""
+    """The staged files may have been deleted as orphans."""
 
     applied = Applied.NO
 
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """What was staged does not fit any more: a member of its read set moved."""
+    """A member of the read set of a write that changed after the write was staged."""
 
     member: str
     expected: str | None
@@ -102,99 +105,101 @@ class Stale:
 
 
 def find_stale(staged: StagedWrite, now: Snapshot) -> Stale | None:
-    """The first thing that moved since staging and that this write depends on. Pure."""
+    """Return the first change since staging to something that this write depends on. Pure."""
     then = staged.snapshot
     if then.schema.hash != now.schema.hash:
         return Stale("schema", then.schema.hash, now.schema.hash)
-    pins_now = {table.id: table for table in now.tables.values()}
-    for table in then.tables.values():
-        found = pins_now.get(table.id)
-        if table.id in staged.reads and (found is None or found.pin != table.pin):
-            return Stale(table.alias, pin_text(table.pin), pin_text(found.pin if found else None))
-    moving = (effect.table for effect in staged.effects if not effect.is_new)
-    for table in (*moving, *(head.table for head in staged.heads)):
-        found = pins_now.get(table.id)
-        if found is None or found.pin != table.pin:
-            return Stale(table.alias, pin_text(table.pin), pin_text(found.pin if found else None))
+    pins_now = {table.id: table.pin for table in now.tables.values()}
+    read_tables = (table for table in then.tables.values() if table.id in staged.reads)
+    written_tables = (effect.table for effect in staged.effects if not effect.is_new)
+    for table in (*read_tables, *written_tables, *(expected.table for expected in staged.heads)):
+        pin_now = pins_now.get(table.id)
+        if pin_now != table.pin:
+            return Stale(table.alias, pin_text(table.pin), pin_text(pin_now))
     return None
 
 
-def find_given(staged: StagedWrite, now: Snapshot) -> Stale | None:
-    """Whether another branch has given ids since that this write would give again. Nobody else gives any meanwhile."""
-    if staged.counted is None:
+def find_id_conflict(staged: StagedWrite, now: Snapshot) -> Stale | None:
+    """Return a conflict if another branch has assigned ids since staging that this write would assign again.
+
+    The write holds the graph's lease, so no other process assigns ids at the same time.
+    """
+    if staged.counter_catalog is None:
         return None
-    counted = raise_counters(now.schema.catalog, read_other_catalogs(now))
-    return None if counted == staged.counted else Stale("the ids of types and properties", None, None)
+    raised = raise_counters(now.schema.catalog, read_other_catalogs(now))
+    return None if raised == staged.counter_catalog else Stale("the ids of types and properties", None, None)
 
 
-def refuse_moved_base(effect: Effect, handle: Dataset) -> None:
-    """A table that is not published yet has no content to go back to: whoever found it otherwise begins again."""
-    if effect.is_new and handle.version != effect.base.version:
-        actual = pin_text(Pin(handle.branch, handle.version))
-        raise read_set_conflict(f"the head of {effect.table.alias}", pin_text(effect.base), actual)
+def require_recent_staging(staged: StagedWrite, clock: Clock) -> None:
+    """Raise if the staged files are so old that cleanup may delete them before they are committed.
 
-
-def refuse_old_staging(staged: StagedWrite, clock: Clock) -> None:
-    """Cleanup collects unreferenced files after a grace; staged ones must be committed well before it."""
+    Cleanup deletes unreferenced files after a grace period.
+    """
     age = clock.monotonic() - staged.began
     if age > limits.STAGING_AGE_SECONDS_MAX:
         raise StagingTooOldError(
-            f"this write began {age / 3600:.0f} hours ago, and its staged files may have been collected since",
+            f"this write began {age / 3600:.0f} hours ago, and `cleanup` may have deleted its staged files",
             code="staging_too_old",
-            hint="run it again; nothing was written",
+            hint="Nothing was written. Run it again.",
         )
 
 
-def refuse_moved_heads(staged: StagedWrite) -> None:
-    """Raise when a head that was part of the decision is another one now."""
-    for found in staged.heads:
-        location = staged.snapshot.root.child(found.table.path)
-        now = open_dataset(location, branch=found.head.branch)
-        if now.version != found.head.version:
-            actual = pin_text(Pin(now.branch, now.version))
-            raise read_set_conflict(f"the head of {found.table.alias}", pin_text(found.head), actual)
+def require_unmoved_heads(staged: StagedWrite) -> None:
+    """Raise if a head that was part of the decision has moved."""
+    for expected in staged.heads:
+        location = staged.snapshot.root.child(expected.table.path)
+        dataset = open_dataset(location, branch=expected.head.branch)
+        if dataset.version != expected.head.version:
+            raise moved_head(expected.table, expected.head, dataset)
 
 
-def refuse_collected(staged: StagedWrite) -> None:
-    """Raise when a version that is to be adopted, or a table that is new here, was collected since.
+def require_existing_versions(staged: StagedWrite) -> None:
+    """Raise if a version that the write adopts, or a table that is new here, was deleted since staging.
 
-    Nobody collects under the graph's lease.
+    Cleanup deletes nothing while another process holds the graph's lease.
     """
-    for table in (*staged.adopted(), *(effect.table for effect in staged.effects if effect.is_new)):
+    for table in (*staged.adopted_tables(), *(effect.table for effect in staged.effects if effect.is_new)):
         try:
             open_table(staged.snapshot.root, table)
         except NotFoundError:
             raise read_set_conflict(table.alias, pin_text(table.pin), None) from None
 
 
-def open_base(staged: StagedWrite, effect: Effect) -> Dataset:
-    """The newest version of a touched table, on the Lance branch it was staged on."""
-    location = staged.snapshot.root.child(effect.table.path)
-    return open_dataset(location, branch=effect.base.branch)
+def open_bases(staged: StagedWrite) -> tuple[Dataset, ...]:
+    """Open the newest version of every written table, on the Lance branch that it was staged on."""
+    root = staged.snapshot.root
+    return tuple(
+        open_dataset(root.child(effect.table.path), branch=effect.base.branch) for effect in staged.effects
+    )
+
+
+def moved_head(table: TableRecord, expected: Pin, actual: Dataset) -> ReadSetConflictError:
+    """Return the error for a table whose head is not the expected one."""
+    actual_pin = Pin(actual.branch, actual.version)
+    return read_set_conflict(f"the head of {table.alias}", pin_text(expected), pin_text(actual_pin))
 
 
 @dataclass(frozen=True, slots=True)
-class Healer:
-    """Puts a head right that only our own fences and zombies moved."""
+class HeadRestorer:
+    """Restores heads that only our own fences, or our own writers without a lease, moved."""
 
     target: PublishTarget
     hold: Callable[[], None]
     publisher: Publisher
 
-    def heal(self, table: TableRecord, dataset: Dataset) -> None:
-        """Restore the pinned content and publish it; raise `DriftError` when something foreign lies above the pin."""
+    def restore(self, table: TableRecord, dataset: Dataset) -> None:
+        """Restore the pinned content and publish it; raise `DriftError` if an external commit is above the pin."""
         history = read_history(dataset, table.pin.version)
-        if dataset.version < table.pin.version or history.foreign_above(history.base):
+        if dataset.version < table.pin.version or history.has_external_above(history.base):
             raise drift(table, dataset.version)
         operation, commit = OperationId(new_ulid()), CommitId(new_ulid())
         guard = Guard(self.hold, operation_properties(operation, commit, "recovery"))
         failpoint(Failpoint.HEAL_BEFORE)
-        healed = fence_table(dataset, guard, restore=table.pin.version)
-        if read_history(healed, table.pin.version).foreign_above(table.pin.version):
-            raise drift(table, healed.version)
+        restored = fence_table(dataset, guard, restore=table.pin.version)
+        if read_history(restored, table.pin.version).has_external_above(table.pin.version):
+            raise drift(table, restored.version)
         now = self.publisher.clock.now_us()
-        pin = Pin(healed.branch, healed.version)
-        record = replace(table, pin=pin)
+        record = replace(table, pin=Pin(restored.branch, restored.version))
         draft = CommitDraft(commit, "recovery", operation, RECOVERY_ACTOR, now)
         audit = RecoveryRecord(operation, "recovery", RECOVERY_ACTOR, "healed", now, {table.id: "restored"})
         failpoint(Failpoint.HEAL_PUBLISH_BEFORE)
@@ -204,10 +209,12 @@ class Healer:
 
 
 def drift(table: TableRecord, head: int) -> DriftError:
-    """The refusal that names repair."""
+    """Return the error for a table that an external tool changed."""
     return DriftError(
-        f"{table.alias} was changed outside Omnigraph: its head is {head}, published is {table.pin.version}",
+        f"an external tool changed {table.alias}: expected head {table.pin.version}, got {head}",
         code="drift",
-        hint="look at it with `omnigraph repair`, then publish or discard the foreign change",
+        hint=hint(
+            "Nothing was written. Run {}, then publish or discard the external change.", action("repair")
+        ),
         facts={"table": table.alias, "manifest_version": table.pin.version, "lance_head_version": head},
     )

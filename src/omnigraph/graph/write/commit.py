@@ -1,8 +1,8 @@
-"""The one write path: Stage, Lease, Check, Arm, Commit, Publish, Disarm. Every head of every table moves here.
+"""Run the one write path: Stage, Lease, Check, Arm, Commit, Publish, Disarm. The heads of tables move only here.
 
-In: a function that stages from a snapshot. Out: `Published`, or None when there was nothing to do, or an error
-that says whether the write was applied. A crash before Arm leaves unreferenced files; after it, an intent from
-which the next check or open finishes the write or undoes it. See docs/dev/write-path.md.
+In: a function that stages from a snapshot. Out: `Published`, None if there was nothing to write, or an error that
+says whether the write was applied. A crash before Arm leaves unreferenced files. A crash after Arm leaves an intent,
+from which the next check or open finishes the write or undoes it. See docs/dev/write-path.md.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from dataclasses import dataclass, replace
 from omnigraph.base import limits
 from omnigraph.base.errors import Applied, ConflictError, ErrorKind, Fact, OmnigraphError, StorageError
 from omnigraph.base.failpoints import Failpoint, failpoint
+from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind, delete_intent, write_intent
-from omnigraph.graph.coordination.lease import Lease, LeaseLostError, acquire_lease
+from omnigraph.graph.coordination.lease import Lease, LeaseLostError, acquire_lease, hold_lease
 from omnigraph.graph.manifest.publish import (
     CommitDraft,
     ObservedState,
@@ -28,7 +29,7 @@ from omnigraph.graph.manifest.publish import (
     target_of,
 )
 from omnigraph.graph.manifest.reader import open_manifest
-from omnigraph.graph.manifest.records import Pin, StreamBatch, TableRecord, pin_text
+from omnigraph.graph.manifest.records import Pin, StreamBatch, TableRecord
 from omnigraph.graph.manifest.requirements import (
     PinIs,
     Requirement,
@@ -40,19 +41,21 @@ from omnigraph.graph.manifest.snapshot import Snapshot, graph_replaced, read_sna
 from omnigraph.graph.recovery.decide import RecoveryAction
 from omnigraph.graph.recovery.run import Recoverer, recover_branch, recover_intent
 from omnigraph.graph.write.check import (
-    Healer,
-    find_given,
+    HeadRestorer,
+    Stale,
+    find_id_conflict,
     find_stale,
-    open_base,
-    refuse_collected,
-    refuse_moved_base,
-    refuse_moved_heads,
-    refuse_old_staging,
+    moved_head,
+    open_bases,
+    require_existing_versions,
+    require_recent_staging,
+    require_unmoved_heads,
 )
-from omnigraph.graph.write.multi_commit import refuse_displaced
-from omnigraph.graph.write.stage import StagingArea, WritableTable, discarding
+from omnigraph.graph.write.multi_commit import require_only_own_commits
+from omnigraph.graph.write.stage import StagingArea, WritableTable, discard_forks_on_error
 from omnigraph.graph.write.states import (
     Armed,
+    Checked,
     Committed,
     Effect,
     Published,
@@ -73,11 +76,12 @@ logger = logging.getLogger("omnigraph.commit")
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """Who writes, and how it stages.
+    """Who writes, and the functions that stage the write.
 
-    `restage` is called under the lease when what the write had read moved meanwhile: it revalidates what was staged, or
-    stages again. Without it such a write fails with `read_set_conflict`. Either may answer None: nothing to do.
-    A write of a `stream` batch that the branch has a commit for already does nothing.
+    `restage` is called under the lease if something that the write read has changed since it was staged. It validates
+    the staged files again, or stages again. Without `restage` such a write fails with `read_set_conflict`. Both
+    functions return None if there is nothing to write. With `stream`, a batch that the branch has already committed is
+    not written again.
     """
 
     kind: WriterKind
@@ -87,8 +91,8 @@ class WriteRequest:
     stream: StreamBatch | None = None
 
 
-class UnsettledTableError(ConflictError):
-    """Heads that only our own fences moved did not stay put while they were checked."""
+class TableContentionError(ConflictError):
+    """A writer that lost its lease moved the heads of tables again each time they were restored."""
 
     applied = Applied.NO
 
@@ -101,208 +105,228 @@ class RecoveryRequiredError(OmnigraphError):
 
 
 def write(
-    root: Location, branch: str, request: WriteRequest, world: WriteEnvironment | None = None
+    root: Location, branch: str, request: WriteRequest, environment: WriteEnvironment | None = None
 ) -> Published | None:
     """Run one write from Stage to Disarm. Every error says whether the write was applied."""
     try:
-        return _write(root, branch, request, world or WriteEnvironment())
+        return _write(root, branch, request, environment or WriteEnvironment())
     except OmnigraphError as error:
         if error.applied is None:
-            error.applied = Applied.NO  # it was not armed: everything after that says so itself
+            error.applied = Applied.NO  # The write was not armed: all later errors set `applied` themselves.
         raise
 
 
-def _write(root: Location, branch: str, request: WriteRequest, how: WriteEnvironment) -> Published | None:
-    snapshot = read_snapshot(root, branch, rules=how.rules)
-    if _is_repeated(request.stream, snapshot):
+def _write(
+    root: Location, branch: str, request: WriteRequest, environment: WriteEnvironment
+) -> Published | None:
+    snapshot = read_snapshot(root, branch, rules=environment.rules)
+    if _is_committed(request.stream, snapshot):
         return None
-    operation, commit = OperationId(new_ulid()), CommitId(new_ulid())
-    began = how.clock.monotonic()
-    kind, actor = request.kind, request.actor
-    stage = StagingArea(snapshot, kind, actor, operation, commit, how.clock, request.stream, began)
-    with discarding(stage.forks):
-        staged = request.stage(stage)
+    area = StagingArea(
+        snapshot,
+        request.kind,
+        request.actor,
+        OperationId(new_ulid()),
+        CommitId(new_ulid()),
+        environment.clock,
+        request.stream,
+        began=environment.clock.monotonic(),
+    )
+    with discard_forks_on_error(area.forks):
+        staged = request.stage(area)
     if staged is None:
         return None
     store = ObjectStore(root)
-    purpose = f"{request.kind} {operation}"
-    # Cleanup holds the graph's lease: so no version that is adopted, and no table that is new here, goes between the
-    # look at it and the publish. And whoever gives ids gives them alone.
-    with _graph_lease(store, purpose, how) if staged.needs_graph else nullcontext() as graph:
-        with discarding(stage.forks):
-            lease = acquire_lease(store, snapshot.branch.id, purpose, how.terms)
+    purpose = f"{request.kind} {area.operation}"
+    # Cleanup holds the graph's lease, so it cannot delete an adopted version or a new table between the check and the
+    # publish. Only the holder of this lease assigns ids.
+    needs_graph_lease = staged.needs_graph_lease
+    with (
+        _hold_graph_lease(store, purpose, environment) if needs_graph_lease else nullcontext() as graph_lease
+    ):
+        with discard_forks_on_error(area.forks):
+            lease = acquire_lease(store, snapshot.branch.id, purpose, environment.terms)
         try:
-            return _Session(store, target_of(snapshot), lease, how, stage.forks, graph).run(request, staged)
+            session = _Session(store, target_of(snapshot), lease, environment, area.forks, graph_lease)
+            return session.run(request, staged)
         finally:
             lease.release()
 
 
 @contextmanager
-def _graph_lease(store: ObjectStore, purpose: str, how: WriteEnvironment) -> Iterator[Lease]:
-    lease = acquire_lease(store, None, purpose, how.terms)
-    try:
-        with lease.kept():
-            yield lease
-    finally:
-        lease.release()
+def _hold_graph_lease(store: ObjectStore, purpose: str, environment: WriteEnvironment) -> Iterator[Lease]:
+    with hold_lease(store, None, purpose, environment.terms) as lease, lease.renewing():
+        yield lease
 
 
-def commit_unseen(
-    staged: StagedWrite, target: PublishTarget, lease: Lease, world: WriteEnvironment
+def commit_new_branch(
+    staged: StagedWrite, target: PublishTarget, lease: Lease, environment: WriteEnvironment
 ) -> Published:
-    """Commit and publish a write on a branch that no process can see yet, under the graph's lease.
+    """Commit and publish a write on a branch that no process can read yet, under the graph's lease.
 
-    There is no intent: all tables are forks of this write, so a crash leaves only what nothing names.
+    It needs no intent: all tables are forks of this write, so a crash leaves only files that nothing references.
     """
-    refuse_old_staging(staged, world.clock)
-    session = _Session(ObjectStore(target.root), target, lease, world, [])
-    handles = tuple(open_base(staged, effect) for effect in staged.effects)
+    require_recent_staging(staged, environment.clock)
+    session = _Session(ObjectStore(target.root), target, lease, environment, [])
+    handles = open_bases(staged)
     for effect, handle in zip(staged.effects, handles, strict=True):
         assert effect.forked_from is not None, "the branch owns no table yet"
         if handle.version != effect.base.version:
-            actual = pin_text(Pin(handle.branch, handle.version))
-            raise read_set_conflict(f"the head of {effect.table.alias}", pin_text(effect.base), actual)
-    return session.publish_unseen(staged, handles)
+            raise moved_head(effect.table, effect.base, handle)
+    session.require_files(staged, handles)
+    tables = session.commit_tables(staged, handles)
+    return session.publish_tables(staged, tables, environment.clock.now_us(), None)
 
 
-def _is_repeated(stream: StreamBatch | None, snapshot: Snapshot) -> bool:
-    """Whether the branch has committed this batch: a query that was restarted gives its last one again."""
+def _is_committed(stream: StreamBatch | None, snapshot: Snapshot) -> bool:
+    """Return whether the branch has committed this batch: a restarted streaming query sends its last batch again."""
     return stream is not None and snapshot.manifest.has_stream_batch(stream)
 
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """One write while it holds the lease; `graph` is the one of the whole graph, if it needs that too."""
+    """One write while it holds the lease of its branch, and `graph_lease` if it needs that of the graph too."""
 
     store: ObjectStore
     target: PublishTarget
     lease: Lease
-    world: WriteEnvironment
+    environment: WriteEnvironment
     forks: list[WritableTable]
-    graph: Lease | None = None
+    graph_lease: Lease | None = None
 
     def run(self, request: WriteRequest, staged: StagedWrite) -> Published | None:
-        with discarding(self.forks):
+        with discard_forks_on_error(self.forks):
             checked = self._check(request, staged)
-            if self.graph is not None:
-                self.graph.hold()
+            if self.graph_lease is not None:
+                self.graph_lease.hold()
         if checked is None:
             return None
         failpoint(Failpoint.CHECKED)
-        if not checked[0].effects:
-            return self._point(*checked)
-        armed = self._arm(*checked)
+        if not checked.staged.effects:
+            # Only pointers to existing versions change. Nothing is durable before the publish, so it needs no intent.
+            return self.publish_tables(checked.staged, (), self.environment.clock.now_us(), checked.observed)
+        armed = self._arm(checked)
         try:
             published = self._publish(self._commit(armed))
         except LeaseLostError as lost:
             raise _recovery_required(armed) from lost
         except (IncompleteFileError, SyncError) as error:
-            raise self._undone(armed, error) from error
+            raise self._undo(armed, error) from error
         except OmnigraphError as error:
-            published = self._settle(armed, error)
+            published = self._recover(armed, error)
         self._disarm(armed)
         return published
 
-    def publish_unseen(self, staged: StagedWrite, handles: tuple[Dataset, ...]) -> Published:
-        """See `commit_unseen`."""
-        self._require_files(staged, handles)
-        tables = self._commit_tables(staged, handles)
-        return self._publish_tables(staged, tables, self.world.clock.now_us(), None)
-
-    def _check(
-        self, request: WriteRequest, staged: StagedWrite
-    ) -> tuple[StagedWrite, tuple[Dataset, ...], ObservedState] | None:
-        """Recover, compare, heal, stage again where the rule allows it; the handles of the exact bases."""
+    def _check(self, request: WriteRequest, staged: StagedWrite) -> Checked | None:
+        """Recover, compare, restore heads, and stage again where the request allows it."""
         for _ in range(limits.RESTAGE_ATTEMPTS_MAX):
             now = self._refresh(staged.snapshot)
-            if _is_repeated(staged.stream, now):
+            if _is_committed(staged.stream, now):
                 return None
             if staged.if_commit is not None and now.head != staged.if_commit:
                 raise precondition_failed(staged.if_commit, now.head)
-            stale = find_stale(staged, now) or find_given(staged, now)
+            stale = find_stale(staged, now) or find_id_conflict(staged, now)
             if stale is not None:
-                if request.restage is None:
-                    raise stale.conflict()
-                # A new operation id, because a fork is named after it and no name is used twice.
-                operation = OperationId(new_ulid())
-                kind, actor, clock, stream = staged.kind, staged.actor, self.world.clock, staged.stream
-                began, forks = staged.began, self.forks
-                again = StagingArea(now, kind, actor, operation, staged.commit, clock, stream, began, forks)
-                with self.lease.kept():  # a large load is checked again for longer than a lease lasts
-                    restaged = request.restage(again, staged)
+                restaged = self._restage(request, staged, now, stale)
                 if restaged is None:
                     return None
                 staged = restaged
-                still = find_stale(staged, now)
-                if still is not None:
-                    raise still.conflict()
-            refuse_old_staging(staged, self.world.clock)
-            refuse_moved_heads(staged)
-            refuse_collected(staged)
-            handles = tuple(open_base(staged, effect) for effect in staged.effects)
-            if not self._heal(staged, handles):
-                self._require_files(staged, handles)
-                return staged, handles, ObservedState(now.manifest, now.state)
-        raise UnsettledTableError(
-            f"tables of branch '{self.target.branch}' were moved again each time they were put right",
+            require_recent_staging(staged, self.environment.clock)
+            require_unmoved_heads(staged)
+            require_existing_versions(staged)
+            handles = open_bases(staged)
+            if not self._restore_heads(staged, handles):
+                self.require_files(staged, handles)
+                return Checked(staged, handles, ObservedState(now.manifest, now.state))
+        raise TableContentionError(
+            f"tables of branch '{self.target.branch}' changed again each time they were restored",
             code="tables_unsettled",
-            hint="a writer that lost its lease may still be running; stop it, then retry",
+            hint="Nothing was written. Stop the writer that lost its lease and still runs, then retry.",
             facts={"branch": self.target.branch},
         )
 
-    def _require_files(self, staged: StagedWrite, handles: tuple[Dataset, ...]) -> None:
-        """Require that everything which was staged is in the store, as this process reaches it."""
-        # A large load has many files, and a remote store is asked for each.
-        with nullcontext() if self.store.location.is_local else self.lease.kept():
+    def _restage(
+        self, request: WriteRequest, staged: StagedWrite, now: Snapshot, stale: Stale
+    ) -> StagedWrite | None:
+        if request.restage is None:
+            raise stale.conflict()
+        area = StagingArea(
+            now,
+            staged.kind,
+            staged.actor,
+            OperationId(new_ulid()),  # A fork is named after the operation, and no name is used again.
+            staged.commit,
+            self.environment.clock,
+            staged.stream,
+            staged.began,
+            self.forks,
+        )
+        with self.lease.renewing():  # Checking a large load again can take longer than a lease.
+            restaged = request.restage(area, staged)
+        still_stale = None if restaged is None else find_stale(restaged, now)
+        if still_stale is not None:
+            raise still_stale.conflict()
+        return restaged
+
+    def require_files(self, staged: StagedWrite, handles: tuple[Dataset, ...]) -> None:
+        """Require that the store has every staged file, as this process reads the store."""
+        # A large load has many files, and a remote store needs one request for each.
+        with nullcontext() if self.store.location.is_local else self.lease.renewing():
             for effect, handle in zip(staged.effects, handles, strict=True):
                 require_staged(handle.directory, staged_files(effect, handle))
 
-    def _refresh(self, known: Snapshot) -> Snapshot:
-        """Deal with what others left unfinished, then read the branch as it is now."""
+    def _refresh(self, snapshot: Snapshot) -> Snapshot:
+        """Recover the writes that others left unfinished, then read the branch again."""
         recover_branch(self._recoverer())
-        now = refresh_snapshot(known, self.world.rules)
+        now = refresh_snapshot(snapshot, self.environment.rules)
         if now.branch.id != self.target.branch_id:
             raise read_set_conflict(f"branch:{self.target.branch}", self.target.branch_id, now.branch.id)
-        if now.identities != known.identities and now.manifest.find_commit(known.head) is None:
-            raise graph_replaced(now.root, known.head, now.head)
+        if now.identities != snapshot.identities and now.manifest.find_commit(snapshot.head) is None:
+            raise graph_replaced(now.root, snapshot.head, now.head)
         return now
 
-    def _heal(self, staged: StagedWrite, handles: tuple[Dataset, ...]) -> bool:
-        """Put right every touched head that is not at its base; whether any was."""
-        healer = Healer(self.target, self.lease.hold, self.world.publisher(self.lease))
-        wrong = [
+    def _restore_heads(self, staged: StagedWrite, handles: tuple[Dataset, ...]) -> bool:
+        """Restore every written table whose head is not its base; return whether there was one."""
+        restorer = HeadRestorer(self.target, self.lease.hold, self.environment.publisher(self.lease))
+        moved = [
             (effect, handle)
             for effect, handle in zip(staged.effects, handles, strict=True)
             if handle.version != effect.base.version
         ]
-        for effect, handle in wrong:
-            refuse_moved_base(effect, handle)
-            healer.heal(effect.table, handle)
-        return bool(wrong)
+        for effect, handle in moved:
+            if effect.is_new:  # It is not published yet, so nothing published can be restored.
+                raise moved_head(effect.table, effect.base, handle)
+            restorer.restore(effect.table, handle)
+        return bool(moved)
 
-    def _point(self, staged: StagedWrite, _: tuple[Dataset, ...], seen: ObservedState) -> Published:
-        """Publish pointers to what is there already. Nothing is durable before the publish, so there is no intent."""
-        return self._publish_tables(staged, (), self.world.clock.now_us(), seen)
-
-    def _arm(self, staged: StagedWrite, handles: tuple[Dataset, ...], seen: ObservedState) -> Armed:
-        intent = make_intent(staged, self.target, self.lease.epoch, self.world.clock.now_us())
+    def _arm(self, checked: Checked) -> Armed:
+        intent = make_intent(checked.staged, self.target, self.lease.epoch, self.environment.clock.now_us())
         self.lease.hold()
         failpoint(Failpoint.ARM_BEFORE)
         write_intent(self.store, intent)
         failpoint(Failpoint.ARM_AFTER)
-        return Armed(staged, self.lease, intent, handles, seen)
+        return Armed(checked, intent)
 
     def _commit(self, armed: Armed) -> Committed:
-        return Committed(armed, self._commit_tables(armed.staged, armed.handles))
+        return Committed(armed, self.commit_tables(armed.checked.staged, armed.checked.handles))
 
-    def _commit_tables(self, staged: StagedWrite, handles: tuple[Dataset, ...]) -> tuple[TableRecord, ...]:
+    def commit_tables(self, staged: StagedWrite, handles: tuple[Dataset, ...]) -> tuple[TableRecord, ...]:
+        """Move the head of every table of the write, and return the rows that publish them."""
         tables = []
         for effect, handle in zip(staged.effects, handles, strict=True):
             self.lease.hold()
             failpoint(Failpoint.COMMIT_BEFORE)
             committed = self._commit_table(staged, effect, handle)
             failpoint(Failpoint.COMMIT_AFTER)
-            tables.append(self._moved(effect, committed))
+            tables.append(
+                replace(
+                    effect.table,
+                    alias=effect.alias or effect.table.alias,
+                    pin=Pin(committed.branch, committed.version),
+                    owner=self.target.branch_id,
+                    row_count=effect.result_rows,
+                )
+            )
         return tuple(tables)
 
     def _commit_table(self, staged: StagedWrite, effect: Effect, handle: Dataset) -> Dataset:
@@ -313,29 +337,21 @@ class _Session:
                 failpoint(Failpoint.COMMIT_BETWEEN)
             return commit_staged(handle, effect.transaction)
         committed = effect.run(handle, self.lease.hold)
-        refuse_displaced(effect, staged.kind, staged.operation, committed)
+        require_only_own_commits(effect, staged.kind, staged.operation, committed)
         return committed
 
-    def _moved(self, effect: Effect, committed: Dataset) -> TableRecord:
-        return replace(
-            effect.table,
-            alias=effect.alias or effect.table.alias,
-            pin=Pin(committed.branch, committed.version),
-            owner=self.target.branch_id,
-            row_count=effect.result_rows,
-        )
-
     def _publish(self, committed: Committed) -> Published:
-        armed = committed.armed
-        return self._publish_tables(armed.staged, committed.tables, armed.intent.created_us, armed.seen)
+        checked, intent = committed.armed.checked, committed.armed.intent
+        return self.publish_tables(checked.staged, committed.tables, intent.created_us, checked.observed)
 
-    def _publish_tables(
+    def publish_tables(
         self,
         staged: StagedWrite,
         tables: tuple[TableRecord, ...],
         created_us: int,
-        seen: ObservedState | None,
+        observed: ObservedState | None,
     ) -> Published:
+        """Publish the commit of the write with its tables and its other manifest rows."""
         extra_changes = staged.extra_changes
         draft = CommitDraft(
             id=staged.commit,
@@ -353,17 +369,20 @@ class _Session:
         requirements += [
             PinIs(effect.table.id, None if effect.is_new else effect.table.pin) for effect in staged.effects
         ]
-        requirements += [PinIs(found.table.id, found.table.pin) for found in staged.heads]
-        publisher = self.world.publisher(self.lease)
-        publication = publish(self.target, change, tuple(requirements), publisher, seen)
+        requirements += [PinIs(expected.table.id, expected.table.pin) for expected in staged.heads]
+        publisher = self.environment.publisher(self.lease)
+        publication = publish(self.target, change, tuple(requirements), publisher, observed)
         return Published(staged, publication)
 
-    def _settle(self, armed: Armed, error: OmnigraphError) -> Published:
-        """Something failed after arming: finish or undo it now, while the lease is ours, and say which it was."""
+    def _recover(self, armed: Armed, error: OmnigraphError) -> Published:
+        """Finish or undo the write after an error, while this process holds the lease.
+
+        Raise the error with `applied` set if the write was undone.
+        """
         try:
             recover_intent(self._recoverer(), armed.intent)
             manifest = open_manifest(
-                self.target.root, lance_branch=self.target.lance_branch, rules=self.world.rules
+                self.target.root, lance_branch=self.target.lance_branch, rules=self.environment.rules
             )
             commit = manifest.find_commit(armed.staged.commit)
         except OmnigraphError as failure:
@@ -373,8 +392,8 @@ class _Session:
             raise error
         return Published(armed.staged, Publication(manifest.version, commit))
 
-    def _undone(self, armed: Armed, error: StorageError) -> OmnigraphError:
-        """A file is cut off or may not survive a power cut: undo the write, unless it is visible already."""
+    def _undo(self, armed: Armed, error: StorageError) -> OmnigraphError:
+        """Undo a write with a file that is truncated or was not synced, unless the write is already visible."""
         try:
             action = recover_intent(self._recoverer(), armed.intent, undo=True)
         except OmnigraphError:
@@ -383,7 +402,7 @@ class _Session:
         return error
 
     def _disarm(self, armed: Armed) -> None:
-        """Delete the intent. A failure is only a warning: the next check or open finishes it."""
+        """Delete the intent. A failure is only a warning: the next check or open deletes it."""
         try:
             self.lease.hold()
             failpoint(Failpoint.DISARM_BEFORE)
@@ -395,7 +414,7 @@ class _Session:
             )
 
     def _recoverer(self) -> Recoverer:
-        return Recoverer(self.store, self.target, self.lease, self.world.publisher(self.lease))
+        return Recoverer(self.store, self.target, self.lease, self.environment.publisher(self.lease))
 
 
 def _recovery_required(armed: Armed, cause: OmnigraphError | None = None) -> RecoveryRequiredError:
@@ -407,6 +426,6 @@ def _recovery_required(armed: Armed, cause: OmnigraphError | None = None) -> Rec
     return RecoveryRequiredError(
         f"the write {operation} was interrupted, and it is unknown whether it was applied{reason}",
         code="recovery_required",
-        hint="The next open finishes or undoes it. Run `omnigraph recovery list` to see it.",
+        hint=hint("The next open finishes or undoes it. Run {} to see it.", action("recovery list")),
         facts=facts,
     )

@@ -1,8 +1,8 @@
-"""What Lance commits by itself under the lease, and the proof that nothing else happened meanwhile.
+"""Run the commits that Lance makes by itself under the lease, and check that no other commits were made.
 
-In: finished files: rewritten fragments, segments of indexes. Out: the run of a loose effect, which only `graph/commit`
-calls, between Arm and Publish. It changes no content. A crash in the middle leaves some of its versions behind, and
-recovery publishes what is there.
+In: finished files: rewritten fragments and segments of indexes. Out: the run of a `MultiCommitEffect`, which only
+`write/commit.py` calls, between Arm and Publish. It changes no content. A crash leaves some of the versions, and
+recovery publishes them.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from omnigraph.base.failpoints import Failpoint, failpoint
+from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import OperationId
-from omnigraph.graph.coordination.intent import LOOSE_OPERATIONS, WriterKind
+from omnigraph.graph.coordination.intent import MULTI_COMMIT_OPERATIONS, WriterKind
 from omnigraph.graph.recovery.fence import read_history
 from omnigraph.graph.write.states import MultiCommitEffect, MultiCommitRun
 from omnigraph.storage.lance.commit import AUTO_CLEANUP_PREFIX, DisplacedCommitError, commit_staged
@@ -25,8 +26,10 @@ from omnigraph.storage.lance.stage import stage_settings_removal
 
 @dataclass(frozen=True, slots=True)
 class TableMaintenance:
-    """What to commit to one table, in this order: strip automatic cleanup, drop segments of indexes, put rewritten
-    groups in place, publish the segments of some indexes.
+    """The commits to one table, in this order.
+
+    Remove the settings of automatic cleanup, drop segments of indexes, commit rewritten fragments, publish index
+    segments.
     """
 
     strip: bool
@@ -35,33 +38,37 @@ class TableMaintenance:
     segments: Mapping[IndexSpec, Sequence[IndexSegment]]
 
     def files(self) -> tuple[StagedFile, ...]:
-        """The files that workers wrote for it."""
+        """Return the files that workers wrote for it."""
         rewritten = (fragment for group in self.groups for fragment in group.new)
         indexes = (part.native for parts in self.segments.values() for part in parts)
         return (*fragment_files(rewritten), *(file for index in indexes for file in index_files(index)))
 
 
-def upkeep_run(upkeep: TableMaintenance, properties: Mapping[str, str]) -> MultiCommitRun:
-    """Commits it: a version for the strip, the drop, the rewrite and each index. Between them answers stay right."""
+def make_maintenance_run(maintenance: TableMaintenance, properties: Mapping[str, str]) -> MultiCommitRun:
+    """Return a function that commits the maintenance of a table.
+
+    It makes one version for the removed settings, the dropped segments, the rewrite and each index. Queries return the
+    same rows at each of these versions.
+    """
 
     def run(handle: Dataset, hold: Callable[[], None]) -> Dataset:
-        stripped = stage_settings_removal(handle, AUTO_CLEANUP_PREFIX) if upkeep.strip else None
+        stripped = stage_settings_removal(handle, AUTO_CLEANUP_PREFIX) if maintenance.strip else None
         if stripped is not None:
             hold()
             failpoint(Failpoint.TABLE_STRIP_BEFORE)
             handle = commit_staged(handle, stripped.with_properties(properties))
-        if upkeep.dropped:
+        if maintenance.dropped:
             hold()
-            staged = stage_segment_drop(handle, upkeep.dropped).with_properties(properties)
+            staged = stage_segment_drop(handle, maintenance.dropped).with_properties(properties)
             failpoint(Failpoint.INDEX_DROP_BEFORE)
             handle = commit_staged(handle, staged)
-        if upkeep.groups:
+        if maintenance.groups:
             hold()
-            staged = stage_rewrite(handle, upkeep.groups).with_properties(properties)
+            staged = stage_rewrite(handle, maintenance.groups).with_properties(properties)
             failpoint(Failpoint.REWRITE_BEFORE)
             handle = commit_staged(handle, staged)
             failpoint(Failpoint.REWRITE_AFTER)
-        for spec, parts in upkeep.segments.items():
+        for spec, parts in maintenance.segments.items():
             hold()
             failpoint(Failpoint.INDEX_BEFORE)
             handle = commit_index_segments(handle, spec, parts)
@@ -71,15 +78,16 @@ def upkeep_run(upkeep: TableMaintenance, properties: Mapping[str, str]) -> Multi
     return run
 
 
-def refuse_displaced(
+def require_only_own_commits(
     effect: MultiCommitEffect, kind: WriterKind, operation: OperationId, committed: Dataset
 ) -> None:
-    """Raise when anything but what the kind may do lies between the base and what was committed."""
+    """Raise if a version above the base is neither ours nor an operation that this kind of writer may run."""
     history = read_history(committed, effect.base.version)
-    if not history.only(LOOSE_OPERATIONS[kind], operation):
+    if not history.has_only(MULTI_COMMIT_OPERATIONS[kind], operation):
         raise DisplacedCommitError(
-            f"a foreign change landed at {committed.uri} between check and commit",
+            f"an external tool changed {committed.uri} during the write: expected only our commits above "
+            f"version {effect.base.version}, got others up to {committed.version}",
             code="commit_displaced",
-            hint="run `omnigraph repair`",
+            hint=hint("Run {}.", action("repair")),
             facts={"uri": committed.uri, "base": effect.base.version, "actual": committed.version},
         )

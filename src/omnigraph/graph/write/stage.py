@@ -1,7 +1,8 @@
-"""The Stage of a write: from a pinned snapshot, all the expensive work, without moving any head.
+"""Stage a write from a pinned snapshot: all files are written here, and no head moves.
 
-A table that the branch has not written yet is forked here, since files staged on another Lance branch would
-make the fork unreadable. A crash leaves only files, and at most a Lance branch, that nothing references.
+In: a snapshot and the ids that everything staged carries. Out: a `StagedWrite`. A table that another branch owns is
+forked here, because a fork cannot read files that were staged on another Lance branch. A crash leaves only files, and
+at most a Lance branch, that nothing references.
 """
 
 from __future__ import annotations
@@ -14,16 +15,17 @@ from dataclasses import dataclass, field, replace
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.errors import NotFoundError, OmnigraphError
 from omnigraph.base.failpoints import Failpoint, failpoint
+from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId, OperationId
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.publish import ManifestChange
 from omnigraph.graph.manifest.records import Pin, StreamBatch, TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table
 from omnigraph.graph.recovery.history import operation_properties
-from omnigraph.graph.write.multi_commit import TableMaintenance, upkeep_run
+from omnigraph.graph.write.multi_commit import TableMaintenance, make_maintenance_run
 from omnigraph.graph.write.states import (
     Effect,
-    FoundHead,
+    ExpectedHead,
     MultiCommitEffect,
     MultiCommitRun,
     SingleTransactionEffect,
@@ -41,7 +43,7 @@ logger = logging.getLogger("omnigraph.stage")
 
 @dataclass(frozen=True, slots=True)
 class WritableTable:
-    """A table open where this branch may write it: on its own Lance branch, at the pinned content."""
+    """A table open on a Lance branch that this branch may write, at the pinned content."""
 
     table: TableRecord
     dataset: Dataset
@@ -49,7 +51,7 @@ class WritableTable:
 
 
 def discard_fork(target: WritableTable) -> None:
-    """Delete a fork that this very write made and does not need; a table that was not forked stays as it is."""
+    """Delete a fork that this write created and does not need. A table that was not forked is not changed."""
     if target.forked_from is None or target.dataset.branch is None:
         return
     try:
@@ -61,44 +63,46 @@ def discard_fork(target: WritableTable) -> None:
 
 
 @contextmanager
-def discarding(forks: Sequence[WritableTable]) -> Iterator[None]:
-    """Whatever ends the work in it, also Ctrl-C, leaves no fork behind: no intent names one yet."""
-    done = False
+def discard_forks_on_error(forks: Sequence[WritableTable]) -> Iterator[None]:
+    """Delete the forks if the block fails or is interrupted: no intent names them yet."""
+    has_succeeded = False
     try:
         yield
-        done = True
+        has_succeeded = True
     finally:
-        if not done:
+        if not has_succeeded:
             discard_forks(forks)
 
 
 def discard_forks(forks: Sequence[WritableTable]) -> None:
-    """Delete forks that a write made and that nothing names."""
+    """Delete forks that a write created and that nothing references."""
     for fork in forks:
         discard_fork(fork)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a write did, beside its effects: counts for the commit, other manifest rows, a wanted head, found heads.
+    """What a write publishes in addition to its effects, and the heads that it requires.
 
-    `counted`: from which catalog it gave ids.
+    `if_commit` is the head of the branch that the caller requires. `counter_catalog` is the catalog from which it
+    assigned ids.
     """
 
     counts: Mapping[str, int]
     extra_changes: ManifestChange = field(default_factory=ManifestChange)
     if_commit: CommitId | None = None
-    heads: tuple[FoundHead, ...] = ()
-    counted: Catalog | None = None
+    heads: tuple[ExpectedHead, ...] = ()
+    counter_catalog: Catalog | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StagingArea:
-    """One attempt at staging: a snapshot, and the ids that everything staged will carry.
+    """One attempt to stage a write: a snapshot, and the ids that everything staged carries.
 
-    `began` is the time, on the monotonic clock, from which on its files were written, also in an attempt before it.
-    `forks` are those that the write made so far. `fork_owner` is the branch whose id is in their names (default: the
-    snapshot's): cleanup keeps a young fork of a live branch, which one that is created with its first write is not yet.
+    `began` is the time, on the monotonic clock, when the first attempt started to write files. `forks` are the forks
+    that the write has created so far. `fork_owner` is the branch whose id is in the names of forks (default: the branch
+    of the snapshot). Cleanup keeps a young fork of a live branch. A branch that is created with its first write is not
+    live yet, so its forks carry the id of its base.
     """
 
     snapshot: Snapshot
@@ -113,43 +117,43 @@ class StagingArea:
     fork_owner: BranchId | None = None
 
     def table(self, alias: str) -> TableRecord:
-        """The pinned table of a type, `node:T` or `edge:E`."""
+        """Return the pinned table of a type, `node:T` or `edge:E`."""
         record = self.snapshot.tables.get(alias)
         if record is None:
             raise NotFoundError(
-                f"there is no table {alias} on branch {self.snapshot.branch.name}",
+                f"branch '{self.snapshot.branch.name}' has no table '{alias}'",
                 code="table_missing",
-                hint="`omnigraph snapshot` lists the tables",
+                hint=hint("Run {} to list the tables.", action("snapshot")),
                 facts={"table": alias},
             )
         return record
 
     def read(self, alias: str) -> Dataset:
-        """The table at its pin, to read from."""
+        """Open the table at its pin for reading."""
         return open_table(self.snapshot.root, self.table(alias))
 
     def writable(self, alias: str) -> WritableTable:
-        """The table where this branch may write it; forked first if another branch owns the pinned Lance branch."""
+        """Open the table for writing; fork it first if another branch owns the pinned Lance branch."""
         record = self.table(alias)
         if record.owner == self.snapshot.branch.id:
             return WritableTable(record, self.read(alias), None)
-        return self.forked(record)
+        return self.fork(record)
 
     def keep_fork(self, alias: str) -> WritableTable:
-        """As `writable`, but a fork outlives a write that fails: who asked for it uses it again, or discards it."""
+        """Open as `writable`, but keep the fork if the write fails: the caller reuses or discards it."""
         target = self.writable(alias)
         self.forks[:] = [fork for fork in self.forks if fork is not target]
         return target
 
-    def forked(self, record: TableRecord) -> WritableTable:
-        """The table on a Lance branch of our own, from the version that a branch has pinned."""
+    def fork(self, record: TableRecord) -> WritableTable:
+        """Create a Lance branch of the table for this branch, from the pinned version."""
         dataset = open_table(self.snapshot.root, record)
         failpoint(Failpoint.FORK_BEFORE)
         fork = commit_branch(dataset, f"g-{self.fork_owner or self.snapshot.branch.id}-{self.operation}")
-        made = WritableTable(record, fork, record.pin)
-        self.forks.append(made)
+        target = WritableTable(record, fork, record.pin)
+        self.forks.append(target)
         failpoint(Failpoint.FORK_AFTER)
-        return made
+        return target
 
     def transaction_effect(
         self,
@@ -158,20 +162,20 @@ class StagingArea:
         result_rows: int,
         lead: StagedTransaction | None = None,
     ) -> SingleTransactionEffect:
-        """The effect of one staged transaction, or of two that follow each other, marked as ours."""
-        ours = operation_properties(self.operation, self.commit, self.kind)
+        """Return the effect of one staged transaction, or of two consecutive ones, with our properties."""
+        properties = operation_properties(self.operation, self.commit, self.kind)
         base = Pin(target.dataset.branch, target.dataset.version)
         return SingleTransactionEffect(
             target.table,
             base,
-            transaction.with_properties(ours),
+            transaction.with_properties(properties),
             result_rows,
             forked_from=target.forked_from,
-            lead=None if lead is None else lead.with_properties(ours),
+            lead=None if lead is None else lead.with_properties(properties),
         )
 
     def masked(self, target: WritableTable, group: FragmentRewrite) -> FragmentRewrite:
-        """The group with deletion files for the rows that other writers deleted since it was read."""
+        """Return the group with deletion files for the rows that other writers deleted since it was read."""
         written = []
         for fragment in group.written:
             positions = group.deleted.get(fragment.id)
@@ -182,41 +186,41 @@ class StagingArea:
         return replace(group, written=tuple(written))
 
     def maintenance_effect(self, target: WritableTable, change: TableMaintenance) -> MultiCommitEffect:
-        """The effect of finished upkeep, marked as ours where Lance lets us."""
+        """Return the effect of finished maintenance. Commits carry our properties where Lance allows it."""
         groups = tuple(self.masked(target, group) for group in change.groups)
         masked = replace(change, groups=groups)
-        run = upkeep_run(masked, operation_properties(self.operation, self.commit, self.kind))
+        run = make_maintenance_run(masked, operation_properties(self.operation, self.commit, self.kind))
         return replace(self.multi_commit_effect(target, run), files=masked.files())
 
     def multi_commit_effect(self, target: WritableTable, run: MultiCommitRun) -> MultiCommitEffect:
-        """The effect of letting Lance commit by itself."""
+        """Return the effect of a run in which Lance commits by itself."""
         base = Pin(target.dataset.branch, target.dataset.version)
         return MultiCommitEffect(target.table, base, run, target.forked_from)
 
     def restore_effect(self, table: TableRecord, head: Dataset) -> SingleTransactionEffect:
-        """The effect of giving a table that this branch owns its published content back, above whatever is there."""
+        """Return the effect that restores the published content of a table that this branch owns."""
         target = WritableTable(table, head, None)
         effect = self.transaction_effect(target, stage_restore(head, table.pin.version), table.row_count)
-        return replace(effect, preserving=True)  # what readers see stays the same
+        return replace(effect, preserving=True)
 
     def publish_head_effect(self, table: TableRecord, head: Dataset) -> SingleTransactionEffect | TableRecord:
-        """What publishing the head of a table that this branch owns takes: mostly just its row.
+        """Return the change that publishes the head of a table that this branch owns: usually only its row.
 
-        Settings that let a commit collect old versions are never published: they are removed in a version of our own.
-        Another tool may not have noticed that a file was cut off, and does not sync: that is done here.
+        Settings that let a commit delete old versions are never published: a version of our own removes them first. An
+        external tool may have left a truncated file and does not sync, so the files are checked and synced here.
         """
         make_durable_since(head, table.pin.version)
         rows = head.count_rows()
-        stripped = stage_settings_removal(head, AUTO_CLEANUP_PREFIX)
-        if stripped is None:
+        removal = stage_settings_removal(head, AUTO_CLEANUP_PREFIX)
+        if removal is None:
             return replace(table, pin=Pin(head.branch, head.version), row_count=rows)
-        # Once begun it goes forward: taking it back would be a commit under those very settings.
+        # Recovery only rolls it forward: undoing it would be a commit under the settings that it removes.
         return replace(
-            self.transaction_effect(WritableTable(table, head, None), stripped, rows), preserving=True
+            self.transaction_effect(WritableTable(table, head, None), removal, rows), preserving=True
         )
 
     def finish(self, effects: tuple[Effect, ...], reads: frozenset[TableId], outcome: Outcome) -> StagedWrite:
-        """Everything staged, ready for the lease. The written tables are always part of what was read."""
+        """Return the staged write. The written tables are always part of the tables that it read."""
         written = {effect.table.id for effect in effects}
         return StagedWrite(
             kind=self.kind,
@@ -232,5 +236,5 @@ class StagingArea:
             if_commit=outcome.if_commit,
             stream=self.stream,
             heads=outcome.heads,
-            counted=outcome.counted,
+            counter_catalog=outcome.counter_catalog,
         )

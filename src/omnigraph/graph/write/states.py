@@ -1,6 +1,8 @@
-"""The states of a write, as types: Staged → Armed → Committed → Published. Each is made only from the one before.
+"""Define the states of a write as types: Staged → Checked → Armed → Committed → Published.
 
-Publishing something that was not committed, or committing something that was not armed, cannot be written down.
+Each state is built only from the state before it. So code that publishes something that was not committed, or commits
+something that was not armed, does not pass the type checker. This module also builds the intent of a write. It does
+no I/O.
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ from omnigraph.graph.coordination.intent import (
     StreamObject,
     WriterKind,
 )
-from omnigraph.graph.coordination.lease import Lease
 from omnigraph.graph.manifest.encoding import (
     Row,
     encode_commit,
@@ -34,15 +35,16 @@ from omnigraph.storage.lance.durability import StagedFile, operation_files
 from omnigraph.storage.lance.stage import StagedTransaction
 
 MultiCommitRun = Callable[[Dataset, Callable[[], None]], Dataset]
-"""Lets Lance commit by itself on a handle, calling the second argument before each durable step; the new HEAD."""
+"""Lance commits by itself on a handle and calls the second argument before each durable step. Returns the new HEAD."""
 
 
 @dataclass(frozen=True, slots=True)
 class SingleTransactionEffect:
-    """One table whose change is one staged transaction on top of `base`. `alias`: its name from then on, if another.
+    """One table whose change is one staged transaction on top of `base`.
 
-    `lead`: a transaction that is committed directly before it, as other columns come before rows that have them.
-    `is_new`: the table is there and this branch has no row for it yet.
+    `alias` is the new name of the table if the write renames it. `lead` is a transaction that is committed directly
+    before: new columns before the rows that have values in them. `is_new`: the dataset exists, but this branch has no
+    row for it yet. `preserving`: readers see the same content before and after.
     """
 
     table: TableRecord
@@ -58,9 +60,9 @@ class SingleTransactionEffect:
 
 @dataclass(frozen=True, slots=True)
 class MultiCommitEffect:
-    """One table that Lance changes by itself, without changing its content, when `run` is called.
+    """One table that Lance changes by itself, in several commits, when `run` is called. Its content stays the same.
 
-    `files` are those that were written for it.
+    `files` are the files that were written for it.
     """
 
     table: TableRecord
@@ -90,7 +92,7 @@ Effect = SingleTransactionEffect | MultiCommitEffect
 
 
 def staged_files(effect: Effect, base: Dataset) -> tuple[StagedFile, ...]:
-    """The files that were written for one table; `base` is open on the version that they were staged from."""
+    """Return the files that were written for one table; `base` is open on the version that they were staged from."""
     if isinstance(effect, MultiCommitEffect):
         return effect.files
     transactions = (effect.lead, effect.transaction)
@@ -104,8 +106,8 @@ def staged_files(effect: Effect, base: Dataset) -> tuple[StagedFile, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundHead:
-    """A table whose newest version is part of what was decided on, beside its pin."""
+class ExpectedHead:
+    """A table whose head is part of the decision of a write, in addition to its pin."""
 
     table: TableRecord
     head: Pin
@@ -113,10 +115,11 @@ class FoundHead:
 
 @dataclass(frozen=True, slots=True)
 class StagedWrite:
-    """All the expensive work is done and no head has moved. `reads` are the tables it was validated against.
+    """All files are written and no head has moved. `reads` are the tables that the write was validated against.
 
-    `heads` are the heads that must not have moved since. Without effects only pointers move, to what is there already.
-    `counted`: the catalog, with the counters of all branches, from which it gives ids to what is new.
+    `heads` are the heads that must not have moved since. A write without effects only publishes pins of existing
+    versions. `counter_catalog` is the catalog, with the counters of all branches, from which the write assigns ids to
+    new types and properties.
     """
 
     kind: WriterKind
@@ -131,37 +134,50 @@ class StagedWrite:
     extra_changes: ManifestChange = field(default_factory=ManifestChange)
     if_commit: CommitId | None = None
     stream: StreamBatch | None = None
-    heads: tuple[FoundHead, ...] = ()
-    counted: Catalog | None = None
+    heads: tuple[ExpectedHead, ...] = ()
+    counter_catalog: Catalog | None = None
 
-    def adopted(self) -> tuple[TableRecord, ...]:
-        """Tables that are to point at a version which is there already: another one, or that of a type which is new."""
+    def adopted_tables(self) -> tuple[TableRecord, ...]:
+        """Return the tables whose new pin is an existing version that this branch does not reference yet."""
         pins = {table.id: table.pin for table in self.snapshot.tables.values()}
-        own = {found.table.id for found in self.heads}
+        own = {head.table.id for head in self.heads}
         moved = (table for table in self.extra_changes.tables if pins.get(table.id) != table.pin)
         return tuple(table for table in moved if table.id not in own)
 
     @property
-    def needs_graph(self) -> bool:
-        """Whether it gives ids, or rests on files that cleanup could collect: this branch does not name them yet."""
+    def needs_graph_lease(self) -> bool:
+        """Return whether the write assigns ids, or rests on files that this branch does not reference yet."""
         is_new = any(effect.is_new for effect in self.effects)
-        return self.counted is not None or is_new or bool(self.adopted())
+        return self.counter_catalog is not None or is_new or bool(self.adopted_tables())
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A staged write that can be applied to the branch as it is now, and the lease is held.
+
+    `handles` are open on the bases of the effects. `observed` is the manifest that the write was checked against.
+    """
+
+    staged: StagedWrite
+    handles: tuple[Dataset, ...]
+    observed: ObservedState
 
 
 @dataclass(frozen=True, slots=True)
 class Armed:
-    """The lease is held and the intent is written. `handles` are open on the bases that were checked against `seen`."""
+    """The intent is written: if this process stops from here on, recovery finishes or undoes the write."""
 
-    staged: StagedWrite
-    lease: Lease
+    checked: Checked
     intent: Intent
-    handles: tuple[Dataset, ...]
-    seen: ObservedState
+
+    @property
+    def staged(self) -> StagedWrite:
+        return self.checked.staged
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """Every table's head has moved by exactly what was intended; nobody sees it yet."""
+    """The head of every table has moved by exactly the intended change. No reader sees it yet."""
 
     armed: Armed
     tables: tuple[TableRecord, ...]
@@ -169,18 +185,18 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The write is visible, all of it."""
+    """All of the write is visible."""
 
     staged: StagedWrite
     publication: Publication
 
 
 def make_intent(staged: StagedWrite, target: PublishTarget, lease_epoch: int, created_us: int) -> Intent:
-    """The intent of a write that is about to move heads."""
+    """Return the intent of a write that is about to move heads."""
     extra_changes, merge = staged.extra_changes, staged.extra_changes.commit
     is_plain = not (extra_changes.branches or extra_changes.removed or extra_changes.recovery)
-    assert is_plain, "a write changes no branch and audits nothing"
-    pins = None if merge is None or merge.pins is None else merge.pins
+    assert is_plain, "a write changes no branch row and no audit row"
+    pins = None if merge is None else merge.pins
     return Intent(
         v=INTENT_VERSION,
         op_id=staged.operation,

@@ -18,7 +18,13 @@ from omnigraph.base.progress import log_event
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import acquire_lease
 from omnigraph.graph.manifest.records import TableRecord
-from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot, refresh_snapshot, refuse_moved
+from omnigraph.graph.manifest.snapshot import (
+    MAIN,
+    Snapshot,
+    read_snapshot,
+    refresh_snapshot,
+    require_unmoved_graph,
+)
 from omnigraph.graph.recovery.fence import read_history
 from omnigraph.graph.write.check import drift
 from omnigraph.maintenance.drift import owned_tables, refuse_pending
@@ -62,7 +68,7 @@ def wait_for_writers(root: Location, world: WriteEnvironment) -> Preflight:
         lease = acquire_lease(store, record.id, _PURPOSE, world.terms)
         try:
             if name == MAIN:
-                with lease.kept():
+                with lease.renewing():
                     refuse_pending(root, _PURPOSE)
                     main = refresh_snapshot(main, world.rules)
                     drifted = _find_drifted(main)
@@ -75,7 +81,7 @@ def wait_for_writers(root: Location, world: WriteEnvironment) -> Preflight:
 def _refuse_moved(main: Snapshot) -> None:
     for name in main.state.branches:
         if name != MAIN:
-            refuse_moved(main.manifest, main.root, name)
+            require_unmoved_graph(main.manifest, main.root, name)
 
 
 def _find_drifted(main: Snapshot) -> dict[str, str]:
@@ -95,7 +101,7 @@ def _find_drift(main: Snapshot, table: TableRecord) -> str | None:
         if dataset.version == table.pin.version:
             return None
         history = read_history(dataset, table.pin.version)
-        if not history.foreign_above(table.pin.version):
+        if not history.has_external_above(table.pin.version):
             return None
         return f"drift: {drift(table, dataset.version).message}, run `omnigraph repair`"
     except NotFoundError:

@@ -121,7 +121,7 @@ def cleanup_all_tables(
         return make_stats(plan)
     lease = acquire_lease(ObjectStore(root), None, "cleanup", how.terms)
     try:
-        with lease.kept():
+        with lease.renewing():
             plan = plan_cleanup(wait_for_writers(root, how), policy, run, how)
             done = _Deleting(root, lease, how).run(plan)
             _log_failures(done)

@@ -156,7 +156,7 @@ class _InspectedGraph:
                     yield Finding(Check.FORMAT, Health.PROBLEM, text, name, name, RESTORE)
                     continue
                 snapshot = self.main if name == MAIN else read_snapshot(self.root, name)
-                snapshot.schema.refuse_altered()
+                snapshot.schema.require_intact()
             except OmnigraphError as error:
                 yield Finding(Check.FORMAT, Health.PROBLEM, error.message, name, name, error.hint)
                 continue

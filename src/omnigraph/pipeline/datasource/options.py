@@ -14,7 +14,7 @@ from typing import Final
 
 from omnigraph.base.actors import login_name, refuse_blank_actor
 from omnigraph.base.errors import OmnigraphError, UsageError
-from omnigraph.graph.manifest.refs import SnapshotSelector, parse_moment
+from omnigraph.graph.manifest.refs import SnapshotSelector, parse_timestamp
 from omnigraph.graph.manifest.snapshot import MAIN
 from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.storage.location import Location, parse_location
@@ -121,8 +121,8 @@ def _when(given: Mapping[str, str]) -> SnapshotSelector:
             code="source_option",
             hint="pass a number, as `omnigraph snapshot` shows it",
         )
-    moment_us = None if moment is None else parse_moment(moment)
-    return SnapshotSelector(given.get("commit"), None if version is None else int(version), moment_us)
+    time_us = None if moment is None else parse_timestamp(moment)
+    return SnapshotSelector(given.get("commit"), None if version is None else int(version), time_us)
 
 
 def _refuse_unknown(given: Mapping[str, str], purpose: Purpose) -> None:

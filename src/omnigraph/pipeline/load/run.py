@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from omnigraph.base import limits
 from omnigraph.base.errors import ContentError, OmnigraphError
-from omnigraph.graph.branches import create_branch_with
+from omnigraph.graph.branches import create_branch_with_write
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.records import CommitRecord, StreamBatch, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
@@ -141,7 +141,7 @@ def load(root: Location, request: LoadRequest, run_tasks: RunTasks) -> Loaded:
         if request.base is None:
             published = write(root, request.branch, wanted)
         else:
-            published = create_branch_with(root, request.branch, request.base, wanted)
+            published = create_branch_with_write(root, request.branch, request.base, wanted)
     return Loaded(loading.counts(), None if published is None else published.publication.commit)
 
 

@@ -43,7 +43,7 @@ def test_golden(name: str, flag: str, graph: Path, place: Path, update_golden: b
 def test_a_branch_that_is_not_there(graph: Path, place: Path) -> None:
     outcome = apply(place, NEXT, "--branch", "dev")
     assert outcome.exit_code == 1
-    assert "there is no branch 'dev'" in outcome.stderr
+    assert "no branch 'dev'" in outcome.stderr
 
 
 def test_dropping_for_good_elsewhere_needs_a_yes(place: Path) -> None:

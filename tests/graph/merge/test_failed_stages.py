@@ -1,4 +1,4 @@
-"""Merges that fail before they are armed: the reason is typed, and no fork is left behind."""
+"""Merges that fail before they are armed: the error is typed, and no fork is left."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from omnigraph.storage.location import Location, parse_location
 from tests.maintenance.evolving import contents, create, evolve
 
 BASE = "node Doc { name: String @key  body: Blob }\nnode Tag { name: String @key }\n"
-LOOSE = BASE.replace("body: Blob", "body: Blob?")
+NULLABLE = BASE.replace("body: Blob", "body: Blob?")
 FILLED = BASE.replace("body: Blob", 'body: Blob?  kind: String @default("k")')
 ROWS = 'query m() { insert Doc { name: "a", body: "base64:aGk=" }  insert Tag { name: "t" } }'
 
 
-class _StrangeError(Exception):
-    """Whatever can go wrong."""
+class _UnexpectedError(Exception):
+    """An error that the code does not know."""
 
 
 @pytest.fixture
@@ -42,23 +42,23 @@ def forks(root: Location) -> list[str]:
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-def test_a_blob_that_is_loosened_beside_a_default(root: Location, dry_run: bool) -> None:
-    evolve(root, LOOSE, "dev")
+def test_blob_that_becomes_nullable_next_to_a_default(root: Location, dry_run: bool) -> None:
+    evolve(root, NULLABLE, "dev")
     between = read_snapshot(root, "dev").head
     evolve(root, FILLED, "dev")
     with pytest.raises(SchemaRefusedError) as caught:
         omnigraph.open(root.uri).merge("dev", dry_run=dry_run)
     assert caught.value.code == "OG-MF-106"
     assert "Doc.body" in caught.value.message
-    # As the hint says, one after the other.
+    # Follow the hint: merge one after the other.
     omnigraph.open(root.uri).merge(between)
     omnigraph.open(root.uri).merge("dev")
     assert read_snapshot(root).schema.source == FILLED
     assert contents(root)["node:Doc"]["a"]["kind"] == "k"
 
 
-def test_a_failure_leaves_no_fork(root: Location) -> None:
-    """The first write of a branch forks two tables, and the second one fails."""
+def test_failure_leaves_no_fork(root: Location) -> None:
+    """The first write of a branch forks two tables, and the second fork fails."""
     omnigraph.open(root.uri, "dev").mutate('query m() { insert Tag { name: "u" } }')
     omnigraph.open(root.uri, "dev").mutate('query m() { insert Doc { name: "b", body: "base64:aGk=" } }')
     before = forks(root)
@@ -67,9 +67,9 @@ def test_a_failure_leaves_no_fork(root: Location) -> None:
     def fail(effect: str, target: str) -> None:
         staged.extend([target] if effect == "dataset.branch" else [])
         if len(staged) == 2 and effect == "dataset.stage":
-            raise _StrangeError
+            raise _UnexpectedError
 
-    with observed(fail), pytest.raises(_StrangeError):
+    with observed(fail), pytest.raises(_UnexpectedError):
         omnigraph.open(root.uri, "other").merge("dev")
     assert len(staged) == 2
     assert forks(root) == before
@@ -77,14 +77,14 @@ def test_a_failure_leaves_no_fork(root: Location) -> None:
     assert contents(root, "other") == contents(root, "dev")
 
 
-def test_a_conflict_leaves_no_fork(root: Location) -> None:
-    """A schema change lands on the target while the merge is staged."""
+def test_conflict_leaves_no_fork(root: Location) -> None:
+    """A schema change is committed on the target while the merge is staged."""
     omnigraph.open(root.uri, "dev").mutate('query m() { insert Tag { name: "u" } }')
     before = forks(root)
     seen: list[str] = []
 
     def evolve_first(effect: str, _: str) -> None:
-        """Right after the fork, when the merge has been planned."""
+        """Change the schema directly after the fork, when the merge is planned."""
         seen.append(effect)
         if effect == "dataset.stage" and seen.count(effect) == 1:
             evolve(root, BASE + "node City { name: String @key }\n", "other")

@@ -1,4 +1,4 @@
-"""The base of a merge when the manifest branch of its snapshot is gone: the merge of it wrote the pins down."""
+"""The base of a merge whose manifest branch was deleted: its pins come from the merge commit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.graph.writers import PERSON, Change, create, read_contents, run, trip
 from tests.maintenance import evolving
 
 
-def test_a_base_of_which_only_the_pins_are_left(local_location: Location) -> None:
+def test_base_with_only_its_pins(local_location: Location) -> None:
     create(local_location)
     run(local_location, triple(["a"]))
     create_branch(local_location, "dev", "tester", read_snapshot(local_location))
@@ -41,8 +41,8 @@ def test_a_base_of_which_only_the_pins_are_left(local_location: Location) -> Non
     assert read_contents(local_location, MAIN)[PERSON] == {"a": None, "dev": 1, "other": 2, "main": 3}
 
 
-def test_a_base_of_which_the_schema_is_not_known_any_more(local_location: Location) -> None:
-    """Both sides changed theirs, so what they have in common cannot be told; nothing is merged by guessing."""
+def test_base_without_its_schema_is_a_conflict(local_location: Location) -> None:
+    """Both sides changed the schema and the common schema is not known, so it is a conflict."""
     person = "node Person { slug: String @key }\n"
     evolving.create(local_location, person)
     for branch, source in (("dev", MAIN), ("other", "dev")):
@@ -57,11 +57,11 @@ def test_a_base_of_which_the_schema_is_not_known_any_more(local_location: Locati
     assert dev.branch.lance_branch is not None
     shutil.rmtree(Path(local_location.uri, MANIFEST, "tree", dev.branch.lance_branch, "_versions"))
     before = evolving.contents(local_location)
-    with pytest.raises(MergeConflictError) as refused:
+    with pytest.raises(MergeConflictError) as caught:
         merge_branch(local_location, MergeRequest("other", "tester"))
-    (conflict,) = refused.value.conflicts
+    (conflict,) = caught.value.conflicts
     assert conflict.kind is ConflictKind.SCHEMA_DIVERGED
-    assert "in common cannot be told" in conflict.message
+    assert "not known" in conflict.message
     assert evolving.contents(local_location) == before
 
 
