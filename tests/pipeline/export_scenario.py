@@ -19,7 +19,7 @@ import lance
 from omnigraph.pipeline.export.run import ExportRequest, export
 from omnigraph.pipeline.export.target import parse_target
 from omnigraph.pipeline.export.tasks import ExportFormat
-from omnigraph.pipeline.spark.runner import SparkWorkers
+from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.storage.location import parse_location
 
 PART_BYTES = 150_000
@@ -50,12 +50,12 @@ def rows_forbidden() -> Iterator[None]:
 def main() -> None:
     folder = Path(os.environ["SCENARIO_FOLDER"])
     target = parse_target(f"{folder}/{sys.argv[1]}/", ExportFormat.NDJSON)
-    workers = SparkWorkers()
+    runner = SparkRunner()
     with rows_forbidden():
         exported = export(
-            parse_location(str(folder / "graph.omni")), ExportRequest(target, part_bytes=PART_BYTES), workers
+            parse_location(str(folder / "graph.omni")), ExportRequest(target, part_bytes=PART_BYTES), runner
         )
-    sys.stdout.write(json.dumps({"total": exported.total, "share_disk": workers.share_disk()}))
+    sys.stdout.write(json.dumps({"total": exported.total, "shares_disk": runner.shares_disk()}))
 
 
 if __name__ == "__main__":

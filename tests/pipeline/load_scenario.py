@@ -27,9 +27,8 @@ from omnigraph.pipeline.load.inputs.ranges import plan_ranges
 from omnigraph.pipeline.load.run import LoadRejectedError, LoadRequest, load
 from omnigraph.pipeline.load.source import PieceSource
 from omnigraph.pipeline.load.tasks import LoadPart, LoadShape, LoadTask, load_piece
-from omnigraph.pipeline.runner import Result, RunTasks, Task
-from omnigraph.pipeline.spark.runner import run_tasks
-from omnigraph.pipeline.spark.session import spark_session
+from omnigraph.pipeline.runner import RunTasks
+from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.storage.location import Location, parse_location
 from tests.pipeline.export_scenario import rows_forbidden
 
@@ -151,14 +150,10 @@ class LargeSource(WatchedSource):
         return None
 
 
-def on_spark(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
-    return run_tasks(spark_session(), function, tasks)
-
-
 def load_file(name: str, mode: LoadMode, kind: type[PieceSource]) -> dict[str, int]:
     ranges = plan_ranges(find_inputs([str(folder() / name)]), RANGE_BYTES)
     source = kind(tuple(JsonPiece(piece) for piece in ranges))
-    return dict(load(graph(), LoadRequest(source, mode, "ada"), on_spark).counts)
+    return dict(load(graph(), LoadRequest(source, mode, "ada"), SparkRunner()).counts)
 
 
 def run_all() -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
-from tests.pipeline.exporting import Record, WorkersHere, export_here, load_records, make_graph
+from tests.pipeline.exporting import InProcessRunner, Record, export_here, load_records, make_graph
 
 SCHEMA = "node Person { slug: String @key  age: I32? }"
 MANY = 30_000
@@ -54,10 +54,10 @@ def test_the_layout_of_files_does_not_show(tmp_path: Path, layout: Layout) -> No
     for number, lay in enumerate((sorted_layout, layout)):
         root = make_graph(parse_location(str(tmp_path / f"{number}.omni")), SCHEMA)
         lay(root, tmp_path)
-        workers = WorkersHere(shares_disk=number == 0)
-        export_here(root, f"{tmp_path}/{number}/", workers=workers, part_bytes=150_000)
+        runner = InProcessRunner(has_shared_disk=number == 0)
+        export_here(root, f"{tmp_path}/{number}/", runner=runner, part_bytes=150_000)
         found.append({path.name: path.read_bytes() for path in (tmp_path / f"{number}").iterdir()})
-        steps.append([step for step, _ in workers.steps])
+        steps.append([step for step, _ in runner.steps])
         export_here(root, tmp_path / f"{number}.jsonl.gz", part_bytes=150_000)
     assert len(found[0]) > 10
     assert found[0] == found[1]
@@ -74,7 +74,7 @@ def test_scratch_is_gone(tmp_path: Path) -> None:
     before = {entry.path for entry in ObjectStore(root).list("")}
     (tmp_path / "out").mkdir()
     for shares_disk in (True, False):
-        workers = WorkersHere(shares_disk)
-        export_here(root, tmp_path / "out" / "d.jsonl", workers=workers, force=True, part_bytes=150_000)
+        runner = InProcessRunner(shares_disk)
+        export_here(root, tmp_path / "out" / "d.jsonl", runner=runner, force=True, part_bytes=150_000)
         assert [path.name for path in (tmp_path / "out").iterdir()] == ["d.jsonl"]
     assert {entry.path for entry in ObjectStore(root).list("")} == before

@@ -42,7 +42,7 @@ def test_executors_read_and_write_the_same_bytes(world: WriteEnvironment, graph:
     before = {entry.path for entry in ObjectStore(graph).list("")}
     master = {"MASTER": "local-cluster[2,1,1024]"}
     outcome = world.run("cluster", master, module="tests.pipeline.export_scenario")
-    assert outcome == {"total": 20_000, "share_disk": True}
+    assert outcome == {"total": 20_000, "shares_disk": True}
     export_here(graph, f"{world.folder}/here/", part_bytes=PART_BYTES)
     assert len(files(world.folder / "here")) > 5
     assert files(world.folder / "cluster") == files(world.folder / "here")

@@ -26,15 +26,15 @@ from omnigraph.graph.manifest.stamp import STAMP_KEY, Format
 from omnigraph.pipeline.export.run import ExportRequest, export
 from omnigraph.pipeline.export.target import ExportTarget, TargetKind, parse_target
 from omnigraph.pipeline.export.tasks import ExportFormat
-from omnigraph.pipeline.runner import Result, Task
+from omnigraph.pipeline.runner import Result, Task, run_here, task_info
 from omnigraph.storage.lance.commit import commit_schema_metadata
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import DURABILITY_VARIABLE, Durability, Location, parse_location
 from omnigraph.storage.objects import ObjectStore
 from tests.file_faults import built_library
 from tests.pipeline.exporting import (
+    InProcessRunner,
     Record,
-    WorkersHere,
     contents,
     export_here,
     lines,
@@ -162,7 +162,7 @@ def test_parts_of_a_stream_are_gone_before_the_next_are_made(root: Location, tmp
     """A large export to stdout needs room for some parts, never for all of it."""
     people = [{"type": "Person", "data": {"slug": f"p{number:05}"}} for number in range(5_000)]
     load_records(root, tmp_path, people)
-    workers = WorkersHere(shares_disk=False)
+    runner = InProcessRunner(has_shared_disk=False)
     most = 0
 
     class Watched(BytesIO):
@@ -172,8 +172,8 @@ def test_parts_of_a_stream_are_gone_before_the_next_are_made(root: Location, tmp
             return super().write(data)
 
     request = ExportRequest(ExportTarget(TargetKind.STREAM), stream=Watched(), part_bytes=4_000)
-    export(root, request, workers)
-    runs = [count for step, count in workers.steps if step == "export"]
+    export(root, request, runner)
+    runs = [count for step, count in runner.steps if step == "export"]
     assert sum(runs) > 2 * limits.EXPORT_STREAMED_PARTS
     assert most == limits.EXPORT_STREAMED_PARTS
 
@@ -181,7 +181,7 @@ def test_parts_of_a_stream_are_gone_before_the_next_are_made(root: Location, tmp
 def test_a_stream_gets_the_lines_in_order(root: Location, tmp_path: Path) -> None:
     export_here(root, tmp_path / "dump.jsonl")
     stream = BytesIO()
-    export(root, ExportRequest(ExportTarget(TargetKind.STREAM), stream=stream), WorkersHere())
+    export(root, ExportRequest(ExportTarget(TargetKind.STREAM), stream=stream), InProcessRunner())
     assert stream.getvalue() == (tmp_path / "dump.jsonl").read_bytes()
 
 
@@ -215,14 +215,14 @@ def test_parquet_has_files_per_type(root: Location, tmp_path: Path) -> None:
     assert about == {"id": '["n-2","b"]', "from": "n-2", "to": "b"}
 
 
-class _Stopping(WorkersHere):
-    def run(self, step: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-        """All but the last task, then Ctrl-C."""
-        for task in tasks[:-1] if step == "export" else ():
-            function(task)
-        if step == "export":
-            raise KeyboardInterrupt
-        return WorkersHere.run(self, step, function, tasks)
+class _InterruptedRunner(InProcessRunner):
+    """Runs all but the last task of the export step, then raises as Ctrl-C does."""
+
+    def __call__(self, function: Callable[[Task], Result], tasks: Sequence[Task], /) -> Sequence[Result]:
+        if task_info(function).step != "export":
+            return run_here(function, tasks)
+        run_here(function, tasks[:-1])
+        raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("shares_disk", [True, False])
@@ -233,7 +233,7 @@ def test_an_export_that_is_stopped_leaves_nothing(
     (tmp_path / "out").mkdir()
     before = {entry.path for entry in ObjectStore(root).list("")}
     with pytest.raises(KeyboardInterrupt):
-        export_here(root, f"{tmp_path}/out/{out}", workers=_Stopping(shares_disk))
+        export_here(root, f"{tmp_path}/out/{out}", runner=_InterruptedRunner(shares_disk))
     assert list((tmp_path / "out").iterdir()) == []
     assert {entry.path for entry in ObjectStore(root).list("")} == before
 
@@ -291,7 +291,7 @@ def test_a_folder_that_is_missing_is_said(root: Location, tmp_path: Path) -> Non
 def test_s3_from_and_to(s3_location: Location, tmp_path: Path) -> None:
     root = make_graph(s3_location, SCHEMA)
     load_records(root, tmp_path, RECORDS)
-    export_here(root, tmp_path / "dump.jsonl", workers=WorkersHere(shares_disk=False))
+    export_here(root, tmp_path / "dump.jsonl", runner=InProcessRunner(has_shared_disk=False))
     place = s3_location.uri.removesuffix("/graph.omni")
     store = ObjectStore(Location(s3_location.scheme, place, s3_location.options))
     export_here(root, f"{place}/out/dump.jsonl")
@@ -300,7 +300,7 @@ def test_s3_from_and_to(s3_location: Location, tmp_path: Path) -> None:
         export_here(root, f"{place}/out/dump.jsonl")
 
     with pytest.raises(KeyboardInterrupt):
-        export_here(root, f"{place}/parts/", workers=_Stopping(shares_disk=False))
+        export_here(root, f"{place}/parts/", runner=_InterruptedRunner(has_shared_disk=False))
     assert store.list("parts") == ()
     names = ["edge-About", "edge-Knows", "node-Note", "node-Person"]
     for force in (False, True):
@@ -322,15 +322,15 @@ def test_a_graph_in_memory(memory_location: Location, tmp_path: Path) -> None:
 
 
 def test_rows_that_get_lost_are_no_export(root: Location, tmp_path: Path) -> None:
-    class Losing(WorkersHere):
-        def run(self, step: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-            done = WorkersHere.run(self, step, function, tasks)
-            return [done[1], *done[1:]]
+    class LosingRunner(InProcessRunner):
+        def __call__(self, function: Callable[[Task], Result], tasks: Sequence[Task], /) -> Sequence[Result]:
+            results = run_here(function, tasks)
+            return [results[1], *results[1:]]
 
     create = [{"type": "Person", "data": {"slug": "third"}}]
     load_records(root, tmp_path, create)
     with pytest.raises(OmnigraphError) as error:
-        export_here(root, tmp_path / "dump.jsonl", workers=Losing())
+        export_here(root, tmp_path / "dump.jsonl", runner=LosingRunner())
     assert error.value.code == "export_incomplete"
     assert not (tmp_path / "dump.jsonl").exists()
 
@@ -376,7 +376,7 @@ def test_an_export_is_as_durable_as_the_graph(
 
     monkeypatch.setattr(os, "fsync", record)
     target = parse_target(f"{folder}/{out}", ExportFormat.NDJSON, durability=durability)
-    export(replace(root, durability=Durability(durability)), ExportRequest(target), WorkersHere())
+    export(replace(root, durability=Durability(durability)), ExportRequest(target), InProcessRunner())
     if durability == "process":
         assert synced == []
         return

@@ -87,34 +87,34 @@ class WriteOptions:
     branch: str = MAIN
 
 
-def read_options(given: Mapping[str, str], purpose: Purpose) -> ReadOptions:
+def read_options(options: Mapping[str, str], purpose: Purpose) -> ReadOptions:
     """The options of a read, which is a streaming one or not."""
-    _refuse_unknown(given, purpose)
+    _refuse_unknown(options, purpose)
     return ReadOptions(
-        root=_root(given),
-        type=_type(given),
-        branch=given.get("branch", MAIN),
-        when=_when(given),
-        columns=_columns(given.get("columns")),
-        where=given.get("filter"),
-        starting_commit=given.get("startingcommit"),
+        root=_root(options),
+        type=_type(options),
+        branch=options.get("branch", MAIN),
+        when=_when(options),
+        columns=_columns(options.get("columns")),
+        where=options.get("filter"),
+        starting_commit=options.get("startingcommit"),
     )
 
 
-def write_options(given: Mapping[str, str], purpose: Purpose, *, overwrite: bool) -> WriteOptions:
+def write_options(options: Mapping[str, str], purpose: Purpose, *, overwrite: bool) -> WriteOptions:
     """The options of a write. `overwrite` is what Spark's save mode says."""
-    _refuse_unknown(given, purpose)
+    _refuse_unknown(options, purpose)
     return WriteOptions(
-        root=_root(given),
-        type=_type(given),
-        mode=_mode(given.get("mode"), overwrite=overwrite),
-        actor=refuse_blank_actor(given.get("actor")) or login_name(),
-        branch=given.get("branch", MAIN),
+        root=_root(options),
+        type=_type(options),
+        mode=_mode(options.get("mode"), overwrite=overwrite),
+        actor=refuse_blank_actor(options.get("actor")) or login_name(),
+        branch=options.get("branch", MAIN),
     )
 
 
-def _when(given: Mapping[str, str]) -> SnapshotSelector:
-    moment, version = given.get("asof"), given.get("version")
+def _when(options: Mapping[str, str]) -> SnapshotSelector:
+    moment, version = options.get("asof"), options.get("version")
     if version is not None and not (version.isdecimal() and version.isascii()):
         raise UsageError(
             f"'{version}' is no version",
@@ -122,23 +122,23 @@ def _when(given: Mapping[str, str]) -> SnapshotSelector:
             hint="pass a number, as `omnigraph snapshot` shows it",
         )
     moment_us = None if moment is None else parse_moment(moment)
-    return SnapshotSelector(given.get("commit"), None if version is None else int(version), moment_us)
+    return SnapshotSelector(options.get("commit"), None if version is None else int(version), moment_us)
 
 
-def _refuse_unknown(given: Mapping[str, str], purpose: Purpose) -> None:
-    known = _NAMES[purpose]
-    lower = {name.lower() for name in known} | _SPARK_OWN
-    for name in sorted(given):
+def _refuse_unknown(options: Mapping[str, str], purpose: Purpose) -> None:
+    allowed_names = _NAMES[purpose]
+    lower = {name.lower() for name in allowed_names} | _SPARK_OWN
+    for name in sorted(options):
         if name.lower() not in lower and not name.lower().startswith(STORAGE_PREFIX):
             raise UsageError(
                 f"{purpose.value} has no option '{name}'",
                 code="source_option",
-                hint=f"the options are {', '.join(known)}, and {STORAGE_PREFIX}… for the object store",
+                hint=f"the options are {', '.join(allowed_names)}, and {STORAGE_PREFIX}… for the object store",
             )
 
 
-def _root(given: Mapping[str, str]) -> Location:
-    uri, path = given.get("uri"), given.get("path")
+def _root(options: Mapping[str, str]) -> Location:
+    uri, path = options.get("uri"), options.get("path")
     if uri is not None and path is not None and uri != path:
         raise UsageError(
             f"two graphs are named, {uri} and {path}",
@@ -150,7 +150,7 @@ def _root(given: Mapping[str, str]) -> Location:
         raise UsageError(
             "no graph is named", code="source_option", hint="pass its place with .option('uri', …)"
         )
-    prefixed = ((name.lower(), value) for name, value in given.items())
+    prefixed = ((name.lower(), value) for name, value in options.items())
     storage = {
         name.removeprefix(STORAGE_PREFIX): value
         for name, value in prefixed
@@ -159,8 +159,8 @@ def _root(given: Mapping[str, str]) -> Location:
     return parse_location(place, storage)
 
 
-def _type(given: Mapping[str, str]) -> str:
-    name = given.get("type", "")
+def _type(options: Mapping[str, str]) -> str:
+    name = options.get("type", "")
     if not name:
         raise UsageError(
             "no type is named", code="source_option", hint="pass a node or edge type with .option('type', …)"

@@ -52,13 +52,13 @@ def plan_read(options: ReadOptions) -> TableRead:
     return TableRead(pinned, snapshot.head, schema, options.where)
 
 
-def refuse_other_schema(given: StructType, wanted: StructType) -> None:
+def refuse_other_schema(schema: StructType, expected: StructType) -> None:
     """A schema that the caller gives must be the table's own; whether a column may be null is not asked."""
-    if [(field.name, field.dataType.simpleString()) for field in given] != [
-        (field.name, field.dataType.simpleString()) for field in wanted
+    if [(field.name, field.dataType.simpleString()) for field in schema] != [
+        (field.name, field.dataType.simpleString()) for field in expected
     ]:
         raise UsageError(
-            f"the given schema is {given.simpleString()}, and the type's is {wanted.simpleString()}",
+            f"the given schema is {schema.simpleString()}, and the type's is {expected.simpleString()}",
             code="source_schema",
             hint="leave the schema out; option 'columns' chooses columns",
         )

@@ -108,8 +108,8 @@ class CommitStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         del limit  # a commit is never cut in two
         with as_spark_error(self._settings):
             newest = self._target or self._head()
-            known = Offset.from_json(start)
-            return start if newest.place == known.place else newest.to_json()
+            start_offset = Offset.from_json(start)
+            return start if newest.place == start_offset.place else newest.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         with as_spark_error(self._settings):
@@ -117,9 +117,9 @@ class CommitStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         with as_spark_error(self._settings):
-            known, newest = Offset.from_json(start), Offset.from_json(end)
-            self._refuse_other_columns(known, newest)
-            return [InputPartition(part) for part in plan_changes(self._options, known, newest)]
+            start_offset, end_offset = Offset.from_json(start), Offset.from_json(end)
+            self._refuse_other_columns(start_offset, end_offset)
+            return [InputPartition(part) for part in plan_changes(self._options, start_offset, end_offset)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         part: ChangedRows = partition.value
@@ -161,9 +161,9 @@ def _starting_snapshot(options: ReadOptions) -> Snapshot:
     return read_commit_snapshot(options.root, starting, options.branch)[0]
 
 
-def _identities(options: ReadOptions, at: Offset) -> dict[str, bytes | str]:
+def _identities(options: ReadOptions, offset: Offset) -> dict[str, bytes | str]:
     """The columns of the table by name, each with what it is."""
-    table = DatasetVersion(options.root.child(at.path), at.lance_branch, at.version).open()
+    table = DatasetVersion(options.root.child(offset.path), offset.lance_branch, offset.version).open()
     return {field.name: column_identity(field) for field in table.schema}
 
 

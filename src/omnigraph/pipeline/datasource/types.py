@@ -56,7 +56,7 @@ def find_type(catalog: Catalog, name: str) -> Entity:
 def column_names(entity: Entity) -> tuple[str, ...]:
     """The columns of the type's table, in its order."""
     system = system_columns(entity)
-    return (*system, *(found.name for found in entity.properties))
+    return (*system, *(property_.name for property_ in entity.properties))
 
 
 def spark_schema(entity: Entity, columns: Sequence[str] | None = None) -> StructType:
@@ -71,9 +71,11 @@ def spark_schema(entity: Entity, columns: Sequence[str] | None = None) -> Struct
                 hint=f"its columns are: {', '.join(column_names(entity))}",
                 facts={"type": entity.alias, "column": name},
             )
-        found = entity.property_named(name)
+        property_ = entity.property_named(name)
         fields.append(
-            system[name] if found is None else StructField(name, spark_type(found.type), found.nullable)
+            system[name]
+            if property_ is None
+            else StructField(name, spark_type(property_.type), property_.nullable)
         )
     return StructType(fields)
 
@@ -95,10 +97,10 @@ def spark_type(property_type: PropertyType) -> DataType:
 
 def spark_batch(batch: pa.RecordBatch, schema: StructType) -> pa.RecordBatch:
     """The rows of a table in the Arrow types that Spark reads."""
-    wanted = to_arrow_schema(schema, timezone="UTC")
+    target = to_arrow_schema(schema, timezone="UTC")
     build: Any = pa.RecordBatch.from_arrays
-    arrays = [pc.cast(batch.column(field.name), field.type) for field in wanted]
-    made: pa.RecordBatch = build(arrays, schema=wanted)
+    arrays = [pc.cast(batch.column(field.name), field.type) for field in target]
+    made: pa.RecordBatch = build(arrays, schema=target)
     return made
 
 

@@ -103,7 +103,7 @@ def write_part(
 def commit_parts(plan: WritePlan, parts: Sequence[WrittenPart], stream: StreamBatch | None = None) -> Loaded:
     """Commit what the tasks wrote, on the driver, or raise with nothing written."""
     options = plan.options
-    source = PrewrittenParts(plan, [one.part for one in parts])
+    source = PrewrittenParts(plan, [written.part for written in parts])
     request = LoadRequest(source, options.mode, options.actor, options.branch, stream=stream)
     try:
         loaded = load(options.root, request, run_here)
@@ -117,9 +117,9 @@ def commit_parts(plan: WritePlan, parts: Sequence[WrittenPart], stream: StreamBa
 
 def delete_parts(parts: Iterable[WrittenPart]) -> None:
     """Delete fragments that tasks wrote and that no commit can name."""
-    for one in parts:
-        fragments = [fragment for rows in one.part.rows.values() for fragment in rows.fragments]
-        target = one.plan.target
+    for written in parts:
+        fragments = [fragment for rows in written.part.rows.values() for fragment in rows.fragments]
+        target = written.plan.target
         if fragments and target is not None:
             delete_fragments(target.open(), fragments)
 
@@ -226,8 +226,8 @@ def _written(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenPart
 
 def _refuse_columns(entity: Entity, names: Sequence[str]) -> None:
     ends = tuple(ENDS.values()) if isinstance(entity, EdgeType) else ()
-    known = (*column_names(entity), *ends)
-    unknown = next((name for name in names if name not in known), None)
+    allowed_names = (*column_names(entity), *ends)
+    unknown = next((name for name in names if name not in allowed_names), None)
     twice = next((name for name in ENDS if ends and name in names and ENDS[name] in names), None)
     if unknown is not None or twice is not None:
         what = (

@@ -70,7 +70,7 @@ class TableExportPlan:
     @property
     def bounds(self) -> tuple[str, ...]:
         """Where the second part begins, and each after it."""
-        return tuple(found.low for found in self.ranges if found.low is not None)
+        return tuple(range_.low for range_ in self.ranges if range_.low is not None)
 
 
 def is_one_part(rows: int) -> bool:
@@ -121,9 +121,9 @@ def group_slices(slices: Sequence[RowSlice], rows_max: int) -> Iterator[tuple[Ro
     waiting: list[RowSlice] = []
     rows = 0
     for piece in slices:
-        for at in range(0, piece.rows, rows_max):
+        for offset in range(0, piece.rows, rows_max):
             part = RowSlice(
-                piece.fragment, piece.start + at, min(rows_max, piece.rows - at), piece.index + at
+                piece.fragment, piece.start + offset, min(rows_max, piece.rows - offset), piece.index + offset
             )
             if waiting and rows + part.rows > rows_max:
                 yield tuple(_joined(waiting))
@@ -151,7 +151,7 @@ def _plan_reads(
             return None
         for part in parts:
             reads[part].append(zone.piece)
-    return tuple(tuple(_joined(found)) for found in reads)
+    return tuple(tuple(_joined(slices)) for slices in reads)
 
 
 def _joined(slices: Sequence[RowSlice]) -> Iterator[RowSlice]:

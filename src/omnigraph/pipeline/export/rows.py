@@ -25,6 +25,7 @@ from omnigraph.graph.rows.ndjson import json_lines, line_bytes
 from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.raw import ID
 from omnigraph.pipeline.export.plan import ExportTable, IdRange, Sample, Zone, cut_distance, zone_rows
+from omnigraph.pipeline.runner import task
 from omnigraph.schema.catalog import Entity
 from omnigraph.schema.tables import arrow_schema
 from omnigraph.storage.files import write_file
@@ -43,19 +44,19 @@ def read_slices(
         yield from read_slice(dataset, piece, columns, batch_rows)
 
 
-def rows_within(batches: Iterable[pa.RecordBatch], wanted: IdRange) -> Iterator[pa.RecordBatch]:
+def rows_within(batches: Iterable[pa.RecordBatch], id_range: IdRange) -> Iterator[pa.RecordBatch]:
     """The rows whose ids lie in the range."""
     for batch in batches:
         ids = batch.column(ID)
-        kept = None
-        if wanted.low is not None:
-            kept = pc.greater_equal(ids, wanted.low)
-        if wanted.high is not None:
-            below = pc.less(ids, wanted.high)
-            kept = below if kept is None else pc.and_(kept, below)
-        found = batch if kept is None else batch.filter(kept)
-        if found.num_rows:
-            yield found
+        in_range = None
+        if id_range.low is not None:
+            in_range = pc.greater_equal(ids, id_range.low)
+        if id_range.high is not None:
+            below = pc.less(ids, id_range.high)
+            in_range = below if in_range is None else pc.and_(in_range, below)
+        selected = batch if in_range is None else batch.filter(in_range)
+        if selected.num_rows:
+            yield selected
 
 
 def ordered(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
@@ -88,11 +89,11 @@ def blob_contents(dataset: Dataset, name: str, rows: pa.RecordBatch) -> list[byt
     valid: list[Any] = described.is_valid().to_pylist()
     addresses: list[Any] = rows.column(ADDRESS).to_pylist()
     contents: list[bytes | str | None] = [
-        uri if there and uri else None for there, uri in zip(valid, uris, strict=True)
+        uri if is_valid and uri else None for is_valid, uri in zip(valid, uris, strict=True)
     ]
-    inside = [row for row, there in enumerate(valid) if there and not uris[row]]
-    found = read_blobs(dataset, name, [addresses[row] for row in inside])
-    for row, content in zip(inside, found, strict=True):
+    inside = [row for row, is_valid in enumerate(valid) if is_valid and not uris[row]]
+    blobs = read_blobs(dataset, name, [addresses[row] for row in inside])
+    for row, content in zip(inside, blobs, strict=True):
         contents[row] = content
     return contents
 
@@ -101,9 +102,9 @@ def measured_bytes(entity: Entity, rows: pa.RecordBatch) -> int:
     """How long the lines of some rows would be, blobs included."""
     total = 0.0
     for name in blob_names(entity):
-        at = rows.schema.get_field_index(name)
+        index = rows.schema.get_field_index(name)
         total += _BASE64_GROWTH * int(pc.sum(_blob_sizes(rows.column(name))).as_py() or 0)
-        rows = rows.set_column(at, name, pa.nulls(rows.num_rows, pa.utf8()))
+        rows = rows.set_column(index, name, pa.nulls(rows.num_rows, pa.utf8()))
     return int(total) + len(line_bytes(json_lines(entity, rows)))
 
 
@@ -140,6 +141,7 @@ class Run:
     pieces: dict[int, RunPiece]
 
 
+@task("sort")
 def write_run(task: RunTask) -> Run:
     """Sort some rows."""
     rows = ordered(list(read_slices(task.table.version.open(), task.table, task.slices, task.batch_rows)))
@@ -178,6 +180,7 @@ class SampleTask:
     slices: tuple[RowSlice, ...]
 
 
+@task("read ids")
 def sample_ids(task: SampleTask) -> Sample:
     """Look at the ids of some slices."""
     dataset = task.table.version.open()
@@ -201,10 +204,10 @@ def sample_ids(task: SampleTask) -> Sample:
 
 
 def _zones(ids: Column, here: RowSlice, rows: int) -> Iterator[Zone]:
-    for at in range(0, len(ids), rows):
-        some = ids.slice(at, rows)
+    for offset in range(0, len(ids), rows):
+        some = ids.slice(offset, rows)
         extremes = pc.min_max(some).as_py()
-        piece = RowSlice(here.fragment, here.start + at, len(some), here.index + at)
+        piece = RowSlice(here.fragment, here.start + offset, len(some), here.index + offset)
         yield Zone(piece, extremes["min"], extremes["max"])
 
 

@@ -9,10 +9,10 @@ the graph changes. Whatever ends an export, only whole files have final names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import BinaryIO, Protocol, TypeVar
+from typing import BinaryIO, Protocol
 
 from omnigraph.base import limits
 from omnigraph.base.errors import InvariantError, NotFoundError
@@ -44,21 +44,17 @@ from omnigraph.pipeline.export.target import (
     take_away,
 )
 from omnigraph.pipeline.export.tasks import ExportFormat, Part, PartTask, write_part
+from omnigraph.pipeline.runner import RunTasks
 from omnigraph.storage.lance.read import slice_dataset
 from omnigraph.storage.location import Location
 
-Task = TypeVar("Task")
-Result = TypeVar("Result")
 
+class ExportRunner(RunTasks, Protocol):
+    """Runs the tasks of an export."""
 
-class Workers(Protocol):
-    """Whoever runs tasks."""
-
-    def run(self, step: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
-        """The results in the order of the tasks."""
-
-    def share_disk(self) -> bool:
-        """Whether they surely see the files of this machine."""
+    def shares_disk(self) -> bool:
+        """Return whether the tasks are known to see the files of this machine."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +87,13 @@ class Exported:
         return sum(self.counts.values())
 
 
-def export(root: Location, request: ExportRequest, workers: Workers, rules: Format = FORMAT) -> Exported:
+def export(root: Location, request: ExportRequest, runner: ExportRunner, rules: Format = FORMAT) -> Exported:
     """Export a snapshot, or raise with nothing left behind."""
     snapshot = read_state(root, request.branch, request.when, rules)
     tables = _chosen_tables(snapshot, request.types)
     refuse_taken(request.target)
-    with open_workplace(root, request.target, share_disk=workers.share_disk()) as scratch:
-        exporting = _Exporting(request, workers, scratch)
+    with open_workplace(root, request.target, shares_disk=runner.shares_disk()) as scratch:
+        exporting = _Exporting(request, runner, scratch)
         tasks = exporting.plan(tables)
         files: tuple[Location, ...] = ()
         match request.target.kind:
@@ -123,7 +119,7 @@ class _Exporting:
     """One export under way."""
 
     request: ExportRequest
-    workers: Workers
+    runner: ExportRunner
     scratch: Scratch
 
     def plan(self, tables: Sequence[ExportTable]) -> list[PartTask]:
@@ -131,14 +127,14 @@ class _Exporting:
         plans = self._plan_tables(tables)
         runs = self._sort(tables, plans)
         tasks: list[PartTask] = []
-        for table, plan, found in zip(tables, plans, runs, strict=True):
-            tasks += self._part_tasks(table, plan, found)
+        for table, plan, table_runs in zip(tables, plans, runs, strict=True):
+            tasks += self._part_tasks(table, plan, table_runs)
         return tasks
 
     def write(self, tasks: Sequence[PartTask]) -> Sequence[Part]:
         done = False
         try:
-            parts = self.workers.run("export", write_part, tasks)
+            parts = self.runner(write_part, tasks)
             _refuse_lost_rows(tasks, parts)
             done = True
         finally:
@@ -152,39 +148,39 @@ class _Exporting:
         parts: list[Part] = []
         left = iter(tasks)
         while some := list(islice(left, limits.EXPORT_STREAMED_PARTS)):
-            found = self.workers.run("export", write_part, some)
-            copy_parts(found, self.request.stream)
-            delete_parts(found)
-            parts += found
+            written = self.runner(write_part, some)
+            copy_parts(written, self.request.stream)
+            delete_parts(written)
+            parts += written
         _refuse_lost_rows(tasks, parts)
         return parts
 
     def _plan_tables(self, tables: Sequence[ExportTable]) -> list[TableExportPlan]:
         slices = [slice_dataset(table.version.open(), limits.EXPORT_SAMPLE_ROWS) for table in tables]
-        large = [at for at, table in enumerate(tables) if not is_one_part(table.rows)]
+        large = [index for index, table in enumerate(tables) if not is_one_part(table.rows)]
         looks = [
-            (at, SampleTask(tables[at], pieces))
-            for at in large
-            for pieces in group_slices(slices[at], limits.EXPORT_SAMPLE_ROWS)
+            (index, SampleTask(tables[index], pieces))
+            for index in large
+            for pieces in group_slices(slices[index], limits.EXPORT_SAMPLE_ROWS)
         ]
-        samples = self.workers.run("read ids", sample_ids, [task for _, task in looks]) if looks else ()
-        plans = [plan_whole(found) for found in slices]
-        for at in large:
-            seen = [sample for (of, _), sample in zip(looks, samples, strict=True) if of == at]
-            plans[at] = plan_table(tables[at].rows, seen, self.request.part_bytes)
+        samples = self.runner(sample_ids, [task for _, task in looks]) if looks else ()
+        plans = [plan_whole(table_slices) for table_slices in slices]
+        for index in large:
+            seen = [sample for (of, _), sample in zip(looks, samples, strict=True) if of == index]
+            plans[index] = plan_table(tables[index].rows, seen, self.request.part_bytes)
         return plans
 
     def _sort(self, tables: Sequence[ExportTable], plans: Sequence[TableExportPlan]) -> list[list[Run]]:
         """The runs of each table whose rows have to be sorted first."""
         tasks = [
-            (at, RunTask(table, pieces, plan.batch_rows, plan.bounds, self.scratch))
-            for at, (table, plan) in enumerate(zip(tables, plans, strict=True))
+            (index, RunTask(table, pieces, plan.batch_rows, plan.bounds, self.scratch))
+            for index, (table, plan) in enumerate(zip(tables, plans, strict=True))
             for pieces in plan.runs
         ]
-        done = self.workers.run("sort", write_run, [task for _, task in tasks]) if tasks else ()
+        done = self.runner(write_run, [task for _, task in tasks]) if tasks else ()
         runs: list[list[Run]] = [[] for _ in tables]
-        for (at, _), run in zip(tasks, done, strict=True):
-            runs[at].append(run)
+        for (index, _), run in zip(tasks, done, strict=True):
+            runs[index].append(run)
         return runs
 
     def _part_tasks(self, table: ExportTable, plan: TableExportPlan, runs: Sequence[Run]) -> list[PartTask]:
@@ -193,11 +189,11 @@ class _Exporting:
             return []
         folder = request.target.place if request.target.takes_parts else self.scratch.location.child(PARTS)
         tasks = []
-        for number, wanted in enumerate(plan.ranges):
+        for number, id_range in enumerate(plan.ranges):
             slices = () if plan.reads is None else plan.reads[number]
             pieces = tuple(run.pieces[number] for run in runs if number in run.pieces)
             output = folder.child(part_name(table.entity, number, request.format))
-            source = (table, wanted, plan.batch_rows, slices, pieces)
+            source = (table, id_range, plan.batch_rows, slices, pieces)
             tasks.append(PartTask(*source, self.scratch, output, request.format, request.target.compression))
         return tasks
 
@@ -207,18 +203,18 @@ def _chosen_tables(snapshot: Snapshot, names: Sequence[str]) -> list[ExportTable
     catalog = snapshot.schema.catalog
     for name in names:
         if catalog.type_named(name) is None:
-            known = ", ".join(found.name for found in catalog.types)
+            type_names = ", ".join(entity.name for entity in catalog.types)
             raise NotFoundError(
                 f"the schema has no type '{name}'",
                 code="type_missing",
-                hint=f"the types are: {known}",
+                hint=f"the types are: {type_names}",
                 facts={"type": name},
             )
     tables = []
     for entity in catalog.types:
         if not names or entity.name in names:
-            found = snapshot.tables[entity.alias]
-            tables.append(ExportTable(entity, pinned_version(snapshot.root, found), found.row_count))
+            table = snapshot.tables[entity.alias]
+            tables.append(ExportTable(entity, pinned_version(snapshot.root, table), table.row_count))
     return tables
 
 
@@ -228,11 +224,11 @@ def _refuse_lost_rows(tasks: Sequence[PartTask], parts: Sequence[Part]) -> None:
     for task, part in zip(tasks, parts, strict=True):
         rows[task.table.entity.alias] = rows.get(task.table.entity.alias, 0) + part.rows
     for table in {task.table.entity.alias: task.table for task in tasks}.values():
-        found = rows[table.entity.alias]
-        if found != table.rows:
+        exported = rows[table.entity.alias]
+        if exported != table.rows:
             raise InvariantError(
-                f"{table.entity.alias} has {table.rows} rows, and {found} were exported",
+                f"{table.entity.alias} has {table.rows} rows, and {exported} were exported",
                 code="export_incomplete",
                 hint="this is a defect of omnigraph; please report it",
-                facts={"table": table.entity.alias, "expected": table.rows, "actual": found},
+                facts={"table": table.entity.alias, "expected": table.rows, "actual": exported},
             )

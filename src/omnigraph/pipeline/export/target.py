@@ -131,12 +131,12 @@ def part_name(entity: Entity, number: int, format_: ExportFormat) -> str:
 
 
 @contextmanager
-def open_workplace(root: Location, target: ExportTarget, *, share_disk: bool) -> Iterator[Scratch]:
+def open_workplace(root: Location, target: ExportTarget, *, shares_disk: bool) -> Iterator[Scratch]:
     """Where workers put what is not whole yet, gone at the end.
 
     Beside the target when they share this machine's disk, otherwise below the graph's root, which they all reach.
     """
-    if not share_disk:
+    if not shares_disk:
         with open_scratch(root) as scratch:
             yield _furnished(scratch)
         return

@@ -50,6 +50,7 @@ from omnigraph.pipeline.load.keys import (
 )
 from omnigraph.pipeline.load.rejects import ErrorWriter
 from omnigraph.pipeline.load.upsert import UpsertPart, upsert_bucket
+from omnigraph.pipeline.runner import task
 from omnigraph.schema.catalog import Catalog, EdgeType, Entity
 from omnigraph.schema.catalog_json import catalog_from_json
 from omnigraph.storage.lance.dataset import DatasetVersion
@@ -139,8 +140,8 @@ class Bucket:
     def graph_rows(self, section: str) -> pa.Table | None:
         """The rows of a section of the graph; None when there are none."""
         if section not in self._tables:
-            found = read_slices(self.facts.buckets.scratch, self._slices.get(section, ()))
-            tables = [table for _, table in found]
+            slices = read_slices(self.facts.buckets.scratch, self._slices.get(section, ()))
+            tables = [table for _, table in slices]
             self._tables[section] = pa.concat_tables(tables).combine_chunks() if tables else None
         return self._tables[section]
 
@@ -189,6 +190,7 @@ class GraphKeysTask:
     ends: tuple[str, ...] = ()
 
 
+@task("check")
 def read_graph_keys(task: GraphKeysTask) -> tuple[KeyFile, ...]:
     """The keys of some rows of the graph, in buckets."""
     section, writer = Section(task.alias, of_graph=True), KeyWriter(task.buckets)
@@ -205,6 +207,7 @@ def read_graph_keys(task: GraphKeysTask) -> tuple[KeyFile, ...]:
     return writer.finish()
 
 
+@task("check")
 def check_ids(task: BucketTask) -> BucketPart:
     """Compare ids and ends, hand on what stays, and write the bucket's rows if the load is a merge."""
     bucket, facts = Bucket(task), task.facts
@@ -228,6 +231,7 @@ def check_ids(task: BucketTask) -> BucketPart:
     return bucket.part(writer.finish(), upserts)
 
 
+@task("check")
 def check_values(task: BucketTask) -> BucketPart:
     """Compare unique values with each other and with the rows of the graph that stay, and count edges."""
     bucket = Bucket(task)
@@ -247,9 +251,9 @@ def check_values(task: BucketTask) -> BucketPart:
 
 def entity_of(catalog: Catalog, alias: str) -> Entity:
     """The type of an alias."""
-    found = next((entity for entity in catalog.types if entity.alias == alias), None)
-    assert found is not None, f"the alias {alias} came from this catalog"
-    return found
+    match = next((entity for entity in catalog.types if entity.alias == alias), None)
+    assert match is not None, f"the alias {alias} came from this catalog"
+    return match
 
 
 def _check_ends(bucket: Bucket, edge: EdgeType) -> None:
@@ -257,11 +261,11 @@ def _check_ends(bucket: Bucket, edge: EdgeType) -> None:
     for column, word, node in zip(ENDS, (FROM, TO), nodes, strict=True):
         rows = bucket.input_rows(edge.alias, Section(edge.alias).end(column))
         ends = rows.column(KEY)
-        known = _is_in(ends, bucket.graph_rows(Section(node.alias, of_graph=True).ids))
+        exists = _is_in(ends, bucket.graph_rows(Section(node.alias, of_graph=True).ids))
         if node.alias in bucket.facts.first_files:
             loaded = bucket.input_rows(node.alias, Section(node.alias).ids).column("id")
-            known = pc.or_(known, pc.is_in(ends, value_set=loaded, skip_nulls=True))
-        bucket.found(dangling_ends(ends, known, word, node.name), rows.places)
+            exists = pc.or_(exists, pc.is_in(ends, value_set=loaded, skip_nulls=True))
+        bucket.found(dangling_ends(ends, exists, word, node.name), rows.places)
 
 
 def _check_stranded(bucket: Bucket) -> None:
@@ -270,11 +274,13 @@ def _check_stranded(bucket: Bucket) -> None:
         edges = bucket.graph_rows(Section(stranded.edge, of_graph=True).end(stranded.column))
         if edges is None:
             continue
-        kept = bucket.input_rows(stranded.node, Section(stranded.node).ids)
-        gone = pc.invert(pc.is_in(whole_column(edges, KEY), value_set=kept.column("id"), skip_nulls=True))
+        input_rows = bucket.input_rows(stranded.node, Section(stranded.node).ids)
+        gone = pc.invert(
+            pc.is_in(whole_column(edges, KEY), value_set=input_rows.column("id"), skip_nulls=True)
+        )
         ids = whole_column(edges, "id").filter(gone)
         edge = entity_of(bucket.catalog, stranded.edge)
-        bucket.found(stranded_breach(edge.name, stranded.column, ids), kept.places)
+        bucket.found(stranded_breach(edge.name, stranded.column, ids), input_rows.places)
 
 
 def _hand_on(writer: KeyWriter, entity: Entity, graph: pa.Table, ids: Column, mode: ChangeMode) -> None:
@@ -295,17 +301,17 @@ def _hand_on(writer: KeyWriter, entity: Entity, graph: pa.Table, ids: Column, mo
 def _count_edges(bucket: Bucket, edge: EdgeType) -> None:
     rows = bucket.input_rows(edge.alias, Section(edge.alias).end("src"))
     added, before = rows.column(KEY), bucket.graph_rows(Section(edge.alias, of_graph=True).end("src"))
-    there = NO_IDS if before is None else whole_column(before, KEY)
-    removed = NO_IDS if before is None else there.filter(whole_column(before, REPLACED))
+    graph_sources = NO_IDS if before is None else whole_column(before, KEY)
+    removed = NO_IDS if before is None else graph_sources.filter(whole_column(before, REPLACED))
     sources = changed_sources(added, removed)
-    at = pc.index_in(there, value_set=sources, skip_nulls=True).drop_null()
-    counts = np.bincount(np.asarray(at), minlength=len(sources))
+    positions = pc.index_in(graph_sources, value_set=sources, skip_nulls=True).drop_null()
+    counts = np.bincount(np.asarray(positions), minlength=len(sources))
     if len(sources):
         counted = SourceCounts(sources, pa.array(counts, pa.int64()))
         bucket.found(cardinality_breaches(edge.cardinality, added, removed, counted), rows.places)
 
 
 def _is_in(keys: Column, table: pa.Table | None, name: str = "id") -> Column:
-    there = NO_IDS if table is None else whole_column(table, name)
-    answer: Column = pc.is_in(keys, value_set=there, skip_nulls=True)
+    values = NO_IDS if table is None else whole_column(table, name)
+    answer: Column = pc.is_in(keys, value_set=values, skip_nulls=True)
     return answer

@@ -61,7 +61,7 @@ class BucketVerdict:
 
     def fragments_of(self, alias: str) -> list[Any]:
         """The fragments that were written of a type."""
-        return [one for part in self.upserts.get(alias, ()) for one in part.fragments]
+        return [fragment for part in self.upserts.get(alias, ()) for fragment in part.fragments]
 
     def replaced_of(self, alias: str) -> int:
         """How many rows of a type replace others."""
@@ -70,8 +70,8 @@ class BucketVerdict:
 
 def bucket_count(size_bytes: int | None) -> int:
     """Into how many buckets the keys of an input of about that size go, so that each is small."""
-    wanted = _UNSIZED_BUCKETS if size_bytes is None else -(-size_bytes // limits.LOAD_BUCKET_BYTES)
-    return min(max(wanted, 1), limits.LOAD_BUCKETS_MAX)
+    count = _UNSIZED_BUCKETS if size_bytes is None else -(-size_bytes // limits.LOAD_BUCKET_BYTES)
+    return min(max(count, 1), limits.LOAD_BUCKETS_MAX)
 
 
 def check_in_buckets(check: BucketCheck, run_tasks: RunTasks) -> BucketVerdict:
@@ -81,7 +81,10 @@ def check_in_buckets(check: BucketCheck, run_tasks: RunTasks) -> BucketVerdict:
     by_id = [*_only(check.loaded.keys, _is_by_id), *graph_files]
     parts = list(run_tasks(check_ids, _bucket_tasks(facts, by_id)))
     keys = tuple(_flat(part.keys for part in parts))
-    if any(one.entity.rules.uniques or is_counted(one.entity) for one in check.loaded.types):
+    if any(
+        loaded_type.entity.rules.uniques or is_counted(loaded_type.entity)
+        for loaded_type in check.loaded.types
+    ):
         by_value = [*_only(check.loaded.keys, _is_by_value), *keys]
         parts += run_tasks(check_values, _bucket_tasks(facts, by_value))
     return _verdict(check, parts, keys)
@@ -106,7 +109,7 @@ def mark_all_replaced(
 def _plan_graph_keys(check: BucketCheck) -> Iterator[GraphKeysTask]:
     """The tables that must be compared: those of the loaded types, and those of the nodes that loaded edges end at."""
     catalog = check.snapshot.schema.catalog
-    loaded = {one.entity.alias: one.entity for one in check.loaded.types}
+    loaded = {loaded_type.entity.alias: loaded_type.entity for loaded_type in check.loaded.types}
     overwrites = check.mode is LoadMode.OVERWRITE
     edges = [entity for entity in loaded.values() if isinstance(entity, EdgeType)]
     nodes = {node.alias for edge in edges for node in (catalog.source_of(edge), catalog.target_of(edge))}
@@ -117,7 +120,11 @@ def _plan_graph_keys(check: BucketCheck) -> Iterator[GraphKeysTask]:
         yield from _table_tasks(check, alias, {"compared": alias in loaded, "identified": identified})
     if overwrites:
         for edge in catalog.edges:
-            ends = tuple(end for found, end, _ in stranded_ends(catalog, check.loaded) if found.id == edge.id)
+            ends = tuple(
+                end
+                for stranded_edge, end, _ in stranded_ends(catalog, check.loaded)
+                if stranded_edge.id == edge.id
+            )
             if ends:
                 yield from _table_tasks(check, edge.alias, {"ends": ends})
 
@@ -140,7 +147,7 @@ def _facts(check: BucketCheck) -> BucketFacts:
         check.snapshot.schema.catalog_json,
         check.mode.change,
         check.loaded.before,
-        {one.entity.alias: one.first_file for one in check.loaded.types},
+        {loaded_type.entity.alias: loaded_type.first_file for loaded_type in check.loaded.types},
         tuple(StrandedEnd(edge.alias, column, node.entity.alias) for edge, column, node in stranded),
         check.upserts if not check.loaded.report.total else {},
         check.buckets,
@@ -153,15 +160,23 @@ def _bucket_tasks(facts: BucketFacts, files: Sequence[KeyFile]) -> list[BucketTa
     tasks = []
     for bucket in range(facts.buckets.count):
         slices = {section: slices_of(files, section, bucket) for section in sections}
-        tasks.append(BucketTask(facts, {section: found for section, found in slices.items() if found}))
+        tasks.append(
+            BucketTask(
+                facts, {section: bucket_slices for section, bucket_slices in slices.items() if bucket_slices}
+            )
+        )
     return [task for task in tasks if task.slices]
 
 
-def _only(files: Iterable[KeyFile], wanted: Callable[[str], bool]) -> list[KeyFile]:
+def _only(files: Iterable[KeyFile], is_included: Callable[[str], bool]) -> list[KeyFile]:
     """The files, in the order of the input, with some of their sections."""
     ordered = sorted(files, key=lambda file: (file.origin.name, file.origin.part))
     return [
-        KeyFile(file.origin, file.path, {name: at for name, at in file.offsets.items() if wanted(name)})
+        KeyFile(
+            file.origin,
+            file.path,
+            {name: offsets for name, offsets in file.offsets.items() if is_included(name)},
+        )
         for file in ordered
     ]
 

@@ -99,19 +99,19 @@ def check_loaded(
     catalog: Catalog, loaded: LoadedInput, mode: LoadMode, lookup: SnapshotLookup
 ) -> list[tuple[tuple[RuleViolations, ...], RowOrigins]]:
     """What rows of the input break together, as a change of the graph; what workers found is not among it."""
-    rows = [_rows(one) for one in loaded.types]
+    rows = [_rows(loaded_type) for loaded_type in loaded.types]
     changes = [
-        TypeChange(one.entity, found.columns, mode.change)
-        for one, found in zip(loaded.types, rows, strict=True)
+        TypeChange(loaded_type.entity, columns.columns, mode.change)
+        for loaded_type, columns in zip(loaded.types, rows, strict=True)
     ]
-    breaches = zip(check_change(catalog, changes, lookup), (found.places for found in rows), strict=True)
+    breaches = zip(check_change(catalog, changes, lookup), (columns.places for columns in rows), strict=True)
     stranded = _stranded_edges(catalog, loaded, lookup) if mode is LoadMode.OVERWRITE else []
     return [*breaches, *stranded]
 
 
 def stranded_ends(catalog: Catalog, loaded: LoadedInput) -> list[tuple[EdgeType, str, LoadedType]]:
     """The ends, `src` or `dst`, of edge types that stay while the nodes that they refer to are overwritten."""
-    overwritten = {one.entity.id: one for one in loaded.types}
+    overwritten = {loaded_type.entity.id: loaded_type for loaded_type in loaded.types}
     return [
         (edge, column, overwritten[node])
         for edge in catalog.edges
@@ -132,17 +132,17 @@ def stranded_breach(edge: str, column: str, ids: Column) -> tuple[RuleViolations
 def _stranded_edges(
     catalog: Catalog, loaded: LoadedInput, lookup: SnapshotLookup
 ) -> list[tuple[tuple[RuleViolations, ...], RowOrigins]]:
-    found = []
+    violations = []
     for edge, column, node in stranded_ends(catalog, loaded):
         rows = _rows(node)
         ids = lookup.edges_beyond(edge.id, column, rows.ids)
-        found.append((stranded_breach(edge.name, column, ids), rows.places))
-    return found
+        violations.append((stranded_breach(edge.name, column, ids), rows.places))
+    return violations
 
 
-def _rows(one: LoadedType) -> LoadedColumns:
-    assert one.rows is not None, "the keys came back to the driver"
-    return one.rows
+def _rows(loaded_type: LoadedType) -> LoadedColumns:
+    assert loaded_type.rows is not None, "the keys came back to the driver"
+    return loaded_type.rows
 
 
 def _gather_type(

@@ -108,7 +108,7 @@ class KeyWriter:
 def _append_section(data: bytearray, parts: Sequence[tuple[pa.RecordBatch, Rows]], buckets: int) -> bytes:
     """Write the buckets one after the other, each an Arrow stream of its own; where each begins."""
     table = pa.Table.from_batches([rows for rows, _ in parts]).combine_chunks()
-    where = np.concatenate([found for _, found in parts])
+    where = np.concatenate([buckets_of_rows for _, buckets_of_rows in parts])
     order = np.argsort(where, kind="stable")
     ordered = table.take(pa.array(order))
     ends = np.cumsum(np.bincount(where, minlength=buckets))
@@ -124,15 +124,15 @@ def _append_section(data: bytearray, parts: Sequence[tuple[pa.RecordBatch, Rows]
 
 def read_slices(scratch: Scratch, slices: Iterable[KeySlice]) -> Iterator[tuple[Origin, pa.Table]]:
     """The rows of slices, in their order."""
-    for found in slices:
-        data = scratch.read(found.path, found.start, found.length)
-        yield found.origin, pa.ipc.open_stream(data).read_all()
+    for key_slice in slices:
+        data = scratch.read(key_slice.path, key_slice.start, key_slice.length)
+        yield key_slice.origin, pa.ipc.open_stream(data).read_all()
 
 
 def slices_of(files: Iterable[KeyFile], section: str, bucket: int) -> tuple[KeySlice, ...]:
     """Where the rows of a section and a bucket are, in the order of the files."""
-    found = (file.slice_of(section, bucket) for file in files)
-    return tuple(one for one in found if one is not None)
+    slices = (file.slice_of(section, bucket) for file in files)
+    return tuple(key_slice for key_slice in slices if key_slice is not None)
 
 
 LINE: Final = "omnigraph:line"

@@ -28,7 +28,7 @@ class ErrorWriter:
 
     def add(self, violations: Iterable[Violation]) -> None:
         """The violations of one block; they need not be in order among themselves."""
-        for violation in sorted(violations, key=lambda found: found.order()):
+        for violation in sorted(violations, key=lambda violation: violation.order()):
             self.waiting += violation.to_ndjson()
             if len(self.waiting) >= limits.LOAD_KEY_FILE_BYTES:
                 self._flush()
@@ -54,7 +54,7 @@ class ErrorStream:
 def merge_errors(scratch: Scratch, streams: Sequence[ErrorStream]) -> Iterator[Violation]:
     """The violations of all streams in the order of the report."""
     each = [_read(scratch, stream) for stream in streams]
-    yield from merge(*each, key=lambda found: found.order())
+    yield from merge(*each, key=lambda violation: violation.order())
 
 
 def _read(scratch: Scratch, stream: ErrorStream) -> Iterator[Violation]:
@@ -64,9 +64,9 @@ def _read(scratch: Scratch, stream: ErrorStream) -> Iterator[Violation]:
 
 
 def _lines(scratch: Scratch, name: str) -> Iterator[bytes]:
-    rest, at = b"", 0
-    while data := scratch.read(name, at, limits.LOAD_BLOCK_BYTES):
-        at += len(data)
+    rest, position = b"", 0
+    while data := scratch.read(name, position, limits.LOAD_BLOCK_BYTES):
+        position += len(data)
         *whole, rest = (rest + data).split(b"\n")
         yield from whole
         if len(data) < limits.LOAD_BLOCK_BYTES:

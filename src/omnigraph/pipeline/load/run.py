@@ -104,7 +104,10 @@ class LoadRejectedError(ContentError):
             f"{first.describe()}{more}",
             code="load_rejected",
             hint=_hint(report, keyless),
-            facts={"validation_errors": [found.to_json() for found in report.first], "total": report.total},
+            facts={
+                "validation_errors": [violation.to_json() for violation in report.first],
+                "total": report.total,
+            },
         )
         self.report = report
 
@@ -114,7 +117,7 @@ class LoadRejectedError(ContentError):
         count = "a mistake" if self.report.total == 1 else f"{self.report.total:,} mistakes"
         more = "" if self.report.total == len(shown) else f", of which the first {len(shown)} are shown"
         lines = [f"the input has {count}{more}"]
-        lines += [f"  {found.describe()}" for found in shown]
+        lines += [f"  {violation.describe()}" for violation in shown]
         return "\n".join(lines)
 
 
@@ -137,11 +140,11 @@ def load(root: Location, request: LoadRequest, run_tasks: RunTasks) -> Loaded:
             return Loaded(loading.counts(), None)
         # An overwrite that lost what it had seen must be asked for again: what is new there was not meant to go.
         restage = loading.refuse_stale if request.mode is LoadMode.OVERWRITE else loading.restage
-        wanted = WriteRequest(WriterKind.LOAD, request.actor, loading.stage, restage, request.stream)
+        write_request = WriteRequest(WriterKind.LOAD, request.actor, loading.stage, restage, request.stream)
         if request.base is None:
-            published = write(root, request.branch, wanted)
+            published = write(root, request.branch, write_request)
         else:
-            published = create_branch_with(root, request.branch, request.base, wanted)
+            published = create_branch_with(root, request.branch, request.base, write_request)
     return Loaded(loading.counts(), None if published is None else published.publication.commit)
 
 
@@ -158,49 +161,53 @@ class _Load:
         self._checked: _Checked | None = None
 
     def counts(self) -> dict[str, int]:
-        return {} if self._loaded is None else {one.entity.alias: one.count for one in self._loaded.types}
+        return (
+            {}
+            if self._loaded is None
+            else {loaded_type.entity.alias: loaded_type.count for loaded_type in self._loaded.types}
+        )
 
     def check_only(self, snapshot: Snapshot) -> None:
         self._read(snapshot)
         self._check(snapshot)
 
-    def stage(self, at: StagingArea) -> StagedWrite | None:
+    def stage(self, area: StagingArea) -> StagedWrite | None:
         try:
-            return self._stage(at)
+            return self._stage(area)
         except BaseException:  # whatever ends it, also Ctrl-C: nothing references what was staged
             self._discard()
             raise
 
-    def _stage(self, at: StagingArea) -> StagedWrite | None:
+    def _stage(self, area: StagingArea) -> StagedWrite | None:
         if self._request.mode is not LoadMode.MERGE:
-            self._targets = {alias: at.writable(alias) for alias in at.snapshot.tables}
-        loaded = self._read(at.snapshot)
-        named = {one.entity.alias for one in loaded.types}
+            self._targets = {alias: area.writable(alias) for alias in area.snapshot.tables}
+        loaded = self._read(area.snapshot)
+        named = {loaded_type.entity.alias for loaded_type in loaded.types}
         for alias in self._targets.keys() - named:
             discard_fork(self._targets.pop(alias))
         if self._request.mode is LoadMode.MERGE:
-            self._targets = {alias: at.writable(alias) for alias in sorted(named)}
-        return self._finish(at)
+            self._targets = {alias: area.writable(alias) for alias in sorted(named)}
+        return self._finish(area)
 
-    def restage(self, at: StagingArea, staged: StagedWrite) -> StagedWrite | None:
+    def restage(self, area: StagingArea, staged: StagedWrite) -> StagedWrite | None:
         """The branch moved: check again what was staged; read again only if the schema or a Lance branch changed."""
-        same_places = staged.snapshot.schema.hash == at.snapshot.schema.hash and all(
-            _is_at(at, at.table(alias), target) for alias, target in self._targets.items()
+        same_places = staged.snapshot.schema.hash == area.snapshot.schema.hash and all(
+            _is_at(area, area.table(alias), target) for alias, target in self._targets.items()
         )
         if not same_places:
             self._discard()
-            return self.stage(at)
+            return self.stage(area)
         try:
             self._discard_upserts()
-            self._targets = {alias: at.writable(alias) for alias in self._targets}
-            return self._finish(at)
+            self._targets = {alias: area.writable(alias) for alias in self._targets}
+            return self._finish(area)
         except BaseException:
             self._discard()
             raise
 
-    def refuse_stale(self, at: StagingArea, staged: StagedWrite) -> StagedWrite | None:
+    def refuse_stale(self, area: StagingArea, staged: StagedWrite) -> StagedWrite | None:
         """The branch moved under an overwrite: delete what was staged, and say what moved."""
-        stale = find_stale(staged, at.snapshot)
+        stale = find_stale(staged, area.snapshot)
         assert stale is not None, "something moved"
         self._discard()
         raise stale.conflict()
@@ -224,14 +231,14 @@ class _Load:
             raise unpack_failure(failure)
         return self._loaded
 
-    def _finish(self, at: StagingArea) -> StagedWrite | None:
+    def _finish(self, area: StagingArea) -> StagedWrite | None:
         assert self._loaded is not None, "the input was read"
-        self._check(at.snapshot)
+        self._check(area.snapshot)
         if not self._loaded.types:
             return None
-        effects = tuple(self._effect(at, one) for one in self._loaded.types)
-        reads = frozenset(table.id for table in at.snapshot.tables.values())
-        return at.finish(effects, reads, Outcome(self.counts()))
+        effects = tuple(self._effect(area, loaded_type) for loaded_type in self._loaded.types)
+        reads = frozenset(table.id for table in area.snapshot.tables.values())
+        return area.finish(effects, reads, Outcome(self.counts()))
 
     def _check(self, snapshot: Snapshot) -> None:
         """Check what rows mean together; raise if anything at all is wrong."""
@@ -241,17 +248,21 @@ class _Load:
         if self._request.errors is not None:
             self._request.errors(merge_errors(self._scratch, errors))
         if report.total:
-            keyless = [one.entity.name for one in self._loaded.types if not one.entity.key]
+            keyless = [
+                loaded_type.entity.name for loaded_type in self._loaded.types if not loaded_type.entity.key
+            ]
             raise LoadRejectedError(report, keyless)
 
     def _check_on_driver(self, snapshot: Snapshot, loaded: LoadedInput) -> _Found:
         lookup = SnapshotLookup(snapshot)
-        found = check_loaded(snapshot.schema.catalog, loaded, self._request.mode, lookup)
-        reports = [ViolationReport.of_breaches(breaches, places) for breaches, places in found if breaches]
+        results = check_loaded(snapshot.schema.catalog, loaded, self._request.mode, lookup)
+        reports = [ViolationReport.of_breaches(breaches, places) for breaches, places in results if breaches]
         streams = loaded.errors
         if self._request.errors is not None:
             writer = ErrorWriter(self._scratch)
-            writer.add(one for breaches, places in found for one in violations_of(breaches, places))
+            writer.add(
+                violation for breaches, places in results for violation in violations_of(breaches, places)
+            )
             streams = (*streams, ErrorStream(writer.finish()))
         return merge_reports([loaded.report, *reports]), streams
 
@@ -269,30 +280,32 @@ class _Load:
         self._checked = _Checked(check, verdict)
         return verdict.report, verdict.errors
 
-    def _effect(self, at: StagingArea, one: LoadedType) -> Effect:
-        target = self._targets[one.entity.alias]
-        transaction, rows = self._transaction(at.snapshot, target, one)
-        return at.transaction_effect(target, transaction, rows)
+    def _effect(self, area: StagingArea, loaded_type: LoadedType) -> Effect:
+        target = self._targets[loaded_type.entity.alias]
+        transaction, rows = self._transaction(area.snapshot, target, loaded_type)
+        return area.transaction_effect(target, transaction, rows)
 
     def _transaction(
-        self, snapshot: Snapshot, target: WritableTable, one: LoadedType
+        self, snapshot: Snapshot, target: WritableTable, loaded_type: LoadedType
     ) -> tuple[StagedTransaction, int]:
         match self._request.mode:
             case LoadMode.APPEND:
-                return stage_fragments(target.dataset, one.fragments), target.table.row_count + one.count
+                return stage_fragments(
+                    target.dataset, loaded_type.fragments
+                ), target.table.row_count + loaded_type.count
             case LoadMode.OVERWRITE:
-                return stage_overwrite_with(target.dataset, one.fragments), one.count
+                return stage_overwrite_with(target.dataset, loaded_type.fragments), loaded_type.count
             case LoadMode.MERGE if self._checked is not None:
-                return self._replacement(self._checked, target, one)
+                return self._replacement(self._checked, target, loaded_type)
             case LoadMode.MERGE:
-                return _upsert(snapshot, target, one)
+                return _upsert(snapshot, target, loaded_type)
 
     def _replacement(
-        self, checked: _Checked, target: WritableTable, one: LoadedType
+        self, checked: _Checked, target: WritableTable, loaded_type: LoadedType
     ) -> tuple[StagedTransaction, int]:
-        alias = one.entity.alias
+        alias = loaded_type.entity.alias
         replaced, fragments = checked.verdict.replaced_of(alias), checked.verdict.fragments_of(alias)
-        rows = target.table.row_count + one.count - replaced
+        rows = target.table.row_count + loaded_type.count - replaced
         if not replaced:
             return stage_fragments(target.dataset, fragments), rows
         deletions = mark_all_replaced(checked.check, alias, checked.verdict, self._run_tasks)
@@ -300,8 +313,8 @@ class _Load:
 
     def _discard(self) -> None:
         """Delete what workers wrote: nothing references it, and nobody else knows of it."""
-        for one in self._loaded.types if self._loaded is not None else ():
-            self._delete(one.entity.alias, file_names(one.fragments))
+        for loaded_type in self._loaded.types if self._loaded is not None else ():
+            self._delete(loaded_type.entity.alias, file_names(loaded_type.fragments))
         self._delete_noted()
         self._discard_upserts()
         for target in self._targets.values():
@@ -358,21 +371,23 @@ def _choose_buckets(request: LoadRequest, scratch: Scratch) -> Buckets | None:
     return Buckets(scratch, bucket_count(size))
 
 
-def _is_at(at: StagingArea, table: TableRecord, target: WritableTable) -> bool:
+def _is_at(area: StagingArea, table: TableRecord, target: WritableTable) -> bool:
     """Whether the branch has the table, as its own, where fragments were written for it."""
-    here = (at.snapshot.root.child(table.path), table.pin.branch)
-    return table.owner == at.snapshot.branch.id and here == (target.dataset.location, target.dataset.branch)
+    here = (area.snapshot.root.child(table.path), table.pin.branch)
+    return table.owner == area.snapshot.branch.id and here == (target.dataset.location, target.dataset.branch)
 
 
-def _upsert(snapshot: Snapshot, target: WritableTable, one: LoadedType) -> tuple[StagedTransaction, int]:
+def _upsert(
+    snapshot: Snapshot, target: WritableTable, loaded_type: LoadedType
+) -> tuple[StagedTransaction, int]:
     """A merge by the driver, whose rows came back to it."""
-    assert one.rows is not None, "the rows came back to the driver"
-    if one.count > limits.LOAD_UPSERT_ROWS_MAX:
-        staged, replaced = replace_rows(target.dataset, one.rows.columns)
-        return staged, target.table.row_count + one.count - replaced
-    present = SnapshotLookup(snapshot).present_ids(one.entity.id, one.rows.ids)
-    added = one.count - int(pc.sum(present).as_py() or 0)
+    assert loaded_type.rows is not None, "the rows came back to the driver"
+    if loaded_type.count > limits.LOAD_UPSERT_ROWS_MAX:
+        staged, replaced = replace_rows(target.dataset, loaded_type.rows.columns)
+        return staged, target.table.row_count + loaded_type.count - replaced
+    present = SnapshotLookup(snapshot).present_ids(loaded_type.entity.id, loaded_type.rows.ids)
+    added = loaded_type.count - int(pc.sum(present).as_py() or 0)
     rows = target.table.row_count + added
-    if added == one.count:
-        return stage_fragments(target.dataset, write_rows(target.dataset, one.rows.columns)), rows
-    return stage_upsert(target.dataset, one.rows.columns), rows
+    if added == loaded_type.count:
+        return stage_fragments(target.dataset, write_rows(target.dataset, loaded_type.rows.columns)), rows
+    return stage_upsert(target.dataset, loaded_type.rows.columns), rows

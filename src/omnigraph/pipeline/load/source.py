@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from omnigraph.base.errors import UsageError
+from omnigraph.base.progress import Report
 from omnigraph.graph.scratch import Scratch
 from omnigraph.pipeline.load.inputs.blocks import (
     Block,
@@ -29,9 +30,10 @@ from omnigraph.pipeline.load.inputs.files import InputFile, InputFormat, find_in
 from omnigraph.pipeline.load.inputs.frames import frame_name, is_spark_frame, stage_frame, unsupported
 from omnigraph.pipeline.load.inputs.ndjson import plan_json_pieces
 from omnigraph.pipeline.load.inputs.parquet import plan_parquet_pieces
-from omnigraph.pipeline.load.tasks import LoadPart, LoadShape, LoadTask, load_blocks, load_piece
+from omnigraph.pipeline.load.tasks import LoadPart, LoadShape, LoadTask, load_blocks, load_piece, part_size
 from omnigraph.pipeline.runner import RunTasks
-from omnigraph.pipeline.spark.runner import JobOptions, run_partitions
+from omnigraph.pipeline.spark.job import Watch
+from omnigraph.pipeline.spark.runner import run_partitions
 from omnigraph.schema.catalog import Catalog, Entity
 from omnigraph.schema.catalog_json import catalog_from_json
 
@@ -78,8 +80,8 @@ class JoinedSource:
 
     @property
     def text_bytes(self) -> int | None:
-        known = [source.text_bytes for source in self.sources]
-        return None if None in known else sum(size for size in known if size is not None)
+        sizes = [source.text_bytes for source in self.sources]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
 
     def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
         return [part for source in self.sources for part in source.read(shape, run_tasks)]
@@ -92,7 +94,7 @@ class SparkFrameSource:
     frame: DataFrame
     type_name: str
     name: str
-    options: JobOptions
+    report: Report
 
     @property
     def text_bytes(self) -> None:
@@ -100,17 +102,16 @@ class SparkFrameSource:
 
     def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
         del run_tasks  # the tasks are the partitions of the frame, and Spark alone can run them
-        return run_partitions(
-            self.frame, partial(_load_partition, shape, self.name, self.type_name), self.options
-        )
+        function = partial(_load_partition, shape, self.name, self.type_name)
+        return run_partitions(self.frame, function, Watch("load", None, self.report), part_size)
 
 
-def plan_spark_frame(frame: DataFrame, entity: Entity, options: JobOptions) -> SparkFrameSource:
+def plan_spark_frame(frame: DataFrame, entity: Entity, report: Report) -> SparkFrameSource:
     """The source, once the names of the columns are good."""
     name = frame_name(entity)
     reject_duplicate_columns(name, frame.columns)
     refuse_foreign_columns(name, frame.columns, entity)
-    return SparkFrameSource(frame, entity.name, name, options)
+    return SparkFrameSource(frame, entity.name, name, report)
 
 
 def _load_partition(
@@ -155,17 +156,17 @@ class LoadInputs:
     @property
     def names_types(self) -> bool:
         """Whether a type was named, so that the catalog must be asked for it."""
-        return bool(self.frames) or any(given.type_name is not None for given in self.files)
+        return bool(self.frames) or any(typed.type_name is not None for typed in self.files)
 
     @property
     def needs_scratch(self) -> bool:
-        return any(not is_spark_frame(given.frame) for given in self.frames)
+        return any(not is_spark_frame(typed.frame) for typed in self.frames)
 
     @property
     def session(self) -> SparkSession | None:
         """The Spark session that a frame belongs to."""
-        found = [given.frame.sparkSession for given in self.frames if is_spark_frame(given.frame)]
-        return found[0] if found else None
+        sessions = [typed.frame.sparkSession for typed in self.frames if is_spark_frame(typed.frame)]
+        return sessions[0] if sessions else None
 
 
 def sort_inputs(data: object, type_name: str | None, options: Mapping[str, str] | None) -> LoadInputs:
@@ -184,10 +185,10 @@ def sort_inputs(data: object, type_name: str | None, options: Mapping[str, str] 
             code="load_type_unused",
             hint="leave the type out, or pass the frame alone",
         )
-    found = [_sorted_one(value, str(name), options) for name, value in data.items()]
+    inputs_by_type = [_sorted_one(value, str(name), options) for name, value in data.items()]
     inputs = LoadInputs(
-        tuple(files for one in found for files in one.files),
-        tuple(frame for one in found for frame in one.frames),
+        tuple(files for part in inputs_by_type for files in part.files),
+        tuple(frame for part in inputs_by_type for frame in part.frames),
     )
     _refuse_twice(inputs.files)
     return inputs
@@ -195,7 +196,7 @@ def sort_inputs(data: object, type_name: str | None, options: Mapping[str, str] 
 
 def plan_files(inputs: LoadInputs, catalog: Catalog | None) -> tuple[Piece, ...]:
     """The pieces of the files. The catalog is needed when types were named."""
-    return tuple(piece for given in inputs.files for piece in _plan_files(given, catalog))
+    return tuple(piece for typed in inputs.files for piece in _plan_files(typed, catalog))
 
 
 def plan_source(
@@ -203,18 +204,18 @@ def plan_source(
     pieces: tuple[Piece, ...],
     catalog: Catalog | None,
     scratch: Scratch | None,
-    options: JobOptions,
+    report: Report,
 ) -> LoadSource:
     """One source of the pieces of files and of all frames."""
     sources: list[LoadSource] = []
-    for given in inputs.frames:
+    for typed in inputs.frames:
         assert catalog is not None, "whoever gives frames names types"
-        entity = type_of_rows(catalog, given.type_name)
-        if is_spark_frame(given.frame):
-            sources.append(plan_spark_frame(given.frame, entity, options))
+        entity = type_of_rows(catalog, typed.type_name)
+        if is_spark_frame(typed.frame):
+            sources.append(plan_spark_frame(typed.frame, entity, report))
         else:
             assert scratch is not None, "a frame of this process needs a place that workers reach"
-            pieces += stage_frame(given.frame, entity, scratch)
+            pieces += stage_frame(typed.frame, entity, scratch)
     if pieces or not sources:
         sources.append(PieceSource(pieces))
     return sources[0] if len(sources) == 1 else JoinedSource(tuple(sources))
@@ -239,8 +240,8 @@ def _file_names(data: object) -> list[str] | None:
     """The names of files, None when it is something else."""
     if isinstance(data, str | os.PathLike):
         return [os.fspath(data)]
-    if isinstance(data, list | tuple) and data and all(isinstance(one, str | os.PathLike) for one in data):
-        return [os.fspath(one) for one in data]
+    if isinstance(data, list | tuple) and data and all(isinstance(item, str | os.PathLike) for item in data):
+        return [os.fspath(name) for name in data]
     return None
 
 
@@ -263,9 +264,9 @@ def _typed_files(files: tuple[InputFile, ...], type_name: str | None) -> TypedFi
     return TypedFiles(files, type_name)
 
 
-def _refuse_twice(given: Sequence[TypedFiles]) -> None:
+def _refuse_twice(inputs: Sequence[TypedFiles]) -> None:
     types: dict[str, list[str]] = defaultdict(list)
-    for files in given:
+    for files in inputs:
         for file in files.files:
             types[file.location.uri].append(str(files.type_name))
             if len(types[file.location.uri]) > 1:
@@ -277,12 +278,12 @@ def _refuse_twice(given: Sequence[TypedFiles]) -> None:
                 )
 
 
-def _plan_files(given: TypedFiles, catalog: Catalog | None) -> tuple[Piece, ...]:
-    by_format = {kind: [file for file in given.files if file.format is kind] for kind in InputFormat}
+def _plan_files(typed: TypedFiles, catalog: Catalog | None) -> tuple[Piece, ...]:
+    by_format = {kind: [file for file in typed.files if file.format is kind] for kind in InputFormat}
     pieces: tuple[Piece, ...] = plan_json_pieces(by_format[InputFormat.NDJSON])
-    if given.type_name is not None:
+    if typed.type_name is not None:
         assert catalog is not None, "a type was named"
-        entity = type_of_rows(catalog, given.type_name)
+        entity = type_of_rows(catalog, typed.type_name)
         pieces += plan_parquet_pieces(by_format[InputFormat.PARQUET], entity)
         pieces += plan_csv_pieces(by_format[InputFormat.CSV], entity)
     return pieces

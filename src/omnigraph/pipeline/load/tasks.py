@@ -28,6 +28,7 @@ from omnigraph.pipeline.load.inputs.blocks import Block, Piece
 from omnigraph.pipeline.load.inputs.files import require_unchanged
 from omnigraph.pipeline.load.keys import LINE, Buckets, KeyFile, KeyWriter, Origin, add_input_keys
 from omnigraph.pipeline.load.rejects import ErrorWriter
+from omnigraph.pipeline.runner import TaskSize, task
 from omnigraph.pipeline.spark.task_errors import pack_error
 from omnigraph.schema.catalog import Catalog, Entity
 from omnigraph.schema.catalog_json import catalog_from_json
@@ -96,6 +97,16 @@ class LoadPart:
     failure: str | None = None
 
 
+def part_size(part: LoadPart) -> TaskSize:
+    """Return what a finished part adds to the progress."""
+    return TaskSize(sum(rows.count for rows in part.rows.values()), part.bytes_read)
+
+
+def _task_bytes(task: LoadTask) -> int:
+    return task.piece.size_bytes
+
+
+@task("load", part_size, input_bytes=_task_bytes)
 def load_piece(task: LoadTask) -> LoadPart:
     """Read, check and write one piece."""
     piece = task.piece
@@ -169,7 +180,7 @@ class _PieceLoad:
 
     def finish(self, size_bytes: int) -> LoadPart:
         findings = TaskFindings(self._name, self._part, self._lines, merge_reports(self._reports))
-        rows = {alias: found.finish() for alias, found in self._gathered.items()}
+        rows = {alias: gathered.finish() for alias, gathered in self._gathered.items()}
         keys = () if self._keys is None else self._keys.finish()
         errors = () if self._errors is None else self._errors.finish()
         return LoadPart(findings, rows, size_bytes, keys, errors)

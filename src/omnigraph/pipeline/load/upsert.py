@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from omnigraph.arrow.hashing import HashPrefilter
 from omnigraph.graph.scratch import Scratch
 from omnigraph.pipeline.load.keys import KeySlice, KeyWriter, Section, read_slices
+from omnigraph.pipeline.runner import task
 from omnigraph.storage.lance.dataset import ADDRESS, IDENTITY, Dataset, DatasetVersion
 from omnigraph.storage.lance.read import places_table
 from omnigraph.storage.lance.stage import (
@@ -45,9 +46,9 @@ def upsert_bucket(
     dataset = target.open()
     if graph is None:
         return UpsertPart(0, tuple(write_rows(dataset, rows)))
-    at = pc.index_in(_whole(rows, "id"), value_set=_whole(graph, "id"))
-    replaced = graph.take(at.drop_null())
-    moved, new = rows.filter(at.is_valid()), rows.filter(at.is_null())
+    positions = pc.index_in(_whole(rows, "id"), value_set=_whole(graph, "id"))
+    replaced = graph.take(positions.drop_null())
+    moved, new = rows.filter(positions.is_valid()), rows.filter(positions.is_null())
     fragments = []
     if moved.num_rows:
         identities = _whole(replaced, IDENTITY).to_pylist()
@@ -67,11 +68,11 @@ def replace_rows(dataset: Dataset, rows: pa.Table) -> tuple[StagedTransaction, i
     sieve = HashPrefilter(ids)
     likely = [batch.filter(pa.array(sieve.may_have(batch.column("id")))) for batch in every]
     graph = places_table(likely)
-    at = pc.index_in(ids, value_set=_whole(graph, "id"))
-    if at.null_count == len(at):
+    positions = pc.index_in(ids, value_set=_whole(graph, "id"))
+    if positions.null_count == len(positions):
         return stage_fragments(dataset, write_rows(dataset, rows)), 0
-    replaced = graph.take(at.drop_null())
-    moved, new = rows.filter(at.is_valid()), rows.filter(at.is_null())
+    replaced = graph.take(positions.drop_null())
+    moved, new = rows.filter(positions.is_valid()), rows.filter(positions.is_null())
     fragments = write_moved_rows(dataset, moved, _whole(replaced, IDENTITY).to_pylist())
     if new.num_rows:
         fragments += write_rows(dataset, new)
@@ -89,10 +90,11 @@ class DeletionTask:
     slices: tuple[KeySlice, ...]
 
 
+@task("check")
 def mark_replaced(task: DeletionTask) -> Deletions:
     """Write the deletions of the rows."""
-    found = [np.asarray(table.column(ADDRESS)) for _, table in read_slices(task.scratch, task.slices)]
-    return write_deletions(task.target.open(), np.concatenate(found).tolist())
+    addresses = [np.asarray(table.column(ADDRESS)) for _, table in read_slices(task.scratch, task.slices)]
+    return write_deletions(task.target.open(), np.concatenate(addresses).tolist())
 
 
 def _whole(table: pa.Table, name: str) -> Any:

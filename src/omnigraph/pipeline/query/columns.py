@@ -82,26 +82,26 @@ def value_spark_type(value_type: ValueType) -> DataType:
 
 def literal_column(literal: Literal) -> Column:
     """A literal, of exactly its type."""
-    wanted = value_spark_type(literal.type)
+    target = value_spark_type(literal.type)
     if literal.value is None:
-        return F.lit(None).cast(wanted)
+        return F.lit(None).cast(target)
     match literal.type:
         case ListType(item):
             assert isinstance(literal.value, tuple), "a list is a tuple"
-            return F.array(*(_scalar(found, item) for found in literal.value)).cast(wanted)
+            return F.array(*(_scalar(item_value, item) for item_value in literal.value)).cast(target)
         case VectorType():
             assert isinstance(literal.value, tuple), "a vector is a tuple"
-            return F.array(*(_scalar(found, Scalar.F32) for found in literal.value)).cast(wanted)
+            return F.array(*(_scalar(item_value, Scalar.F32) for item_value in literal.value)).cast(target)
         case ScalarType(scalar):
             return _scalar(literal.value, scalar)
         case EnumType() | EntityValueType() | NullType():
-            return F.lit(literal.value).cast(wanted)
+            return F.lit(literal.value).cast(target)
         case _:
             assert_never(literal.type)
 
 
 def _scalar(value: LiteralValue, scalar: Scalar) -> Column:
-    wanted = spark_type(ScalarType(scalar))
+    target = spark_type(ScalarType(scalar))
     match value:
         case datetime():
             moment = value.astimezone(UTC) - _EPOCH
@@ -110,12 +110,12 @@ def _scalar(value: LiteralValue, scalar: Scalar) -> Column:
         case date():
             return F.date_from_unix_date(F.lit((value - _FIRST_DAY).days))
         case int() | Decimal() if scalar in {Scalar.F32, Scalar.F64}:
-            return F.lit(float(value)).cast(wanted)
+            return F.lit(float(value)).cast(target)
         case bool() | str() | float() | Decimal():
-            return F.lit(value).cast(wanted)
+            return F.lit(value).cast(target)
         case int():
             # As a decimal, because a number between 2**63 and 2**64 is no literal of Spark.
-            return F.lit(Decimal(value)).cast(WIDE).cast(wanted)
+            return F.lit(Decimal(value)).cast(WIDE).cast(target)
         case _:
             raise InvariantError(f"{type(value).__name__} is no literal of Spark", code="plan_invariant")
 
@@ -150,33 +150,33 @@ Typed = tuple[Column, ValueType]
 
 def compared(operator: ComparisonOperator, left: Typed, right: Typed) -> Column:
     """`left operator right`, null where a side is."""
-    (one, one_type), (other, other_type) = left, right
+    (left_column, left_type), (right_column, right_type) = left, right
     kernel = _COMPARED[operator]
-    if isinstance(one_type, NullType) or isinstance(other_type, NullType):
+    if isinstance(left_type, NullType) or isinstance(right_type, NullType):
         return F.lit(None).cast("boolean")
-    match family_of(one_type):
-        case TypeFamily.TIME if one_type != other_type:
+    match family_of(left_type):
+        case TypeFamily.TIME if left_type != right_type:
             return kernel(_millis(left), _millis(right))
         case TypeFamily.NUMBER:
             return _numbers(operator, left, right)
         case _:
-            return kernel(one, other)
+            return kernel(left_column, right_column)
 
 
-def computed(sign: Sign, left: Typed, right: Typed, wanted: ValueType) -> Column:
+def computed(sign: Sign, left: Typed, right: Typed, result_type: ValueType) -> Column:
     """`left sign right`, as I64 or F64; division by zero is null."""
-    (one, one_type), (other, other_type) = left, right
-    if is_float(wanted):
-        return _FLOATS[sign](one.cast("double"), other.cast("double"))
-    kind = WIDE if U64 in (one_type, other_type) else "bigint"
-    found = _EXACT[sign](one.cast(kind), other.cast(kind))
-    is_beyond = found.isNull() & one.isNotNull() & other.isNotNull()
-    return F.when(is_beyond, _fail()).otherwise(within_i64(found) if kind is WIDE else found)
+    (left_column, left_type), (right_column, right_type) = left, right
+    if is_float(result_type):
+        return _FLOATS[sign](left_column.cast("double"), right_column.cast("double"))
+    kind = WIDE if U64 in (left_type, right_type) else "bigint"
+    result = _EXACT[sign](left_column.cast(kind), right_column.cast(kind))
+    is_beyond = result.isNull() & left_column.isNotNull() & right_column.isNotNull()
+    return F.when(is_beyond, _fail()).otherwise(within_i64(result) if kind is WIDE else result)
 
 
-def negated(operand: Column, wanted: ValueType) -> Column:
+def negated(operand: Column, result_type: ValueType) -> Column:
     """`-operand`."""
-    if is_float(wanted):
+    if is_float(result_type):
         return F.negate(operand.cast("double"))
     return within_i64(F.negate(operand.cast(WIDE)))
 
@@ -204,25 +204,25 @@ def _millis(value: Typed) -> Column:
 
 
 def _numbers(operator: ComparisonOperator, left: Typed, right: Typed) -> Column:
-    (one, one_type), (other, other_type) = left, right
+    (left_column, left_type), (right_column, right_type) = left, right
     kernel = _COMPARED[operator]
-    match is_float(one_type), is_float(other_type):
+    match is_float(left_type), is_float(right_type):
         case True, True:
-            return _with_nan(operator, one.cast("double"), other.cast("double"))
+            return _with_nan(operator, left_column.cast("double"), right_column.cast("double"))
         case True, False:
-            return _beside_float(REVERSED.get(operator, operator), right, one)
+            return _beside_float(REVERSED.get(operator, operator), right, left_column)
         case False, True:
-            return _beside_float(operator, left, other)
+            return _beside_float(operator, left, right_column)
         case _:
-            kind = WIDE if U64 in (one_type, other_type) else "bigint"
-            return kernel(one.cast(kind), other.cast(kind))
+            kind = WIDE if U64 in (left_type, right_type) else "bigint"
+            return kernel(left_column.cast(kind), right_column.cast(kind))
 
 
-def _with_nan(operator: ComparisonOperator, one: Column, other: Column) -> Column:
+def _with_nan(operator: ComparisonOperator, left: Column, right: Column) -> Column:
     """Spark takes NaN for the greatest number and for equal to itself."""
     answer = F.lit(operator is ComparisonOperator.NE)
-    plain = _COMPARED[operator](one, other)
-    return F.when(plain.isNotNull() & (F.isnan(one) | F.isnan(other)), answer).otherwise(plain)
+    plain = _COMPARED[operator](left, right)
+    return F.when(plain.isNotNull() & (F.isnan(left) | F.isnan(right)), answer).otherwise(plain)
 
 
 def _beside_float(operator: ComparisonOperator, whole: Typed, real: Column) -> Column:
@@ -277,9 +277,9 @@ def expression_column(expr: Expr) -> Column:
         case Computed(sign, left, right):
             return computed(sign, _typed(left), _typed(right), expr.type)
         case And(operands):
-            return reduce(lambda one, other: one & other, map(expression_column, operands))
+            return reduce(lambda left, right: left & right, map(expression_column, operands))
         case Or(operands):
-            return reduce(lambda one, other: one | other, map(expression_column, operands))
+            return reduce(lambda left, right: left | right, map(expression_column, operands))
         case Not(operand):
             return ~expression_column(operand)
         case IsNull(operand, is_not):
@@ -326,7 +326,7 @@ def _member(item: Expr, collection: Expr) -> Column:
     member_type: ValueType = item.type
     if isinstance(collection.type, ListType):
         member_type = ScalarType(collection.type.item)
-    found = F.exists(
+    is_member = F.exists(
         listed, lambda member: compared(ComparisonOperator.EQ, (member, member_type), (asked, item.type))
     )
-    return F.when(asked.isNotNull() & listed.isNotNull(), F.coalesce(found, F.lit(False)))
+    return F.when(asked.isNotNull() & listed.isNotNull(), F.coalesce(is_member, F.lit(False)))

@@ -58,7 +58,7 @@ from omnigraph.query.syntax import ComparisonOperator
 def aggregated(frame: DataFrame, step: Aggregate) -> DataFrame:
     """One row per group."""
     keys = [expression_column(key.expression).alias(spark_name(key.name)) for key in step.keys]
-    calls = [_call(found.call).alias(spark_name(found.name)) for found in step.aggregates]
+    calls = [_call(aggregate.call).alias(spark_name(aggregate.name)) for aggregate in step.aggregates]
     return frame.groupBy(*keys).agg(*calls)
 
 
@@ -140,9 +140,9 @@ class PlanFrames:
         entity = step.entity
         key = f"key {entity.id}"
         rows = self.tables.rows(entity, ("id", *step.columns), step.filter)
-        found = rows.withColumnRenamed(spark_name(entity.id), spark_name(key))
-        how = "left" if step.keep_missing else "inner"
-        joined = self.frame(step.input).join(found, plan_column(entity.id) == plan_column(key), how)
+        matches = rows.withColumnRenamed(spark_name(entity.id), spark_name(key))
+        join_type = "left" if step.keep_missing else "inner"
+        joined = self.frame(step.input).join(matches, plan_column(entity.id) == plan_column(key), join_type)
         return joined.drop(spark_name(key))
 
     def _crossed(self, step: CrossJoin) -> DataFrame:
@@ -150,23 +150,25 @@ class PlanFrames:
         types = {field.name: field.type for field in (*step.left.outputs, *step.right.outputs)}
         equal = [
             compared(
-                ComparisonOperator.EQ, (plan_column(one), types[one]), (plan_column(other), types[other])
+                ComparisonOperator.EQ,
+                (plan_column(left_key), types[left_key]),
+                (plan_column(right_key), types[right_key]),
             )
-            for one, other in step.on
+            for left_key, right_key in step.on
         ]
         if not equal:
             return left.crossJoin(right)
-        return left.join(right, reduce(lambda one, other: one & other, equal), "inner")
+        return left.join(right, reduce(lambda left, right: left & right, equal), "inner")
 
     def _with_match(self, step: ExistsJoin) -> DataFrame:
-        how = "left_anti" if step.negated else "left_semi"
+        join_type = "left_anti" if step.negated else "left_semi"
         if not step.keys:
             some = self.frame(step.inner).select(F.lit(True).alias("match")).limit(1)
-            return self.frame(step.input).join(some, F.lit(True), how)
+            return self.frame(step.input).join(some, F.lit(True), join_type)
         outer = shared(self.frame(step.input))
         inner = PlanFrames(self.tables, outer).frame(step.inner)
         matches = inner.select(*_inner_keys(step.keys)).distinct()
-        return outer.join(matches, _same_keys(step.keys), how)
+        return outer.join(matches, _same_keys(step.keys), join_type)
 
     def _left_joined(self, step: LeftJoin) -> DataFrame:
         new = _new_columns(step.input.outputs, step.inner.outputs)
@@ -186,8 +188,8 @@ def shared_if(is_shared: bool, frame: DataFrame) -> DataFrame:
 
 
 def _new_columns(outside: Fields, inside: Fields) -> list[Column]:
-    known = set(names(outside))
-    return [plan_column(field.name) for field in inside if field.name not in known]
+    outer_names = set(names(outside))
+    return [plan_column(field.name) for field in inside if field.name not in outer_names]
 
 
 def _inner_keys(keys: tuple[str, ...]) -> list[Column]:
@@ -196,7 +198,7 @@ def _inner_keys(keys: tuple[str, ...]) -> list[Column]:
 
 def _same_keys(keys: tuple[str, ...]) -> Column:
     pairs = [plan_column(key).eqNullSafe(plan_column(f"inner {key}")) for key in keys]
-    return reduce(lambda one, other: one & other, pairs)
+    return reduce(lambda left, right: left & right, pairs)
 
 
 def _order(step: Order) -> list[Column]:

@@ -56,13 +56,13 @@ class SparkRun:
     report: Report = report_nothing
 
 
-def run_query_on_spark(snapshot: Snapshot, plan: ReadPlan, how: SparkRun | None = None) -> Stream:
+def run_query_on_spark(snapshot: Snapshot, plan: ReadPlan, options: SparkRun | None = None) -> Stream:
     """Start a bound plan on the session that the settings choose; it runs when the first batch is taken."""
     _refuse_search(plan)
     root = plan.root
     if not isinstance(root, Project):
         raise InvariantError("a read plan ends with its columns", code="plan_invariant")
-    run = how or SparkRun()
+    run = options or SparkRun()
     session = spark_session(run.settings)
     budget = Budget(run.limits)
     return Stream(result_schema(root), _batches(session, snapshot, root, (budget, run.report)), budget)
@@ -80,14 +80,14 @@ def _refuse_search(plan: ReadPlan) -> None:
 
 
 def _searches(step: Relation) -> bool:
-    found: list[Expr] = []
+    expressions: list[Expr] = []
 
     def look(expr: Expr) -> Expr:
-        found.extend(walk(expr))
+        expressions.extend(walk(expr))
         return expr
 
     with_expressions(step, look)
-    return any(isinstance(expr, TextMatch | Nearest | Bm25 | Rrf) for expr in found)
+    return any(isinstance(expr, TextMatch | Nearest | Bm25 | Rrf) for expr in expressions)
 
 
 def _batches(
@@ -131,11 +131,11 @@ def _result_too_large(session: SparkSession) -> RunError:
 
 def _read_names(root: Project) -> tuple[str, ...]:
     """The columns that the result reads, in the order of the rows below."""
-    read = frozenset[str]().union(*(reads_of(found.expression) for found in root.columns))
+    read = frozenset[str]().union(*(reads_of(column.expression) for column in root.columns))
     return tuple(name for name in names(root.input.outputs) if name in read)
 
 
 def _engine_array(array: Any, value_type: ValueType) -> Any:
     """A column in the engine's type; of a Blob only whether it is there, which is all that can be asked."""
-    wanted = value_arrow_type(value_type)
-    return array if array.type == wanted or value_type == _BLOB else array.cast(wanted)
+    target = value_arrow_type(value_type)
+    return array if array.type == target or value_type == _BLOB else array.cast(target)

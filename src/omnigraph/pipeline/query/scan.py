@@ -49,8 +49,8 @@ class TableFrames:
         """These columns of the rows that pass the filter, as `entity.column`."""
         where, rest = pushed_text(scan_filter.pushed)
         residual = (*rest, *scan_filter.residual)
-        asked = (found.column for condition in residual for found in columns_of(condition))
-        read = self._read(entity, tuple(dict.fromkeys((*columns, *asked))), where)
+        filter_columns = (reference.column for condition in residual for reference in columns_of(condition))
+        read = self._read(entity, tuple(dict.fromkeys((*columns, *filter_columns))), where)
         return filtered(read, residual).select(*(plan_column(f"{entity.name}.{name}") for name in columns))
 
     def _read(self, entity: Entity, columns: tuple[str, ...], where: str | None) -> DataFrame:
@@ -84,20 +84,20 @@ class _ScanTask:
             raise pack_error(error) from None
 
     def _in_spark_types(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        wanted = to_arrow_schema(self.schema, timezone="UTC")
+        target = to_arrow_schema(self.schema, timezone="UTC")
         arrays: list[Any] = []
-        for name, field in zip(self.scan.columns, wanted, strict=True):
+        for name, field in zip(self.scan.columns, target, strict=True):
             column: Any = batch.column(name)
             # Of a Blob a query only asks whether it is there.
             is_blob = pa.types.is_binary(field.type)
             arrays.append(_presence(column, field.type) if is_blob else pc.cast(column, field.type))
         build: Any = pa.RecordBatch.from_arrays
-        made: pa.RecordBatch = build(arrays, schema=wanted)
+        made: pa.RecordBatch = build(arrays, schema=target)
         return made
 
 
-def _presence(column: Any, wanted: pa.DataType) -> Any:
-    return pc.if_else(column.is_valid(), pa.scalar(b"", wanted), pa.scalar(None, wanted))
+def _presence(column: Any, target: pa.DataType) -> Any:
+    return pc.if_else(column.is_valid(), pa.scalar(b"", target), pa.scalar(None, target))
 
 
 def _schema(entity: Entity, columns: tuple[str, ...]) -> StructType:

@@ -36,10 +36,10 @@ def edge_expanded(frame: DataFrame, step: EdgeExpand, tables: TableFrames) -> Da
     """For each row one row per edge at its source that passes the filter; with `into` only those to its target."""
     edges = tables.rows(step.edge, _with_ends(step.columns), step.filter)
     own = [plan_column(f"{step.edge.name}.{name}") for name in step.columns]
-    found = _oriented(edges, step.edge, step.direction).select(*own, NEAR, FAR)
+    oriented = _oriented(edges, step.edge, step.direction).select(*own, NEAR, FAR)
     if step.into:
-        return frame.join(found, _joins(step.source, step.target), "inner").drop(NEAR, FAR)
-    joined = frame.join(found, plan_column(step.source.id) == F.col(NEAR), "inner").drop(NEAR)
+        return frame.join(oriented, _joins(step.source, step.target), "inner").drop(NEAR, FAR)
+    joined = frame.join(oriented, plan_column(step.source.id) == F.col(NEAR), "inner").drop(NEAR)
     return joined.withColumnRenamed(FAR, spark_name(step.target.id))
 
 
@@ -77,9 +77,9 @@ def _oriented(edges: DataFrame, edge: Entity, direction: Direction) -> DataFrame
         case Direction.IN:
             return edges.withColumns({NEAR: target, FAR: source})
         case Direction.BOTH:
-            there = F.struct(source.alias(NEAR), target.alias(FAR))
-            back = F.struct(target.alias(NEAR), source.alias(FAR))
-            ways = F.when(source == target, F.array(there)).otherwise(F.array(there, back))
+            forward = F.struct(source.alias(NEAR), target.alias(FAR))
+            backward = F.struct(target.alias(NEAR), source.alias(FAR))
+            ways = F.when(source == target, F.array(forward)).otherwise(F.array(forward, backward))
             turned = edges.withColumn(_START, F.explode(ways))
             return turned.withColumns({NEAR: F.col(f"{_START}.{NEAR}"), FAR: F.col(f"{_START}.{FAR}")})
 
@@ -106,11 +106,11 @@ def _hops(edges: DataFrame, sources: DataFrame, high: int) -> list[DataFrame]:
     hops = [pairs]
     frontier = seen = pairs.filter(F.col(_START) != F.col(FAR))
     while len(hops) < high and not frontier.isEmpty():
-        at = frontier.select(_START, F.col(FAR).alias("at"))
-        further = at.join(edges, F.col("at") == F.col(NEAR), "inner").select(_START, FAR).distinct()
-        known = seen.select(F.col(_START).alias("known_start"), F.col(FAR).alias("known_far"))
+        ends = frontier.select(_START, F.col(FAR).alias("at"))
+        further = ends.join(edges, F.col("at") == F.col(NEAR), "inner").select(_START, FAR).distinct()
+        visited = seen.select(F.col(_START).alias("known_start"), F.col(FAR).alias("known_far"))
         is_known = (F.col(_START) == F.col("known_start")) & (F.col(FAR) == F.col("known_far"))
-        new = further.filter(F.col(_START) != F.col(FAR)).join(known, is_known, "left_anti")
+        new = further.filter(F.col(_START) != F.col(FAR)).join(visited, is_known, "left_anti")
         frontier = shared(new)
         seen = seen.union(frontier)
         hops.append(frontier)
@@ -120,5 +120,5 @@ def _hops(edges: DataFrame, sources: DataFrame, high: int) -> list[DataFrame]:
 def _is_one_type(table: Table, tables: TableFrames) -> bool:
     """Whether both ends of an edge are of the same node type."""
     edges = tables.snapshot.schema.catalog.edges
-    edge = next(found for found in edges if found.id == table.type_id)
+    edge = next(candidate for candidate in edges if candidate.id == table.type_id)
     return edge.source == edge.target

@@ -79,8 +79,8 @@ def class_archive(java: Java) -> ClassArchive:
 
 def describe_file(path: Path) -> list[int]:
     """What changes when a file is changed or cut short."""
-    found = path.stat()
-    return [found.st_size, found.st_mtime_ns]
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns]
 
 
 def build_when_worthwhile(archive: ClassArchive) -> None:

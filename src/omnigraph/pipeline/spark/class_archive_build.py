@@ -1,4 +1,4 @@
-"""Makes the class-data archive: `python -m omnigraph.pipeline.class_archive_build`, run by the package itself.
+"""Makes the class-data archive: `python -m omnigraph.pipeline.spark.class_archive_build`, run by the package itself.
 
 A local session does one small job and writes down which classes it loads; Java then packs those. Only one process at
 a time builds. The archive appears under its name at once and whole; a crash leaves a draft that the next build
@@ -23,7 +23,7 @@ from omnigraph.base.errors import OmnigraphError
 from omnigraph.pipeline.spark.class_archive import ClassArchive, class_archive, describe_file
 from omnigraph.pipeline.spark.java import Java, find_java
 from omnigraph.pipeline.spark.jvm import START_FLAGS
-from omnigraph.pipeline.spark.runner import run_tasks
+from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.pipeline.spark.session import start_classic_session
 
 
@@ -75,7 +75,7 @@ def _train(java: Java, loaded: Path) -> tuple[str, list[str]]:
     """Let a session write down its classes; the class path and module flags that it ran with."""
     flags = (*START_FLAGS, f"-XX:DumpLoadedClassList={loaded}")
     session = start_classic_session("local[1]", {}, java, flags)
-    run_tasks(session, abs, [-1])
+    SparkRunner(session=session)(abs, [-1])
     gateway: Any = session.sparkContext._gateway
     management = gateway.jvm.java.lang.management.ManagementFactory.getRuntimeMXBean()
     classpath = str(management.getClassPath())

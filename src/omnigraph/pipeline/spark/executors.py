@@ -42,11 +42,11 @@ def prepare_executors(session: SparkSession) -> None:
         _make_probe(_NEEDED), "found string"
     )
     answers = run_job(session, frame.toArrow, Watch("prepare executors", 0, report_nothing))
-    found = [json.loads(row["found"]) for row in answers.to_pylist()]
+    reports = [json.loads(row["found"]) for row in answers.to_pylist()]
     for package in _NEEDED:
-        if any(package in answer["missing"] for answer in found):
+        if any(package in answer["missing"] for answer in reports):
             raise executors_lack(package)
-    if any(answer["version"] != _version() for answer in found):
+    if any(answer["version"] != _version() for answer in reports):
         session.addArtifacts(str(pack_package()), pyfile=True)
     _ready.add(session)
 

@@ -89,15 +89,15 @@ def _ended_when_interrupted() -> Iterator[None]:
 
 def jvm_environment(java: Java, flags: tuple[str, ...], on_loopback: bool) -> dict[str, str]:
     """The variables of this process, and what Spark needs besides: what the user has set stays."""
-    kept = {name: value for name, value in os.environ.items() if name not in _CONNECT_VARIABLES}
-    given = " ".join(filter(None, (*flags, os.environ.get("SPARK_SUBMIT_OPTS"))))
+    inherited = {name: value for name, value in os.environ.items() if name not in _CONNECT_VARIABLES}
+    submit_options = " ".join(filter(None, (*flags, os.environ.get("SPARK_SUBMIT_OPTS"))))
     launcher = " ".join(filter(None, (*START_FLAGS, os.environ.get("SPARK_LAUNCHER_OPTS"))))
     return {
         "PYSPARK_PYTHON": sys.executable,
         **({"SPARK_LOCAL_IP": "127.0.0.1"} if on_loopback else {}),
-        **kept,
+        **inherited,
         "JAVA_HOME": str(java.home),
-        "SPARK_SUBMIT_OPTS": given,
+        "SPARK_SUBMIT_OPTS": submit_options,
         "SPARK_LAUNCHER_OPTS": launcher,
     }
 

@@ -86,8 +86,8 @@ def read_spark_defaults(environ: Mapping[str, str] = os.environ) -> dict[str, st
     if not folder or not path.is_file():
         return {}
     lines = (line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines())
-    found = (_SETTING.fullmatch(line) for line in lines if not line.startswith("#"))
-    return {setting["name"]: setting["value"] for setting in found if setting}
+    matches = (_SETTING.fullmatch(line) for line in lines if not line.startswith("#"))
+    return {setting["name"]: setting["value"] for setting in matches if setting}
 
 
 def _is_on_loopback(master: str) -> bool:

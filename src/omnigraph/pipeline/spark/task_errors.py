@@ -77,11 +77,11 @@ def unpack_failure(text: str) -> OmnigraphError:
 def unpack_error(raised: Exception, log: str) -> OmnigraphError:
     """The task's own error out of what Spark raised on the driver."""
     text = str(raised)
-    found = _PACKED.search(text)
-    if found is None:
+    match = _PACKED.search(text)
+    if match is None:
         return _explain(text, log)
     try:
-        packed = msgspec.json.decode(zlib.decompress(base64.b64decode(found[1])), type=_Packed)
+        packed = msgspec.json.decode(zlib.decompress(base64.b64decode(match[1])), type=_Packed)
     except (ValueError, zlib.error):  # a text that only looks like a packed error
         return _explain(text, log)
     error = _find_class(packed.classes)(
@@ -95,8 +95,8 @@ def unpack_error(raised: Exception, log: str) -> OmnigraphError:
 
 def _class_names(error: OmnigraphError) -> list[str]:
     """The classes of the error that are made from a message, a code, a hint and facts alone."""
-    classes = [one for one in type(error).__mro__ if issubclass(one, OmnigraphError)]
-    return [_class_name(one) for one in classes if one.__init__ is OmnigraphError.__init__]
+    classes = [kind for kind in type(error).__mro__ if issubclass(kind, OmnigraphError)]
+    return [_class_name(kind) for kind in classes if kind.__init__ is OmnigraphError.__init__]
 
 
 def _class_name(kind: type[OmnigraphError]) -> str:

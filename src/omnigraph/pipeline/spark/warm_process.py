@@ -1,6 +1,6 @@
 """The process behind a warm server: starts its JVM, ends it when nobody has used it for a while, and ends with it.
 
-`python -m omnigraph.pipeline.warm_process IDLE_SECONDS`, run by the package itself. It loads nothing of Spark, so it
+`python -m omnigraph.pipeline.spark.warm_process IDLE_SECONDS`, run by the package itself. It loads nothing of Spark, so it
 stays small. The server listens on loopback and lets in only who knows the token, which is written to a file that its
 user alone can read. However this process ends, the JVM ends too, and nothing tells of a server that is not there.
 """

@@ -85,12 +85,12 @@ class StartedServer:
 def start_server(idle_minutes: float = limits.WARM_SERVER_IDLE_MINUTES) -> StartedServer:
     """A server that runs, started if need be. One that runs already keeps its own idle time."""
     with starting_or_stopping():
-        found = read_server()
-        health = check_health(found)
-        if found is not None and health is ServerHealth.RUNNING:
-            return StartedServer(found, is_new=False)
-        if found is not None:
-            _end(found)
+        existing = read_server()
+        health = check_health(existing)
+        if existing is not None and health is ServerHealth.RUNNING:
+            return StartedServer(existing, is_new=False)
+        if existing is not None:
+            _end(existing)
         with use_server():  # or it might end for lack of work before the first job
             server = _start(idle_minutes * 60)
             _warm_up(server)
@@ -100,22 +100,22 @@ def start_server(idle_minutes: float = limits.WARM_SERVER_IDLE_MINUTES) -> Start
 def stop_server() -> bool:
     """End the server and wait for it; False when there was none."""
     with starting_or_stopping():
-        found = read_server()
-        if found is None:
+        server = read_server()
+        if server is None:
             return False
-        was_running = not has_stopped(found.process)
-        _end(found)
+        was_running = not has_stopped(server.process)
+        _end(server)
         return was_running
 
 
 def server_status() -> ServerStatus:
     """What there is now. One that has died is told as stopped."""
-    found = read_server()
-    health = check_health(found)
+    server = read_server()
+    health = check_health(server)
     if health is ServerHealth.STOPPED:
         return ServerStatus(health, None, in_use=False)
     with unused_server() as is_unused:
-        return ServerStatus(health, found, in_use=not is_unused)
+        return ServerStatus(health, server, in_use=not is_unused)
 
 
 def _start(idle_seconds: float) -> WarmServer:

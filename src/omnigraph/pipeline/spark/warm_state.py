@@ -61,8 +61,8 @@ def read_server() -> WarmServer | None:
     """The server that the file tells of, whether it still runs or not, also one that another release started."""
     try:
         document = json.loads(_folder().joinpath("server.json").read_text(encoding="utf-8"))
-        known = {name: document[name] for name in WarmServer.__slots__ if name in document}
-        return WarmServer(**{**known, "process": ProcessIdentity(**document["process"])})
+        members = {name: document[name] for name in WarmServer.__slots__ if name in document}
+        return WarmServer(**{**members, "process": ProcessIdentity(**document["process"])})
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
@@ -80,8 +80,8 @@ def write_server(server: WarmServer) -> None:
 
 def forget_server(process: ProcessIdentity) -> None:
     """The server of this process is no more; another one that has taken its place stays known."""
-    found = read_server()
-    if found is None or found.process == process:
+    server = read_server()
+    if server is None or server.process == process:
         _folder().joinpath("server.json").unlink(missing_ok=True)
 
 

@@ -1,6 +1,6 @@
 """Runs the first job on a new warm server, so that the next command does not pay for it.
 
-`python -m omnigraph.pipeline.warm_up`, run by the package itself. It shows that the server lets its user in, and
+`python -m omnigraph.pipeline.spark.warm_up`, run by the package itself. It shows that the server lets its user in, and
 its Python workers have then loaded what tasks use. Ends with an error when the server cannot be used.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from omnigraph.pipeline.spark.runner import run_tasks
+from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.pipeline.spark.warm_server import warm_session
 
 
@@ -24,7 +24,7 @@ def main() -> None:
     session = warm_session({})
     if session is None:
         raise SystemExit("the warm Spark server does not answer")
-    run_tasks(session, load_packages, range(os.cpu_count() or 1))
+    SparkRunner(session=session)(load_packages, range(os.cpu_count() or 1))
 
 
 if __name__ == "__main__":

@@ -101,10 +101,10 @@ def block_rows(size_bytes: int, rows: int) -> int:
     return min(limits.LOAD_BLOCK_ROWS_MAX, max(1, limits.LOAD_BLOCK_BYTES // row_bytes))
 
 
-def _with_whole_numbers(column: RawColumn, found: Property | None) -> RawColumn:
-    if found is None or isinstance(column, MixedColumn) or not pa.types.is_floating(column.type):
+def _with_whole_numbers(column: RawColumn, property_: Property | None) -> RawColumn:
+    if property_ is None or isinstance(column, MixedColumn) or not pa.types.is_floating(column.type):
         return column
-    if not isinstance(found.type, ScalarType) or found.type.scalar not in INTEGER_BOUNDS:
+    if not isinstance(property_.type, ScalarType) or property_.type.scalar not in INTEGER_BOUNDS:
         return column
     return _whole_numbers(column)
 
@@ -124,23 +124,23 @@ def _as_written(value: float | None) -> int | float | None:
 
 def type_of_rows(catalog: Catalog, name: str) -> Entity:
     """The node or edge type of that name; the case of an edge's first letter does not matter."""
-    found = catalog.node_named(name) or catalog.edge_named(name)
-    if found is None:
-        known = [entity.name for entity in catalog.types]
-        near = get_close_matches(name[:60], known, n=1)
+    entity = catalog.node_named(name) or catalog.edge_named(name)
+    if entity is None:
+        type_names = [entity.name for entity in catalog.types]
+        near = get_close_matches(name[:60], type_names, n=1)
         raise NotFoundError(
             f"the schema has no node or edge type '{name}'",
             code="load_type_unknown",
             hint=f"did you mean {near[0]}?" if near else "`omnigraph schema show` prints the types",
             facts={"type": name},
         )
-    return found
+    return entity
 
 
 def known_columns(entity: Entity) -> list[str]:
     """Every column that rows of the type may have, in the order in which a person would write them."""
     ends = [FROM, TO] if isinstance(entity, EdgeType) else []
-    return [*ends, *(found.name for found in entity.properties), ID]
+    return [*ends, *(property_.name for property_ in entity.properties), ID]
 
 
 def reject_duplicate_columns(source: str, names: Iterable[str]) -> None:
@@ -157,12 +157,12 @@ def reject_duplicate_columns(source: str, names: Iterable[str]) -> None:
 
 def refuse_foreign_columns(source: str, names: Sequence[str], entity: Entity) -> None:
     """Raise when not one column is of the type: then it is another type, or there is no line of names."""
-    known = known_columns(entity)
-    if not set(names) & set(known):
+    column_names = known_columns(entity)
+    if not set(names) & set(column_names):
         raise ContentError(
             f"no column of {source} is of {entity.name}: it has {_listed(names)}",
             code="input_columns",
-            hint=f"nothing was written; the columns of {entity.name} are {_listed(known)}",
+            hint=f"nothing was written; the columns of {entity.name} are {_listed(column_names)}",
             facts={"data": source, "type": entity.name},
         )
 

@@ -116,10 +116,10 @@ def _float_or_text(text: str) -> object:
 
 def _list_or_text(text: str) -> object:
     try:
-        found = msgspec.json.decode(text)
+        value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return text
-    return found if isinstance(found, list) else text
+    return value if isinstance(value, list) else text
 
 
 _QUOTE, _COMMA, _NEWLINE, _RETURN = b'",\n\r'
@@ -160,12 +160,12 @@ def read_stretches(blocks: Iterator[bytes]) -> Iterator[RecordChunk]:
 
 def split_records(data: bytes) -> Iterator[bytes]:
     """The rows of a stretch one by one."""
-    at = 0
-    while at < len(data):
-        found = _RECORD.match(data, at)
-        assert found is not None, "the rows of a stretch are CSV"
-        yield found[0]
-        at = found.end()
+    start = 0
+    while start < len(data):
+        match = _RECORD.match(data, start)
+        assert match is not None, "the rows of a stretch are CSV"
+        yield match[0]
+        start = match.end()
 
 
 def count_fields(record: bytes) -> int:
@@ -209,29 +209,31 @@ def _split_carefully(data: bytes, newlines: Any, *, is_last: bool) -> tuple[Reco
     good: list[bytes] = []
     starts: list[int] = []
     bad: list[tuple[int, int]] = []
-    at = 0
-    while at < len(data):
-        found = _RECORD.match(data, at)
-        is_begun = found.end() == len(data) and data[-1] != _NEWLINE if found else _UNCLOSED.match(data, at)
+    start = 0
+    while start < len(data):
+        match = _RECORD.match(data, start)
+        is_begun = (
+            match.end() == len(data) and data[-1] != _NEWLINE if match else _UNCLOSED.match(data, start)
+        )
         if is_begun and not is_last:
             break
-        if found:
-            good.append(found[0])
-            starts.append(at)
-            at = found.end()
+        if match:
+            good.append(match[0])
+            starts.append(start)
+            start = match.end()
             continue
-        end = data.find(b"\n", at) + 1
+        end = data.find(b"\n", start) + 1
         if not end and not is_last:
             break
-        bad.append((at, end or len(data)))
-        at = end or len(data)
+        bad.append((start, end or len(data)))
+        start = end or len(data)
     shown = tuple(
         BadLine(int(np.searchsorted(newlines, start)), Rule.LINE_SYNTAX, _MESSAGE, _shown(data[start:end]))
         for start, end in bad
     )
-    lines = int(np.searchsorted(newlines, at)) + (at == len(data) and data[-1] != _NEWLINE)
+    lines = int(np.searchsorted(newlines, start)) + (start == len(data) and data[-1] != _NEWLINE)
     records = _without_blanks(good, np.searchsorted(newlines, np.array(starts, dtype=np.int64)))
-    return RecordChunk(records[0], records[1], shown, lines), data[at:]
+    return RecordChunk(records[0], records[1], shown, lines), data[start:]
 
 
 def _made(data: bytes, ends: Any, newlines: Any) -> RecordChunk:
@@ -247,14 +249,14 @@ def _made(data: bytes, ends: Any, newlines: Any) -> RecordChunk:
     blank = (octets[begins] == _NEWLINE) | ((lengths == 2) & (octets[begins] == _RETURN))
     if not blank.any():
         return RecordChunk(data[:cut], starts, (), lines)
-    kept = [data[begin:end] for begin, end in zip(begins[~blank], ends[~blank], strict=True)]
-    return RecordChunk(b"".join(kept), starts[~blank], (), lines)
+    records = [data[begin:end] for begin, end in zip(begins[~blank], ends[~blank], strict=True)]
+    return RecordChunk(b"".join(records), starts[~blank], (), lines)
 
 
 def _without_blanks(records: list[bytes], starts: Any) -> tuple[bytes, Rows]:
     is_row = np.array([record not in (b"\n", b"\r\n", b"") for record in records], dtype=np.bool_)
-    kept = [record for record, keep in zip(records, is_row.tolist(), strict=True) if keep]
-    return b"".join(kept), starts[is_row].astype(np.int64)
+    rows = [record for record, keep in zip(records, is_row.tolist(), strict=True) if keep]
+    return b"".join(rows), starts[is_row].astype(np.int64)
 
 
 def _only_bad(data: bytes, rule: Rule, message: str) -> RecordChunk:
@@ -412,8 +414,8 @@ def _block(entity: Entity, names: list[str], stretch: RecordChunk) -> Block:
     table, ragged = parse_fields(stretch.data, names)
     starts = stretch.starts
     assert table.num_rows + len(ragged) == len(starts), "both ways to find rows agree"
-    bad = [_bad_line(found, int(starts[found.row]), len(names)) for found in ragged]
-    lines = np.delete(starts, [found.row for found in ragged])
+    bad = [_bad_line(mismatch, int(starts[mismatch.row]), len(names)) for mismatch in ragged]
+    lines = np.delete(starts, [mismatch.row for mismatch in ragged])
     rows = (TypedRows(entity, _raw(entity, table), lines),) if table.num_rows else ()
     return Block(stretch.lines, rows, (*stretch.bad, *bad))
 
@@ -422,15 +424,15 @@ def _raw(entity: Entity, table: pa.Table) -> RawBatch:
     columns: dict[str, RawColumn] = {}
     for name in table.schema.names:
         texts = plain_array(table.column(name))
-        found = entity.property_named(name)
-        columns[name] = texts if found is None else raw_column(texts, found.type)
+        property_ = entity.property_named(name)
+        columns[name] = texts if property_ is None else raw_column(texts, property_.type)
     return RawBatch(table.num_rows, columns)
 
 
-def _bad_line(found: FieldCountMismatch, line: int, names: int) -> BadLine:
-    fields = "1 field" if found.fields == 1 else f"{found.fields} fields"
+def _bad_line(mismatch: FieldCountMismatch, line: int, names: int) -> BadLine:
+    fields = "1 field" if mismatch.fields == 1 else f"{mismatch.fields} fields"
     message = f"the row has {fields}, and the header has {names}"
-    return BadLine(line, Rule.LINE_SYNTAX, message, found.text[: limits.VIOLATION_VALUE_LENGTH_MAX])
+    return BadLine(line, Rule.LINE_SYNTAX, message, mismatch.text[: limits.VIOLATION_VALUE_LENGTH_MAX])
 
 
 def _is_unicode(data: bytes) -> bool:

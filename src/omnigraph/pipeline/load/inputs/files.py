@@ -57,7 +57,7 @@ _GLOB_CHARACTERS: Final = frozenset("*?[")
 
 def find_inputs(names: Sequence[str], options: Mapping[str, str] | None = None) -> tuple[InputFile, ...]:
     """Every file that the names stand for, each once, in the order of the names and then of the paths."""
-    found: dict[str, InputFile] = {}
+    files: dict[str, InputFile] = {}
     for name in names:
         matches = list(_expand(name, options))
         if not matches:
@@ -68,8 +68,8 @@ def find_inputs(names: Sequence[str], options: Mapping[str, str] | None = None) 
                 facts={"data": name},
             )
         for match in matches:
-            found.setdefault(match.location.uri, match)
-    return tuple(found.values())
+            files.setdefault(match.location.uri, match)
+    return tuple(files.values())
 
 
 def unreadable_input(file: InputFile, error: Exception) -> ContentError:
@@ -107,8 +107,8 @@ def _expand_local(name: str, location: Location) -> Iterator[InputFile]:
     path = Path(location.uri)
     if path.is_dir():
         _refuse_graph(name, path)
-        found = sorted(entry for entry in path.rglob("*") if entry.is_file())
-        for entry in found:
+        entries = sorted(entry for entry in path.rglob("*") if entry.is_file())
+        for entry in entries:
             # Other files that lie there are passed over.
             if _format_of(entry.name) is not None and not _is_aside(entry.relative_to(path).parts):
                 yield _named_file(entry, str(entry))
@@ -158,15 +158,15 @@ def _expand_remote(name: str, location: Location) -> Iterator[InputFile]:
 
 def _list_folder(root: Location, refused: StorageError | None) -> tuple[ObjectEntry, ...]:
     """What is below a folder. When that is nothing, it may have been a file, which the store refused to tell of."""
-    found: tuple[ObjectEntry, ...] = ()
+    entries: tuple[ObjectEntry, ...] = ()
     try:
-        found = ObjectStore(root).list("")
+        entries = ObjectStore(root).list("")
     except StorageError:
         if refused is None:
             raise
-    if refused is not None and not found:
+    if refused is not None and not entries:
         raise refused
-    return found
+    return entries
 
 
 def _refuse_graph(name: str, path: Path) -> None:
@@ -189,7 +189,7 @@ def _before_pattern(name: str, path: Path) -> Path:
 
 def _split_glob(folder: Path, parts: Sequence[str]) -> Iterator[tuple[Path, PurePath]]:
     """The folders that a glob is looked for in, each with the rest. One that is called like a pattern is meant, too."""
-    first = next((at for at, part in enumerate(parts) if _GLOB_CHARACTERS & set(part)), None)
+    first = next((index for index, part in enumerate(parts) if _GLOB_CHARACTERS & set(part)), None)
     if first is None:
         return
     yield folder.joinpath(*parts[:first]), PurePath(*parts[first:])
@@ -198,14 +198,14 @@ def _split_glob(folder: Path, parts: Sequence[str]) -> Iterator[tuple[Path, Pure
         yield from _split_glob(literal, parts[first + 1 :])
 
 
-def _is_aside(found: Sequence[str], asked: Sequence[str] = ()) -> bool:
+def _is_aside(parts: Sequence[str], requested: Sequence[str] = ()) -> bool:
     """Whether a file, or a folder on the way to it, is hidden or only lies beside data, like a log.
 
     As in a shell, one that is asked for by such a name is meant.
     """
     hidden_prefixes = (".", "_")
-    return any(part.startswith(hidden_prefixes) for part in found) and not any(
-        part.startswith(hidden_prefixes) for part in asked
+    return any(part.startswith(hidden_prefixes) for part in parts) and not any(
+        part.startswith(hidden_prefixes) for part in requested
     )
 
 

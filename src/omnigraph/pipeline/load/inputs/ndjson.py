@@ -115,19 +115,19 @@ def _split(data: bytes) -> pa.Array[Any]:
 
 def _prefixes(lines: pa.Array[Any], left: Any, catalog: Catalog) -> Iterator[tuple[Entity, bytes]]:
     """How the next group of lines begins, until what is left begins like nothing that the catalog knows."""
-    at = 0
+    index = 0
     for _ in range(limits.LOAD_PREFIXES_MAX):
-        while at < len(left) and not left[at]:
-            rest = np.flatnonzero(left[at:])
-            at = at + int(rest[0]) if len(rest) else len(left)
-        if at >= len(left):
+        while index < len(left) and not left[index]:
+            rest = np.flatnonzero(left[index:])
+            index = index + int(rest[0]) if len(rest) else len(left)
+        if index >= len(left):
             return
-        found = _PREFIX.match(lines[at].as_py())
-        entity = None if found is None else _entity(catalog, found[1] == b"edge", found[2].decode())
-        if found is None or entity is None:
-            at += 1
+        match = _PREFIX.match(lines[index].as_py())
+        entity = None if match is None else _entity(catalog, match[1] == b"edge", match[2].decode())
+        if match is None or entity is None:
+            index += 1
             continue
-        yield entity, found[0]
+        yield entity, match[0]
 
 
 def _joined(lines: pa.Array[Any], chosen: Any, data: bytes) -> bytes | memoryview:
@@ -178,7 +178,7 @@ def _parse_carefully(
                 bad.append(problem)
             case (alias, members):
                 groups.setdefault(alias, []).append((line, members))
-    rows = tuple(_gathered(catalog, alias, found) for alias, found in groups.items())
+    rows = tuple(_gathered(catalog, alias, records) for alias, records in groups.items())
     return rows, tuple(bad)
 
 
@@ -208,8 +208,8 @@ def _record(text: bytes, line: int, catalog: Catalog) -> BadLine | tuple[str, Ma
         return BadLine(line, Rule.LINE_SHAPE, _SHAPE_HINT, _shown(text))
     entity = _entity(catalog, is_edge, name)
     if entity is None:
-        kind, known = ("edge", catalog.edges) if is_edge else ("node", catalog.nodes)
-        near = _nearest(name[:_COMPARED_MAX], tuple(one.name for one in known))
+        kind, types = ("edge", catalog.edges) if is_edge else ("node", catalog.nodes)
+        near = _nearest(name[:_COMPARED_MAX], tuple(entity_type.name for entity_type in types))
         return BadLine(line, Rule.UNKNOWN_TYPE, f"the schema has no {kind} {name}{near}", name)
     clash = sorted(set(members) & {FROM, TO}) if is_edge else []
     if clash:
@@ -227,34 +227,34 @@ def _name_twice(text: bytes, record: Mapping[str, object]) -> str | None:
     names = len(record) + (len(members) if isinstance(members, dict) else 0)
     if len(_NAME_END.findall(text)) == names:
         return None
-    found: list[str] = []
+    duplicates: list[str] = []
 
     def look(pairs: list[tuple[str, object]]) -> None:
         if len(dict(pairs)) < len(pairs):
             counts = Counter(name for name, _ in pairs)
-            found.extend(name for name, count in counts.items() if count > 1)
+            duplicates.extend(name for name, count in counts.items() if count > 1)
 
     try:
         json.loads(text, object_pairs_hook=look, parse_int=str, parse_float=str)
     except RecursionError:
         return None  # a value that is no property's, whatever its names are
-    return found[0] if found else None
+    return duplicates[0] if duplicates else None
 
 
-def _gathered(catalog: Catalog, alias: str, found: Sequence[tuple[int, Mapping[str, object]]]) -> TypedRows:
+def _gathered(catalog: Catalog, alias: str, records: Sequence[tuple[int, Mapping[str, object]]]) -> TypedRows:
     kind, _, name = alias.partition(":")
     entity = _entity(catalog, kind == "edge", name)
     assert entity is not None, f"the alias {alias} came from this catalog"
-    raw = RawBatch.from_records([members for _, members in found])
+    raw = RawBatch.from_records([members for _, members in records])
     if ID not in raw.columns:
         raw = RawBatch(raw.rows, {**raw.columns, ID: MixedColumn([None] * raw.rows)})
-    return TypedRows(entity, raw, np.array([line for line, _ in found], dtype=np.int64))
+    return TypedRows(entity, raw, np.array([line for line, _ in records], dtype=np.int64))
 
 
 @lru_cache(maxsize=64)
-def _nearest(name: str, known: tuple[str, ...]) -> str:
+def _nearest(name: str, type_names: tuple[str, ...]) -> str:
     """What was perhaps meant; a file has few wrong names, and each many times."""
-    near = get_close_matches(name, known, n=1)
+    near = get_close_matches(name, type_names, n=1)
     return f", but {near[0]}" if near else ""
 
 

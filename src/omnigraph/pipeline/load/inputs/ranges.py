@@ -45,7 +45,8 @@ def plan_ranges(files: Sequence[InputFile], range_bytes: int | None = None) -> t
             continue
         starts = range(0, file.size, range_bytes)
         ranges += [
-            ByteRange(file, part, at, min(at + range_bytes, file.size)) for part, at in enumerate(starts)
+            ByteRange(file, part, start, min(start + range_bytes, file.size))
+            for part, start in enumerate(starts)
         ]
     return tuple(ranges)
 
@@ -82,43 +83,43 @@ def read_file_blocks(file: InputFile, block_bytes: int = limits.LOAD_BLOCK_BYTES
 
 def _blocks_of_range(piece: ByteRange, block_bytes: int) -> Iterator[bytes]:
     """The bytes from the first line that starts in the range to the end of the last one that does."""
-    at = piece.start
-    if at > 0:
-        at = _next_line(piece.file, at - 1, piece.end)
-    while at < piece.end:
-        data = read_bytes(piece.file.location, at, min(block_bytes, piece.end - at))
+    position = piece.start
+    if position > 0:
+        position = _next_line(piece.file, position - 1, piece.end)
+    while position < piece.end:
+        data = read_bytes(piece.file.location, position, min(block_bytes, piece.end - position))
         if not data:
             return
-        at += len(data)
+        position += len(data)
         yield data
-        if at >= piece.end and not data.endswith(b"\n"):
-            yield from _rest_of_line(piece.file, at, block_bytes)
+        if position >= piece.end and not data.endswith(b"\n"):
+            yield from _rest_of_line(piece.file, position, block_bytes)
 
 
-def _next_line(file: InputFile, at: int, end: int) -> int:
+def _next_line(file: InputFile, position: int, end: int) -> int:
     """Where the first line after the one at `at` starts; `end` or later when that is not in the range."""
-    while at < end:
-        data = read_bytes(file.location, at, 64 * 1024)
-        found = data.find(b"\n")
-        if found >= 0:
-            return at + found + 1
+    while position < end:
+        data = read_bytes(file.location, position, 64 * 1024)
+        newline = data.find(b"\n")
+        if newline >= 0:
+            return position + newline + 1
         if not data:
             return end
-        at += len(data)
-    return at
+        position += len(data)
+    return position
 
 
-def _rest_of_line(file: InputFile, at: int, block_bytes: int) -> Iterator[bytes]:
+def _rest_of_line(file: InputFile, position: int, block_bytes: int) -> Iterator[bytes]:
     step = min(64 * 1024, block_bytes)
-    while at < file.size:
-        data = read_bytes(file.location, at, step)
+    while position < file.size:
+        data = read_bytes(file.location, position, step)
         if not data:
             return
-        found = data.find(b"\n")
-        if found >= 0:
-            yield data[: found + 1]
+        newline = data.find(b"\n")
+        if newline >= 0:
+            yield data[: newline + 1]
             return
-        at += len(data)
+        position += len(data)
         yield data
         step = min(2 * step, block_bytes)
 
