@@ -24,7 +24,7 @@ from omnigraph.pipeline.load.inputs.files import InputFile, find_inputs
 from omnigraph.pipeline.load.inputs.ndjson import JsonPiece
 from omnigraph.pipeline.load.inputs.ranges import plan_ranges
 from omnigraph.pipeline.load.run import LoadRequest, load
-from omnigraph.pipeline.load.source import PieceSource, plan_files, sort_inputs
+from omnigraph.pipeline.load.source import PieceSource, classify_inputs, plan_files
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.files import write_file
 from omnigraph.storage.lance.delete import delete_files
@@ -107,7 +107,7 @@ class Case:
 
     def plan(self) -> tuple[Piece, ...]:
         type_name = None if ".json" in self.data.uri else "P"
-        inputs = sort_inputs(self.data.uri, type_name, dict(self.root.options))
+        inputs = classify_inputs(self.data.uri, type_name, dict(self.root.options))
         return plan_files(inputs, read_snapshot(self.root).schema.catalog)
 
     def load(self, pieces: tuple[Piece, ...], run: Any = in_place) -> None:

@@ -38,7 +38,7 @@ from omnigraph.pipeline.load.source import (
     LoadSource,
     plan_files,
     plan_source,
-    sort_inputs,
+    classify_inputs,
 )
 from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.pipeline.spark.session import SparkSettings
@@ -115,7 +115,7 @@ def plan_load(root: Location, branch: str, data: object, options: LoadOptions) -
     """Judge what was asked for; raise for a mode, a name, a type or a file that load cannot use."""
     _check_mode(options.mode)
     _refuse_idle_base(branch, options)
-    inputs = sort_inputs(data, options.type, dict(root.options))
+    inputs = classify_inputs(data, options.type, dict(root.options))
     _check_spark(inputs, options)
     errors = None if options.errors is None else _place_of_errors(options.errors, inputs, root)
     with _branch_hint(branch):

@@ -1,9 +1,9 @@
-"""Load: files and frames of graph data become one commit, whatever their size.
+"""Load: the driver that makes one commit from files and frames of any size.
 
-In: a source, a mode, a branch. Out: a `Loaded` with exact counts and the commit. Spark schedules pieces; workers
-read, check and write fragments (`load_task`). What rows mean together is checked on the driver when the input is small
-(`load_change`) and in hash buckets by workers when it is not (`load_buckets`), with the same answer. The driver commits
-once through the write path. A bad load writes nothing: every mistake is in the report, and the staged files go.
+In: a source, a mode, a branch. Out: a `Loaded` with exact counts and the commit. Workers read, check and write
+fragments (`tasks`). Rules over several rows are checked on the driver for a small input (`change`) and in hash buckets by workers
+for a large one (`buckets`), with the same result. The driver commits once, through the write path. A rejected load
+publishes nothing, reports every error and deletes the staged files; a crash leaves files that `cleanup` deletes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from omnigraph.base import limits
 from omnigraph.base.errors import ContentError, OmnigraphError
+from omnigraph.base.hints import Argument, Hint, Placeholder, hint
 from omnigraph.graph.branches import create_branch_with
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.records import CommitRecord, StreamBatch, TableRecord
@@ -32,10 +33,10 @@ from omnigraph.integrity.report import Violation, ViolationReport, merge_reports
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.load.buckets import (
     BucketCheck,
-    BucketVerdict,
+    BucketResult,
     bucket_count,
     check_in_buckets,
-    mark_all_replaced,
+    delete_replaced_rows,
 )
 from omnigraph.pipeline.load.change import LoadedInput, LoadedType, LoadMode, check_loaded, gather_parts
 from omnigraph.pipeline.load.keys import Buckets
@@ -62,14 +63,14 @@ logger = logging.getLogger("omnigraph.load")
 _KEYLESS_SHOWN: Final = 3
 
 ErrorSink = Callable[[Iterable[Violation]], None]
-"""Takes every violation of an input in the order of its lines, none for one without; called again after a restage."""
+"""A function that takes all violations of an input, in line order. It is called again after a restage."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """What to load, how, and where to. A batch of a `stream` that was committed before is not committed again.
+    """What to load, and where to. A batch of a `stream` that was already committed is not committed again.
 
-    `base`: the branch does not exist, and is created from this one together with the load, or not at all.
+    `base`: the branch does not exist, and the load creates it from this branch in the same publish.
     """
 
     source: LoadSource
@@ -84,7 +85,7 @@ class LoadRequest:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a load did: rows by alias, and its commit, or None for a dry run and for an input without rows."""
+    """The result of a load: rows by alias, and the commit; None for a dry run and for an input without rows."""
 
     counts: Mapping[str, int]
     commit: CommitRecord | None
@@ -95,7 +96,7 @@ class Loaded:
 
 
 class LoadRejectedError(ContentError):
-    """The input breaks rules; nothing was written."""
+    """The input violates rules; nothing was written."""
 
     def __init__(self, report: ViolationReport, keyless: Sequence[str] = ()) -> None:
         first = report.first[0]
@@ -103,7 +104,7 @@ class LoadRejectedError(ContentError):
         super().__init__(
             f"{first.describe()}{more}",
             code="load_rejected",
-            hint=_hint(report, keyless),
+            hint=_rejection_hint(report, keyless),
             facts={
                 "validation_errors": [violation.to_json() for violation in report.first],
                 "total": report.total,
@@ -112,23 +113,27 @@ class LoadRejectedError(ContentError):
         self.report = report
 
     def render(self) -> str:
-        """Each kept violation on a line of its own, and how many there are in all."""
+        """Return the first violations, one per line, and how many there are."""
         shown = self.report.first
-        count = "a mistake" if self.report.total == 1 else f"{self.report.total:,} mistakes"
-        more = "" if self.report.total == len(shown) else f", of which the first {len(shown)} are shown"
+        count = "1 error" if self.report.total == 1 else f"{self.report.total:,} errors"
+        more = "" if self.report.total == len(shown) else f"; showing the first {len(shown)}"
         lines = [f"the input has {count}{more}"]
         lines += [f"  {violation.describe()}" for violation in shown]
         return "\n".join(lines)
 
 
-def _hint(report: ViolationReport, keyless: Sequence[str]) -> str:
-    """What to do about it. `keyless`: the types of the input that have no key, whose rows a merge cannot know again."""
-    more = "; --errors FILE lists every mistake" if report.total > len(report.first) else ""
-    if all(rule is Rule.KEY_CONFLICT for rule, _ in report.counts):
+def _rejection_hint(report: ViolationReport, keyless: Sequence[str]) -> Hint:
+    """Return what to do. `keyless`: the types of the input without a key, whose rows a merge does not recognize."""
+    more = hint("Pass {} to list every error.", Argument("rejects", Placeholder("FILE")))
+    if report.total == len(report.first):
+        more = hint("")
+    if any(rule is not Rule.KEY_CONFLICT for rule, _ in report.counts):
+        return hint("Nothing was written. Fix these lines and load again.") + more
+    advice = hint("Nothing was written. Pass {} to replace existing rows.", Argument("mode", "merge"))
+    if keyless:
         shown = ", ".join((*keyless[:_KEYLESS_SHOWN], *(("…",) if len(keyless) > _KEYLESS_SHOWN else ())))
-        again = f", but adds rows of {shown} once more unless they have an id" if keyless else ""
-        return f"nothing was written; --mode merge replaces rows that are there already{again}{more}"
-    return f"nothing was written; mend these lines and load again{more}"
+        advice += hint(f"Rows of {shown} without an id are added again.")
+    return advice + more
 
 
 def load(root: Location, request: LoadRequest, run_tasks: RunTasks) -> Loaded:
@@ -138,8 +143,8 @@ def load(root: Location, request: LoadRequest, run_tasks: RunTasks) -> Loaded:
         if request.dry_run:
             loading.check_only(read_snapshot(root, request.branch))
             return Loaded(loading.counts(), None)
-        # An overwrite that lost what it had seen must be asked for again: what is new there was not meant to go.
-        restage = loading.refuse_stale if request.mode is LoadMode.OVERWRITE else loading.restage
+        # A changed branch fails an overwrite: the caller did not see the new rows that it would delete.
+        restage = loading.reject_stale if request.mode is LoadMode.OVERWRITE else loading.restage
         write_request = WriteRequest(WriterKind.LOAD, request.actor, loading.stage, restage, request.stream)
         if request.base is None:
             published = write(root, request.branch, write_request)
@@ -149,7 +154,7 @@ def load(root: Location, request: LoadRequest, run_tasks: RunTasks) -> Loaded:
 
 
 class _Load:
-    """One load under way. What was read and written is kept, so that a moved branch costs only a second check."""
+    """One load. It keeps what was read and written, so that a changed branch needs only another check."""
 
     def __init__(self, request: LoadRequest, run_tasks: RunTasks, scratch: Scratch) -> None:
         self._request = request
@@ -158,7 +163,7 @@ class _Load:
         self._buckets = _choose_buckets(request, scratch)
         self._loaded: LoadedInput | None = None
         self._targets: dict[str, WritableTable] = {}
-        self._checked: _Checked | None = None
+        self._checked: _BucketOutcome | None = None
 
     def counts(self) -> dict[str, int]:
         return (
@@ -174,7 +179,7 @@ class _Load:
     def stage(self, area: StagingArea) -> StagedWrite | None:
         try:
             return self._stage(area)
-        except BaseException:  # whatever ends it, also Ctrl-C: nothing references what was staged
+        except BaseException:  # also Ctrl-C: nothing references what was staged
             self._discard()
             raise
 
@@ -190,11 +195,11 @@ class _Load:
         return self._finish(area)
 
     def restage(self, area: StagingArea, staged: StagedWrite) -> StagedWrite | None:
-        """The branch moved: check again what was staged; read again only if the schema or a Lance branch changed."""
-        same_places = staged.snapshot.schema.hash == area.snapshot.schema.hash and all(
-            _is_at(area, area.table(alias), target) for alias, target in self._targets.items()
+        """Check the staged rows again for a changed branch; read again only if the schema or a Lance branch changed."""
+        is_unchanged = staged.snapshot.schema.hash == area.snapshot.schema.hash and all(
+            _is_written_for(area, area.table(alias), target) for alias, target in self._targets.items()
         )
-        if not same_places:
+        if not is_unchanged:
             self._discard()
             return self.stage(area)
         try:
@@ -205,10 +210,10 @@ class _Load:
             self._discard()
             raise
 
-    def refuse_stale(self, area: StagingArea, staged: StagedWrite) -> StagedWrite | None:
-        """The branch moved under an overwrite: delete what was staged, and say what moved."""
+    def reject_stale(self, area: StagingArea, staged: StagedWrite) -> StagedWrite | None:
+        """Delete the staged files of an overwrite, and raise with what changed."""
         stale = find_stale(staged, area.snapshot)
-        assert stale is not None, "something moved"
+        assert stale is not None, "the branch changed"
         self._discard()
         raise stale.conflict()
 
@@ -241,7 +246,7 @@ class _Load:
         return area.finish(effects, reads, Outcome(self.counts()))
 
     def _check(self, snapshot: Snapshot) -> None:
-        """Check what rows mean together; raise if anything at all is wrong."""
+        """Check the rules over several rows; raise if the input has any violation."""
         assert self._loaded is not None, "the input was read"
         check = self._check_on_driver if self._buckets is None else self._check_in_buckets
         report, errors = check(snapshot, self._loaded)
@@ -253,20 +258,22 @@ class _Load:
             ]
             raise LoadRejectedError(report, keyless)
 
-    def _check_on_driver(self, snapshot: Snapshot, loaded: LoadedInput) -> _Found:
+    def _check_on_driver(self, snapshot: Snapshot, loaded: LoadedInput) -> _CheckResult:
         lookup = SnapshotLookup(snapshot)
         results = check_loaded(snapshot.schema.catalog, loaded, self._request.mode, lookup)
-        reports = [ViolationReport.of_breaches(breaches, places) for breaches, places in results if breaches]
+        reports = [
+            ViolationReport.of_breaches(breaches, origins) for breaches, origins in results if breaches
+        ]
         streams = loaded.errors
         if self._request.errors is not None:
             writer = ErrorWriter(self._scratch)
             writer.add(
-                violation for breaches, places in results for violation in violations_of(breaches, places)
+                violation for breaches, origins in results for violation in violations_of(breaches, origins)
             )
             streams = (*streams, ErrorStream(writer.finish()))
         return merge_reports([loaded.report, *reports]), streams
 
-    def _check_in_buckets(self, snapshot: Snapshot, loaded: LoadedInput) -> _Found:
+    def _check_in_buckets(self, snapshot: Snapshot, loaded: LoadedInput) -> _CheckResult:
         assert self._buckets is not None, "a large input has buckets"
         merges = self._request.mode is LoadMode.MERGE
         upserts = (
@@ -276,9 +283,9 @@ class _Load:
         )
         errors = None if self._request.errors is None else self._scratch
         check = BucketCheck(snapshot, loaded, self._request.mode, self._buckets, upserts, errors)
-        verdict = check_in_buckets(check, self._run_tasks)
-        self._checked = _Checked(check, verdict)
-        return verdict.report, verdict.errors
+        result = check_in_buckets(check, self._run_tasks)
+        self._checked = _BucketOutcome(check, result)
+        return result.report, result.errors
 
     def _effect(self, area: StagingArea, loaded_type: LoadedType) -> Effect:
         target = self._targets[loaded_type.entity.alias]
@@ -301,18 +308,18 @@ class _Load:
                 return _upsert(snapshot, target, loaded_type)
 
     def _replacement(
-        self, checked: _Checked, target: WritableTable, loaded_type: LoadedType
+        self, checked: _BucketOutcome, target: WritableTable, loaded_type: LoadedType
     ) -> tuple[StagedTransaction, int]:
         alias = loaded_type.entity.alias
-        replaced, fragments = checked.verdict.replaced_of(alias), checked.verdict.fragments_of(alias)
+        replaced, fragments = checked.result.replaced_of(alias), checked.result.fragments_of(alias)
         rows = target.table.row_count + loaded_type.count - replaced
         if not replaced:
             return stage_fragments(target.dataset, fragments), rows
-        deletions = mark_all_replaced(checked.check, alias, checked.verdict, self._run_tasks)
+        deletions = delete_replaced_rows(checked.check, alias, checked.result, self._run_tasks)
         return stage_replacement(target.dataset, deletions, fragments), rows
 
     def _discard(self) -> None:
-        """Delete what workers wrote: nothing references it, and nobody else knows of it."""
+        """Delete what workers wrote: nothing else references it."""
         for loaded_type in self._loaded.types if self._loaded is not None else ():
             self._delete(loaded_type.entity.alias, file_names(loaded_type.fragments))
         self._delete_noted()
@@ -323,12 +330,12 @@ class _Load:
 
     def _discard_upserts(self) -> None:
         if self._checked is not None:
-            for alias in self._checked.verdict.upserts:
-                self._delete(alias, file_names(self._checked.verdict.fragments_of(alias)))
+            for alias in self._checked.result.upserts:
+                self._delete(alias, file_names(self._checked.result.fragments_of(alias)))
         self._checked = None
 
     def _delete_noted(self) -> None:
-        """What tasks wrote whose parts did not come back: the load was interrupted, or another task failed."""
+        """Delete what tasks wrote that returned no part, because the load was interrupted or another task failed."""
         try:
             stored = list(self._scratch.read_all(WRITTEN))
         except OmnigraphError as error:
@@ -352,17 +359,17 @@ class _Load:
             logger.warning("staged files of %s are left for cleanup: %s", alias, error.message)
 
 
-_Found = tuple[ViolationReport, tuple[ErrorStream, ...]]
+_CheckResult = tuple[ViolationReport, tuple[ErrorStream, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Checked:
+class _BucketOutcome:
     check: BucketCheck
-    verdict: BucketVerdict
+    result: BucketResult
 
 
 def _choose_buckets(request: LoadRequest, scratch: Scratch) -> Buckets | None:
-    """None when the keys, or the rows of a merge, are few enough for the driver, or can only be in its memory."""
+    """Return None if the driver can hold the keys, or the rows of a merge, or if the graph is in its memory."""
     merges = request.mode is LoadMode.MERGE
     most = limits.LOAD_MERGE_DRIVER_BYTES_MAX if merges else limits.LOAD_DRIVER_BYTES_MAX
     size = request.source.text_bytes
@@ -371,17 +378,20 @@ def _choose_buckets(request: LoadRequest, scratch: Scratch) -> Buckets | None:
     return Buckets(scratch, bucket_count(size))
 
 
-def _is_at(area: StagingArea, table: TableRecord, target: WritableTable) -> bool:
-    """Whether the branch has the table, as its own, where fragments were written for it."""
-    here = (area.snapshot.root.child(table.path), table.pin.branch)
-    return table.owner == area.snapshot.branch.id and here == (target.dataset.location, target.dataset.branch)
+def _is_written_for(area: StagingArea, table: TableRecord, target: WritableTable) -> bool:
+    """Return whether the branch owns the table at the location for which fragments were written."""
+    current = (area.snapshot.root.child(table.path), table.pin.branch)
+    return table.owner == area.snapshot.branch.id and current == (
+        target.dataset.location,
+        target.dataset.branch,
+    )
 
 
 def _upsert(
     snapshot: Snapshot, target: WritableTable, loaded_type: LoadedType
 ) -> tuple[StagedTransaction, int]:
-    """A merge by the driver, whose rows came back to it."""
-    assert loaded_type.rows is not None, "the rows came back to the driver"
+    """Stage a merge of rows that are on the driver."""
+    assert loaded_type.rows is not None, "the parts have the rows"
     if loaded_type.count > limits.LOAD_UPSERT_ROWS_MAX:
         staged, replaced = replace_rows(target.dataset, loaded_type.rows.columns)
         return staged, target.table.row_count + loaded_type.count - replaced

@@ -1,8 +1,9 @@
-"""A merge that workers write: rows of one bucket replace those of the graph with the same ids, and the others are new.
+"""A merge: rows replace rows of the graph that have the same id, and the other rows are new.
 
-A row that replaces another keeps its identity, as it does in Lance's own upsert. Moved and new rows are in fragments of
-their own, and the rows that they replace are marked as deleted by other tasks, a group of the graph's fragments each.
-Nothing references any of it before the one commit. Safe to repeat.
+In: rows, and the ids, identities and addresses of the rows of the graph. Out: fragments with moved and with new rows,
+and deletions of the replaced rows. A row that replaces another keeps its identity, as in Lance's own upsert. Workers do
+this per bucket, and mark rows as deleted in other tasks, one group of fragments each; `replace_rows` does it in this
+process. Nothing references the files before the commit. Safe to repeat.
 """
 
 from __future__ import annotations
@@ -42,42 +43,56 @@ class UpsertPart:
 def upsert_bucket(
     target: DatasetVersion, alias: str, rows: pa.Table, graph: pa.Table | None, writer: KeyWriter
 ) -> UpsertPart:
-    """Write the rows; the addresses of those that they replace go to the writer."""
+    """Write the rows. The writer receives the addresses of the rows that they replace."""
     dataset = target.open()
     if graph is None:
         return UpsertPart(0, tuple(write_rows(dataset, rows)))
-    positions = pc.index_in(_whole(rows, "id"), value_set=_whole(graph, "id"))
-    replaced = graph.take(positions.drop_null())
-    moved, new = rows.filter(positions.is_valid()), rows.filter(positions.is_null())
-    fragments = []
-    if moved.num_rows:
-        identities = _whole(replaced, IDENTITY).to_pylist()
-        fragments += write_moved_rows(dataset, moved, identities)
-        addresses = replaced.select([ADDRESS]).combine_chunks().to_batches()[0]
+    matches = _match_rows(rows, graph)
+    fragments = _write_matches(dataset, matches)
+    if matches.moved.num_rows:
+        addresses = matches.replaced.select([ADDRESS]).combine_chunks().to_batches()[0]
         groups = (np.asarray(addresses.column(0)).astype(np.int64) >> 32) % writer.buckets.count
         writer.add_to(Section(alias, of_graph=True).moved, groups, addresses)
-    if new.num_rows:
-        fragments += write_rows(dataset, new)
-    return UpsertPart(moved.num_rows, tuple(fragments))
+    return UpsertPart(matches.moved.num_rows, tuple(fragments))
 
 
 def replace_rows(dataset: Dataset, rows: pa.Table) -> tuple[StagedTransaction, int]:
-    """The same in this process: the staged rows, and how many of them replace others."""
+    """Stage the rows from this process; return also how many of them replace others."""
     ids = _whole(rows, "id")
     every = dataset.read_fragments(list(dataset.fragment_rows()), ["id"], with_identities=True)
-    sieve = HashPrefilter(ids)
-    likely = [batch.filter(pa.array(sieve.may_have(batch.column("id")))) for batch in every]
-    graph = places_table(likely)
-    positions = pc.index_in(ids, value_set=_whole(graph, "id"))
-    if positions.null_count == len(positions):
-        return stage_fragments(dataset, write_rows(dataset, rows)), 0
+    prefilter = HashPrefilter(ids)
+    likely = [batch.filter(pa.array(prefilter.may_have(batch.column("id")))) for batch in every]
+    matches = _match_rows(rows, places_table(likely))
+    fragments = _write_matches(dataset, matches)
+    if not matches.moved.num_rows:
+        return stage_fragments(dataset, fragments), 0
+    deletions = write_deletions(dataset, _whole(matches.replaced, ADDRESS).to_pylist())
+    return stage_replacement(dataset, deletions, fragments), matches.moved.num_rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Matches:
+    """Rows that replace others, the rows of the graph that they replace, in the same order, and new rows."""
+
+    moved: pa.Table
+    replaced: pa.Table
+    new: pa.Table
+
+
+def _match_rows(rows: pa.Table, graph: pa.Table) -> _Matches:
+    positions = pc.index_in(_whole(rows, "id"), value_set=_whole(graph, "id"))
     replaced = graph.take(positions.drop_null())
-    moved, new = rows.filter(positions.is_valid()), rows.filter(positions.is_null())
-    fragments = write_moved_rows(dataset, moved, _whole(replaced, IDENTITY).to_pylist())
-    if new.num_rows:
-        fragments += write_rows(dataset, new)
-    deletions = write_deletions(dataset, _whole(replaced, ADDRESS).to_pylist())
-    return stage_replacement(dataset, deletions, fragments), moved.num_rows
+    return _Matches(rows.filter(positions.is_valid()), replaced, rows.filter(positions.is_null()))
+
+
+def _write_matches(dataset: Dataset, matches: _Matches) -> list[Any]:
+    fragments: list[Any] = []
+    if matches.moved.num_rows:
+        identities = _whole(matches.replaced, IDENTITY).to_pylist()
+        fragments += write_moved_rows(dataset, matches.moved, identities)
+    if matches.new.num_rows:
+        fragments += write_rows(dataset, matches.new)
+    return fragments
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from omnigraph.base import limits
 from omnigraph.integrity.rules import Rule
-from omnigraph.pipeline.load.inputs.csv_rows import parse_fields, read_stretches
+from omnigraph.pipeline.load.inputs.csv_rows import parse_fields, read_chunks
 
 Row = tuple[int, str | None, str | None]
 
@@ -23,7 +23,7 @@ def read(data: bytes, block_bytes: int = 1 << 20) -> tuple[list[Row], list[int],
     bad: list[int] = []
     lines = 0
     blocks = (data[at : at + block_bytes] for at in range(0, len(data), block_bytes))
-    for stretch in read_stretches(blocks):
+    for stretch in read_chunks(blocks):
         if stretch.data:
             table, ragged = parse_fields(stretch.data, ["a", "b"])
             assert table.num_rows + len(ragged) == len(stretch.starts)
@@ -87,13 +87,13 @@ def test_a_stray_quote_costs_one_line(name: str, after: bytes) -> None:
 
 def test_a_line_that_never_ends_is_bad_and_the_last() -> None:
     block = b"x" * (limits.LOAD_LINE_BYTES_MAX // 2 + 1)
-    (good, *rest) = [found for found in read_stretches(iter([b"1,2\n" + block, block])) if found.lines]
+    (good, *rest) = [found for found in read_chunks(iter([b"1,2\n" + block, block])) if found.lines]
     assert (len(good.starts), [bad.rule for found in rest for bad in found.bad]) == (1, [Rule.LINE_TOO_LONG])
 
 
 def test_a_quote_that_is_never_closed_does_not_swallow_the_file() -> None:
     filling = b"3,4\n" * (limits.LOAD_LINE_BYTES_MAX // 8)
     blocks = iter([b'1,"2\n', filling, filling, b"5,6\n"])
-    stretches = list(read_stretches(blocks))
+    stretches = list(read_chunks(blocks))
     assert [bad.line for found in stretches for bad in found.bad] == [0]
     assert sum(len(found.starts) for found in stretches) == len(filling) // 4 * 2 + 1

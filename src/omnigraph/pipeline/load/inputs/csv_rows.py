@@ -1,9 +1,9 @@
-"""CSV files of one type: one piece a file, read as a stream.
+"""CSV files of one type: one piece per file, read as a stream.
 
-In: files and a type. Out: pieces, whose line numbers are those of the file, header and quoted line ends counted. The
-first line names the columns; the driver looks at it, so that a file without one is refused before any work begins. A
-row that is no CSV, or has more or fewer fields than the header, is a bad line. Files are UTF-8, with or without a mark
-at the start, fields stand between commas, and `"` quotes as RFC 4180 says.
+In: files and a type. Out: pieces, whose line numbers are those of the file; the header and line breaks inside quotes
+count. The first line has the column names. The driver reads it, so that a bad header is rejected before any task
+starts. A row with a syntax error, or with more or fewer fields than the header, is a bad line. Files are UTF-8, with or
+without a byte order mark, with commas between fields and quotes as in RFC 4180. Nothing is written.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from omnigraph.base.errors import ContentError
 from omnigraph.integrity.raw import MixedColumn, RawBatch, RawColumn, values_of
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.load.inputs.blocks import (
+    LINE_TOO_LONG,
     BadLine,
     Block,
     TypedRows,
-    known_columns,
-    refuse_foreign_columns,
+    input_columns,
     reject_duplicate_columns,
-    type_of_rows,
+    require_known_column,
+    require_type,
 )
 from omnigraph.pipeline.load.inputs.files import InputFile
 from omnigraph.pipeline.load.inputs.ranges import read_file_blocks
@@ -53,9 +54,9 @@ from omnigraph.storage.files import Compression
 
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?", re.ASCII)
-# Texts of this many characters are 64-bit integers whatever their digits are.
+# Every integer with at most this many characters fits 64 bits.
 _SURELY_FITTING_CHARACTERS: Final = 18
-# Python refuses to read longer ones; they fit nothing however they go on.
+# Python does not parse longer integers; no property can hold one.
 _DIGITS_MAX: Final = 1_000
 _BOOLEANS: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _TRUE: Final = pa.array([text for text, value in _BOOLEANS.items() if value])
@@ -63,10 +64,10 @@ _EITHER: Final = pa.array(list(_BOOLEANS))
 
 
 def raw_column(texts: Column, target: PropertyType) -> RawColumn:
-    """The fields of one column for a property of this type."""
+    """Return the fields of one column as values for a property of this type."""
     match target:
         case ListType() | VectorType():
-            return _each(texts, _list_or_text)
+            return _convert_each(texts, _list_or_text)
         case ScalarType(Scalar.BOOL):
             return _booleans(texts)
         case ScalarType(scalar) if scalar in INTEGER_BOUNDS:
@@ -84,16 +85,18 @@ def _integers(texts: Column) -> RawColumn:
     if longest <= _SURELY_FITTING_CHARACTERS and _all_match(texts, _INTEGER):
         numbers: Column = pc.cast(texts, pa.int64())
         return numbers
-    return _each(texts, _integer_or_text)
+    return _convert_each(texts, _integer_or_text)
 
 
 def _floats(texts: Column) -> RawColumn:
-    return pc.cast(texts, pa.float64()) if _all_match(texts, _NUMBER) else _each(texts, _float_or_text)
+    return (
+        pc.cast(texts, pa.float64()) if _all_match(texts, _NUMBER) else _convert_each(texts, _float_or_text)
+    )
 
 
 def _booleans(texts: Column) -> RawColumn:
     if pc.all(pc.or_kleene(pc.is_in(texts, _EITHER), pc.is_null(texts))).as_py() is False:
-        return _each(texts, lambda text: _BOOLEANS.get(text, text))
+        return _convert_each(texts, lambda text: _BOOLEANS.get(text, text))
     values: Column = pc.if_else(pc.is_null(texts), pa.scalar(None, pa.bool_()), pc.is_in(texts, _TRUE))
     return values
 
@@ -102,7 +105,7 @@ def _all_match(texts: Column, pattern: re.Pattern[str]) -> bool:
     return pc.all(pc.match_substring_regex(texts, rf"\A(?:{pattern.pattern})\z")).as_py() is not False
 
 
-def _each(texts: Column, read: Callable[[str], object]) -> MixedColumn:
+def _convert_each(texts: Column, read: Callable[[str], object]) -> MixedColumn:
     return MixedColumn([read(text) if isinstance(text, str) else None for text in values_of(texts)])
 
 
@@ -127,12 +130,12 @@ _FIELD: Final = rb'(?:"(?:[^"]++|"")*+"|[^",\r\n]*+)'
 _RECORD: Final = re.compile(_FIELD + rb"(?:," + _FIELD + rb")*+(?:\r?\n|\Z)")
 _QUOTED: Final = re.compile(rb'"(?:[^"]++|"")*+"')
 _UNCLOSED: Final = re.compile(rb"(?:" + _FIELD + rb',)*+"(?:[^"]++|"")*+"?\Z')
-_MESSAGE: Final = "the row is not CSV: a quote is out of place or never closed, or a line ends with a bare CR"
+_MESSAGE: Final = "invalid CSV: expected a closed quote around the whole field and no bare CR"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordChunk:
-    """Some rows: their bytes in a row, the line of each from 0, the bad ones, and how many lines it all takes."""
+    """Some rows: their bytes, the line of each from 0, the bad lines, and the number of lines in all."""
 
     data: bytes
     starts: Rows
@@ -140,55 +143,55 @@ class RecordChunk:
     lines: int
 
 
-def read_stretches(blocks: Iterator[bytes]) -> Iterator[RecordChunk]:
-    """The rows of a file without its header; a blank line is none."""
+def read_chunks(blocks: Iterator[bytes]) -> Iterator[RecordChunk]:
+    """Read the rows of a file after its header. A blank line is not a row."""
     rest = b""
     for block in blocks:
-        stretch, rest = _split(rest + block if rest else block, is_last=False)
-        yield stretch
+        chunk, rest = _split_rows(rest + block if rest else block, is_last=False)
+        yield chunk
         while len(rest) > limits.LOAD_LINE_BYTES_MAX:
             cut = rest.find(b"\n") + 1
             if not cut:
-                yield _only_bad(rest, Rule.LINE_TOO_LONG, "the line is too long")
+                yield _bad_chunk(rest, Rule.LINE_TOO_LONG, LINE_TOO_LONG)
                 return
-            yield _only_bad(rest[:cut], Rule.LINE_SYNTAX, _MESSAGE)
-            stretch, rest = _split(rest[cut:], is_last=False)
-            yield stretch
+            yield _bad_chunk(rest[:cut], Rule.LINE_SYNTAX, _MESSAGE)
+            chunk, rest = _split_rows(rest[cut:], is_last=False)
+            yield chunk
     if rest:
-        yield _split(rest, is_last=True)[0]
+        yield _split_rows(rest, is_last=True)[0]
 
 
 def split_records(data: bytes) -> Iterator[bytes]:
-    """The rows of a stretch one by one."""
+    """Return the rows of a chunk one by one."""
     start = 0
     while start < len(data):
         match = _RECORD.match(data, start)
-        assert match is not None, "the rows of a stretch are CSV"
+        assert match is not None, "the rows of a chunk are valid CSV"
         yield match[0]
         start = match.end()
 
 
 def count_fields(record: bytes) -> int:
-    """How many fields a row has."""
+    """Return how many fields a row has."""
     return _QUOTED.sub(b"", record).count(b",") + 1
 
 
-def _split(data: bytes, *, is_last: bool) -> tuple[RecordChunk, bytes]:
-    """The whole rows, and the bytes of the one that has only begun."""
+def _split_rows(data: bytes, *, is_last: bool) -> tuple[RecordChunk, bytes]:
+    """Return the complete rows, and the bytes of the incomplete last row."""
     octets = np.frombuffer(data, dtype=np.uint8)
     newlines = np.flatnonzero(octets == _NEWLINE)
     quotes = np.flatnonzero(octets == _QUOTE)
     if not _is_plain(octets, quotes, is_last=is_last):
-        return _split_carefully(data, newlines, is_last=is_last)
+        return _split_invalid(data, newlines, is_last=is_last)
     ends = newlines[np.searchsorted(quotes, newlines) % 2 == 0] + 1
     if is_last and (not len(ends) or ends[-1] < len(data)):
         ends = np.append(ends, len(data))
     cut = int(ends[-1]) if len(ends) else 0
-    return _made(data, ends, newlines), data[cut:]
+    return _make_chunk(data, ends, newlines), data[cut:]
 
 
 def _is_plain(octets: Any, quotes: Any, *, is_last: bool) -> bool:
-    """Whether every quote opens or closes a field or is one of two, and every CR is part of a line end or quoted."""
+    """Return whether each quote opens, closes or is doubled, and each CR is quoted or part of a line end."""
     last = len(octets) - 1
     opens, closes = quotes[0::2], quotes[1::2]
     before = octets[np.maximum(opens - 1, 0)]
@@ -205,7 +208,7 @@ def _is_plain(octets: Any, quotes: Any, *, is_last: bool) -> bool:
     return bool(is_whole and is_open.all() and is_close.all() and (is_end | is_quoted).all())
 
 
-def _split_carefully(data: bytes, newlines: Any, *, is_last: bool) -> tuple[RecordChunk, bytes]:
+def _split_invalid(data: bytes, newlines: Any, *, is_last: bool) -> tuple[RecordChunk, bytes]:
     good: list[bytes] = []
     starts: list[int] = []
     bad: list[tuple[int, int]] = []
@@ -232,12 +235,12 @@ def _split_carefully(data: bytes, newlines: Any, *, is_last: bool) -> tuple[Reco
         for start, end in bad
     )
     lines = int(np.searchsorted(newlines, start)) + (start == len(data) and data[-1] != _NEWLINE)
-    records = _without_blanks(good, np.searchsorted(newlines, np.array(starts, dtype=np.int64)))
+    records = _drop_blank_rows(good, np.searchsorted(newlines, np.array(starts, dtype=np.int64)))
     return RecordChunk(records[0], records[1], shown, lines), data[start:]
 
 
-def _made(data: bytes, ends: Any, newlines: Any) -> RecordChunk:
-    """The rows between ends that all are row ends."""
+def _make_chunk(data: bytes, ends: Any, newlines: Any) -> RecordChunk:
+    """Return the rows that end at these offsets."""
     if not len(ends):
         return RecordChunk(b"", np.empty(0, dtype=np.int64), (), 0)
     begins = np.concatenate([[0], ends[:-1]])
@@ -253,13 +256,13 @@ def _made(data: bytes, ends: Any, newlines: Any) -> RecordChunk:
     return RecordChunk(b"".join(records), starts[~blank], (), lines)
 
 
-def _without_blanks(records: list[bytes], starts: Any) -> tuple[bytes, Rows]:
+def _drop_blank_rows(records: list[bytes], starts: Any) -> tuple[bytes, Rows]:
     is_row = np.array([record not in (b"\n", b"\r\n", b"") for record in records], dtype=np.bool_)
     rows = [record for record, keep in zip(records, is_row.tolist(), strict=True) if keep]
     return b"".join(rows), starts[is_row].astype(np.int64)
 
 
-def _only_bad(data: bytes, rule: Rule, message: str) -> RecordChunk:
+def _bad_chunk(data: bytes, rule: Rule, message: str) -> RecordChunk:
     line = BadLine(0, rule, message, _shown(data))
     return RecordChunk(b"", np.empty(0, dtype=np.int64), (line,), 1)
 
@@ -277,7 +280,7 @@ _HEADER_LINES: Final = Block(1, (), ())
 
 @dataclass(frozen=True, slots=True)
 class CsvPiece:
-    """A whole file."""
+    """One file."""
 
     file: InputFile
     type_name: str
@@ -300,23 +303,23 @@ class CsvPiece:
         return self.size_bytes * (limits.LOAD_PACKED_FACTOR if packed else 1)
 
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
-        entity = type_of_rows(catalog, self.type_name)
+        entity = require_type(catalog, self.type_name)
         header = _split_header(self.file, read_file_blocks(self.file))
         _check_header(self.file, header.names, entity)
         yield _HEADER_LINES
-        for stretch in read_stretches(header.rest):
-            yield _block(entity, header.names, stretch)
+        for chunk in read_chunks(header.rest):
+            yield _block(entity, header.names, chunk)
 
 
 def plan_csv_pieces(files: Sequence[InputFile], entity: Entity) -> tuple[CsvPiece, ...]:
-    """The pieces of CSV files whose rows are of the type."""
+    """Return the pieces of CSV files whose rows are of the type."""
     with ThreadPoolExecutor(limits.INPUT_PLAN_THREADS) as threads:
         return tuple(threads.map(lambda file: _plan_file(file, entity), files))
 
 
 @dataclass(frozen=True, slots=True)
 class FieldCountMismatch:
-    """A row with another number of fields than there are names; `row` counts all rows from 0."""
+    """A row whose number of fields is not that of the header; `row` counts all rows from 0."""
 
     row: int
     fields: int
@@ -324,7 +327,7 @@ class FieldCountMismatch:
 
 
 def parse_fields(data: bytes, names: list[str]) -> tuple[pa.Table, list[FieldCountMismatch]]:
-    """Every field as text, and the rows with another number of fields than there are names."""
+    """Return all fields as text, and the rows whose number of fields is not that of the header."""
     ragged: list[FieldCountMismatch] = []
 
     def skip(row: Any) -> Literal["skip"]:
@@ -332,8 +335,8 @@ def parse_fields(data: bytes, names: list[str]) -> tuple[pa.Table, list[FieldCou
         return "skip"
 
     if not _is_unicode(data):
-        # The native parser cannot tell about a bad row whose bytes are no text.
-        data, ragged = _without_ragged(data, len(names))
+        # The native parser fails on a row of the wrong length whose bytes are not UTF-8.
+        data, ragged = _drop_ragged(data, len(names))
         if not data:
             return pa.schema([(name, pa.utf8()) for name in names]).empty_table(), ragged
     source: Any = pa.BufferReader(data)
@@ -367,7 +370,7 @@ class _Header:
 
 
 def _split_header(file: InputFile, blocks: Iterator[bytes]) -> _Header:
-    """The names on the first line, and the bytes after it."""
+    """Return the column names of the first line, and the bytes after it."""
     data = b""
     for block in blocks:
         data += block
@@ -375,11 +378,11 @@ def _split_header(file: InputFile, blocks: Iterator[bytes]) -> _Header:
             break
     line, _, rest = data.removeprefix(codecs.BOM_UTF8).partition(b"\n")
     if len(line) > limits.CSV_HEADER_BYTES_MAX:
-        raise _bad_header(file, "is too long to be one")
+        raise _bad_header(file, f"expected at most {limits.CSV_HEADER_BYTES_MAX:,} bytes, got a longer line")
     try:
         rows = list(csv.reader([line.decode().removesuffix("\r")], strict=True))
     except (UnicodeDecodeError, csv.Error) as error:
-        raise _bad_header(file, f"is not CSV in UTF-8: {error}") from error
+        raise _bad_header(file, f"expected CSV in UTF-8, got an error: {error}") from error
 
     def after() -> Iterator[bytes]:
         if rest:
@@ -391,36 +394,38 @@ def _split_header(file: InputFile, blocks: Iterator[bytes]) -> _Header:
 
 def _check_header(file: InputFile, names: list[str], entity: Entity) -> None:
     if not any(names):
-        raise _bad_header(file, "is empty", entity)
+        raise _bad_header(file, "expected column names, got an empty line", entity)
     if "" in names:
-        raise _bad_header(file, f"has no name for column {names.index('') + 1}", entity)
+        raise _bad_header(
+            file, f"expected a name for column {names.index('') + 1}, got an empty field", entity
+        )
     reject_duplicate_columns(f"'{file.name}'", names)
-    refuse_foreign_columns(f"the header of '{file.name}'", names, entity)
+    require_known_column(f"the header of '{file.name}'", names, entity)
 
 
-def _bad_header(file: InputFile, why: str, entity: Entity | None = None) -> ContentError:
-    example = f" such as {','.join(known_columns(entity)[:4])}" if entity else ""
+def _bad_header(file: InputFile, reason: str, entity: Entity | None = None) -> ContentError:
+    example = f" such as {','.join(input_columns(entity)[:4])}" if entity else ""
     return ContentError(
-        f"the first line of '{file.name}', its header, {why}",
+        f"invalid header in the first line of '{file.name}': {reason}",
         code="csv_header",
-        hint=f"nothing was written; begin the file with a line of column names{example}",
+        hint=f"Nothing was written. Start the file with a line of column names{example}.",
         facts={"data": file.name},
     )
 
 
-def _block(entity: Entity, names: list[str], stretch: RecordChunk) -> Block:
-    if not stretch.data:
-        return Block(stretch.lines, (), stretch.bad)
-    table, ragged = parse_fields(stretch.data, names)
-    starts = stretch.starts
-    assert table.num_rows + len(ragged) == len(starts), "both ways to find rows agree"
+def _block(entity: Entity, names: list[str], chunk: RecordChunk) -> Block:
+    if not chunk.data:
+        return Block(chunk.lines, (), chunk.bad)
+    table, ragged = parse_fields(chunk.data, names)
+    starts = chunk.starts
+    assert table.num_rows + len(ragged) == len(starts), "the scanner and the parser agree on the rows"
     bad = [_bad_line(mismatch, int(starts[mismatch.row]), len(names)) for mismatch in ragged]
     lines = np.delete(starts, [mismatch.row for mismatch in ragged])
-    rows = (TypedRows(entity, _raw(entity, table), lines),) if table.num_rows else ()
-    return Block(stretch.lines, rows, (*stretch.bad, *bad))
+    rows = (TypedRows(entity, _raw_batch(entity, table), lines),) if table.num_rows else ()
+    return Block(chunk.lines, rows, (*chunk.bad, *bad))
 
 
-def _raw(entity: Entity, table: pa.Table) -> RawBatch:
+def _raw_batch(entity: Entity, table: pa.Table) -> RawBatch:
     columns: dict[str, RawColumn] = {}
     for name in table.schema.names:
         texts = plain_array(table.column(name))
@@ -430,8 +435,7 @@ def _raw(entity: Entity, table: pa.Table) -> RawBatch:
 
 
 def _bad_line(mismatch: FieldCountMismatch, line: int, names: int) -> BadLine:
-    fields = "1 field" if mismatch.fields == 1 else f"{mismatch.fields} fields"
-    message = f"the row has {fields}, and the header has {names}"
+    message = f"invalid CSV: expected {names} fields as in the header, got {mismatch.fields}"
     return BadLine(line, Rule.LINE_SYNTAX, message, mismatch.text[: limits.VIOLATION_VALUE_LENGTH_MAX])
 
 
@@ -445,8 +449,8 @@ def _is_unicode(data: bytes) -> bool:
     return True
 
 
-def _without_ragged(data: bytes, names: int) -> tuple[bytes, list[FieldCountMismatch]]:
-    """The rows with as many fields as names, and the others."""
+def _drop_ragged(data: bytes, names: int) -> tuple[bytes, list[FieldCountMismatch]]:
+    """Return the rows with as many fields as the header, and the other rows."""
     good: list[bytes] = []
     ragged: list[FieldCountMismatch] = []
     for row, record in enumerate(split_records(data)):
