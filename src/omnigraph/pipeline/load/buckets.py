@@ -53,7 +53,7 @@ class BucketCheck:
 
 @dataclass(frozen=True, slots=True)
 class BucketResult:
-    """The result of all buckets. `upserts`: options each wrote; `keys` include the addresses of replaced rows."""
+    """The result of all buckets. `upserts`: what each wrote; `keys` include the addresses of replaced rows."""
 
     report: ViolationReport
     errors: tuple[ErrorStream, ...]

@@ -1,9 +1,10 @@
 """Load: the driver that makes one commit from files and frames of any size.
 
 In: a source, a mode, a branch. Out: a `Loaded` with exact counts and the commit. Workers read, check and write
-fragments (`tasks`). Rules over several rows are checked on the driver for a small input (`change`) and in hash buckets by workers
-for a large one (`buckets`), with the same result. The driver commits once, through the write path. A rejected load
-publishes nothing, reports every error and deletes the staged files; a crash leaves files that `cleanup` deletes.
+fragments (`tasks`). Rules over several rows are checked on the driver for a small input (`change`), and in hash buckets
+by workers for a large one (`buckets`), with the same result. The driver commits once, through the write path. A
+rejected load publishes nothing, reports every error and deletes the staged files; a crash leaves files that `cleanup`
+deletes.
 """
 
 from __future__ import annotations
