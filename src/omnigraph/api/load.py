@@ -36,9 +36,9 @@ from omnigraph.pipeline.load.run import ErrorSink, Loaded, LoadRequest, load
 from omnigraph.pipeline.load.source import (
     LoadInputs,
     LoadSource,
+    classify_inputs,
     plan_files,
     plan_source,
-    classify_inputs,
 )
 from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.pipeline.spark.session import SparkSettings

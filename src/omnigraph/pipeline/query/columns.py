@@ -21,7 +21,7 @@ from pyspark.sql.types import DataType, DecimalType, StringType
 from omnigraph.base.errors import InvariantError
 from omnigraph.engine.columns.compute import overflow
 from omnigraph.pipeline.datasource.types import spark_type
-from omnigraph.pipeline.spark.task_errors import pack_error
+from omnigraph.pipeline.spark.task_errors import encode_error
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan.types import (
     DATETIME,
@@ -173,7 +173,7 @@ def within_i64(whole: Column) -> Column:
 
 @cache
 def _overflow_text() -> str:
-    return str(pack_error(overflow()))
+    return str(encode_error(overflow()))
 
 
 def _fail() -> Column:

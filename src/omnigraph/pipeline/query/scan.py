@@ -22,7 +22,7 @@ from omnigraph.graph.manifest.snapshot import pinned_version
 from omnigraph.pipeline.datasource.read import fragment_groups
 from omnigraph.pipeline.query.columns import filter_rows, plan_column, spark_name, value_spark_type
 from omnigraph.pipeline.spark.executors import settings_for
-from omnigraph.pipeline.spark.task_errors import pack_error
+from omnigraph.pipeline.spark.task_errors import encode_error
 from omnigraph.query.plan.expression_walk import NO_FILTER, ScanFilter, columns_of
 from omnigraph.query.plan.types import Entity
 from omnigraph.schema.property_types import Scalar, ScalarType
@@ -81,7 +81,7 @@ class _ScanTask:
                     for batch in scan_fragments(self.table.open(), self.groups[number], self.scan):
                         yield self._in_spark_types(batch)
         except Exception as error:
-            raise pack_error(error) from None
+            raise encode_error(error) from None
 
     def _in_spark_types(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         target = to_arrow_schema(self.schema, timezone="UTC")

@@ -24,7 +24,7 @@ from omnigraph.pipeline.runner import TaskSize
 from omnigraph.pipeline.spark.class_archive import cancel_build
 from omnigraph.pipeline.spark.connect import is_connect
 from omnigraph.pipeline.spark.jvm import spark_log
-from omnigraph.pipeline.spark.task_errors import java_ended, unpack_error
+from omnigraph.pipeline.spark.task_errors import decode_error, java_ended
 
 if TYPE_CHECKING:
     from pyspark import SparkStageInfo
@@ -176,7 +176,7 @@ def run_job(
                 raise java_ended(str(spark_log())) from error
             if isinstance(error, ConnectionError | EOFError):
                 raise
-            raise unpack_error(error, str(spark_log())) from error
+            raise decode_error(error, str(spark_log())) from error
         finally:
             if not running.done() and not job.has_lost_java():
                 _stop(job, running)

@@ -29,7 +29,7 @@ from omnigraph.pipeline.spark.connect import is_connect, is_on_this_machine
 from omnigraph.pipeline.spark.executors import prepare_executors, settings_for
 from omnigraph.pipeline.spark.job import SizeSum, Watch, make_size_sum, run_job
 from omnigraph.pipeline.spark.session import SparkSettings, spark_session
-from omnigraph.pipeline.spark.task_errors import pack_error
+from omnigraph.pipeline.spark.task_errors import encode_error
 from omnigraph.storage.settings import StorageSettings
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _make_partition_function(
                 result = function(partition, batches)
                 column = pyarrow.array([pickle.dumps(result)], pyarrow.binary())
         except Exception as error:
-            raise pack_error(error) from None
+            raise encode_error(error) from None
         yield pyarrow.RecordBatch.from_arrays([pyarrow.array([partition]), column], ["partition", "result"])
 
     return run
