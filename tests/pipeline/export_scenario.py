@@ -1,6 +1,6 @@
-"""An export on Spark, in a process of its own whose driver cannot read a row.
+"""An export on Spark, in a process whose driver cannot read rows.
 
-`python -m tests.pipeline.export_scenario FOLDER` exports `graph.omni` of the working directory, made before, to
+`python -m tests.pipeline.export_scenario FOLDER` exports the existing `graph.omni` of the working directory to
 that folder and prints JSON.
 """
 
@@ -28,7 +28,7 @@ _READS = ("scanner", "take", "to_table", "to_batches", "read_blobs", "take_blobs
 
 @contextmanager
 def rows_forbidden() -> Iterator[None]:
-    """Here this process reads no rows of nodes and edges; its executors are other processes."""
+    """Fail if this process reads rows of nodes or edges; its executors are other processes."""
     reads = {name: getattr(lance.LanceDataset, name) for name in _READS}
 
     def guard(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What the tests of export share: workers in this process, loads of lines, and graphs as values that compare."""
+"""Helpers of the tests of export: a runner in this process, loads of records, and the tables of a graph."""
 
 from __future__ import annotations
 
@@ -74,24 +74,24 @@ def export_here(
     runner: InProcessRunner | None = None,
     force: bool = False,
     rules: Format = FORMAT,
-    **wanted: Any,
+    **selection: Any,
 ) -> Exported:
     options = dict(root.options) or None if str(out).startswith("s3:") else None
     target = parse_target(str(out), format_, options, force=force)
-    request = ExportRequest(target, format_, **wanted)
+    request = ExportRequest(target, format_, **selection)
     return export(root, request, runner or InProcessRunner(), rules)
 
 
 def contents(root: Location, branch: str = MAIN, rules: Format = FORMAT) -> dict[str, pa.Table]:
-    """Every table with its rows in the order of their ids, blobs with their bytes."""
-    found = {}
+    """Return every table with its rows in id order, blobs with their bytes."""
+    tables = {}
     snapshot = read_snapshot(root, branch, rules=rules)
     for alias, table in snapshot.tables.items():
         dataset = open_dataset(root.child(table.path), branch=table.pin.branch, version=table.pin.version)
         rows = dataset.native.scanner(blob_handling="all_binary").to_table().combine_chunks()
         assert rows.num_rows == table.row_count
-        found[alias] = rows.sort_by("id").replace_schema_metadata()
-    return found
+        tables[alias] = rows.sort_by("id").replace_schema_metadata()
+    return tables
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

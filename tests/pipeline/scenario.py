@@ -1,7 +1,6 @@
-"""What the tests let Spark do, in processes of their own: `python -m tests.pipeline.scenario NAME` prints JSON.
+"""Tasks and sessions in processes of their own: `python -m tests.pipeline.scenario NAME` prints JSON.
 
-A process has one Spark session, so every kind of session gets a process. The task functions are here because workers
-import them from here.
+A process has one Spark session, so every kind of session has a process. Workers import the task functions from here.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def square(task: SquareTask) -> Square:
 
 
 def square_with_the_other(task: SquareTask) -> Square:
-    """Two of these end only when both run at the same time, so both executors must take part."""
+    """Wait until two of these tasks run at the same time, so that both executors take part."""
     folder = Path(task.folder)
     (folder / f"task-{task.number}").touch()
     for _ in range(2_000):
@@ -72,15 +71,15 @@ def square_with_the_other(task: SquareTask) -> Square:
     raise AssertionError("the other task never ran")
 
 
-def fail_as_ours(task: SquareTask) -> Square:
+def fail_with_omnigraph_error(task: SquareTask) -> Square:
     if task.number == 1:
         raise WriteConflictError(
-            "somebody was first", code="race", hint="again", facts={"table": "node:P", "at": [1, 2]}
+            "another writer was first", code="race", hint="again", facts={"table": "node:P", "at": [1, 2]}
         )
     return square(task)
 
 
-def fail_as_others(task: SquareTask) -> Square:
+def fail_with_other_error(task: SquareTask) -> Square:
     raise ValueError(f"no square today\nfor {task.number}")
 
 
@@ -99,7 +98,7 @@ def return_a_lock(_: SquareTask) -> Any:
     return threading.Lock()
 
 
-def wait_for_ever(task: SquareTask) -> Square:
+def wait_forever(task: SquareTask) -> Square:
     Path(task.folder, f"worker-{os.getpid()}").touch()
     threading.Event().wait(600)
     return square(task)
@@ -146,23 +145,23 @@ def run_flags() -> dict[str, Any]:
 
 
 def run_errors() -> dict[str, Any]:
-    failing = (fail_as_ours, fail_as_others, fail_with_more_state, die, return_a_lock)
+    failing = (fail_with_omnigraph_error, fail_with_other_error, fail_with_more_state, die, return_a_lock)
     return {function.__name__: _error(partial(SparkRunner(), function, tasks(3))) for function in failing}
 
 
 def run_pair() -> dict[str, Any]:
-    """Two tasks at once on the configured session, and an error."""
+    """Run two tasks at the same time on the configured session, and one that fails."""
     session = spark_session()
     results = SparkRunner()(square_with_the_other, tasks(2))
     return {
         "results": [asdict(result) for result in results],
         "kind": type(session).__module__,
-        "error": _error(lambda: SparkRunner()(fail_as_ours, tasks(2))),
+        "error": _error(lambda: SparkRunner()(fail_with_omnigraph_error, tasks(2))),
     }
 
 
 def run_events() -> dict[str, Any]:
-    """On a Connect session: counts come, sizes do not."""
+    """Collect the progress of a Connect session, which has counts of tasks but no sizes."""
     events: list[Progress] = []
     session = spark_session()
     results = SparkRunner(report=events.append)(square, tasks(5))
@@ -173,8 +172,8 @@ def run_events() -> dict[str, Any]:
     }
 
 
-def run_for_ever() -> dict[str, Any]:
-    SparkRunner()(wait_for_ever, tasks(2))
+def run_forever() -> dict[str, Any]:
+    SparkRunner()(wait_forever, tasks(2))
     raise AssertionError
 
 

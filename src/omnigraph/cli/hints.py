@@ -6,9 +6,11 @@ from typing import Final
 
 from omnigraph.base.hints import Action, Argument, Hint, OneOf, Part, Placeholder
 
-_FLAGS: Final = {"actor": "as", "from_": "from", "types": "type"}
+_FLAGS: Final = {"actor": "as", "from_": "from", "rejects": "errors", "types": "type"}
 _FLAGS_BY_VALUE: Final[dict[tuple[str, object], str]] = {
     ("dry_run", False): "--confirm",
+    ("runner", "local"): "--engine process",
+    ("runner", "spark"): "--engine spark",
     ("unverified", "publish"): "--confirm --force",
     ("unverified", "discard"): "--confirm --discard",
 }

@@ -106,16 +106,16 @@ def test_a_reader_that_goes_away_is_no_error(full_graph: Path, warm_spark: dict[
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "sentence"),
     [
-        (("--type", "Persn", "--out", "x.jsonl"), 1, "the schema has no type 'Persn'"),
+        (("--type", "Persn", "--out", "x.jsonl"), 1, "unknown type 'Persn'"),
         (("--commit", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "--out", "x.jsonl"), 1, "there is no commit"),
         (("--branch", "nowhere", "--out", "x.jsonl"), 1, "there is no branch 'nowhere'"),
         (("--format", "xml", "--out", "x.xml"), 2, "'xml' is no export format"),
-        (("--format", "parquet"), 2, "Parquet is written as files"),
-        (("--out", "x.parquet"), 2, "named like Parquet"),
+        (("--format", "parquet"), 2, "Parquet is written to files"),
+        (("--out", "x.parquet"), 2, "does not match the format"),
         (("--json",), 2, "--json and the data cannot both go to stdout"),
-        (("--out", "schema.pg"), 3, "schema.pg is there already"),
-        (("--out", "."), 3, "holds other files"),
-        (("--out", "no/x.jsonl"), 2, "there is no folder"),
+        (("--out", "schema.pg"), 3, "schema.pg' already exists"),
+        (("--out", "."), 3, "contains other files"),
+        (("--out", "no/x.jsonl"), 2, "missing folder"),
         (("--as", "ada"), 2, "it makes no commit"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Exports: the same lines in the same order whatever the layout, whole files or none. Workers run in place here."""
+"""Exports: the same lines in the same order for every layout, complete files or none. Tasks run in this process."""
 
 from __future__ import annotations
 
@@ -103,12 +103,12 @@ def test_types_branches_and_commits_are_chosen(root: Location, tmp_path: Path) -
     start = read_snapshot(root, "more").version
     load_records(root, tmp_path, [{"type": "Person", "data": {"slug": "new"}}], "more")
 
-    def slugs(**wanted: Any) -> list[str]:
-        export_here(root, tmp_path / "dump.jsonl", force=True, types=("Knows", "Person"), **wanted)
-        found = lines(tmp_path / "dump.jsonl")
-        assert [record["edge"] for record in found if "edge" in record] == ["Knows"]
-        assert all(record["type"] == "Person" for record in found[:-1])
-        return [record["data"]["slug"] for record in found[:-1]]
+    def slugs(**selection: Any) -> list[str]:
+        export_here(root, tmp_path / "dump.jsonl", force=True, types=("Knows", "Person"), **selection)
+        records = lines(tmp_path / "dump.jsonl")
+        assert [record["edge"] for record in records if "edge" in record] == ["Knows"]
+        assert all(record["type"] == "Person" for record in records[:-1])
+        return [record["data"]["slug"] for record in records[:-1]]
 
     assert slugs() == ["b", "é"]
     assert slugs(branch="more") == ["b", "new", "é"]
@@ -120,7 +120,7 @@ def test_types_branches_and_commits_are_chosen(root: Location, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("wanted", "code", "hint"),
+    ("selection", "code", "hint"),
     [
         ({"types": ("Person", "Persn")}, "type_missing", "Person, Note, Empty, Knows, About"),
         (
@@ -131,18 +131,18 @@ def test_types_branches_and_commits_are_chosen(root: Location, tmp_path: Path) -
         ({"branch": "other"}, "branch_missing", "main"),
     ],
 )
-def test_what_is_not_there_is_said(
-    root: Location, tmp_path: Path, wanted: dict[str, Any], code: str, hint: str
+def test_unknown_type_branch_and_commit(
+    root: Location, tmp_path: Path, selection: dict[str, Any], code: str, hint: str
 ) -> None:
     with pytest.raises(NotFoundError) as missing:
-        export_here(root, tmp_path / "dump.jsonl", **wanted)
+        export_here(root, tmp_path / "dump.jsonl", **selection)
     assert missing.value.code == code
     assert hint in missing.value.hint
     assert not (tmp_path / "dump.jsonl").exists()
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
-def test_a_packed_file_has_the_same_lines(root: Location, tmp_path: Path, suffix: str) -> None:
+def test_compressed_file_has_the_same_lines(root: Location, tmp_path: Path, suffix: str) -> None:
     export_here(root, tmp_path / "plain.jsonl")
     packed = tmp_path / f"dump.jsonl{suffix}"
     export_here(root, packed)
@@ -158,8 +158,8 @@ def test_a_packed_file_has_the_same_lines(root: Location, tmp_path: Path, suffix
     assert contents(fresh) == contents(root)
 
 
-def test_parts_of_a_stream_are_gone_before_the_next_are_made(root: Location, tmp_path: Path) -> None:
-    """A large export to stdout needs room for some parts, never for all of it."""
+def test_parts_of_a_stream_are_deleted_before_the_next_are_written(root: Location, tmp_path: Path) -> None:
+    """A large export to stdout needs disk space for a few parts only."""
     people = [{"type": "Person", "data": {"slug": f"p{number:05}"}} for number in range(5_000)]
     load_records(root, tmp_path, people)
     runner = InProcessRunner(has_shared_disk=False)
@@ -227,7 +227,7 @@ class _InterruptedRunner(InProcessRunner):
 
 @pytest.mark.parametrize("shares_disk", [True, False])
 @pytest.mark.parametrize("out", ["dump.jsonl", "parts/"])
-def test_an_export_that_is_stopped_leaves_nothing(
+def test_interrupted_export_leaves_nothing(
     root: Location, tmp_path: Path, out: str, shares_disk: bool
 ) -> None:
     (tmp_path / "out").mkdir()
@@ -238,7 +238,7 @@ def test_an_export_that_is_stopped_leaves_nothing(
     assert {entry.path for entry in ObjectStore(root).list("")} == before
 
 
-def test_what_is_there_is_replaced_only_by_force(root: Location, tmp_path: Path) -> None:
+def test_existing_target_is_replaced_only_with_force(root: Location, tmp_path: Path) -> None:
     def refused(out: str, *, force: bool = False) -> str:
         with pytest.raises(RefusedError) as error:
             export_here(root, f"{tmp_path}/{out}", force=force)
@@ -274,14 +274,14 @@ def test_what_is_there_is_replaced_only_by_force(root: Location, tmp_path: Path)
         ("ftp://x/y", ExportFormat.NDJSON, "uri_scheme"),
     ],
 )
-def test_a_target_that_cannot_be_is_refused(out: str | None, format_: ExportFormat, code: str) -> None:
+def test_invalid_target_is_rejected(out: str | None, format_: ExportFormat, code: str) -> None:
     with pytest.raises(UsageError) as error:
         parse_target(out, format_)
     assert error.value.code == code
     assert error.value.hint
 
 
-def test_a_folder_that_is_missing_is_said(root: Location, tmp_path: Path) -> None:
+def test_missing_folder_is_an_error(root: Location, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as error:
         export_here(root, tmp_path / "no" / "dump.jsonl")
     assert error.value.code == "export_folder_missing"
@@ -321,7 +321,7 @@ def test_a_graph_in_memory(memory_location: Location, tmp_path: Path) -> None:
     assert export_here(root, tmp_path / "dump.jsonl").total == 6
 
 
-def test_rows_that_get_lost_are_no_export(root: Location, tmp_path: Path) -> None:
+def test_lost_rows_fail_the_export(root: Location, tmp_path: Path) -> None:
     class LosingRunner(InProcessRunner):
         def __call__(self, function: Callable[[Task], Result], tasks: Sequence[Task], /) -> Sequence[Result]:
             results = run_here(function, tasks)
@@ -335,8 +335,8 @@ def test_rows_that_get_lost_are_no_export(root: Location, tmp_path: Path) -> Non
     assert not (tmp_path / "dump.jsonl").exists()
 
 
-def test_a_graph_of_an_old_format_is_rebuilt(root: Location, tmp_path: Path) -> None:
-    """As docs/user/upgrade.md says: refused here, exported by a release that reads it, made anew and loaded."""
+def test_graph_of_an_old_format_is_rebuilt(root: Location, tmp_path: Path) -> None:
+    """As docs/user/upgrade.md says: rejected here, exported by a release that reads it, created again and loaded."""
     commit_schema_metadata(open_dataset(root.child("__manifest")), {STAMP_KEY: "0"})
     with pytest.raises(FormatError) as refused:
         export_here(root, tmp_path / "dump.jsonl")
@@ -349,8 +349,8 @@ def test_a_graph_of_an_old_format_is_rebuilt(root: Location, tmp_path: Path) -> 
     assert contents(rebuilt) == contents(root, rules=older)
 
 
-@pytest.mark.skipif(built_library() is None, reason="there is no C compiler")
-def test_an_export_on_a_failing_disk_is_whole_or_not_there(root: Location, tmp_path: Path) -> None:
+@pytest.mark.skipif(built_library() is None, reason="no C compiler")
+def test_export_on_a_failing_disk_is_complete_or_missing(root: Location, tmp_path: Path) -> None:
     folder = tmp_path / "exports"
     folder.mkdir()
     environment = {**os.environ, "LD_PRELOAD": str(built_library()), DURABILITY_VARIABLE: "sync"}

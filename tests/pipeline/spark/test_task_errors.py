@@ -1,4 +1,4 @@
-"""Errors of tasks as they travel in Spark's messages: the same class, code, hint and facts, and never code."""
+"""Errors of tasks in Spark's messages: the same class, code, hint and facts on the driver, and never code."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from omnigraph.base.errors import (
     TextError,
 )
 from omnigraph.graph.coordination.lease import LeaseBusyError
-from omnigraph.pipeline.spark.task_errors import TaskError, decode_error, decode_failure
+from omnigraph.pipeline.spark.task_errors import TaskError, decode_error, decode_failure, encode_error
 
 PROBLEM = Problem("P1", "unknown type", "did you mean Person?", "s.pg", 1, 2, 3, "nod")
 
 
 def travelled(error: Exception) -> OmnigraphError:
-    return decode_error(RuntimeError(f"Job aborted: {pack_error(error)}\nDriver stacktrace"), "spark.log")
+    return decode_error(RuntimeError(f"Job aborted: {encode_error(error)}\nDriver stacktrace"), "spark.log")
 
 
-def test_an_error_of_ours_comes_back_as_it_was() -> None:
+def test_omnigraph_error_is_restored() -> None:
     facts: dict[str, Fact] = {"table": "node:P", "at": [1, 2], "none": None}
     error = travelled(LeaseBusyError("another writer was first", code="race", hint="retry", facts=facts))
     assert type(error) is LeaseBusyError
@@ -41,13 +41,13 @@ def test_an_error_of_ours_comes_back_as_it_was() -> None:
     assert "on a Spark executor" in error.__notes__[0]
 
 
-def test_what_was_applied_comes_back() -> None:
+def test_applied_is_restored() -> None:
     lost = ConflictError("lost", code="race")
     lost.applied = Applied.UNKNOWN
     assert travelled(lost).applied is Applied.UNKNOWN
 
 
-def test_an_error_with_more_than_facts_comes_back_as_its_kind() -> None:
+def test_error_with_another_constructor_is_restored_as_its_kind() -> None:
     error = travelled(TextError((PROBLEM,)))
     assert type(error) is ContentError
     assert error.code == "P1"
@@ -55,19 +55,19 @@ def test_an_error_with_more_than_facts_comes_back_as_its_kind() -> None:
     assert "unknown type" in error.render()
 
 
-def test_an_error_of_others_is_a_failed_task() -> None:
+def test_other_error_is_a_failed_task() -> None:
     error = travelled(ValueError("no square today"))
     assert type(error) is TaskError
     assert (error.code, error.message) == ("task_failed", "a task failed: ValueError: no square today")
 
 
-def test_a_fact_that_cannot_travel_does_not_hide_the_error() -> None:
+def test_fact_that_is_not_json_does_not_hide_the_error() -> None:
     error = travelled(ConflictError("cannot travel whole", code="race", facts={"lock": object()}))  # type: ignore[dict-item]
     assert "cannot travel whole" in error.message
 
 
 def plant(path: str) -> None:
-    """What code in a message could do."""
+    """Create a file, as code in a message could."""
     Path(path).touch()
 
 
@@ -82,7 +82,7 @@ class Bomb:
 
 
 @pytest.mark.parametrize("form", ["code", "garbage", "other json", "not compressed"])
-def test_a_value_that_looks_like_a_packed_error_is_only_text(tmp_path: Path, form: str) -> None:
+def test_value_that_looks_like_an_encoded_error_is_only_text(tmp_path: Path, form: str) -> None:
     """Spark quotes values of the user's data in its own errors."""
     executed = tmp_path / "executed"
     data = {
@@ -100,7 +100,7 @@ def test_a_value_that_looks_like_a_packed_error_is_only_text(tmp_path: Path, for
     assert "CAST_INVALID_INPUT" in error.message
 
 
-def test_a_text_can_name_no_class_but_errors() -> None:
+def test_text_can_only_name_error_classes() -> None:
     packed: dict[str, object] = {
         "classes": ["subprocess:Popen", "omnigraph.base.errors:Problem"],
         "message": "m", "code": "c", "hint": "", "facts": {}, "applied": None, "trace": "",

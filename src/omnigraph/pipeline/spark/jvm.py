@@ -1,8 +1,8 @@
 """Starts the Java process of a classic session, with its flags, its environment and its log.
 
 In: the configuration. Out: a gateway to a running JVM. All output of the JVM and of its Python workers is written to
-one log file, never to the streams of this process. The environment of this process is changed only while the JVM starts.
-The JVM ends when this process ends, also when it is killed.
+one log file, never to the streams of this process. The environment of this process is changed only while the JVM
+starts. The JVM ends when this process ends, also when it is killed.
 """
 
 from __future__ import annotations
