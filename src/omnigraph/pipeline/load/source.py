@@ -43,93 +43,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class LoadSource(Protocol):
-    """The input of a load. `text_bytes` is about its size as text; None if unknown."""
-
-    @property
-    def text_bytes(self) -> int | None: ...
-
-    def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
-        """Read, check and write the input in tasks. The name and number of each part are unique."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class PieceSource:
-    """Pieces, each read by one task."""
-
-    pieces: tuple[Piece, ...]
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(piece.size_bytes for piece in self.pieces)
-
-    @property
-    def text_bytes(self) -> int:
-        return sum(piece.text_bytes for piece in self.pieces)
-
-    def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
-        return run_tasks(load_piece, [LoadTask(piece, shape) for piece in self.pieces])
-
-
-@dataclass(frozen=True, slots=True)
-class JoinedSource:
-    """Several sources that are loaded together, one after another. Their names are different."""
-
-    sources: tuple[LoadSource, ...]
-
-    @property
-    def text_bytes(self) -> int | None:
-        sizes = [source.text_bytes for source in self.sources]
-        return None if None in sizes else sum(size for size in sizes if size is not None)
-
-    def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
-        return [part for source in self.sources for part in source.read(shape, run_tasks)]
-
-
-@dataclass(frozen=True, slots=True)
-class SparkFrameSource:
-    """The rows of a DataFrame of Spark. Their number is unknown before they are read."""
-
-    frame: DataFrame
-    type_name: str
-    name: str
-    report: Report
-
-    @property
-    def text_bytes(self) -> None:
-        return None
-
-    def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
-        del run_tasks  # the partitions of the DataFrame are the tasks, and only Spark can run them
-        function = partial(_load_partition, shape, self.name, self.type_name)
-        return run_partitions(self.frame, function, Watch("load", None, self.report), part_size)
-
-
-def plan_spark_frame(frame: DataFrame, entity: Entity, report: Report) -> SparkFrameSource:
-    """Return the source, after a check of the column names."""
-    name = frame_name(entity)
-    reject_duplicate_columns(name, frame.columns)
-    require_known_column(name, frame.columns, entity)
-    return SparkFrameSource(frame, entity.name, name, report)
-
-
-def _load_partition(
-    shape: LoadShape, name: str, type_name: str, partition: int, batches: Iterator[pa.RecordBatch]
-) -> LoadPart:
-    entity = require_type(catalog_from_json(shape.catalog_json), type_name)
-    size_bytes = 0
-
-    def blocks() -> Iterator[Block]:
-        nonlocal size_bytes
-        for batch in batches:
-            size_bytes += batch.nbytes
-            yield arrow_block(entity, batch)
-
-    part = load_blocks(shape, (name, partition), blocks(), 0)
-    return replace(part, bytes_read=size_bytes)
-
-
 @dataclass(frozen=True, slots=True)
 class TypedFiles:
     """Files, and the type of rows that do not name it."""
@@ -219,6 +132,93 @@ def plan_source(
     if pieces or not sources:
         sources.append(PieceSource(pieces))
     return sources[0] if len(sources) == 1 else JoinedSource(tuple(sources))
+
+
+class LoadSource(Protocol):
+    """The input of a load. `text_bytes` is about its size as text; None if unknown."""
+
+    @property
+    def text_bytes(self) -> int | None: ...
+
+    def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
+        """Read, check and write the input in tasks. The name and number of each part are unique."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PieceSource:
+    """Pieces, each read by one task."""
+
+    pieces: tuple[Piece, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(piece.size_bytes for piece in self.pieces)
+
+    @property
+    def text_bytes(self) -> int:
+        return sum(piece.text_bytes for piece in self.pieces)
+
+    def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
+        return run_tasks(load_piece, [LoadTask(piece, shape) for piece in self.pieces])
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedSource:
+    """Several sources that are loaded together, one after another. Their names are different."""
+
+    sources: tuple[LoadSource, ...]
+
+    @property
+    def text_bytes(self) -> int | None:
+        sizes = [source.text_bytes for source in self.sources]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+
+    def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
+        return [part for source in self.sources for part in source.read(shape, run_tasks)]
+
+
+@dataclass(frozen=True, slots=True)
+class SparkFrameSource:
+    """The rows of a DataFrame of Spark. Their number is unknown before they are read."""
+
+    frame: DataFrame
+    type_name: str
+    name: str
+    report: Report
+
+    @property
+    def text_bytes(self) -> None:
+        return None
+
+    def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
+        del run_tasks  # the partitions of the DataFrame are the tasks, and only Spark can run them
+        function = partial(_load_partition, shape, self.name, self.type_name)
+        return run_partitions(self.frame, function, Watch("load", None, self.report), part_size)
+
+
+def plan_spark_frame(frame: DataFrame, entity: Entity, report: Report) -> SparkFrameSource:
+    """Return the source, after a check of the column names."""
+    name = frame_name(entity)
+    reject_duplicate_columns(name, frame.columns)
+    require_known_column(name, frame.columns, entity)
+    return SparkFrameSource(frame, entity.name, name, report)
+
+
+def _load_partition(
+    shape: LoadShape, name: str, type_name: str, partition: int, batches: Iterator[pa.RecordBatch]
+) -> LoadPart:
+    entity = require_type(catalog_from_json(shape.catalog_json), type_name)
+    size_bytes = 0
+
+    def blocks() -> Iterator[Block]:
+        nonlocal size_bytes
+        for batch in batches:
+            size_bytes += batch.nbytes
+            yield arrow_block(entity, batch)
+
+    part = load_blocks(shape, (name, partition), blocks(), 0)
+    return replace(part, bytes_read=size_bytes)
 
 
 def _classify(data: object, type_name: str | None, options: Mapping[str, str] | None) -> LoadInputs:

@@ -70,6 +70,23 @@ def replace_rows(dataset: Dataset, rows: pa.Table) -> tuple[StagedTransaction, i
     return stage_replacement(dataset, deletions, fragments), matches.moved.num_rows
 
 
+@dataclass(frozen=True, slots=True)
+class DeletionTask:
+    """Rows of some fragments to mark as deleted."""
+
+    target: DatasetVersion
+    alias: str
+    scratch: Scratch
+    slices: tuple[KeySlice, ...]
+
+
+@task("check")
+def mark_replaced(task: DeletionTask) -> Deletions:
+    """Write the deletions of the rows."""
+    addresses = [np.asarray(table.column(ADDRESS)) for _, table in read_slices(task.scratch, task.slices)]
+    return write_deletions(task.target.open(), np.concatenate(addresses).tolist())
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Matches:
     """Rows that replace others, the rows of the graph that they replace, in the same order, and new rows."""
@@ -93,23 +110,6 @@ def _write_matches(dataset: Dataset, matches: _Matches) -> list[Any]:
     if matches.new.num_rows:
         fragments += write_rows(dataset, matches.new)
     return fragments
-
-
-@dataclass(frozen=True, slots=True)
-class DeletionTask:
-    """Rows of some fragments to mark as deleted."""
-
-    target: DatasetVersion
-    alias: str
-    scratch: Scratch
-    slices: tuple[KeySlice, ...]
-
-
-@task("check")
-def mark_replaced(task: DeletionTask) -> Deletions:
-    """Write the deletions of the rows."""
-    addresses = [np.asarray(table.column(ADDRESS)) for _, table in read_slices(task.scratch, task.slices)]
-    return write_deletions(task.target.open(), np.concatenate(addresses).tolist())
 
 
 def _whole(table: pa.Table, name: str) -> Any:

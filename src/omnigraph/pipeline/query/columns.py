@@ -39,71 +39,9 @@ from omnigraph.schema.property_types import EnumType, ListType, Scalar, ScalarTy
 
 WIDE: Final = DecimalType(20, 0)
 """The type that holds every integer of the language."""
-
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_DAY: Final = date(1970, 1, 1)
 _MILLISECOND: Final = 1000
-
-
-def spark_name(name: str) -> str:
-    """Return the name on Spark of a column of the plan."""
-    return f"c{name.encode().hex()}"
-
-
-def plan_column(name: str) -> Column:
-    """Return a column of the plan."""
-    return F.col(spark_name(name))
-
-
-def value_spark_type(value_type: ValueType) -> DataType:
-    """Return the Spark type of a value; an entity is its id, and null is a string."""
-    if isinstance(value_type, EntityValueType | NullType):
-        return StringType()
-    return spark_type(value_type)
-
-
-def literal_column(literal: ex.Literal) -> Column:
-    """Return a literal with exactly its type."""
-    target = value_spark_type(literal.type)
-    if literal.value is None:
-        return F.lit(None).cast(target)
-    match literal.type:
-        case ListType(item):
-            assert isinstance(literal.value, tuple), "a list is a tuple"
-            return F.array(*(_scalar(item_value, item) for item_value in literal.value)).cast(target)
-        case VectorType():
-            assert isinstance(literal.value, tuple), "a vector is a tuple"
-            return F.array(*(_scalar(item_value, Scalar.F32) for item_value in literal.value)).cast(target)
-        case ScalarType(scalar):
-            return _scalar(literal.value, scalar)
-        case EnumType() | EntityValueType() | NullType():
-            return F.lit(literal.value).cast(target)
-        case _:
-            assert_never(literal.type)
-
-
-def _scalar(value: ex.LiteralValue, scalar: Scalar) -> Column:
-    target = spark_type(ScalarType(scalar))
-    match value:
-        case datetime():
-            elapsed = value.astimezone(UTC) - _EPOCH
-            millis = (elapsed.days * 86_400 + elapsed.seconds) * _MILLISECOND + elapsed.microseconds // 1000
-            return F.timestamp_millis(F.lit(millis).cast("bigint"))
-        case date():
-            return F.date_from_unix_date(F.lit((value - _FIRST_DAY).days))
-        case int() | Decimal() if scalar in {Scalar.F32, Scalar.F64}:
-            return F.lit(float(value)).cast(target)
-        case bool() | str() | float() | Decimal():
-            return F.lit(value).cast(target)
-        case int():
-            # As a decimal, because a number between 2**63 and 2**64 is not a valid literal on Spark.
-            return F.lit(Decimal(value)).cast(WIDE).cast(target)
-        case _:
-            raise InvariantError(
-                f"unexpected literal on Spark: {type(value).__name__}", code="plan_invariant"
-            )
-
-
 _COMPARISONS: Final[dict[ComparisonOperator, Callable[[Column, Any], Column]]] = {
     ComparisonOperator.EQ: lambda left, right: left == right,
     ComparisonOperator.NE: lambda left, right: left != right,
@@ -128,8 +66,79 @@ _DAY_MILLIS: Final = 86_400_000
 _TWO_63: Final = 2.0**63
 _I64_MIN: Final = str(-(2**63))
 _I64_MAX: Final = str(2**63 - 1)
-
 Typed = tuple[Column, ValueType]
+
+
+def spark_name(name: str) -> str:
+    """Return the name on Spark of a column of the plan."""
+    return f"c{name.encode().hex()}"
+
+
+def plan_column(name: str) -> Column:
+    """Return a column of the plan."""
+    return F.col(spark_name(name))
+
+
+def value_spark_type(value_type: ValueType) -> DataType:
+    """Return the Spark type of a value; an entity is its id, and null is a string."""
+    if isinstance(value_type, EntityValueType | NullType):
+        return StringType()
+    return spark_type(value_type)
+
+
+def filter_rows(frame: DataFrame, conditions: tuple[ex.Expr, ...]) -> DataFrame:
+    """Return the rows for which every condition is true."""
+    for condition in conditions:
+        frame = frame.filter(expression_column(condition))
+    return frame
+
+
+def expression_column(expr: ex.Expr) -> Column:
+    """Return the values of an expression; those of an entity are its ids."""
+    match expr:
+        case ex.Literal():
+            return literal_column(expr)
+        case ex.ColumnRef() | ex.OutputRef():
+            return plan_column(expr.name)
+        case ex.EntityRef():
+            return plan_column(expr.id.name)
+        case ex.Negated(operand):
+            return negate(expression_column(operand), expr.type)
+        case ex.Computed(sign, left, right):
+            return compute(sign, _typed(left), _typed(right), expr.type)
+        case ex.And(operands):
+            return reduce(lambda left, right: left & right, map(expression_column, operands))
+        case ex.Or(operands):
+            return reduce(lambda left, right: left | right, map(expression_column, operands))
+        case ex.Not(operand):
+            return ~expression_column(operand)
+        case ex.IsNull(operand, is_not):
+            column = expression_column(operand)
+            return column.isNotNull() if is_not else column.isNull()
+        case ex.Known(answer, operand):
+            return F.when(expression_column(operand).isNotNull(), F.lit(answer))
+        case _:
+            return _condition(expr)
+
+
+def literal_column(literal: ex.Literal) -> Column:
+    """Return a literal with exactly its type."""
+    target = value_spark_type(literal.type)
+    if literal.value is None:
+        return F.lit(None).cast(target)
+    match literal.type:
+        case ListType(item):
+            assert isinstance(literal.value, tuple), "a list is a tuple"
+            return F.array(*(_scalar(item_value, item) for item_value in literal.value)).cast(target)
+        case VectorType():
+            assert isinstance(literal.value, tuple), "a vector is a tuple"
+            return F.array(*(_scalar(item_value, Scalar.F32) for item_value in literal.value)).cast(target)
+        case ScalarType(scalar):
+            return _scalar(literal.value, scalar)
+        case EnumType() | EntityValueType() | NullType():
+            return F.lit(literal.value).cast(target)
+        case _:
+            assert_never(literal.type)
 
 
 def compare(operator: ComparisonOperator, left: Typed, right: Typed) -> Column:
@@ -171,20 +180,69 @@ def within_i64(whole: Column) -> Column:
     return F.when(is_beyond, _fail()).otherwise(whole.cast("bigint"))
 
 
-@cache
-def _overflow_text() -> str:
-    return str(encode_error(overflow()))
+def _condition(expr: ex.Expr) -> Column:
+    match expr:
+        case ex.Compare(operator, left, right):
+            return compare(operator, _typed(left), _typed(right))
+        case ex.InList(operand, items):
+            return _in_list(operand, items)
+        case ex.ListMembership(item, collection):
+            return _member(item, collection)
+        case ex.Substring(text, part):
+            return F.contains(expression_column(text), expression_column(part))
+        case ex.Prefix(text, part):
+            return F.startswith(expression_column(text), expression_column(part))
+        case _:
+            raise InvariantError(
+                f"unexpected expression on Spark: {type(expr).__name__}", code="plan_invariant"
+            )
 
 
-def _fail() -> Column:
-    return F.raise_error(F.lit(_overflow_text())).cast("bigint")
+def _typed(expr: ex.Expr) -> Typed:
+    return expression_column(expr), expr.type
 
 
-def _millis(value: Typed) -> Column:
-    column, value_type = value
-    if value_type == DATETIME:
-        return F.unix_millis(column)
-    return F.unix_date(column).cast("bigint") * F.lit(_DAY_MILLIS).cast("bigint")
+def _in_list(operand: ex.Expr, items: tuple[ex.Expr, ...]) -> Column:
+    value = expression_column(operand)
+    if items and all(item.type == operand.type for item in items):
+        return value.isin(*(expression_column(item) for item in items))
+    answer = F.when(value.isNotNull(), F.lit(False))
+    for item in items:
+        answer = answer | compare(ComparisonOperator.EQ, (value, operand.type), _typed(item))
+    return answer
+
+
+def _member(item: ex.Expr, collection: ex.Expr) -> Column:
+    value, items = expression_column(item), expression_column(collection)
+    member_type: ValueType = item.type
+    if isinstance(collection.type, ListType):
+        member_type = ScalarType(collection.type.item)
+    is_member = F.exists(
+        items, lambda member: compare(ComparisonOperator.EQ, (member, member_type), (value, item.type))
+    )
+    return F.when(value.isNotNull() & items.isNotNull(), F.coalesce(is_member, F.lit(False)))
+
+
+def _scalar(value: ex.LiteralValue, scalar: Scalar) -> Column:
+    target = spark_type(ScalarType(scalar))
+    match value:
+        case datetime():
+            elapsed = value.astimezone(UTC) - _EPOCH
+            millis = (elapsed.days * 86_400 + elapsed.seconds) * _MILLISECOND + elapsed.microseconds // 1000
+            return F.timestamp_millis(F.lit(millis).cast("bigint"))
+        case date():
+            return F.date_from_unix_date(F.lit((value - _FIRST_DAY).days))
+        case int() | Decimal() if scalar in {Scalar.F32, Scalar.F64}:
+            return F.lit(float(value)).cast(target)
+        case bool() | str() | float() | Decimal():
+            return F.lit(value).cast(target)
+        case int():
+            # As a decimal, because a number between 2**63 and 2**64 is not a valid literal on Spark.
+            return F.lit(Decimal(value)).cast(WIDE).cast(target)
+        case _:
+            raise InvariantError(
+                f"unexpected literal on Spark: {type(value).__name__}", code="plan_invariant"
+            )
 
 
 def _compare_numbers(operator: ComparisonOperator, left: Typed, right: Typed) -> Column:
@@ -240,79 +298,17 @@ def _compare_with_float(operator: ComparisonOperator, whole: Typed, real: Column
     )
 
 
-def filter_rows(frame: DataFrame, conditions: tuple[ex.Expr, ...]) -> DataFrame:
-    """Return the rows for which every condition is true."""
-    for condition in conditions:
-        frame = frame.filter(expression_column(condition))
-    return frame
+def _millis(value: Typed) -> Column:
+    column, value_type = value
+    if value_type == DATETIME:
+        return F.unix_millis(column)
+    return F.unix_date(column).cast("bigint") * F.lit(_DAY_MILLIS).cast("bigint")
 
 
-def expression_column(expr: ex.Expr) -> Column:
-    """Return the values of an expression; those of an entity are its ids."""
-    match expr:
-        case ex.Literal():
-            return literal_column(expr)
-        case ex.ColumnRef() | ex.OutputRef():
-            return plan_column(expr.name)
-        case ex.EntityRef():
-            return plan_column(expr.id.name)
-        case ex.Negated(operand):
-            return negate(expression_column(operand), expr.type)
-        case ex.Computed(sign, left, right):
-            return compute(sign, _typed(left), _typed(right), expr.type)
-        case ex.And(operands):
-            return reduce(lambda left, right: left & right, map(expression_column, operands))
-        case ex.Or(operands):
-            return reduce(lambda left, right: left | right, map(expression_column, operands))
-        case ex.Not(operand):
-            return ~expression_column(operand)
-        case ex.IsNull(operand, is_not):
-            column = expression_column(operand)
-            return column.isNotNull() if is_not else column.isNull()
-        case ex.Known(answer, operand):
-            return F.when(expression_column(operand).isNotNull(), F.lit(answer))
-        case _:
-            return _condition(expr)
+@cache
+def _overflow_text() -> str:
+    return str(encode_error(overflow()))
 
 
-def _condition(expr: ex.Expr) -> Column:
-    match expr:
-        case ex.Compare(operator, left, right):
-            return compare(operator, _typed(left), _typed(right))
-        case ex.InList(operand, items):
-            return _in_list(operand, items)
-        case ex.ListMembership(item, collection):
-            return _member(item, collection)
-        case ex.Substring(text, part):
-            return F.contains(expression_column(text), expression_column(part))
-        case ex.Prefix(text, part):
-            return F.startswith(expression_column(text), expression_column(part))
-        case _:
-            raise InvariantError(
-                f"unexpected expression on Spark: {type(expr).__name__}", code="plan_invariant"
-            )
-
-
-def _typed(expr: ex.Expr) -> Typed:
-    return expression_column(expr), expr.type
-
-
-def _in_list(operand: ex.Expr, items: tuple[ex.Expr, ...]) -> Column:
-    value = expression_column(operand)
-    if items and all(item.type == operand.type for item in items):
-        return value.isin(*(expression_column(item) for item in items))
-    answer = F.when(value.isNotNull(), F.lit(False))
-    for item in items:
-        answer = answer | compare(ComparisonOperator.EQ, (value, operand.type), _typed(item))
-    return answer
-
-
-def _member(item: ex.Expr, collection: ex.Expr) -> Column:
-    value, items = expression_column(item), expression_column(collection)
-    member_type: ValueType = item.type
-    if isinstance(collection.type, ListType):
-        member_type = ScalarType(collection.type.item)
-    is_member = F.exists(
-        items, lambda member: compare(ComparisonOperator.EQ, (member, member_type), (value, item.type))
-    )
-    return F.when(value.isNotNull() & items.isNotNull(), F.coalesce(is_member, F.lit(False)))
+def _fail() -> Column:
+    return F.raise_error(F.lit(_overflow_text())).cast("bigint")

@@ -35,36 +35,6 @@ from omnigraph.query.plan.statements import Relation
 from omnigraph.query.plan.types import is_float
 from omnigraph.query.syntax import ComparisonOperator
 
-
-def aggregate_rows(frame: DataFrame, step: op.Aggregate) -> DataFrame:
-    """Return one row per group."""
-    keys = [expression_column(key.expression).alias(spark_name(key.name)) for key in step.keys]
-    calls = [_call(aggregate.call).alias(spark_name(aggregate.name)) for aggregate in step.aggregates]
-    return frame.groupBy(*keys).agg(*calls)
-
-
-def _call(call: AggregateCall) -> Column:
-    if counts_rows(call):
-        return F.count(F.lit(1))
-    argument = expression_column(call.argument)
-    match call.function:
-        case Function.COUNT:
-            return F.count_distinct(argument) if call.distinct else F.count(argument)
-        case Function.SUM if is_float(call.argument.type):
-            return F.sum(argument.cast("double"))
-        case Function.SUM:
-            return within_i64(F.sum(argument.cast(WIDE)))
-        case Function.AVG if is_float(call.argument.type):
-            return F.avg(argument.cast("double"))
-        case Function.AVG:
-            total = F.sum(argument.cast(WIDE)).cast("double")
-            return F.try_divide(total, F.count(argument).cast("double"))
-        case Function.MIN:
-            return F.min(argument)
-        case Function.MAX:
-            return F.max(argument)
-
-
 _ROWS_MAX: Final = 2**31 - 1
 _ONE_ROW: Final = "one"
 
@@ -165,9 +135,38 @@ class PlanFrames:
         return joined.drop(*(spark_name(f"inner {key}") for key in step.keys))
 
 
+def aggregate_rows(frame: DataFrame, step: op.Aggregate) -> DataFrame:
+    """Return one row per group."""
+    keys = [expression_column(key.expression).alias(spark_name(key.name)) for key in step.keys]
+    calls = [_call(aggregate.call).alias(spark_name(aggregate.name)) for aggregate in step.aggregates]
+    return frame.groupBy(*keys).agg(*calls)
+
+
 def reuse_if(is_reused: bool, frame: DataFrame) -> DataFrame:
     """Return the rows, computed once if they are used more than once."""
     return reuse(frame) if is_reused else frame
+
+
+def _call(call: AggregateCall) -> Column:
+    if counts_rows(call):
+        return F.count(F.lit(1))
+    argument = expression_column(call.argument)
+    match call.function:
+        case Function.COUNT:
+            return F.count_distinct(argument) if call.distinct else F.count(argument)
+        case Function.SUM if is_float(call.argument.type):
+            return F.sum(argument.cast("double"))
+        case Function.SUM:
+            return within_i64(F.sum(argument.cast(WIDE)))
+        case Function.AVG if is_float(call.argument.type):
+            return F.avg(argument.cast("double"))
+        case Function.AVG:
+            total = F.sum(argument.cast(WIDE)).cast("double")
+            return F.try_divide(total, F.count(argument).cast("double"))
+        case Function.MIN:
+            return F.min(argument)
+        case Function.MAX:
+            return F.max(argument)
 
 
 def _new_columns(outside: Fields, inside: Fields) -> list[Column]:

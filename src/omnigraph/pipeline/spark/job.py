@@ -30,22 +30,43 @@ if TYPE_CHECKING:
     from pyspark import SparkStageInfo
     from pyspark.sql import SparkSession
 
-
-class SizeSum(Protocol):
-    """An accumulator to which tasks add their sizes; only the driver reads it."""
-
-    @property
-    def value(self) -> TaskSize: ...
-
-    def add(self, term: TaskSize) -> None: ...
+Outcome = TypeVar("Outcome")
 
 
-class TaskCounter(Protocol):
-    """Asks Spark how many tasks of a job are finished, and how many it knows of."""
+def run_job(
+    session: SparkSession,
+    action: Callable[[], Outcome],
+    watch: Watch,
+    tick: Callable[[], None] = lambda: None,
+) -> Outcome:
+    """Return what the action returns. `tick` is called while it runs; an exception of `tick` ends the action."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark import inheritable_thread_target
+    from pyspark.errors import PySparkException
 
-    def tasks_done(self) -> int: ...
+    job: _SparkJob = _ConnectJob(session, watch) if is_connect(session) else _ClassicJob(session, watch)
 
-    def tasks_known(self) -> int: ...
+    def act() -> Outcome:
+        job.mark_thread()
+        return action()
+
+    with ThreadPoolExecutor(1, "omnigraph-spark") as threads:
+        running: Future[Outcome] = threads.submit(inheritable_thread_target(session)(act))
+        try:
+            _poll(job, running, tick)
+            outcome = running.result()
+        except (PySparkException, Py4JError, ConnectionError, EOFError) as error:
+            if job.has_lost_java():
+                raise java_ended(str(spark_log())) from error
+            if isinstance(error, ConnectionError | EOFError):
+                raise
+            raise decode_error(error, str(spark_log())) from error
+        finally:
+            if not running.done() and not job.has_lost_java():
+                _stop(job, running)
+            job.close()
+    watch.finish()
+    return outcome
 
 
 class Watch:
@@ -93,6 +114,15 @@ class Watch:
         )
 
 
+class SizeSum(Protocol):
+    """An accumulator to which tasks add their sizes; only the driver reads it."""
+
+    @property
+    def value(self) -> TaskSize: ...
+
+    def add(self, term: TaskSize) -> None: ...
+
+
 def make_size_sum(session: SparkSession) -> SizeSum:
     """Return an accumulator of sizes. Only a classic session has them."""
     from pyspark.accumulators import AccumulatorParam
@@ -106,6 +136,14 @@ def make_size_sum(session: SparkSession) -> SizeSum:
 
     param: AccumulatorParam[Any] = _Sizes()
     return session.sparkContext.accumulator(TaskSize(), param)
+
+
+class TaskCounter(Protocol):
+    """Asks Spark how many tasks of a job are finished, and how many it knows of."""
+
+    def tasks_done(self) -> int: ...
+
+    def tasks_known(self) -> int: ...
 
 
 class JobGroupCounter:
@@ -144,45 +182,6 @@ class ConnectCounter:
 
     def tasks_known(self) -> int:
         return self._known
-
-
-Outcome = TypeVar("Outcome")
-
-
-def run_job(
-    session: SparkSession,
-    action: Callable[[], Outcome],
-    watch: Watch,
-    tick: Callable[[], None] = lambda: None,
-) -> Outcome:
-    """Return what the action returns. `tick` is called while it runs; an exception of `tick` ends the action."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark import inheritable_thread_target
-    from pyspark.errors import PySparkException
-
-    job: _SparkJob = _ConnectJob(session, watch) if is_connect(session) else _ClassicJob(session, watch)
-
-    def act() -> Outcome:
-        job.mark_thread()
-        return action()
-
-    with ThreadPoolExecutor(1, "omnigraph-spark") as threads:
-        running: Future[Outcome] = threads.submit(inheritable_thread_target(session)(act))
-        try:
-            _poll(job, running, tick)
-            outcome = running.result()
-        except (PySparkException, Py4JError, ConnectionError, EOFError) as error:
-            if job.has_lost_java():
-                raise java_ended(str(spark_log())) from error
-            if isinstance(error, ConnectionError | EOFError):
-                raise
-            raise decode_error(error, str(spark_log())) from error
-        finally:
-            if not running.done() and not job.has_lost_java():
-                _stop(job, running)
-            job.close()
-    watch.finish()
-    return outcome
 
 
 class _SparkJob(Protocol):

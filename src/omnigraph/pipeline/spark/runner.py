@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PartitionFunction = Callable[[int, "Iterator[pa.RecordBatch]"], Result]
-
 TASKS_PER_PACK: Final = 64
 _COLUMNS: Final = "partition long, result binary"
 
@@ -74,6 +73,11 @@ class SparkRunner:
 
     def _open_session(self) -> SparkSession:
         return self.session or spark_session(self.settings)
+
+
+def on_master(master: str | None, report: Report | None) -> SparkRunner:
+    """Return a runner for a master by its URL; None is the configured master."""
+    return SparkRunner(SparkSettings(master=master), report or report_nothing)
 
 
 def run_partitions(
@@ -159,8 +163,3 @@ def _make_partition_function(
         yield pyarrow.RecordBatch.from_arrays([pyarrow.array([partition]), column], ["partition", "result"])
 
     return run
-
-
-def on_master(master: str | None, report: Report | None) -> SparkRunner:
-    """Return a runner for a master by its URL; None is the configured master."""
-    return SparkRunner(SparkSettings(master=master), report or report_nothing)

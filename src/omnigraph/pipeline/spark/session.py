@@ -46,6 +46,40 @@ ON_LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddres
 ENCRYPTED: Final = {"spark.io.encryption.enabled": "true"}
 # As in the property files of Java, a value may contain the separator.
 _SETTING: Final = re.compile(r"(?P<name>[^=:\s]+)\s*[=:\s]\s*(?P<value>.+)")
+LOCAL_MASTER: Final = "local[*]"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """The Spark settings of the caller. `master` may also be a Connect address, `sc://host:port`."""
+
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """Return a session: the active one, that of `master` or of Spark's settings, the warm one, or a new local one."""
+    return spark_session(SparkSettings(master, conf or {}), shared=False)
+
+
+def spark_session(settings: SparkSettings | None = None, *, shared: bool = True) -> SparkSession:
+    """Return a session. With `shared`, the session on the warm server is the one that all commands use.
+
+    A program needs its own session for what it registers, above all the data source with its storage settings.
+    """
+    settings = settings or SparkSettings()
+    requested = settings.master or settings.conf.get("spark.master")
+    active = active_session()
+    if active is not None:
+        return _require_agreement(active, requested)
+    address = requested or configured_master()
+    if address is None:
+        return warm_session(settings.conf, shared=shared) or _local_session(LOCAL_MASTER, settings.conf)
+    if is_connect_address(address):
+        return connect_session(address, settings.conf)
+    if address.startswith("local") and not address.startswith("local-cluster"):
+        return _local_session(address, settings.conf)
+    return start_classic_session(address, settings.conf, find_java(), START_FLAGS)
 
 
 def start_classic_session(
@@ -94,62 +128,6 @@ def read_spark_defaults(environ: Mapping[str, str] = os.environ) -> dict[str, st
     return {setting["name"]: setting["value"] for setting in matches if setting}
 
 
-def _is_on_loopback(master: str) -> bool:
-    return master.startswith(("local", "spark://127.0.0.1:", "spark://localhost:"))
-
-
-def _not_started(master: str, error: Exception) -> MachineError:
-    log = spark_log()
-    return MachineError(
-        f"Spark did not start on {master}: {_first_line(error)}",
-        code="spark_not_started",
-        hint=f"Check the address of the master. Read {log} for details.",
-        facts={"master": master, "log": str(log)},
-    )
-
-
-def _first_line(error: Exception) -> str:
-    java = getattr(error, "java_exception", None)
-    text = str(java.getMessage() or java) if java is not None else str(error)
-    return text.strip().partition("\n")[0][:400]
-
-
-LOCAL_MASTER: Final = "local[*]"
-
-
-@dataclass(frozen=True, slots=True)
-class SparkSettings:
-    """The Spark settings of the caller. `master` may also be a Connect address, `sc://host:port`."""
-
-    master: str | None = None
-    conf: Mapping[str, str] = field(default_factory=dict)
-
-
-def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """Return a session: the active one, that of `master` or of Spark's settings, the warm one, or a new local one."""
-    return spark_session(SparkSettings(master, conf or {}), shared=False)
-
-
-def spark_session(settings: SparkSettings | None = None, *, shared: bool = True) -> SparkSession:
-    """Return a session. With `shared`, the session on the warm server is the one that all commands use.
-
-    A program needs its own session for what it registers, above all the data source with its storage settings.
-    """
-    settings = settings or SparkSettings()
-    requested = settings.master or settings.conf.get("spark.master")
-    active = active_session()
-    if active is not None:
-        return _require_agreement(active, requested)
-    address = requested or configured_master()
-    if address is None:
-        return warm_session(settings.conf, shared=shared) or _local_session(LOCAL_MASTER, settings.conf)
-    if is_connect_address(address):
-        return connect_session(address, settings.conf)
-    if address.startswith("local") and not address.startswith("local-cluster"):
-        return _local_session(address, settings.conf)
-    return start_classic_session(address, settings.conf, find_java(), START_FLAGS)
-
-
 def configured_master(environ: Mapping[str, str] = os.environ) -> str | None:
     """Return the master or the Connect address of Spark's own settings."""
     return (
@@ -196,3 +174,23 @@ def _local_session(master: str, conf: Mapping[str, str]) -> SparkSession:
     except MachineError:
         archive.discard()
         return start_classic_session(master, conf, java, START_FLAGS)
+
+
+def _is_on_loopback(master: str) -> bool:
+    return master.startswith(("local", "spark://127.0.0.1:", "spark://localhost:"))
+
+
+def _not_started(master: str, error: Exception) -> MachineError:
+    log = spark_log()
+    return MachineError(
+        f"Spark did not start on {master}: {_first_line(error)}",
+        code="spark_not_started",
+        hint=f"Check the address of the master. Read {log} for details.",
+        facts={"master": master, "log": str(log)},
+    )
+
+
+def _first_line(error: Exception) -> str:
+    java = getattr(error, "java_exception", None)
+    text = str(java.getMessage() or java) if java is not None else str(error)
+    return text.strip().partition("\n")[0][:400]

@@ -37,18 +37,6 @@ class TaskError(OmnigraphError):
     kind = ErrorKind.INTERNAL
 
 
-class _EncodedError(msgspec.Struct, frozen=True):
-    """An exception in parts. `classes` are the Omnigraph classes that the driver may use, the closest first."""
-
-    classes: list[str]
-    message: str
-    code: str
-    hint: Hint
-    facts: dict[str, Any]
-    applied: str | None
-    trace: str
-
-
 def encode_error(error: Exception) -> TaskFailure:
     """Return the error as an exception to raise in a worker."""
     trace = "".join(traceback.format_exception(error))[-limits.SPARK_ERROR_BYTES_MAX // 16 :]
@@ -69,11 +57,6 @@ def encode_error(error: Exception) -> TaskFailure:
     return TaskFailure(_encode(encoded) or "")
 
 
-def decode_failure(text: str) -> OmnigraphError:
-    """Return the error of a task that encoded its error and returned it."""
-    return decode_error(TaskFailure(text), "")
-
-
 def decode_error(raised: Exception, log: str) -> OmnigraphError:
     """Return the error of the task from the exception that Spark raised on the driver."""
     text = str(raised)
@@ -91,6 +74,38 @@ def decode_error(raised: Exception, log: str) -> OmnigraphError:
         error.applied = Applied(encoded.applied)
     error.add_note(f"on a Spark executor:\n{encoded.trace}")
     return error
+
+
+def decode_failure(text: str) -> OmnigraphError:
+    """Return the error of a task that encoded its error and returned it."""
+    return decode_error(TaskFailure(text), "")
+
+
+def java_ended(log: str) -> OmnigraphError:
+    """Return the error for a local session whose Java process ended."""
+    return _spark_failed("its Java process was killed or ended unexpectedly", _memory_hint(log), log)
+
+
+def executors_lack(package: str) -> OmnigraphError:
+    """Return the error for a cluster whose Python lacks a package."""
+    return TaskError(
+        f"package '{package}' is missing in the Python of the Spark executors",
+        code="executors_lack_package",
+        hint="Install omnigraph there, or set PYSPARK_PYTHON to a Python on the executors that has it.",
+        facts={"package": package},
+    )
+
+
+class _EncodedError(msgspec.Struct, frozen=True):
+    """An exception in parts. `classes` are the Omnigraph classes that the driver may use, the closest first."""
+
+    classes: list[str]
+    message: str
+    code: str
+    hint: Hint
+    facts: dict[str, Any]
+    applied: str | None
+    trace: str
 
 
 def _class_names(error: OmnigraphError) -> list[str]:
@@ -142,11 +157,6 @@ def _explain(text: str, log: str) -> OmnigraphError:
     return error
 
 
-def java_ended(log: str) -> OmnigraphError:
-    """Return the error for a local session whose Java process ended."""
-    return _spark_failed("its Java process was killed or ended unexpectedly", _memory_hint(log), log)
-
-
 def _memory_hint(log: str) -> str:
     return f"Make sure that there is enough memory, and run it again. Read {log} for details."
 
@@ -154,14 +164,4 @@ def _memory_hint(log: str) -> str:
 def _spark_failed(reason: str, hint: str, log: str) -> TaskError:
     return TaskError(
         f"Spark failed to run the tasks: {reason}", code="spark_failed", hint=hint, facts={"log": log}
-    )
-
-
-def executors_lack(package: str) -> OmnigraphError:
-    """Return the error for a cluster whose Python lacks a package."""
-    return TaskError(
-        f"package '{package}' is missing in the Python of the Spark executors",
-        code="executors_lack_package",
-        hint="Install omnigraph there, or set PYSPARK_PYTHON to a Python on the executors that has it.",
-        facts={"package": package},
     )

@@ -27,6 +27,10 @@ from omnigraph.pipeline.load.inputs.files import InputFile
 from omnigraph.schema.catalog import Catalog, EdgeType, Entity, Property
 from omnigraph.schema.property_types import INTEGER_BOUNDS, ScalarType
 
+LINE_TOO_LONG: Final = f"line too long: expected at most {limits.LOAD_LINE_BYTES_MAX:,} bytes"
+# Above this, two integers can be the same float.
+_EXACT_MAX: Final = 2**53 - 1
+
 
 class Piece(Protocol):
     """A part of the input. `name` is the name of the file as the user writes it; `part` numbers the pieces of one file.
@@ -83,11 +87,6 @@ class Block:
     bad: tuple[BadLine, ...]
 
 
-LINE_TOO_LONG: Final = f"line too long: expected at most {limits.LOAD_LINE_BYTES_MAX:,} bytes"
-# Above this, two integers can be the same float.
-_EXACT_MAX: Final = 2**53 - 1
-
-
 def arrow_block(entity: Entity, batch: pa.RecordBatch) -> Block:
     """Return the rows of a batch as a block of one type."""
     raw = RawBatch.from_arrow(batch)
@@ -102,27 +101,6 @@ def block_rows(size_bytes: int, rows: int) -> int:
     """Return how many rows a block has, if `rows` rows have `size_bytes` bytes."""
     row_bytes = max(1, size_bytes // max(1, rows))
     return min(limits.LOAD_BLOCK_ROWS_MAX, max(1, limits.LOAD_BLOCK_BYTES // row_bytes))
-
-
-def _with_whole_numbers(column: RawColumn, property_: Property | None) -> RawColumn:
-    if property_ is None or isinstance(column, MixedColumn) or not pa.types.is_floating(column.type):
-        return column
-    if not isinstance(property_.type, ScalarType) or property_.type.scalar not in INTEGER_BOUNDS:
-        return column
-    return _whole_numbers(column)
-
-
-def _whole_numbers(floats: Column) -> RawColumn:
-    whole = pc.and_(pc.equal(pc.floor(floats), floats), pc.less_equal(pc.abs(floats), _EXACT_MAX))
-    if pc.all(whole).as_py() is not False:
-        numbers: Column = pc.cast(floats, pa.int64())
-        return numbers
-    return MixedColumn([_as_written(value) for value in floats.to_pylist()])
-
-
-def _as_written(value: float | None) -> int | float | None:
-    is_whole = value is not None and abs(value) <= _EXACT_MAX and value.is_integer()
-    return int(value) if is_whole and value is not None else value
 
 
 def require_type(catalog: Catalog, name: str) -> Entity:
@@ -169,6 +147,27 @@ def require_known_column(source: str, names: Sequence[str], entity: Entity) -> N
             hint="Nothing was written. Check the type and the first line of the file.",
             facts={"data": source, "type": entity.name},
         )
+
+
+def _with_whole_numbers(column: RawColumn, property_: Property | None) -> RawColumn:
+    if property_ is None or isinstance(column, MixedColumn) or not pa.types.is_floating(column.type):
+        return column
+    if not isinstance(property_.type, ScalarType) or property_.type.scalar not in INTEGER_BOUNDS:
+        return column
+    return _whole_numbers(column)
+
+
+def _whole_numbers(floats: Column) -> RawColumn:
+    whole = pc.and_(pc.equal(pc.floor(floats), floats), pc.less_equal(pc.abs(floats), _EXACT_MAX))
+    if pc.all(whole).as_py() is not False:
+        numbers: Column = pc.cast(floats, pa.int64())
+        return numbers
+    return MixedColumn([_as_written(value) for value in floats.to_pylist()])
+
+
+def _as_written(value: float | None) -> int | float | None:
+    is_whole = value is not None and abs(value) <= _EXACT_MAX and value.is_integer()
+    return int(value) if is_whole and value is not None else value
 
 
 def _listed(names: Sequence[str]) -> str:

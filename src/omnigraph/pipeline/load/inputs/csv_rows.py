@@ -61,76 +61,52 @@ _DIGITS_MAX: Final = 1_000
 _BOOLEANS: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _TRUE: Final = pa.array([text for text, value in _BOOLEANS.items() if value])
 _EITHER: Final = pa.array(list(_BOOLEANS))
-
-
-def raw_column(texts: Column, target: PropertyType) -> RawColumn:
-    """Return the fields of one column as values for a property of this type."""
-    match target:
-        case ListType() | VectorType():
-            return _convert_each(texts, _list_or_text)
-        case ScalarType(Scalar.BOOL):
-            return _booleans(texts)
-        case ScalarType(scalar) if scalar in INTEGER_BOUNDS:
-            return _integers(texts)
-        case ScalarType(scalar) if scalar in FLOATS:
-            return _floats(texts)
-        case ScalarType() | EnumType():
-            return texts
-        case _:
-            assert_never(target)
-
-
-def _integers(texts: Column) -> RawColumn:
-    longest = pc.max(pc.binary_length(texts)).as_py() or 0
-    if longest <= _SURELY_FITTING_CHARACTERS and _all_match(texts, _INTEGER):
-        numbers: Column = pc.cast(texts, pa.int64())
-        return numbers
-    return _convert_each(texts, _integer_or_text)
-
-
-def _floats(texts: Column) -> RawColumn:
-    return (
-        pc.cast(texts, pa.float64()) if _all_match(texts, _NUMBER) else _convert_each(texts, _float_or_text)
-    )
-
-
-def _booleans(texts: Column) -> RawColumn:
-    if pc.all(pc.or_kleene(pc.is_in(texts, _EITHER), pc.is_null(texts))).as_py() is False:
-        return _convert_each(texts, lambda text: _BOOLEANS.get(text, text))
-    values: Column = pc.if_else(pc.is_null(texts), pa.scalar(None, pa.bool_()), pc.is_in(texts, _TRUE))
-    return values
-
-
-def _all_match(texts: Column, pattern: re.Pattern[str]) -> bool:
-    return pc.all(pc.match_substring_regex(texts, rf"\A(?:{pattern.pattern})\z")).as_py() is not False
-
-
-def _convert_each(texts: Column, read: Callable[[str], object]) -> MixedColumn:
-    return MixedColumn([read(text) if isinstance(text, str) else None for text in values_of(texts)])
-
-
-def _integer_or_text(text: str) -> object:
-    return int(text[:_DIGITS_MAX]) if _INTEGER.fullmatch(text) else text
-
-
-def _float_or_text(text: str) -> object:
-    return float(text) if _NUMBER.fullmatch(text) else text
-
-
-def _list_or_text(text: str) -> object:
-    try:
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return text
-    return value if isinstance(value, list) else text
-
-
 _QUOTE, _COMMA, _NEWLINE, _RETURN = b'",\n\r'
 _FIELD: Final = rb'(?:"(?:[^"]++|"")*+"|[^",\r\n]*+)'
 _RECORD: Final = re.compile(_FIELD + rb"(?:," + _FIELD + rb")*+(?:\r?\n|\Z)")
 _QUOTED: Final = re.compile(rb'"(?:[^"]++|"")*+"')
 _UNCLOSED: Final = re.compile(rb"(?:" + _FIELD + rb',)*+"(?:[^"]++|"")*+"?\Z')
 _MESSAGE: Final = "invalid CSV: expected a closed quote around the whole field and no bare CR"
+_HEADER_LINES: Final = Block(1, (), ())
+
+
+@dataclass(frozen=True, slots=True)
+class CsvPiece:
+    """One file."""
+
+    file: InputFile
+    type_name: str
+
+    @property
+    def name(self) -> str:
+        return self.file.name
+
+    @property
+    def part(self) -> int:
+        return 0
+
+    @property
+    def size_bytes(self) -> int:
+        return self.file.size
+
+    @property
+    def text_bytes(self) -> int:
+        packed = self.file.compression is not Compression.NONE
+        return self.size_bytes * (limits.LOAD_PACKED_FACTOR if packed else 1)
+
+    def blocks(self, catalog: Catalog) -> Iterator[Block]:
+        entity = require_type(catalog, self.type_name)
+        header = _split_header(self.file, read_file_blocks(self.file))
+        _check_header(self.file, header.names, entity)
+        yield _HEADER_LINES
+        for chunk in read_chunks(header.rest):
+            yield _block(entity, header.names, chunk)
+
+
+def plan_csv_pieces(files: Sequence[InputFile], entity: Entity) -> tuple[CsvPiece, ...]:
+    """Return the pieces of CSV files whose rows are of the type."""
+    with ThreadPoolExecutor(limits.INPUT_PLAN_THREADS) as threads:
+        return tuple(threads.map(lambda file: _plan_file(file, entity), files))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,6 +150,119 @@ def split_records(data: bytes) -> Iterator[bytes]:
 def count_fields(record: bytes) -> int:
     """Return how many fields a row has."""
     return _QUOTED.sub(b"", record).count(b",") + 1
+
+
+@dataclass(frozen=True, slots=True)
+class FieldCountMismatch:
+    """A row whose number of fields is not that of the header; `row` counts all rows from 0."""
+
+    row: int
+    fields: int
+    text: str
+
+
+def parse_fields(data: bytes, names: list[str]) -> tuple[pa.Table, list[FieldCountMismatch]]:
+    """Return all fields as text, and the rows whose number of fields is not that of the header."""
+    ragged: list[FieldCountMismatch] = []
+
+    def skip(row: Any) -> Literal["skip"]:
+        ragged.append(FieldCountMismatch(row.number - 1, row.actual_columns, row.text))
+        return "skip"
+
+    if not _is_unicode(data):
+        # The native parser fails on a row of the wrong length whose bytes are not UTF-8.
+        data, ragged = _drop_ragged(data, len(names))
+        if not data:
+            return pa.schema([(name, pa.utf8()) for name in names]).empty_table(), ragged
+    source: Any = pa.BufferReader(data)
+    table = pcsv.read_csv(
+        source,
+        read_options=pcsv.ReadOptions(use_threads=False, column_names=names, block_size=len(data) + 1),
+        parse_options=pcsv.ParseOptions(
+            newlines_in_values=True, ignore_empty_lines=False, invalid_row_handler=skip
+        ),
+        convert_options=pcsv.ConvertOptions(
+            check_utf8=False,
+            column_types={name: pa.utf8() for name in names},
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    return table, ragged
+
+
+def raw_column(texts: Column, target: PropertyType) -> RawColumn:
+    """Return the fields of one column as values for a property of this type."""
+    match target:
+        case ListType() | VectorType():
+            return _convert_each(texts, _list_or_text)
+        case ScalarType(Scalar.BOOL):
+            return _booleans(texts)
+        case ScalarType(scalar) if scalar in INTEGER_BOUNDS:
+            return _integers(texts)
+        case ScalarType(scalar) if scalar in FLOATS:
+            return _floats(texts)
+        case ScalarType() | EnumType():
+            return texts
+        case _:
+            assert_never(target)
+
+
+def _plan_file(file: InputFile, entity: Entity) -> CsvPiece:
+    header = _split_header(file, read_file_blocks(file, limits.CSV_HEADER_BYTES_MAX))
+    _check_header(file, header.names, entity)
+    return CsvPiece(file, entity.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    names: list[str]
+    rest: Iterator[bytes]
+
+
+def _split_header(file: InputFile, blocks: Iterator[bytes]) -> _Header:
+    """Return the column names of the first line, and the bytes after it."""
+    data = b""
+    for block in blocks:
+        data += block
+        if b"\n" in block or len(data) > limits.CSV_HEADER_BYTES_MAX:
+            break
+    line, _, rest = data.removeprefix(codecs.BOM_UTF8).partition(b"\n")
+    if len(line) > limits.CSV_HEADER_BYTES_MAX:
+        raise _bad_header(file, f"expected at most {limits.CSV_HEADER_BYTES_MAX:,} bytes, got a longer line")
+    try:
+        rows = list(csv.reader([line.decode().removesuffix("\r")], strict=True))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise _bad_header(file, f"expected CSV in UTF-8, got an error: {error}") from error
+
+    def after() -> Iterator[bytes]:
+        if rest:
+            yield rest
+        yield from blocks
+
+    return _Header(rows[0] if rows else [], after())
+
+
+def _check_header(file: InputFile, names: list[str], entity: Entity) -> None:
+    if not any(names):
+        raise _bad_header(file, "expected column names, got an empty line", entity)
+    if "" in names:
+        raise _bad_header(
+            file, f"expected a name for column {names.index('') + 1}, got an empty field", entity
+        )
+    reject_duplicate_columns(f"'{file.name}'", names)
+    require_known_column(f"the header of '{file.name}'", names, entity)
+
+
+def _bad_header(file: InputFile, reason: str, entity: Entity | None = None) -> ContentError:
+    example = f" such as {','.join(input_columns(entity)[:4])}" if entity else ""
+    return ContentError(
+        f"invalid header in the first line of '{file.name}': {reason}",
+        code="csv_header",
+        hint=f"Nothing was written. Start the file with a line of column names{example}.",
+        facts={"data": file.name},
+    )
 
 
 def _split_rows(data: bytes, *, is_last: bool) -> tuple[RecordChunk, bytes]:
@@ -275,144 +364,6 @@ def _shown(data: bytes) -> str:
     )
 
 
-_HEADER_LINES: Final = Block(1, (), ())
-
-
-@dataclass(frozen=True, slots=True)
-class CsvPiece:
-    """One file."""
-
-    file: InputFile
-    type_name: str
-
-    @property
-    def name(self) -> str:
-        return self.file.name
-
-    @property
-    def part(self) -> int:
-        return 0
-
-    @property
-    def size_bytes(self) -> int:
-        return self.file.size
-
-    @property
-    def text_bytes(self) -> int:
-        packed = self.file.compression is not Compression.NONE
-        return self.size_bytes * (limits.LOAD_PACKED_FACTOR if packed else 1)
-
-    def blocks(self, catalog: Catalog) -> Iterator[Block]:
-        entity = require_type(catalog, self.type_name)
-        header = _split_header(self.file, read_file_blocks(self.file))
-        _check_header(self.file, header.names, entity)
-        yield _HEADER_LINES
-        for chunk in read_chunks(header.rest):
-            yield _block(entity, header.names, chunk)
-
-
-def plan_csv_pieces(files: Sequence[InputFile], entity: Entity) -> tuple[CsvPiece, ...]:
-    """Return the pieces of CSV files whose rows are of the type."""
-    with ThreadPoolExecutor(limits.INPUT_PLAN_THREADS) as threads:
-        return tuple(threads.map(lambda file: _plan_file(file, entity), files))
-
-
-@dataclass(frozen=True, slots=True)
-class FieldCountMismatch:
-    """A row whose number of fields is not that of the header; `row` counts all rows from 0."""
-
-    row: int
-    fields: int
-    text: str
-
-
-def parse_fields(data: bytes, names: list[str]) -> tuple[pa.Table, list[FieldCountMismatch]]:
-    """Return all fields as text, and the rows whose number of fields is not that of the header."""
-    ragged: list[FieldCountMismatch] = []
-
-    def skip(row: Any) -> Literal["skip"]:
-        ragged.append(FieldCountMismatch(row.number - 1, row.actual_columns, row.text))
-        return "skip"
-
-    if not _is_unicode(data):
-        # The native parser fails on a row of the wrong length whose bytes are not UTF-8.
-        data, ragged = _drop_ragged(data, len(names))
-        if not data:
-            return pa.schema([(name, pa.utf8()) for name in names]).empty_table(), ragged
-    source: Any = pa.BufferReader(data)
-    table = pcsv.read_csv(
-        source,
-        read_options=pcsv.ReadOptions(use_threads=False, column_names=names, block_size=len(data) + 1),
-        parse_options=pcsv.ParseOptions(
-            newlines_in_values=True, ignore_empty_lines=False, invalid_row_handler=skip
-        ),
-        convert_options=pcsv.ConvertOptions(
-            check_utf8=False,
-            column_types={name: pa.utf8() for name in names},
-            null_values=[""],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    )
-    return table, ragged
-
-
-def _plan_file(file: InputFile, entity: Entity) -> CsvPiece:
-    header = _split_header(file, read_file_blocks(file, limits.CSV_HEADER_BYTES_MAX))
-    _check_header(file, header.names, entity)
-    return CsvPiece(file, entity.name)
-
-
-@dataclass(frozen=True, slots=True)
-class _Header:
-    names: list[str]
-    rest: Iterator[bytes]
-
-
-def _split_header(file: InputFile, blocks: Iterator[bytes]) -> _Header:
-    """Return the column names of the first line, and the bytes after it."""
-    data = b""
-    for block in blocks:
-        data += block
-        if b"\n" in block or len(data) > limits.CSV_HEADER_BYTES_MAX:
-            break
-    line, _, rest = data.removeprefix(codecs.BOM_UTF8).partition(b"\n")
-    if len(line) > limits.CSV_HEADER_BYTES_MAX:
-        raise _bad_header(file, f"expected at most {limits.CSV_HEADER_BYTES_MAX:,} bytes, got a longer line")
-    try:
-        rows = list(csv.reader([line.decode().removesuffix("\r")], strict=True))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise _bad_header(file, f"expected CSV in UTF-8, got an error: {error}") from error
-
-    def after() -> Iterator[bytes]:
-        if rest:
-            yield rest
-        yield from blocks
-
-    return _Header(rows[0] if rows else [], after())
-
-
-def _check_header(file: InputFile, names: list[str], entity: Entity) -> None:
-    if not any(names):
-        raise _bad_header(file, "expected column names, got an empty line", entity)
-    if "" in names:
-        raise _bad_header(
-            file, f"expected a name for column {names.index('') + 1}, got an empty field", entity
-        )
-    reject_duplicate_columns(f"'{file.name}'", names)
-    require_known_column(f"the header of '{file.name}'", names, entity)
-
-
-def _bad_header(file: InputFile, reason: str, entity: Entity | None = None) -> ContentError:
-    example = f" such as {','.join(input_columns(entity)[:4])}" if entity else ""
-    return ContentError(
-        f"invalid header in the first line of '{file.name}': {reason}",
-        code="csv_header",
-        hint=f"Nothing was written. Start the file with a line of column names{example}.",
-        facts={"data": file.name},
-    )
-
-
 def _block(entity: Entity, names: list[str], chunk: RecordChunk) -> Block:
     if not chunk.data:
         return Block(chunk.lines, (), chunk.bad)
@@ -460,3 +411,48 @@ def _drop_ragged(data: bytes, names: int) -> tuple[bytes, list[FieldCountMismatc
         else:
             ragged.append(FieldCountMismatch(row, fields, record.decode(errors="replace").strip()))
     return b"".join(good), ragged
+
+
+def _integers(texts: Column) -> RawColumn:
+    longest = pc.max(pc.binary_length(texts)).as_py() or 0
+    if longest <= _SURELY_FITTING_CHARACTERS and _all_match(texts, _INTEGER):
+        numbers: Column = pc.cast(texts, pa.int64())
+        return numbers
+    return _convert_each(texts, _integer_or_text)
+
+
+def _floats(texts: Column) -> RawColumn:
+    return (
+        pc.cast(texts, pa.float64()) if _all_match(texts, _NUMBER) else _convert_each(texts, _float_or_text)
+    )
+
+
+def _booleans(texts: Column) -> RawColumn:
+    if pc.all(pc.or_kleene(pc.is_in(texts, _EITHER), pc.is_null(texts))).as_py() is False:
+        return _convert_each(texts, lambda text: _BOOLEANS.get(text, text))
+    values: Column = pc.if_else(pc.is_null(texts), pa.scalar(None, pa.bool_()), pc.is_in(texts, _TRUE))
+    return values
+
+
+def _all_match(texts: Column, pattern: re.Pattern[str]) -> bool:
+    return pc.all(pc.match_substring_regex(texts, rf"\A(?:{pattern.pattern})\z")).as_py() is not False
+
+
+def _convert_each(texts: Column, read: Callable[[str], object]) -> MixedColumn:
+    return MixedColumn([read(text) if isinstance(text, str) else None for text in values_of(texts)])
+
+
+def _integer_or_text(text: str) -> object:
+    return int(text[:_DIGITS_MAX]) if _INTEGER.fullmatch(text) else text
+
+
+def _float_or_text(text: str) -> object:
+    return float(text) if _NUMBER.fullmatch(text) else text
+
+
+def _list_or_text(text: str) -> object:
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return text
+    return value if isinstance(value, list) else text
