@@ -115,7 +115,7 @@ def test_schema_of_the_caller_must_match_the_type(root: Location) -> None:
     options = {"uri": root.uri, "type": "Person", **{f"storage.{k}": v for k, v in root.options}}
     source = OmnigraphDataSource(CaseInsensitiveDict(options))
     source.reader(source.schema())
-    with pytest.raises(DataSourceError, match="leave the schema out"):
+    with pytest.raises(DataSourceError, match="Omit the schema"):
         source.reader(plan_read(ReadOptions(root, "Person", columns=("id",))).schema)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.arrow.columns import Column, whole_array
+from omnigraph.arrow.columns import Column
 from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.check import NO_IDS, ChangeMode
 from omnigraph.integrity.raw import FROM, TO
@@ -48,6 +48,7 @@ from omnigraph.pipeline.load.keys import (
     make_key_batch,
     read_slices,
     unique_key,
+    whole_column,
 )
 from omnigraph.pipeline.load.rejects import ErrorWriter
 from omnigraph.pipeline.load.upsert import UpsertPart, upsert_bucket
@@ -163,11 +164,6 @@ class Bucket:
             writer.add(self._violations)
             errors = writer.finish()
         return BucketPart(merge_reports(self._reports), keys, errors, upserts)
-
-
-def whole_column(table: pa.Table, name: str) -> Column:
-    """Return a column of a table as one array."""
-    return whole_array(table.column(name))
 
 
 REPLACED: Final = "replaced"

@@ -204,3 +204,8 @@ def add_input_keys(
 def make_key_batch(keys: Column, name: str, values: Column) -> pa.RecordBatch:
     """Return a batch of keys with one value for each."""
     return pa.RecordBatch.from_arrays([keys, values], names=[KEY, name])
+
+
+def whole_column(table: pa.Table, name: str) -> Column:
+    """Return a column of a table as one array."""
+    return whole_array(table.column(name))

@@ -152,10 +152,6 @@ class PieceSource:
     pieces: tuple[Piece, ...]
 
     @property
-    def size_bytes(self) -> int:
-        return sum(piece.size_bytes for piece in self.pieces)
-
-    @property
     def text_bytes(self) -> int:
         return sum(piece.text_bytes for piece in self.pieces)
 

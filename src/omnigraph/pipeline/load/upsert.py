@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from omnigraph.arrow.hashing import HashPrefilter
 from omnigraph.graph.scratch import Scratch
-from omnigraph.pipeline.load.keys import KeySlice, KeyWriter, Section, read_slices
+from omnigraph.pipeline.load.keys import KeySlice, KeyWriter, Section, read_slices, whole_column
 from omnigraph.pipeline.runner import task
 from omnigraph.storage.lance.dataset import ADDRESS, IDENTITY, Dataset, DatasetVersion
 from omnigraph.storage.lance.read import places_table
@@ -58,7 +58,7 @@ def upsert_bucket(
 
 def replace_rows(dataset: Dataset, rows: pa.Table) -> tuple[StagedTransaction, int]:
     """Stage the rows from this process; return also how many of them replace others."""
-    ids = _whole(rows, "id")
+    ids = whole_column(rows, "id")
     every = dataset.read_fragments(list(dataset.fragment_rows()), ["id"], with_identities=True)
     prefilter = HashPrefilter(ids)
     likely = [batch.filter(pa.array(prefilter.may_have(batch.column("id")))) for batch in every]
@@ -66,7 +66,7 @@ def replace_rows(dataset: Dataset, rows: pa.Table) -> tuple[StagedTransaction, i
     fragments = _write_matches(dataset, matches)
     if not matches.moved.num_rows:
         return stage_fragments(dataset, fragments), 0
-    deletions = write_deletions(dataset, _whole(matches.replaced, ADDRESS).to_pylist())
+    deletions = write_deletions(dataset, np.asarray(matches.replaced.column(ADDRESS)).tolist())
     return stage_replacement(dataset, deletions, fragments), matches.moved.num_rows
 
 
@@ -97,7 +97,7 @@ class _Matches:
 
 
 def _match_rows(rows: pa.Table, graph: pa.Table) -> _Matches:
-    positions = pc.index_in(_whole(rows, "id"), value_set=_whole(graph, "id"))
+    positions = pc.index_in(whole_column(rows, "id"), value_set=whole_column(graph, "id"))
     replaced = graph.take(positions.drop_null())
     return _Matches(rows.filter(positions.is_valid()), replaced, rows.filter(positions.is_null()))
 
@@ -105,12 +105,8 @@ def _match_rows(rows: pa.Table, graph: pa.Table) -> _Matches:
 def _write_matches(dataset: Dataset, matches: _Matches) -> list[Any]:
     fragments: list[Any] = []
     if matches.moved.num_rows:
-        identities = _whole(matches.replaced, IDENTITY).to_pylist()
+        identities = np.asarray(matches.replaced.column(IDENTITY)).tolist()
         fragments += write_moved_rows(dataset, matches.moved, identities)
     if matches.new.num_rows:
         fragments += write_rows(dataset, matches.new)
     return fragments
-
-
-def _whole(table: pa.Table, name: str) -> Any:
-    return table.column(name).combine_chunks()

@@ -176,7 +176,7 @@ def test_file_without_a_header_is_rejected(root: Location, tmp_path: Path, data:
     with pytest.raises(OmnigraphError) as refused:
         load_here(root, written(tmp_path, "things.csv", data), "Thing")
     assert (refused.value.code, "things.csv" in refused.value.message) == (HEADERS[data], True)
-    assert "nothing was written" in refused.value.hint
+    assert "Nothing was written." in refused.value.hint
     assert files(root) == before
 
 

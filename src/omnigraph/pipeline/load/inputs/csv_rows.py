@@ -234,7 +234,7 @@ def _split_header(file: InputFile, blocks: Iterator[bytes]) -> _Header:
     try:
         rows = list(csv.reader([line.decode().removesuffix("\r")], strict=True))
     except (UnicodeDecodeError, csv.Error) as error:
-        raise _bad_header(file, f"expected CSV in UTF-8, got an error: {error}") from error
+        raise _bad_header(file, f"expected CSV in UTF-8 ({error})") from error
 
     def after() -> Iterator[bytes]:
         if rest:
