@@ -147,10 +147,10 @@ def run_connect() -> dict[str, Any]:
         "queries": [source.graph.query(text, engine="spark").rows() for text in asked],
         "same": [source.graph.query(text).rows() for text in asked],
         "refused": [
-            _refusal(partial(source.graph.query, asked[0], engine="spark", limits=few))
+            _error_message(partial(source.graph.query, asked[0], engine="spark", limits=few))
             for few in (og.QueryLimits(seconds=1e-6), og.QueryLimits(memory_bytes=1))
         ],
-        "overflow": _refusal(partial(source.graph.query, overflow, engine="spark")),
+        "overflow": _error_message(partial(source.graph.query, overflow, engine="spark")),
         "rows": [row.asDict() for row in source.read("Person").orderBy("id").collect()],
         "error": _failure(lambda: source.read("Person", filter="nope = 1").collect()),
     }
@@ -317,8 +317,8 @@ def _failure(act: Callable[[], object]) -> str:
     return "no failure"
 
 
-def _refusal(act: Callable[[], Result]) -> str:
-    """Return the text of a `DataSourceError`."""
+def _error_message(act: Callable[[], Result]) -> str:
+    """Return the message of an Omnigraph error."""
     try:
         act().rows()
     except OmnigraphError as error:

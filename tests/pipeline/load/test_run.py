@@ -182,7 +182,7 @@ def test_concurrent_load_is_checked_again_but_not_read_again(tmp_path: Path) -> 
     mine.write_text(json.dumps(GRACE), encoding="utf-8")
     runs: list[int] = []
 
-    def beside(record: Record) -> RunTasks:
+    def run_with_concurrent_load(record: Record) -> RunTasks:
         def run(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
             runs.append(len(tasks))
             parts = in_place(function, tasks)
@@ -193,7 +193,7 @@ def test_concurrent_load_is_checked_again_but_not_read_again(tmp_path: Path) -> 
         return run
 
     request = LoadRequest(source(mine), LoadMode.APPEND, "ada")
-    load(root, request, beside(ADA))
+    load(root, request, run_with_concurrent_load(ADA))
     assert sorted(people(root)) == ["ada", "grace"]
     assert runs == [1]
     mine.write_text(json.dumps({"type": "Person", "data": {"slug": "late"}}), encoding="utf-8")
@@ -201,7 +201,7 @@ def test_concurrent_load_is_checked_again_but_not_read_again(tmp_path: Path) -> 
         load(
             root,
             LoadRequest(source(mine), LoadMode.APPEND, "ada"),
-            beside({"type": "Person", "data": {"slug": "late", "age": 9}}),
+            run_with_concurrent_load({"type": "Person", "data": {"slug": "late", "age": 9}}),
         )
     assert dict(rejected.value.report.counts) == {Rule.KEY_CONFLICT: 1}
     assert people(root)["late"] == 9

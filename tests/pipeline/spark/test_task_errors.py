@@ -27,13 +27,13 @@ from omnigraph.pipeline.spark.task_errors import TaskError, decode_error, decode
 PROBLEM = Problem("P1", "unknown type", "did you mean Person?", "s.pg", 1, 2, 3, "nod")
 
 
-def travelled(error: Exception) -> OmnigraphError:
+def send_to_driver(error: Exception) -> OmnigraphError:
     return decode_error(RuntimeError(f"Job aborted: {encode_error(error)}\nDriver stacktrace"), "spark.log")
 
 
 def test_omnigraph_error_is_restored() -> None:
     facts: dict[str, Fact] = {"table": "node:P", "at": [1, 2], "none": None}
-    error = travelled(LeaseBusyError("another writer was first", code="race", hint="retry", facts=facts))
+    error = send_to_driver(LeaseBusyError("another writer was first", code="race", hint="retry", facts=facts))
     assert type(error) is LeaseBusyError
     assert (error.message, error.code, error.hint) == ("another writer was first", "race", "retry")
     assert dict(error.facts) == facts
@@ -44,11 +44,11 @@ def test_omnigraph_error_is_restored() -> None:
 def test_applied_is_restored() -> None:
     lost = ConflictError("lost", code="race")
     lost.applied = Applied.UNKNOWN
-    assert travelled(lost).applied is Applied.UNKNOWN
+    assert send_to_driver(lost).applied is Applied.UNKNOWN
 
 
 def test_error_with_another_constructor_is_restored_as_its_kind() -> None:
-    error = travelled(TextError((PROBLEM,)))
+    error = send_to_driver(TextError((PROBLEM,)))
     assert type(error) is ContentError
     assert error.code == "P1"
     assert error.facts["problems"] == [PROBLEM.to_json()]
@@ -56,13 +56,13 @@ def test_error_with_another_constructor_is_restored_as_its_kind() -> None:
 
 
 def test_other_error_is_a_failed_task() -> None:
-    error = travelled(ValueError("no square today"))
+    error = send_to_driver(ValueError("no square today"))
     assert type(error) is TaskError
     assert (error.code, error.message) == ("task_failed", "a task failed: ValueError: no square today")
 
 
 def test_fact_that_is_not_json_does_not_hide_the_error() -> None:
-    error = travelled(ConflictError("cannot travel whole", code="race", facts={"lock": object()}))  # type: ignore[dict-item]
+    error = send_to_driver(ConflictError("cannot travel whole", code="race", facts={"lock": object()}))  # type: ignore[dict-item]
     assert "cannot travel whole" in error.message
 
 

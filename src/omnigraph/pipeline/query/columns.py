@@ -12,6 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import cache, reduce
+from operator import and_, or_
 from typing import Any, Final, assert_never
 
 from pyspark.sql import Column, DataFrame
@@ -107,9 +108,9 @@ def expression_column(expr: ex.Expr) -> Column:
         case ex.Computed(sign, left, right):
             return compute(sign, _typed(left), _typed(right), expr.type)
         case ex.And(operands):
-            return reduce(lambda left, right: left & right, map(expression_column, operands))
+            return reduce(and_, map(expression_column, operands))
         case ex.Or(operands):
-            return reduce(lambda left, right: left | right, map(expression_column, operands))
+            return reduce(or_, map(expression_column, operands))
         case ex.Not(operand):
             return ~expression_column(operand)
         case ex.IsNull(operand, is_not):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from operator import and_
 from typing import Final, assert_never
 
 from pyspark.sql import Column, DataFrame
@@ -111,7 +112,7 @@ class PlanFrames:
         ]
         if not equal:
             return left.crossJoin(right)
-        return left.join(right, reduce(lambda left, right: left & right, equal), "inner")
+        return left.join(right, reduce(and_, equal), "inner")
 
     def _exists_join(self, step: op.ExistsJoin) -> DataFrame:
         join_type = "left_anti" if step.negated else "left_semi"
@@ -180,7 +181,7 @@ def _inner_keys(keys: tuple[str, ...]) -> list[Column]:
 
 def _same_keys(keys: tuple[str, ...]) -> Column:
     pairs = [plan_column(key).eqNullSafe(plan_column(f"inner {key}")) for key in keys]
-    return reduce(lambda left, right: left & right, pairs)
+    return reduce(and_, pairs)
 
 
 def _order(step: op.Order) -> list[Column]:

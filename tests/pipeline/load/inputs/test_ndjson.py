@@ -63,10 +63,10 @@ def test_one_unusual_line_does_not_change_its_neighbours() -> None:
     alone = rows(parse_block(b"\n".join(lines), CATALOG))
     lines[25] = b'{"type":"Person","data":{"slug":"p25","age":9007199254740993,"tags":["a"]}}'
     lines[30] = b'{"type":"Person","data":{"slug":"p30","age":1.5}}'
-    beside = rows(parse_block(b"\n".join(lines), CATALOG))
+    together = rows(parse_block(b"\n".join(lines), CATALOG))
     same = set(alone) - {25, 30}
-    assert {line: beside[line] for line in same} == {line: alone[line] for line in same}
-    assert beside[25][1]["age"] == 9007199254740993
+    assert {line: together[line] for line in same} == {line: alone[line] for line in same}
+    assert together[25][1]["age"] == 9007199254740993
 
 
 BAD = {
