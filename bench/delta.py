@@ -28,8 +28,7 @@ from omnigraph.graph.write.states import StagedWrite
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from omnigraph.maintenance.optimize.run import optimize_all_tables
-from omnigraph.pipeline.spark.runner import on_spark
-from omnigraph.pipeline.spark.session import SparkSettings
+from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.storage.lance.stage import stage_fragments, write_rows
 
 COMMITS: Final = sized(1_000, 40)
@@ -49,7 +48,7 @@ def run(folder: Path, commits: int = COMMITS, rows: int = ROWS) -> list[Ratio]:
         write_deltalake(delta_path, table, mode="append")
         if number % 200 == 199:
             print(f"delta: {number + 1} commits on each side", file=sys.stderr, flush=True)
-    workers = on_spark(SparkSettings())
+    workers = SparkRunner()
     _warm_up(folder / "warm.omni", workers)
     started = perf_counter()
     optimize_all_tables(graph, run_tasks=workers)

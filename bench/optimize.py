@@ -32,8 +32,7 @@ from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import Outcome, StagingArea
 from omnigraph.graph.write.states import StagedWrite
 from omnigraph.maintenance.optimize.run import ensure_indices, optimize_all_tables
-from omnigraph.pipeline.spark.runner import on_spark
-from omnigraph.pipeline.spark.session import SparkSettings
+from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.stage import StagedTransaction, stage_fragments
 
@@ -55,7 +54,7 @@ def run(folder: Path, size: tuple[int, int, int], limit: float | None = RAW_MAX)
     print_progress(f"making {name}")
     graph = make(folder / "graph.omni", tables, fragments, rows)
     raw = [Path(shutil.copytree(path, folder / "raw" / path.name)) for path in sorted(_datasets(graph))]
-    workers = on_spark(SparkSettings())
+    workers = SparkRunner()
     warm = make(folder / "warm.omni", 2, 4, 10)
     optimize_all_tables(warm, run_tasks=workers)
     print_progress("optimize")
@@ -92,7 +91,7 @@ def run_with_appends(folder: Path, size: tuple[int, int, int]) -> list[Ratio]:
     print_progress("a writer of appends during optimize")
     folder.mkdir()
     graph = make(folder / "graph.omni", *size)
-    workers = on_spark(SparkSettings())
+    workers = SparkRunner()
     return concurrent_writer.run(graph, folder, lambda: optimize_all_tables(graph, run_tasks=workers))
 
 
@@ -101,7 +100,7 @@ def run_updates(folder: Path, size: tuple[int, int, int]) -> list[Ratio]:
     print_progress("a writer of updates during optimize")
     folder.mkdir()
     graph = make(folder / "graph.omni", *size)
-    workers = on_spark(SparkSettings())
+    workers = SparkRunner()
     optimize_all_tables(make(folder / "warm.omni", 1, 4, 10), run_tasks=workers)
     return concurrent_writer.run_updates(graph, folder, lambda: optimize_all_tables(graph, run_tasks=workers))
 

@@ -25,8 +25,7 @@ from omnigraph.maintenance.optimize.rewrite import RewriteTask, rewrite_group
 from omnigraph.maintenance.optimize.run import IndexOptions, ensure_indices, optimize_all_tables
 from omnigraph.maintenance.optimize.task_result import TaskOutcome
 from omnigraph.pipeline.runner import VARIABLE, RunTasks
-from omnigraph.pipeline.spark.runner import on_spark
-from omnigraph.pipeline.spark.session import SparkSettings
+from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.storage.lance.compaction import FragmentRewrite
 from omnigraph.storage.lance.indexes import read_indexes
 from omnigraph.storage.location import Location, parse_location
@@ -46,7 +45,7 @@ def run_cluster() -> dict[str, Any]:
     append(root, "a", ROWS)
     effects: list[str] = []
     events: list[Progress] = []
-    workers = on_spark(SparkSettings(), events.append)
+    workers = SparkRunner(report=events.append)
     with observed(lambda effect, _: effects.append(effect)):
         first = ensure_indices(root, MAIN, workers)
         idle = ensure_indices(root, MAIN, workers)
@@ -159,7 +158,7 @@ def _failure(root: Location) -> dict[str, Any] | None:
     newest = table.native.get_fragments()[-1].metadata.files[0].path
     ObjectStore(table.location).delete(f"data/{newest}")
     try:
-        ensure_indices(root, MAIN, on_spark(SparkSettings()), IndexOptions(types=frozenset({"Doc"})))
+        ensure_indices(root, MAIN, SparkRunner(), IndexOptions(types=frozenset({"Doc"})))
     except OmnigraphError as error:
         return {"class": type(error).__name__, **error.to_json()}
     return None

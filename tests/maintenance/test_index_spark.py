@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from omnigraph.storage.location import Location
-from tests.pipeline.process import WriteEnvironment
+from tests.pipeline.process import ProcessEnvironment
 from tests.pipeline.test_clusters import small_executors
 
 pytestmark = pytest.mark.xdist_group("spark")
 
 
-def test_executors_build_and_the_driver_commits(world: WriteEnvironment) -> None:
+def test_executors_build_and_the_driver_commits(world: ProcessEnvironment) -> None:
     seen = _checked(world, {})
     # The anti-join on executors finds what only nothing needs.
     assert seen["orphan"] in seen["removed"]
@@ -22,12 +22,12 @@ def test_executors_build_and_the_driver_commits(world: WriteEnvironment) -> None
 
 
 @pytest.mark.soak
-def test_on_s3_too(world: WriteEnvironment, s3_location: Location) -> None:
+def test_on_s3_too(world: ProcessEnvironment, s3_location: Location) -> None:
     options = json.dumps(dict(s3_location.options))
     _checked(world, {"SCENARIO_GRAPH": s3_location.uri, "SCENARIO_OPTIONS": options})
 
 
-def _checked(world: WriteEnvironment, more: dict[str, str]) -> dict[str, Any]:
+def _checked(world: ProcessEnvironment, more: dict[str, str]) -> dict[str, Any]:
     env = {"MASTER": "local-cluster[2,1,1024]", **small_executors(world), **more}
     seen = world.run("cluster", env, "tests.maintenance.index_scenario")
     assert {row["status"] for row in seen["first"]["indexes"]} == {"built", "skipped"}

@@ -1,4 +1,4 @@
-"""What the tests of the pipeline share."""
+"""Fixtures of the tests of the pipeline."""
 
 from __future__ import annotations
 

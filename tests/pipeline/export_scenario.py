@@ -1,6 +1,6 @@
-"""An export on Spark, in a process of its own whose driver cannot read a row.
+"""An export on Spark, in a process whose driver cannot read rows.
 
-`python -m tests.pipeline.export_scenario FOLDER` exports `graph.omni` of the working directory, made before, to
+`python -m tests.pipeline.export_scenario FOLDER` exports the existing `graph.omni` of the working directory to
 that folder and prints JSON.
 """
 
@@ -19,7 +19,7 @@ import lance
 from omnigraph.pipeline.export.run import ExportRequest, export
 from omnigraph.pipeline.export.target import parse_target
 from omnigraph.pipeline.export.tasks import ExportFormat
-from omnigraph.pipeline.spark.runner import SparkWorkers
+from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.storage.location import parse_location
 
 PART_BYTES = 150_000
@@ -28,7 +28,7 @@ _READS = ("scanner", "take", "to_table", "to_batches", "read_blobs", "take_blobs
 
 @contextmanager
 def rows_forbidden() -> Iterator[None]:
-    """Here this process reads no rows of nodes and edges; its executors are other processes."""
+    """Fail if this process reads rows of nodes or edges; its executors are other processes."""
     reads = {name: getattr(lance.LanceDataset, name) for name in _READS}
 
     def guard(name: str) -> Any:
@@ -50,12 +50,12 @@ def rows_forbidden() -> Iterator[None]:
 def main() -> None:
     folder = Path(os.environ["SCENARIO_FOLDER"])
     target = parse_target(f"{folder}/{sys.argv[1]}/", ExportFormat.NDJSON)
-    workers = SparkWorkers()
+    runner = SparkRunner()
     with rows_forbidden():
         exported = export(
-            parse_location(str(folder / "graph.omni")), ExportRequest(target, part_bytes=PART_BYTES), workers
+            parse_location(str(folder / "graph.omni")), ExportRequest(target, part_bytes=PART_BYTES), runner
         )
-    sys.stdout.write(json.dumps({"total": exported.total, "share_disk": workers.share_disk()}))
+    sys.stdout.write(json.dumps({"total": exported.total, "shares_disk": runner.shares_disk()}))
 
 
 if __name__ == "__main__":

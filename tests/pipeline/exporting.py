@@ -1,4 +1,4 @@
-"""What the tests of export share: workers in this process, loads of lines, and graphs as values that compare."""
+"""Helpers of the tests of export: a runner in this process, loads of records, and the tables of a graph."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from omnigraph.pipeline.load.inputs.files import find_inputs
 from omnigraph.pipeline.load.inputs.ndjson import plan_json_pieces
 from omnigraph.pipeline.load.run import Loaded, LoadRequest, load
 from omnigraph.pipeline.load.source import PieceSource
-from omnigraph.pipeline.runner import Result, Task
+from omnigraph.pipeline.runner import Result, Task, run_here, task_info
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 
@@ -30,22 +30,18 @@ Record = Mapping[str, Any]
 
 
 @dataclass(slots=True)
-class WorkersHere:
-    """Runs tasks in this process and keeps what they were."""
+class InProcessRunner:
+    """Runs tasks in this process and records the step and the number of tasks of each call."""
 
-    shares_disk: bool = True
+    has_shared_disk: bool = True
     steps: list[tuple[str, int]] = field(default_factory=list)
 
-    def run(self, step: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-        self.steps.append((step, len(tasks)))
-        return [function(task) for task in tasks]
+    def __call__(self, function: Callable[[Task], Result], tasks: Sequence[Task], /) -> Sequence[Result]:
+        self.steps.append((task_info(function).step, len(tasks)))
+        return run_here(function, tasks)
 
-    def share_disk(self) -> bool:
-        return self.shares_disk
-
-
-def in_place(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-    return [function(task) for task in tasks]
+    def shares_disk(self) -> bool:
+        return self.has_shared_disk
 
 
 def make_graph(location: Location, schema: str) -> Location:
@@ -55,7 +51,7 @@ def make_graph(location: Location, schema: str) -> Location:
 
 def load_file(root: Location, path: Path, branch: str = MAIN, mode: LoadMode = LoadMode.APPEND) -> Loaded:
     source = PieceSource(plan_json_pieces(find_inputs([str(path)])))
-    return load(root, LoadRequest(source, mode, "ada", branch), in_place)
+    return load(root, LoadRequest(source, mode, "ada", branch), run_here)
 
 
 def load_records(
@@ -75,27 +71,27 @@ def export_here(
     out: str | Path,
     format_: ExportFormat = ExportFormat.NDJSON,
     *,
-    workers: WorkersHere | None = None,
+    runner: InProcessRunner | None = None,
     force: bool = False,
     rules: Format = FORMAT,
-    **wanted: Any,
+    **selection: Any,
 ) -> Exported:
     options = dict(root.options) or None if str(out).startswith("s3:") else None
     target = parse_target(str(out), format_, options, force=force)
-    request = ExportRequest(target, format_, **wanted)
-    return export(root, request, workers or WorkersHere(), rules)
+    request = ExportRequest(target, format_, **selection)
+    return export(root, request, runner or InProcessRunner(), rules)
 
 
 def contents(root: Location, branch: str = MAIN, rules: Format = FORMAT) -> dict[str, pa.Table]:
-    """Every table with its rows in the order of their ids, blobs with their bytes."""
-    found = {}
+    """Return every table with its rows in id order, blobs with their bytes."""
+    tables = {}
     snapshot = read_snapshot(root, branch, rules=rules)
     for alias, table in snapshot.tables.items():
         dataset = open_dataset(root.child(table.path), branch=table.pin.branch, version=table.pin.version)
         rows = dataset.native.scanner(blob_handling="all_binary").to_table().combine_chunks()
         assert rows.num_rows == table.row_count
-        found[alias] = rows.sort_by("id").replace_schema_metadata()
-    return found
+        tables[alias] = rows.sort_by("id").replace_schema_metadata()
+    return tables
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

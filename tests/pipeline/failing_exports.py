@@ -1,6 +1,6 @@
-"""Exports on a disk that fails: `python -m tests.pipeline.failing_exports GRAPH FOLDER` prints what is wrong, as JSON.
+"""Exports on a failing disk: `python -m tests.pipeline.failing_exports GRAPH FOLDER` prints the problems as JSON.
 
-It is started with the library of `tests/file_faults.py`. The k-th write, and the k-th sync, fails for every k.
+It runs with the library of `tests/file_faults.py`. For every k, the k-th write fails, and the k-th sync.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TARGETS = (("dump.jsonl", ExportFormat.NDJSON), ("parts", ExportFormat.PARQUET))
 
 
 def main(graph: str, folder: str) -> list[str]:
-    """Return the exports that ended as they must not, and how many failed."""
+    """Return the exports that left or reported something wrong."""
     root, place = parse_location(graph), Path(folder)
     problems: list[str] = []
     failed = 0

@@ -1,6 +1,6 @@
 """`Graph.load` on a real session: `python -m tests.pipeline.frame_scenario load` prints JSON.
 
-One process does everything, because a session costs seconds.
+One process runs everything, because a session takes seconds to start.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def load() -> dict[str, Any]:
     third = graph.load({"Person": people, "Knows": knows}, report=events.append)
     return {
         "kind": type(spark).__module__,
-        "counts": [dict(one.counts) for one in (first, second, third)],
-        "created": [one.branch_created for one in (first, second, third)],
-        "heads": [one.commit.id if one.commit else None for one in (first, second, third)],
+        "counts": [dict(outcome.counts) for outcome in (first, second, third)],
+        "created": [outcome.branch_created for outcome in (first, second, third)],
+        "heads": [outcome.commit.id if outcome.commit else None for outcome in (first, second, third)],
         "head": graph.snapshot().head,
         "ages": {row["slug"]: row["age"] for row in contents(graph.location)["node:Person"]},
         "edges": [(row["src"], row["dst"]) for row in contents(graph.location)["edge:Knows"]],
@@ -61,7 +61,7 @@ def load() -> dict[str, Any]:
 
 
 def _bad(graph: og.Graph) -> list[Any]:
-    """A frame with one bad row in its second partition; nothing may be left of the good ones."""
+    """Load a frame with one bad row in its second partition; the good rows must be deleted."""
     before = files(graph.location)
     spark = og.spark.session()
     rows = spark.range(0, 100, 1, numPartitions=4).selectExpr(
@@ -71,7 +71,7 @@ def _bad(graph: og.Graph) -> list[Any]:
         graph.load({"Person": rows})
     except LoadRejectedError as rejected:
         assert files(graph.location) == before
-        return [(found.file, found.line, found.property) for found in rejected.report.first]
+        return [(violation.file, violation.line, violation.property) for violation in rejected.report.first]
     return []
 
 

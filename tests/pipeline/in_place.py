@@ -1,4 +1,4 @@
-"""Loads whose workers run in this process, and what a graph holds afterwards: for tests that need no Spark."""
+"""Loads whose tasks run in this process, and the contents of a graph, for tests without Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from omnigraph.storage.objects import ObjectStore
 
 
 class LargeSource(PieceSource):
-    """Files that are treated as if there were too many keys for the driver."""
+    """Files that are checked in buckets, whatever their size."""
 
     @property
     def text_bytes(self) -> None:  # type: ignore[override]
@@ -32,7 +32,7 @@ def in_place(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[
 
 
 def load_here(root: Location, data: object, type_name: str | None = None, mode: str = "append") -> Loaded:
-    """What `Graph.load` does, without Spark."""
+    """Load as `Graph.load` does, without Spark."""
     options = LoadOptions(
         mode=mode,
         actor="ada",
@@ -50,33 +50,39 @@ def load_here(root: Location, data: object, type_name: str | None = None, mode: 
 
 
 def violations(root: Location, data: object, type_name: str | None = None) -> list[tuple[Any, ...]]:
-    """What a refused load says: file, line, property, code and value of each mistake; empty when it is taken."""
+    """Return file, line, property, code and value of each violation; empty if the load succeeds."""
     try:
         load_here(root, data, type_name)
     except LoadRejectedError as rejected:
         return [
-            (Path(found.file).name, found.line, found.property, found.rule.code, found.value)
-            for found in rejected.report.first
+            (
+                Path(violation.file).name,
+                violation.line,
+                violation.property,
+                violation.rule.code,
+                violation.value,
+            )
+            for violation in rejected.report.first
         ]
     return []
 
 
 def contents(root: Location) -> dict[str, list[dict[str, Any]]]:
-    """The rows of each type in the order of their ids."""
-    found = {}
+    """Return the rows of each type in id order."""
+    rows_by_alias = {}
     for alias, table in read_snapshot(root).tables.items():
         dataset = open_dataset(root.child(table.path), branch=table.pin.branch, version=table.pin.version)
-        found[alias] = sorted(dataset.read().to_pylist(), key=lambda row: str(row["id"]))
-    return found
+        rows_by_alias[alias] = sorted(dataset.read().to_pylist(), key=lambda row: str(row["id"]))
+    return rows_by_alias
 
 
 def files(root: Location) -> set[str]:
-    """Every file of the graph but for its locks."""
+    """Return every file of the graph except its locks."""
     return {entry.path for entry in ObjectStore(root).list("") if not entry.path.startswith("__locks/")}
 
 
 def written(place: Path, name: str, data: bytes | str) -> str:
-    """A new file."""
+    """Write a file and return its path."""
     path = place / name
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
     return str(path)

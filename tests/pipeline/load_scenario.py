@@ -1,6 +1,6 @@
-"""Loads on Spark in a process of their own: `python -m tests.pipeline.load_scenario NAME` prints JSON.
+"""Loads on Spark, in a process of their own: `python -m tests.pipeline.load_scenario NAME` prints JSON.
 
-The graph is `graph.omni` in the working directory. The task functions are here because workers import them from here.
+The graph is `graph.omni` in the working directory. Workers import the task functions from here.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ from omnigraph.pipeline.load.inputs.ranges import plan_ranges
 from omnigraph.pipeline.load.run import LoadRejectedError, LoadRequest, load
 from omnigraph.pipeline.load.source import PieceSource
 from omnigraph.pipeline.load.tasks import LoadPart, LoadShape, LoadTask, load_piece
-from omnigraph.pipeline.runner import Result, RunTasks, Task
-from omnigraph.pipeline.spark.runner import run_tasks
-from omnigraph.pipeline.spark.session import spark_session
+from omnigraph.pipeline.runner import RunTasks
+from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.storage.location import Location, parse_location
 from tests.pipeline.export_scenario import rows_forbidden
 
@@ -50,7 +49,7 @@ def graph() -> Location:
 
 
 def write_inputs(place: Path) -> None:
-    """People and who knows whom; then changes of some of them, with others that are new; then a bad one."""
+    """Write people and edges, then changes with new rows, then a bad row."""
     people = [_person(number, "old") for number in range(PEOPLE)]
     knows = [_knows(number, (number * 7 + step) % PEOPLE) for number in range(PEOPLE) for step in (1, 2)]
     news = [_person(number, "new") for number in range(PEOPLE // 2, PEOPLE * 3 // 2)]
@@ -75,7 +74,7 @@ def _knows(source: int, target: int) -> dict[str, object]:
 
 
 class WatchedSource(PieceSource):
-    """Pieces that are loaded by another function, which does something beside it."""
+    """Pieces that another task function loads."""
 
     function: Callable[[LoadTask], LoadPart] = staticmethod(load_piece)
 
@@ -84,7 +83,7 @@ class WatchedSource(PieceSource):
 
 
 def fail_after_writing(task: LoadTask) -> LoadPart:
-    """The first attempt at each of two pieces fails when everything is written."""
+    """Fail the first attempt at each of two pieces after everything is written."""
     part = load_piece(task)
     if task.piece.part < 2 and _is_first(task, f"failed-{task.piece.part}"):
         raise RuntimeError("the first attempt fails")
@@ -92,7 +91,7 @@ def fail_after_writing(task: LoadTask) -> LoadPart:
 
 
 def kill_the_executor(task: LoadTask) -> LoadPart:
-    """The first attempt at the second piece takes its whole executor with it when everything is written."""
+    """Kill the executor in the first attempt at the second piece, after everything is written."""
     part = load_piece(task)
     if task.piece.part == 1 and _is_first(task, "killed"):
         os.kill(_parent_of(os.getppid()), signal.SIGKILL)
@@ -102,24 +101,24 @@ def kill_the_executor(task: LoadTask) -> LoadPart:
 
 def wait_after_writing(task: LoadTask) -> LoadPart:
     load_piece(task)
-    _beside(task).joinpath(f"waiting-{task.piece.part}").touch()
+    _scenario_folder(task).joinpath(f"waiting-{task.piece.part}").touch()
     threading.Event().wait(600)
-    raise AssertionError("nobody came")
+    raise AssertionError("timed out")
 
 
-def tell_who_wrote(task: LoadTask) -> LoadPart:
-    _beside(task).joinpath(f"executor-{os.getppid()}").touch()
+def record_writer(task: LoadTask) -> LoadPart:
+    _scenario_folder(task).joinpath(f"executor-{os.getppid()}").touch()
     return load_piece(task)
 
 
-def _beside(task: LoadTask) -> Path:
-    """The working directory, which a worker of a standalone cluster does not know."""
+def _scenario_folder(task: LoadTask) -> Path:
+    """Return the working directory, which a worker of a standalone cluster does not know."""
     return Path(task.piece.name).parent
 
 
 def _is_first(task: LoadTask, name: str) -> bool:
     try:
-        _beside(task).joinpath(name).touch(exist_ok=False)
+        _scenario_folder(task).joinpath(name).touch(exist_ok=False)
     except FileExistsError:
         return False
     return True
@@ -142,27 +141,23 @@ class WaitingSource(WatchedSource):
 
 
 class LargeSource(WatchedSource):
-    """Treated as if it had too many keys for the driver."""
+    """Files that are checked in buckets, whatever their size."""
 
-    function = staticmethod(tell_who_wrote)
+    function = staticmethod(record_writer)
 
     @property
     def text_bytes(self) -> None:  # type: ignore[override]
         return None
 
 
-def on_spark(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
-    return run_tasks(spark_session(), function, tasks)
-
-
 def load_file(name: str, mode: LoadMode, kind: type[PieceSource]) -> dict[str, int]:
     ranges = plan_ranges(find_inputs([str(folder() / name)]), RANGE_BYTES)
     source = kind(tuple(JsonPiece(piece) for piece in ranges))
-    return dict(load(graph(), LoadRequest(source, mode, "ada"), on_spark).counts)
+    return dict(load(graph(), LoadRequest(source, mode, "ada"), SparkRunner()).counts)
 
 
 def run_all() -> dict[str, Any]:
-    """Every way to load, with tasks that fail, on the configured session; what the graph is at the end."""
+    """Load in every way, with failing tasks, on the configured session; return the state of the graph at the end."""
     og.init(graph().uri, SCHEMA)
     by_driver: list[tuple[str, str]] = []
     with observed(lambda effect, place: by_driver.append((effect, place))):
@@ -200,7 +195,7 @@ def run_killed_executor() -> dict[str, Any]:
 
 
 def run_all_and_killed_executor() -> dict[str, Any]:
-    """Both on one session, the second one in a folder of its own."""
+    """Run both scenarios on one session, the second one in a folder of its own."""
     seen = {"all": run_all()}
     os.environ["SCENARIO_FOLDER"] = str(folder() / "killed-executor")
     return {**seen, "killed_executor": run_killed_executor()}

@@ -1,4 +1,4 @@
-"""Starts real processes for the tests of Spark and finds those that they leave."""
+"""Starts real processes for the tests of Spark, and finds processes that they leave."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ _SPARK_VARIABLES: Final = ("SPARK_", "PYSPARK_", "OMNIGRAPH_", "MASTER")
 
 
 @dataclass(frozen=True, slots=True)
-class WriteEnvironment:
+class ProcessEnvironment:
     """The cache directory and the working directory of the processes of a test."""
 
     home: Path
     folder: Path
 
     def environ(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(_SPARK_VARIABLES)}
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith(_SPARK_VARIABLES)
+        }
         return {
-            **kept,
+            **inherited,
             "OMNIGRAPH_HOME": str(self.home),
             "OMNIGRAPH_CLASS_ARCHIVE": "off",
             "SCENARIO_FOLDER": str(self.folder),
@@ -36,7 +38,7 @@ class WriteEnvironment:
         }
 
     def borrow_archive(self, home: Path) -> None:
-        """Start Spark quickly here too, if another test has made a class-data archive there."""
+        """Use the class-data archive of another test, if it built one."""
         folder = self.home / "spark"
         folder.mkdir(mode=0o700, parents=True)
         for path in home.glob("spark/classes-*.*"):
@@ -56,7 +58,7 @@ class WriteEnvironment:
     def run(
         self, name: str, env: Mapping[str, str] | None = None, module: str = "tests.pipeline.scenario"
     ) -> dict[str, Any]:
-        """Run a scenario to its end: what it printed on stdout, and that it said nothing else."""
+        """Run a scenario to its end; return the JSON of its stdout, and require that it printed nothing else."""
         process = self.start(sys.executable, "-m", module, name, env=env)
         stdout, stderr = process.communicate(timeout=SECONDS_MAX)
         assert process.returncode == 0, stderr
@@ -81,15 +83,15 @@ class WriteEnvironment:
 
 
 def processes_with(text: str) -> list[int]:
-    """The living processes with the text in their environment: whatever a test has started, at any depth."""
-    found = []
+    """Return the running processes that a test started, at any depth: those with the text in their environment."""
+    processes = []
     for folder in Path("/proc").iterdir():
         try:
             if folder.name.isdigit() and text in folder.joinpath("environ").read_text(errors="replace"):
-                found.append(int(folder.name))
+                processes.append(int(folder.name))
         except OSError:
             continue
-    return found
+    return processes
 
 
 def is_alive(pid: int) -> bool:

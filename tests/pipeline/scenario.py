@@ -1,7 +1,6 @@
-"""What the tests let Spark do, in processes of their own: `python -m tests.pipeline.scenario NAME` prints JSON.
+"""Tasks and sessions in processes of their own: `python -m tests.pipeline.scenario NAME` prints JSON.
 
-A process has one Spark session, so every kind of session gets a process. The task functions are here because workers
-import them from here.
+A process has one Spark session, so every kind of session has a process. Workers import the task functions from here.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from typing import Any
 
 from omnigraph.base.errors import Applied, ConflictError, OmnigraphError
 from omnigraph.base.progress import Progress
-from omnigraph.pipeline.runner import TaskSize
-from omnigraph.pipeline.spark.runner import JobOptions, run_tasks
+from omnigraph.pipeline.runner import TaskSize, task
+from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.pipeline.spark.session import SparkSettings, spark_session
 
 SETTINGS = (
@@ -48,16 +47,21 @@ class WriteConflictError(ConflictError):
     applied = Applied.NO
 
 
-def square(task: SquareTask) -> Square:
-    return Square(task.number**2, os.getppid(), sys.executable)
-
-
 def measure_square(square: Square) -> TaskSize:
     return TaskSize(rows=square.number, bytes=10)
 
 
+def input_bytes(_: SquareTask) -> int:
+    return 10
+
+
+@task("squares", measure_square, input_bytes=input_bytes)
+def square(task: SquareTask) -> Square:
+    return Square(task.number**2, os.getppid(), sys.executable)
+
+
 def square_with_the_other(task: SquareTask) -> Square:
-    """Two of these end only when both run at the same time, so both executors must take part."""
+    """Wait until two of these tasks run at the same time, so that both executors take part."""
     folder = Path(task.folder)
     (folder / f"task-{task.number}").touch()
     for _ in range(2_000):
@@ -67,15 +71,15 @@ def square_with_the_other(task: SquareTask) -> Square:
     raise AssertionError("the other task never ran")
 
 
-def fail_as_ours(task: SquareTask) -> Square:
+def fail_with_omnigraph_error(task: SquareTask) -> Square:
     if task.number == 1:
         raise WriteConflictError(
-            "somebody was first", code="race", hint="again", facts={"table": "node:P", "at": [1, 2]}
+            "another writer was first", code="race", hint="again", facts={"table": "node:P", "at": [1, 2]}
         )
     return square(task)
 
 
-def fail_as_others(task: SquareTask) -> Square:
+def fail_with_other_error(task: SquareTask) -> Square:
     raise ValueError(f"no square today\nfor {task.number}")
 
 
@@ -94,7 +98,7 @@ def return_a_lock(_: SquareTask) -> Any:
     return threading.Lock()
 
 
-def wait_for_ever(task: SquareTask) -> Square:
+def wait_forever(task: SquareTask) -> Square:
     Path(task.folder, f"worker-{os.getpid()}").touch()
     threading.Event().wait(600)
     return square(task)
@@ -112,7 +116,7 @@ def run_local() -> dict[str, Any]:
     session = spark_session(SparkSettings(conf={"spark.sql.shuffle.partitions": "3"}))
     jvm: Any = session.sparkContext._jvm
     events: list[Progress] = []
-    results = run_tasks(session, square, tasks(7), JobOptions("squares", events.append, measure_square, 70))
+    results = SparkRunner(report=events.append)(square, tasks(7))
     return {
         "results": [asdict(result) for result in results],
         "master": session.sparkContext.master,
@@ -123,10 +127,10 @@ def run_local() -> dict[str, Any]:
         "same_session": spark_session() is session
         and spark_session(SparkSettings(master="local[2]")) is session,
         "other_master": _error(lambda: spark_session(SparkSettings(master="local[3]"))),
-        "no_tasks": list(run_tasks(session, square, [])),
+        "no_tasks": list(SparkRunner()(square, [])),
         "errors": run_errors(),
         "events": [asdict(event) for event in events],
-        "after": [result.number for result in run_tasks(session, square, tasks(2))],
+        "after": [result.number for result in SparkRunner()(square, tasks(2))],
         "left_behind": [path.name for path in Path().iterdir()],
     }
 
@@ -135,35 +139,32 @@ def run_flags() -> dict[str, Any]:
     session = spark_session(SparkSettings(master="local[1]"))
     jvm: Any = session.sparkContext._jvm
     return {
-        "results": [result.number for result in run_tasks(session, square, tasks(2))],
+        "results": [result.number for result in SparkRunner()(square, tasks(2))],
         "flags": list(jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments()),
     }
 
 
 def run_errors() -> dict[str, Any]:
-    session = spark_session()
-    failing = (fail_as_ours, fail_as_others, fail_with_more_state, die, return_a_lock)
-    return {
-        function.__name__: _error(partial(run_tasks, session, function, tasks(3))) for function in failing
-    }
+    failing = (fail_with_omnigraph_error, fail_with_other_error, fail_with_more_state, die, return_a_lock)
+    return {function.__name__: _error(partial(SparkRunner(), function, tasks(3))) for function in failing}
 
 
 def run_pair() -> dict[str, Any]:
-    """Two tasks at once on the configured session, and an error."""
+    """Run two tasks at the same time on the configured session, and one that fails."""
     session = spark_session()
-    results = run_tasks(session, square_with_the_other, tasks(2))
+    results = SparkRunner()(square_with_the_other, tasks(2))
     return {
         "results": [asdict(result) for result in results],
         "kind": type(session).__module__,
-        "error": _error(lambda: run_tasks(session, fail_as_ours, tasks(2))),
+        "error": _error(lambda: SparkRunner()(fail_with_omnigraph_error, tasks(2))),
     }
 
 
 def run_events() -> dict[str, Any]:
-    """On a Connect session: counts come, sizes do not."""
+    """Collect the progress of a Connect session, which has counts of tasks but no sizes."""
     events: list[Progress] = []
     session = spark_session()
-    results = run_tasks(session, square, tasks(5), JobOptions("squares", events.append, measure_square, 50))
+    results = SparkRunner(report=events.append)(square, tasks(5))
     return {
         "kind": type(session).__module__,
         "results": len(results),
@@ -171,13 +172,13 @@ def run_events() -> dict[str, Any]:
     }
 
 
-def run_for_ever() -> dict[str, Any]:
-    run_tasks(spark_session(), wait_for_ever, tasks(2))
+def run_forever() -> dict[str, Any]:
+    SparkRunner()(wait_forever, tasks(2))
     raise AssertionError
 
 
 def run_lacking() -> dict[str, Any]:
-    return {"error": _error(lambda: run_tasks(spark_session(), square, tasks(2)))}
+    return {"error": _error(lambda: SparkRunner()(square, tasks(2)))}
 
 
 def run_nothing() -> dict[str, Any]:

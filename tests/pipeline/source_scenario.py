@@ -1,6 +1,6 @@
-"""What the tests let the Spark data source do: `python -m tests.pipeline.source_scenario NAME` prints JSON.
+"""The Spark data source on real sessions: `python -m tests.pipeline.source_scenario NAME` prints JSON.
 
-A process has one Spark session, and a session costs seconds, so a scenario does many things and tells what it saw.
+A process has one Spark session, which takes seconds to start, so a scenario does many things and prints the results.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ LAST_MOMENT: Final = datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
 
 
 class Source:
-    """The data source on one graph, in few words."""
+    """The data source on one graph, with short methods."""
 
     def __init__(self, spark: SparkSession, name: str, schema: str = SCHEMA) -> None:
         self.spark = spark
@@ -72,7 +72,7 @@ class Source:
         writer.mode(save).save()
 
     def rows(self, alias: str, branch: str = "main") -> list[dict[str, Any]]:
-        """The rows of a table as Lance has them."""
+        """Return the rows of a table as Lance has them."""
         snapshot = read_snapshot(parse_location(self.uri), branch)
         table = snapshot.tables[alias]
         dataset = open_dataset(
@@ -90,7 +90,7 @@ class Source:
 
 
 def run_local() -> dict[str, Any]:
-    """On one local session: the example of the documentation and every type."""
+    """Run the example of the documentation and every type on one local session."""
     seen: dict[str, Any] = {"document": _run_document()}
     spark = _session()
     seen["types"] = _types(spark, Source(spark, "things.omni"))
@@ -98,12 +98,12 @@ def run_local() -> dict[str, Any]:
 
 
 def run_stream() -> dict[str, Any]:
-    """On one local session: commits of one graph, streamed to another."""
+    """Stream commits of one graph to another on one local session."""
     return _stream_twice(_session())
 
 
 def run_failures() -> dict[str, Any]:
-    """On one local session: what goes wrong, and what Spark does wrong."""
+    """Run failing reads and writes on one local session."""
     spark = _session()
     source = Source(spark, "things.omni")
     return {
@@ -115,22 +115,22 @@ def run_failures() -> dict[str, Any]:
 
 
 def run_executors() -> dict[str, Any]:
-    """On two executor processes, which write at the same time."""
+    """Write on two executor processes at the same time."""
     spark = _session()
     source = Source(spark, "graph.omni")
     frame = spark.range(0, 4_000, 1, 2).mapInArrow(_together(os.environ["SCENARIO_FOLDER"]), PEOPLE)
     source.write(frame, "Person")
-    found = source.read("Person")
+    frame = source.read("Person")
     return {
         "executors": len({row["age"] for row in source.rows(PERSON)}),
         "files": source.data_files(),
-        "read": found.selectExpr("count(*)", "count(DISTINCT slug)").collect()[0].asDict(),
+        "read": frame.selectExpr("count(*)", "count(DISTINCT slug)").collect()[0].asDict(),
         "commits": len(list(source.graph.commits())),
     }
 
 
 def run_connect() -> dict[str, Any]:
-    """On a Spark Connect server."""
+    """Read, write and stream on a Spark Connect server."""
     spark = _session()
     source = Source(spark, "graph.omni")
     source.write(source.people(("a", 1), ("b", 2)), "Person")
@@ -141,23 +141,23 @@ def run_connect() -> dict[str, Any]:
     pairs = "match { $p: Person  $p knows{1,2} $f  not { $p knows $p } } return { $p.slug, $f.age }"
     ages = "match { $p: Person  optional { $p knows $f } } return { $p.slug, count($f) as n } order { n desc, $p.slug }"
     asked = [f"query q() {{ {text} }}" for text in (pairs, ages)]
-    overflow = "query q() { match { $p: Person } return { sum($p.age * 9000000000000000000) as n } }"
+    overflow_error = "query q() { match { $p: Person } return { sum($p.age * 9000000000000000000) as n } }"
     return {
         "kind": type(spark).__module__,
         "queries": [source.graph.query(text, engine="spark").rows() for text in asked],
         "same": [source.graph.query(text).rows() for text in asked],
         "refused": [
-            _refusal(partial(source.graph.query, asked[0], engine="spark", limits=few))
+            _error_message(partial(source.graph.query, asked[0], engine="spark", limits=few))
             for few in (og.QueryLimits(seconds=1e-6), og.QueryLimits(memory_bytes=1))
         ],
-        "overflow": _refusal(partial(source.graph.query, overflow, engine="spark")),
+        "overflow": _error_message(partial(source.graph.query, overflow_error, engine="spark")),
         "rows": [row.asDict() for row in source.read("Person").orderBy("id").collect()],
         "error": _failure(lambda: source.read("Person", filter="nope = 1").collect()),
     }
 
 
 def _run_document() -> dict[str, Any]:
-    """The example of the documentation, cell by cell, as a notebook would."""
+    """Run the example of the documentation, cell by cell, as a notebook does."""
     names: dict[str, Any] = {}
     text = (ROOT / "docs" / "user" / "spark.md").read_text(encoding="utf-8")
     cells = [block.text for block in blocks(text) if block.language == "python"]
@@ -173,7 +173,7 @@ def _session() -> SparkSession:
 
 
 def _types(spark: SparkSession, source: Source) -> dict[str, Any]:
-    """Every type there and back: into Lance, out of it, and into another graph as it was read."""
+    """Write every type to Lance, read it, and write it to another graph unchanged."""
     full = (
         "full", True, -(2**31), 2**63 - 1, 2**32 - 1, Decimal(2**64 - 1), 1.5, 0.1,
         date(1, 1, 1), LAST_MOMENT, b"\x00\xff", "small",
@@ -199,7 +199,7 @@ def _overwrite_with_nothing(source: Source) -> int:
 
 
 def _errors(source: Source) -> dict[str, str]:
-    """Mistakes that are found in the three places where Spark runs our code: planning, a task, the commit."""
+    """Return the errors of the three stages in which Spark runs our code: planning, a task, the commit."""
     source.write(source.people(("ada", 36)), "Person")
     return {
         "plan": _failure(lambda: source.read("Person", filter="years > 3")),
@@ -209,7 +209,7 @@ def _errors(source: Source) -> dict[str, str]:
 
 
 def _abort(source: Source) -> dict[str, Any]:
-    """One task fails after the other one has written its fragment on its executor."""
+    """Fail one task after the other task has written its fragment on its executor."""
     before = source.data_files()
     frame = source.spark.range(0, 2, 1, 2).mapInArrow(_fail_when_written(source.uri, before), PEOPLE)
     failure = _failure(lambda: source.write(frame, "Person"))
@@ -233,7 +233,7 @@ def _fail_when_written(
 
 
 def _together(folder: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Two of these go on only when both run, so both executors take part. The age of a row tells which one made it."""
+    """Wait until both tasks run, so that both executors take part. The age of a row is the number of its executor."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -248,7 +248,7 @@ def _together(folder: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.R
 
 
 class _Pushing(DataSource):
-    """Ten numbers, with the filter pushdown that ours does without."""
+    """A source of ten numbers with the filter pushdown that ours does not have."""
 
     @classmethod
     def name(cls) -> str:
@@ -266,11 +266,11 @@ class _PushingReader(DataSourceReader):
         self.wanted: int | None = None
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802
-        for found in filters:
-            if isinstance(found, EqualTo):
-                self.wanted = found.value
+        for pushed_filter in filters:
+            if isinstance(pushed_filter, EqualTo):
+                self.wanted = pushed_filter.value
             else:
-                yield found
+                yield pushed_filter
 
     def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
         yield from ((x,) for x in range(10) if self.wanted in (None, x))
@@ -284,12 +284,12 @@ def _pushed(spark: SparkSession) -> list[int]:
 
 
 def _stream_twice(spark: SparkSession) -> dict[str, Any]:
-    """New commits of one graph, appended to another one; the first batch is given again."""
+    """Append new commits of one graph to another, and repeat the first batch."""
     first, second = Source(spark, "first.omni"), Source(spark, "second.omni")
     location = parse_location(first.uri)
     run(location, [Change(PERSON, insert=("a", "b"))])
     _copy(first, second)
-    for name in ("0", ".0.crc"):  # as if Spark had died before it noted that the batch was done
+    for name in ("0", ".0.crc"):  # as if Spark had died before it recorded the batch
         Path("stream-checkpoint/commits", name).unlink()
     run(location, [Change(PERSON, insert=("c",))])
     run(location, [Change(PERSON, insert=("d",))])
@@ -309,7 +309,7 @@ def _copy(source: Source, target: Source) -> None:
 
 
 def _failure(act: Callable[[], object]) -> str:
-    """What Spark says of a failure, from our sentence on."""
+    """Return the text of a Spark failure, starting with our message."""
     try:
         act()
     except PySparkException as error:
@@ -317,8 +317,8 @@ def _failure(act: Callable[[], object]) -> str:
     return "no failure"
 
 
-def _refusal(act: Callable[[], Result]) -> str:
-    """What an error of ours says."""
+def _error_message(act: Callable[[], Result]) -> str:
+    """Return the message of an Omnigraph error."""
     try:
         act().rows()
     except OmnigraphError as error:

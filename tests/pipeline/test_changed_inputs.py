@@ -1,4 +1,4 @@
-"""A file that changes after the load was planned: an error that names it, nothing written, whatever its format."""
+"""Files that change after the load was planned: an error names the file and nothing is written, in every format."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from omnigraph.pipeline.load.inputs.files import InputFile, find_inputs
 from omnigraph.pipeline.load.inputs.ndjson import JsonPiece
 from omnigraph.pipeline.load.inputs.ranges import plan_ranges
 from omnigraph.pipeline.load.run import LoadRequest, load
-from omnigraph.pipeline.load.source import PieceSource, plan_files, sort_inputs
+from omnigraph.pipeline.load.source import PieceSource, classify_inputs, plan_files
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.files import write_file
 from omnigraph.storage.lance.delete import delete_files
@@ -107,7 +107,7 @@ class Case:
 
     def plan(self) -> tuple[Piece, ...]:
         type_name = None if ".json" in self.data.uri else "P"
-        inputs = sort_inputs(self.data.uri, type_name, dict(self.root.options))
+        inputs = classify_inputs(self.data.uri, type_name, dict(self.root.options))
         return plan_files(inputs, read_snapshot(self.root).schema.catalog)
 
     def load(self, pieces: tuple[Piece, ...], run: Any = in_place) -> None:
@@ -142,7 +142,7 @@ def case(durable_location: Location, name: str) -> Case:
     return made
 
 
-def test_a_file_that_shrinks_before_its_pieces_are_read(case: Case, name: str) -> None:
+def test_file_shrinks_before_its_pieces_are_read(case: Case, name: str) -> None:
     pieces = case.plan()
     sizes = [len(FORMATS[name](rows)) for rows in (ROWS, 1_000)]
     case.put(FORMATS[name](1_000))
@@ -152,8 +152,8 @@ def test_a_file_that_shrinks_before_its_pieces_are_read(case: Case, name: str) -
     assert error.hint.startswith("Nothing was written.")
 
 
-def test_a_file_that_changes_while_it_is_read(case: Case, name: str) -> None:
-    """It is as long as before."""
+def test_file_changes_while_it_is_read(case: Case, name: str) -> None:
+    """The size is unchanged."""
     other = FORMATS[name](ROWS).replace(b"p", b"q", 1)
     pieces = tuple(ChangingPiece(piece, lambda: case.put(other)) for piece in case.plan())
     error = case.rejects(lambda: case.load(pieces))
@@ -165,7 +165,7 @@ def test_a_file_that_changes_while_it_is_read(case: Case, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["p.jsonl"], indirect=True)
-def test_a_file_that_changes_between_two_of_its_pieces(case: Case) -> None:
+def test_file_changes_between_two_of_its_pieces(case: Case) -> None:
     [file] = find_inputs([case.data.uri], dict(case.root.options))
     pieces = tuple(JsonPiece(piece) for piece in plan_ranges([file], file.size // 3))
     assert len(pieces) > 2
@@ -179,15 +179,15 @@ def test_a_file_that_changes_between_two_of_its_pieces(case: Case) -> None:
 
 
 @pytest.mark.parametrize("name", ["p.jsonl"], indirect=True)
-def test_a_file_that_is_deleted(case: Case) -> None:
+def test_deleted_file(case: Case) -> None:
     pieces = case.plan()
     folder, _, path = case.data.uri.rpartition("/")
     delete_files(replace(case.data, uri=folder), [path])
     assert case.rejects(lambda: case.load(pieces)).message.endswith("got no file")
 
 
-def test_a_file_that_is_only_touched(tmp_path: Path) -> None:
-    """The same bytes at another time: no process can tell that they are the same without reading them twice."""
+def test_touched_file(tmp_path: Path) -> None:
+    """The bytes are the same, but a load cannot know that without reading them twice."""
     og.init(tmp_path / "g.omni", SCHEMA)
     path = tmp_path / "p.jsonl"
     path.write_bytes(ndjson(5))

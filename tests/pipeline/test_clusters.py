@@ -1,4 +1,4 @@
-"""The same tasks on executors in processes of their own: of a local cluster, and of a standalone master."""
+"""The same tasks on executors in other processes: of a local cluster, and of a standalone master."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from omnigraph.pipeline.spark.connect import is_listening
 from omnigraph.pipeline.spark.java import find_java
 from tests.conftest import _free_port
-from tests.pipeline.process import WriteEnvironment
+from tests.pipeline.process import ProcessEnvironment
 from tests.style.source import ROOT
 from tests.waiting import wait_until
 
@@ -32,7 +32,7 @@ SMALL = {
 
 
 @pytest.mark.soak  # loads and maintenance run on such a cluster too
-def test_two_executors_of_a_local_cluster(world: WriteEnvironment) -> None:
+def test_two_executors_of_a_local_cluster(world: ProcessEnvironment) -> None:
     outcome = world.run("pair", {"MASTER": "local-cluster[2,1,1024]", **small_executors(world)})
     assert sorted(result["number"] for result in outcome["results"]) == [0, 1]
     assert len({result["daemon"] for result in outcome["results"]}) == 2
@@ -42,7 +42,7 @@ def test_two_executors_of_a_local_cluster(world: WriteEnvironment) -> None:
 
 @pytest.fixture(scope="module")
 def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a master with two workers, all on loopback."""
+    """Return the address of a master with two workers, all on loopback."""
     folder = tmp_path_factory.mktemp("standalone")
     port = _free_port()
     address = f"spark://127.0.0.1:{port}"
@@ -84,21 +84,21 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def other_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python with all packages but this one, as on a cluster that does not know it."""
+    """Return a Python with all packages but this one, as on a cluster without it."""
     folder = tmp_path_factory.mktemp("other-python")
     venv.create(folder, symlinks=True)
     [packages] = folder.glob("lib/python*/site-packages")
     (packages / "others.pth").write_text(str(Path(lance.__file__).parents[1]))
     python = folder / "bin" / "python"
     command = [str(python), "-c", "import lance, omnigraph"]
-    found = subprocess.run(command, cwd=folder, env={}, capture_output=True, text=True, check=False)
-    assert "No module named 'omnigraph'" in found.stderr
+    completed = subprocess.run(command, cwd=folder, env={}, capture_output=True, text=True, check=False)
+    assert "No module named 'omnigraph'" in completed.stderr
     return python
 
 
 @pytest.mark.soak
 def test_two_workers_of_a_standalone_master_get_the_package(
-    world: WriteEnvironment, standalone: str, other_python: Path
+    world: ProcessEnvironment, standalone: str, other_python: Path
 ) -> None:
     outcome = world.run(
         "pair", {"MASTER": standalone, "PYSPARK_PYTHON": str(other_python), **small_executors(world)}
@@ -110,8 +110,8 @@ def test_two_workers_of_a_standalone_master_get_the_package(
 
 
 @pytest.mark.soak
-def test_executors_without_lance_are_said_so(
-    world: WriteEnvironment, standalone: str, tmp_path: Path, other_python: Path
+def test_executors_without_lance_are_an_error(
+    world: ProcessEnvironment, standalone: str, tmp_path: Path, other_python: Path
 ) -> None:
     bare = tmp_path / "bare"
     bare.write_text(
@@ -134,8 +134,8 @@ def _without_lance(folder: Path) -> Path:
     return hiding
 
 
-def small_executors(world: WriteEnvironment) -> dict[str, str]:
-    """The environment in which executors are small and start quickly."""
+def small_executors(world: ProcessEnvironment) -> dict[str, str]:
+    """Return an environment with small executors that start quickly."""
     folder = world.folder.parent / f"{world.folder.name}-conf"
     folder.mkdir(exist_ok=True)
     (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in SMALL.items()))

@@ -1,4 +1,4 @@
-"""Where Spark's own settings say that it runs."""
+"""The master that Spark's own settings name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_nothing_is_configured() -> None:
     assert configured_master({}) is None
 
 
-def test_files_go_before_variables_and_a_master_before_a_connect_server(tmp_path: Path) -> None:
+def test_files_win_over_variables_and_a_master_over_a_connect_server(tmp_path: Path) -> None:
     (tmp_path / "spark-defaults.conf").write_text(
         "# a comment\n\nspark.master   spark://a:7077\nspark.x=y z\nalone\n"
     )
@@ -29,13 +29,13 @@ def test_files_go_before_variables_and_a_master_before_a_connect_server(tmp_path
 @pytest.mark.parametrize(
     "line", ["spark.master {}", "spark.master={}", " spark.master =  {} ", "spark.master:{}"]
 )
-def test_a_value_may_hold_what_separates_it_from_its_name(tmp_path: Path, line: str) -> None:
+def test_value_may_contain_the_separator(tmp_path: Path, line: str) -> None:
     address = "sc://a:15002/;token=b"
     (tmp_path / "spark-defaults.conf").write_text(line.format(address))
     assert configured_master({"SPARK_CONF_DIR": str(tmp_path)}) == address
 
 
 @pytest.mark.parametrize("address", ["sc://", "sc://host:port"])
-def test_an_address_that_is_none(address: str) -> None:
+def test_invalid_address(address: str) -> None:
     with pytest.raises(UsageError, match="no address"):
         connect_session(address, {})

@@ -1,4 +1,4 @@
-"""A local session: quiet, quick, on loopback, and its tasks bring back results and errors."""
+"""A local session: silent, fast, on loopback, with the results and errors of its tasks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.pipeline.process import WriteEnvironment, processes_with
+from tests.pipeline.process import ProcessEnvironment, processes_with
 from tests.waiting import SECONDS_MAX, wait_until
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -20,18 +20,18 @@ SQUARES = [0, 1, 4, 9, 16, 25, 36]
 
 @pytest.fixture(scope="module")
 def local_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home of its own, in which no session was started before."""
+    """Return a cache directory in which no session was started before."""
     return tmp_path_factory.mktemp("local-home")
 
 
 @pytest.fixture(scope="module")
 def local(local_home: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What one local session did. Running it also shows that nothing of Spark reaches stderr, to the very end."""
+    """Run one local session. It also fails if Spark writes anything to stderr."""
     settings = {"MASTER": "local[2]", "OMNIGRAPH_CLASS_ARCHIVE": "on"}
-    return WriteEnvironment(local_home, tmp_path_factory.mktemp("local")).run("local", settings)
+    return ProcessEnvironment(local_home, tmp_path_factory.mktemp("local")).run("local", settings)
 
 
-def test_results_come_in_the_order_of_the_tasks(local: dict[str, Any]) -> None:
+def test_results_are_in_the_order_of_the_tasks(local: dict[str, Any]) -> None:
     assert [result["number"] for result in local["results"]] == SQUARES
     assert local["no_tasks"] == []
     assert local["after"] == [0, 1], "the session outlives failed jobs"
@@ -43,7 +43,7 @@ def test_workers_run_this_python(local: dict[str, Any]) -> None:
 
 @pytest.mark.usefixtures("local")
 def test_a_start_without_the_class_archive_is_counted(local_home: Path) -> None:
-    """The second one would build it, in the background."""
+    """The second start would build the archive in the background."""
     (starts,) = (local_home / "spark").glob("*.starts")
     assert starts.read_bytes() == b"."
 
@@ -59,28 +59,32 @@ def test_its_settings(local: dict[str, Any]) -> None:
     assert {"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"} <= set(local["flags"])
 
 
-def test_this_process_stays_as_it_was(local: dict[str, Any]) -> None:
+def test_this_process_is_unchanged(local: dict[str, Any]) -> None:
     assert local["sigint_is_ours"]
     assert local["environment_is_ours"]
     assert local["left_behind"] == []
 
 
-def test_the_active_session_is_used_and_no_second_one_started(local: dict[str, Any]) -> None:
+def test_active_session_is_reused(local: dict[str, Any]) -> None:
     assert local["same_session"]
     assert local["other_master"]["error_code"] == "spark_session_exists"
     assert "local[3]" in local["other_master"]["error"]
 
 
-def test_an_error_of_ours_comes_back_whole(local: dict[str, Any]) -> None:
-    error = local["errors"]["fail_as_ours"]
+def test_omnigraph_error_is_raised_on_the_driver(local: dict[str, Any]) -> None:
+    error = local["errors"]["fail_with_omnigraph_error"]
     assert error["class"] == "WriteConflictError"
-    assert (error["error"], error["error_code"], error["hint"]) == ("somebody was first", "race", "again")
+    assert (error["error"], error["error_code"], error["hint"]) == (
+        "another writer was first",
+        "race",
+        "again",
+    )
     assert (error["table"], error["at"], error["applied"]) == ("node:P", [1, 2], "no")
-    assert "in fail_as_ours" in error["notes"][0]
+    assert "in fail_with_omnigraph_error" in error["notes"][0]
 
 
-def test_any_other_error_keeps_its_message(local: dict[str, Any]) -> None:
-    error = local["errors"]["fail_as_others"]
+def test_other_errors_keep_their_message(local: dict[str, Any]) -> None:
+    error = local["errors"]["fail_with_other_error"]
     assert error["class"] == "TaskError"
     assert error["error"].startswith("a task failed: ValueError: no square today\nfor ")
     assert error["exception"] == "ValueError"
@@ -88,7 +92,7 @@ def test_any_other_error_keeps_its_message(local: dict[str, Any]) -> None:
     assert "lock" in local["errors"]["return_a_lock"]["error"]
 
 
-def test_a_worker_that_dies_is_one_sentence(local: dict[str, Any]) -> None:
+def test_killed_worker_is_one_error(local: dict[str, Any]) -> None:
     error = local["errors"]["die"]
     assert error["error_code"] == "spark_failed"
     assert "\n" not in error["error"]
@@ -106,8 +110,8 @@ def test_progress_counts_tasks_rows_and_bytes(local: dict[str, Any]) -> None:
     assert (events[-1]["tasks_done"], events[-1]["rows"], events[-1]["bytes"]) == (7, sum(SQUARES), 70)
 
 
-def test_ctrl_c_cancels_the_job_and_leaves_nothing(world: WriteEnvironment) -> None:
-    process = world.start(sys.executable, "-m", "tests.pipeline.scenario", "for_ever")
+def test_ctrl_c_cancels_the_job_and_leaves_nothing(world: ProcessEnvironment) -> None:
+    process = world.start(sys.executable, "-m", "tests.pipeline.scenario", "forever")
     try:
         wait_until(lambda: len(list(world.folder.glob("worker-*"))) == 2)
         process.send_signal(signal.SIGINT)
@@ -121,8 +125,8 @@ def test_ctrl_c_cancels_the_job_and_leaves_nothing(world: WriteEnvironment) -> N
     wait_until(lambda: processes_with(mark) == [])
 
 
-def test_ctrl_c_while_java_starts_leaves_nothing(world: WriteEnvironment) -> None:
-    process = world.start(sys.executable, "-m", "tests.pipeline.scenario", "for_ever")
+def test_ctrl_c_while_java_starts_leaves_nothing(world: ProcessEnvironment) -> None:
+    process = world.start(sys.executable, "-m", "tests.pipeline.scenario", "forever")
     mark = f"SCENARIO_FOLDER={world.folder}\0"
     try:
         wait_until(lambda: any(_is_starting(pid) for pid in processes_with(mark)))
@@ -135,14 +139,14 @@ def test_ctrl_c_while_java_starts_leaves_nothing(world: WriteEnvironment) -> Non
 
 
 def _is_starting(pid: int) -> bool:
-    """Whether this is the Java process of a session, rather than one that finds out how to start it."""
+    """Return whether this is the Java process of a session, and not the one of the launcher."""
     try:
         return b"deploy.SparkSubmit" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 
 
-def test_no_java_is_one_sentence(world: WriteEnvironment, tmp_path: Path) -> None:
+def test_missing_java_is_one_error(world: ProcessEnvironment, tmp_path: Path) -> None:
     old = tmp_path / "old" / "bin" / "java"
     old.parent.mkdir(parents=True)
     old.write_text("#!/bin/sh\necho '    java.home = /old\n    java.specification.version = 11' >&2\n")
@@ -159,7 +163,7 @@ def test_no_java_is_one_sentence(world: WriteEnvironment, tmp_path: Path) -> Non
     assert error["error"] == "Spark needs Java 17 or newer: JAVA_HOME has Java 11"
 
 
-def test_a_master_that_is_not_there_is_one_sentence(world: WriteEnvironment) -> None:
+def test_unreachable_master_is_one_error(world: ProcessEnvironment) -> None:
     error = world.run("nothing", {"SPARK_REMOTE": "sc://127.0.0.1:1"})["error"]
     assert error["error_code"] == "spark_unreachable"
     assert "127.0.0.1:1" in error["error"]

@@ -1,6 +1,6 @@
-"""Queries on Spark give the rows of the engine: generated queries over a pool of graphs, and the hard places.
+"""Queries on Spark return the rows of the engine: generated queries over several graphs, and difficult cases.
 
-The session here has the settings that a stranger's might have: no ANSI, another time zone, names without case.
+The session has settings that a user's session may have: no ANSI, another time zone, case-insensitive names.
 """
 
 from __future__ import annotations
@@ -75,18 +75,18 @@ def _nodes(first: int, last: int) -> list[Record]:
         {
             "type": "N",
             "data": {
-                "k": f"n{at}",
-                "i": numbers[at % 7],
-                "u": (2**64 - 1, 2**63, 2**53 + 1, 0, None, 1, 2)[at % 7],
-                "w": 2**32 - 1 if at % 2 else None,
-                "f": floats[(at * 3) % 7],
-                "s": texts[at % 7],
-                "day": ("0001-01-01", "1970-01-01", None)[at % 3],
-                "at": ("0001-01-01T00:00:00Z", "1970-01-01T00:00:00.001Z", None)[at % 3],
-                "many": [2**64 - 1, at] if at % 3 else None,
+                "k": f"n{number}",
+                "i": numbers[number % 7],
+                "u": (2**64 - 1, 2**63, 2**53 + 1, 0, None, 1, 2)[number % 7],
+                "w": 2**32 - 1 if number % 2 else None,
+                "f": floats[(number * 3) % 7],
+                "s": texts[number % 7],
+                "day": ("0001-01-01", "1970-01-01", None)[number % 3],
+                "at": ("0001-01-01T00:00:00Z", "1970-01-01T00:00:00.001Z", None)[number % 3],
+                "many": [2**64 - 1, number] if number % 3 else None,
             },
         }
-        for at in range(first, last)
+        for number in range(first, last)
     ]
 
 
@@ -120,21 +120,21 @@ def _edge(kind: str, source: int, target: int) -> Record:
         "match { $a: N  optional { $a of $m } not { $m.k = $a.k } } return { $a.k, $m.k as other }",
     ],
 )
-def test_the_hard_places(graph: Snapshot, text: str) -> None:
+def test_difficult_cases(graph: Snapshot, text: str) -> None:
     query = PreparedQuery(f"query q() {{ {text} }}")
     expected = query.run(graph).arrow()
-    found = query.run_on_spark(graph).arrow()
-    assert found.schema == expected.schema
+    actual = query.run_on_spark(graph).arrow()
+    assert actual.schema == expected.schema
     plan = query.plan(graph)
-    assert comparable(_rows(found), plan) == comparable(_rows(expected), plan)
+    assert comparable(_rows(actual), plan) == comparable(_rows(expected), plan)
 
 
 def test_from_python(graph: Snapshot) -> None:
     opened = Graph(graph.root, read_only=True)
     text = "query q($k: String) { match { $a: N { k: $k }  $a next $b } return { $b.k } }"
-    found = opened.query(text, params={"k": "n0"}, engine="spark")
-    assert found.rows() == opened.query(text, params={"k": "n0"}).rows() == [{"b.k": "n1"}]
-    assert found.source == opened.query(text, params={"k": "n0"}).source
+    result = opened.query(text, params={"k": "n0"}, engine="spark")
+    assert result.rows() == opened.query(text, params={"k": "n0"}).rows() == [{"b.k": "n1"}]
+    assert result.source == opened.query(text, params={"k": "n0"}).source
     with pytest.raises(UsageError, match="sparc"):
         opened.query(text, params={"k": "n0"}, engine="sparc")
     with pytest.raises(UsageError, match="only for queries on Spark"):
@@ -153,7 +153,7 @@ def test_an_overflow_is_the_error_of_the_engine(graph: Snapshot, expression: str
     assert failed.value.code == "integer_overflow"
 
 
-def test_what_is_not_for_spark(graph: Snapshot, tmp_path: Path) -> None:
+def test_unsupported_queries(graph: Snapshot, tmp_path: Path) -> None:
     root = make_graph(parse_location(str(tmp_path / "graph.omni")), "node D { t: String @index }\n")
     search = PreparedQuery('query q() { match { $d: D  search($d.t, "a") } return { $d.t } }')
     score = PreparedQuery('query q() { match { $d: D } return { bm25($d.t, "a") as s } }')
@@ -206,5 +206,5 @@ def check_generated(pool: Pool, asked: SampleQuery, numbers: dict[str, int]) -> 
     snapshot, _ = pool.choose(numbers)
     plan = bound(rewrite_plan(query.plan, NO_FACTS), asked.values)
     stream = run_query_on_spark(snapshot, plan)
-    found = [list(row.items()) for batch in stream.batches for row in batch.to_pylist()]
-    assert comparable(found, plan) == comparable(rows_of(snapshot, plan, EngineOptions()), plan), asked
+    actual = [list(row.items()) for batch in stream.batches for row in batch.to_pylist()]
+    assert comparable(actual, plan) == comparable(rows_of(snapshot, plan, EngineOptions()), plan), asked

@@ -1,4 +1,4 @@
-"""`omnigraph query --engine spark` in a process of its own: the rows that the process engine prints, and refusals."""
+"""`omnigraph query --engine spark` prints the rows of the process engine, or rejects the query."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from omnigraph.storage.location import parse_location
 from tests.pipeline.exporting import load_records, make_graph
-from tests.pipeline.process import WriteEnvironment
+from tests.pipeline.process import ProcessEnvironment
 from tests.waiting import SECONDS_MAX
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -26,22 +26,22 @@ QUERY = (
 )
 
 
-def make(world: WriteEnvironment) -> None:
+def make(world: ProcessEnvironment) -> None:
     root = make_graph(parse_location(str(world.folder / "graph.omni")), SCHEMA)
     people = [{"type": "Person", "data": ADA}, {"type": "Person", "data": {"slug": "bob"}}]
     load_records(root, world.folder, [*people, {"edge": "Knows", "from": "ada", "to": "bob"}])
 
 
 @pytest.mark.soak
-def test_the_same_is_printed(world: WriteEnvironment) -> None:
+def test_same_output_as_the_process_engine(world: ProcessEnvironment) -> None:
     make(world)
     words = ("query", "--store", "graph.omni", "-e", QUERY, "--json", "--quiet")
     expected = world.omnigraph(*words)
     assert expected.returncode == 0
     assert '"2026-05-31T10:00:00.007Z"' in expected.stdout
-    found = world.omnigraph(*words, "--engine", "spark", "--spark-master", "local[1]")
-    assert (found.returncode, found.stderr) == (0, "")
-    assert found.stdout == expected.stdout
+    outcome = world.omnigraph(*words, "--engine", "spark", "--spark-master", "local[1]")
+    assert (outcome.returncode, outcome.stderr) == (0, "")
+    assert outcome.stdout == expected.stdout
 
 
 @pytest.mark.parametrize(
@@ -61,11 +61,11 @@ def test_the_same_is_printed(world: WriteEnvironment) -> None:
         (("-e", 'query q() { insert Person { slug: "c" } }', "--engine", "spark"), "query_is_mutation"),
     ],
 )
-def test_what_is_refused(world: WriteEnvironment, words: tuple[str, ...], code: str) -> None:
+def test_rejected_queries(world: ProcessEnvironment, words: tuple[str, ...], code: str) -> None:
     make(world)
     process = world.start(
         *COMMAND, "--store", "graph.omni", *words, "--json", env={"MASTER": "spark://nowhere:1"}
     )
     stdout, stderr = process.communicate(timeout=SECONDS_MAX)
     assert process.returncode != 0
-    assert f'"{code}"' in stdout + stderr, "and not what a Spark that is not there would say"
+    assert f'"{code}"' in stdout + stderr, "the query is rejected before Spark starts"

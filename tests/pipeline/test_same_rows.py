@@ -59,7 +59,7 @@ rows = st.fixed_dictionaries(
         "yes": st.booleans(),
         "day": st.dates(),
         "at": st.datetimes(timezones=st.just(UTC)).map(
-            lambda at: at.replace(microsecond=at.microsecond // 1000 * 1000)
+            lambda moment: moment.replace(microsecond=moment.microsecond // 1000 * 1000)
         ),
         "kind": st.sampled_from(["a", "b"]),
         "tags": st.lists(texts, max_size=3),
@@ -92,30 +92,28 @@ def as_field(value: object) -> str:
             return str(as_json(value))
 
 
-def ndjson(found: Sequence[Row], place: Path) -> object:
+def ndjson(rows: Sequence[Row], place: Path) -> object:
     path = place / "rows.jsonl"
-    lines = [
-        {"type": "Thing", "data": {name: as_json(value) for name, value in row.items()}} for row in found
-    ]
+    lines = [{"type": "Thing", "data": {name: as_json(value) for name, value in row.items()}} for row in rows]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return str(path)
 
 
-def arrow(found: Sequence[Row], _: Path) -> pa.Table:
-    return pa.table({name: pa.array([row.get(name) for row in found], kind) for name, kind in TYPES.items()})
+def arrow(rows: Sequence[Row], _: Path) -> pa.Table:
+    return pa.table({name: pa.array([row.get(name) for row in rows], kind) for name, kind in TYPES.items()})
 
 
-def parquet(found: Sequence[Row], place: Path) -> object:
-    pq.write_table(arrow(found, place), place / "rows.parquet", row_group_size=2)
+def parquet(rows: Sequence[Row], place: Path) -> object:
+    pq.write_table(arrow(rows, place), place / "rows.parquet", row_group_size=2)
     return str(place / "rows.parquet")
 
 
-def comma_separated(found: Sequence[Row], place: Path) -> object:
-    """Text in quotes, so that the empty one is not nothing."""
+def comma_separated(rows: Sequence[Row], place: Path) -> object:
+    """Write text in quotes, so that empty text differs from null."""
     text = io.StringIO()
     names = list(TYPES)
     text.write(",".join(names) + "\n")
-    for row in found:
+    for row in rows:
         fields = [
             "" if row.get(name) is None else '"' + as_field(row[name]).replace('"', '""') + '"'
             for name in names
@@ -126,8 +124,8 @@ def comma_separated(found: Sequence[Row], place: Path) -> object:
     return str(path)
 
 
-def polars(found: Sequence[Row], place: Path) -> object:
-    return pl.from_arrow(arrow(found, place))
+def polars(rows: Sequence[Row], place: Path) -> object:
+    return pl.from_arrow(arrow(rows, place))
 
 
 WAYS: dict[str, Callable[[Sequence[Row], Path], object]] = {
@@ -148,7 +146,7 @@ def empty_graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @settings(max_examples=30)
 @given(things)
 def test_every_format_gives_the_same_graph(
-    empty_graph: Path, tmp_path_factory: pytest.TempPathFactory, found: list[Row]
+    empty_graph: Path, tmp_path_factory: pytest.TempPathFactory, rows: list[Row]
 ) -> None:
     place = tmp_path_factory.mktemp("same")
 
@@ -158,7 +156,7 @@ def test_every_format_gives_the_same_graph(
         load_here(root, data, type_name)
         return contents(root)
 
-    expected = loaded("ndjson", ndjson(found, place), None)
+    expected = loaded("ndjson", ndjson(rows, place), None)
     for name, write in WAYS.items():
-        assert loaded(name, write(found, place), "Thing") == expected, name
+        assert loaded(name, write(rows, place), "Thing") == expected, name
     shutil.rmtree(place)

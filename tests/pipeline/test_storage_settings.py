@@ -1,4 +1,4 @@
-"""Workers use the storage settings of the caller and no others, and no secret is stored or shown.
+"""Workers use only the storage settings of the caller, and no secret is stored or printed.
 
 Two S3 servers have the same bucket and a copy of the same graph. Spark was started with the settings of A, and every
 command runs with those of B. This tests the first of two protections: workers write to the store of the driver. The
@@ -20,7 +20,7 @@ import pytest
 import omnigraph as og
 from omnigraph.storage.objects import open_s3_store
 from tests.conftest import S3Server, running_s3_server
-from tests.pipeline.process import WriteEnvironment, processes_with
+from tests.pipeline.process import ProcessEnvironment, processes_with
 from tests.pipeline.test_clusters import small_executors
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -42,9 +42,9 @@ def variables(server: S3Server, secret: str = "other") -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class TwoStores:
-    """Spark knows A, the caller means B."""
+    """Two stores: Spark was started with the settings of A, the caller uses those of B."""
 
-    world: WriteEnvironment
+    world: ProcessEnvironment
     a: S3Server
     b: S3Server
     events: Path
@@ -59,7 +59,7 @@ class TwoStores:
         return done.stdout
 
     def graph(self, *slugs: str) -> str:
-        """A new graph in B, with a copy in A."""
+        """Create a graph in B, with a copy in A."""
         prefix = f"{uuid.uuid4().hex}/graph.omni"
         uri = f"s3://{self.b.bucket}/{prefix}"
         options = og.OpenOptions(storage_options=self.b.options)
@@ -72,7 +72,7 @@ class TwoStores:
         return uri
 
     def slugs(self, uri: str) -> set[str]:
-        """What the graph in B holds, read by this process."""
+        """Return the slugs of the graph in B, read by this process."""
         graph = og.open(uri, options=og.OpenOptions(storage_options=self.b.options))
         return {row["slug"] for row in graph.query(COUNT).rows()}
 
@@ -92,8 +92,8 @@ class TwoStores:
 def stores(
     spark_home: Path, s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[TwoStores]:
-    """Two stores, and a warm Spark server that was started with the settings of the first and notes all events."""
-    world = WriteEnvironment(tmp_path_factory.mktemp("settings-home"), tmp_path_factory.mktemp("settings"))
+    """Two stores, and a warm Spark server with the settings of the first and an event log."""
+    world = ProcessEnvironment(tmp_path_factory.mktemp("settings-home"), tmp_path_factory.mktemp("settings"))
     events = tmp_path_factory.mktemp("events")
     conf = tmp_path_factory.mktemp("conf")
     noted = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": str(events)}
@@ -123,7 +123,7 @@ def test_a_load_reads_from_the_store_of_the_caller(stores: TwoStores) -> None:
     assert stores.slugs(uri) == {"right"}
 
 
-def test_an_export_goes_to_the_store_of_the_caller(stores: TwoStores) -> None:
+def test_export_writes_to_the_store_of_the_caller(stores: TwoStores) -> None:
     uri = stores.graph("a")
     before = stores.paths(stores.a)
     stores.omnigraph("export", uri, "--out", "s3://graphs/out.jsonl")
@@ -168,8 +168,8 @@ frame.explain(True)
     assert stores.paths(stores.a) == before
 
 
-def test_no_secret_is_kept_anywhere(stores: TwoStores) -> None:
-    """After a load: not in the event log, Spark's log, its temporary files, nor the arguments of a process."""
+def test_no_secret_is_stored(stores: TwoStores) -> None:
+    """After a load, the secret is not in the event log, Spark's log and files, or the arguments of a process."""
     uri = stores.graph()
     stores.omnigraph("load", "--data", stores.put(stores.b, "in/few.jsonl", "few"), uri)
     assert any(stores.events.iterdir())
@@ -191,8 +191,8 @@ def test_no_secret_is_kept_anywhere(stores: TwoStores) -> None:
 
 
 @pytest.mark.soak  # the same code as on the warm server
-def test_a_local_session_uses_the_variables_of_now(stores: TwoStores) -> None:
-    """They were changed after Java was started."""
+def test_local_session_uses_the_current_variables(stores: TwoStores) -> None:
+    """The variables were changed after Java was started."""
     uri = stores.graph()
     before = stores.paths(stores.a)
     program = f"""
@@ -210,7 +210,7 @@ og.open({uri!r}).load("s3://graphs/in/local.jsonl")
 
 
 @pytest.mark.soak  # tests/storage/test_settings.py has the same rules without a cluster
-def test_a_cluster_gets_names_and_says_which_variable_a_worker_lacks(stores: TwoStores) -> None:
+def test_cluster_gets_names_and_reports_a_missing_variable(stores: TwoStores) -> None:
     """The executors of a local cluster have the variables of the process that started them, and then lack one."""
     uri = stores.graph()
     program = f"""

@@ -13,7 +13,7 @@ from omnigraph.graph.manifest.refs import SnapshotSelector
 from omnigraph.pipeline.export.run import Exported, ExportRequest, export
 from omnigraph.pipeline.export.target import TargetKind, parse_target
 from omnigraph.pipeline.export.tasks import ExportFormat
-from omnigraph.pipeline.spark.runner import SparkWorkers
+from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.pipeline.spark.session import SparkSettings
 from omnigraph.storage.location import Location
 
@@ -76,7 +76,7 @@ def export_graph(root: Location, branch: str, options: ExportOptions) -> ExportO
     stream = sys.stdout.buffer if target.kind is TargetKind.STREAM else None
     request = ExportRequest(target, format_, options.types, branch, options.when, stream)
     return ExportOutcome(
-        export(root, request, SparkWorkers(options.spark, options.report)), target.kind, format_
+        export(root, request, SparkRunner(options.spark, options.report)), target.kind, format_
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,15 +36,12 @@ from omnigraph.pipeline.load.run import ErrorSink, Loaded, LoadRequest, load
 from omnigraph.pipeline.load.source import (
     LoadInputs,
     LoadSource,
-    PieceSource,
+    classify_inputs,
     plan_files,
     plan_source,
-    sort_inputs,
 )
-from omnigraph.pipeline.load.tasks import LoadPart, load_piece
-from omnigraph.pipeline.runner import Result, RunTasks, Task, TaskSize
-from omnigraph.pipeline.spark.runner import JobOptions, run_tasks
-from omnigraph.pipeline.spark.session import SparkSettings, spark_session
+from omnigraph.pipeline.spark.runner import SparkRunner
+from omnigraph.pipeline.spark.session import SparkSettings
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.tables import declared_indexes
 from omnigraph.storage.files import write_file
@@ -118,7 +115,7 @@ def plan_load(root: Location, branch: str, data: object, options: LoadOptions) -
     """Judge what was asked for; raise for a mode, a name, a type or a file that load cannot use."""
     _check_mode(options.mode)
     _refuse_idle_base(branch, options)
-    inputs = sort_inputs(data, options.type, dict(root.options))
+    inputs = classify_inputs(data, options.type, dict(root.options))
     _check_spark(inputs, options)
     errors = None if options.errors is None else _place_of_errors(options.errors, inputs, root)
     with _branch_hint(branch):
@@ -134,7 +131,7 @@ def run_load(plan: LoadPlan, options: LoadOptions) -> LoadOutcome:
         mode = LoadMode(options.mode)
         request = LoadRequest(source, mode, options.actor, plan.branch, options.dry_run, errors, base=base)
         with _branch_hint(plan.branch):
-            loaded = load(plan.root, request, _on_spark(plan, source, options))
+            loaded = load(plan.root, request, _runner(plan, options))
     created = base is not None
     indexed = _indexed_types(plan, loaded)
     if not options.with_indexes or not indexed:
@@ -161,15 +158,13 @@ def _branch_hint(branch: str) -> Iterator[None]:
 @contextmanager
 def open_source(plan: LoadPlan, options: LoadOptions) -> Iterator[LoadSource]:
     """The source of a plan. What it has in the scratch folder is gone afterwards."""
-    how = JobOptions("load", options.report, part_size)
     scratch = open_scratch(plan.root) if plan.inputs.needs_scratch else nullcontext()
     with scratch as place:
-        yield plan_source(plan.inputs, plan.pieces, plan.catalog, place, how)
+        yield plan_source(plan.inputs, plan.pieces, plan.catalog, place, options.report)
 
 
-def part_size(part: LoadPart) -> TaskSize:
-    """What a finished part adds to the progress."""
-    return TaskSize(sum(rows.count for rows in part.rows.values()), part.bytes_read)
+def _runner(plan: LoadPlan, options: LoadOptions) -> SparkRunner:
+    return SparkRunner(options.spark, options.report, plan.inputs.session)
 
 
 def _errors_to(place: Location) -> ErrorSink:
@@ -191,12 +186,8 @@ def _indexed_types(plan: LoadPlan, loaded: Loaded) -> tuple[str, ...]:
 
 
 def _build_indexes(plan: LoadPlan, types: Sequence[str], options: LoadOptions) -> IndexOutcome:
-    def run(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
-        session = plan.inputs.session or spark_session(options.spark)
-        return run_tasks(session, function, tasks, JobOptions("index", options.report))
-
     how = IndexOptions(frozenset(types), options.actor)
-    return ensure_indices(plan.root, plan.branch, run, how)
+    return ensure_indices(plan.root, plan.branch, _runner(plan, options), how)
 
 
 def _unindexed(error: OmnigraphError, loaded: Loaded, root: Location) -> OmnigraphError:
@@ -284,15 +275,3 @@ def _missing_base(plan: LoadPlan, options: LoadOptions) -> str | None:
             hint=f"check against {options.base} instead, or create the branch first",
         )
     return options.base
-
-
-def _on_spark(plan: LoadPlan, source: LoadSource, options: LoadOptions) -> RunTasks:
-    size_bytes = source.size_bytes if isinstance(source, PieceSource) else None
-
-    def run(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
-        session = plan.inputs.session or spark_session(options.spark)
-        reads = JobOptions("load", options.report, part_size, size_bytes)
-        how = reads if function is load_piece else JobOptions("check", options.report)
-        return run_tasks(session, function, tasks, how)
-
-    return run

@@ -10,11 +10,14 @@ _FLAGS: Final = {
     "actor": "as",
     "from_": "from",
     "memory_bytes": "max-memory",
+    "rejects": "errors",
     "seconds": "max-seconds",
     "types": "type",
 }
 _FLAGS_BY_VALUE: Final[dict[tuple[str, object], str]] = {
     ("dry_run", False): "--confirm",
+    ("runner", "local"): "--engine process",
+    ("runner", "spark"): "--engine spark",
     ("unverified", "publish"): "--confirm --force",
     ("unverified", "discard"): "--confirm --discard",
 }

@@ -1,1 +1,1 @@
-"""Bulk work as tasks of a runner: load, export, the Spark data source and queries on Spark.."""
+"""Bulk work as tasks of a runner: load, export, the Spark data source and queries on Spark."""

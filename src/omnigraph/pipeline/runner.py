@@ -1,8 +1,8 @@
-"""Runs task functions: what a runner is, and the runners of this process.
+"""Runs task functions: the protocol of a runner, and the runners in this process.
 
 In: a top-level function and small picklable tasks. Out: the results in the order of the tasks. A function declares its
 progress step and the size of its results with `task`, so that no runner has to know the functions that it runs. A
-function must be safe to repeat. Runners that use Spark are in `pipeline/spark/runner`.
+function must be safe to repeat. The runner on Spark is `SparkRunner` in `pipeline/spark/runner`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RunTasks(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TaskSize:
-    """What one finished task adds to the progress."""
+    """The rows and bytes that one finished task adds to the progress."""
 
     rows: int = 0
     bytes: int = 0
@@ -43,14 +43,16 @@ class TaskSize:
 
 @dataclass(frozen=True, slots=True)
 class TaskInfo:
-    """What a runner has to know about a task function.
+    """The properties of a task function that a runner uses.
 
     `measure` is a top-level function that returns the size of a result; it is called where the task runs.
+    `input_bytes` returns how many bytes a task will read, for the total of the progress.
     `is_table` says that each task is one table, so that a run takes at most `maintenance_concurrency()` at a time.
     """
 
     step: str = "work"
     measure: Callable[[Any], TaskSize] | None = None
+    input_bytes: Callable[[Any], int] | None = None
     is_table: bool = False
 
 
@@ -58,12 +60,16 @@ _INFO: Final[dict[Callable[..., Any], TaskInfo]] = {}
 
 
 def task(
-    step: str, measure: Callable[[Any], TaskSize] | None = None, *, is_table: bool = False
+    step: str,
+    measure: Callable[[Any], TaskSize] | None = None,
+    *,
+    input_bytes: Callable[[Any], int] | None = None,
+    is_table: bool = False,
 ) -> Callable[[Function], Function]:
     """Declare the progress step of a task function, and how to measure its results."""
 
     def declare(function: Function) -> Function:
-        _INFO[function] = TaskInfo(step, measure, is_table)
+        _INFO[function] = TaskInfo(step, measure, input_bytes, is_table)
         return function
 
     return declare

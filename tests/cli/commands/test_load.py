@@ -131,20 +131,24 @@ def test_a_failed_index_is_not_taken_for_a_failed_load(place: Path, warm_spark: 
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "sentence"),
     [
-        (("--data", "none.jsonl"), 2, "there is no data at 'none.jsonl'"),
-        (("--data", "schema.pg"), 2, "'schema.pg' is not a data file that load knows"),
+        (("--data", "none.jsonl"), 2, "no data file at 'none.jsonl'"),
+        (("--data", "schema.pg"), 2, "unknown data format of 'schema.pg'"),
         (("--data", "good.jsonl", "--mode", "replace"), 2, "'replace' is no load mode"),
         (("--data", "good.jsonl", "--branch", "nowhere"), 1, NOWHERE),
-        (("--data", "good.jsonl", "--type", "Person"), 2, "where every line names its own"),
-        (("--data", "good.csv"), 2, "'good.csv' is csv and does not say which type its rows are"),
-        (("--data", "good.csv", "--type", "Persn"), 1, "the schema has no node or edge type 'Persn'"),
+        (("--data", "good.jsonl", "--type", "Person"), 2, "in which every line names its type"),
+        (("--data", "good.csv"), 2, "missing type: 'good.csv' is csv"),
+        (("--data", "good.csv", "--type", "Persn"), 1, "unknown type 'Persn': did you mean 'Person'?"),
         (
             ("--data", "good.csv", "--type", "Person", "--branch", "nowhere"),
             1,
             NOWHERE,
         ),
-        (("--data", "good.csv", "--type", "Knows"), 1, "no column of the header of 'good.csv' is of Knows"),
-        (("--data", "bad.parquet", "--type", "Person"), 1, "'bad.parquet' cannot be read as parquet"),
+        (
+            ("--data", "good.csv", "--type", "Knows"),
+            1,
+            "no column of the header of 'good.csv' belongs to Knows",
+        ),
+        (("--data", "bad.parquet", "--type", "Person"), 1, "'bad.parquet' is not readable as parquet"),
         ((), 2, "--data"),
     ],
 )

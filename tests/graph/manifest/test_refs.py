@@ -21,7 +21,7 @@ from omnigraph.pipeline.export.target import ExportTarget, TargetKind
 from omnigraph.storage.location import Location
 from tests.graph.writers import PERSON, Change, create, run, snapshot_contents
 from tests.maintenance.cleaning import Place, TomorrowClock
-from tests.pipeline.exporting import WorkersHere
+from tests.pipeline.exporting import InProcessRunner
 
 BRANCHES = (MAIN, "dev")
 SELECTORS: dict[str, Callable[[CommitRecord], SnapshotSelector]] = {
@@ -70,7 +70,9 @@ def test_deleted_state_is_snapshot_collected(branch: str, graph: Location) -> No
         reads: list[Callable[[], object]] = [
             lambda when=when: read_state(graph, branch, when),  # type: ignore[misc]
             lambda when=when: export(  # type: ignore[misc]
-                graph, ExportRequest(ExportTarget(TargetKind.STREAM), branch=branch, when=when), WorkersHere()
+                graph,
+                ExportRequest(ExportTarget(TargetKind.STREAM), branch=branch, when=when),
+                InProcessRunner(),
             ),
             lambda when=when: plan_read(ReadOptions(graph, "Person", branch, when)),  # type: ignore[misc]
         ]

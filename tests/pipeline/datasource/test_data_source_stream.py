@@ -1,4 +1,4 @@
-"""Streams of the Spark data source, without Spark: offsets, and exactly the rows that changed between two of them."""
+"""Streams of the Spark data source without Spark: offsets, and exactly the rows that changed between two of them."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def stream(root: Location, **options: Any) -> CommitStream:
 
 
 class Query:
-    """What Spark does with a stream: it keeps an offset, as JSON."""
+    """Does what Spark does with a stream: it keeps an offset as JSON."""
 
     def __init__(self, root: Location, **options: Any) -> None:
         self.stream = stream(root, **options)
         self.offset = json.dumps(self.stream.initialOffset())
 
     def batch(self) -> list[tuple[str, int | None]] | None:
-        """The rows of the next batch; None when there is none."""
+        """Return the rows of the next batch; None without a new batch."""
         start = json.loads(self.offset)
         end = self.stream.latestOffset(start, ReadAllAvailable())
         if end == start:
@@ -51,7 +51,7 @@ class Query:
         return sorted((row["id"], row["age"]) for batch in batches for row in batch.to_pylist())
 
 
-def test_a_new_query_sees_only_what_comes(root: Location) -> None:
+def test_new_query_sees_only_later_commits(root: Location) -> None:
     query = Query(root)
     assert query.batch() is None
     run(root, [Change(PERSON, insert=("c",))])
@@ -59,7 +59,7 @@ def test_a_new_query_sees_only_what_comes(root: Location) -> None:
     assert query.batch() is None
 
 
-def test_the_rows_that_were_inserted_or_updated_as_they_are_now(root: Location) -> None:
+def test_inserted_and_updated_rows_with_current_values(root: Location) -> None:
     query = Query(root)
     run(root, [Change(PERSON, upsert=(("b", 3), ("c", 4)))])
     run(root, [Change(PERSON, upsert=(("c", 5),))])
@@ -67,7 +67,7 @@ def test_the_rows_that_were_inserted_or_updated_as_they_are_now(root: Location) 
     assert query.batch() == [("b", 3), ("c", 5)]
 
 
-def test_a_commit_of_other_types_is_no_batch(root: Location) -> None:
+def test_commit_of_other_types_gives_no_batch(root: Location) -> None:
     query = Query(root)
     run(root, [Change(COMPANY, insert=("x",))])
     assert query.batch() is None
@@ -78,7 +78,7 @@ def test_a_commit_of_other_types_is_no_batch(root: Location) -> None:
     [["years: I64? @rename_from(age)"], [""], ["", "age: I64?"]],
     ids=["renamed", "dropped", "replaced"],
 )
-def test_a_column_that_is_another_one_now(root: Location, steps: list[str]) -> None:
+def test_replaced_column(root: Location, steps: list[str]) -> None:
     query = Query(root)
     for properties in steps:
         evolve(root, SCHEMA.replace("age: I64?", properties))
@@ -87,7 +87,7 @@ def test_a_column_that_is_another_one_now(root: Location, steps: list[str]) -> N
     assert Query(root, columns=("id", "slug")).batch() is None
 
 
-def test_a_column_that_is_new(root: Location) -> None:
+def test_new_column(root: Location) -> None:
     query = Query(root)
     evolve(root, SCHEMA.replace("age: I64?", "age: I64?  note: String?"))
     run(root, [Change(PERSON, upsert=(("c", 4),))])
@@ -116,11 +116,11 @@ def test_columns_and_a_filter(root: Location) -> None:
     chosen = stream(root, starting_commit="first", columns=("slug",), where="age = 2 OR age = 9")
     start = chosen.initialOffset()
     parts = chosen.partitions(start, chosen.latestOffset(start, ReadAllAvailable()))
-    found = [row for part in parts for batch in chosen.read(part) for row in batch.to_pylist()]
-    assert found == [{"slug": "b"}]
+    rows = [row for part in parts for batch in chosen.read(part) for row in batch.to_pylist()]
+    assert rows == [{"slug": "b"}]
 
 
-def test_a_branch_that_forks_its_table_between_two_batches(root: Location) -> None:
+def test_branch_forks_its_table_between_two_batches(root: Location) -> None:
     create_branch(root, "review", "ada", read_snapshot(root))
     query = Query(root, branch="review")
     run(root, [Change(PERSON, upsert=(("a", 100), ("m", 100)))])
@@ -143,7 +143,7 @@ def test_a_branch_of_a_branch(root: Location) -> None:
     assert two.batch() == [("c", None), ("d", None)]
 
 
-def test_a_table_that_does_not_descend_from_what_was_read_is_delivered_whole(root: Location) -> None:
+def test_unrelated_table_is_delivered_completely(root: Location) -> None:
     create_branch(root, "review", "ada", read_snapshot(root))
     run(root, [Change(PERSON, insert=("c",))], branch="review")
     query = Query(root, branch="review")
@@ -155,7 +155,7 @@ def test_a_table_that_does_not_descend_from_what_was_read_is_delivered_whole(roo
     assert other.batch() == [("a", 1), ("b", 2)]
 
 
-def test_available_now_ends_at_what_was_there_at_the_start(root: Location) -> None:
+def test_available_now_ends_at_the_head_of_the_start(root: Location) -> None:
     query = Query(root, starting_commit="first")
     query.stream.prepareForTriggerAvailableNow()
     run(root, [Change(PERSON, insert=("late",))])
@@ -171,12 +171,12 @@ def test_an_offset_is_json_without_nulls(root: Location) -> None:
     assert Offset.from_json(facts) == offset
 
 
-def test_a_stream_takes_no_single_state(root: Location) -> None:
+def test_stream_rejects_a_commit(root: Location) -> None:
     options = {"uri": root.uri, "type": "Person", **{f"storage.{k}": v for k, v in root.options}}
     source = OmnigraphDataSource(CaseInsensitiveDict({**options, "commit": read_snapshot(root).head}))
-    with pytest.raises(DataSourceError, match="a streaming read has no option 'commit'"):
+    with pytest.raises(DataSourceError, match="unknown option 'commit' of a streaming read"):
         source.streamReader(source.schema())
     plain = OmnigraphDataSource(CaseInsensitiveDict({**options, "startingCommit": "first"}))
     assert isinstance(plain.streamReader(plain.schema()), CommitStream)
-    with pytest.raises(DataSourceError, match="a read has no option 'startingcommit'"):
+    with pytest.raises(DataSourceError, match="unknown option 'startingcommit' of a read"):
         plain.reader(plain.schema())

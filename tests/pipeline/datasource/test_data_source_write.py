@@ -1,4 +1,4 @@
-"""Writes of the Spark data source, without Spark: what tasks write, and what their commit makes of it."""
+"""Writes of the Spark data source without Spark: what tasks write, and what is committed."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ def people(**ages: int | None) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def written(at: WritePlan, *partitions: pa.RecordBatch) -> list[WrittenPart]:
-    """What tasks return, and as they travel."""
-    parts = [write_part(at, number, [batch]) for number, batch in enumerate(partitions)]
+def written(write_plan: WritePlan, *partitions: pa.RecordBatch) -> list[WrittenPart]:
+    """Return what tasks return, after pickling."""
+    parts = [write_part(write_plan, number, [batch]) for number, batch in enumerate(partitions)]
     return [pickle.loads(pickle.dumps(part)) for part in parts]
 
 
 def save(root: Location, *partitions: pa.RecordBatch, **options: Any) -> Loaded:
-    at = plan(root, **options)
-    return commit_parts(at, written(at, *partitions))
+    write_plan = plan(root, **options)
+    return commit_parts(write_plan, written(write_plan, *partitions))
 
 
 def fragments(parts: list[WrittenPart]) -> int:
@@ -73,11 +73,11 @@ def files(root: Location) -> set[str]:
     return {entry.path for entry in ObjectStore(root).list("") if not entry.path.startswith("__locks/")}
 
 
-def test_tasks_write_fragments_and_one_commit_takes_them(root: Location) -> None:
-    at = plan(root)
-    parts = written(at, people(c=3), people(d=None, e=5))
+def test_tasks_write_fragments_for_one_commit(root: Location) -> None:
+    write_plan = plan(root)
+    parts = written(write_plan, people(c=3), people(d=None, e=5))
     assert fragments(parts) == 2
-    loaded = commit_parts(at, parts)
+    loaded = commit_parts(write_plan, parts)
     assert loaded.commit is not None
     assert (loaded.counts, loaded.commit.actor) == ({PERSON: 3}, "ada")
     assert read_contents(root)[PERSON] == {"a": 1, "b": 2, "c": 3, "d": None, "e": 5}
@@ -88,7 +88,7 @@ def test_a_merge_replaces_and_inserts(root: Location) -> None:
     assert read_contents(root)[PERSON] == {"a": 1, "b": 20, "c": 3}
 
 
-def test_an_overwrite_replaces_the_type_also_by_nothing(root: Location) -> None:
+def test_overwrite_replaces_the_type_also_with_no_rows(root: Location) -> None:
     save(root, people(z=9), mode=LoadMode.OVERWRITE)
     assert read_contents(root)[PERSON] == {"z": 9}
     assert save(root, people(), mode=LoadMode.OVERWRITE).commit is not None
@@ -96,105 +96,108 @@ def test_an_overwrite_replaces_the_type_also_by_nothing(root: Location) -> None:
 
 
 @pytest.mark.parametrize("mode", [LoadMode.APPEND, LoadMode.MERGE])
-def test_no_rows_are_no_commit(root: Location, mode: LoadMode) -> None:
+def test_no_commit_without_rows(root: Location, mode: LoadMode) -> None:
     head = read_snapshot(root).head
     assert save(root, people(), mode=mode).commit is None
     assert read_snapshot(root).head == head
 
 
-def test_mistakes_of_all_partitions_are_told_and_nothing_is_left(root: Location) -> None:
+def test_violations_of_all_partitions_are_reported_and_nothing_is_left(root: Location) -> None:
     before = files(root)
     with pytest.raises(LoadRejectedError) as rejected:
         save(root, people(c=3, d=4), people(a=5), people(c=6))
     report = rejected.value.report
     assert dict(report.counts) == {Rule.KEY_CONFLICT: 1, Rule.DUPLICATE_ID: 1}
-    assert [(found.file, found.line) for found in report.first] == [("<Person>", 3), ("<Person>", 4)]
+    assert [(violation.file, violation.line) for violation in report.first] == [
+        ("<Person>", 3),
+        ("<Person>", 4),
+    ]
     assert files(root) == before
 
 
 @pytest.mark.parametrize("mode", [LoadMode.APPEND, LoadMode.OVERWRITE, LoadMode.MERGE])
-def test_a_branch_that_has_not_written_the_type_yet(root: Location, mode: LoadMode) -> None:
+def test_branch_without_a_fork_of_the_type(root: Location, mode: LoadMode) -> None:
     create_branch(root, "review", "ada", read_snapshot(root))
-    at = plan(root, mode, "review")
-    parts = written(at, people(c=3))
+    write_plan = plan(root, mode, "review")
+    parts = written(write_plan, people(c=3))
     assert fragments(parts) == 0, "files staged on another Lance branch would make the fork unreadable"
-    commit_parts(at, parts)
-    kept = {} if mode is LoadMode.OVERWRITE else {"a": 1, "b": 2}
-    assert read_contents(root, "review")[PERSON] == {**kept, "c": 3}
+    commit_parts(write_plan, parts)
+    expected = {} if mode is LoadMode.OVERWRITE else {"a": 1, "b": 2}
+    assert read_contents(root, "review")[PERSON] == {**expected, "c": 3}
     assert read_contents(root)[PERSON] == {"a": 1, "b": 2}
     again = written(plan(root, LoadMode.APPEND, "review"), people(d=4))
     assert fragments(again) == 1
 
 
-def test_other_writers_in_between_are_no_harm(root: Location) -> None:
-    at = plan(root)
-    parts = written(at, people(c=3))
+def test_concurrent_writers_are_allowed(root: Location) -> None:
+    write_plan = plan(root)
+    parts = written(write_plan, people(c=3))
     run(root, [Change(PERSON, insert=("d",))])
-    commit_parts(at, parts)
+    commit_parts(write_plan, parts)
     assert sorted(read_contents(root)[PERSON]) == ["a", "b", "c", "d"]
 
 
-def test_a_row_that_another_writer_adds_in_between_is_a_conflict(root: Location) -> None:
-    at = plan(root)
-    parts = written(at, people(c=3))
+def test_row_of_a_concurrent_writer_is_a_conflict(root: Location) -> None:
+    write_plan = plan(root)
+    parts = written(write_plan, people(c=3))
     run(root, [Change(PERSON, insert=("c",))])
     with pytest.raises(LoadRejectedError):
-        commit_parts(at, parts)
+        commit_parts(write_plan, parts)
 
 
 @pytest.mark.parametrize("mode", [LoadMode.APPEND, LoadMode.MERGE])
-def test_a_schema_that_changes_in_between_is_a_conflict(root: Location, mode: LoadMode) -> None:
-    at = plan(root, mode)
-    parts = written(at, people(c=3))
+def test_concurrent_schema_change_is_a_conflict(root: Location, mode: LoadMode) -> None:
+    write_plan = plan(root, mode)
+    parts = written(write_plan, people(c=3))
     change_schema(root)
     with pytest.raises(TableMovedError, match="the schema of the graph changed"):
-        commit_parts(at, parts)
+        commit_parts(write_plan, parts)
     assert sorted(read_contents(root)[PERSON]) == ["a", "b"]
 
 
 def test_an_aborted_write_leaves_no_files(root: Location) -> None:
     before = files(root)
-    at = plan(root)
-    done, _ = written(at, people(c=3), people(d=4))
-    TableWriter(at).abort([done, None])
-    BatchWriter(at).abort([_, None], 0)
+    write_plan = plan(root)
+    done, _ = written(write_plan, people(c=3), people(d=4))
+    TableWriter(write_plan).abort([done, None])
+    BatchWriter(write_plan).abort([_, None], 0)
     assert files(root) == before
 
 
 def test_an_abort_after_a_commit_that_may_have_happened_deletes_nothing(root: Location) -> None:
-    at = plan(root)
-    parts = written(at, people(c=3))
-    commit_parts(at, parts)
-    TableWriter(at).abort(list(parts))
+    write_plan = plan(root)
+    parts = written(write_plan, people(c=3))
+    commit_parts(write_plan, parts)
+    TableWriter(write_plan).abort(list(parts))
     assert read_contents(root)[PERSON]["c"] == 3
 
 
 def test_a_repeated_batch_is_not_committed_and_leaves_no_files(root: Location) -> None:
-    at = plan(root)
-    first = [write_part(at, 0, [people(c=3)], "a-query")]
-    BatchWriter(at).commit(list(first), 4)
+    write_plan = plan(root)
+    first = [write_part(write_plan, 0, [people(c=3)], "a-query")]
+    BatchWriter(write_plan).commit(list(first), 4)
     assert read_snapshot(root).manifest.has_stream_batch(StreamBatch("a-query", 4))
     before, head = files(root), read_snapshot(root).head
     for batch in (4, 3):
         again = [write_part(plan(root), 0, [people(c=3)], "a-query")]
         BatchWriter(plan(root)).commit(list(again), batch)
     assert (files(root), read_snapshot(root).head) == (before, head)
-    BatchWriter(at).commit([], 5)
+    BatchWriter(write_plan).commit([], 5)
     BatchWriter(plan(root)).commit([write_part(plan(root), 0, [people(d=4)], "a-query")], 5)
     assert sorted(read_contents(root)[PERSON]) == ["a", "b", "c", "d"]
 
 
-def test_edges_by_their_columns_or_by_the_words_of_a_load(root: Location) -> None:
+def test_edges_by_column_names_or_load_names(root: Location) -> None:
     for number, (source, target) in enumerate((("src", "dst"), ("from", "to"))):
         schema = StructType().add(source, StringType()).add(target, StringType()).add("since", LongType())
-        at = plan_write(WriteOptions(root, "Knows", LoadMode.APPEND, "ada"), schema)
+        write_plan = plan_write(WriteOptions(root, "Knows", LoadMode.APPEND, "ada"), schema)
         batch = pa.RecordBatch.from_pydict({source: ["a"], target: ["b"], "since": [number]})
-        commit_parts(at, written(at, batch))
+        commit_parts(write_plan, written(write_plan, batch))
     assert sorted(read_contents(root)[KNOWS].values(), key=str) == [0, 1]
 
 
 @pytest.mark.parametrize("names", [("slug", "years"), ("src", "from", "to")])
-def test_columns_that_the_type_does_not_have(root: Location, names: tuple[str, ...]) -> None:
+def test_unknown_columns(root: Location, names: tuple[str, ...]) -> None:
     of = "Person" if "slug" in names else "Knows"
     schema = StructType()
     for name in names:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.pipeline.process import WriteEnvironment
+from tests.pipeline.process import ProcessEnvironment
 from tests.pipeline.test_clusters import small_executors
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -27,21 +27,21 @@ STORED: Final = (
 )
 
 
-def test_on_one_local_session(world: WriteEnvironment) -> None:
+def test_on_one_local_session(world: ProcessEnvironment) -> None:
     seen = world.run("local", module=SCENARIO)
     assert seen["document"] == {"cells": 5, "copied": 4}
     assert seen["types"] == {"schema": THING, "stored": STORED, "copied": True}
 
 
 @pytest.mark.soak
-def test_a_stream_on_one_local_session(world: WriteEnvironment) -> None:
+def test_a_stream_on_one_local_session(world: ProcessEnvironment) -> None:
     stream = world.run("stream", module=SCENARIO)
     assert stream["rows"] == ["a", "b", "c", "d"]
     assert stream["batches"] == [[36, 1], [36, 0], None], "two batches, each committed once, after the init"
 
 
 @pytest.mark.soak
-def test_failures_on_one_local_session(world: WriteEnvironment) -> None:
+def test_failures_on_one_local_session(world: ProcessEnvironment) -> None:
     seen = world.run("failures", module=SCENARIO)
     assert seen["emptied"] == 0
     _check_errors(seen["errors"])
@@ -53,26 +53,26 @@ def test_failures_on_one_local_session(world: WriteEnvironment) -> None:
 def _check_errors(errors: dict[str, str]) -> None:
     assert errors["plan"].startswith("invalid filter: Schema error: No field named years")
     assert errors["column"].startswith(
-        "Knows has no column slug (source_column)\nhint: its columns are: id, src, dst"
+        "unknown column 'slug' of Knows: expected id, src, dst (source_column)\nhint: Nothing was written."
     )
     assert errors["commit"].startswith(
-        "the input has 2 mistakes\n"
+        "the input has 2 errors\n"
         "  <Person>:1: V202 age: is outside of 0..150 (200)\n"
-        "  <Person>:2: V303 id: the graph already has this id (ada) (load_rejected)\n"
-        "hint: nothing was written"
+        "  <Person>:2: V303 id: the graph has this id already (ada) (load_rejected)\n"
+        "hint: Nothing was written."
     )
 
 
 def _check_pushdown_leaks(counts: list[int]) -> None:
-    """Spark 4.3.0 keeps the filters of one query for the next one on the same frame, so our reader takes none.
+    """Spark 4.3.0 keeps the filters of one query for the next on the same DataFrame, so our reader accepts none.
 
-    When this fails with [10, 1, 10], Spark has mended it: `TableReader` can push filters and columns then.
+    When this fails with [10, 1, 10], Spark has fixed it: then `SparkTableReader` can push down filters and columns.
     """
     assert counts == [10, 1, 1]
 
 
 @pytest.mark.soak
-def test_on_two_executors(world: WriteEnvironment) -> None:
+def test_on_two_executors(world: ProcessEnvironment) -> None:
     seen = world.run("executors", {"MASTER": "local-cluster[2,1,1024]", **small_executors(world)}, SCENARIO)
     assert (seen["executors"], seen["files"]) == (2, 2), "each executor has written its own fragment"
     assert seen["read"] == {"count(1)": 4_000, "count(DISTINCT slug)": 4_000}
@@ -80,7 +80,7 @@ def test_on_two_executors(world: WriteEnvironment) -> None:
 
 
 @pytest.mark.soak
-def test_over_spark_connect(world: WriteEnvironment) -> None:
+def test_over_spark_connect(world: ProcessEnvironment) -> None:
     world.spark_json("start")
     try:
         seen: dict[str, Any] = world.run("connect", module=SCENARIO)

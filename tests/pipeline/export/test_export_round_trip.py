@@ -1,4 +1,4 @@
-"""`export | load` into a fresh graph gives an equal graph, for any schema and any data. Workers run in place here."""
+"""`export | load` into a new graph gives an equal graph, for any schema and data. Tasks run in this process."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _base64(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A schema and its data: nodes by type, and edges whose ends are numbers of nodes."""
+    """A schema and its data: nodes by type, and edges whose endpoints are numbers of nodes."""
 
     schema: str
     nodes: Mapping[str, list[dict[str, Any]]]
@@ -62,7 +62,7 @@ class Sample:
 
 @st.composite
 def _bodies(draw: st.DrawFn, *, is_edge: bool) -> tuple[str, st.SearchStrategy[dict[str, Any]], list[str]]:
-    """The text of a body, its rows, and its key."""
+    """Return the text of a body, its rows, and its key."""
     kinds = draw(st.lists(st.sampled_from(sorted(KINDS)), max_size=6))
     nullable = [draw(st.booleans()) for _ in kinds]
     names = [f"p{number}" for number in range(len(kinds))]
@@ -107,23 +107,23 @@ def samples(draw: st.DrawFn) -> Sample:
         nodes[name] = draw(st.lists(rows, max_size=5, unique_by=partial(_key_of, key) if key else None))
         if not key and draw(st.booleans()):
             ids = draw(st.lists(_texts.filter(str.strip), min_size=5, max_size=5, unique=True))
-            nodes[name] = [{**row, "id": ids[at]} for at, row in enumerate(nodes[name])]
+            nodes[name] = [{**row, "id": ids[index]} for index, row in enumerate(nodes[name])]
     edges = {}
     for name in ("Uvw", "Xyz")[: draw(st.integers(0, 2))]:
         source, target = draw(st.sampled_from(sorted(nodes))), draw(st.sampled_from(sorted(nodes)))
         text, rows, key = draw(_bodies(is_edge=True))
         texts.append(f"edge {name}: {source} -> {target} {{ {text} }}")
-        found: list[tuple[int, int, dict[str, Any]]] = []
+        edge_rows: list[tuple[int, int, dict[str, Any]]] = []
         if nodes[source] and nodes[target]:
             ends = st.integers(0, len(nodes[source]) - 1), st.integers(0, len(nodes[target]) - 1)
             distinct = partial(_edge_key_of, key) if key else None
-            found = draw(st.lists(st.tuples(*ends, rows), max_size=5, unique_by=distinct))
-        edges[name] = (source, target, found)
+            edge_rows = draw(st.lists(st.tuples(*ends, rows), max_size=5, unique_by=distinct))
+        edges[name] = (source, target, edge_rows)
     return Sample("\n".join(texts), nodes, edges)
 
 
 def _key_of(key: list[str], row: dict[str, Any]) -> str:
-    """What is equal as a key is equal as this text too; zero has no sign in a graph."""
+    """Return a text that is equal for equal keys; zero has no sign in a graph."""
     return str([row[part] + 0.0 if isinstance(row[part], float) else row[part] for part in key])
 
 
@@ -133,7 +133,7 @@ def _edge_key_of(key: list[str], row: tuple[int, int, dict[str, Any]]) -> str:
 
 @given(samples())
 @settings(max_examples=40)
-def test_any_graph_survives(sample: Sample) -> None:
+def test_any_graph_round_trips(sample: Sample) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         root = make_graph(parse_location(f"{name}/graph.omni"), sample.schema)

@@ -1,4 +1,4 @@
-"""Exports on real executors: they do the reading, and what they write is what one process writes."""
+"""Exports on real executors: they read the rows, and write the same bytes as one process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
 from tests.pipeline.export_scenario import PART_BYTES
 from tests.pipeline.exporting import Record, export_here, load_records, make_graph
-from tests.pipeline.process import WriteEnvironment
+from tests.pipeline.process import ProcessEnvironment
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -21,28 +21,28 @@ edge Knows: Person -> Person { weight: F64? }
 
 
 @pytest.fixture
-def graph(world: WriteEnvironment) -> Location:
-    """A graph whose rows lie in no order, so that they are sorted on the way."""
+def graph(world: ProcessEnvironment) -> Location:
+    """Return a graph with rows in random order, so that the export sorts them."""
     root = make_graph(parse_location(str(world.folder / "graph.omni")), SCHEMA)
     slugs = [f"p{number * 7919 % 10_007}" for number in range(10_000)]
     people: list[Record] = [
-        {"type": "Person", "data": {"slug": slug, "age": at % 90}} for at, slug in enumerate(slugs)
+        {"type": "Person", "data": {"slug": slug, "age": number % 90}} for number, slug in enumerate(slugs)
     ]
     people[5]["data"]["photo"] = "base64:/+8="
     knows: list[Record] = [
-        {"edge": "Knows", "from": slug, "to": slugs[-at], "data": {"weight": at / 7}}
-        for at, slug in enumerate(slugs)
+        {"edge": "Knows", "from": slug, "to": slugs[-number], "data": {"weight": number / 7}}
+        for number, slug in enumerate(slugs)
     ]
     load_records(root, world.folder, [*people, *knows])
     return root
 
 
 @pytest.mark.soak  # the loads on clusters end with an export, of one part
-def test_executors_read_and_write_the_same_bytes(world: WriteEnvironment, graph: Location) -> None:
+def test_executors_read_and_write_the_same_bytes(world: ProcessEnvironment, graph: Location) -> None:
     before = {entry.path for entry in ObjectStore(graph).list("")}
     master = {"MASTER": "local-cluster[2,1,1024]"}
     outcome = world.run("cluster", master, module="tests.pipeline.export_scenario")
-    assert outcome == {"total": 20_000, "share_disk": True}
+    assert outcome == {"total": 20_000, "shares_disk": True}
     export_here(graph, f"{world.folder}/here/", part_bytes=PART_BYTES)
     assert len(files(world.folder / "here")) > 5
     assert files(world.folder / "cluster") == files(world.folder / "here")

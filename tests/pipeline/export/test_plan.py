@@ -25,8 +25,8 @@ def test_a_table_of_the_bound_is_one_part() -> None:
     assert plan_whole(PIECES).reads == (tuple(PIECES),)
 
 
-def test_an_id_begins_a_part_when_enough_came_before() -> None:
-    """Rows of a byte, and a cut for each: a part of twice that has two cuts."""
+def test_id_starts_a_part_after_enough_rows() -> None:
+    """With rows of one byte and a cut for each, a part of two bytes has two cuts."""
     plan = plan_table(30, [_sample(ORDERED, ("g",)), _sample([], ("t", "n"))], 2 * cut_distance(30))
     assert plan.ranges == (IdRange(None, "t"), IdRange("t", None))
     assert plan.bounds == ("t",)
@@ -40,8 +40,8 @@ def test_parts_read_the_zones_that_overlap_them() -> None:
     assert across.reads == ((RowSlice(0, 0, 20, 0),), (PIECES[1], PIECES[2]))
 
 
-def test_rows_in_no_order_are_sorted_first() -> None:
-    """Two parts would read every zone twice, which is allowed; three would do so too often."""
+def test_unordered_rows_are_sorted_first() -> None:
+    """Two parts may read every zone twice; three parts would read them too often."""
     twice = plan_table(30, [_sample(MIXED, ("a", "g"))], cut_distance(30))
     assert twice.reads == ((RowSlice(0, 0, 20, 0), PIECES[2]),) * 2
     thrice = plan_table(30, [_sample(MIXED, ("a", "g", "n"))], cut_distance(30))
@@ -49,7 +49,7 @@ def test_rows_in_no_order_are_sorted_first() -> None:
     assert thrice.runs == ((RowSlice(0, 0, 20, 0), PIECES[2]),)
 
 
-def test_slices_are_grouped_and_cut() -> None:
+def test_slices_are_grouped_and_divided() -> None:
     assert list(group_slices(PIECES, 20)) == [(RowSlice(0, 0, 20, 0),), (PIECES[2],)]
     assert list(group_slices(PIECES[1:2], 4)) == [
         (RowSlice(0, 10, 4, 10),),

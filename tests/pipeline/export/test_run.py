@@ -1,4 +1,4 @@
-"""Exports: the same lines in the same order whatever the layout, whole files or none. Workers run in place here."""
+"""Exports: the same lines in the same order for every layout, complete files or none. Tasks run in this process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from omnigraph.graph.manifest.stamp import STAMP_KEY, Format
 from omnigraph.pipeline.export.run import ExportRequest, export
 from omnigraph.pipeline.export.target import ExportTarget, TargetKind, parse_target
 from omnigraph.pipeline.export.tasks import ExportFormat
-from omnigraph.pipeline.runner import Result, Task
+from omnigraph.pipeline.runner import Result, Task, run_here, task_info
 from omnigraph.storage.lance.commit import commit_schema_metadata
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Durability, Location, parse_location
@@ -34,8 +34,8 @@ from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.settings import DURABILITY_VARIABLE
 from tests.file_faults import built_library
 from tests.pipeline.exporting import (
+    InProcessRunner,
     Record,
-    WorkersHere,
     contents,
     export_here,
     lines,
@@ -104,12 +104,12 @@ def test_types_branches_and_commits_are_chosen(root: Location, tmp_path: Path) -
     start = read_snapshot(root, "more").version
     load_records(root, tmp_path, [{"type": "Person", "data": {"slug": "new"}}], "more")
 
-    def slugs(**wanted: Any) -> list[str]:
-        export_here(root, tmp_path / "dump.jsonl", force=True, types=("Knows", "Person"), **wanted)
-        found = lines(tmp_path / "dump.jsonl")
-        assert [record["edge"] for record in found if "edge" in record] == ["Knows"]
-        assert all(record["type"] == "Person" for record in found[:-1])
-        return [record["data"]["slug"] for record in found[:-1]]
+    def slugs(**selection: Any) -> list[str]:
+        export_here(root, tmp_path / "dump.jsonl", force=True, types=("Knows", "Person"), **selection)
+        records = lines(tmp_path / "dump.jsonl")
+        assert [record["edge"] for record in records if "edge" in record] == ["Knows"]
+        assert all(record["type"] == "Person" for record in records[:-1])
+        return [record["data"]["slug"] for record in records[:-1]]
 
     assert slugs() == ["b", "é"]
     assert slugs(branch="more") == ["b", "new", "é"]
@@ -121,7 +121,7 @@ def test_types_branches_and_commits_are_chosen(root: Location, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("wanted", "code", "hint"),
+    ("selection", "code", "hint"),
     [
         ({"types": ("Person", "Persn")}, "type_missing", "Person, Note, Empty, Knows, About"),
         (
@@ -132,18 +132,18 @@ def test_types_branches_and_commits_are_chosen(root: Location, tmp_path: Path) -
         ({"branch": "other"}, "branch_missing", "main"),
     ],
 )
-def test_what_is_not_there_is_said(
-    root: Location, tmp_path: Path, wanted: dict[str, Any], code: str, hint: str
+def test_unknown_type_branch_and_commit(
+    root: Location, tmp_path: Path, selection: dict[str, Any], code: str, hint: str
 ) -> None:
     with pytest.raises(NotFoundError) as missing:
-        export_here(root, tmp_path / "dump.jsonl", **wanted)
+        export_here(root, tmp_path / "dump.jsonl", **selection)
     assert missing.value.code == code
     assert hint in missing.value.hint
     assert not (tmp_path / "dump.jsonl").exists()
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
-def test_a_packed_file_has_the_same_lines(root: Location, tmp_path: Path, suffix: str) -> None:
+def test_compressed_file_has_the_same_lines(root: Location, tmp_path: Path, suffix: str) -> None:
     export_here(root, tmp_path / "plain.jsonl")
     packed = tmp_path / f"dump.jsonl{suffix}"
     export_here(root, packed)
@@ -159,11 +159,11 @@ def test_a_packed_file_has_the_same_lines(root: Location, tmp_path: Path, suffix
     assert contents(fresh) == contents(root)
 
 
-def test_parts_of_a_stream_are_gone_before_the_next_are_made(root: Location, tmp_path: Path) -> None:
-    """A large export to stdout needs room for some parts, never for all of it."""
+def test_parts_of_a_stream_are_deleted_before_the_next_are_written(root: Location, tmp_path: Path) -> None:
+    """A large export to stdout needs disk space for a few parts only."""
     people = [{"type": "Person", "data": {"slug": f"p{number:05}"}} for number in range(5_000)]
     load_records(root, tmp_path, people)
-    workers = WorkersHere(shares_disk=False)
+    runner = InProcessRunner(has_shared_disk=False)
     most = 0
 
     class Watched(BytesIO):
@@ -173,8 +173,8 @@ def test_parts_of_a_stream_are_gone_before_the_next_are_made(root: Location, tmp
             return super().write(data)
 
     request = ExportRequest(ExportTarget(TargetKind.STREAM), stream=Watched(), part_bytes=4_000)
-    export(root, request, workers)
-    runs = [count for step, count in workers.steps if step == "export"]
+    export(root, request, runner)
+    runs = [count for step, count in runner.steps if step == "export"]
     assert sum(runs) > 2 * limits.EXPORT_STREAMED_PARTS
     assert most == limits.EXPORT_STREAMED_PARTS
 
@@ -182,7 +182,7 @@ def test_parts_of_a_stream_are_gone_before_the_next_are_made(root: Location, tmp
 def test_a_stream_gets_the_lines_in_order(root: Location, tmp_path: Path) -> None:
     export_here(root, tmp_path / "dump.jsonl")
     stream = BytesIO()
-    export(root, ExportRequest(ExportTarget(TargetKind.STREAM), stream=stream), WorkersHere())
+    export(root, ExportRequest(ExportTarget(TargetKind.STREAM), stream=stream), InProcessRunner())
     assert stream.getvalue() == (tmp_path / "dump.jsonl").read_bytes()
 
 
@@ -216,30 +216,30 @@ def test_parquet_has_files_per_type(root: Location, tmp_path: Path) -> None:
     assert about == {"id": '["n-2","b"]', "from": "n-2", "to": "b"}
 
 
-class _Stopping(WorkersHere):
-    def run(self, step: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-        """All but the last task, then Ctrl-C."""
-        for task in tasks[:-1] if step == "export" else ():
-            function(task)
-        if step == "export":
-            raise KeyboardInterrupt
-        return WorkersHere.run(self, step, function, tasks)
+class _InterruptedRunner(InProcessRunner):
+    """Runs all but the last task of the export step, then raises as Ctrl-C does."""
+
+    def __call__(self, function: Callable[[Task], Result], tasks: Sequence[Task], /) -> Sequence[Result]:
+        if task_info(function).step != "export":
+            return run_here(function, tasks)
+        run_here(function, tasks[:-1])
+        raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("shares_disk", [True, False])
 @pytest.mark.parametrize("out", ["dump.jsonl", "parts/"])
-def test_an_export_that_is_stopped_leaves_nothing(
+def test_interrupted_export_leaves_nothing(
     root: Location, tmp_path: Path, out: str, shares_disk: bool
 ) -> None:
     (tmp_path / "out").mkdir()
     before = {entry.path for entry in ObjectStore(root).list("")}
     with pytest.raises(KeyboardInterrupt):
-        export_here(root, f"{tmp_path}/out/{out}", workers=_Stopping(shares_disk))
+        export_here(root, f"{tmp_path}/out/{out}", runner=_InterruptedRunner(shares_disk))
     assert list((tmp_path / "out").iterdir()) == []
     assert {entry.path for entry in ObjectStore(root).list("")} == before
 
 
-def test_what_is_there_is_replaced_only_by_force(root: Location, tmp_path: Path) -> None:
+def test_existing_target_is_replaced_only_with_force(root: Location, tmp_path: Path) -> None:
     def refused(out: str, *, force: bool = False) -> str:
         with pytest.raises(RefusedError) as error:
             export_here(root, f"{tmp_path}/{out}", force=force)
@@ -275,14 +275,14 @@ def test_what_is_there_is_replaced_only_by_force(root: Location, tmp_path: Path)
         ("ftp://x/y", ExportFormat.NDJSON, "uri_scheme"),
     ],
 )
-def test_a_target_that_cannot_be_is_refused(out: str | None, format_: ExportFormat, code: str) -> None:
+def test_invalid_target_is_rejected(out: str | None, format_: ExportFormat, code: str) -> None:
     with pytest.raises(UsageError) as error:
         parse_target(out, format_)
     assert error.value.code == code
     assert error.value.hint
 
 
-def test_a_folder_that_is_missing_is_said(root: Location, tmp_path: Path) -> None:
+def test_missing_folder_is_an_error(root: Location, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as error:
         export_here(root, tmp_path / "no" / "dump.jsonl")
     assert error.value.code == "export_folder_missing"
@@ -292,7 +292,7 @@ def test_a_folder_that_is_missing_is_said(root: Location, tmp_path: Path) -> Non
 def test_s3_from_and_to(s3_location: Location, tmp_path: Path) -> None:
     root = make_graph(s3_location, SCHEMA)
     load_records(root, tmp_path, RECORDS)
-    export_here(root, tmp_path / "dump.jsonl", workers=WorkersHere(shares_disk=False))
+    export_here(root, tmp_path / "dump.jsonl", runner=InProcessRunner(has_shared_disk=False))
     place = s3_location.uri.removesuffix("/graph.omni")
     store = ObjectStore(Location(s3_location.scheme, place, s3_location.options))
     export_here(root, f"{place}/out/dump.jsonl")
@@ -301,7 +301,7 @@ def test_s3_from_and_to(s3_location: Location, tmp_path: Path) -> None:
         export_here(root, f"{place}/out/dump.jsonl")
 
     with pytest.raises(KeyboardInterrupt):
-        export_here(root, f"{place}/parts/", workers=_Stopping(shares_disk=False))
+        export_here(root, f"{place}/parts/", runner=_InterruptedRunner(has_shared_disk=False))
     assert store.list("parts") == ()
     names = ["edge-About", "edge-Knows", "node-Note", "node-Person"]
     for force in (False, True):
@@ -322,22 +322,22 @@ def test_a_graph_in_memory(memory_location: Location, tmp_path: Path) -> None:
     assert export_here(root, tmp_path / "dump.jsonl").total == 6
 
 
-def test_rows_that_get_lost_are_no_export(root: Location, tmp_path: Path) -> None:
-    class Losing(WorkersHere):
-        def run(self, step: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-            done = WorkersHere.run(self, step, function, tasks)
-            return [done[1], *done[1:]]
+def test_lost_rows_fail_the_export(root: Location, tmp_path: Path) -> None:
+    class LosingRunner(InProcessRunner):
+        def __call__(self, function: Callable[[Task], Result], tasks: Sequence[Task], /) -> Sequence[Result]:
+            results = run_here(function, tasks)
+            return [results[1], *results[1:]]
 
     create = [{"type": "Person", "data": {"slug": "third"}}]
     load_records(root, tmp_path, create)
     with pytest.raises(OmnigraphError) as error:
-        export_here(root, tmp_path / "dump.jsonl", workers=Losing())
+        export_here(root, tmp_path / "dump.jsonl", runner=LosingRunner())
     assert error.value.code == "export_incomplete"
     assert not (tmp_path / "dump.jsonl").exists()
 
 
-def test_a_graph_of_an_old_format_is_rebuilt(root: Location, tmp_path: Path) -> None:
-    """As docs/user/upgrade.md says: refused here, exported by a release that reads it, made anew and loaded."""
+def test_graph_of_an_old_format_is_rebuilt(root: Location, tmp_path: Path) -> None:
+    """As docs/user/upgrade.md says: rejected here, exported by a release that reads it, created again and loaded."""
     commit_schema_metadata(open_dataset(root.child("__manifest")), {STAMP_KEY: "0"})
     with pytest.raises(FormatError) as refused:
         export_here(root, tmp_path / "dump.jsonl")
@@ -350,8 +350,8 @@ def test_a_graph_of_an_old_format_is_rebuilt(root: Location, tmp_path: Path) -> 
     assert contents(rebuilt) == contents(root, rules=older)
 
 
-@pytest.mark.skipif(built_library() is None, reason="there is no C compiler")
-def test_an_export_on_a_failing_disk_is_whole_or_not_there(root: Location, tmp_path: Path) -> None:
+@pytest.mark.skipif(built_library() is None, reason="no C compiler")
+def test_export_on_a_failing_disk_is_complete_or_missing(root: Location, tmp_path: Path) -> None:
     folder = tmp_path / "exports"
     folder.mkdir()
     environment = {**os.environ, "LD_PRELOAD": str(built_library()), DURABILITY_VARIABLE: "sync"}
@@ -377,7 +377,7 @@ def test_an_export_is_as_durable_as_the_graph(
 
     monkeypatch.setattr(os, "fsync", record)
     target = parse_target(f"{folder}/{out}", ExportFormat.NDJSON, durability=durability)
-    export(replace(root, durability=Durability(durability)), ExportRequest(target), WorkersHere())
+    export(replace(root, durability=Durability(durability)), ExportRequest(target), InProcessRunner())
     if durability == "process":
         assert synced == []
         return

@@ -1,4 +1,4 @@
-"""Loads that end before their commit, for whatever reason: no file, fork or version of theirs stays."""
+"""Loads that fail before their commit leave no file, fork or version."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def root(store_location: Location) -> Location:
 
 @pytest.fixture(params=[PieceSource, LargeSource], ids=["driver", "buckets"])
 def kind(request: pytest.FixtureRequest) -> type[PieceSource]:
-    found: type[PieceSource] = request.param
-    return found
+    source_class: type[PieceSource] = request.param
+    return source_class
 
 
 def person(folder: Path, *slugs: str, **members: object) -> Path:
@@ -53,8 +53,8 @@ def person(folder: Path, *slugs: str, **members: object) -> Path:
 
 
 @pytest.mark.parametrize("branch", ["main", "import"])
-def test_a_damaged_file(root: Location, tmp_path: Path, kind: type[PieceSource], branch: str) -> None:
-    """Other pieces were written by then, and on a branch every table was forked."""
+def test_damaged_file(root: Location, tmp_path: Path, kind: type[PieceSource], branch: str) -> None:
+    """Other pieces were already written, and on a branch every table was forked."""
     create_branch(root, "import", "ada", read_snapshot(root))
     cut = tmp_path / "cut.jsonl.gz"
     cut.write_bytes(gzip.compress(b'{"type":"Note","data":{"text":"a"}}\n' * 1000)[:-20])
@@ -68,18 +68,18 @@ def test_a_damaged_file(root: Location, tmp_path: Path, kind: type[PieceSource],
 
 @pytest.mark.parametrize("mode", LoadMode)
 def test_large_blobs(root: Location, tmp_path: Path, kind: type[PieceSource], mode: LoadMode) -> None:
-    """Lance keeps a large blob in a file of its own."""
+    """Lance stores a large blob in a file of its own."""
     photo = "base64:" + base64.b64encode(bytes(100_000)).decode()
     before = files(root)
-    given = source(person(tmp_path, *(f"p{number}" for number in range(20)), "p0", photo=photo), kind=kind)
+    input_source = source(
+        person(tmp_path, *(f"p{number}" for number in range(20)), "p0", photo=photo), kind=kind
+    )
     with pytest.raises(LoadRejectedError):
-        load(root, LoadRequest(given, mode, "ada"), in_place)
+        load(root, LoadRequest(input_source, mode, "ada"), in_place)
     assert files(root) == before
 
 
-def test_a_file_for_the_mistakes_that_cannot_be_written(
-    root: Location, tmp_path: Path, kind: type[PieceSource]
-) -> None:
+def test_unwritable_error_file(root: Location, tmp_path: Path, kind: type[PieceSource]) -> None:
     def full(violations: Iterable[Violation]) -> None:
         raise OSError(28, "No space left on device", str(list(violations)))
 
@@ -90,10 +90,8 @@ def test_a_file_for_the_mistakes_that_cannot_be_written(
     assert files(root) == before
 
 
-def test_an_overwrite_that_another_load_overtakes(
-    root: Location, tmp_path: Path, kind: type[PieceSource]
-) -> None:
-    """What is new there was not meant to go, so the load is refused, and only the other one's files are there."""
+def test_overwrite_after_a_concurrent_load(root: Location, tmp_path: Path, kind: type[PieceSource]) -> None:
+    """The overwrite would delete the new rows, so it is rejected, and only the files of the other load are left."""
     theirs = source(person(tmp_path, "theirs"))
     after: set[str] = set()
 
@@ -113,7 +111,7 @@ def test_an_overwrite_that_another_load_overtakes(
 
 
 def plant(path: str) -> None:
-    """What code in a file could do."""
+    """Create a file, as code in a file could."""
     Path(path).touch()
 
 
@@ -137,10 +135,10 @@ class Bomb:
     ],
     ids=["code", "a path outside", "no name", "not a note"],
 )
-def test_what_another_user_put_into_scratch_does_nothing(
+def test_scratch_file_of_another_user_is_ignored(
     root: Location, tmp_path: Path, planted: Callable[[bytes], bytes]
 ) -> None:
-    """A load that is interrupted reads which files its tasks wrote; the folder may be writable for other users."""
+    """An interrupted load reads which files its tasks wrote; other users may be able to write to the directory."""
     executed = tmp_path / "executed"
     load(root, LoadRequest(source(person(tmp_path, "kept")), LoadMode.APPEND, "ada"), in_place)
 
@@ -164,10 +162,8 @@ def test_what_another_user_put_into_scratch_does_nothing(
     assert list(people(root)) == ["kept"]
 
 
-def test_an_interrupt_while_tasks_are_at_work(
-    root: Location, tmp_path: Path, kind: type[PieceSource]
-) -> None:
-    """Some have written and their parts never come back."""
+def test_interrupt_while_tasks_run(root: Location, tmp_path: Path, kind: type[PieceSource]) -> None:
+    """Some tasks have written files, and their parts are never returned."""
 
     def interrupted(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         in_place(function, tasks)

@@ -1,4 +1,4 @@
-"""The same loads on threads, on two executor processes and on a standalone cluster: byte for byte the same export."""
+"""The same loads on threads, on two executor processes and on a standalone cluster: identical exports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 import omnigraph as og
 from tests.pipeline.load_scenario import PEOPLE, write_inputs
-from tests.pipeline.process import WriteEnvironment, is_alive
+from tests.pipeline.process import ProcessEnvironment, is_alive
 from tests.pipeline.test_clusters import small_executors, standalone  # noqa: F401  # a fixture
 from tests.waiting import SECONDS_MAX, wait_until
 
@@ -20,13 +20,13 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 MODULE = "tests.pipeline.load_scenario"
 EXPORT = "6a21a8d87181c09e7b6187fd09023a82c15af664054ce507b5b495faa9b516f3"
-"""The hash of what every kind of session exports in the end."""
+"""Check the outcome and return the hash of the export."""
 
 
 @pytest.fixture(scope="module")
 def two_executors(spark_home: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What happened on one session with two executor processes."""
-    world = WriteEnvironment(spark_home, tmp_path_factory.mktemp("two-executors"))
+    """Run all loads on one session with two executor processes."""
+    world = ProcessEnvironment(spark_home, tmp_path_factory.mktemp("two-executors"))
     write_inputs(world.folder)
     (world.folder / "killed-executor").mkdir()
     write_inputs(world.folder / "killed-executor")
@@ -35,19 +35,19 @@ def two_executors(spark_home: Path, tmp_path_factory: pytest.TempPathFactory) ->
     return {"folder": world.folder, **seen}
 
 
-def run_all(world: WriteEnvironment, master: str) -> str:
+def run_all(world: ProcessEnvironment, master: str) -> str:
     write_inputs(world.folder)
     return checked(world.run("all", {"MASTER": master, **small_executors(world)}, MODULE))
 
 
 def checked(outcome: dict[str, Any]) -> str:
-    """The hash of what was exported, after a look at how it came there."""
+    """Check the outcome and return the hash of the export."""
     assert [sum(counts.values()) for counts in outcome["counts"]] == [
         3 * PEOPLE,
         PEOPLE + 1,
         PEOPLE * 2 // 3 + 1,
     ]
-    assert outcome["failed_tasks"] == 2, "two pieces were written once in vain"
+    assert outcome["failed_tasks"] == 2, "two pieces were written twice"
     assert outcome["bad"] == {"dangling_end": 1, "duplicate_id": 1, "unique": 1}
     assert outcome["unmoved"]
     assert not outcome["scratch"]
@@ -59,7 +59,7 @@ def checked(outcome: dict[str, Any]) -> str:
 
 
 @pytest.mark.soak
-def test_threads_of_one_process_give_the_same_bytes(world: WriteEnvironment) -> None:
+def test_threads_of_one_process_give_the_same_bytes(world: ProcessEnvironment) -> None:
     assert run_all(world, "local[2,3]") == EXPORT
 
 
@@ -69,7 +69,7 @@ def test_two_executors_give_the_same_bytes(two_executors: dict[str, Any]) -> Non
 
 
 @pytest.mark.soak
-def test_a_standalone_master_gives_the_same_bytes(world: WriteEnvironment, standalone: str) -> None:  # noqa: F811
+def test_a_standalone_master_gives_the_same_bytes(world: ProcessEnvironment, standalone: str) -> None:  # noqa: F811
     assert run_all(world, standalone) == EXPORT
 
 
@@ -81,7 +81,7 @@ def test_a_killed_executor_loses_nothing_and_doubles_nothing(two_executors: dict
 
 
 @pytest.mark.soak
-def test_a_killed_driver_leaves_the_graph_as_it_was(world: WriteEnvironment) -> None:
+def test_killed_driver_leaves_the_graph_unchanged(world: ProcessEnvironment) -> None:
     write_inputs(world.folder)
     environ = {"MASTER": "local-cluster[2,1,1024]", **small_executors(world)}
 
@@ -106,9 +106,9 @@ def test_a_killed_driver_leaves_the_graph_as_it_was(world: WriteEnvironment) -> 
     ],
 )
 def test_a_driver_killed_in_the_commit_is_finished_or_undone(
-    world: WriteEnvironment, failpoint: str, rows: int
+    world: ProcessEnvironment, failpoint: str, rows: int
 ) -> None:
-    """Two tables are committed one after the other; a kill between the two undoes the first."""
+    """Two tables are committed one after the other; after a kill between the two, the first is undone."""
     folder = world.folder
     (folder / "schema.pg").write_text("node P { slug: String @key }\nedge K: P -> P\n")
     (folder / "data.jsonl").write_text('{"type":"P","data":{"slug":"a"}}\n{"edge":"K","from":"a","to":"a"}\n')

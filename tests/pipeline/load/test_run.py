@@ -1,4 +1,4 @@
-"""Loads: one commit or nothing, in every mode, on any branch, beside other writers. Workers run in place here."""
+"""Loads: one commit or nothing, in every mode, on any branch, with concurrent writers. Tasks run in this process."""
 
 from __future__ import annotations
 
@@ -54,21 +54,21 @@ def load_records(request: pytest.FixtureRequest, root: Location, tmp_path: Path)
     ) -> Loaded:
         path = tmp_path / "data.jsonl"
         path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-        wanted = LoadRequest(source(path, kind=kind), mode, "ada", branch, dry_run)
-        return load(root, wanted, in_place)
+        request = LoadRequest(source(path, kind=kind), mode, "ada", branch, dry_run)
+        return load(root, request, in_place)
 
     return run
 
 
 def contents(root: Location, branch: str = MAIN) -> dict[str, list[dict[str, object]]]:
-    found = {}
+    rows_by_alias = {}
     snapshot = read_snapshot(root, branch)
     for alias, table in snapshot.tables.items():
         place = root.child(table.path)
         rows = open_dataset(place, branch=table.pin.branch, version=table.pin.version).read().to_pylist()
         assert table.row_count == len(rows)
-        found[alias] = sorted(rows, key=lambda row: str(row["id"]))
-    return found
+        rows_by_alias[alias] = sorted(rows, key=lambda row: str(row["id"]))
+    return rows_by_alias
 
 
 def people(root: Location, branch: str = MAIN) -> dict[str, object]:
@@ -94,7 +94,7 @@ def test_append_is_one_commit(root: Location, load_records: Callable[..., Loaded
 BAD: dict[str, tuple[tuple[Record, ...], Rule]] = {
     "existing": ((ADA,), Rule.KEY_CONFLICT),
     "twice": ((GRACE, GRACE), Rule.DUPLICATE_ID),
-    "dangling": (({"edge": "Knows", "from": "ada", "to": "nobody"},), Rule.DANGLING_END),
+    "dangling": (({"edge": "Knows", "from": "ada", "to": "missing"},), Rule.DANGLING_END),
     "range": (({"type": "Person", "data": {"slug": "x", "age": 151}},), Rule.RANGE),
     "required": (({"type": "Note", "data": {}},), Rule.REQUIRED),
     "too many": (tuple({**KNOWS, "to": "ada"} for _ in range(3)), Rule.CARDINALITY_MAX),
@@ -114,8 +114,8 @@ def test_a_bad_load_writes_nothing(root: Location, load_records: Callable[..., L
     with pytest.raises(LoadRejectedError) as rejected:
         load_records({"type": "Note", "data": {"text": "good"}}, *records)
     assert dict(rejected.value.report.counts) == {rule: 1}
-    told = "mode='merge' replaces rows that are there already, but adds rows of Note once more unless they have an id"
-    assert (told in rejected.value.hint) is (rule is Rule.KEY_CONFLICT)
+    advice = "Pass `mode='merge'` to replace existing rows. Rows of Note without an id are added again."
+    assert (advice in rejected.value.hint) is (rule is Rule.KEY_CONFLICT)
     assert rejected.value.report.first[0].line is not None
     assert rejected.value.report.first[0].line > 1
     assert contents(root) == seen
@@ -141,7 +141,7 @@ def test_overwrite_replaces_the_types_that_are_named(
     assert len(contents(root)["node:Note"]) == 1
 
 
-def test_an_overwrite_that_would_leave_edges_without_ends_is_refused(
+def test_overwrite_that_would_strand_edges_is_rejected(
     root: Location, load_records: Callable[..., Loaded]
 ) -> None:
     load_records(ADA, GRACE, KNOWS)
@@ -159,13 +159,13 @@ def test_a_dry_run_checks_and_writes_nothing(root: Location, load_records: Calla
     assert files(root) == before
 
 
-def test_an_input_without_rows_makes_no_commit(root: Location, load_records: Callable[..., Loaded]) -> None:
+def test_input_without_rows_creates_no_commit(root: Location, load_records: Callable[..., Loaded]) -> None:
     head = read_snapshot(root).head
     assert load_records().commit is None
     assert read_snapshot(root).head == head
 
 
-def test_a_branch_is_loaded_and_main_stays(root: Location, load_records: Callable[..., Loaded]) -> None:
+def test_load_to_a_branch_does_not_change_main(root: Location, load_records: Callable[..., Loaded]) -> None:
     load_records(ADA)
     create_branch(root, "import", "ada", read_snapshot(root))
     load_records(GRACE, KNOWS, branch="import")
@@ -174,15 +174,15 @@ def test_a_branch_is_loaded_and_main_stays(root: Location, load_records: Callabl
     assert people(root) == {"ada": 36}
 
 
-def test_a_load_beside_another_is_checked_again_not_read_again(tmp_path: Path) -> None:
-    """While this load is staged another one commits: the second check sees it, without a second reading."""
+def test_concurrent_load_is_checked_again_but_not_read_again(tmp_path: Path) -> None:
+    """Another load commits while this one is staged: it is checked again, but not read again."""
     root = parse_location(str(tmp_path / "graph.omni"))
     og.init(root.uri, SCHEMA)
     mine, theirs = tmp_path / "mine.jsonl", tmp_path / "theirs.jsonl"
     mine.write_text(json.dumps(GRACE), encoding="utf-8")
     runs: list[int] = []
 
-    def beside(record: Record) -> RunTasks:
+    def run_with_concurrent_load(record: Record) -> RunTasks:
         def run(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
             runs.append(len(tasks))
             parts = in_place(function, tasks)
@@ -193,7 +193,7 @@ def test_a_load_beside_another_is_checked_again_not_read_again(tmp_path: Path) -
         return run
 
     request = LoadRequest(source(mine), LoadMode.APPEND, "ada")
-    load(root, request, beside(ADA))
+    load(root, request, run_with_concurrent_load(ADA))
     assert sorted(people(root)) == ["ada", "grace"]
     assert runs == [1]
     mine.write_text(json.dumps({"type": "Person", "data": {"slug": "late"}}), encoding="utf-8")
@@ -201,7 +201,7 @@ def test_a_load_beside_another_is_checked_again_not_read_again(tmp_path: Path) -
         load(
             root,
             LoadRequest(source(mine), LoadMode.APPEND, "ada"),
-            beside({"type": "Person", "data": {"slug": "late", "age": 9}}),
+            run_with_concurrent_load({"type": "Person", "data": {"slug": "late", "age": 9}}),
         )
     assert dict(rejected.value.report.counts) == {Rule.KEY_CONFLICT: 1}
     assert people(root)["late"] == 9
@@ -227,5 +227,5 @@ def test_lines_are_counted_over_ranges_and_files(root: Location, tmp_path: Path)
 def test_large_numbers_can_be_read() -> None:
     first = Violation("people.jsonl", 1, "slug", "", Rule.REQUIRED, "a value is required")
     rejected = LoadRejectedError(ViolationReport((first,), ((Rule.REQUIRED, 300_000),)))
-    assert rejected.message.endswith("V101 slug: a value is required (and 299,999 more)")
-    assert rejected.render().startswith("the input has 300,000 mistakes, ")
+    assert rejected.message.endswith("V101 slug: needs a value (and 299,999 more)")
+    assert rejected.render().startswith("the input has 300,000 errors; showing the first 100")

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.pipeline.process import WriteEnvironment
+from tests.pipeline.process import ProcessEnvironment
 
 pytestmark = pytest.mark.xdist_group("spark")
 
 
-def run(world: WriteEnvironment) -> dict[str, Any]:
+def run(world: ProcessEnvironment) -> dict[str, Any]:
     return world.run("load", module="tests.pipeline.frame_scenario")
 
 
@@ -36,7 +36,7 @@ def check(outcome: dict[str, Any]) -> None:
 
 
 @pytest.mark.soak
-def test_on_a_local_session(world: WriteEnvironment) -> None:
+def test_on_a_local_session(world: ProcessEnvironment) -> None:
     outcome = run(world)
     check(outcome)
     assert "connect" not in outcome["kind"]
@@ -45,7 +45,7 @@ def test_on_a_local_session(world: WriteEnvironment) -> None:
 
 
 @pytest.mark.soak
-def test_over_connect(world: WriteEnvironment) -> None:
+def test_over_connect(world: ProcessEnvironment) -> None:
     world.spark_json("start")
     try:
         outcome = run(world)

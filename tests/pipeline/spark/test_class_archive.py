@@ -1,4 +1,4 @@
-"""The class-data archive: built once, used by the next session, and never in the way."""
+"""The class-data archive: built once, used by the next session, and harmless if damaged."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.process import WriteEnvironment, processes_with
+from tests.pipeline.process import ProcessEnvironment, processes_with
 from tests.waiting import SECONDS_MAX, wait_until
 
 pytestmark = pytest.mark.xdist_group("spark")
 
-BUILD = (  # as the package does it, but not at low priority
+BUILD = (  # as the package does, but not at low priority
     sys.executable,
     "-c",
     "from omnigraph.pipeline.spark.java import find_java\n"
@@ -24,8 +24,8 @@ BUILD = (  # as the package does it, but not at low priority
 
 @pytest.fixture(scope="module")
 def archive(spark_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Two builds at once make one archive; what a dead build has left goes."""
-    world = WriteEnvironment(spark_home, tmp_path_factory.mktemp("build"))
+    """Run two builds at the same time, which create one archive and delete what an earlier build left."""
+    world = ProcessEnvironment(spark_home, tmp_path_factory.mktemp("build"))
     left = spark_home / "spark" / "classes-draft-dead"
     left.parent.mkdir(mode=0o700, exist_ok=True)
     left.mkdir()
@@ -39,7 +39,7 @@ def archive(spark_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.mark.soak
-def test_it_is_built_once(archive: Path, world: WriteEnvironment) -> None:
+def test_it_is_built_once(archive: Path, world: ProcessEnvironment) -> None:
     before = archive.stat()
     build = world.start(*BUILD)
     assert build.communicate(timeout=SECONDS_MAX) == ("", "")
@@ -47,13 +47,13 @@ def test_it_is_built_once(archive: Path, world: WriteEnvironment) -> None:
 
 
 @pytest.mark.soak
-def test_a_session_uses_it(archive: Path, world: WriteEnvironment) -> None:
+def test_a_session_uses_it(archive: Path, world: ProcessEnvironment) -> None:
     assert f"-XX:SharedArchiveFile={archive}" in world.run("flags")["flags"]
 
 
 @pytest.mark.soak
-def test_a_damaged_one_is_survived(archive: Path, fresh_world: WriteEnvironment) -> None:
-    """Cut short it is not used. With a false seal the JVM gets it, and ignores it or dies: then it is started anew."""
+def test_damaged_archive_is_not_fatal(archive: Path, fresh_world: ProcessEnvironment) -> None:
+    """A truncated archive is not used. With a wrong seal the JVM ignores it or dies, and is then started again."""
     folder = fresh_world.home / "spark"
     folder.mkdir(parents=True)
     damaged = folder / archive.name

@@ -1,4 +1,4 @@
-"""When an archive counts as whole, and when it is worth building: no Spark is started here."""
+"""When an archive is complete, and when it is built, without Spark."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ def archive(tmp_path: Path) -> ClassArchive:
     return made
 
 
-def test_a_whole_one_is_used(archive: ClassArchive) -> None:
+def test_complete_archive_is_used(archive: ClassArchive) -> None:
     assert archive.flags() == (f"-XX:SharedArchiveFile={archive.path}",)
 
 
-def test_one_that_was_changed_is_not(archive: ClassArchive) -> None:
+def test_changed_archive_is_not_used(archive: ClassArchive) -> None:
     archive.path.write_bytes(b"class")
     assert archive.flags() == ()
 
 
-def test_one_without_a_seal_is_not(archive: ClassArchive) -> None:
+def test_archive_without_a_seal_is_not_used(archive: ClassArchive) -> None:
     archive.seal.unlink()
     assert archive.flags() == ()
     archive.seal.write_text("{")
     assert archive.flags() == ()
 
 
-def test_one_that_is_missing_is_not(archive: ClassArchive) -> None:
+def test_missing_archive_is_not_used(archive: ClassArchive) -> None:
     archive.path.unlink()
     assert archive.flags() == ()
 
 
-def test_a_discarded_one_is_gone(archive: ClassArchive) -> None:
+def test_discarded_archive_is_deleted(archive: ClassArchive) -> None:
     archive.discard()
     assert archive.flags() == ()
     archive.discard()
@@ -108,7 +108,7 @@ class_archive_build.main()
 
 
 def test_a_build_that_hangs_ends_with_all_that_it_started(tmp_path: Path) -> None:
-    """The limit is over once Java hangs, whenever that is."""
+    """The time limit ends while Java hangs."""
     java = tmp_path / "java" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(HANGING_JAVA)

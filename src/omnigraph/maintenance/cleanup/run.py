@@ -35,7 +35,7 @@ from omnigraph.maintenance.cleanup.tasks import DatasetPlan
 from omnigraph.maintenance.optimize.report import row_error
 from omnigraph.maintenance.target import GraphPlace
 from omnigraph.pipeline.runner import RunTasks, in_threads
-from omnigraph.pipeline.spark.runner import on_spark
+from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.pipeline.spark.session import SparkSettings
 from omnigraph.schema.catalog import display_order
 from omnigraph.storage.files import has_more_files
@@ -238,7 +238,7 @@ def run_cleanup(
     if options.confirm:
         recover_every_branch(graph.location)
     is_large = spark.master is not None or is_for_spark(graph.location)
-    run: RunTasks | None = on_spark(spark, report) if is_large else None
+    run: RunTasks | None = SparkRunner(spark, report) if is_large else None
     return cleanup_all_tables(graph, options, run_tasks=run)
 
 

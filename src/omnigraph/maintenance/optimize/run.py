@@ -46,8 +46,7 @@ from omnigraph.maintenance.optimize.options import IndexOutcome, OptimizeOptions
 from omnigraph.maintenance.optimize.report import StatsSum, find_unwritten, plan_stats, row_error
 from omnigraph.maintenance.optimize.tables import chosen_types
 from omnigraph.pipeline.runner import RunTasks
-from omnigraph.pipeline.spark.runner import on_spark
-from omnigraph.pipeline.spark.session import SparkSettings
+from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.schema.catalog import EdgeType
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
@@ -147,7 +146,7 @@ def optimize_all_tables(
                 _log(row)
         return planned
     total = StatsSum(branch, _judge_drift(snapshot, how.world), find_unwritten(snapshot, how.tables))
-    _run_maintenance(graph, how, run_tasks or on_spark(SparkSettings()), total)
+    _run_maintenance(graph, how, run_tasks or SparkRunner(), total)
     manifest = _compact_manifest(root, branch, how.world)
     after = read_snapshot(root, branch, rules=how.world.rules)
     persist_adjacencies(after, how.tables)

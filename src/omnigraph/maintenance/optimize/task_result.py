@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from omnigraph.base.errors import OmnigraphError
-from omnigraph.pipeline.spark.task_errors import pack_error, unpack_failure
+from omnigraph.pipeline.spark.task_errors import decode_failure, encode_error
 
 Result = TypeVar("Result")
 
@@ -24,7 +24,7 @@ class FailedTask:
 
     @property
     def error(self) -> OmnigraphError:
-        return unpack_failure(self.packed)
+        return decode_failure(self.packed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,5 +42,5 @@ def isolated(run: Callable[[], Result]) -> TaskOutcome[Result]:
     try:
         result = run()
     except OmnigraphError as error:
-        result = FailedTask(str(pack_error(error)))
+        result = FailedTask(str(encode_error(error)))
     return TaskOutcome(result, time.perf_counter() - started)

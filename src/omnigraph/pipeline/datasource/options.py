@@ -1,7 +1,7 @@
-"""The options of the Spark data source `omnigraph`, as Spark hands them over: text by name, names in lower case.
+"""The options of the Spark data source `omnigraph`: text by name, with names in lower case.
 
-In: that mapping. Out: what to read or write, checked word by word. An option that is unknown, missing, or contradicts
-another one is a `UsageError` that says what to pass. Nothing is read here.
+In: the mapping that Spark passes. Out: what to read or write. An option that is unknown, missing, or contradicts
+another option raises a `UsageError` with the option to pass. Nothing is read here.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Final
 
 from omnigraph.base.actors import login_name, refuse_blank_actor
 from omnigraph.base.errors import OmnigraphError, UsageError
+from omnigraph.base.hints import Argument, Hint, Part, action, hint
 from omnigraph.graph.manifest.refs import SnapshotSelector, parse_timestamp
 from omnigraph.graph.manifest.snapshot import MAIN
 from omnigraph.pipeline.load.change import LoadMode
@@ -22,12 +23,12 @@ from omnigraph.storage.settings import StorageSettings
 
 
 class DataSourceError(Exception):
-    """A failed read or write. Its text is the sentence, the mistakes of the rows if there are any, and the hint."""
+    """A failed read or write. Its text has the message, the errors of rows if there are any, and the hint."""
 
 
 @contextmanager
 def as_spark_error(settings: StorageSettings) -> Iterator[None]:
-    """Apply the caller's settings, and give an error of ours a text that says everything."""
+    """Apply the caller's settings, and raise an Omnigraph error as one with the complete text."""
     try:
         with settings.applied():
             yield
@@ -36,18 +37,25 @@ def as_spark_error(settings: StorageSettings) -> Iterator[None]:
 
 
 def _text(error: OmnigraphError) -> str:
-    hint = f"\nhint: {error.hint}" if error.hint else ""
-    return f"{error.render()} ({error.code}){hint}".replace("--mode merge", "option 'mode' merge")
+    advice = error.advice.render(_option_text)
+    return f"{error.render()} ({error.code})" + (f"\nhint: {advice}" if advice else "")
+
+
+def _option_text(part: Part) -> str:
+    """Return an argument as an option of the data source; other calls as in Python."""
+    if isinstance(part, Argument):
+        return f"`.option('{part.name}', '{part.value}')`"
+    return str(Hint("{}", (part,)))
 
 
 STORAGE_PREFIX: Final = "storage."
 FIRST_COMMIT: Final = "first"
-_PLACE: Final = ("uri", "type", "branch")
+_TARGET_OPTIONS: Final = ("uri", "type", "branch")
 _SPARK_OWN: Final = frozenset({"path", "checkpointlocation", "queryname"})
 
 
 class Purpose(Enum):
-    """What the options are for; each takes other ones. The value is how a message calls it."""
+    """The purpose of the options, which decides their names. The value is the name of the purpose in messages."""
 
     READ = "a read"
     STREAM_READ = "a streaming read"
@@ -56,10 +64,10 @@ class Purpose(Enum):
 
 
 _NAMES: Final[dict[Purpose, tuple[str, ...]]] = {
-    Purpose.READ: (*_PLACE, "commit", "version", "asOf", "columns", "filter"),
-    Purpose.STREAM_READ: (*_PLACE, "columns", "filter", "startingCommit"),
-    Purpose.WRITE: (*_PLACE, "mode", "actor"),
-    Purpose.STREAM_WRITE: (*_PLACE, "mode", "actor"),
+    Purpose.READ: (*_TARGET_OPTIONS, "commit", "version", "asOf", "columns", "filter"),
+    Purpose.STREAM_READ: (*_TARGET_OPTIONS, "columns", "filter", "startingCommit"),
+    Purpose.WRITE: (*_TARGET_OPTIONS, "mode", "actor"),
+    Purpose.STREAM_WRITE: (*_TARGET_OPTIONS, "mode", "actor"),
 }
 
 
@@ -78,7 +86,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What to write: rows of a type, onto a branch, by whom."""
+    """What to write: rows of a type, to which branch, by which actor."""
 
     root: Location
     type: str
@@ -87,83 +95,85 @@ class WriteOptions:
     branch: str = MAIN
 
 
-def read_options(given: Mapping[str, str], purpose: Purpose) -> ReadOptions:
-    """The options of a read, which is a streaming one or not."""
-    _refuse_unknown(given, purpose)
+def read_options(options: Mapping[str, str], purpose: Purpose) -> ReadOptions:
+    """Return the options of a read, streaming or not."""
+    _reject_unknown(options, purpose)
     return ReadOptions(
-        root=_root(given),
-        type=_type(given),
-        branch=given.get("branch", MAIN),
-        when=_when(given),
-        columns=_columns(given.get("columns")),
-        where=given.get("filter"),
-        starting_commit=given.get("startingcommit"),
+        root=_root(options),
+        type=_type(options),
+        branch=options.get("branch", MAIN),
+        when=_selector(options),
+        columns=_columns(options.get("columns")),
+        where=options.get("filter"),
+        starting_commit=options.get("startingcommit"),
     )
 
 
-def write_options(given: Mapping[str, str], purpose: Purpose, *, overwrite: bool) -> WriteOptions:
-    """The options of a write. `overwrite` is what Spark's save mode says."""
-    _refuse_unknown(given, purpose)
+def write_options(options: Mapping[str, str], purpose: Purpose, *, overwrite: bool) -> WriteOptions:
+    """Return the options of a write. `overwrite` is whether Spark's save mode is overwrite."""
+    _reject_unknown(options, purpose)
     return WriteOptions(
-        root=_root(given),
-        type=_type(given),
-        mode=_mode(given.get("mode"), overwrite=overwrite),
-        actor=refuse_blank_actor(given.get("actor")) or login_name(),
-        branch=given.get("branch", MAIN),
+        root=_root(options),
+        type=_type(options),
+        mode=_mode(options.get("mode"), overwrite=overwrite),
+        actor=refuse_blank_actor(options.get("actor")) or login_name(),
+        branch=options.get("branch", MAIN),
     )
 
 
-def _when(given: Mapping[str, str]) -> SnapshotSelector:
-    moment, version = given.get("asof"), given.get("version")
+def _selector(options: Mapping[str, str]) -> SnapshotSelector:
+    as_of, version = options.get("asof"), options.get("version")
     if version is not None and not (version.isdecimal() and version.isascii()):
         raise UsageError(
-            f"'{version}' is no version",
+            f"invalid version: expected a number, got '{version}'",
             code="source_option",
-            hint="pass a number, as `omnigraph snapshot` shows it",
+            hint=hint("Pass a version that {} prints.", action("snapshot")),
         )
-    time_us = None if moment is None else parse_timestamp(moment)
-    return SnapshotSelector(given.get("commit"), None if version is None else int(version), time_us)
+    as_of_us = None if as_of is None else parse_timestamp(as_of)
+    return SnapshotSelector(options.get("commit"), None if version is None else int(version), as_of_us)
 
 
-def _refuse_unknown(given: Mapping[str, str], purpose: Purpose) -> None:
-    known = _NAMES[purpose]
-    lower = {name.lower() for name in known} | _SPARK_OWN
-    for name in sorted(given):
+def _reject_unknown(options: Mapping[str, str], purpose: Purpose) -> None:
+    allowed_names = _NAMES[purpose]
+    lower = {name.lower() for name in allowed_names} | _SPARK_OWN
+    for name in sorted(options):
         if name.lower() not in lower and not name.lower().startswith(STORAGE_PREFIX):
             raise UsageError(
-                f"{purpose.value} has no option '{name}'",
+                f"unknown option '{name}' of {purpose.value}: expected {', '.join(allowed_names)} or {STORAGE_PREFIX}…",
                 code="source_option",
-                hint=f"the options are {', '.join(known)}, and {STORAGE_PREFIX}… for the object store",
+                hint="Remove the option, or fix its name. Options that start with 'storage.' are for the object store.",
             )
 
 
-def _root(given: Mapping[str, str]) -> Location:
-    uri, path = given.get("uri"), given.get("path")
+def _root(options: Mapping[str, str]) -> Location:
+    uri, path = options.get("uri"), options.get("path")
     if uri is not None and path is not None and uri != path:
         raise UsageError(
-            f"two graphs are named, {uri} and {path}",
+            f"conflicting options 'uri' and 'path': got {uri} and {path}",
             code="source_option",
-            hint="pass option 'uri', and nothing to load() or save()",
+            hint="Pass option 'uri', and no path to `load()` or `save()`.",
         )
-    place = uri or path
-    if place is None:
+    address = uri or path
+    if address is None:
         raise UsageError(
-            "no graph is named", code="source_option", hint="pass its place with .option('uri', …)"
+            "missing option 'uri'", code="source_option", hint="Pass the graph with `.option('uri', …)`."
         )
-    prefixed = ((name.lower(), value) for name, value in given.items())
+    prefixed = ((name.lower(), value) for name, value in options.items())
     storage = {
         name.removeprefix(STORAGE_PREFIX): value
         for name, value in prefixed
         if name.startswith(STORAGE_PREFIX)
     }
-    return parse_location(place, storage)
+    return parse_location(address, storage)
 
 
-def _type(given: Mapping[str, str]) -> str:
-    name = given.get("type", "")
+def _type(options: Mapping[str, str]) -> str:
+    name = options.get("type", "")
     if not name:
         raise UsageError(
-            "no type is named", code="source_option", hint="pass a node or edge type with .option('type', …)"
+            "missing option 'type'",
+            code="source_option",
+            hint="Pass a node or edge type with `.option('type', …)`.",
         )
     return name
 
@@ -174,34 +184,36 @@ def _columns(text: str | None) -> tuple[str, ...] | None:
     names = tuple(name.strip() for name in text.split(","))
     if "" in names or len(set(names)) < len(names):
         raise UsageError(
-            f"'{text}' is no list of columns",
+            f"invalid list of columns '{text}': expected different names, separated by commas",
             code="source_option",
-            hint="separate them by commas and name each once, as id,name,age",
+            hint="Pass option 'columns' such as `id,name,age`.",
         )
     return names
 
 
 def _mode(name: str | None, *, overwrite: bool) -> LoadMode:
-    """Spark's save mode decides between overwrite and the rest, our option among the rest."""
+    """Return the mode. Spark's save mode decides whether it is overwrite, option 'mode' chooses among the others."""
     if overwrite:
         if name not in (None, LoadMode.OVERWRITE.value):
             raise UsageError(
-                f"the save mode is overwrite and the option 'mode' is {name}",
+                f"conflicting modes: the save mode is overwrite, and option 'mode' is {name}",
                 code="source_option",
-                hint=f"pass .mode('append') to {name}, or leave the option out to replace the whole type",
+                hint=f"Pass `.mode('append')` to {name}, or omit the option to replace the whole type.",
             )
         return LoadMode.OVERWRITE
     if name is None:
         return LoadMode.APPEND
     if name == LoadMode.OVERWRITE.value:
         raise UsageError(
-            "the option 'mode' is overwrite and the save mode is not",
+            "conflicting modes: option 'mode' is overwrite, and the save mode is not",
             code="source_option",
-            hint="pass .mode('overwrite') to replace the whole type",
+            hint="Pass `.mode('overwrite')` to replace the whole type.",
         )
     try:
         return LoadMode(name)
     except ValueError as unknown:
         raise UsageError(
-            f"'{name}' is no mode of a write", code="source_option", hint="pass append or merge"
+            f"invalid option 'mode': expected append or merge, got '{name}'",
+            code="source_option",
+            hint="Pass `.option('mode', 'merge')` to replace rows with the same id.",
         ) from unknown

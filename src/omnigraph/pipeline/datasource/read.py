@@ -1,8 +1,8 @@
-"""Reads a type for Spark: fragments of one pinned version, each group of them a partition.
+"""Reads a type for Spark: fragments of one pinned version, one partition per group of fragments.
 
-In: options. Out: record batches in Spark's types, made on executors. Whatever is published meanwhile, a read sees the
-version that it was pinned to when it was defined. There is no filter pushdown, because Spark 4.3.0 keeps a pushed
-filter for the next query on the same frame: the caller passes a filter. Nothing is written.
+In: options. Out: record batches in Spark's types, created on executors. A read sees the version to which it was pinned
+when it was defined, whatever is published later. Filters are not pushed down, because Spark 4.3.0 keeps a pushed filter
+for the next query on the same DataFrame; the caller passes a filter as an option. Nothing is written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from omnigraph.storage.settings import read_settings
 
 @dataclass(frozen=True, slots=True)
 class TableRead:
-    """What one read sees: a table, the commit it was found at, and the columns as Spark knows them."""
+    """What one read sees: a table at a version, its commit, and the columns in Spark's types."""
 
     table: DatasetVersion
     commit: str
@@ -52,25 +52,25 @@ def plan_read(options: ReadOptions) -> TableRead:
     return TableRead(pinned, snapshot.head, schema, options.where)
 
 
-def refuse_other_schema(given: StructType, wanted: StructType) -> None:
-    """A schema that the caller gives must be the table's own; whether a column may be null is not asked."""
-    if [(field.name, field.dataType.simpleString()) for field in given] != [
-        (field.name, field.dataType.simpleString()) for field in wanted
+def require_same_schema(schema: StructType, expected: StructType) -> None:
+    """Raise if the caller's schema is not that of the table. Whether columns may be null is not compared."""
+    if [(field.name, field.dataType.simpleString()) for field in schema] != [
+        (field.name, field.dataType.simpleString()) for field in expected
     ]:
         raise UsageError(
-            f"the given schema is {given.simpleString()}, and the type's is {wanted.simpleString()}",
+            f"schema mismatch: expected {expected.simpleString()}, got {schema.simpleString()}",
             code="source_schema",
-            hint="leave the schema out; option 'columns' chooses columns",
+            hint="Omit the schema. Pass option 'columns' to choose columns.",
         )
 
 
 def fragment_groups(table: DatasetVersion) -> list[tuple[int, ...]]:
-    """The fragments of a table, some together where each is too small for a task of its own."""
+    """Return the fragments of a table; small ones are grouped for one task."""
     return group_fragments(table.open().fragment_rows(), limits.SOURCE_PARTITION_ROWS)
 
 
 class SparkTableReader(DataSourceReader):
-    """Plans on the driver and reads on executors. It has no `pushFilters`, see above."""
+    """Plans on the driver and reads on executors. It has no `pushFilters`: see the head of the module."""
 
     def __init__(self, read: TableRead) -> None:
         self._read = read
@@ -81,7 +81,7 @@ class SparkTableReader(DataSourceReader):
             return [InputPartition(group) for group in fragment_groups(self._read.table)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        fragments = partition.value or ()  # Spark makes up one partition when there is none
+        fragments = partition.value or ()  # Spark creates one partition if there is none
         with as_spark_error(self._settings):
             for batch in scan_fragments(self._read.table.open(), fragments, self._read.scan):
                 yield spark_batch(batch, self._read.schema)

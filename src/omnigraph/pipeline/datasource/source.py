@@ -1,9 +1,9 @@
 """The Spark data source `omnigraph`: `spark.dataSource.register(OmnigraphDataSource)`, then read and write by format.
 
-In: options by name, see docs/user/spark.md. Out: DataFrames of a type, batches of new commits, and graph commits made
-of DataFrames. Spark makes an instance in a Python process of the driver and sends it around, so what it reads is pinned
-in it when a read is defined. It holds nothing open. The class takes along the storage settings of the process
-that registers it, because those other processes have the ones that Spark was started with.
+In: options by name, see docs/user/spark.md. Out: DataFrames of a type, batches of new commits, and commits of the rows
+of DataFrames. Spark creates an instance in a Python process of the driver and pickles it, so a read is pinned in the
+instance when it is defined. It holds nothing open. The class is pickled with the storage settings of the process that
+registers it, because other processes have the settings with which Spark was started.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from omnigraph.pipeline.datasource.options import Purpose, as_spark_error, read_options, write_options
-from omnigraph.pipeline.datasource.read import SparkTableReader, TableRead, plan_read, refuse_other_schema
+from omnigraph.pipeline.datasource.read import SparkTableReader, TableRead, plan_read, require_same_schema
 from omnigraph.pipeline.datasource.stream import CommitStream
 from omnigraph.pipeline.datasource.write import BatchWriter, TableWriter, plan_write
 from omnigraph.pipeline.spark.executors import settings_for
@@ -32,11 +32,11 @@ from omnigraph.storage.settings import StorageSettings, read_settings
 
 
 class _RegisteredType(ABCMeta):
-    """The type of the class that programs register: what is pickled in its place knows the caller."""
+    """The metaclass of the class that programs register; it is pickled with the caller's settings."""
 
 
 class _Source(DataSource):
-    """What Spark's processes have. `settings` are those of the process that registered it."""
+    """The class in Spark's processes. `settings` are those of the process that registered it."""
 
     settings: StorageSettings | None = None
     _pinned: TableRead | None = None
@@ -51,15 +51,15 @@ class _Source(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         with self._as_caller():
-            read_options(self.options, Purpose.READ)  # the schema is asked for before it is clear what for
+            read_options(self.options, Purpose.READ)  # Spark asks for the schema before the purpose is known
             read = self._plan()
-            refuse_other_schema(schema, read.schema)
+            require_same_schema(schema, read.schema)
             return SparkTableReader(read)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         with self._as_caller():
             options = read_options(self.options, Purpose.STREAM_READ)
-            refuse_other_schema(schema, self._plan().schema)
+            require_same_schema(schema, self._plan().schema)
             return CommitStream(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -76,7 +76,7 @@ class _Source(DataSource):
         return as_spark_error(self.settings or read_settings(by_name=True))
 
     def _plan(self) -> TableRead:
-        """What the read sees. Spark asks for the schema first and keeps this instance, pin and all."""
+        """Return what the read sees. Spark asks for the schema first and keeps this instance with its pin."""
         if self._pinned is None:
             options: Any = dict(self.options)
             is_stream = "startingcommit" in {name.lower() for name in options}
@@ -86,11 +86,11 @@ class _Source(DataSource):
 
 
 class OmnigraphDataSource(_Source, metaclass=_RegisteredType):
-    """One type of one graph, to read, to write, to stream; docs/user/spark.md has its options."""
+    """One type of one graph, to read, write or stream; docs/user/spark.md has its options."""
 
 
 def _for_caller(settings: StorageSettings) -> ABCMeta:
-    """The class with the settings in it; Spark's processes pickle it as it is."""
+    """Return the class with these settings, which Spark's processes pickle without changes."""
     return ABCMeta(OmnigraphDataSource.__name__, (_Source,), {"settings": settings, "__module__": __name__})
 
 

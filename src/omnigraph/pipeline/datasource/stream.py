@@ -1,9 +1,9 @@
 """Streams a type to Spark: each batch has the rows that were inserted or updated between two commits of a branch.
 
-In: options, and offsets that Spark keeps in its checkpoint. Out: rows as they are at the later commit. An offset names
-the commit and the pin of the table there, so a query goes on although the snapshot of its last commit was collected.
-Deleted rows are not delivered. When the table was replaced, or is no descendant of what was read before, all its rows
-are delivered. A column that was renamed or replaced meanwhile is refused. Nothing is written.
+In: options, and offsets that Spark keeps in its checkpoint. Out: rows as of the later commit. An offset has the commit
+and the pin of the table there, so a query continues after the snapshot of its last commit was collected. Deleted rows
+are not delivered. If the table was replaced, or does not descend from what was read before, all its rows are delivered.
+A column that was renamed or replaced fails the query. Nothing is written.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from omnigraph.storage.settings import read_settings
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """How far a query has read: a commit, and the table there."""
+    """The progress of a query: a commit, and the table at that commit."""
 
     commit: str
     table: str
@@ -44,13 +44,13 @@ class Offset:
 
     @classmethod
     def of(cls, snapshot: Snapshot, type_name: str) -> Offset:
-        """The state of a type at a snapshot."""
+        """Return the offset of a type at a snapshot."""
         table = snapshot.tables[find_type(snapshot.schema.catalog, type_name).alias]
         return cls(snapshot.head, table.id, table.path, table.pin.branch, table.pin.version)
 
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> Offset:
-        """An offset as Spark kept it; its Lance branch is empty text for Lance's main."""
+        """Return the offset that Spark stored; an empty Lance branch is Lance's main."""
         return cls(
             facts["commit"], facts["table"], facts["path"], facts["lance_branch"] or None, facts["version"]
         )
@@ -65,7 +65,7 @@ class Offset:
         }
 
     @property
-    def place(self) -> tuple[TableId, Pin]:
+    def table_version(self) -> tuple[TableId, Pin]:
         return TableId(self.table), Pin(self.lance_branch, self.version)
 
 
@@ -79,8 +79,8 @@ class ChangedRows:
 
 
 def plan_changes(options: ReadOptions, start: Offset, end: Offset) -> list[ChangedRows]:
-    """The rows of `end` that are not as they were at `start`."""
-    if start.place == end.place:
+    """Return the reads of the rows of `end` that differ from `start`."""
+    if start.table_version == end.table_version:
         return []
     table = DatasetVersion(options.root.child(end.path), end.lance_branch, end.version)
     after = _updated_after(table, start, end)
@@ -105,11 +105,11 @@ class CommitStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._target = self._head()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        del limit  # a commit is never cut in two
+        del limit  # a commit is never divided
         with as_spark_error(self._settings):
             newest = self._target or self._head()
-            known = Offset.from_json(start)
-            return start if newest.place == known.place else newest.to_json()
+            start_offset = Offset.from_json(start)
+            return start if newest.table_version == start_offset.table_version else newest.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         with as_spark_error(self._settings):
@@ -117,9 +117,9 @@ class CommitStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         with as_spark_error(self._settings):
-            known, newest = Offset.from_json(start), Offset.from_json(end)
-            self._refuse_other_columns(known, newest)
-            return [InputPartition(part) for part in plan_changes(self._options, known, newest)]
+            start_offset, end_offset = Offset.from_json(start), Offset.from_json(end)
+            self._require_same_columns(start_offset, end_offset)
+            return [InputPartition(part) for part in plan_changes(self._options, start_offset, end_offset)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         part: ChangedRows = partition.value
@@ -129,19 +129,19 @@ class CommitStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if batch.num_rows:
                     yield spark_batch(batch, self._schema)
 
-    def _refuse_other_columns(self, start: Offset, end: Offset) -> None:
-        """Raise when a column of the query is gone, or is another property than it was under this name."""
-        now = _identities(self._options, end)
-        then: dict[str, bytes | str] = {}
+    def _require_same_columns(self, start: Offset, end: Offset) -> None:
+        """Raise if a column of the query was deleted, or is another property than at the start."""
+        current = _identities(self._options, end)
+        earlier: dict[str, bytes | str] = {}
         if start.table == end.table:
-            with suppress(NotFoundError):  # collected since
-                then = _identities(self._options, start)
+            with suppress(NotFoundError):  # collected by cleanup
+                earlier = _identities(self._options, start)
         for name in self._schema.names:
-            if name not in now or then.get(name, now[name]) != now[name]:
+            if name not in current or earlier.get(name, current[name]) != current[name]:
                 raise UsageError(
-                    f"the column {name} of {self._options.type} was renamed, dropped or replaced while it was streamed",
+                    f"column '{name}' of {self._options.type} was renamed, dropped or replaced during the stream",
                     code="source_schema",
-                    hint="define the stream again; if the name belongs to another property now, with a new checkpoint",
+                    hint="Define the stream again. Use a new checkpoint if the name belongs to another property.",
                     facts={"column": name},
                 )
 
@@ -150,7 +150,7 @@ class CommitStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _starting_snapshot(options: ReadOptions) -> Snapshot:
-    """Where a new query begins: at the head, so that it sees only what comes, or after a commit that was named."""
+    """Return where a new query starts: at the head, or after the commit that an option names."""
     starting = options.starting_commit
     if starting is None:
         return read_snapshot(options.root, options.branch)
@@ -161,20 +161,20 @@ def _starting_snapshot(options: ReadOptions) -> Snapshot:
     return read_commit_snapshot(options.root, starting, options.branch)[0]
 
 
-def _identities(options: ReadOptions, at: Offset) -> dict[str, bytes | str]:
-    """The columns of the table by name, each with what it is."""
-    table = DatasetVersion(options.root.child(at.path), at.lance_branch, at.version).open()
+def _identities(options: ReadOptions, offset: Offset) -> dict[str, bytes | str]:
+    """Return the identity of each column of the table by name."""
+    table = DatasetVersion(options.root.child(offset.path), offset.lance_branch, offset.version).open()
     return {field.name: column_identity(field) for field in table.schema}
 
 
 def _updated_after(table: DatasetVersion, start: Offset, end: Offset) -> int | None:
-    """The version after which a row counts as changed; None when all do.
+    """Return the version after which a row counts as changed; None if all rows do.
 
-    Along a Lance branch, and from the version that it was made at, the numbers of versions only grow.
+    Versions increase along a Lance branch, starting from the version at which it was forked_at.
     """
     if start.table != end.table:
         return None
     if start.lance_branch == end.lance_branch:
         return start.version if start.version <= end.version else None
-    forked = fork_version(table.open(), end.lance_branch, start.lance_branch)
-    return start.version if forked is not None and start.version <= forked else None
+    forked_at = fork_version(table.open(), end.lance_branch, start.lance_branch)
+    return start.version if forked_at is not None and start.version <= forked_at else None

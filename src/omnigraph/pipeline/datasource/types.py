@@ -1,8 +1,8 @@
-"""The types of the Spark data source: what Spark sees of a type's table, and its batches in Spark's own Arrow types.
+"""The types of the Spark data source: the Spark schema of a type's table, and its batches in Spark's Arrow types.
 
-In: a type of the catalog. Out: a Spark schema whose columns are those of the table, `id` and for edges `src` and `dst`
-among them, and conversions that lose nothing. Spark has no unsigned integers, so U32 is a long and U64 a decimal(20,0);
-a vector is an array of floats, a Blob its bytes. What is read can be written back as it is.
+In: a type of the catalog. Out: a schema with the columns of the table, `id` and for edges `src` and `dst` included, and
+lossless conversions. Spark has no unsigned integers, so U32 is a long and U64 a decimal(20,0); a vector is an array of
+floats, a Blob its bytes. What was read can be written back unchanged.
 """
 
 from __future__ import annotations
@@ -36,50 +36,52 @@ from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Sc
 from omnigraph.schema.tables import system_columns
 
 ENDS: Final = {"src": "from", "dst": "to"}
-"""The columns of an edge's ends, and what the rules of loaded data call them."""
+"""The endpoint columns of an edge, and their names in loaded data."""
 
 
 def find_type(catalog: Catalog, name: str) -> Entity:
-    """The type of this name, or of this alias such as `node:Person`."""
+    """Return the type with this name, or with this alias such as `node:Person`."""
     for entity in catalog.types:
         if name in (entity.name, entity.alias):
             return entity
     names = ", ".join(entity.name for entity in catalog.types)
     raise NotFoundError(
-        f"the graph has no type {name}",
+        f"unknown type '{name}': expected one of {names}",
         code="type_missing",
-        hint=f"the types are: {names}",
+        hint="Pass option 'type' with a type of the schema.",
         facts={"type": name},
     )
 
 
 def column_names(entity: Entity) -> tuple[str, ...]:
-    """The columns of the type's table, in its order."""
+    """Return the columns of the type's table, in its order."""
     system = system_columns(entity)
-    return (*system, *(found.name for found in entity.properties))
+    return (*system, *(property_.name for property_ in entity.properties))
 
 
 def spark_schema(entity: Entity, columns: Sequence[str] | None = None) -> StructType:
-    """What Spark sees of a type: all columns, or the named ones in their order."""
+    """Return the Spark schema of a type: all columns, or the named ones in their order."""
     system = {name: StructField(name, StringType(), nullable=False) for name in ("id", *ENDS)}
     fields = []
     for name in column_names(entity) if columns is None else columns:
         if name not in column_names(entity):
             raise UsageError(
-                f"{entity.name} has no column {name}",
+                f"unknown column '{name}' of {entity.name}: expected {', '.join(column_names(entity))}",
                 code="source_column",
-                hint=f"its columns are: {', '.join(column_names(entity))}",
+                hint="Pass option 'columns' with columns of the type.",
                 facts={"type": entity.alias, "column": name},
             )
-        found = entity.property_named(name)
+        property_ = entity.property_named(name)
         fields.append(
-            system[name] if found is None else StructField(name, spark_type(found.type), found.nullable)
+            system[name]
+            if property_ is None
+            else StructField(name, spark_type(property_.type), property_.nullable)
         )
     return StructType(fields)
 
 
 def spark_type(property_type: PropertyType) -> DataType:
-    """The Spark type that holds every value of a property's type."""
+    """Return the Spark type that holds every value of a property type."""
     match property_type:
         case EnumType():
             return StringType()
@@ -94,12 +96,12 @@ def spark_type(property_type: PropertyType) -> DataType:
 
 
 def spark_batch(batch: pa.RecordBatch, schema: StructType) -> pa.RecordBatch:
-    """The rows of a table in the Arrow types that Spark reads."""
-    wanted = to_arrow_schema(schema, timezone="UTC")
+    """Return the rows of a table in the Arrow types that Spark reads."""
+    target = to_arrow_schema(schema, timezone="UTC")
     build: Any = pa.RecordBatch.from_arrays
-    arrays = [pc.cast(batch.column(field.name), field.type) for field in wanted]
-    made: pa.RecordBatch = build(arrays, schema=wanted)
-    return made
+    arrays = [pc.cast(batch.column(field.name), field.type) for field in target]
+    converted: pa.RecordBatch = build(arrays, schema=target)
+    return converted
 
 
 def _scalar_type(scalar: Scalar) -> DataType:

@@ -1,9 +1,9 @@
 """Writes a Spark DataFrame as one graph commit: executors check its rows and write fragments, the driver commits.
 
 In: batches of a DataFrame on executors. Out: one commit through the write path of `load`, under the same rules, or an
-error that shows the first mistakes and nothing written. Fragments are written for the table as it was when the write
-began; a table that its branch has not written yet is forked by the commit, so its rows travel to the driver, as do
-those of a merge. After a crash there is the commit or there are files that nothing references.
+error with the first violations and nothing written. Fragments are written for the table as of the start of the write.
+If the branch has not forked the table yet, the commit forks it, so its rows are sent to the driver; so are the rows of
+a merge. A crash leaves the commit, or files that nothing references.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _QUERY_PROPERTY: Final = "sql.streaming.queryId"
 
 
 class TableMovedError(ConflictError):
-    """The schema or the place of the table changed while executors wrote for it."""
+    """The schema or the location of the table changed while executors wrote for it."""
 
     applied = Applied.NO
 
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """What every task of one write knows. Without a target the rows travel to the driver."""
+    """What every task of one write needs. Without a target the rows are sent to the driver."""
 
     options: WriteOptions
     alias: str
@@ -68,7 +68,7 @@ class WritePlan:
 
 @dataclass(frozen=True)
 class WrittenPart(WriterCommitMessage):
-    """What one task wrote, for which plan, and the streaming query that it ran for, if any."""
+    """What one task wrote, for which plan, and the id of its streaming query, if any."""
 
     plan: WritePlan
     part: LoadPart
@@ -76,10 +76,10 @@ class WrittenPart(WriterCommitMessage):
 
 
 def plan_write(options: WriteOptions, schema: StructType) -> WritePlan:
-    """Look at the graph once, before any task starts, and refuse columns that the type does not have."""
+    """Read the graph once, before any task starts, and raise for columns that the type does not have."""
     snapshot = read_snapshot(options.root, options.branch)
     entity = find_type(snapshot.schema.catalog, options.type)
-    _refuse_columns(entity, schema.names)
+    _require_columns(entity, schema.names)
     table = snapshot.tables[entity.alias]
     is_owned = table.owner == snapshot.branch.id
     target = pinned_version(snapshot.root, table)
@@ -103,7 +103,7 @@ def write_part(
 def commit_parts(plan: WritePlan, parts: Sequence[WrittenPart], stream: StreamBatch | None = None) -> Loaded:
     """Commit what the tasks wrote, on the driver, or raise with nothing written."""
     options = plan.options
-    source = PrewrittenParts(plan, [one.part for one in parts])
+    source = PrewrittenParts(plan, [written.part for written in parts])
     request = LoadRequest(source, options.mode, options.actor, options.branch, stream=stream)
     try:
         loaded = load(options.root, request, run_here)
@@ -111,22 +111,22 @@ def commit_parts(plan: WritePlan, parts: Sequence[WrittenPart], stream: StreamBa
         delete_parts(parts)
         raise
     if loaded.commit is None:
-        delete_parts(parts)  # a batch that was committed before, so nothing refers to what this attempt wrote
+        delete_parts(parts)  # the batch was committed before, so nothing references the files of this attempt
     return loaded
 
 
 def delete_parts(parts: Iterable[WrittenPart]) -> None:
-    """Delete fragments that tasks wrote and that no commit can name."""
-    for one in parts:
-        fragments = [fragment for rows in one.part.rows.values() for fragment in rows.fragments]
-        target = one.plan.target
+    """Delete fragments that tasks wrote and that no commit references."""
+    for written in parts:
+        fragments = [fragment for rows in written.part.rows.values() for fragment in rows.fragments]
+        target = written.plan.target
         if fragments and target is not None:
             delete_fragments(target.open(), fragments)
 
 
 @dataclass(slots=True)
 class PrewrittenParts:
-    """A `LoadSource` whose tasks have run already: its parts are handed on, for the table as it is now."""
+    """A `LoadSource` whose tasks have already run: it returns their parts, for the current table."""
 
     plan: WritePlan
     parts: list[LoadPart]
@@ -134,18 +134,18 @@ class PrewrittenParts:
 
     @property
     def text_bytes(self) -> int:
-        """The keys are in the parts, so they are in memory whatever there is of them."""
+        """The parts contain the keys, so they are in memory whatever their size is."""
         return 0
 
     def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
-        """The parts. Fragments can be handed on once: a load that reads again has deleted them."""
+        """Return the parts. Fragments can be used once: a load that reads again has deleted them."""
         del run_tasks
         target = shape.targets.get(self.plan.alias)
         planned = self.plan.target
         if shape.catalog_json != self.plan.catalog_json:
-            raise _moved("the schema of the graph changed")
-        if planned is not None and (self.was_read or not _is_same_place(planned, target)):
-            raise _moved("its table changed its place")
+            raise _table_moved("the schema of the graph")
+        if planned is not None and (self.was_read or not _is_same_table(planned, target)):
+            raise _table_moved("the location of the table")
         self.was_read = True
         parts = self.parts
         if planned is None and target is not None:
@@ -157,7 +157,7 @@ class PrewrittenParts:
 
 
 class TableWriter(DataSourceArrowWriter):
-    """One DataFrame, one commit."""
+    """Writes one DataFrame as one commit."""
 
     def __init__(self, plan: WritePlan) -> None:
         self._plan = plan
@@ -177,7 +177,7 @@ class TableWriter(DataSourceArrowWriter):
 
 
 class BatchWriter(DataSourceStreamArrowWriter):
-    """One batch of a streaming query, one commit, also when Spark gives the batch again."""
+    """Writes one batch of a streaming query as one commit, also if Spark repeats the batch."""
 
     def __init__(self, plan: WritePlan) -> None:
         self._plan = plan
@@ -194,7 +194,7 @@ class BatchWriter(DataSourceStreamArrowWriter):
         parts = _written(messages)
         if not parts:
             return
-        # Spark makes a writer for the tasks and another one here; the rows were written for the plan of the first.
+        # Spark creates one writer for the tasks and another here; the rows were written for the plan of the first.
         plan, query = parts[0].plan, parts[0].query
         with as_spark_error(self._settings):
             commit_parts(plan, parts, None if query is None else StreamBatch(query, batchId))
@@ -212,9 +212,9 @@ def _task() -> TaskContext:
 
 
 def _abort(messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Delete what finished tasks wrote, unless all have finished: then it was the commit that failed.
+    """Delete what finished tasks wrote, unless all have finished: then the commit failed.
 
-    A failed commit has deleted what it could prove unpublished; the rest may be visible, and is not touched.
+    A failed commit has deleted what it could prove unpublished. The rest may be visible, and is kept.
     """
     if None in messages:
         delete_parts(_written(messages))
@@ -224,21 +224,21 @@ def _written(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenPart
     return [message for message in messages if isinstance(message, WrittenPart)]
 
 
-def _refuse_columns(entity: Entity, names: Sequence[str]) -> None:
+def _require_columns(entity: Entity, names: Sequence[str]) -> None:
     ends = tuple(ENDS.values()) if isinstance(entity, EdgeType) else ()
-    known = (*column_names(entity), *ends)
-    unknown = next((name for name in names if name not in known), None)
-    twice = next((name for name in ENDS if ends and name in names and ENDS[name] in names), None)
-    if unknown is not None or twice is not None:
-        what = (
-            f"{entity.name} has no column {unknown}"
-            if twice is None
-            else f"{twice} and {ENDS[twice]} are the same end of {entity.name}"
+    allowed_names = (*column_names(entity), *ends)
+    unknown = next((name for name in names if name not in allowed_names), None)
+    duplicate = next((name for name in ENDS if ends and name in names and ENDS[name] in names), None)
+    if unknown is not None or duplicate is not None:
+        message = (
+            f"unknown column '{unknown}' of {entity.name}: expected {', '.join(column_names(entity))}"
+            if duplicate is None
+            else f"duplicate endpoint of {entity.name}: got columns '{duplicate}' and '{ENDS[duplicate]}'"
         )
         raise UsageError(
-            what,
+            message,
             code="source_column",
-            hint=f"its columns are: {', '.join(column_names(entity))}",
+            hint="Nothing was written. Rename or drop the column of the DataFrame.",
             facts={"type": entity.alias},
         )
 
@@ -265,13 +265,13 @@ def _no_rows(entity: Entity) -> LoadedRows:
     return LoadedRows(0, (), packed_stream(schema, ()))
 
 
-def _is_same_place(planned: DatasetVersion, target: DatasetVersion | None) -> bool:
+def _is_same_table(planned: DatasetVersion, target: DatasetVersion | None) -> bool:
     return target is not None and (planned.location, planned.branch) == (target.location, target.branch)
 
 
-def _moved(what: str) -> TableMovedError:
+def _table_moved(subject: str) -> TableMovedError:
     return TableMovedError(
-        f"{what} while the rows were written",
+        f"{subject} changed during the write",
         code="source_table_moved",
-        hint="nothing was written; run the write again",
+        hint="Nothing was written. Run the write again.",
     )

@@ -1,9 +1,9 @@
-"""How the rows of a table are cut into the parts of an export, and how each part finds its rows. Pure.
+"""The parts of an export: which range of ids each part has, and which slices of the table it reads. Pure.
 
-Parts are ranges of ids. Where they are cut depends on the rows alone and never on the files they lie in, so the parts
-are the same on every cluster and after every compaction: an id whose hash says so may begin a part, and the rows of
-those ids tell how large rows are. Only how a part is read depends on the files. When rows lie nearly in the order of
-their ids, a part reads the zones that overlap it. Otherwise all rows are sorted into runs first.
+In: the size of a table and samples of its ids. Out: ranges of ids. Their bounds depend on the rows alone and never on
+the files, so the parts are the same on every cluster and after every compaction: the hash of an id decides whether a
+part may start there, and the rows of those ids give the average row size. Only the reads depend on the files. If rows
+are stored nearly in id order, a part reads the zones that overlap it. Otherwise all rows are sorted into runs first.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from omnigraph.storage.lance.dataset import DatasetVersion
 from omnigraph.storage.lance.read import RowSlice
 
 _ROW_BYTES: Final = 256.0
-"""What a row is taken for when none was weighed."""
+"""The size of a row if no row was measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportTable:
-    """A table at its pin, and the type whose rows it has."""
+    """A table at its pin, and the type of its rows."""
 
     entity: Entity
     version: DatasetVersion
@@ -33,7 +33,7 @@ class ExportTable:
 
 @dataclass(frozen=True, slots=True)
 class IdRange:
-    """The ids from `low` on and before `high`; None is open."""
+    """The ids from `low` on and before `high`; None is unbounded."""
 
     low: str | None = None
     high: str | None = None
@@ -41,7 +41,7 @@ class IdRange:
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """A slice of rows with its least and its greatest id."""
+    """A slice of rows with its smallest and largest id."""
 
     piece: RowSlice
     low: str
@@ -50,7 +50,7 @@ class Zone:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was seen of some rows: their zones, the ids at which parts may begin, and the text of a few of them."""
+    """A sample of some rows: their zones, the ids at which parts may start, and the measured text of a few rows."""
 
     zones: tuple[Zone, ...]
     cuts: tuple[str, ...]
@@ -60,7 +60,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class TableExportPlan:
-    """The parts of a table. `reads` has the slices of each part; None when the rows are sorted into runs first."""
+    """The parts of a table. `reads` has the slices of each part; None if the rows are sorted into runs first."""
 
     ranges: tuple[IdRange, ...]
     batch_rows: int
@@ -69,36 +69,36 @@ class TableExportPlan:
 
     @property
     def bounds(self) -> tuple[str, ...]:
-        """Where the second part begins, and each after it."""
-        return tuple(found.low for found in self.ranges if found.low is not None)
+        """Return where the second and each later part starts."""
+        return tuple(range_.low for range_ in self.ranges if range_.low is not None)
 
 
 def is_one_part(rows: int) -> bool:
-    """Whether a table is so small that nothing has to be seen of it first."""
+    """Return whether a table is small enough to be one part without a sample."""
     return rows <= limits.EXPORT_WHOLE_ROWS_MAX
 
 
 def plan_whole(slices: Sequence[RowSlice]) -> TableExportPlan:
-    """A small table as one part."""
+    """Return the plan of a small table: one part."""
     return TableExportPlan(
         (IdRange(),), _batch_rows(limits.EXPORT_PART_BYTES / limits.EXPORT_WHOLE_ROWS_MAX), (tuple(slices),)
     )
 
 
 def cut_distance(rows: int) -> int:
-    """One of how many ids may begin a part, on average: a power of two."""
+    """Return how many ids there are, on average, per id at which a part may start: a power of two."""
     return 1 << max(4, (rows // limits.EXPORT_CUTS).bit_length())
 
 
 def zone_rows(rows: int) -> int:
-    """How many rows a zone has: few against the rows of a part, and not too many zones."""
+    """Return the number of rows of a zone: few compared with a part, but not too many zones."""
     return min(max(rows // limits.EXPORT_ZONES, limits.EXPORT_ZONE_ROWS_MIN), limits.EXPORT_BATCH_ROWS_MAX)
 
 
 def plan_table(
     rows: int, samples: Sequence[Sample], part_bytes: int = limits.EXPORT_PART_BYTES
 ) -> TableExportPlan:
-    """The parts of a table that was looked at."""
+    """Return the plan of a table from its samples."""
     cuts = sorted(cut for sample in samples for cut in sample.cuts)
     weighed = sum(sample.weighed_rows for sample in samples)
     row_bytes = sum(sample.weighed_bytes for sample in samples) / weighed if weighed else _ROW_BYTES
@@ -117,21 +117,21 @@ def plan_table(
 
 
 def group_slices(slices: Sequence[RowSlice], rows_max: int) -> Iterator[tuple[RowSlice, ...]]:
-    """The same rows in groups of at most so many; slices that are larger are cut."""
-    waiting: list[RowSlice] = []
+    """Return the same rows in groups of at most `rows_max`; larger slices are divided."""
+    pending: list[RowSlice] = []
     rows = 0
     for piece in slices:
-        for at in range(0, piece.rows, rows_max):
+        for offset in range(0, piece.rows, rows_max):
             part = RowSlice(
-                piece.fragment, piece.start + at, min(rows_max, piece.rows - at), piece.index + at
+                piece.fragment, piece.start + offset, min(rows_max, piece.rows - offset), piece.index + offset
             )
-            if waiting and rows + part.rows > rows_max:
-                yield tuple(_joined(waiting))
-                waiting, rows = [], 0
-            waiting.append(part)
+            if pending and rows + part.rows > rows_max:
+                yield tuple(_join_slices(pending))
+                pending, rows = [], 0
+            pending.append(part)
             rows += part.rows
-    if waiting:
-        yield tuple(_joined(waiting))
+    if pending:
+        yield tuple(_join_slices(pending))
 
 
 def _batch_rows(row_bytes: float) -> int:
@@ -141,7 +141,7 @@ def _batch_rows(row_bytes: float) -> int:
 def _plan_reads(
     bounds: Sequence[str], zones: Sequence[Zone], rows: int
 ) -> tuple[tuple[RowSlice, ...], ...] | None:
-    """The slices that each part reads; None when rows would be read too often."""
+    """Return the slices that each part reads; None if rows would be read too often."""
     reads: list[list[RowSlice]] = [[] for _ in range(len(bounds) + 1)]
     read_rows = 0
     for zone in zones:
@@ -151,11 +151,11 @@ def _plan_reads(
             return None
         for part in parts:
             reads[part].append(zone.piece)
-    return tuple(tuple(_joined(found)) for found in reads)
+    return tuple(tuple(_join_slices(slices)) for slices in reads)
 
 
-def _joined(slices: Sequence[RowSlice]) -> Iterator[RowSlice]:
-    """The same rows in fewer slices: those that follow each other become one."""
+def _join_slices(slices: Sequence[RowSlice]) -> Iterator[RowSlice]:
+    """Return the same rows in fewer slices: adjacent slices become one."""
     last: RowSlice | None = None
     for piece in slices:
         if last is not None and (last.fragment, last.start + last.rows) == (piece.fragment, piece.start):

@@ -1,6 +1,8 @@
-"""The rows of one part: read, put in the order of their ids, and cut into slices that fit memory with their blobs.
+"""The rows of one part: reads them, sorts them by id and divides them into slices that fit into memory with blobs.
 
-Rows are held without the contents of their blobs; those are read a slice at a time.
+In: slices of a table or pieces of sorted runs. Out: batches in id order, runs in the scratch directory, and samples of
+ids for the plan. Rows are held without the contents of their blobs, which are read one slice at a time. Tasks are safe
+to repeat; a crash leaves scratch files for `cleanup`.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from omnigraph.graph.rows.ndjson import json_lines, line_bytes
 from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.raw import ID
 from omnigraph.pipeline.export.plan import ExportTable, IdRange, Sample, Zone, cut_distance, zone_rows
+from omnigraph.pipeline.runner import task
 from omnigraph.schema.catalog import Entity
 from omnigraph.schema.tables import arrow_schema
 from omnigraph.storage.files import write_file
@@ -37,73 +40,73 @@ _BASE64_GROWTH: Final = 4 / 3
 def read_slices(
     dataset: Dataset, table: ExportTable, slices: Iterable[RowSlice], batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of slices with their addresses."""
+    """Read the rows of slices with their addresses."""
     columns = arrow_schema(table.entity).names
     for piece in slices:
         yield from read_slice(dataset, piece, columns, batch_rows)
 
 
-def rows_within(batches: Iterable[pa.RecordBatch], wanted: IdRange) -> Iterator[pa.RecordBatch]:
-    """The rows whose ids lie in the range."""
+def rows_within(batches: Iterable[pa.RecordBatch], id_range: IdRange) -> Iterator[pa.RecordBatch]:
+    """Return the rows whose ids are in the range."""
     for batch in batches:
         ids = batch.column(ID)
-        kept = None
-        if wanted.low is not None:
-            kept = pc.greater_equal(ids, wanted.low)
-        if wanted.high is not None:
-            below = pc.less(ids, wanted.high)
-            kept = below if kept is None else pc.and_(kept, below)
-        found = batch if kept is None else batch.filter(kept)
-        if found.num_rows:
-            yield found
+        in_range = None
+        if id_range.low is not None:
+            in_range = pc.greater_equal(ids, id_range.low)
+        if id_range.high is not None:
+            below = pc.less(ids, id_range.high)
+            in_range = below if in_range is None else pc.and_(in_range, below)
+        selected = batch if in_range is None else batch.filter(in_range)
+        if selected.num_rows:
+            yield selected
 
 
-def ordered(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
-    """The rows in the order of their ids; None when there are none."""
+def sort_rows(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
+    """Return the rows in id order; None without rows."""
     if not batches:
         return None
     concat: Any = pa.concat_batches  # type: ignore[attr-defined]
     rows: pa.RecordBatch = concat(batches)
     order = id_order(rows.column(ID))
-    taken: pa.RecordBatch = rows if order is None else rows.take(order)
-    return taken
+    sorted_rows: pa.RecordBatch = rows if order is None else rows.take(order)
+    return sorted_rows
 
 
-def bounded(entity: Entity, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The same rows in slices that are small with the contents of their blobs, at least one row each."""
+def split_rows(entity: Entity, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Return the same rows in slices that are small with the contents of their blobs, at least one row each."""
     blobs = sum(int(pc.sum(_blob_sizes(rows.column(name))).as_py() or 0) for name in blob_names(entity))
     is_large = rows.nbytes + blobs > limits.EXPORT_BATCH_BYTES or rows.num_rows > limits.EXPORT_BATCH_ROWS_MAX
     if not is_large or rows.num_rows < 2:
         yield rows
         return
     half = rows.num_rows // 2
-    yield from bounded(entity, rows.slice(0, half))
-    yield from bounded(entity, rows.slice(half))
+    yield from split_rows(entity, rows.slice(0, half))
+    yield from split_rows(entity, rows.slice(half))
 
 
 def blob_contents(dataset: Dataset, name: str, rows: pa.RecordBatch) -> list[bytes | str | None]:
-    """The blobs of some rows: their bytes, or the URI of one that lies outside of the graph."""
+    """Read the blobs of some rows: their bytes, or the URI of a blob that is stored outside the graph."""
     described: Any = rows.column(name)
     uris: list[Any] = described.field("blob_uri").to_pylist()
     valid: list[Any] = described.is_valid().to_pylist()
     addresses: list[Any] = rows.column(ADDRESS).to_pylist()
     contents: list[bytes | str | None] = [
-        uri if there and uri else None for there, uri in zip(valid, uris, strict=True)
+        uri if is_valid and uri else None for is_valid, uri in zip(valid, uris, strict=True)
     ]
-    inside = [row for row, there in enumerate(valid) if there and not uris[row]]
-    found = read_blobs(dataset, name, [addresses[row] for row in inside])
-    for row, content in zip(inside, found, strict=True):
+    stored = [row for row, is_valid in enumerate(valid) if is_valid and not uris[row]]
+    blobs = read_blobs(dataset, name, [addresses[row] for row in stored])
+    for row, content in zip(stored, blobs, strict=True):
         contents[row] = content
     return contents
 
 
 def measured_bytes(entity: Entity, rows: pa.RecordBatch) -> int:
-    """How long the lines of some rows would be, blobs included."""
+    """Return the length of the lines of some rows, including blobs."""
     total = 0.0
     for name in blob_names(entity):
-        at = rows.schema.get_field_index(name)
+        index = rows.schema.get_field_index(name)
         total += _BASE64_GROWTH * int(pc.sum(_blob_sizes(rows.column(name))).as_py() or 0)
-        rows = rows.set_column(at, name, pa.nulls(rows.num_rows, pa.utf8()))
+        rows = rows.set_column(index, name, pa.nulls(rows.num_rows, pa.utf8()))
     return int(total) + len(line_bytes(json_lines(entity, rows)))
 
 
@@ -115,7 +118,7 @@ def _blob_sizes(described: Column) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class RunTask:
-    """Rows to sort, and where the second part begins and each after it."""
+    """Rows to sort, and where the second and each later part starts."""
 
     table: ExportTable
     slices: tuple[RowSlice, ...]
@@ -126,7 +129,7 @@ class RunTask:
 
 @dataclass(frozen=True, slots=True)
 class RunPiece:
-    """The rows of one part in one run: some bytes of a file in scratch."""
+    """The rows of one part in one run: some bytes of a scratch file."""
 
     name: str
     start: int
@@ -140,17 +143,18 @@ class Run:
     pieces: dict[int, RunPiece]
 
 
+@task("sort")
 def write_run(task: RunTask) -> Run:
-    """Sort some rows."""
-    rows = ordered(list(read_slices(task.table.version.open(), task.table, task.slices, task.batch_rows)))
+    """Sort some rows and write them to a scratch file."""
+    rows = sort_rows(list(read_slices(task.table.version.open(), task.table, task.slices, task.batch_rows)))
     if rows is None:
         return Run({})
     ids = rows.column(ID)
-    places = [0, *(place_of(ids, bound) for bound in task.bounds), rows.num_rows]
+    positions = [0, *(place_of(ids, bound) for bound in task.bounds), rows.num_rows]
     name = f"run-{new_ulid()}"
     pieces = {}
     with write_file(task.scratch.location.child(name)) as file:
-        for part, (start, end) in enumerate(pairwise(places)):
+        for part, (start, end) in enumerate(pairwise(positions)):
             if end > start:
                 begin, sink = file.tell(), cast(IOBase, file)
                 with pa.ipc.new_stream(sink, rows.schema) as stream:
@@ -160,7 +164,7 @@ def write_run(task: RunTask) -> Run:
 
 
 def read_runs(scratch: Scratch, pieces: Iterable[RunPiece]) -> Iterator[pa.RecordBatch]:
-    """The rows of pieces, each in its own order."""
+    """Read the rows of pieces, each in its own order."""
     for piece in pieces:
         stream = pa.ipc.open_stream(scratch.read(piece.name, piece.start, piece.length))
         yield from stream
@@ -172,47 +176,50 @@ _CUTS_PER_WEIGHED: Final = np.uint64(4)
 
 @dataclass(frozen=True, slots=True)
 class SampleTask:
-    """Slices of one table to look at."""
+    """Slices of one table to sample."""
 
     table: ExportTable
     slices: tuple[RowSlice, ...]
 
 
+@task("read ids")
 def sample_ids(task: SampleTask) -> Sample:
-    """Look at the ids of some slices."""
+    """Read the ids of some slices and measure a few of their rows."""
     dataset = task.table.version.open()
     distance = np.uint64(cut_distance(task.table.rows))
     zones: list[Zone] = []
     cuts: list[str] = []
-    places: list[int] = []
+    positions: list[int] = []
     for piece in task.slices:
         done = 0
         for batch in read_slice(dataset, piece, [ID], limits.EXPORT_BATCH_ROWS_MAX):
             ids = batch.column(ID)
-            here = RowSlice(piece.fragment, piece.start + done, len(ids), piece.index + done)
-            zones += _zones(ids, here, zone_rows(task.table.rows))
+            position = RowSlice(piece.fragment, piece.start + done, len(ids), piece.index + done)
+            zones += _zones(ids, position, zone_rows(task.table.rows))
             hashes = hash_texts(ids)
             chosen = pa.array(np.flatnonzero(hashes % distance == 0))
             cuts += [str(cut) for cut in ids.take(chosen).to_pylist()]
-            places += (np.flatnonzero(hashes % (distance * _CUTS_PER_WEIGHED) == 0) + here.index).tolist()
+            positions += (
+                np.flatnonzero(hashes % (distance * _CUTS_PER_WEIGHED) == 0) + position.index
+            ).tolist()
             done += len(ids)
-    weight = _text_bytes(dataset, task.table, places)
-    return Sample(tuple(zones), tuple(cuts), len(places), weight)
+    weight = _text_bytes(dataset, task.table, positions)
+    return Sample(tuple(zones), tuple(cuts), len(positions), weight)
 
 
-def _zones(ids: Column, here: RowSlice, rows: int) -> Iterator[Zone]:
-    for at in range(0, len(ids), rows):
-        some = ids.slice(at, rows)
-        extremes = pc.min_max(some).as_py()
-        piece = RowSlice(here.fragment, here.start + at, len(some), here.index + at)
+def _zones(ids: Column, position: RowSlice, rows: int) -> Iterator[Zone]:
+    for offset in range(0, len(ids), rows):
+        zone_ids = ids.slice(offset, rows)
+        extremes = pc.min_max(zone_ids).as_py()
+        piece = RowSlice(position.fragment, position.start + offset, len(zone_ids), position.index + offset)
         yield Zone(piece, extremes["min"], extremes["max"])
 
 
-def _text_bytes(dataset: Dataset, table: ExportTable, places: Sequence[int]) -> int:
-    """How long the lines of these rows are, all together."""
+def _text_bytes(dataset: Dataset, table: ExportTable, positions: Sequence[int]) -> int:
+    """Return the total length of the lines of these rows."""
     columns = arrow_schema(table.entity).names
     total = 0
-    for start in range(0, len(places), _ROWS_AT_ONCE):
-        rows = dataset.take(places[start : start + _ROWS_AT_ONCE], columns)
+    for start in range(0, len(positions), _ROWS_AT_ONCE):
+        rows = dataset.take(positions[start : start + _ROWS_AT_ONCE], columns)
         total += sum(measured_bytes(table.entity, batch) for batch in rows.to_batches())
     return total

@@ -1,21 +1,22 @@
-"""Export: a snapshot becomes lines of graph data or Parquet files, whatever its size.
+"""Export: the driver that writes a snapshot of any size as lines of graph data or as Parquet files.
 
-In: a graph, what of it, and a target. Out: an `Exported` with exact counts. The driver cuts tables into parts by ids
-that workers have looked at (`export_plan`), workers read, sort and write parts (`export_part`), and the driver joins
-them. No table is ever held in memory. The order is that of the types in the schema, nodes before edges, and of the
-ids by their bytes; the same graph gives the same bytes wherever the workers are and however its files lie. Nothing of
-the graph changes. Whatever ends an export, only whole files have final names.
+In: a graph, the types to export, and a target. Out: an `Exported` with exact counts. The driver divides tables into
+parts by ids that workers sample (`plan`), workers read, sort and write parts (`tasks`), and the driver joins them. No
+table is held in memory. The order is that of the types in the schema, nodes before edges, and of the bytes of the ids,
+so the same graph gives the same bytes on every runner and with every file layout. The graph is never changed. If an
+export fails, only complete files have final names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import BinaryIO, Protocol, TypeVar
+from typing import BinaryIO, Protocol
 
 from omnigraph.base import limits
 from omnigraph.base.errors import InvariantError, NotFoundError
+from omnigraph.base.hints import Argument, Placeholder, hint
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.manifest.refs import SnapshotSelector, read_state
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, pinned_version
@@ -36,36 +37,32 @@ from omnigraph.pipeline.export.target import (
     TargetKind,
     copy_parts,
     delete_parts,
+    delete_target_parts,
     deliver_file,
     deliver_folder,
-    open_workplace,
+    open_work_directory,
     part_name,
-    refuse_taken,
-    take_away,
+    require_free_target,
 )
 from omnigraph.pipeline.export.tasks import ExportFormat, Part, PartTask, write_part
+from omnigraph.pipeline.runner import RunTasks
 from omnigraph.storage.lance.read import slice_dataset
 from omnigraph.storage.location import Location
 
-Task = TypeVar("Task")
-Result = TypeVar("Result")
 
+class ExportRunner(RunTasks, Protocol):
+    """Runs the tasks of an export."""
 
-class Workers(Protocol):
-    """Whoever runs tasks."""
-
-    def run(self, step: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
-        """The results in the order of the tasks."""
-
-    def share_disk(self) -> bool:
-        """Whether they surely see the files of this machine."""
+    def shares_disk(self) -> bool:
+        """Return whether the tasks are known to see the files of this machine."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class ExportRequest:
-    """What to export, and where to. No types are all of them. `stream` takes the lines of a target that is one.
+    """What to export, and where to. Without types, all are exported. A target of kind stream needs `stream`.
 
-    `part_bytes` is about how long the text of a part is, which decides where parts are cut.
+    `part_bytes` is about how long the text of a part is; it decides the bounds of parts.
     """
 
     target: ExportTarget
@@ -79,7 +76,7 @@ class ExportRequest:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What an export did: rows by alias, the commit it read, and the files it wrote."""
+    """The result of an export: rows by alias, the commit that was read, and the written files."""
 
     counts: Mapping[str, int]
     commit: CommitId
@@ -91,25 +88,25 @@ class Exported:
         return sum(self.counts.values())
 
 
-def export(root: Location, request: ExportRequest, workers: Workers, rules: Format = FORMAT) -> Exported:
-    """Export a snapshot, or raise with nothing left behind."""
+def export(root: Location, request: ExportRequest, runner: ExportRunner, rules: Format = FORMAT) -> Exported:
+    """Export a snapshot, or raise and delete what was written."""
     snapshot = read_state(root, request.branch, request.when, rules)
-    tables = _chosen_tables(snapshot, request.types)
-    refuse_taken(request.target)
-    with open_workplace(root, request.target, share_disk=workers.share_disk()) as scratch:
-        exporting = _Exporting(request, workers, scratch)
-        tasks = exporting.plan(tables)
+    tables = _select_tables(snapshot, request.types)
+    require_free_target(request.target)
+    with open_work_directory(root, request.target, shares_disk=runner.shares_disk()) as scratch:
+        state = _Export(request, runner, scratch)
+        tasks = state.plan(tables)
         files: tuple[Location, ...] = ()
         match request.target.kind:
             case TargetKind.STREAM:
-                parts = exporting.stream(tasks)
+                parts = state.stream(tasks)
                 size = sum(part.size_bytes for part in parts)
             case TargetKind.FILE:
-                parts = exporting.write(tasks)
+                parts = state.write(tasks)
                 size = deliver_file(request.target, parts)
-                files = (request.target.place,)
+                files = (request.target.destination,)
             case TargetKind.FOLDER:
-                parts = exporting.write(tasks)
+                parts = state.write(tasks)
                 files = deliver_folder(request.target, parts)
                 size = sum(part.size_bytes for part in parts)
     counts = {table.entity.alias: 0 for table in tables}
@@ -119,120 +116,124 @@ def export(root: Location, request: ExportRequest, workers: Workers, rules: Form
 
 
 @dataclass(frozen=True, slots=True)
-class _Exporting:
-    """One export under way."""
+class _Export:
+    """The state of one export."""
 
     request: ExportRequest
-    workers: Workers
+    runner: ExportRunner
     scratch: Scratch
 
     def plan(self, tables: Sequence[ExportTable]) -> list[PartTask]:
-        """The parts of all tables, in the order of the export."""
+        """Plan the parts of all tables, in the order of the export."""
         plans = self._plan_tables(tables)
         runs = self._sort(tables, plans)
         tasks: list[PartTask] = []
-        for table, plan, found in zip(tables, plans, runs, strict=True):
-            tasks += self._part_tasks(table, plan, found)
+        for table, plan, table_runs in zip(tables, plans, runs, strict=True):
+            tasks += self._part_tasks(table, plan, table_runs)
         return tasks
 
     def write(self, tasks: Sequence[PartTask]) -> Sequence[Part]:
-        done = False
+        results = False
         try:
-            parts = self.workers.run("export", write_part, tasks)
-            _refuse_lost_rows(tasks, parts)
-            done = True
+            parts = self.runner(write_part, tasks)
+            _require_all_rows(tasks, parts)
+            results = True
         finally:
-            if not done and self.request.target.takes_parts:
-                take_away(self.request.target, [task.output.uri.rpartition("/")[2] for task in tasks])
+            if not results and self.request.target.takes_parts:
+                delete_target_parts(
+                    self.request.target, [task.output.uri.rpartition("/")[2] for task in tasks]
+                )
         return parts
 
     def stream(self, tasks: Sequence[PartTask]) -> Sequence[Part]:
-        """Some parts at a time, each in the stream before the next are made."""
-        assert self.request.stream is not None, "a stream was given"
+        """Write some parts at a time, and copy them to the stream before the next parts are written."""
+        assert self.request.stream is not None, "a target of kind stream has a stream"
         parts: list[Part] = []
         left = iter(tasks)
-        while some := list(islice(left, limits.EXPORT_STREAMED_PARTS)):
-            found = self.workers.run("export", write_part, some)
-            copy_parts(found, self.request.stream)
-            delete_parts(found)
-            parts += found
-        _refuse_lost_rows(tasks, parts)
+        while batch := list(islice(left, limits.EXPORT_STREAMED_PARTS)):
+            written = self.runner(write_part, batch)
+            copy_parts(written, self.request.stream)
+            delete_parts(written)
+            parts += written
+        _require_all_rows(tasks, parts)
         return parts
 
     def _plan_tables(self, tables: Sequence[ExportTable]) -> list[TableExportPlan]:
         slices = [slice_dataset(table.version.open(), limits.EXPORT_SAMPLE_ROWS) for table in tables]
-        large = [at for at, table in enumerate(tables) if not is_one_part(table.rows)]
-        looks = [
-            (at, SampleTask(tables[at], pieces))
-            for at in large
-            for pieces in group_slices(slices[at], limits.EXPORT_SAMPLE_ROWS)
+        large = [index for index, table in enumerate(tables) if not is_one_part(table.rows)]
+        samplings = [
+            (index, SampleTask(tables[index], pieces))
+            for index in large
+            for pieces in group_slices(slices[index], limits.EXPORT_SAMPLE_ROWS)
         ]
-        samples = self.workers.run("read ids", sample_ids, [task for _, task in looks]) if looks else ()
-        plans = [plan_whole(found) for found in slices]
-        for at in large:
-            seen = [sample for (of, _), sample in zip(looks, samples, strict=True) if of == at]
-            plans[at] = plan_table(tables[at].rows, seen, self.request.part_bytes)
+        samples = self.runner(sample_ids, [task for _, task in samplings]) if samplings else ()
+        plans = [plan_whole(table_slices) for table_slices in slices]
+        for index in large:
+            seen = [sample for (of, _), sample in zip(samplings, samples, strict=True) if of == index]
+            plans[index] = plan_table(tables[index].rows, seen, self.request.part_bytes)
         return plans
 
     def _sort(self, tables: Sequence[ExportTable], plans: Sequence[TableExportPlan]) -> list[list[Run]]:
-        """The runs of each table whose rows have to be sorted first."""
+        """Sort the rows of tables that are not stored in id order; return the runs of each table."""
         tasks = [
-            (at, RunTask(table, pieces, plan.batch_rows, plan.bounds, self.scratch))
-            for at, (table, plan) in enumerate(zip(tables, plans, strict=True))
+            (index, RunTask(table, pieces, plan.batch_rows, plan.bounds, self.scratch))
+            for index, (table, plan) in enumerate(zip(tables, plans, strict=True))
             for pieces in plan.runs
         ]
-        done = self.workers.run("sort", write_run, [task for _, task in tasks]) if tasks else ()
+        results = self.runner(write_run, [task for _, task in tasks]) if tasks else ()
         runs: list[list[Run]] = [[] for _ in tables]
-        for (at, _), run in zip(tasks, done, strict=True):
-            runs[at].append(run)
+        for (index, _), run in zip(tasks, results, strict=True):
+            runs[index].append(run)
         return runs
 
     def _part_tasks(self, table: ExportTable, plan: TableExportPlan, runs: Sequence[Run]) -> list[PartTask]:
         request = self.request
         if not table.rows and request.format is ExportFormat.NDJSON:
             return []
-        folder = request.target.place if request.target.takes_parts else self.scratch.location.child(PARTS)
+        folder = (
+            request.target.destination if request.target.takes_parts else self.scratch.location.child(PARTS)
+        )
         tasks = []
-        for number, wanted in enumerate(plan.ranges):
+        for number, id_range in enumerate(plan.ranges):
             slices = () if plan.reads is None else plan.reads[number]
             pieces = tuple(run.pieces[number] for run in runs if number in run.pieces)
             output = folder.child(part_name(table.entity, number, request.format))
-            source = (table, wanted, plan.batch_rows, slices, pieces)
+            source = (table, id_range, plan.batch_rows, slices, pieces)
             tasks.append(PartTask(*source, self.scratch, output, request.format, request.target.compression))
         return tasks
 
 
-def _chosen_tables(snapshot: Snapshot, names: Sequence[str]) -> list[ExportTable]:
-    """The tables to export in the order of the schema; raise `NotFoundError` for a name that it has not."""
+def _select_tables(snapshot: Snapshot, names: Sequence[str]) -> list[ExportTable]:
+    """Return the tables to export in schema order; raise `NotFoundError` for an unknown type."""
     catalog = snapshot.schema.catalog
     for name in names:
         if catalog.type_named(name) is None:
-            known = ", ".join(found.name for found in catalog.types)
+            type_names = ", ".join(entity.name for entity in catalog.types)
             raise NotFoundError(
-                f"the schema has no type '{name}'",
+                f"unknown type '{name}': expected one of {type_names}",
                 code="type_missing",
-                hint=f"the types are: {known}",
+                hint=hint("Pass {} with types of the schema.", Argument("types", Placeholder("TYPE"))),
                 facts={"type": name},
             )
     tables = []
     for entity in catalog.types:
         if not names or entity.name in names:
-            found = snapshot.tables[entity.alias]
-            tables.append(ExportTable(entity, pinned_version(snapshot.root, found), found.row_count))
+            table = snapshot.tables[entity.alias]
+            tables.append(ExportTable(entity, pinned_version(snapshot.root, table), table.row_count))
     return tables
 
 
-def _refuse_lost_rows(tasks: Sequence[PartTask], parts: Sequence[Part]) -> None:
-    """Each row of a table is in exactly one part, or the export is no good."""
+def _require_all_rows(tasks: Sequence[PartTask], parts: Sequence[Part]) -> None:
+    """Raise unless every row of each table is in exactly one part."""
     rows: dict[str, int] = {}
     for task, part in zip(tasks, parts, strict=True):
         rows[task.table.entity.alias] = rows.get(task.table.entity.alias, 0) + part.rows
     for table in {task.table.entity.alias: task.table for task in tasks}.values():
-        found = rows[table.entity.alias]
-        if found != table.rows:
+        exported = rows[table.entity.alias]
+        if exported != table.rows:
             raise InvariantError(
-                f"{table.entity.alias} has {table.rows} rows, and {found} were exported",
+                f"incomplete export of {table.entity.alias}: expected {table.rows:,} rows, got {exported:,}",
                 code="export_incomplete",
-                hint="this is a defect of omnigraph; please report it",
-                facts={"table": table.entity.alias, "expected": table.rows, "actual": found},
+                hint="Report this as a bug of Omnigraph.",
+                facts={"table": table.entity.alias, "expected": table.rows, "actual": exported},
             )

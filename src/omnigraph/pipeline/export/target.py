@@ -1,9 +1,9 @@
-"""Where an export goes: a stream, one file, or a folder of parts; on disk or on S3.
+"""The target of an export: a stream, one file, or a folder of parts, on disk or on S3.
 
-In: what the user typed. Out: a `ExportTarget`, refused before anything starts when something is there already. Parts
-are written elsewhere and brought here when all of them are whole, so nothing half-written ever has a final name. Only
-an object store, which cannot rename, gets the parts of a new folder under their names at once; each of them is whole,
-and an export that fails takes them away.
+In: a path as the user writes it. Out: an `ExportTarget`; one that exists is rejected before any task starts. Parts are
+written to a work directory and moved to the target when all of them are complete, so no incomplete file has a final
+name. An object store cannot rename, so the parts of a new folder are written there with their final names; each is
+complete, and a failed export deletes them. A killed process leaves the work directory.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from typing import BinaryIO, Final
 
 from omnigraph.base import limits
 from omnigraph.base.errors import RefusedError, UsageError
+from omnigraph.base.hints import Argument, Hint, Placeholder, hint
 from omnigraph.graph.scratch import Scratch, open_scratch
-from omnigraph.pipeline.export.tasks import ExportFormat, Part, packed
+from omnigraph.pipeline.export.tasks import ExportFormat, Part, compressed
 from omnigraph.schema.catalog import Entity
 from omnigraph.storage.errors import substrate_errors
 from omnigraph.storage.files import (
@@ -38,13 +39,14 @@ from omnigraph.storage.sync import sync_entries
 
 _SUFFIXES: Final = {ExportFormat.NDJSON: ".jsonl", ExportFormat.PARQUET: ".parquet"}
 _PART_NAME: Final = re.compile(r"(node|edge)-[A-Za-z0-9_]+-[0-9]{5,}\.(jsonl|parquet)")
+_FORCE: Final = Argument("force")
 _STREAM: Final = "-"
 PARTS: Final = "parts"
-"""The folder of scratch in which parts lie under their names."""
+"""The folder of the work directory that has the parts with their final names."""
 
 
 class TargetKind(Enum):
-    """The shape of an export."""
+    """The kind of an export."""
 
     STREAM = "stream"
     """Lines on stdout."""
@@ -56,7 +58,7 @@ class TargetKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ExportTarget:
-    """The place of an export; a stream has none. `force` replaces what an earlier export left there."""
+    """The location of an export; a stream has none. `force` replaces an earlier export."""
 
     kind: TargetKind
     location: Location | None = None
@@ -64,14 +66,14 @@ class ExportTarget:
     compression: Compression = Compression.NONE
 
     @property
-    def place(self) -> Location:
-        assert self.location is not None, "a stream has no place"
+    def destination(self) -> Location:
+        assert self.location is not None, "a stream has no location"
         return self.location
 
     @property
     def takes_parts(self) -> bool:
-        """Whether workers write parts where they belong."""
-        return self.kind is TargetKind.FOLDER and not self.place.is_local and not self.force
+        """Return whether workers write parts to their final location."""
+        return self.kind is TargetKind.FOLDER and not self.destination.is_local and not self.force
 
 
 def parse_target(
@@ -82,76 +84,87 @@ def parse_target(
     force: bool = False,
     durability: str | None = None,
 ) -> ExportTarget:
-    """Return the target that a string names; raise for one that is not valid.
+    """Return the target that a string names; raise if it is not valid.
 
-    `durability` is that of the graph: `sync` or `process`; None: as `OMNIGRAPH_DURABILITY` says.
+    `durability` is that of the graph: `sync` or `process`; None is the value of `OMNIGRAPH_DURABILITY`.
     """
     if out is None or out == _STREAM:
         if format_ is ExportFormat.PARQUET:
             raise UsageError(
-                "Parquet is written as files, not to stdout", code="export_format", hint="pass --out FOLDER/"
+                "Parquet is written to files: expected a folder, got stdout",
+                code="export_format",
+                hint=hint("Pass {}.", Argument("out", Placeholder("FOLDER/"))),
             )
         return ExportTarget(TargetKind.STREAM)
     location = parse_location(out.rstrip("/") or out, options, durability)
     if location.scheme is Scheme.MEMORY:
         raise UsageError(
-            f"an export to memory ends with its process: '{out}'",
+            f"export to memory is not possible: expected a file or a folder, got '{out}'",
             code="export_target",
-            hint="pass a file or a folder, on disk or on S3",
+            hint=hint("Pass {} on disk or on S3.", Argument("out", Placeholder("FILE"))),
         )
-    is_there = location.is_local and Path(location.uri).is_dir()
-    if format_ is ExportFormat.PARQUET or out.endswith("/") or is_there:
+    is_folder = location.is_local and Path(location.uri).is_dir()
+    if format_ is ExportFormat.PARQUET or out.endswith("/") or is_folder:
         return ExportTarget(TargetKind.FOLDER, location, force)
     if out.endswith(_SUFFIXES[ExportFormat.PARQUET]):
         raise UsageError(
-            f"'{out}' is named like Parquet, and the export is NDJSON",
+            f"the extension of '{out}' does not match the format: expected .jsonl, got .parquet",
             code="export_format",
-            hint="pass --format parquet and a folder, or name the file .jsonl",
+            hint=hint(
+                "Pass {} and a folder, or a file name that ends in .jsonl.", Argument("format", "parquet")
+            ),
         )
     return ExportTarget(TargetKind.FILE, location, force, compression_of(out))
 
 
-def refuse_taken(target: ExportTarget) -> None:
-    """Raise unless the target is free, or may be replaced."""
+def require_free_target(target: ExportTarget) -> None:
+    """Raise if the target exists and must not be replaced."""
     match target.kind:
         case TargetKind.STREAM:
             return
         case TargetKind.FILE:
-            _refuse_missing_parent(target.place)
-            if file_exists(target.place) and not target.force:
-                raise _taken(target.place, "is there already", "pass --force to replace it, or another name")
+            _require_parent(target.destination)
+            if file_exists(target.destination) and not target.force:
+                raise _target_exists(
+                    target.destination,
+                    "already exists",
+                    hint("Pass {} to replace it, or another name.", _FORCE),
+                )
         case TargetKind.FOLDER:
-            _refuse_missing_parent(target.place)
-            _refuse_taken_folder(target)
+            _require_parent(target.destination)
+            _require_free_folder(target)
 
 
 def part_name(entity: Entity, number: int, format_: ExportFormat) -> str:
-    """The name of a part; parts of a type in the order of their names are in the order of their ids."""
+    """Return the name of a part; the names of the parts of a type sort in id order."""
     return f"{entity.kind.value}-{entity.name}-{number:05d}{_SUFFIXES[format_]}"
 
 
 @contextmanager
-def open_workplace(root: Location, target: ExportTarget, *, share_disk: bool) -> Iterator[Scratch]:
-    """Where workers put what is not whole yet, gone at the end.
+def open_work_directory(root: Location, target: ExportTarget, *, shares_disk: bool) -> Iterator[Scratch]:
+    """Create the work directory for parts and runs, and delete it at the end.
 
-    Beside the target when they share this machine's disk, otherwise below the graph's root, which they all reach.
+    It is next to the target if workers share this machine's disk, otherwise below the root of the graph, which all of
+    them can read.
     """
-    if not share_disk:
+    if not shares_disk:
         with open_scratch(root) as scratch:
-            yield _furnished(scratch)
+            yield _create_parts_folder(scratch)
         return
-    local_path = Path(target.place.uri) if target.location is not None and target.place.is_local else None
+    local_path = (
+        Path(target.destination.uri) if target.location is not None and target.destination.is_local else None
+    )
     folder = None if local_path is None else str(local_path.parent)
     prefix = "omnigraph-export-" if local_path is None else f".{local_path.name}."
     with substrate_errors("write", folder or tempfile.gettempdir()):
-        made = tempfile.TemporaryDirectory(dir=folder, prefix=prefix, ignore_cleanup_errors=True)
+        directory = tempfile.TemporaryDirectory(dir=folder, prefix=prefix, ignore_cleanup_errors=True)
     durability = (target.location or root).durability
-    with made as name:
-        yield _furnished(Scratch(parse_location(name, durability=durability)))
+    with directory as name:
+        yield _create_parts_folder(Scratch(parse_location(name, durability=durability)))
 
 
-def _furnished(scratch: Scratch) -> Scratch:
-    """With the folder of parts on disk. Workers make none: one that comes too late must find no place to write to."""
+def _create_parts_folder(scratch: Scratch) -> Scratch:
+    """Create the folder of parts on disk. Workers do not create it: a late worker must not write after the end."""
     if scratch.location.is_local:
         with substrate_errors("write", scratch.location.uri):
             Path(scratch.location.child(PARTS).uri).mkdir(parents=True)
@@ -159,65 +172,65 @@ def _furnished(scratch: Scratch) -> Scratch:
 
 
 def deliver_file(target: ExportTarget, parts: Sequence[Part]) -> int:
-    """All parts as one file, and how many bytes it has."""
-    nothing = BytesIO()
+    """Write all parts as one file; return its number of bytes."""
+    empty = BytesIO()
     if not parts:
-        # No bytes at all are no packed file.
-        with packed(nothing, target.compression):
+        # An empty file is not a valid compressed file.
+        with compressed(empty, target.compression):
             pass
-    with write_file(target.place) as file:
-        file.write(nothing.getvalue())
+    with write_file(target.destination) as file:
+        file.write(empty.getvalue())
         copy_parts(parts, file)
-    return len(nothing.getvalue()) + sum(part.size_bytes for part in parts)
+    return len(empty.getvalue()) + sum(part.size_bytes for part in parts)
 
 
 def copy_parts(parts: Sequence[Part], sink: BinaryIO) -> None:
-    """The bytes of parts, one after the other."""
+    """Copy the bytes of parts, one after the other."""
     for part in parts:
         for start in range(0, part.size_bytes, limits.EXPORT_COPY_BYTES):
             sink.write(read_bytes(part.output, start, min(limits.EXPORT_COPY_BYTES, part.size_bytes - start)))
 
 
 def delete_parts(parts: Sequence[Part]) -> None:
-    """Delete parts that are where they belong already, so that a stream needs no room for all of it."""
+    """Delete parts that are already copied, so that a stream needs little disk space."""
     for part in parts:
         folder, _, name = part.output.uri.rpartition("/")
         ObjectStore(Location(part.output.scheme, folder, part.output.options)).delete(name)
 
 
 def deliver_folder(target: ExportTarget, parts: Sequence[Part]) -> tuple[Location, ...]:
-    """Each part under its name in the target's folder; parts of an earlier export go. Where each is now."""
+    """Move each part to the folder under its name and delete parts of an earlier export; return the new locations."""
     names = [part.output.uri.rpartition("/")[2] for part in parts]
-    if target.place.is_local:
-        with substrate_errors("write the folder", target.place.uri):
-            _fill_folder(target.place, dict(zip(names, parts, strict=True)))
-            if target.place.is_synced:
-                folder = Path(target.place.uri)
+    if target.destination.is_local:
+        with substrate_errors("write the folder", target.destination.uri):
+            _fill_folder(target.destination, dict(zip(names, parts, strict=True)))
+            if target.destination.is_synced:
+                folder = Path(target.destination.uri)
                 sync_entries([folder / name for name in names], folder)
                 sync_entries([folder], folder.parent)
     elif not target.takes_parts:
         for name, part in zip(names, parts, strict=True):
-            deliver_file(ExportTarget(TargetKind.FILE, target.place.child(name)), [part])
-    for entry in _names_in(target.place):
+            deliver_file(ExportTarget(TargetKind.FILE, target.destination.child(name)), [part])
+    for entry in _names_in(target.destination):
         if _PART_NAME.fullmatch(entry) and entry not in names:
-            ObjectStore(target.place).delete(entry)
-    return tuple(target.place.child(name) for name in names)
+            ObjectStore(target.destination).delete(entry)
+    return tuple(target.destination.child(name) for name in names)
 
 
-def take_away(target: ExportTarget, parts: Sequence[str]) -> None:
-    """Delete parts that workers wrote where they belong, of an export that failed."""
+def delete_target_parts(target: ExportTarget, parts: Sequence[str]) -> None:
+    """Delete the parts of a failed export that workers wrote to their final location."""
     for name in parts:
-        ObjectStore(target.place).delete(name)
+        ObjectStore(target.destination).delete(name)
 
 
-def _fill_folder(place: Location, parts: Mapping[str, Part]) -> None:
-    """A new folder gets its name when it is full; one that is there gets whole files."""
-    folder = Path(place.uri)
+def _fill_folder(location: Location, parts: Mapping[str, Part]) -> None:
+    """Rename a complete new folder to its final name, or replace files of an existing folder one by one."""
+    folder = Path(location.uri)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as draft:
         full = Path(draft) / "full"
         full.mkdir()
         for name, part in parts.items():
-            _bring(part, parse_location(str(full / name), durability=place.durability))
+            _move_part(part, parse_location(str(full / name), durability=location.durability))
         if not folder.exists():
             full.rename(folder)
             return
@@ -225,40 +238,45 @@ def _fill_folder(place: Location, parts: Mapping[str, Part]) -> None:
             (full / name).replace(folder / name)
 
 
-def _bring(part: Part, place: Location) -> None:
-    is_here = (
-        part.output.is_local and Path(part.output.uri).stat().st_dev == Path(place.uri).parent.stat().st_dev
+def _move_part(part: Part, location: Location) -> None:
+    is_same_disk = (
+        part.output.is_local
+        and Path(part.output.uri).stat().st_dev == Path(location.uri).parent.stat().st_dev
     )
-    if is_here:
-        move_file(part.output, place)
+    if is_same_disk:
+        move_file(part.output, location)
     else:
-        deliver_file(ExportTarget(TargetKind.FILE, place), [part])
+        deliver_file(ExportTarget(TargetKind.FILE, location), [part])
 
 
-def _refuse_missing_parent(location: Location) -> None:
+def _require_parent(location: Location) -> None:
     if location.is_local and not Path(location.uri).parent.is_dir():
         parent = Path(location.uri).parent
         raise UsageError(
-            f"there is no folder {parent}",
+            f"missing folder: '{parent}' does not exist",
             code="export_folder_missing",
-            hint="make it first, or choose another",
+            hint="Create it first, or choose another folder.",
         )
 
 
-def _refuse_taken_folder(target: ExportTarget) -> None:
-    place = target.place
-    if place.is_local and Path(place.uri).exists() and not Path(place.uri).is_dir():
-        raise _taken(place, "is a file, and the parts go to a folder", "choose another name")
-    names = _names_in(place)
+def _require_free_folder(target: ExportTarget) -> None:
+    location = target.destination
+    if location.is_local and Path(location.uri).exists() and not Path(location.uri).is_dir():
+        raise _target_exists(location, "is a file: expected a folder", hint("Choose another name."))
+    names = _names_in(location)
     if any(not _PART_NAME.fullmatch(name) for name in names):
-        raise _taken(place, "holds other files", "choose an empty folder, or a new one")
+        raise _target_exists(location, "contains other files", hint("Choose an empty folder, or a new one."))
     if names and not target.force:
-        raise _taken(place, "holds an export already", "pass --force to replace it, or another folder")
+        raise _target_exists(
+            location, "already contains an export", hint("Pass {} to replace it, or another folder.", _FORCE)
+        )
 
 
-def _names_in(place: Location) -> tuple[str, ...]:
-    return tuple(name for name in ObjectStore(place).list_names() if name)
+def _names_in(location: Location) -> tuple[str, ...]:
+    return tuple(name for name in ObjectStore(location).list_names() if name)
 
 
-def _taken(place: Location, sentence: str, hint: str) -> RefusedError:
-    return RefusedError(f"{place} {sentence}", code="export_exists", hint=hint, facts={"out": place.uri})
+def _target_exists(location: Location, problem: str, advice: Hint) -> RefusedError:
+    return RefusedError(
+        f"'{location}' {problem}", code="export_exists", hint=advice, facts={"out": location.uri}
+    )

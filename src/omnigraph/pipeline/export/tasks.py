@@ -1,8 +1,8 @@
-"""What a worker does in an export: write one part of a table as a file.
+"""The task of an export: writes one part of a table as a file.
 
-In: a `PartTask`, a description of the rows and of the file. Out: a `Part` with exact counts. Rows go from Lance to text
-or Parquet inside the worker. Safe to repeat: a second attempt writes the same bytes under the same name, and a file
-appears whole or not at all.
+In: a `PartTask` with the rows to read and the file to write. Out: a `Part` with exact counts. Rows are converted from
+Lance to text or Parquet in the worker. Safe to repeat: a second attempt writes the same bytes with the same name, and a
+file becomes visible when it is complete.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pyarrow as pa
 import zstandard
 
 from omnigraph.base.errors import RefusedError
+from omnigraph.base.hints import Argument, Placeholder, hint
 from omnigraph.graph.rows.entity_rows import blob_names
 from omnigraph.graph.rows.ndjson import blob_text, json_lines, line_bytes
 from omnigraph.graph.scratch import Scratch
@@ -26,11 +27,11 @@ from omnigraph.pipeline.export.plan import ExportTable, IdRange
 from omnigraph.pipeline.export.rows import (
     RunPiece,
     blob_contents,
-    bounded,
-    ordered,
     read_runs,
     read_slices,
     rows_within,
+    sort_rows,
+    split_rows,
 )
 from omnigraph.pipeline.runner import TaskSize, task
 from omnigraph.schema.tables import arrow_schema
@@ -45,12 +46,12 @@ _PARQUET_NAMES: Final = {"src": FROM, "dst": TO}
 
 
 class ExportFormat(Enum):
-    """How rows are written."""
+    """The format of the written rows."""
 
     NDJSON = "ndjson"
-    """A line of JSON per row, which `load` reads."""
+    """One line of JSON per row, which `load` reads."""
     PARQUET = "parquet"
-    """Files of Parquet."""
+    """Parquet files, one type each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class PartTask:
     """The rows of a range of ids, in `slices` of the table or in `pieces` of runs, and the file to write."""
 
     table: ExportTable
-    wanted: IdRange
+    id_range: IdRange
     batch_rows: int
     slices: tuple[RowSlice, ...]
     pieces: tuple[RunPiece, ...]
@@ -70,7 +71,7 @@ class PartTask:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part that was written."""
+    """A written part."""
 
     output: Location
     rows: int
@@ -91,15 +92,15 @@ def write_part(task: PartTask) -> Part:
         if task.format is ExportFormat.PARQUET:
             _write_parquet(dataset, task, rows, file)
         elif rows is not None:
-            with packed(file, task.compression) as sink:
+            with compressed(file, task.compression) as sink:
                 _write_lines(dataset, task.table, rows, sink)
         size = file.tell()
     return Part(task.output, 0 if rows is None else rows.num_rows, size)
 
 
 @contextmanager
-def packed(file: BinaryIO, compression: Compression) -> Iterator[BinaryIO]:
-    """What packs the bytes on their way to the file. Packed parts, one after the other, are one packed file."""
+def compressed(file: BinaryIO, compression: Compression) -> Iterator[BinaryIO]:
+    """Return a file that compresses what is written to it. Concatenated compressed parts are one valid file."""
     match compression:
         case Compression.NONE:
             yield file
@@ -107,20 +108,20 @@ def packed(file: BinaryIO, compression: Compression) -> Iterator[BinaryIO]:
             with gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0) as sink:
                 yield cast(BinaryIO, sink)
         case Compression.ZSTD:
-            packer = zstandard.ZstdCompressor(level=_ZSTD_LEVEL)
-            with packer.stream_writer(file, closefd=False) as sink:
+            compressor = zstandard.ZstdCompressor(level=_ZSTD_LEVEL)
+            with compressor.stream_writer(file, closefd=False) as sink:
                 yield cast(BinaryIO, sink)
 
 
 def _read(dataset: Dataset, task: PartTask) -> pa.RecordBatch | None:
     if task.pieces:
-        return ordered(list(read_runs(task.scratch, task.pieces)))
+        return sort_rows(list(read_runs(task.scratch, task.pieces)))
     batches = read_slices(dataset, task.table, task.slices, task.batch_rows)
-    return ordered(list(rows_within(batches, task.wanted)))
+    return sort_rows(list(rows_within(batches, task.id_range)))
 
 
 def _write_lines(dataset: Dataset, table: ExportTable, rows: pa.RecordBatch, sink: BinaryIO) -> None:
-    for some in bounded(table.entity, rows):
+    for some in split_rows(table.entity, rows):
         batch = some
         for name in blob_names(table.entity):
             text = blob_text(blob_contents(dataset, name, some))
@@ -134,7 +135,7 @@ def _write_parquet(dataset: Dataset, task: PartTask, rows: pa.RecordBatch | None
     schema = _parquet_schema(task.table)
     blobs = blob_names(task.table.entity)
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        for some in () if rows is None else bounded(task.table.entity, rows) if blobs else (rows,):
+        for some in () if rows is None else split_rows(task.table.entity, rows) if blobs else (rows,):
             columns = {name: some.column(name) for name in some.schema.names if name != ADDRESS}
             for name in blobs:
                 columns[name] = _binary(blob_contents(dataset, name, some), name, task.table)
@@ -143,7 +144,7 @@ def _write_parquet(dataset: Dataset, task: PartTask, rows: pa.RecordBatch | None
 
 
 def _parquet_schema(table: ExportTable) -> pa.Schema:
-    """The columns of a Parquet file of a type: the id, the ends of an edge, the properties."""
+    """Return the columns of a Parquet file of a type: the id, the endpoints of an edge, the properties."""
     blobs = blob_names(table.entity)
     fields = [
         pa.field(
@@ -159,9 +160,13 @@ def _parquet_schema(table: ExportTable) -> pa.Schema:
 def _binary(contents: list[bytes | str | None], name: str, table: ExportTable) -> pa.Array[Any]:
     if any(isinstance(content, str) for content in contents):
         raise RefusedError(
-            f"{table.entity.name}.{name} has blobs that lie outside of the graph, which Parquet cannot name",
+            f"{table.entity.name}.{name} has blobs outside the graph, which Parquet cannot reference",
             code="export_blob_uri",
-            hint="export it as ndjson, or other types with --type",
+            hint=hint(
+                "Pass {}, or other types with {}.",
+                Argument("format", "ndjson"),
+                Argument("types", Placeholder("TYPE")),
+            ),
             facts={"type": table.entity.name, "property": name},
         )
     binary: Any = pa.array(contents, pa.large_binary())

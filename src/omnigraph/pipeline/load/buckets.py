@@ -1,7 +1,8 @@
-"""The driver's side of a load whose keys are in key files: which tables to read, which tasks to run, what they say.
+"""The driver's part of a check in hash buckets: plans the tasks, runs them and combines their results.
 
-In: what workers gathered, a snapshot. Out: one verdict on the whole, as `check_loaded` would give it, and for a merge
-the fragments and deletions that replace rows. The driver holds descriptions only; no key comes to it.
+In: the input that workers read, with its keys in key files, and a snapshot. Out: the result for the whole input,
+identical to that of `check_loaded`, and for a merge the fragments and deletions that replace rows. The driver holds
+descriptions only, never keys. Workers write files that nothing references before the commit.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from omnigraph.pipeline.load.bucket_tasks import (
     BucketPart,
     BucketTask,
     GraphKeysTask,
-    StrandedEnd,
+    StrandedEndpoint,
     check_ids,
     check_values,
     read_graph_keys,
 )
 from omnigraph.pipeline.load.change import LoadedInput, LoadMode, stranded_ends
-from omnigraph.pipeline.load.keys import Buckets, KeyFile, Section, is_counted, slices_of
+from omnigraph.pipeline.load.keys import Buckets, KeyFile, Section, has_edge_limit, slices_of
 from omnigraph.pipeline.load.rejects import ErrorStream
 from omnigraph.pipeline.load.upsert import DeletionTask, UpsertPart, mark_replaced
 from omnigraph.pipeline.runner import RunTasks
@@ -35,12 +36,12 @@ from omnigraph.storage.lance.fragments import group_fragments
 from omnigraph.storage.lance.stage import Deletions
 
 _UNSIZED_BUCKETS: Final = 16
-"""For an input that does not say how large it is: a frame of Spark's."""
+"""For an input of unknown size: a DataFrame of Spark."""
 
 
 @dataclass(frozen=True, slots=True)
 class BucketCheck:
-    """What is to be checked. `upserts`: where a merge writes its rows, by alias; nothing is written without."""
+    """What to check. `upserts`: the datasets for which a merge writes rows, by alias."""
 
     snapshot: Snapshot
     loaded: LoadedInput
@@ -51,8 +52,8 @@ class BucketCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class BucketVerdict:
-    """What all buckets said together. `upserts`: what each wrote; `keys`: among others the rows to mark as deleted."""
+class BucketResult:
+    """The result of all buckets. `upserts`: what each wrote; `keys` include the addresses of replaced rows."""
 
     report: ViolationReport
     errors: tuple[ErrorStream, ...]
@@ -60,43 +61,46 @@ class BucketVerdict:
     keys: tuple[KeyFile, ...]
 
     def fragments_of(self, alias: str) -> list[Any]:
-        """The fragments that were written of a type."""
-        return [one for part in self.upserts.get(alias, ()) for one in part.fragments]
+        """Return the fragments that were written for a type."""
+        return [fragment for part in self.upserts.get(alias, ()) for fragment in part.fragments]
 
     def replaced_of(self, alias: str) -> int:
-        """How many rows of a type replace others."""
+        """Return how many rows of a type replace others."""
         return sum(part.replaced for part in self.upserts.get(alias, ()))
 
 
 def bucket_count(size_bytes: int | None) -> int:
-    """Into how many buckets the keys of an input of about that size go, so that each is small."""
-    wanted = _UNSIZED_BUCKETS if size_bytes is None else -(-size_bytes // limits.LOAD_BUCKET_BYTES)
-    return min(max(wanted, 1), limits.LOAD_BUCKETS_MAX)
+    """Return the number of buckets for the keys of an input of about this size."""
+    count = _UNSIZED_BUCKETS if size_bytes is None else -(-size_bytes // limits.LOAD_BUCKET_BYTES)
+    return min(max(count, 1), limits.LOAD_BUCKETS_MAX)
 
 
-def check_in_buckets(check: BucketCheck, run_tasks: RunTasks) -> BucketVerdict:
-    """Run the tasks, and put together what they found."""
-    graph_files = _flat(run_tasks(read_graph_keys, list(_plan_graph_keys(check))))
+def check_in_buckets(check: BucketCheck, run_tasks: RunTasks) -> BucketResult:
+    """Run the tasks and combine their results."""
+    graph_files = _flatten(run_tasks(read_graph_keys, list(_plan_graph_keys(check))))
     facts = _facts(check)
-    by_id = [*_only(check.loaded.keys, _is_by_id), *graph_files]
+    by_id = [*_select_sections(check.loaded.keys, _is_by_id), *graph_files]
     parts = list(run_tasks(check_ids, _bucket_tasks(facts, by_id)))
-    keys = tuple(_flat(part.keys for part in parts))
-    if any(one.entity.rules.uniques or is_counted(one.entity) for one in check.loaded.types):
-        by_value = [*_only(check.loaded.keys, _is_by_value), *keys]
+    keys = tuple(_flatten(part.keys for part in parts))
+    if any(
+        loaded_type.entity.rules.uniques or has_edge_limit(loaded_type.entity)
+        for loaded_type in check.loaded.types
+    ):
+        by_value = [*_select_sections(check.loaded.keys, _is_by_value), *keys]
         parts += run_tasks(check_values, _bucket_tasks(facts, by_value))
-    return _verdict(check, parts, keys)
+    return _combine(check, parts, keys)
 
 
-def mark_all_replaced(
-    check: BucketCheck, alias: str, verdict: BucketVerdict, run_tasks: RunTasks
+def delete_replaced_rows(
+    check: BucketCheck, alias: str, result: BucketResult, run_tasks: RunTasks
 ) -> Deletions:
-    """Mark the rows of the graph that a merge replaces as deleted, a group of fragments in each task."""
+    """Mark the rows of the graph that a merge replaces as deleted, one group of fragments per task."""
     section = Section(alias, of_graph=True).moved
     scratch = check.buckets.scratch
     tasks = [
         DeletionTask(check.upserts[alias], alias, scratch, slices)
         for bucket in range(check.buckets.count)
-        if (slices := slices_of(verdict.keys, section, bucket))
+        if (slices := slices_of(result.keys, section, bucket))
     ]
     parts = run_tasks(mark_replaced, tasks)
     updated = tuple(fragment for part in parts for fragment in part.updated)
@@ -104,9 +108,9 @@ def mark_all_replaced(
 
 
 def _plan_graph_keys(check: BucketCheck) -> Iterator[GraphKeysTask]:
-    """The tables that must be compared: those of the loaded types, and those of the nodes that loaded edges end at."""
+    """Plan the reads of the loaded types, and of the nodes that loaded edges refer to."""
     catalog = check.snapshot.schema.catalog
-    loaded = {one.entity.alias: one.entity for one in check.loaded.types}
+    loaded = {loaded_type.entity.alias: loaded_type.entity for loaded_type in check.loaded.types}
     overwrites = check.mode is LoadMode.OVERWRITE
     edges = [entity for entity in loaded.values() if isinstance(entity, EdgeType)]
     nodes = {node.alias for edge in edges for node in (catalog.source_of(edge), catalog.target_of(edge))}
@@ -117,12 +121,16 @@ def _plan_graph_keys(check: BucketCheck) -> Iterator[GraphKeysTask]:
         yield from _table_tasks(check, alias, {"compared": alias in loaded, "identified": identified})
     if overwrites:
         for edge in catalog.edges:
-            ends = tuple(end for found, end, _ in stranded_ends(catalog, check.loaded) if found.id == edge.id)
+            ends = tuple(
+                end
+                for stranded_edge, end, _ in stranded_ends(catalog, check.loaded)
+                if stranded_edge.id == edge.id
+            )
             if ends:
                 yield from _table_tasks(check, edge.alias, {"ends": ends})
 
 
-def _table_tasks(check: BucketCheck, alias: str, what: Mapping[str, Any]) -> Iterator[GraphKeysTask]:
+def _table_tasks(check: BucketCheck, alias: str, options: Mapping[str, Any]) -> Iterator[GraphKeysTask]:
     table = check.snapshot.tables.get(alias)
     if table is None or not table.row_count:
         return
@@ -130,7 +138,7 @@ def _table_tasks(check: BucketCheck, alias: str, what: Mapping[str, Any]) -> Ite
     dataset = target.open()
     for fragments in group_fragments(dataset.fragment_rows(), limits.LOAD_GRAPH_ROWS_PER_TASK):
         json = check.snapshot.schema.catalog_json
-        yield GraphKeysTask(json, alias, target, fragments, check.buckets, **what)
+        yield GraphKeysTask(json, alias, target, fragments, check.buckets, **options)
 
 
 def _facts(check: BucketCheck) -> BucketFacts:
@@ -140,8 +148,8 @@ def _facts(check: BucketCheck) -> BucketFacts:
         check.snapshot.schema.catalog_json,
         check.mode.change,
         check.loaded.before,
-        {one.entity.alias: one.first_file for one in check.loaded.types},
-        tuple(StrandedEnd(edge.alias, column, node.entity.alias) for edge, column, node in stranded),
+        {loaded_type.entity.alias: loaded_type.first_file for loaded_type in check.loaded.types},
+        tuple(StrandedEndpoint(edge.alias, column, node.entity.alias) for edge, column, node in stranded),
         check.upserts if not check.loaded.report.total else {},
         check.buckets,
         check.errors,
@@ -153,15 +161,23 @@ def _bucket_tasks(facts: BucketFacts, files: Sequence[KeyFile]) -> list[BucketTa
     tasks = []
     for bucket in range(facts.buckets.count):
         slices = {section: slices_of(files, section, bucket) for section in sections}
-        tasks.append(BucketTask(facts, {section: found for section, found in slices.items() if found}))
+        tasks.append(
+            BucketTask(
+                facts, {section: bucket_slices for section, bucket_slices in slices.items() if bucket_slices}
+            )
+        )
     return [task for task in tasks if task.slices]
 
 
-def _only(files: Iterable[KeyFile], wanted: Callable[[str], bool]) -> list[KeyFile]:
-    """The files, in the order of the input, with some of their sections."""
+def _select_sections(files: Iterable[KeyFile], is_included: Callable[[str], bool]) -> list[KeyFile]:
+    """Return the files in the order of the input, each with the included sections only."""
     ordered = sorted(files, key=lambda file: (file.origin.name, file.origin.part))
     return [
-        KeyFile(file.origin, file.path, {name: at for name, at in file.offsets.items() if wanted(name)})
+        KeyFile(
+            file.origin,
+            file.path,
+            {name: offsets for name, offsets in file.offsets.items() if is_included(name)},
+        )
         for file in ordered
     ]
 
@@ -178,15 +194,15 @@ def _is_unique(section: str) -> bool:
     return section.split(" ")[1].startswith("unique")
 
 
-def _verdict(check: BucketCheck, parts: Sequence[BucketPart], keys: tuple[KeyFile, ...]) -> BucketVerdict:
+def _combine(check: BucketCheck, parts: Sequence[BucketPart], keys: tuple[KeyFile, ...]) -> BucketResult:
     upserts: dict[str, tuple[UpsertPart, ...]] = {}
     for part in parts:
         for alias, written in part.upserts.items():
             upserts[alias] = (*upserts.get(alias, ()), written)
     report = merge_reports([check.loaded.report, *(part.report for part in parts)])
     errors = tuple(ErrorStream(part.errors) for part in parts if part.errors)
-    return BucketVerdict(report, (*check.loaded.errors, *errors), upserts, keys)
+    return BucketResult(report, (*check.loaded.errors, *errors), upserts, keys)
 
 
-def _flat(parts: Iterable[Iterable[KeyFile]]) -> list[KeyFile]:
+def _flatten(parts: Iterable[Iterable[KeyFile]]) -> list[KeyFile]:
     return [file for part in parts for file in part]

@@ -1,8 +1,8 @@
-"""What the parts of a load mean together: one change of the graph, and for a small one its check on the driver.
+"""The parts of a load combined: the change of each type, and for a small input its check on the driver.
 
-In: the parts that workers returned. Out: the rows or fragments of each type, and everything that is wrong. Line
-numbers are those of the files. When the parts carry the key columns of the whole input they are in memory here; when
-the keys are in key files `load_buckets` checks them.
+In: the parts that workers returned. Out: the rows or fragments of each type, and the violations with the line numbers
+of the files. The parts of a small input have its key columns, which are then in memory here; `buckets` checks an input
+whose keys are in key files. Nothing is written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from omnigraph.schema.catalog import Catalog, EdgeType, Entity
 
 
 class LoadMode(Enum):
-    """What a load does with what is there: `append` inserts only, `merge` upserts by id, `overwrite` replaces types."""
+    """What a load does with existing rows: `append` only inserts, `merge` upserts by id, `overwrite` replaces types."""
 
     APPEND = "append"
     MERGE = "merge"
@@ -45,7 +45,7 @@ class LoadMode(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedType:
-    """All that the input holds of one type. `first_file` is where it first appears."""
+    """The rows of one type in the input. `first_file` is the first file that has one."""
 
     entity: Entity
     count: int
@@ -56,10 +56,10 @@ class LoadedType:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedColumns:
-    """The rows of one type, or their keys, that came back to the driver, and where each comes from."""
+    """The rows of one type, or their keys, that workers returned to the driver, with their origins."""
 
     columns: pa.Table
-    places: RowOrigins
+    origins: RowOrigins
 
     @property
     def ids(self) -> Column:
@@ -68,9 +68,9 @@ class LoadedColumns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedInput:
-    """The whole input: its types in the order of the catalog, what workers found wrong, and the files they wrote.
+    """The whole input: its types in catalog order, the violations that workers reported, and the files they wrote.
 
-    `before` says for each piece how many lines of its file come before it.
+    `before` says for each piece how many lines of its file precede it.
     """
 
     types: tuple[LoadedType, ...]
@@ -81,7 +81,7 @@ class LoadedInput:
 
 
 def gather_parts(catalog: Catalog, parts: Sequence[LoadPart]) -> LoadedInput:
-    """Put the parts together in the order of the files and their lines."""
+    """Combine the parts in the order of the files and their lines."""
     ordered = sorted(parts, key=lambda part: (part.findings.file, part.findings.part))
     before = lines_before([part.findings for part in ordered])
     types = [
@@ -98,20 +98,20 @@ def gather_parts(catalog: Catalog, parts: Sequence[LoadPart]) -> LoadedInput:
 def check_loaded(
     catalog: Catalog, loaded: LoadedInput, mode: LoadMode, lookup: SnapshotLookup
 ) -> list[tuple[tuple[RuleViolations, ...], RowOrigins]]:
-    """What rows of the input break together, as a change of the graph; what workers found is not among it."""
-    rows = [_rows(one) for one in loaded.types]
+    """Return the violations of rules over several rows, without those that workers reported."""
+    rows = [_rows(loaded_type) for loaded_type in loaded.types]
     changes = [
-        TypeChange(one.entity, found.columns, mode.change)
-        for one, found in zip(loaded.types, rows, strict=True)
+        TypeChange(loaded_type.entity, columns.columns, mode.change)
+        for loaded_type, columns in zip(loaded.types, rows, strict=True)
     ]
-    breaches = zip(check_change(catalog, changes, lookup), (found.places for found in rows), strict=True)
+    breaches = zip(check_change(catalog, changes, lookup), (columns.origins for columns in rows), strict=True)
     stranded = _stranded_edges(catalog, loaded, lookup) if mode is LoadMode.OVERWRITE else []
     return [*breaches, *stranded]
 
 
 def stranded_ends(catalog: Catalog, loaded: LoadedInput) -> list[tuple[EdgeType, str, LoadedType]]:
-    """The ends, `src` or `dst`, of edge types that stay while the nodes that they refer to are overwritten."""
-    overwritten = {one.entity.id: one for one in loaded.types}
+    """Return the endpoints, `src` or `dst`, of edge types that are not loaded while their nodes are overwritten."""
+    overwritten = {loaded_type.entity.id: loaded_type for loaded_type in loaded.types}
     return [
         (edge, column, overwritten[node])
         for edge in catalog.edges
@@ -121,28 +121,28 @@ def stranded_ends(catalog: Catalog, loaded: LoadedInput) -> list[tuple[EdgeType,
 
 
 def stranded_breach(edge: str, column: str, ids: Column) -> tuple[RuleViolations, ...]:
-    """Edges of the graph, by their ids, that would lose an end."""
+    """Return the violations for edges of the graph, by their ids, that would lose an endpoint."""
     if not len(ids):
         return ()
     end = FROM if column == "src" else TO
-    message = f"this {edge} of the graph would lose its {end}: overwrite {edge} too"
+    message = f"the overwrite would delete the '{end}' node of this {edge} in the graph; overwrite {edge} too"
     return (RuleViolations(Rule.DANGLING_END, end, message, np.full(len(ids), NO_ROW, dtype=np.int64), ids),)
 
 
 def _stranded_edges(
     catalog: Catalog, loaded: LoadedInput, lookup: SnapshotLookup
 ) -> list[tuple[tuple[RuleViolations, ...], RowOrigins]]:
-    found = []
+    violations = []
     for edge, column, node in stranded_ends(catalog, loaded):
         rows = _rows(node)
         ids = lookup.edges_beyond(edge.id, column, rows.ids)
-        found.append((stranded_breach(edge.name, column, ids), rows.places))
-    return found
+        violations.append((stranded_breach(edge.name, column, ids), rows.origins))
+    return violations
 
 
-def _rows(one: LoadedType) -> LoadedColumns:
-    assert one.rows is not None, "the keys came back to the driver"
-    return one.rows
+def _rows(loaded_type: LoadedType) -> LoadedColumns:
+    assert loaded_type.rows is not None, "the parts have the keys"
+    return loaded_type.rows
 
 
 def _gather_type(
@@ -167,11 +167,11 @@ def _gather_columns(
     tables, file_numbers = [], []
     for part in parts:
         columns = part.rows[entity.alias].columns
-        assert columns is not None, "the keys came back to the driver"
+        assert columns is not None, "the parts have the keys"
         table = pa.ipc.open_stream(columns).read_all()
         lines = table.column(LINE).to_numpy() + before[part.findings.file, part.findings.part]
         tables.append(table.set_column(table.num_columns - 1, LINE, pa.array(lines, pa.int64())))
         file_numbers.append(np.full(table.num_rows, files.index(part.findings.file), dtype=np.int32))
     whole = pa.concat_tables(tables).combine_chunks()
-    places = RowOrigins(files, np.concatenate(file_numbers), whole.column(LINE).to_numpy())
-    return LoadedColumns(whole.drop_columns([LINE]), places)
+    origins = RowOrigins(files, np.concatenate(file_numbers), whole.column(LINE).to_numpy())
+    return LoadedColumns(whole.drop_columns([LINE]), origins)

@@ -1,8 +1,8 @@
-"""Key files: rows that workers sort into hash buckets, so that all rows with one key meet in one task later.
+"""Key files: workers sort rows into hash buckets, so that one later task gets all rows with the same key.
 
-In: batches, each of a named section and with the column of text that decides the bucket. Out: files in the scratch
-folder of the operation, and for each a `KeyFile` that says where every section has the rows of every bucket. Rows of
-one bucket keep their order. A writer holds a bounded number of bytes before it begins another file.
+In: batches, each of a named section and with the text column that chooses the bucket. Out: files in the scratch
+directory, and for each a `KeyFile` with the offsets of every bucket of every section. Rows of one bucket keep their
+order. A writer holds a bounded number of bytes before it starts another file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from omnigraph.schema.catalog import Cardinality, EdgeType, Entity
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """Where keys go: a scratch folder and the number of buckets."""
+    """A scratch directory for keys, and the number of buckets."""
 
     scratch: Scratch
     count: int
@@ -33,7 +33,7 @@ class Buckets:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What the rows of a key file are of: a piece of an input file, or nothing that has lines."""
+    """The piece of an input file that the rows of a key file are from; empty for rows of the graph."""
 
     name: str = ""
     part: int = 0
@@ -48,11 +48,11 @@ class KeyFile:
     offsets: Mapping[str, bytes]
 
     def slice_of(self, section: str, bucket: int) -> KeySlice | None:
-        """Where the rows of a bucket are; None when there are none."""
-        packed = self.offsets.get(section)
-        if packed is None:
+        """Return where the rows of a bucket are; None without rows."""
+        encoded = self.offsets.get(section)
+        if encoded is None:
             return None
-        start, end = np.frombuffer(packed, dtype=np.int64)[bucket : bucket + 2].tolist()
+        start, end = np.frombuffer(encoded, dtype=np.int64)[bucket : bucket + 2].tolist()
         return KeySlice(self.origin, self.path, start, end - start) if end > start else None
 
 
@@ -68,47 +68,47 @@ class KeySlice:
 
 @dataclass(slots=True)
 class KeyWriter:
-    """Writes rows as key files. `finish` gives all of them."""
+    """Writes rows to key files. `finish` returns all of them."""
 
     buckets: Buckets
     origin: Origin = Origin()  # a frozen value
     files: list[KeyFile] = field(default_factory=list)
-    waiting: dict[str, list[tuple[pa.RecordBatch, Rows]]] = field(default_factory=dict)
-    waiting_bytes: int = 0
+    pending: dict[str, list[tuple[pa.RecordBatch, Rows]]] = field(default_factory=dict)
+    pending_bytes: int = 0
 
     def add(self, section: str, keys: Column, rows: pa.RecordBatch) -> None:
-        """Rows of a section; the row with a null key belongs to bucket 0."""
+        """Add rows of a section. Rows with a null key belong to bucket 0."""
         where = np.where(np.asarray(keys.is_valid()), bucket_of(keys, self.buckets.count), 0)
         self.add_to(section, where.astype(np.int64), rows)
 
     def add_to(self, section: str, buckets: Rows, rows: pa.RecordBatch) -> None:
-        """Rows of a section whose buckets are known."""
+        """Add rows of a section, each to the given bucket."""
         if not rows.num_rows:
             return
-        self.waiting.setdefault(section, []).append((rows, buckets))
-        self.waiting_bytes += rows.nbytes
-        if self.waiting_bytes >= limits.LOAD_KEY_FILE_BYTES:
+        self.pending.setdefault(section, []).append((rows, buckets))
+        self.pending_bytes += rows.nbytes
+        if self.pending_bytes >= limits.LOAD_KEY_FILE_BYTES:
             self._flush()
 
     def finish(self) -> tuple[KeyFile, ...]:
-        if self.waiting:
+        if self.pending:
             self._flush()
         return tuple(self.files)
 
     def _flush(self) -> None:
         data = bytearray()
         offsets = {}
-        for section in sorted(self.waiting):
-            offsets[section] = _append_section(data, self.waiting[section], self.buckets.count)
+        for section in sorted(self.pending):
+            offsets[section] = _append_section(data, self.pending[section], self.buckets.count)
         path = self.buckets.scratch.write("keys", bytes(data))
         self.files.append(KeyFile(self.origin, path, offsets))
-        self.waiting, self.waiting_bytes = {}, 0
+        self.pending, self.pending_bytes = {}, 0
 
 
 def _append_section(data: bytearray, parts: Sequence[tuple[pa.RecordBatch, Rows]], buckets: int) -> bytes:
-    """Write the buckets one after the other, each an Arrow stream of its own; where each begins."""
+    """Append the buckets, each as one Arrow stream; return their offsets."""
     table = pa.Table.from_batches([rows for rows, _ in parts]).combine_chunks()
-    where = np.concatenate([found for _, found in parts])
+    where = np.concatenate([buckets_of_rows for _, buckets_of_rows in parts])
     order = np.argsort(where, kind="stable")
     ordered = table.take(pa.array(order))
     ends = np.cumsum(np.bincount(where, minlength=buckets))
@@ -123,16 +123,16 @@ def _append_section(data: bytearray, parts: Sequence[tuple[pa.RecordBatch, Rows]
 
 
 def read_slices(scratch: Scratch, slices: Iterable[KeySlice]) -> Iterator[tuple[Origin, pa.Table]]:
-    """The rows of slices, in their order."""
-    for found in slices:
-        data = scratch.read(found.path, found.start, found.length)
-        yield found.origin, pa.ipc.open_stream(data).read_all()
+    """Read the rows of slices, in their order."""
+    for key_slice in slices:
+        data = scratch.read(key_slice.path, key_slice.start, key_slice.length)
+        yield key_slice.origin, pa.ipc.open_stream(data).read_all()
 
 
 def slices_of(files: Iterable[KeyFile], section: str, bucket: int) -> tuple[KeySlice, ...]:
-    """Where the rows of a section and a bucket are, in the order of the files."""
-    found = (file.slice_of(section, bucket) for file in files)
-    return tuple(one for one in found if one is not None)
+    """Return where the rows of a section and a bucket are, in the order of the files."""
+    slices = (file.slice_of(section, bucket) for file in files)
+    return tuple(key_slice for key_slice in slices if key_slice is not None)
 
 
 LINE: Final = "omnigraph:line"
@@ -149,58 +149,63 @@ class Section:
 
     @property
     def ids(self) -> str:
-        return self._named("id")
+        return self._name("id")
 
     def end(self, column: str) -> str:
-        return self._named(column)
+        return self._name(column)
 
     def unique(self, number: int) -> str:
-        return self._named(f"unique{number}")
+        return self._name(f"unique{number}")
 
     @property
     def moved(self) -> str:
-        """The addresses of rows of the graph that a merge replaces."""
-        return self._named("moved")
+        """Return the section with the addresses of graph rows that a merge replaces."""
+        return self._name("moved")
 
-    def _named(self, what: str) -> str:
+    def _name(self, what: str) -> str:
         return f"{'graph' if self.of_graph else 'input'} {what} {self.alias}"
 
 
 def compared_columns(entity: Entity) -> list[str]:
-    """The columns of rows of the graph that the rules compare with rows of the same type."""
-    sources = ["src"] if is_counted(entity) else []
+    """Return the columns of graph rows that the rules compare with rows of the same type."""
+    sources = ["src"] if has_edge_limit(entity) else []
     uniques = [name for names in entity.rules.uniques for name in names]
     return list(dict.fromkeys(["id", *sources, *uniques]))
 
 
-def is_counted(entity: Entity) -> bool:
-    """Whether the number of edges of a source has a bound."""
+def has_edge_limit(entity: Entity) -> bool:
+    """Return whether the schema limits the number of edges per source."""
     return isinstance(entity, EdgeType) and entity.cardinality != Cardinality()
 
 
 def unique_key(entity: Entity, number: int, rows: pa.RecordBatch | pa.Table) -> Column:
-    """What a `@unique` of the type compares."""
+    """Return the values that a `@unique` of the type compares."""
     return unique_keys([whole_array(rows.column(name)) for name in entity.rules.uniques[number]])
 
 
 def add_input_keys(
     writer: KeyWriter, entity: Entity, rows: pa.RecordBatch, lines: np.ndarray[Any, Any], *, whole: bool
 ) -> None:
-    """The keys of rows of the input, each with its line, and the `whole` rows with their ids if asked for."""
+    """Add the keys of input rows, each with its line; with `whole`, the complete rows with their ids."""
     section = Section(entity.alias)
     numbers = pa.array(lines, pa.int64())
     ids = rows.column("id")
     with_ids = (rows if whole else rows.select(["id"])).append_column(LINE, numbers)
-    # A row without an id, or with a new one, has nothing to compare.
+    # A row without an id gets a new one, which is unique.
     compared = with_ids if whole or not ids.null_count else with_ids.filter(ids.is_valid())
     writer.add(section.ids, compared.column("id"), compared)
     for end in ENDS if isinstance(entity, EdgeType) else ():
-        writer.add(section.end(end), rows.column(end), keyed(rows.column(end), LINE, numbers))
+        writer.add(section.end(end), rows.column(end), make_key_batch(rows.column(end), LINE, numbers))
     for number in range(len(entity.rules.uniques)):
         keys = unique_key(entity, number, rows)
-        writer.add(section.unique(number), keys, keyed(keys, LINE, numbers))
+        writer.add(section.unique(number), keys, make_key_batch(keys, LINE, numbers))
 
 
-def keyed(keys: Column, name: str, values: Column) -> pa.RecordBatch:
-    """A batch of keys and one thing to know of each."""
+def make_key_batch(keys: Column, name: str, values: Column) -> pa.RecordBatch:
+    """Return a batch of keys with one value for each."""
     return pa.RecordBatch.from_arrays([keys, values], names=[KEY, name])
+
+
+def whole_column(table: pa.Table, name: str) -> Column:
+    """Return a column of a table as one array."""
+    return whole_array(table.column(name))

@@ -1,7 +1,8 @@
-"""Every violation of a load, as lines of JSON: written by workers, put together in the order of the input.
+"""All violations of a load as JSON lines: workers write them, the driver merges them in the order of the input.
 
-In: violations, a block at a time. Out: one stream of lines for `--errors FILE`, by file and line, however many there
-are: memory holds one block's. Workers write local line numbers; whoever reads knows how many lines come before.
+In: violations, one block at a time. Out: one stream, ordered by file and line, of any length: memory holds the
+violations of one block. Workers write line numbers within a piece; the reader adds the lines before the piece. The
+files are in the scratch directory, which a crash leaves for `cleanup`.
 """
 
 from __future__ import annotations
@@ -20,41 +21,41 @@ from omnigraph.integrity.rules import Rule
 
 @dataclass(slots=True)
 class ErrorWriter:
-    """Writes violations that come in the order of their lines, in files of bounded size."""
+    """Writes violations in line order, to files of bounded size."""
 
     scratch: Scratch
     files: list[str] = field(default_factory=list)
-    waiting: bytearray = field(default_factory=bytearray)
+    pending: bytearray = field(default_factory=bytearray)
 
     def add(self, violations: Iterable[Violation]) -> None:
-        """The violations of one block; they need not be in order among themselves."""
-        for violation in sorted(violations, key=lambda found: found.order()):
-            self.waiting += violation.to_ndjson()
-            if len(self.waiting) >= limits.LOAD_KEY_FILE_BYTES:
+        """Add the violations of one block, in any order."""
+        for violation in sorted(violations, key=lambda violation: violation.order()):
+            self.pending += violation.to_ndjson()
+            if len(self.pending) >= limits.LOAD_KEY_FILE_BYTES:
                 self._flush()
 
     def finish(self) -> tuple[str, ...]:
-        if self.waiting:
+        if self.pending:
             self._flush()
         return tuple(self.files)
 
     def _flush(self) -> None:
-        self.files.append(self.scratch.write("errors", bytes(self.waiting)))
-        self.waiting = bytearray()
+        self.files.append(self.scratch.write("errors", bytes(self.pending)))
+        self.pending = bytearray()
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorStream:
-    """Files whose violations are in order, one file after the other; `lines_before` moves their lines."""
+    """Files with violations in line order; `lines_before` is added to their line numbers."""
 
     files: tuple[str, ...]
     lines_before: int = 0
 
 
 def merge_errors(scratch: Scratch, streams: Sequence[ErrorStream]) -> Iterator[Violation]:
-    """The violations of all streams in the order of the report."""
+    """Read the violations of all streams in the order of the report."""
     each = [_read(scratch, stream) for stream in streams]
-    yield from merge(*each, key=lambda found: found.order())
+    yield from merge(*each, key=lambda violation: violation.order())
 
 
 def _read(scratch: Scratch, stream: ErrorStream) -> Iterator[Violation]:
@@ -64,9 +65,9 @@ def _read(scratch: Scratch, stream: ErrorStream) -> Iterator[Violation]:
 
 
 def _lines(scratch: Scratch, name: str) -> Iterator[bytes]:
-    rest, at = b"", 0
-    while data := scratch.read(name, at, limits.LOAD_BLOCK_BYTES):
-        at += len(data)
+    rest, position = b"", 0
+    while data := scratch.read(name, position, limits.LOAD_BLOCK_BYTES):
+        position += len(data)
         *whole, rest = (rest + data).split(b"\n")
         yield from whole
         if len(data) < limits.LOAD_BLOCK_BYTES:

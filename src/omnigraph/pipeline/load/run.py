@@ -1,9 +1,10 @@
-"""Load: files and frames of graph data become one commit, whatever their size.
+"""Load: the driver that makes one commit from files and frames of any size.
 
-In: a source, a mode, a branch. Out: a `Loaded` with exact counts and the commit. Spark schedules pieces; workers
-read, check and write fragments (`load_task`). What rows mean together is checked on the driver when the input is small
-(`load_change`) and in hash buckets by workers when it is not (`load_buckets`), with the same answer. The driver commits
-once through the write path. A bad load writes nothing: every mistake is in the report, and the staged files go.
+In: a source, a mode, a branch. Out: a `Loaded` with exact counts and the commit. Workers read, check and write
+fragments (`tasks`). Rules over several rows are checked on the driver for a small input (`change`), and in hash buckets
+by workers for a large one (`buckets`), with the same result. The driver commits once, through the write path. A
+rejected load publishes nothing, reports every error and deletes the staged files; a crash leaves files that `cleanup`
+deletes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 
 from omnigraph.base import limits
 from omnigraph.base.errors import ContentError, OmnigraphError
+from omnigraph.base.hints import Argument, Hint, Placeholder, hint
 from omnigraph.graph.branches import create_branch_with_write
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.records import CommitRecord, StreamBatch, TableRecord
@@ -32,10 +34,10 @@ from omnigraph.integrity.report import Violation, ViolationReport, expand_violat
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.load.buckets import (
     BucketCheck,
-    BucketVerdict,
+    BucketResult,
     bucket_count,
     check_in_buckets,
-    mark_all_replaced,
+    delete_replaced_rows,
 )
 from omnigraph.pipeline.load.change import LoadedInput, LoadedType, LoadMode, check_loaded, gather_parts
 from omnigraph.pipeline.load.keys import Buckets
@@ -44,7 +46,7 @@ from omnigraph.pipeline.load.source import LoadSource
 from omnigraph.pipeline.load.tasks import WRITTEN, LoadShape, WrittenNote
 from omnigraph.pipeline.load.upsert import replace_rows
 from omnigraph.pipeline.runner import RunTasks
-from omnigraph.pipeline.spark.task_errors import unpack_failure
+from omnigraph.pipeline.spark.task_errors import decode_failure
 from omnigraph.storage.lance.dataset import DatasetVersion
 from omnigraph.storage.lance.delete import delete_data_files, file_names
 from omnigraph.storage.lance.stage import (
@@ -62,14 +64,14 @@ logger = logging.getLogger("omnigraph.load")
 _KEYLESS_SHOWN: Final = 3
 
 ErrorSink = Callable[[Iterable[Violation]], None]
-"""Takes every violation of an input in the order of its lines, none for one without; called again after a restage."""
+"""A function that takes all violations of an input, in line order. It is called again after a restage."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """What to load, how, and where to. A batch of a `stream` that was committed before is not committed again.
+    """What to load, and where to. A batch of a `stream` that was already committed is not committed again.
 
-    `base`: the branch does not exist, and is created from this one together with the load, or not at all.
+    `base`: the branch does not exist, and the load creates it from this branch in the same publish.
     """
 
     source: LoadSource
@@ -84,7 +86,7 @@ class LoadRequest:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a load did: rows by alias, and its commit, or None for a dry run and for an input without rows."""
+    """The result of a load: rows by alias, and the commit; None for a dry run and for an input without rows."""
 
     counts: Mapping[str, int]
     commit: CommitRecord | None
@@ -95,7 +97,7 @@ class Loaded:
 
 
 class LoadRejectedError(ContentError):
-    """The input breaks rules; nothing was written."""
+    """The input violates rules; nothing was written."""
 
     def __init__(self, report: ViolationReport, keyless: Sequence[str] = ()) -> None:
         first = report.first[0]
@@ -103,29 +105,36 @@ class LoadRejectedError(ContentError):
         super().__init__(
             f"{first.describe()}{more}",
             code="load_rejected",
-            hint=_hint(report, keyless),
-            facts={"validation_errors": [found.to_json() for found in report.first], "total": report.total},
+            hint=_rejection_hint(report, keyless),
+            facts={
+                "validation_errors": [violation.to_json() for violation in report.first],
+                "total": report.total,
+            },
         )
         self.report = report
 
     def render(self) -> str:
-        """Each kept violation on a line of its own, and how many there are in all."""
+        """Return the first violations, one per line, and how many there are."""
         shown = self.report.first
-        count = "a mistake" if self.report.total == 1 else f"{self.report.total:,} mistakes"
-        more = "" if self.report.total == len(shown) else f", of which the first {len(shown)} are shown"
+        count = "1 error" if self.report.total == 1 else f"{self.report.total:,} errors"
+        more = "" if self.report.total == len(shown) else f"; showing the first {len(shown)}"
         lines = [f"the input has {count}{more}"]
-        lines += [f"  {found.describe()}" for found in shown]
+        lines += [f"  {violation.describe()}" for violation in shown]
         return "\n".join(lines)
 
 
-def _hint(report: ViolationReport, keyless: Sequence[str]) -> str:
-    """What to do about it. `keyless`: the types of the input that have no key, whose rows a merge cannot know again."""
-    more = "; --errors FILE lists every mistake" if report.total > len(report.first) else ""
-    if all(rule is Rule.KEY_CONFLICT for rule, _ in report.counts):
+def _rejection_hint(report: ViolationReport, keyless: Sequence[str]) -> Hint:
+    """Return what to do. `keyless`: the types of the input without a key, whose rows a merge does not recognize."""
+    more = hint("Pass {} to list every error.", Argument("rejects", Placeholder("FILE")))
+    if report.total == len(report.first):
+        more = hint("")
+    if any(rule is not Rule.KEY_CONFLICT for rule, _ in report.counts):
+        return hint("Nothing was written. Fix these lines and load again.") + more
+    advice = hint("Nothing was written. Pass {} to replace existing rows.", Argument("mode", "merge"))
+    if keyless:
         shown = ", ".join((*keyless[:_KEYLESS_SHOWN], *(("…",) if len(keyless) > _KEYLESS_SHOWN else ())))
-        again = f", but adds rows of {shown} once more unless they have an id" if keyless else ""
-        return f"nothing was written; --mode merge replaces rows that are there already{again}{more}"
-    return f"nothing was written; mend these lines and load again{more}"
+        advice += hint(f"Rows of {shown} without an id are added again.")
+    return advice + more
 
 
 def load(root: Location, request: LoadRequest, run_tasks: RunTasks) -> Loaded:
@@ -135,18 +144,18 @@ def load(root: Location, request: LoadRequest, run_tasks: RunTasks) -> Loaded:
         if request.dry_run:
             loading.check_only(read_snapshot(root, request.branch))
             return Loaded(loading.counts(), None)
-        # An overwrite that lost what it had seen must be asked for again: what is new there was not meant to go.
-        restage = loading.refuse_stale if request.mode is LoadMode.OVERWRITE else loading.restage
-        wanted = WriteRequest(WriterKind.LOAD, request.actor, loading.stage, restage, request.stream)
+        # A changed branch fails an overwrite: the caller did not see the new rows that it would delete.
+        restage = loading.reject_stale if request.mode is LoadMode.OVERWRITE else loading.restage
+        write_request = WriteRequest(WriterKind.LOAD, request.actor, loading.stage, restage, request.stream)
         if request.base is None:
-            published = write(root, request.branch, wanted)
+            published = write(root, request.branch, write_request)
         else:
-            published = create_branch_with_write(root, request.branch, request.base, wanted)
+            published = create_branch_with_write(root, request.branch, request.base, write_request)
     return Loaded(loading.counts(), None if published is None else published.publication.commit)
 
 
 class _Load:
-    """One load under way. What was read and written is kept, so that a moved branch costs only a second check."""
+    """One load. It keeps what was read and written, so that a changed branch needs only another check."""
 
     def __init__(self, request: LoadRequest, run_tasks: RunTasks, scratch: Scratch) -> None:
         self._request = request
@@ -155,53 +164,57 @@ class _Load:
         self._buckets = _choose_buckets(request, scratch)
         self._loaded: LoadedInput | None = None
         self._targets: dict[str, WritableTable] = {}
-        self._checked: _Checked | None = None
+        self._checked: _BucketOutcome | None = None
 
     def counts(self) -> dict[str, int]:
-        return {} if self._loaded is None else {one.entity.alias: one.count for one in self._loaded.types}
+        return (
+            {}
+            if self._loaded is None
+            else {loaded_type.entity.alias: loaded_type.count for loaded_type in self._loaded.types}
+        )
 
     def check_only(self, snapshot: Snapshot) -> None:
         self._read(snapshot)
         self._check(snapshot)
 
-    def stage(self, at: StagingArea) -> StagedWrite | None:
+    def stage(self, area: StagingArea) -> StagedWrite | None:
         try:
-            return self._stage(at)
-        except BaseException:  # whatever ends it, also Ctrl-C: nothing references what was staged
+            return self._stage(area)
+        except BaseException:  # also Ctrl-C: nothing references what was staged
             self._discard()
             raise
 
-    def _stage(self, at: StagingArea) -> StagedWrite | None:
+    def _stage(self, area: StagingArea) -> StagedWrite | None:
         if self._request.mode is not LoadMode.MERGE:
-            self._targets = {alias: at.writable(alias) for alias in at.snapshot.tables}
-        loaded = self._read(at.snapshot)
-        named = {one.entity.alias for one in loaded.types}
+            self._targets = {alias: area.writable(alias) for alias in area.snapshot.tables}
+        loaded = self._read(area.snapshot)
+        named = {loaded_type.entity.alias for loaded_type in loaded.types}
         for alias in self._targets.keys() - named:
             discard_fork(self._targets.pop(alias))
         if self._request.mode is LoadMode.MERGE:
-            self._targets = {alias: at.writable(alias) for alias in sorted(named)}
-        return self._finish(at)
+            self._targets = {alias: area.writable(alias) for alias in sorted(named)}
+        return self._finish(area)
 
-    def restage(self, at: StagingArea, staged: StagedWrite) -> StagedWrite | None:
-        """The branch moved: check again what was staged; read again only if the schema or a Lance branch changed."""
-        same_places = staged.snapshot.schema.hash == at.snapshot.schema.hash and all(
-            _is_at(at, at.table(alias), target) for alias, target in self._targets.items()
+    def restage(self, area: StagingArea, staged: StagedWrite) -> StagedWrite | None:
+        """Check the staged rows again for a changed branch; read again only if the schema or a Lance branch changed."""
+        is_unchanged = staged.snapshot.schema.hash == area.snapshot.schema.hash and all(
+            _is_written_for(area, area.table(alias), target) for alias, target in self._targets.items()
         )
-        if not same_places:
+        if not is_unchanged:
             self._discard()
-            return self.stage(at)
+            return self.stage(area)
         try:
             self._discard_upserts()
-            self._targets = {alias: at.writable(alias) for alias in self._targets}
-            return self._finish(at)
+            self._targets = {alias: area.writable(alias) for alias in self._targets}
+            return self._finish(area)
         except BaseException:
             self._discard()
             raise
 
-    def refuse_stale(self, at: StagingArea, staged: StagedWrite) -> StagedWrite | None:
-        """The branch moved under an overwrite: delete what was staged, and say what moved."""
-        stale = find_stale(staged, at.snapshot)
-        assert stale is not None, "something moved"
+    def reject_stale(self, area: StagingArea, staged: StagedWrite) -> StagedWrite | None:
+        """Delete the staged files of an overwrite, and raise with what changed."""
+        stale = find_stale(staged, area.snapshot)
+        assert stale is not None, "the branch changed"
         self._discard()
         raise stale.conflict()
 
@@ -221,41 +234,47 @@ class _Load:
         self._loaded = gather_parts(snapshot.schema.catalog, parts)
         failure = next((part.failure for part in parts if part.failure is not None), None)
         if failure is not None:
-            raise unpack_failure(failure)
+            raise decode_failure(failure)
         return self._loaded
 
-    def _finish(self, at: StagingArea) -> StagedWrite | None:
+    def _finish(self, area: StagingArea) -> StagedWrite | None:
         assert self._loaded is not None, "the input was read"
-        self._check(at.snapshot)
+        self._check(area.snapshot)
         if not self._loaded.types:
             return None
-        effects = tuple(self._effect(at, one) for one in self._loaded.types)
-        reads = frozenset(table.id for table in at.snapshot.tables.values())
-        return at.finish(effects, reads, Outcome(self.counts()))
+        effects = tuple(self._effect(area, loaded_type) for loaded_type in self._loaded.types)
+        reads = frozenset(table.id for table in area.snapshot.tables.values())
+        return area.finish(effects, reads, Outcome(self.counts()))
 
     def _check(self, snapshot: Snapshot) -> None:
-        """Check what rows mean together; raise if anything at all is wrong."""
+        """Check the rules over several rows; raise if the input has any violation."""
         assert self._loaded is not None, "the input was read"
         check = self._check_on_driver if self._buckets is None else self._check_in_buckets
         report, errors = check(snapshot, self._loaded)
         if self._request.errors is not None:
             self._request.errors(merge_errors(self._scratch, errors))
         if report.total:
-            keyless = [one.entity.name for one in self._loaded.types if not one.entity.key]
+            keyless = [
+                loaded_type.entity.name for loaded_type in self._loaded.types if not loaded_type.entity.key
+            ]
             raise LoadRejectedError(report, keyless)
 
-    def _check_on_driver(self, snapshot: Snapshot, loaded: LoadedInput) -> _Found:
+    def _check_on_driver(self, snapshot: Snapshot, loaded: LoadedInput) -> _CheckResult:
         lookup = SnapshotLookup(snapshot)
-        found = check_loaded(snapshot.schema.catalog, loaded, self._request.mode, lookup)
-        reports = [ViolationReport.of_batch(breaches, places) for breaches, places in found if breaches]
+        results = check_loaded(snapshot.schema.catalog, loaded, self._request.mode, lookup)
+        reports = [ViolationReport.of_batch(breaches, origins) for breaches, origins in results if breaches]
         streams = loaded.errors
         if self._request.errors is not None:
             writer = ErrorWriter(self._scratch)
-            writer.add(one for breaches, places in found for one in expand_violations(breaches, places))
+            writer.add(
+                violation
+                for breaches, origins in results
+                for violation in expand_violations(breaches, origins)
+            )
             streams = (*streams, ErrorStream(writer.finish()))
         return merge_reports([loaded.report, *reports]), streams
 
-    def _check_in_buckets(self, snapshot: Snapshot, loaded: LoadedInput) -> _Found:
+    def _check_in_buckets(self, snapshot: Snapshot, loaded: LoadedInput) -> _CheckResult:
         assert self._buckets is not None, "a large input has buckets"
         merges = self._request.mode is LoadMode.MERGE
         upserts = (
@@ -265,43 +284,45 @@ class _Load:
         )
         errors = None if self._request.errors is None else self._scratch
         check = BucketCheck(snapshot, loaded, self._request.mode, self._buckets, upserts, errors)
-        verdict = check_in_buckets(check, self._run_tasks)
-        self._checked = _Checked(check, verdict)
-        return verdict.report, verdict.errors
+        result = check_in_buckets(check, self._run_tasks)
+        self._checked = _BucketOutcome(check, result)
+        return result.report, result.errors
 
-    def _effect(self, at: StagingArea, one: LoadedType) -> Effect:
-        target = self._targets[one.entity.alias]
-        transaction, rows = self._transaction(at.snapshot, target, one)
-        return at.transaction_effect(target, transaction, rows)
+    def _effect(self, area: StagingArea, loaded_type: LoadedType) -> Effect:
+        target = self._targets[loaded_type.entity.alias]
+        transaction, rows = self._transaction(area.snapshot, target, loaded_type)
+        return area.transaction_effect(target, transaction, rows)
 
     def _transaction(
-        self, snapshot: Snapshot, target: WritableTable, one: LoadedType
+        self, snapshot: Snapshot, target: WritableTable, loaded_type: LoadedType
     ) -> tuple[StagedTransaction, int]:
         match self._request.mode:
             case LoadMode.APPEND:
-                return stage_fragments(target.dataset, one.fragments), target.table.row_count + one.count
+                return stage_fragments(
+                    target.dataset, loaded_type.fragments
+                ), target.table.row_count + loaded_type.count
             case LoadMode.OVERWRITE:
-                return stage_overwrite_with(target.dataset, one.fragments), one.count
+                return stage_overwrite_with(target.dataset, loaded_type.fragments), loaded_type.count
             case LoadMode.MERGE if self._checked is not None:
-                return self._replacement(self._checked, target, one)
+                return self._replacement(self._checked, target, loaded_type)
             case LoadMode.MERGE:
-                return _upsert(snapshot, target, one)
+                return _upsert(snapshot, target, loaded_type)
 
     def _replacement(
-        self, checked: _Checked, target: WritableTable, one: LoadedType
+        self, checked: _BucketOutcome, target: WritableTable, loaded_type: LoadedType
     ) -> tuple[StagedTransaction, int]:
-        alias = one.entity.alias
-        replaced, fragments = checked.verdict.replaced_of(alias), checked.verdict.fragments_of(alias)
-        rows = target.table.row_count + one.count - replaced
+        alias = loaded_type.entity.alias
+        replaced, fragments = checked.result.replaced_of(alias), checked.result.fragments_of(alias)
+        rows = target.table.row_count + loaded_type.count - replaced
         if not replaced:
             return stage_fragments(target.dataset, fragments), rows
-        deletions = mark_all_replaced(checked.check, alias, checked.verdict, self._run_tasks)
+        deletions = delete_replaced_rows(checked.check, alias, checked.result, self._run_tasks)
         return stage_replacement(target.dataset, deletions, fragments), rows
 
     def _discard(self) -> None:
-        """Delete what workers wrote: nothing references it, and nobody else knows of it."""
-        for one in self._loaded.types if self._loaded is not None else ():
-            self._delete(one.entity.alias, file_names(one.fragments))
+        """Delete what workers wrote: nothing else references it."""
+        for loaded_type in self._loaded.types if self._loaded is not None else ():
+            self._delete(loaded_type.entity.alias, file_names(loaded_type.fragments))
         self._delete_noted()
         self._discard_upserts()
         for target in self._targets.values():
@@ -310,12 +331,12 @@ class _Load:
 
     def _discard_upserts(self) -> None:
         if self._checked is not None:
-            for alias in self._checked.verdict.upserts:
-                self._delete(alias, file_names(self._checked.verdict.fragments_of(alias)))
+            for alias in self._checked.result.upserts:
+                self._delete(alias, file_names(self._checked.result.fragments_of(alias)))
         self._checked = None
 
     def _delete_noted(self) -> None:
-        """What tasks wrote whose parts did not come back: the load was interrupted, or another task failed."""
+        """Delete what tasks wrote that returned no part, because the load was interrupted or another task failed."""
         try:
             stored = list(self._scratch.read_all(WRITTEN))
         except OmnigraphError as error:
@@ -339,17 +360,17 @@ class _Load:
             logger.warning("staged files of %s are left for cleanup: %s", alias, error.message)
 
 
-_Found = tuple[ViolationReport, tuple[ErrorStream, ...]]
+_CheckResult = tuple[ViolationReport, tuple[ErrorStream, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Checked:
+class _BucketOutcome:
     check: BucketCheck
-    verdict: BucketVerdict
+    result: BucketResult
 
 
 def _choose_buckets(request: LoadRequest, scratch: Scratch) -> Buckets | None:
-    """None when the keys, or the rows of a merge, are few enough for the driver, or can only be in its memory."""
+    """Return None if the driver can hold the keys, or the rows of a merge, or if the graph is in its memory."""
     merges = request.mode is LoadMode.MERGE
     most = limits.LOAD_MERGE_DRIVER_BYTES_MAX if merges else limits.LOAD_DRIVER_BYTES_MAX
     size = request.source.text_bytes
@@ -358,21 +379,26 @@ def _choose_buckets(request: LoadRequest, scratch: Scratch) -> Buckets | None:
     return Buckets(scratch, bucket_count(size))
 
 
-def _is_at(at: StagingArea, table: TableRecord, target: WritableTable) -> bool:
-    """Whether the branch has the table, as its own, where fragments were written for it."""
-    here = (at.snapshot.root.child(table.path), table.pin.branch)
-    return table.owner == at.snapshot.branch.id and here == (target.dataset.location, target.dataset.branch)
+def _is_written_for(area: StagingArea, table: TableRecord, target: WritableTable) -> bool:
+    """Return whether the branch owns the table at the location for which fragments were written."""
+    current = (area.snapshot.root.child(table.path), table.pin.branch)
+    return table.owner == area.snapshot.branch.id and current == (
+        target.dataset.location,
+        target.dataset.branch,
+    )
 
 
-def _upsert(snapshot: Snapshot, target: WritableTable, one: LoadedType) -> tuple[StagedTransaction, int]:
-    """A merge by the driver, whose rows came back to it."""
-    assert one.rows is not None, "the rows came back to the driver"
-    if one.count > limits.LOAD_UPSERT_ROWS_MAX:
-        staged, replaced = replace_rows(target.dataset, one.rows.columns)
-        return staged, target.table.row_count + one.count - replaced
-    present = SnapshotLookup(snapshot).present_ids(one.entity.id, one.rows.ids)
-    added = one.count - int(pc.sum(present).as_py() or 0)
+def _upsert(
+    snapshot: Snapshot, target: WritableTable, loaded_type: LoadedType
+) -> tuple[StagedTransaction, int]:
+    """Stage a merge of rows that are on the driver."""
+    assert loaded_type.rows is not None, "the parts have the rows"
+    if loaded_type.count > limits.LOAD_UPSERT_ROWS_MAX:
+        staged, replaced = replace_rows(target.dataset, loaded_type.rows.columns)
+        return staged, target.table.row_count + loaded_type.count - replaced
+    present = SnapshotLookup(snapshot).present_ids(loaded_type.entity.id, loaded_type.rows.ids)
+    added = loaded_type.count - int(pc.sum(present).as_py() or 0)
     rows = target.table.row_count + added
-    if added == one.count:
-        return stage_fragments(target.dataset, write_rows(target.dataset, one.rows.columns)), rows
-    return stage_upsert(target.dataset, one.rows.columns), rows
+    if added == loaded_type.count:
+        return stage_fragments(target.dataset, write_rows(target.dataset, loaded_type.rows.columns)), rows
+    return stage_upsert(target.dataset, loaded_type.rows.columns), rows

@@ -1,8 +1,8 @@
-"""What a load was given, told apart: files that name their types, files and frames of one type each.
+"""The sources of a load: which inputs are files and which are frames, and how workers read each of them.
 
-In: what the user named, words of the command line or objects from Python. Out: one source of everything. The words are
-judged without reading more than the names of files; planning reads footers and headers, and writes frames to the
-scratch folder.
+In: file names or objects from Python, and a type for inputs that do not name it. Out: one `LoadSource`. Inputs are
+classified by the names of files only; planning reads footers and headers, and writes frames of this process to the
+scratch directory. A DataFrame of Spark is read by its own session. No row of a graph is read or written here.
 """
 
 from __future__ import annotations
@@ -15,23 +15,26 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from omnigraph.base.errors import UsageError
+from omnigraph.base.hints import Argument, Placeholder, hint
+from omnigraph.base.progress import Report
 from omnigraph.graph.scratch import Scratch
 from omnigraph.pipeline.load.inputs.blocks import (
     Block,
     Piece,
     arrow_block,
-    refuse_foreign_columns,
     reject_duplicate_columns,
-    type_of_rows,
+    require_known_column,
+    require_type,
 )
 from omnigraph.pipeline.load.inputs.csv_rows import plan_csv_pieces
 from omnigraph.pipeline.load.inputs.files import InputFile, InputFormat, find_inputs
-from omnigraph.pipeline.load.inputs.frames import frame_name, is_spark_frame, stage_frame, unsupported
+from omnigraph.pipeline.load.inputs.frames import frame_name, is_spark_frame, stage_frame, unsupported_data
 from omnigraph.pipeline.load.inputs.ndjson import plan_json_pieces
 from omnigraph.pipeline.load.inputs.parquet import plan_parquet_pieces
-from omnigraph.pipeline.load.tasks import LoadPart, LoadShape, LoadTask, load_blocks, load_piece
+from omnigraph.pipeline.load.tasks import LoadPart, LoadShape, LoadTask, load_blocks, load_piece, part_size
 from omnigraph.pipeline.runner import RunTasks
-from omnigraph.pipeline.spark.runner import JobOptions, run_partitions
+from omnigraph.pipeline.spark.job import Watch
+from omnigraph.pipeline.spark.runner import run_partitions
 from omnigraph.schema.catalog import Catalog, Entity
 from omnigraph.schema.catalog_json import catalog_from_json
 
@@ -40,98 +43,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class LoadSource(Protocol):
-    """Everything that a load reads. `text_bytes` is about what it takes as text, None when nobody knows."""
-
-    @property
-    def text_bytes(self) -> int | None: ...
-
-    def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
-        """Let workers read, check and write all of it; no two parts have the same name and number."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class PieceSource:
-    """Pieces that tasks read, one each."""
-
-    pieces: tuple[Piece, ...]
-
-    @property
-    def size_bytes(self) -> int:
-        """How much there is to read."""
-        return sum(piece.size_bytes for piece in self.pieces)
-
-    @property
-    def text_bytes(self) -> int:
-        return sum(piece.text_bytes for piece in self.pieces)
-
-    def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
-        return run_tasks(load_piece, [LoadTask(piece, shape) for piece in self.pieces])
-
-
-@dataclass(frozen=True, slots=True)
-class JoinedSource:
-    """Several sources, read one after another and loaded as one. No two of them have a name in common."""
-
-    sources: tuple[LoadSource, ...]
-
-    @property
-    def text_bytes(self) -> int | None:
-        known = [source.text_bytes for source in self.sources]
-        return None if None in known else sum(size for size in known if size is not None)
-
-    def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
-        return [part for source in self.sources for part in source.read(shape, run_tasks)]
-
-
-@dataclass(frozen=True, slots=True)
-class SparkFrameSource:
-    """The rows of a frame. Nobody knows how many there are before they are read."""
-
-    frame: DataFrame
-    type_name: str
-    name: str
-    options: JobOptions
-
-    @property
-    def text_bytes(self) -> None:
-        return None
-
-    def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
-        del run_tasks  # the tasks are the partitions of the frame, and Spark alone can run them
-        return run_partitions(
-            self.frame, partial(_load_partition, shape, self.name, self.type_name), self.options
-        )
-
-
-def plan_spark_frame(frame: DataFrame, entity: Entity, options: JobOptions) -> SparkFrameSource:
-    """The source, once the names of the columns are good."""
-    name = frame_name(entity)
-    reject_duplicate_columns(name, frame.columns)
-    refuse_foreign_columns(name, frame.columns, entity)
-    return SparkFrameSource(frame, entity.name, name, options)
-
-
-def _load_partition(
-    shape: LoadShape, name: str, type_name: str, partition: int, batches: Iterator[pa.RecordBatch]
-) -> LoadPart:
-    entity = type_of_rows(catalog_from_json(shape.catalog_json), type_name)
-    size_bytes = 0
-
-    def blocks() -> Iterator[Block]:
-        nonlocal size_bytes
-        for batch in batches:
-            size_bytes += batch.nbytes
-            yield arrow_block(entity, batch)
-
-    part = load_blocks(shape, (name, partition), blocks(), 0)
-    return replace(part, bytes_read=size_bytes)
-
-
 @dataclass(frozen=True, slots=True)
 class TypedFiles:
-    """Files, and the type of the rows of those that do not name it themselves."""
+    """Files, and the type of rows that do not name it."""
 
     files: tuple[InputFile, ...]
     type_name: str | None
@@ -147,55 +61,55 @@ class TypedFrame:
 
 @dataclass(frozen=True, slots=True)
 class LoadInputs:
-    """Everything that one load reads."""
+    """The files and frames of one load."""
 
     files: tuple[TypedFiles, ...] = ()
     frames: tuple[TypedFrame, ...] = ()
 
     @property
     def names_types(self) -> bool:
-        """Whether a type was named, so that the catalog must be asked for it."""
-        return bool(self.frames) or any(given.type_name is not None for given in self.files)
+        """Return whether the caller named a type, so that planning needs the catalog."""
+        return bool(self.frames) or any(typed.type_name is not None for typed in self.files)
 
     @property
     def needs_scratch(self) -> bool:
-        return any(not is_spark_frame(given.frame) for given in self.frames)
+        return any(not is_spark_frame(typed.frame) for typed in self.frames)
 
     @property
     def session(self) -> SparkSession | None:
-        """The Spark session that a frame belongs to."""
-        found = [given.frame.sparkSession for given in self.frames if is_spark_frame(given.frame)]
-        return found[0] if found else None
+        """Return the Spark session of the frames; None if no frame has one."""
+        sessions = [typed.frame.sparkSession for typed in self.frames if is_spark_frame(typed.frame)]
+        return sessions[0] if sessions else None
 
 
-def sort_inputs(data: object, type_name: str | None, options: Mapping[str, str] | None) -> LoadInputs:
-    """Tell files and frames apart; raise `UsageError` for what cannot be loaded. `options` reach an object store."""
+def classify_inputs(data: object, type_name: str | None, options: Mapping[str, str] | None) -> LoadInputs:
+    """Separate files and frames; raise `UsageError` for other objects. `options` are for an object store."""
     if isinstance(data, Mapping | list | tuple) and not data:
         raise UsageError(
-            f"there is nothing to load: the {type(data).__name__} is empty",
+            f"nothing to load: the {type(data).__name__} is empty",
             code="load_data",
-            hint="pass file names, or a frame with its type; a frame without rows is no mistake",
+            hint="Pass file names, or a frame with its type. A frame may have no rows.",
         )
     if not isinstance(data, Mapping):
-        return _sorted_one(data, type_name, options)
+        return _classify(data, type_name, options)
     if type_name is not None:
         raise UsageError(
-            "a type is given beside a dict that names the types itself",
+            f"unexpected type '{type_name}': the keys of the dict are the types",
             code="load_type_unused",
-            hint="leave the type out, or pass the frame alone",
+            hint=hint("Omit {}, or pass one frame instead of a dict.", Argument("type", type_name)),
         )
-    found = [_sorted_one(value, str(name), options) for name, value in data.items()]
+    inputs_by_type = [_classify(value, str(name), options) for name, value in data.items()]
     inputs = LoadInputs(
-        tuple(files for one in found for files in one.files),
-        tuple(frame for one in found for frame in one.frames),
+        tuple(files for part in inputs_by_type for files in part.files),
+        tuple(frame for part in inputs_by_type for frame in part.frames),
     )
-    _refuse_twice(inputs.files)
+    _reject_duplicate_files(inputs.files)
     return inputs
 
 
 def plan_files(inputs: LoadInputs, catalog: Catalog | None) -> tuple[Piece, ...]:
-    """The pieces of the files. The catalog is needed when types were named."""
-    return tuple(piece for given in inputs.files for piece in _plan_files(given, catalog))
+    """Return the pieces of the files. The catalog is required if a type was named."""
+    return tuple(piece for typed in inputs.files for piece in _plan_files(typed, catalog))
 
 
 def plan_source(
@@ -203,44 +117,127 @@ def plan_source(
     pieces: tuple[Piece, ...],
     catalog: Catalog | None,
     scratch: Scratch | None,
-    options: JobOptions,
+    report: Report,
 ) -> LoadSource:
-    """One source of the pieces of files and of all frames."""
+    """Return one source for the pieces of files and for all frames."""
     sources: list[LoadSource] = []
-    for given in inputs.frames:
-        assert catalog is not None, "whoever gives frames names types"
-        entity = type_of_rows(catalog, given.type_name)
-        if is_spark_frame(given.frame):
-            sources.append(plan_spark_frame(given.frame, entity, options))
+    for typed in inputs.frames:
+        assert catalog is not None, "frames have named types"
+        entity = require_type(catalog, typed.type_name)
+        if is_spark_frame(typed.frame):
+            sources.append(plan_spark_frame(typed.frame, entity, report))
         else:
-            assert scratch is not None, "a frame of this process needs a place that workers reach"
-            pieces += stage_frame(given.frame, entity, scratch)
+            assert scratch is not None, "workers read frames of this process from scratch"
+            pieces += stage_frame(typed.frame, entity, scratch)
     if pieces or not sources:
         sources.append(PieceSource(pieces))
     return sources[0] if len(sources) == 1 else JoinedSource(tuple(sources))
 
 
-def _sorted_one(data: object, type_name: str | None, options: Mapping[str, str] | None) -> LoadInputs:
+class LoadSource(Protocol):
+    """The input of a load. `text_bytes` is about its size as text; None if unknown."""
+
+    @property
+    def text_bytes(self) -> int | None: ...
+
+    def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
+        """Read, check and write the input in tasks. The name and number of each part are unique."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PieceSource:
+    """Pieces, each read by one task."""
+
+    pieces: tuple[Piece, ...]
+
+    @property
+    def text_bytes(self) -> int:
+        return sum(piece.text_bytes for piece in self.pieces)
+
+    def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
+        return run_tasks(load_piece, [LoadTask(piece, shape) for piece in self.pieces])
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedSource:
+    """Several sources that are loaded together, one after another. Their names are different."""
+
+    sources: tuple[LoadSource, ...]
+
+    @property
+    def text_bytes(self) -> int | None:
+        sizes = [source.text_bytes for source in self.sources]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+
+    def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
+        return [part for source in self.sources for part in source.read(shape, run_tasks)]
+
+
+@dataclass(frozen=True, slots=True)
+class SparkFrameSource:
+    """The rows of a DataFrame of Spark. Their number is unknown before they are read."""
+
+    frame: DataFrame
+    type_name: str
+    name: str
+    report: Report
+
+    @property
+    def text_bytes(self) -> None:
+        return None
+
+    def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
+        del run_tasks  # the partitions of the DataFrame are the tasks, and only Spark can run them
+        function = partial(_load_partition, shape, self.name, self.type_name)
+        return run_partitions(self.frame, function, Watch("load", None, self.report), part_size)
+
+
+def plan_spark_frame(frame: DataFrame, entity: Entity, report: Report) -> SparkFrameSource:
+    """Return the source, after a check of the column names."""
+    name = frame_name(entity)
+    reject_duplicate_columns(name, frame.columns)
+    require_known_column(name, frame.columns, entity)
+    return SparkFrameSource(frame, entity.name, name, report)
+
+
+def _load_partition(
+    shape: LoadShape, name: str, type_name: str, partition: int, batches: Iterator[pa.RecordBatch]
+) -> LoadPart:
+    entity = require_type(catalog_from_json(shape.catalog_json), type_name)
+    size_bytes = 0
+
+    def blocks() -> Iterator[Block]:
+        nonlocal size_bytes
+        for batch in batches:
+            size_bytes += batch.nbytes
+            yield arrow_block(entity, batch)
+
+    part = load_blocks(shape, (name, partition), blocks(), 0)
+    return replace(part, bytes_read=size_bytes)
+
+
+def _classify(data: object, type_name: str | None, options: Mapping[str, str] | None) -> LoadInputs:
     names = _file_names(data)
     if names is not None:
         return LoadInputs(files=(_typed_files(find_inputs(names, options), type_name),))
     if isinstance(data, str | bytes | int | float | Sequence | set | None):
-        raise unsupported(data)
+        raise unsupported_data(data)
     if type_name is None:
         raise UsageError(
-            "a frame does not say which type its rows are",
+            "missing type: a frame does not name the type of its rows",
             code="load_type_missing",
-            hint='pass type="Person", or a dict such as {"Person": frame}',
+            hint='Pass `type="Person"`, or a dict such as `{"Person": frame}`.',
         )
     return LoadInputs(frames=(TypedFrame(data, type_name),))
 
 
 def _file_names(data: object) -> list[str] | None:
-    """The names of files, None when it is something else."""
+    """Return the file names; None for other data."""
     if isinstance(data, str | os.PathLike):
         return [os.fspath(data)]
-    if isinstance(data, list | tuple) and data and all(isinstance(one, str | os.PathLike) for one in data):
-        return [os.fspath(one) for one in data]
+    if isinstance(data, list | tuple) and data and all(isinstance(item, str | os.PathLike) for item in data):
+        return [os.fspath(name) for name in data]
     return None
 
 
@@ -248,41 +245,41 @@ def _typed_files(files: tuple[InputFile, ...], type_name: str | None) -> TypedFi
     untyped = [file for file in files if file.format is not InputFormat.NDJSON]
     if untyped and type_name is None:
         raise UsageError(
-            f"'{untyped[0].name}' is {untyped[0].format.value} and does not say which type its rows are",
+            f"missing type: '{untyped[0].name}' is {untyped[0].format.value}, which does not name the type of its rows",
             code="load_type_missing",
-            hint='name it: --type Person, or type="Person" from Python',
+            hint=hint("Pass {}.", Argument("type", Placeholder("TYPE"))),
             facts={"data": untyped[0].name},
         )
     if not untyped and type_name is not None:
         raise UsageError(
-            f"a type is given, and '{files[0].name}' is NDJSON, where every line names its own",
+            f"unexpected type '{type_name}': '{files[0].name}' is NDJSON, in which every line names its type",
             code="load_type_unused",
-            hint="leave the type out: it is for Parquet and CSV",
+            hint=hint("Omit {}. It is for Parquet and CSV.", Argument("type", type_name)),
             facts={"data": files[0].name},
         )
     return TypedFiles(files, type_name)
 
 
-def _refuse_twice(given: Sequence[TypedFiles]) -> None:
+def _reject_duplicate_files(inputs: Sequence[TypedFiles]) -> None:
     types: dict[str, list[str]] = defaultdict(list)
-    for files in given:
+    for files in inputs:
         for file in files.files:
             types[file.location.uri].append(str(files.type_name))
             if len(types[file.location.uri]) > 1:
                 raise UsageError(
-                    f"'{file.name}' is given as {' and as '.join(types[file.location.uri])}",
+                    f"duplicate input '{file.name}': expected one type, got {' and '.join(types[file.location.uri])}",
                     code="input_twice",
-                    hint="load it as one type, and again as the other",
+                    hint="Load the file once as each type.",
                     facts={"data": file.name},
                 )
 
 
-def _plan_files(given: TypedFiles, catalog: Catalog | None) -> tuple[Piece, ...]:
-    by_format = {kind: [file for file in given.files if file.format is kind] for kind in InputFormat}
+def _plan_files(typed: TypedFiles, catalog: Catalog | None) -> tuple[Piece, ...]:
+    by_format = {kind: [file for file in typed.files if file.format is kind] for kind in InputFormat}
     pieces: tuple[Piece, ...] = plan_json_pieces(by_format[InputFormat.NDJSON])
-    if given.type_name is not None:
+    if typed.type_name is not None:
         assert catalog is not None, "a type was named"
-        entity = type_of_rows(catalog, given.type_name)
+        entity = require_type(catalog, typed.type_name)
         pieces += plan_parquet_pieces(by_format[InputFormat.PARQUET], entity)
         pieces += plan_csv_pieces(by_format[InputFormat.CSV], entity)
     return pieces

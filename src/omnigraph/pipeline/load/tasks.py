@@ -1,9 +1,9 @@
-"""What a worker does in a load: read one piece of the input, check its rows, write them as Lance fragments.
+"""The task of a load: reads one piece of the input, checks its rows and writes them as Lance fragments.
 
-In: a `LoadTask`, a description of some hundred bytes. Out: a `LoadPart` with fragments that nothing references
-yet, exact counts, violations with local line numbers, and the keys that the rules over sets compare, either in the part
-itself or, for a large input, in key files. Safe to repeat: a second attempt writes other files. Nothing is written for
-a type once a row of the piece was found bad.
+In: a `LoadTask` of a few hundred bytes. Out: a `LoadPart` with fragments that nothing references yet, exact counts,
+violations with line numbers within the piece, and the keys that the rules over several rows compare, in the part itself
+or, for a large input, in key files. Safe to repeat: a second attempt writes other files. After the first bad row no
+more rows of its type are written. After a crash `cleanup` deletes the fragments.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from omnigraph.pipeline.load.inputs.blocks import Block, Piece
 from omnigraph.pipeline.load.inputs.files import require_unchanged
 from omnigraph.pipeline.load.keys import LINE, Buckets, KeyFile, KeyWriter, Origin, add_input_keys
 from omnigraph.pipeline.load.rejects import ErrorWriter
-from omnigraph.pipeline.spark.task_errors import pack_error
+from omnigraph.pipeline.runner import TaskSize, task
+from omnigraph.pipeline.spark.task_errors import encode_error
 from omnigraph.schema.catalog import Catalog, Entity
 from omnigraph.schema.catalog_json import catalog_from_json
 from omnigraph.storage.lance.dataset import DatasetVersion
@@ -42,7 +43,7 @@ from omnigraph.storage.lance.delete import file_names
 from omnigraph.storage.lance.stage import write_rows
 
 WRITTEN: Final = "written"
-"""The kind of scratch files that note fragments."""
+"""The kind of scratch files that record written fragments."""
 
 
 class WrittenNote(msgspec.Struct, frozen=True):
@@ -54,11 +55,11 @@ class WrittenNote(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LoadShape:
-    """What every worker of one load knows: the schema, and by alias the datasets that rows are written for.
+    """What every worker of one load needs: the schema, and by alias the datasets for which rows are written.
 
-    The keys of the rows, or `whole` rows, come back in the part, or go to key files when there are `buckets`. With
-    `errors` every violation is written there, not only the first ones kept. With `notes` fragments are noted there when
-    they are written, for whoever must delete them when no part comes back.
+    The part returns the keys of the rows, or `whole` rows; with `buckets` they are in key files instead. With `errors`
+    every violation is written there, not only the first ones. With `notes` each written fragment is recorded there, so
+    that the driver can delete the fragments of a task that returned no part.
     """
 
     catalog_json: str
@@ -79,8 +80,11 @@ class LoadTask:
 
 @dataclass(frozen=True, slots=True)
 class LoadedRows:
-    """What one piece holds of one type. `columns` is an Arrow stream, the rows themselves or their key columns, with
-    each row's local line; None when they are in key files."""
+    """The rows of one type in one piece.
+
+    `columns` is an Arrow stream of the rows or of their key columns, with the line of each row; None if they are in key
+    files.
+    """
 
     count: int
     fragments: tuple[Any, ...]
@@ -91,7 +95,7 @@ class LoadedRows:
 class LoadPart:
     """The result of one task. `errors` are the files with all its violations.
 
-    `failure` is the packed error of a file that could not be read to its end: the part says what was written before.
+    `failure` is the encoded error of a file that was not readable to its end; the part has what was written before.
     """
 
     findings: TaskFindings
@@ -102,6 +106,16 @@ class LoadPart:
     failure: str | None = None
 
 
+def part_size(part: LoadPart) -> TaskSize:
+    """Return what a finished part adds to the progress."""
+    return TaskSize(sum(rows.count for rows in part.rows.values()), part.bytes_read)
+
+
+def _task_bytes(task: LoadTask) -> int:
+    return task.piece.size_bytes
+
+
+@task("load", part_size, input_bytes=_task_bytes)
 def load_piece(task: LoadTask) -> LoadPart:
     """Read, check and write one piece."""
     piece = task.piece
@@ -110,7 +124,7 @@ def load_piece(task: LoadTask) -> LoadPart:
 
 
 def _blocks(piece: Piece, catalog: Catalog) -> Iterator[Block]:
-    """The blocks of a piece, of the file that the load was planned for and of no later one."""
+    """Read the blocks of a piece; raise if its file changed since the load was planned."""
     file = piece.file
     if file is None:
         yield from piece.blocks(catalog)
@@ -119,34 +133,34 @@ def _blocks(piece: Piece, catalog: Catalog) -> Iterator[Block]:
     try:
         yield from piece.blocks(catalog)
     except OmnigraphError:
-        require_unchanged(file)  # otherwise the change is the cause
+        require_unchanged(file)  # a changed file is the cause of the error
         raise
     require_unchanged(file)
 
 
 def load_blocks(
-    shape: LoadShape, place: tuple[str, int], blocks: Iterable[Block], size_bytes: int
+    shape: LoadShape, piece: tuple[str, int], blocks: Iterable[Block], size_bytes: int
 ) -> LoadPart:
-    """Check and write the rows of some blocks. `place` is the name and the number of the piece that they come from."""
-    loading = _PieceLoad(shape, *place)
+    """Check and write the rows of some blocks. `piece` is the name and the number of their piece."""
+    loading = _PieceLoad(shape, *piece)
     failure = None
     try:
         for block in blocks:
             loading.add(block)
-    except ContentError as damaged:
-        # No second attempt reads it either, and whoever refuses the load deletes what was written.
-        failure = str(pack_error(damaged))
+    except ContentError as error:
+        # Another attempt would fail too. The driver rejects the load and deletes what was written.
+        failure = str(encode_error(error))
     return replace(loading.finish(size_bytes), failure=failure)
 
 
 class _PieceLoad:
-    """One piece under way."""
+    """The state of one task."""
 
     def __init__(self, shape: LoadShape, name: str, part: int) -> None:
         self._shape = shape
         self._name, self._part = name, part
         self._lines = 0
-        self._gathered: dict[str, _Gathered] = {}
+        self._rows_by_alias: dict[str, _TypeRows] = {}
         self._reports: list[ViolationReport] = []
         self._keys = None if shape.buckets is None else KeyWriter(shape.buckets, Origin(name, part))
         self._errors = None if shape.errors is None else ErrorWriter(shape.errors)
@@ -163,11 +177,11 @@ class _PieceLoad:
             checked = check_batch(typed.entity, typed.raw)
             lines = typed.lines + first
             if checked.violations:
-                places = RowOrigins.in_file(self._name, lines)
-                reports.append(ViolationReport.of_batch(checked.violations, places))
+                origins = RowOrigins.in_file(self._name, lines)
+                reports.append(ViolationReport.of_batch(checked.violations, origins))
                 if self._errors is not None:
-                    every.extend(expand_violations(checked.violations, places))
-            self._gather(typed.entity).add(checked, lines, is_good=not (checked.violations or bad))
+                    every.extend(expand_violations(checked.violations, origins))
+            self._rows_of(typed.entity).add(checked, lines, is_good=not (checked.violations or bad))
         self._reports = [merge_reports([*self._reports, *reports])]
         if self._errors is not None:
             self._errors.add(every)
@@ -175,22 +189,24 @@ class _PieceLoad:
 
     def finish(self, size_bytes: int) -> LoadPart:
         findings = TaskFindings(self._name, self._part, self._lines, merge_reports(self._reports))
-        rows = {alias: found.finish() for alias, found in self._gathered.items()}
+        rows = {alias: gathered.finish() for alias, gathered in self._rows_by_alias.items()}
         keys = () if self._keys is None else self._keys.finish()
         errors = () if self._errors is None else self._errors.finish()
         return LoadPart(findings, rows, size_bytes, keys, errors)
 
-    def _gather(self, entity: Entity) -> _Gathered:
-        if entity.alias not in self._gathered:
+    def _rows_of(self, entity: Entity) -> _TypeRows:
+        if entity.alias not in self._rows_by_alias:
             target = self._shape.targets.get(entity.alias)
             shape = self._shape
-            self._gathered[entity.alias] = _Gathered(entity, target, shape.whole, self._keys, shape.notes)
-        return self._gathered[entity.alias]
+            self._rows_by_alias[entity.alias] = _TypeRows(
+                entity, target, shape.whole, self._keys, shape.notes
+            )
+        return self._rows_by_alias[entity.alias]
 
 
 @dataclass(slots=True)
-class _Gathered:
-    """The rows of one type in this piece, written whenever enough of them have come together."""
+class _TypeRows:
+    """The rows of one type in this piece; they are written when they are large enough for a fragment."""
 
     entity: Entity
     target: DatasetVersion | None
@@ -198,7 +214,7 @@ class _Gathered:
     keys: KeyWriter | None
     notes: Scratch | None
     batches: list[pa.RecordBatch] = field(default_factory=list)
-    waiting_bytes: int = 0
+    pending_bytes: int = 0
     fragments: list[Any] = field(default_factory=list)
     columns: list[pa.RecordBatch] = field(default_factory=list)
     count: int = 0
@@ -215,14 +231,14 @@ class _Gathered:
             self.columns.append(keyed.append_column(LINE, pa.array(lines, pa.int64())))
         if self.target is not None and self.is_good:
             self.batches.append(rows)
-            self.waiting_bytes += rows.nbytes
-            if self.waiting_bytes >= limits.LOAD_FRAGMENT_BYTES:
+            self.pending_bytes += rows.nbytes
+            if self.pending_bytes >= limits.LOAD_FRAGMENT_BYTES:
                 self._write()
 
     def finish(self) -> LoadedRows:
         if self.batches and self.is_good:
             self._write()
-        # What was written before a row was found bad is handed on all the same: whoever refuses the load deletes it.
+        # Fragments that were written before a bad row are returned too, so that the driver deletes them.
         columns = packed_stream(self.columns[0].schema, self.columns) if self.keys is None else None
         return LoadedRows(self.count, tuple(self.fragments), columns)
 
@@ -235,7 +251,7 @@ class _Gathered:
                 WRITTEN, msgspec.json.encode(WrittenNote(self.entity.alias, file_names(written)))
             )
         self.fragments += written
-        self.batches, self.waiting_bytes = [], 0
+        self.batches, self.pending_bytes = [], 0
 
 
 def _keys(entity: Entity, checked: CheckedBatch) -> pa.RecordBatch:

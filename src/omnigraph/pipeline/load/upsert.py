@@ -1,8 +1,9 @@
-"""A merge that workers write: rows of one bucket replace those of the graph with the same ids, and the others are new.
+"""A merge: rows replace rows of the graph that have the same id, and the other rows are new.
 
-A row that replaces another keeps its identity, as it does in Lance's own upsert. Moved and new rows are in fragments of
-their own, and the rows that they replace are marked as deleted by other tasks, a group of the graph's fragments each.
-Nothing references any of it before the one commit. Safe to repeat.
+In: rows, and the ids, identities and addresses of the rows of the graph. Out: fragments with moved and with new rows,
+and deletions of the replaced rows. A row that replaces another keeps its identity, as in Lance's own upsert. Workers do
+this per bucket, and mark rows as deleted in other tasks, one group of fragments each; `replace_rows` does it in this
+process. Nothing references the files before the commit. Safe to repeat.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import pyarrow.compute as pc
 
 from omnigraph.arrow.hashing import HashPrefilter
 from omnigraph.graph.scratch import Scratch
-from omnigraph.pipeline.load.keys import KeySlice, KeyWriter, Section, read_slices
+from omnigraph.pipeline.load.keys import KeySlice, KeyWriter, Section, read_slices, whole_column
+from omnigraph.pipeline.runner import task
 from omnigraph.storage.lance.dataset import ADDRESS, IDENTITY, Dataset, DatasetVersion
 from omnigraph.storage.lance.read import make_address_table
 from omnigraph.storage.lance.stage import (
@@ -41,42 +43,31 @@ class UpsertPart:
 def upsert_bucket(
     target: DatasetVersion, alias: str, rows: pa.Table, graph: pa.Table | None, writer: KeyWriter
 ) -> UpsertPart:
-    """Write the rows; the addresses of those that they replace go to the writer."""
+    """Write the rows. The writer receives the addresses of the rows that they replace."""
     dataset = target.open()
     if graph is None:
         return UpsertPart(0, tuple(write_rows(dataset, rows)))
-    at = pc.index_in(_whole(rows, "id"), value_set=_whole(graph, "id"))
-    replaced = graph.take(at.drop_null())
-    moved, new = rows.filter(at.is_valid()), rows.filter(at.is_null())
-    fragments = []
-    if moved.num_rows:
-        identities = _whole(replaced, IDENTITY).to_pylist()
-        fragments += write_moved_rows(dataset, moved, identities)
-        addresses = replaced.select([ADDRESS]).combine_chunks().to_batches()[0]
+    matches = _match_rows(rows, graph)
+    fragments = _write_matches(dataset, matches)
+    if matches.moved.num_rows:
+        addresses = matches.replaced.select([ADDRESS]).combine_chunks().to_batches()[0]
         groups = (np.asarray(addresses.column(0)).astype(np.int64) >> 32) % writer.buckets.count
         writer.add_to(Section(alias, of_graph=True).moved, groups, addresses)
-    if new.num_rows:
-        fragments += write_rows(dataset, new)
-    return UpsertPart(moved.num_rows, tuple(fragments))
+    return UpsertPart(matches.moved.num_rows, tuple(fragments))
 
 
 def replace_rows(dataset: Dataset, rows: pa.Table) -> tuple[StagedTransaction, int]:
-    """The same in this process: the staged rows, and how many of them replace others."""
-    ids = _whole(rows, "id")
+    """Stage the rows from this process; return also how many of them replace others."""
+    ids = whole_column(rows, "id")
     every = dataset.read_fragments(list(dataset.fragment_rows()), ["id"], with_identities=True)
-    sieve = HashPrefilter(ids)
-    likely = [batch.filter(pa.array(sieve.may_have(batch.column("id")))) for batch in every]
-    graph = make_address_table(likely)
-    at = pc.index_in(ids, value_set=_whole(graph, "id"))
-    if at.null_count == len(at):
-        return stage_fragments(dataset, write_rows(dataset, rows)), 0
-    replaced = graph.take(at.drop_null())
-    moved, new = rows.filter(at.is_valid()), rows.filter(at.is_null())
-    fragments = write_moved_rows(dataset, moved, _whole(replaced, IDENTITY).to_pylist())
-    if new.num_rows:
-        fragments += write_rows(dataset, new)
-    deletions = write_deletions(dataset, _whole(replaced, ADDRESS).to_pylist())
-    return stage_replacement(dataset, deletions, fragments), moved.num_rows
+    prefilter = HashPrefilter(ids)
+    likely = [batch.filter(pa.array(prefilter.may_have(batch.column("id")))) for batch in every]
+    matches = _match_rows(rows, make_address_table(likely))
+    fragments = _write_matches(dataset, matches)
+    if not matches.moved.num_rows:
+        return stage_fragments(dataset, fragments), 0
+    deletions = write_deletions(dataset, np.asarray(matches.replaced.column(ADDRESS)).tolist())
+    return stage_replacement(dataset, deletions, fragments), matches.moved.num_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +80,33 @@ class DeletionTask:
     slices: tuple[KeySlice, ...]
 
 
+@task("check")
 def mark_replaced(task: DeletionTask) -> Deletions:
     """Write the deletions of the rows."""
-    found = [np.asarray(table.column(ADDRESS)) for _, table in read_slices(task.scratch, task.slices)]
-    return write_deletions(task.target.open(), np.concatenate(found).tolist())
+    addresses = [np.asarray(table.column(ADDRESS)) for _, table in read_slices(task.scratch, task.slices)]
+    return write_deletions(task.target.open(), np.concatenate(addresses).tolist())
 
 
-def _whole(table: pa.Table, name: str) -> Any:
-    return table.column(name).combine_chunks()
+@dataclass(frozen=True, slots=True, eq=False)
+class _Matches:
+    """Rows that replace others, the rows of the graph that they replace, in the same order, and new rows."""
+
+    moved: pa.Table
+    replaced: pa.Table
+    new: pa.Table
+
+
+def _match_rows(rows: pa.Table, graph: pa.Table) -> _Matches:
+    positions = pc.index_in(whole_column(rows, "id"), value_set=whole_column(graph, "id"))
+    replaced = graph.take(positions.drop_null())
+    return _Matches(rows.filter(positions.is_valid()), replaced, rows.filter(positions.is_null()))
+
+
+def _write_matches(dataset: Dataset, matches: _Matches) -> list[Any]:
+    fragments: list[Any] = []
+    if matches.moved.num_rows:
+        identities = np.asarray(matches.replaced.column(IDENTITY)).tolist()
+        fragments += write_moved_rows(dataset, matches.moved, identities)
+    if matches.new.num_rows:
+        fragments += write_rows(dataset, matches.new)
+    return fragments

@@ -1,1 +1,1 @@
-"""Queries on Spark: a plan compiled to DataFrames."""
+"""Queries on Spark: compiles a plan to DataFrames and runs it."""

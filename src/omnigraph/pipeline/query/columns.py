@@ -1,8 +1,9 @@
-"""Comparisons and arithmetic on Spark with the meaning of the language, whatever the session's ANSI setting is.
+"""Expressions of a plan as columns of Spark: literals, comparisons, arithmetic and conditions.
 
-Integers compare exactly, also beside floats, which Spark would round them to; a date beside a datetime is the midnight
-with which it begins; NaN, which only arithmetic can make, is equal to nothing. A whole number that leaves the range of
-I64 fails the query with the engine's own error, which travels as every error of a task does.
+In: expressions and literals of a typed plan. Out: columns with the meaning of the query language, independent of the
+session's ANSI setting. Integers compare exactly, also with floats, to which Spark would round them; a date compared
+with a datetime is its midnight; NaN, which only arithmetic can produce, is equal to nothing. An integer outside the
+range of I64 fails the query with the error of the engine. Nothing runs here.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import cache, reduce
+from operator import and_, or_
 from typing import Any, Final, assert_never
 
 from pyspark.sql import Column, DataFrame
@@ -20,27 +22,8 @@ from pyspark.sql.types import DataType, DecimalType, StringType
 from omnigraph.base.errors import InvariantError
 from omnigraph.engine.columns.compute import overflow_error
 from omnigraph.pipeline.datasource.types import spark_type
-from omnigraph.pipeline.spark.task_errors import pack_error
-from omnigraph.query.plan.expressions import (
-    And,
-    BinaryOperation,
-    ColumnRef,
-    Compare,
-    ConstantUnlessNull,
-    EntityRef,
-    Expr,
-    InList,
-    IsNull,
-    ListMembership,
-    Literal,
-    LiteralValue,
-    Negation,
-    Not,
-    Or,
-    OutputRef,
-    Prefix,
-    Substring,
-)
+from omnigraph.pipeline.spark.task_errors import encode_error
+from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan.types import (
     DATETIME,
     U64,
@@ -56,71 +39,11 @@ from omnigraph.query.values import REVERSED
 from omnigraph.schema.property_types import EnumType, ListType, Scalar, ScalarType, VectorType
 
 WIDE: Final = DecimalType(20, 0)
-"""Holds every integer of the language."""
-
+"""The type that holds every integer of the language."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_DAY: Final = date(1970, 1, 1)
 _MILLISECOND: Final = 1000
-
-
-def spark_name(name: str) -> str:
-    """What a column of the plan is called on Spark."""
-    return f"c{name.encode().hex()}"
-
-
-def plan_column(name: str) -> Column:
-    """A column of the plan."""
-    return F.col(spark_name(name))
-
-
-def value_spark_type(value_type: ValueType) -> DataType:
-    """The Spark type of a value; an entity is its id, and null has the type of a text."""
-    if isinstance(value_type, EntityValueType | NullType):
-        return StringType()
-    return spark_type(value_type)
-
-
-def literal_column(literal: Literal) -> Column:
-    """A literal, of exactly its type."""
-    wanted = value_spark_type(literal.type)
-    if literal.value is None:
-        return F.lit(None).cast(wanted)
-    match literal.type:
-        case ListType(item):
-            assert isinstance(literal.value, tuple), "a list is a tuple"
-            return F.array(*(_scalar(found, item) for found in literal.value)).cast(wanted)
-        case VectorType():
-            assert isinstance(literal.value, tuple), "a vector is a tuple"
-            return F.array(*(_scalar(found, Scalar.F32) for found in literal.value)).cast(wanted)
-        case ScalarType(scalar):
-            return _scalar(literal.value, scalar)
-        case EnumType() | EntityValueType() | NullType():
-            return F.lit(literal.value).cast(wanted)
-        case _:
-            assert_never(literal.type)
-
-
-def _scalar(value: LiteralValue, scalar: Scalar) -> Column:
-    wanted = spark_type(ScalarType(scalar))
-    match value:
-        case datetime():
-            moment = value.astimezone(UTC) - _EPOCH
-            millis = (moment.days * 86_400 + moment.seconds) * _MILLISECOND + moment.microseconds // 1000
-            return F.timestamp_millis(F.lit(millis).cast("bigint"))
-        case date():
-            return F.date_from_unix_date(F.lit((value - _FIRST_DAY).days))
-        case int() | Decimal() if scalar in {Scalar.F32, Scalar.F64}:
-            return F.lit(float(value)).cast(wanted)
-        case bool() | str() | float() | Decimal():
-            return F.lit(value).cast(wanted)
-        case int():
-            # As a decimal, because a number between 2**63 and 2**64 is no literal of Spark.
-            return F.lit(Decimal(value)).cast(WIDE).cast(wanted)
-        case _:
-            raise InvariantError(f"{type(value).__name__} is no literal of Spark", code="plan_invariant")
-
-
-_COMPARED: Final[dict[ComparisonOperator, Callable[[Column, Any], Column]]] = {
+_COMPARISONS: Final[dict[ComparisonOperator, Callable[[Column, Any], Column]]] = {
     ComparisonOperator.EQ: lambda left, right: left == right,
     ComparisonOperator.NE: lambda left, right: left != right,
     ComparisonOperator.LT: lambda left, right: left < right,
@@ -144,99 +67,219 @@ _DAY_MILLIS: Final = 86_400_000
 _TWO_63: Final = 2.0**63
 _I64_MIN: Final = str(-(2**63))
 _I64_MAX: Final = str(2**63 - 1)
-
 Typed = tuple[Column, ValueType]
 
 
-def compared(operator: ComparisonOperator, left: Typed, right: Typed) -> Column:
-    """`left operator right`, null where a side is."""
-    (one, one_type), (other, other_type) = left, right
-    kernel = _COMPARED[operator]
-    if isinstance(one_type, NullType) or isinstance(other_type, NullType):
+def spark_name(name: str) -> str:
+    """Return the name on Spark of a column of the plan."""
+    return f"c{name.encode().hex()}"
+
+
+def plan_column(name: str) -> Column:
+    """Return a column of the plan."""
+    return F.col(spark_name(name))
+
+
+def value_spark_type(value_type: ValueType) -> DataType:
+    """Return the Spark type of a value; an entity is its id, and null is a string."""
+    if isinstance(value_type, EntityValueType | NullType):
+        return StringType()
+    return spark_type(value_type)
+
+
+def filter_rows(frame: DataFrame, conditions: tuple[ex.Expr, ...]) -> DataFrame:
+    """Return the rows for which every condition is true."""
+    for condition in conditions:
+        frame = frame.filter(expression_column(condition))
+    return frame
+
+
+def expression_column(expr: ex.Expr) -> Column:
+    """Return the values of an expression; those of an entity are its ids."""
+    match expr:
+        case ex.Literal():
+            return literal_column(expr)
+        case ex.ColumnRef() | ex.OutputRef():
+            return plan_column(expr.name)
+        case ex.EntityRef():
+            return plan_column(expr.id.name)
+        case ex.Negation(operand):
+            return negate(expression_column(operand), expr.type)
+        case ex.BinaryOperation(sign, left, right):
+            return compute(sign, _typed(left), _typed(right), expr.type)
+        case ex.And(operands):
+            return reduce(and_, map(expression_column, operands))
+        case ex.Or(operands):
+            return reduce(or_, map(expression_column, operands))
+        case ex.Not(operand):
+            return ~expression_column(operand)
+        case ex.IsNull(operand, is_not):
+            column = expression_column(operand)
+            return column.isNotNull() if is_not else column.isNull()
+        case ex.ConstantUnlessNull(answer, operand):
+            return F.when(expression_column(operand).isNotNull(), F.lit(answer))
+        case _:
+            return _condition(expr)
+
+
+def literal_column(literal: ex.Literal) -> Column:
+    """Return a literal with exactly its type."""
+    target = value_spark_type(literal.type)
+    if literal.value is None:
+        return F.lit(None).cast(target)
+    match literal.type:
+        case ListType(item):
+            assert isinstance(literal.value, tuple), "a list is a tuple"
+            return F.array(*(_scalar(item_value, item) for item_value in literal.value)).cast(target)
+        case VectorType():
+            assert isinstance(literal.value, tuple), "a vector is a tuple"
+            return F.array(*(_scalar(item_value, Scalar.F32) for item_value in literal.value)).cast(target)
+        case ScalarType(scalar):
+            return _scalar(literal.value, scalar)
+        case EnumType() | EntityValueType() | NullType():
+            return F.lit(literal.value).cast(target)
+        case _:
+            assert_never(literal.type)
+
+
+def compare(operator: ComparisonOperator, left: Typed, right: Typed) -> Column:
+    """Return `left operator right`, null where a side is null."""
+    (left_column, left_type), (right_column, right_type) = left, right
+    kernel = _COMPARISONS[operator]
+    if isinstance(left_type, NullType) or isinstance(right_type, NullType):
         return F.lit(None).cast("boolean")
-    match family_of(one_type):
-        case TypeFamily.TIME if one_type != other_type:
+    match family_of(left_type):
+        case TypeFamily.TIME if left_type != right_type:
             return kernel(_millis(left), _millis(right))
         case TypeFamily.NUMBER:
-            return _numbers(operator, left, right)
+            return _compare_numbers(operator, left, right)
         case _:
-            return kernel(one, other)
+            return kernel(left_column, right_column)
 
 
-def computed(sign: Sign, left: Typed, right: Typed, wanted: ValueType) -> Column:
-    """`left sign right`, as I64 or F64; division by zero is null."""
-    (one, one_type), (other, other_type) = left, right
-    if is_float(wanted):
-        return _FLOATS[sign](one.cast("double"), other.cast("double"))
-    kind = WIDE if U64 in (one_type, other_type) else "bigint"
-    found = _EXACT[sign](one.cast(kind), other.cast(kind))
-    is_beyond = found.isNull() & one.isNotNull() & other.isNotNull()
-    return F.when(is_beyond, _fail()).otherwise(within_i64(found) if kind is WIDE else found)
+def compute(sign: Sign, left: Typed, right: Typed, result_type: ValueType) -> Column:
+    """Return `left sign right`, as I64 or F64; division by zero is null."""
+    (left_column, left_type), (right_column, right_type) = left, right
+    if is_float(result_type):
+        return _FLOATS[sign](left_column.cast("double"), right_column.cast("double"))
+    kind = WIDE if U64 in (left_type, right_type) else "bigint"
+    result = _EXACT[sign](left_column.cast(kind), right_column.cast(kind))
+    is_beyond = result.isNull() & left_column.isNotNull() & right_column.isNotNull()
+    return F.when(is_beyond, _fail()).otherwise(within_i64(result) if kind is WIDE else result)
 
 
-def negated(operand: Column, wanted: ValueType) -> Column:
-    """`-operand`."""
-    if is_float(wanted):
+def negate(operand: Column, result_type: ValueType) -> Column:
+    """Return `-operand`."""
+    if is_float(result_type):
         return F.negate(operand.cast("double"))
     return within_i64(F.negate(operand.cast(WIDE)))
 
 
 def within_i64(whole: Column) -> Column:
-    """A decimal as an I64; one that is none fails the query."""
+    """Return a decimal as an I64; one outside the range fails the query."""
     is_beyond = (whole < F.lit(_I64_MIN).cast(WIDE)) | (whole > F.lit(_I64_MAX).cast(WIDE))
     return F.when(is_beyond, _fail()).otherwise(whole.cast("bigint"))
 
 
-@cache
-def _overflow_text() -> str:
-    return str(pack_error(overflow_error()))
-
-
-def _fail() -> Column:
-    return F.raise_error(F.lit(_overflow_text())).cast("bigint")
-
-
-def _millis(value: Typed) -> Column:
-    column, value_type = value
-    if value_type == DATETIME:
-        return F.unix_millis(column)
-    return F.unix_date(column).cast("bigint") * F.lit(_DAY_MILLIS).cast("bigint")
-
-
-def _numbers(operator: ComparisonOperator, left: Typed, right: Typed) -> Column:
-    (one, one_type), (other, other_type) = left, right
-    kernel = _COMPARED[operator]
-    match is_float(one_type), is_float(other_type):
-        case True, True:
-            return _with_nan(operator, one.cast("double"), other.cast("double"))
-        case True, False:
-            return _beside_float(REVERSED.get(operator, operator), right, one)
-        case False, True:
-            return _beside_float(operator, left, other)
+def _condition(expr: ex.Expr) -> Column:
+    match expr:
+        case ex.Compare(operator, left, right):
+            return compare(operator, _typed(left), _typed(right))
+        case ex.InList(operand, items):
+            return _in_list(operand, items)
+        case ex.ListMembership(item, collection):
+            return _member(item, collection)
+        case ex.Substring(text, part):
+            return F.contains(expression_column(text), expression_column(part))
+        case ex.Prefix(text, part):
+            return F.startswith(expression_column(text), expression_column(part))
         case _:
-            kind = WIDE if U64 in (one_type, other_type) else "bigint"
-            return kernel(one.cast(kind), other.cast(kind))
+            raise InvariantError(
+                f"unexpected expression on Spark: {type(expr).__name__}", code="plan_invariant"
+            )
 
 
-def _with_nan(operator: ComparisonOperator, one: Column, other: Column) -> Column:
-    """Spark takes NaN for the greatest number and for equal to itself."""
+def _typed(expr: ex.Expr) -> Typed:
+    return expression_column(expr), expr.type
+
+
+def _in_list(operand: ex.Expr, items: tuple[ex.Expr, ...]) -> Column:
+    value = expression_column(operand)
+    if items and all(item.type == operand.type for item in items):
+        return value.isin(*(expression_column(item) for item in items))
+    answer = F.when(value.isNotNull(), F.lit(False))
+    for item in items:
+        answer = answer | compare(ComparisonOperator.EQ, (value, operand.type), _typed(item))
+    return answer
+
+
+def _member(item: ex.Expr, collection: ex.Expr) -> Column:
+    value, items = expression_column(item), expression_column(collection)
+    member_type: ValueType = item.type
+    if isinstance(collection.type, ListType):
+        member_type = ScalarType(collection.type.item)
+    is_member = F.exists(
+        items, lambda member: compare(ComparisonOperator.EQ, (member, member_type), (value, item.type))
+    )
+    return F.when(value.isNotNull() & items.isNotNull(), F.coalesce(is_member, F.lit(False)))
+
+
+def _scalar(value: ex.LiteralValue, scalar: Scalar) -> Column:
+    target = spark_type(ScalarType(scalar))
+    match value:
+        case datetime():
+            elapsed = value.astimezone(UTC) - _EPOCH
+            millis = (elapsed.days * 86_400 + elapsed.seconds) * _MILLISECOND + elapsed.microseconds // 1000
+            return F.timestamp_millis(F.lit(millis).cast("bigint"))
+        case date():
+            return F.date_from_unix_date(F.lit((value - _FIRST_DAY).days))
+        case int() | Decimal() if scalar in {Scalar.F32, Scalar.F64}:
+            return F.lit(float(value)).cast(target)
+        case bool() | str() | float() | Decimal():
+            return F.lit(value).cast(target)
+        case int():
+            # As a decimal, because a number between 2**63 and 2**64 is not a valid literal on Spark.
+            return F.lit(Decimal(value)).cast(WIDE).cast(target)
+        case _:
+            raise InvariantError(
+                f"unexpected literal on Spark: {type(value).__name__}", code="plan_invariant"
+            )
+
+
+def _compare_numbers(operator: ComparisonOperator, left: Typed, right: Typed) -> Column:
+    (left_column, left_type), (right_column, right_type) = left, right
+    kernel = _COMPARISONS[operator]
+    match is_float(left_type), is_float(right_type):
+        case True, True:
+            return _compare_floats(operator, left_column.cast("double"), right_column.cast("double"))
+        case True, False:
+            return _compare_with_float(REVERSED.get(operator, operator), right, left_column)
+        case False, True:
+            return _compare_with_float(operator, left, right_column)
+        case _:
+            kind = WIDE if U64 in (left_type, right_type) else "bigint"
+            return kernel(left_column.cast(kind), right_column.cast(kind))
+
+
+def _compare_floats(operator: ComparisonOperator, left: Column, right: Column) -> Column:
+    """Compare floats. Spark treats NaN as the largest number and as equal to itself, so it needs a case of its own."""
     answer = F.lit(operator is ComparisonOperator.NE)
-    plain = _COMPARED[operator](one, other)
-    return F.when(plain.isNotNull() & (F.isnan(one) | F.isnan(other)), answer).otherwise(plain)
+    plain = _COMPARISONS[operator](left, right)
+    return F.when(plain.isNotNull() & (F.isnan(left) | F.isnan(right)), answer).otherwise(plain)
 
 
-def _beside_float(operator: ComparisonOperator, whole: Typed, real: Column) -> Column:
-    """An integer beside a float: as floats where no integer is rounded by that, otherwise by the sign."""
+def _compare_with_float(operator: ComparisonOperator, whole: Typed, real: Column) -> Column:
+    """Compare an integer with a float: as floats if that rounds no integer, otherwise by the sign."""
     column, value_type = whole
     number = real.cast("double")
     if isinstance(value_type, ScalarType) and value_type.scalar in _NARROW:
-        return _with_nan(operator, column.cast("double"), number)
-    # Spark's floor is a long, and fails for what no long holds.
+        return _compare_floats(operator, column.cast("double"), number)
+    # Spark's floor is a long, and fails for values that do not fit.
     low = F.floor(F.when((number >= F.lit(-_TWO_63)) & (number < F.lit(_TWO_63)), number))
     is_large = number >= F.lit(_TWO_63)
     near = low.cast(WIDE)
     if value_type == U64:
-        # Through a second half, because Spark makes a decimal of the digits it would print.
+        # In two halves, because Spark converts a float to a decimal by its printed digits.
         rest = F.when(is_large & (number < F.lit(_TWO_63 * 2)), number - F.lit(_TWO_63))
         upper = F.floor(rest).cast(WIDE) + F.lit(str(2**63)).cast(WIDE)
         near = F.when(is_large, upper).otherwise(near).cast(WIDE)
@@ -250,83 +293,23 @@ def _beside_float(operator: ComparisonOperator, whole: Typed, real: Column) -> C
         .when(has_rest, -1)
         .otherwise(0)
     )
-    plain = _COMPARED[operator](sign, F.lit(0))
+    plain = _COMPARISONS[operator](sign, F.lit(0))
     return F.when(plain.isNotNull() & F.isnan(number), F.lit(operator is ComparisonOperator.NE)).otherwise(
         plain
     )
 
 
-def filtered(frame: DataFrame, conditions: tuple[Expr, ...]) -> DataFrame:
-    """The rows for which every condition is true."""
-    for condition in conditions:
-        frame = frame.filter(expression_column(condition))
-    return frame
+def _millis(value: Typed) -> Column:
+    column, value_type = value
+    if value_type == DATETIME:
+        return F.unix_millis(column)
+    return F.unix_date(column).cast("bigint") * F.lit(_DAY_MILLIS).cast("bigint")
 
 
-def expression_column(expr: Expr) -> Column:
-    """The values of an expression; of an entity, its id."""
-    match expr:
-        case Literal():
-            return literal_column(expr)
-        case ColumnRef() | OutputRef():
-            return plan_column(expr.name)
-        case EntityRef():
-            return plan_column(expr.id.name)
-        case Negation(operand):
-            return negated(expression_column(operand), expr.type)
-        case BinaryOperation(sign, left, right):
-            return computed(sign, _typed(left), _typed(right), expr.type)
-        case And(operands):
-            return reduce(lambda one, other: one & other, map(expression_column, operands))
-        case Or(operands):
-            return reduce(lambda one, other: one | other, map(expression_column, operands))
-        case Not(operand):
-            return ~expression_column(operand)
-        case IsNull(operand, is_not):
-            column = expression_column(operand)
-            return column.isNotNull() if is_not else column.isNull()
-        case ConstantUnlessNull(answer, operand):
-            return F.when(expression_column(operand).isNotNull(), F.lit(answer))
-        case _:
-            return _condition(expr)
+@cache
+def _overflow_text() -> str:
+    return str(encode_error(overflow_error()))
 
 
-def _condition(expr: Expr) -> Column:
-    match expr:
-        case Compare(operator, left, right):
-            return compared(operator, _typed(left), _typed(right))
-        case InList(operand, items):
-            return _in_list(operand, items)
-        case ListMembership(item, collection):
-            return _member(item, collection)
-        case Substring(text, part):
-            return F.contains(expression_column(text), expression_column(part))
-        case Prefix(text, part):
-            return F.startswith(expression_column(text), expression_column(part))
-        case _:
-            raise InvariantError(f"{type(expr).__name__} is not evaluated on Spark", code="plan_invariant")
-
-
-def _typed(expr: Expr) -> Typed:
-    return expression_column(expr), expr.type
-
-
-def _in_list(operand: Expr, items: tuple[Expr, ...]) -> Column:
-    asked = expression_column(operand)
-    if items and all(item.type == operand.type for item in items):
-        return asked.isin(*(expression_column(item) for item in items))
-    answer = F.when(asked.isNotNull(), F.lit(False))
-    for item in items:
-        answer = answer | compared(ComparisonOperator.EQ, (asked, operand.type), _typed(item))
-    return answer
-
-
-def _member(item: Expr, collection: Expr) -> Column:
-    asked, listed = expression_column(item), expression_column(collection)
-    member_type: ValueType = item.type
-    if isinstance(collection.type, ListType):
-        member_type = ScalarType(collection.type.item)
-    found = F.exists(
-        listed, lambda member: compared(ComparisonOperator.EQ, (member, member_type), (asked, item.type))
-    )
-    return F.when(asked.isNotNull() & listed.isNotNull(), F.coalesce(found, F.lit(False)))
+def _fail() -> Column:
+    return F.raise_error(F.lit(_overflow_text())).cast("bigint")

@@ -1,15 +1,16 @@
-"""A plan as DataFrame operations: each step becomes some, over the DataFrames of the steps below it.
+"""Compiles a plan to DataFrame operations, one operator at a time.
 
-In: a step of a rewritten plan whose parameters are bound. Out: a DataFrame with a column for each output of the step;
-above an order there are only a limit and the columns of the result, so it lasts. Inner plans of `not` and `optional`
-get the distinct outer rows and are joined by their keys, where null equals null. Search is not done here. Nothing
-runs, but for traversals of several hops, which look whether there is something to follow.
+In: an operator of a rewritten plan whose parameters are bound. Out: a DataFrame with one column for each output of the
+operator. Only a limit and the result columns follow an order, so the order is kept. Inner plans of `not` and
+`optional` get the distinct outer rows and are joined by their keys, where null equals null. Search is not supported.
+Nothing runs, except that a traversal of several hops checks after each hop whether there are new nodes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from operator import and_
 from typing import Final, assert_never
 
 from pyspark.sql import Column, DataFrame
@@ -20,46 +21,131 @@ from omnigraph.engine.operators.aggregate import is_row_count
 from omnigraph.engine.operators.rows import limit_count
 from omnigraph.pipeline.query.columns import (
     WIDE,
-    compared,
+    compare,
     expression_column,
-    filtered,
+    filter_rows,
     plan_column,
     spark_name,
     within_i64,
 )
 from omnigraph.pipeline.query.scan import TableFrames
-from omnigraph.pipeline.query.traversal import checked, edge_expanded, edge_scan_frame, expanded, shared
+from omnigraph.pipeline.query.traversal import expand_edges, expand_nodes, filter_reachable, reuse, scan_edges
+from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expressions import AggregateCall, Fields, Function, names
-from omnigraph.query.plan.operators import (
-    Aggregate,
-    Argument,
-    CrossJoin,
-    EdgeExpand,
-    EdgeScan,
-    ExistsJoin,
-    Expand,
-    ExpandInto,
-    FilterRows,
-    LeftJoin,
-    LimitRows,
-    Lookup,
-    Order,
-    Pattern,
-    Project,
-    Relation,
-    Scan,
-    Search,
-    Unit,
-)
+from omnigraph.query.plan.operators import Relation
 from omnigraph.query.plan.types import is_float
 from omnigraph.query.syntax import ComparisonOperator
 
+_ROWS_MAX: Final = 2**31 - 1
+_ONE_ROW: Final = "one"
 
-def aggregated(frame: DataFrame, step: Aggregate) -> DataFrame:
-    """One row per group."""
+
+@dataclass(frozen=True, slots=True)
+class PlanFrames:
+    """Compiles operators to DataFrames. `outer` has the outer rows for the inner plan of a join."""
+
+    tables: TableFrames
+    outer: DataFrame | None = None
+
+    def frame(self, step: Relation) -> DataFrame:  # noqa: PLR0912 - one case per step
+        """Return the rows of an operator."""
+        match step:
+            case op.Unit():
+                return self.tables.session.range(1).select(F.lit(True).alias(_ONE_ROW))
+            case op.Argument():
+                assert self.outer is not None, "an inner plan has outer rows"
+                return self.outer.select(*map(plan_column, names(step.outputs))).distinct()
+            case op.Scan(entity, columns, scan_filter):
+                return self.tables.rows(entity, columns, scan_filter)
+            case op.EdgeScan():
+                return scan_edges(step, self.tables)
+            case op.Expand():
+                return expand_nodes(reuse_if(step.high > 1, self.frame(step.input)), step, self.tables)
+            case op.ExpandInto():
+                return filter_reachable(reuse_if(step.high > 1, self.frame(step.input)), step, self.tables)
+            case op.EdgeExpand():
+                return expand_edges(self.frame(step.input), step, self.tables)
+            case op.Lookup():
+                return self._look_up(step)
+            case op.FilterRows(below, conditions):
+                return filter_rows(self.frame(below), conditions)
+            case op.CrossJoin():
+                return self._cross_join(step)
+            case op.ExistsJoin():
+                return self._exists_join(step)
+            case op.LeftJoin():
+                return self._left_join(step)
+            case op.Aggregate():
+                return aggregate_rows(self.frame(step.input), step)
+            case op.Order():
+                return self.frame(step.input).orderBy(*_order(step))
+            case op.LimitRows(below, count, offset):
+                return _limit_rows(
+                    self.frame(below), limit_count(count), 0 if offset is None else limit_count(offset)
+                )
+            case op.Search() | op.Project() | op.Pattern():
+                raise InvariantError(
+                    f"unexpected operator on Spark: {type(step).__name__}", code="plan_invariant"
+                )
+            case _:
+                assert_never(step)
+
+    def _look_up(self, step: op.Lookup) -> DataFrame:
+        entity = step.entity
+        key = f"key {entity.id}"
+        rows = self.tables.rows(entity, ("id", *step.columns), step.filter)
+        matches = rows.withColumnRenamed(spark_name(entity.id), spark_name(key))
+        join_type = "left" if step.keep_missing else "inner"
+        joined = self.frame(step.input).join(matches, plan_column(entity.id) == plan_column(key), join_type)
+        return joined.drop(spark_name(key))
+
+    def _cross_join(self, step: op.CrossJoin) -> DataFrame:
+        left, right = self.frame(step.left), self.frame(step.right)
+        types = {field.name: field.type for field in (*step.left.outputs, *step.right.outputs)}
+        equal = [
+            compare(
+                ComparisonOperator.EQ,
+                (plan_column(left_key), types[left_key]),
+                (plan_column(right_key), types[right_key]),
+            )
+            for left_key, right_key in step.on
+        ]
+        if not equal:
+            return left.crossJoin(right)
+        return left.join(right, reduce(and_, equal), "inner")
+
+    def _exists_join(self, step: op.ExistsJoin) -> DataFrame:
+        join_type = "left_anti" if step.negated else "left_semi"
+        if not step.keys:
+            some = self.frame(step.inner).select(F.lit(True).alias("match")).limit(1)
+            return self.frame(step.input).join(some, F.lit(True), join_type)
+        outer = reuse(self.frame(step.input))
+        inner = PlanFrames(self.tables, outer).frame(step.inner)
+        matches = inner.select(*_inner_keys(step.keys)).distinct()
+        return outer.join(matches, _same_keys(step.keys), join_type)
+
+    def _left_join(self, step: op.LeftJoin) -> DataFrame:
+        new = _new_columns(step.input.outputs, step.inner.outputs)
+        if not step.keys:
+            inner = self.frame(step.inner).select(*new)
+            return self.frame(step.input).join(inner, F.lit(True), "left")
+        outer = reuse(self.frame(step.input))
+        inner = PlanFrames(self.tables, outer).frame(step.inner)
+        matches = inner.select(*_inner_keys(step.keys), *new)
+        joined = outer.join(matches, _same_keys(step.keys), "left")
+        return joined.drop(*(spark_name(f"inner {key}") for key in step.keys))
+
+
+def aggregate_rows(frame: DataFrame, step: op.Aggregate) -> DataFrame:
+    """Return one row per group."""
     keys = [expression_column(key.expression).alias(spark_name(key.name)) for key in step.keys]
-    calls = [_call(found.call).alias(spark_name(found.name)) for found in step.aggregates]
+    calls = [_call(aggregate.call).alias(spark_name(aggregate.name)) for aggregate in step.aggregates]
     return frame.groupBy(*keys).agg(*calls)
+
+
+def reuse_if(is_reused: bool, frame: DataFrame) -> DataFrame:
+    """Return the rows, computed once if they are used more than once."""
+    return reuse(frame) if is_reused else frame
 
 
 def _call(call: AggregateCall) -> Column:
@@ -84,110 +170,9 @@ def _call(call: AggregateCall) -> Column:
             return F.max(argument)
 
 
-_ROWS_MAX: Final = 2**31 - 1
-_ONE_ROW: Final = "one"
-
-
-@dataclass(frozen=True, slots=True)
-class PlanFrames:
-    """Turns steps into DataFrames. `outer` are the rows of the join whose inner plan this is."""
-
-    tables: TableFrames
-    outer: DataFrame | None = None
-
-    def frame(self, step: Relation) -> DataFrame:  # noqa: PLR0912 - one case per step
-        """The rows of a step."""
-        match step:
-            case Unit():
-                return self.tables.session.range(1).select(F.lit(True).alias(_ONE_ROW))
-            case Argument():
-                assert self.outer is not None, "an inner plan has outer rows"
-                return self.outer.select(*map(plan_column, names(step.outputs))).distinct()
-            case Scan(entity, columns, scan_filter):
-                return self.tables.rows(entity, columns, scan_filter)
-            case EdgeScan():
-                return edge_scan_frame(step, self.tables)
-            case Expand():
-                return expanded(shared_if(step.high > 1, self.frame(step.input)), step, self.tables)
-            case ExpandInto():
-                return checked(shared_if(step.high > 1, self.frame(step.input)), step, self.tables)
-            case EdgeExpand():
-                return edge_expanded(self.frame(step.input), step, self.tables)
-            case Lookup():
-                return self._looked_up(step)
-            case FilterRows(below, conditions):
-                return filtered(self.frame(below), conditions)
-            case CrossJoin():
-                return self._crossed(step)
-            case ExistsJoin():
-                return self._with_match(step)
-            case LeftJoin():
-                return self._left_joined(step)
-            case Aggregate():
-                return aggregated(self.frame(step.input), step)
-            case Order():
-                return self.frame(step.input).orderBy(*_order(step))
-            case LimitRows(below, count, offset):
-                return _limited(
-                    self.frame(below), limit_count(count), 0 if offset is None else limit_count(offset)
-                )
-            case Search() | Project() | Pattern():
-                raise InvariantError(f"{type(step).__name__} is no step for Spark", code="plan_invariant")
-            case _:
-                assert_never(step)
-
-    def _looked_up(self, step: Lookup) -> DataFrame:
-        entity = step.entity
-        key = f"key {entity.id}"
-        rows = self.tables.rows(entity, ("id", *step.columns), step.filter)
-        found = rows.withColumnRenamed(spark_name(entity.id), spark_name(key))
-        how = "left" if step.keep_missing else "inner"
-        joined = self.frame(step.input).join(found, plan_column(entity.id) == plan_column(key), how)
-        return joined.drop(spark_name(key))
-
-    def _crossed(self, step: CrossJoin) -> DataFrame:
-        left, right = self.frame(step.left), self.frame(step.right)
-        types = {field.name: field.type for field in (*step.left.outputs, *step.right.outputs)}
-        equal = [
-            compared(
-                ComparisonOperator.EQ, (plan_column(one), types[one]), (plan_column(other), types[other])
-            )
-            for one, other in step.on
-        ]
-        if not equal:
-            return left.crossJoin(right)
-        return left.join(right, reduce(lambda one, other: one & other, equal), "inner")
-
-    def _with_match(self, step: ExistsJoin) -> DataFrame:
-        how = "left_anti" if step.negated else "left_semi"
-        if not step.keys:
-            some = self.frame(step.inner).select(F.lit(True).alias("match")).limit(1)
-            return self.frame(step.input).join(some, F.lit(True), how)
-        outer = shared(self.frame(step.input))
-        inner = PlanFrames(self.tables, outer).frame(step.inner)
-        matches = inner.select(*_inner_keys(step.keys)).distinct()
-        return outer.join(matches, _same_keys(step.keys), how)
-
-    def _left_joined(self, step: LeftJoin) -> DataFrame:
-        new = _new_columns(step.input.outputs, step.inner.outputs)
-        if not step.keys:
-            inner = self.frame(step.inner).select(*new)
-            return self.frame(step.input).join(inner, F.lit(True), "left")
-        outer = shared(self.frame(step.input))
-        inner = PlanFrames(self.tables, outer).frame(step.inner)
-        matches = inner.select(*_inner_keys(step.keys), *new)
-        joined = outer.join(matches, _same_keys(step.keys), "left")
-        return joined.drop(*(spark_name(f"inner {key}") for key in step.keys))
-
-
-def shared_if(is_shared: bool, frame: DataFrame) -> DataFrame:
-    """The rows, worked out once if they are used twice."""
-    return shared(frame) if is_shared else frame
-
-
 def _new_columns(outside: Fields, inside: Fields) -> list[Column]:
-    known = set(names(outside))
-    return [plan_column(field.name) for field in inside if field.name not in known]
+    outer_names = set(names(outside))
+    return [plan_column(field.name) for field in inside if field.name not in outer_names]
 
 
 def _inner_keys(keys: tuple[str, ...]) -> list[Column]:
@@ -196,10 +181,10 @@ def _inner_keys(keys: tuple[str, ...]) -> list[Column]:
 
 def _same_keys(keys: tuple[str, ...]) -> Column:
     pairs = [plan_column(key).eqNullSafe(plan_column(f"inner {key}")) for key in keys]
-    return reduce(lambda one, other: one & other, pairs)
+    return reduce(and_, pairs)
 
 
-def _order(step: Order) -> list[Column]:
+def _order(step: op.Order) -> list[Column]:
     keys = []
     for key in step.keys:
         column = expression_column(key.expression)
@@ -210,13 +195,13 @@ def _order(step: Order) -> list[Column]:
     return [*keys, *(plan_column(name).asc_nulls_first() for name in step.ties)]
 
 
-def _limited(frame: DataFrame, count: int, offset: int) -> DataFrame:
+def _limit_rows(frame: DataFrame, count: int, offset: int) -> DataFrame:
     if offset > _ROWS_MAX:
         raise UsageError(
-            f"Spark cannot skip {offset} rows, only {_ROWS_MAX}",
+            f"offset too large for Spark: expected at most {_ROWS_MAX:,} rows, got {offset:,}",
             code="spark_offset",
-            hint="filter by the last key of the page before instead",
+            hint="Filter by the last key of the previous page instead.",
         )
-    # Spark adds the two in 32 bits.
+    # Spark adds offset and limit in 32 bits.
     rows = min(count, _ROWS_MAX - offset)
     return (frame.offset(offset) if offset else frame).limit(rows)

@@ -1,9 +1,9 @@
-"""`--engine spark`: a read plan run on Spark, for graphs that outgrow one machine.
+"""Runs a read plan on Spark, for graphs that are too large for one machine.
 
-In: a snapshot, a rewritten and bound plan, and which Spark to use. Out: the schema and the batches that the engine of
-the process would give. Scans, joins, groups, order and limits are Spark's; the rows of the result come back as Arrow,
-and the expressions of `return` are computed over them by the engine itself, so that they are the same. Search is
-refused. Nothing is written. Ctrl-C cancels the Spark jobs, and so does the end of the query's time.
+In: a snapshot, a rewritten and bound plan, and the Spark settings. Out: the schema and the batches that the engine in
+the process would return. Spark runs scans, joins, groups, order and limits; the engine computes the expressions of
+`return` over the rows that come back as Arrow. Search is rejected. Nothing is written. Ctrl-C and the time limit of the
+query cancel the Spark jobs.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from omnigraph.base.errors import InvariantError, RunError, UsageError
+from omnigraph.base.hints import Argument, hint
 from omnigraph.base.progress import Report, report_nothing
 from omnigraph.engine.columns.expressions import value_arrow_type
 from omnigraph.engine.columns.frame import Column, Frame
@@ -49,57 +50,60 @@ _RESULT_SIZE: Final = "spark.driver.maxResultSize"
 
 @dataclass(frozen=True, slots=True)
 class SparkRun:
-    """On which session a query runs, what it may take, and who is told how far it is."""
+    """The Spark settings, the limits and the progress function of a query."""
 
     settings: SparkSettings = field(default_factory=SparkSettings)
     limits: EngineOptions = DEFAULT_OPTIONS
     report: Report = report_nothing
 
 
-def run_query_on_spark(snapshot: Snapshot, plan: ReadPlan, how: SparkRun | None = None) -> Stream:
-    """Start a bound plan on the session that the settings choose; it runs when the first batch is taken."""
-    _refuse_search(plan)
+def run_query_on_spark(snapshot: Snapshot, plan: ReadPlan, options: SparkRun | None = None) -> Stream:
+    """Return the stream of a bound plan; it starts to run when the first batch is read."""
+    _reject_search(plan)
     root = plan.root
     if not isinstance(root, Project):
-        raise InvariantError("a read plan ends with its columns", code="plan_invariant")
-    run = how or SparkRun()
+        raise InvariantError("a read plan ends with a projection", code="plan_invariant")
+    run = options or SparkRun()
     session = spark_session(run.settings)
     budget = Budget(run.limits)
     return Stream(result_schema(root), _batches(session, snapshot, root, (budget, run.report)), budget)
 
 
-def _refuse_search(plan: ReadPlan) -> None:
-    """Raise for a plan that searches: the indexes of a search are not Spark's."""
+def _reject_search(plan: ReadPlan) -> None:
+    """Raise if the plan searches: Spark cannot use the indexes of Lance."""
     for step in steps_of(plan.root):
         if isinstance(step, Search) or _searches(step):
             raise UsageError(
-                f"query {plan.name} searches, which Spark does not do",
+                f"query {plan.name} searches, which Spark does not support",
                 code="spark_search",
-                hint="run it with the engine process, or without search, match_text, fuzzy, bm25, nearest and rrf",
+                hint=hint(
+                    "Pass {}, or remove search, match_text, fuzzy, bm25, nearest and rrf.",
+                    Argument("runner", "local"),
+                ),
             )
 
 
 def _searches(step: Relation) -> bool:
-    found: list[Expr] = []
+    expressions: list[Expr] = []
 
-    def look(expr: Expr) -> Expr:
-        found.extend(walk(expr))
+    def collect(expr: Expr) -> Expr:
+        expressions.extend(walk(expr))
         return expr
 
-    with_expressions(step, look)
-    return any(isinstance(expr, TextMatch | Nearest | Bm25 | Rrf) for expr in found)
+    with_expressions(step, collect)
+    return any(isinstance(expr, TextMatch | Nearest | Bm25 | Rrf) for expr in expressions)
 
 
 def _batches(
-    session: SparkSession, snapshot: Snapshot, root: Project, watched: tuple[Budget, Report]
+    session: SparkSession, snapshot: Snapshot, root: Project, controls: tuple[Budget, Report]
 ) -> Iterator[pa.RecordBatch]:
-    budget, report = watched
+    budget, report = controls
     prepare_executors(session)
     read = _read_names(root)
     types = {field.name: field.type for field in root.input.outputs}
 
     def act() -> pa.Table:
-        # Made in the job's own thread, because traversals run jobs while they are made.
+        # In the thread of the job, because traversals run jobs while they are compiled.
         frame = PlanFrames(TableFrames(session, snapshot)).frame(root.input)
         return frame.select(*map(plan_column, read), F.lit(True)).toArrow()
 
@@ -119,23 +123,23 @@ def _batches(
 
 
 def _result_too_large(session: SparkSession) -> RunError:
-    """Spark itself refuses to bring back more than its session allows."""
+    """Return the error for a result above Spark's own limit."""
     limit = str(session.conf.get(_RESULT_SIZE, "1g"))
     return RunError(
-        f"the query hit the memory budget of the Spark session: its result is larger than {limit}",
+        f"the result exceeds the memory limit of the Spark session: expected at most {limit}",
         code="query_memory",
-        hint=f"ask for fewer rows with a filter or a limit, or start Spark with a larger {_RESULT_SIZE}",
+        hint=f"Return fewer rows with a filter or a limit, or start Spark with a larger {_RESULT_SIZE}.",
         facts={"resource_limit": {"resource": "memory", "limit": limit, "unit": "spark"}},
     )
 
 
 def _read_names(root: Project) -> tuple[str, ...]:
-    """The columns that the result reads, in the order of the rows below."""
-    read = frozenset[str]().union(*(reads_of(found.expression) for found in root.columns))
+    """Return the columns that the result reads, in the order of the input."""
+    read = frozenset[str]().union(*(reads_of(column.expression) for column in root.columns))
     return tuple(name for name in names(root.input.outputs) if name in read)
 
 
 def _engine_array(array: Any, value_type: ValueType) -> Any:
-    """A column in the engine's type; of a Blob only whether it is there, which is all that can be asked."""
-    wanted = value_arrow_type(value_type)
-    return array if array.type == wanted or value_type == _BLOB else array.cast(wanted)
+    """Return a column in the engine's type. Of a Blob, queries can only ask whether it is null."""
+    target = value_arrow_type(value_type)
+    return array if array.type == target or value_type == _BLOB else array.cast(target)

@@ -1,8 +1,8 @@
 """Tables of a snapshot as DataFrames: tasks on executors read groups of fragments of the pinned version.
 
-In: a table, the columns that a step needs, its filter. Out: a DataFrame whose columns are called as `spark_name` says.
-What the storage can filter it does, as in the process; the rest of a filter is Spark's. Nothing is written, and a task
-that runs twice reads the same rows.
+In: a table, the columns that an operator needs, its filter. Out: a DataFrame whose columns have the names of
+`spark_name`. Lance evaluates the part of the filter that it can, as in the process, and Spark the rest. Nothing is
+written, and a repeated task reads the same rows.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pyspark.sql.types import StructField, StructType
 from omnigraph.engine.operators.scan import storage_filter
 from omnigraph.graph.manifest.snapshot import pinned_version
 from omnigraph.pipeline.datasource.read import fragment_groups
-from omnigraph.pipeline.query.columns import filtered, plan_column, spark_name, value_spark_type
+from omnigraph.pipeline.query.columns import filter_rows, plan_column, spark_name, value_spark_type
 from omnigraph.pipeline.spark.executors import settings_for
-from omnigraph.pipeline.spark.task_errors import pack_error
+from omnigraph.pipeline.spark.task_errors import encode_error
 from omnigraph.query.plan.expression_walk import NO_FILTER, ScanFilter, columns_of
 from omnigraph.query.plan.types import Entity
 from omnigraph.schema.property_types import Scalar, ScalarType
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableFrames:
-    """Makes DataFrames of the tables of one snapshot."""
+    """Creates DataFrames of the tables of one snapshot."""
 
     session: SparkSession
     snapshot: Snapshot
@@ -46,12 +46,12 @@ class TableFrames:
     def rows(
         self, entity: Entity, columns: tuple[str, ...], scan_filter: ScanFilter = NO_FILTER
     ) -> DataFrame:
-        """These columns of the rows that pass the filter, as `entity.column`."""
+        """Return these columns of the rows that pass the filter, as `entity.column`."""
         where, rest = storage_filter(scan_filter.pushed)
         residual = (*rest, *scan_filter.residual)
-        asked = (found.column for condition in residual for found in columns_of(condition))
-        read = self._read(entity, tuple(dict.fromkeys((*columns, *asked))), where)
-        return filtered(read, residual).select(*(plan_column(f"{entity.name}.{name}") for name in columns))
+        filter_columns = (reference.column for condition in residual for reference in columns_of(condition))
+        read = self._read(entity, tuple(dict.fromkeys((*columns, *filter_columns))), where)
+        return filter_rows(read, residual).select(*(plan_column(f"{entity.name}.{name}") for name in columns))
 
     def _read(self, entity: Entity, columns: tuple[str, ...], where: str | None) -> DataFrame:
         record = self.snapshot.tables[entity.table.alias]
@@ -65,7 +65,7 @@ class TableFrames:
 
 @dataclass(frozen=True, slots=True)
 class _ScanTask:
-    """What travels to an executor: a row of its input is the number of a group of fragments."""
+    """What is sent to an executor: each input row is the number of a group of fragments."""
 
     table: DatasetVersion
     groups: tuple[tuple[int, ...], ...]
@@ -81,23 +81,23 @@ class _ScanTask:
                     for batch in scan_fragments(self.table.open(), self.groups[number], self.scan):
                         yield self._in_spark_types(batch)
         except Exception as error:
-            raise pack_error(error) from None
+            raise encode_error(error) from None
 
     def _in_spark_types(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        wanted = to_arrow_schema(self.schema, timezone="UTC")
+        target = to_arrow_schema(self.schema, timezone="UTC")
         arrays: list[Any] = []
-        for name, field in zip(self.scan.columns, wanted, strict=True):
+        for name, field in zip(self.scan.columns, target, strict=True):
             column: Any = batch.column(name)
-            # Of a Blob a query only asks whether it is there.
+            # Queries can only ask whether a Blob is null.
             is_blob = pa.types.is_binary(field.type)
             arrays.append(_presence(column, field.type) if is_blob else pc.cast(column, field.type))
         build: Any = pa.RecordBatch.from_arrays
-        made: pa.RecordBatch = build(arrays, schema=wanted)
-        return made
+        converted: pa.RecordBatch = build(arrays, schema=target)
+        return converted
 
 
-def _presence(column: Any, wanted: pa.DataType) -> Any:
-    return pc.if_else(column.is_valid(), pa.scalar(b"", wanted), pa.scalar(None, wanted))
+def _presence(column: Any, target: pa.DataType) -> Any:
+    return pc.if_else(column.is_valid(), pa.scalar(b"", target), pa.scalar(None, target))
 
 
 def _schema(entity: Entity, columns: tuple[str, ...]) -> StructType:

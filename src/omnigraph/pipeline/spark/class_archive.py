@@ -1,9 +1,9 @@
-"""The class-data archive: Spark's classes as the JVM holds them in memory, so that it need not load and verify them.
+"""The class-data archive: Spark's classes in the JVM's memory format, so that it need not load and verify them.
 
-It halves the start of a session. One file per Java, Spark and set of flags, in the cache directory, made once in the
-background after a second local session has shown that this cache is used again. A draft gets its name when it is whole.
-One that is missing, half gone or changed since is not used, and the JVM itself ignores one that does not fit it: an
-archive can only ever make a start faster.
+It halves the start time of a session. There is one file per Java, Spark and set of flags, in the cache directory. A
+background process creates it after the second local session without one. It gets its name when it is complete. A
+missing, damaged or changed archive is not used, and the JVM ignores one that does not match: an archive can only make a
+start faster.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from omnigraph.base.paths import cache_directory
 from omnigraph.pipeline.spark.java import Java
 from omnigraph.pipeline.spark.jvm import START_FLAGS
 
-SWITCH: Final = "OMNIGRAPH_CLASS_ARCHIVE"  # `off`: none is made
+SWITCH: Final = "OMNIGRAPH_CLASS_ARCHIVE"  # `off`: never create an archive
 
 
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
-    """Where the archive for one Java and this Spark is, or will be."""
+    """The location of the archive for one Java and this Spark, whether it exists or not."""
 
     path: Path
 
     @property
     def seal(self) -> Path:
-        """Tells the size and time of the whole archive."""
+        """Return the file with the size and time of the complete archive."""
         return self.path.with_suffix(".seal")
 
     @property
     def starts(self) -> Path:
-        """One byte for each session that went without."""
+        """Return the file with one byte for each session that started without an archive."""
         return self.path.with_suffix(".starts")
 
     def flags(self) -> tuple[str, ...]:
-        """What makes a JVM use it; nothing when it is not there or not the one that was made."""
+        """Return the flags that make a JVM use the archive; none if it is missing, damaged or changed."""
         return (f"-XX:SharedArchiveFile={self.path}",) if self.is_whole() else ()
 
     def is_whole(self) -> bool:
@@ -55,13 +55,13 @@ class ClassArchive:
             return False
 
     def discard(self) -> None:
-        """Never use it again."""
+        """Delete the archive."""
         for path in (self.seal, self.path):
             path.unlink(missing_ok=True)
 
 
 def class_archive(java: Java) -> ClassArchive:
-    """The archive for this Java, the installed Spark and the flags that a JVM is started with."""
+    """Return the archive for this Java, the installed Spark and the flags of our JVMs."""
     import pyspark
 
     release = java.home / "release"
@@ -78,13 +78,13 @@ def class_archive(java: Java) -> ClassArchive:
 
 
 def describe_file(path: Path) -> list[int]:
-    """What changes when a file is changed or cut short."""
-    found = path.stat()
-    return [found.st_size, found.st_mtime_ns]
+    """Return the size and time of a file, which change when the file is changed or truncated."""
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns]
 
 
 def build_when_worthwhile(archive: ClassArchive) -> None:
-    """Count a start without the archive; from the second on, build it in the background once this process ends."""
+    """Count a start without the archive; from the second on, build it in the background when this process ends."""
     if os.environ.get(SWITCH) == "off":
         return
     with suppress(OSError):
@@ -95,12 +95,12 @@ def build_when_worthwhile(archive: ClassArchive) -> None:
 
 
 def cancel_build() -> None:
-    """This process was interrupted: whoever did that wants nothing more to happen."""
+    """Do not build an archive when this process ends, because it was interrupted."""
     atexit.unregister(_build_in_background)
 
 
 def _build_in_background(archive: ClassArchive) -> None:
-    """Start a process of its own that outlives this one. A build that failed is tried again a day later."""
+    """Start a process that outlives this one. A failed build is tried again a day later."""
     failed = archive.path.with_suffix(".failed")
     with suppress(OSError):
         if SYSTEM_CLOCK.now_us() / 1e6 - failed.stat().st_mtime < limits.CLASS_ARCHIVE_RETRY_SECONDS:

@@ -1,8 +1,8 @@
-"""Makes the class-data archive: `python -m omnigraph.pipeline.class_archive_build`, run by the package itself.
+"""Builds the class-data archive: `python -m omnigraph.pipeline.spark.class_archive_build`, run by the package itself.
 
-A local session does one small job and writes down which classes it loads; Java then packs those. Only one process at
-a time builds. The archive appears under its name at once and whole; a crash leaves a draft that the next build
-removes. When it fails the sessions go on without an archive.
+A local session runs one small job and records the classes that it loads; Java then writes them to the archive. One
+process at a time builds. The archive becomes visible when it is complete; a crash leaves a draft that the next build
+deletes. After a failed build, sessions start without an archive.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from omnigraph.base.errors import OmnigraphError
 from omnigraph.pipeline.spark.class_archive import ClassArchive, class_archive, describe_file
 from omnigraph.pipeline.spark.java import Java, find_java
 from omnigraph.pipeline.spark.jvm import START_FLAGS
-from omnigraph.pipeline.spark.runner import run_tasks
+from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.pipeline.spark.session import start_classic_session
 
 
 def build_class_archive(java: Java) -> ClassArchive | None:
-    """The whole archive, made now unless it is there; None when another process is making it."""
+    """Return the complete archive, built now if it is missing; None if another process is building it."""
     archive = class_archive(java)
     archive.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with archive.path.with_suffix(".lock").open("ab") as lock:
@@ -72,10 +72,10 @@ def _build(java: Java, archive: ClassArchive) -> None:
 
 
 def _train(java: Java, loaded: Path) -> tuple[str, list[str]]:
-    """Let a session write down its classes; the class path and module flags that it ran with."""
+    """Record the classes of a session; return its class path and module flags."""
     flags = (*START_FLAGS, f"-XX:DumpLoadedClassList={loaded}")
     session = start_classic_session("local[1]", {}, java, flags)
-    run_tasks(session, abs, [-1])
+    SparkRunner(session=session)(abs, [-1])
     gateway: Any = session.sparkContext._gateway
     management = gateway.jvm.java.lang.management.ManagementFactory.getRuntimeMXBean()
     classpath = str(management.getClassPath())
@@ -90,7 +90,7 @@ def _train(java: Java, loaded: Path) -> tuple[str, list[str]]:
 
 
 def main() -> None:
-    """Build it, out of everybody's way, and within a time: nobody watches this process."""
+    """Build the archive at low priority and within a time limit."""
     os.nice(19)
     java = find_java()
     signal.signal(signal.SIGALRM, lambda *_: _end(java))
@@ -102,7 +102,7 @@ def main() -> None:
 
 
 def _end(java: Java) -> None:
-    """Give up at once, with whatever was started: a session that hangs cannot be stopped by asking."""
+    """Kill this process and all that it started: a session that hangs cannot be stopped otherwise."""
     _mark_failed(java)
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)

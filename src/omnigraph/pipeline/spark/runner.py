@@ -1,11 +1,10 @@
-"""Runs descriptions of work on Spark: one task, one partition, one call of a function on an executor.
+"""Runs tasks on Spark: one partition per task, one call of the function on an executor.
 
-In: a top-level function and small picklable tasks. Out: the results in the order of the tasks. Rows never pass
-through the JVM: a task reads and writes by itself and returns what the driver has to know. Rows that Spark holds
-already, in a frame of the user's, are handed to the function by partition. The whole is one Spark job, run once. Spark
-may run a task twice, so a function must be safe to repeat; only the result of an attempt that succeeded arrives. The
-first task that keeps failing ends the job, and its error is raised here as the one that the function raised. Ctrl-C
-cancels the job and returns when its tasks have stopped.
+In: a top-level function and small picklable tasks, or a DataFrame and a function of its partitions. Out: the results in
+the order of the tasks. Rows never pass through the JVM: a task reads and writes by itself and returns what the driver
+needs. One call is one Spark job. Spark may run a task more than once, so a function must be safe to repeat; the driver
+sees only the result of a successful attempt. A task that keeps failing ends the job, and its error is raised here.
+Ctrl-C cancels the job and waits until its tasks have stopped.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from omnigraph.base.progress import Report, report_nothing
 from omnigraph.pipeline.runner import (
     Result,
-    RunTasks,
     Task,
+    TaskInfo,
     TaskSize,
     batches_of,
     maintenance_concurrency,
@@ -30,7 +29,7 @@ from omnigraph.pipeline.spark.connect import is_connect, is_on_this_machine
 from omnigraph.pipeline.spark.executors import prepare_executors, settings_for
 from omnigraph.pipeline.spark.job import SizeSum, Watch, make_size_sum, run_job
 from omnigraph.pipeline.spark.session import SparkSettings, spark_session
-from omnigraph.pipeline.spark.task_errors import pack_error
+from omnigraph.pipeline.spark.task_errors import encode_error
 from omnigraph.storage.settings import StorageSettings
 
 if TYPE_CHECKING:
@@ -38,40 +37,73 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PartitionFunction = Callable[[int, "Iterator[pa.RecordBatch]"], Result]
-
 TASKS_PER_PACK: Final = 64
 _COLUMNS: Final = "partition long, result binary"
 
 
 @dataclass(frozen=True, slots=True)
-class JobOptions:
-    """How to run tasks. `measure` is a top-level function that tells the size of a result, called on the executor;
-    `bytes_total` is what the sizes will add up to.
-    """
+class SparkRunner:
+    """Runs tasks on `session`, or on the session that `settings` choose; `report` receives the progress."""
 
-    step: str = "work"
+    settings: SparkSettings = field(default_factory=SparkSettings)
     report: Report = report_nothing
-    measure: Callable[[Any], TaskSize] | None = None
-    bytes_total: int | None = None
+    session: SparkSession | None = None
+
+    def __call__(self, function: Callable[[Task], Result], tasks: Sequence[Task], /) -> Sequence[Result]:
+        """Return the results in the order of the tasks."""
+        info = task_info(function)
+        size = maintenance_concurrency() if info.is_table else max(1, len(tasks))
+        return [
+            result for batch in batches_of(tasks, size) for result in self._run_batch(function, batch, info)
+        ]
+
+    def shares_disk(self) -> bool:
+        """Return whether the executors are known to see the files of this machine."""
+        return is_on_this_machine(self._open_session())
+
+    def _run_batch(
+        self, function: Callable[[Task], Result], tasks: Sequence[Task], info: TaskInfo
+    ) -> Sequence[Result]:
+        session, count = self._open_session(), len(tasks)
+        prepare_executors(session)  # before the tasks are pickled: it decides whether they contain secrets
+        frame = session.range(0, count, 1, numPartitions=count)
+        bytes_total = None if info.input_bytes is None else sum(map(info.input_bytes, tasks))
+        watch = Watch(info.step, count, self.report, bytes_total)
+        return run_partitions(frame, _make_task_function(function, pack_tasks(tasks)), watch, info.measure)
+
+    def _open_session(self) -> SparkSession:
+        return self.session or spark_session(self.settings)
 
 
-def run_tasks(
-    session: SparkSession,
-    function: Callable[[Task], Result],
-    tasks: Sequence[Task],
-    options: JobOptions | None = None,
+def on_master(master: str | None, report: Report | None) -> SparkRunner:
+    """Return a runner for a master by its URL; None is the configured master."""
+    return SparkRunner(SparkSettings(master=master), report or report_nothing)
+
+
+def run_partitions(
+    frame: DataFrame,
+    function: PartitionFunction[Result],
+    watch: Watch,
+    measure: Callable[[Result], TaskSize] | None = None,
 ) -> tuple[Result, ...]:
-    """The result of every task, in the order of the tasks."""
-    if not tasks:
-        return ()
-    prepare_executors(session)  # before the tasks are pickled: it decides whether secrets travel
-    count = len(tasks)
-    frame = session.range(0, count, 1, numPartitions=count)
-    return run_partitions(frame, _make_task_function(function, pack_tasks(tasks)), options, count)
+    """Return the results of the function for each partition of a DataFrame, in their order, in one Spark job.
+
+    The function takes the number of the partition and its batches. `measure` is a top-level function that returns the
+    size of a result; it is called on the executor. Spark Connect has no accumulators, so it reports no sizes.
+    """
+    session = frame.sparkSession
+    prepare_executors(session)
+    if measure is not None and not is_connect(session):
+        watch.size_sum = make_size_sum(session)
+        function = _make_measured(function, measure, watch.size_sum)
+    run = _make_partition_function(function, settings_for(session))
+    table = run_job(session, frame.mapInArrow(run, _COLUMNS).toArrow, watch)
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return tuple(pickle.loads(row["result"]) for row in sorted(rows, key=lambda row: int(row["partition"])))
 
 
 def pack_tasks(tasks: Sequence[Any]) -> tuple[bytes, ...]:
-    """Descriptions in small packs. Spark sends all of them with every task, and they are nearly alike."""
+    """Return the tasks in small compressed packs. Spark sends all packs with every task, and tasks are similar."""
     return tuple(
         lzma.compress(
             pickle.dumps([pickle.dumps(task) for task in tasks[start : start + TASKS_PER_PACK]]), preset=0
@@ -81,55 +113,27 @@ def pack_tasks(tasks: Sequence[Any]) -> tuple[bytes, ...]:
 
 
 def unpack_task(packs: Sequence[bytes], number: int) -> Any:
-    """One description; only its pack is opened."""
+    """Return the task with this number. Only its pack is decompressed."""
     pack = pickle.loads(lzma.decompress(packs[number // TASKS_PER_PACK]))
     return pickle.loads(pack[number % TASKS_PER_PACK])
-
-
-def run_partitions(
-    frame: DataFrame,
-    function: PartitionFunction[Result],
-    options: JobOptions | None = None,
-    count: int | None = None,
-) -> tuple[Result, ...]:
-    """What the function makes of each partition of a frame, in their order. Spark runs the frame's plan once.
-
-    The function gets the number of the partition and its batches. `count` is how many there are, when that is known.
-    """
-    session = frame.sparkSession
-    options = options or JobOptions()
-    prepare_executors(session)
-    size_sum = make_size_sum(session) if options.measure and not is_connect(session) else None
-    watch = Watch(options.step, count, options.report)
-    watch.measure_with(size_sum, options.bytes_total)
-    measured = _make_measured(function, options.measure, size_sum)
-    run = _make_partition_function(measured, settings_for(session))
-    table = run_job(session, frame.mapInArrow(run, _COLUMNS).toArrow, watch)
-    rows: list[dict[str, Any]] = table.to_pylist()
-    return tuple(pickle.loads(row["result"]) for row in sorted(rows, key=lambda row: int(row["partition"])))
 
 
 def _make_task_function(
     function: Callable[[Task], Result], packs: tuple[bytes, ...]
 ) -> PartitionFunction[Result]:
-    """For a frame of numbers, one a partition. It is made here so that Spark sends it with the tasks inside."""
+    """Return a function for a DataFrame with one task number per partition. Spark sends it with the packs inside."""
 
     def run(_: int, batches: Iterator[pa.RecordBatch]) -> Result:
         numbers: list[Any] = [number for batch in batches for number in batch.column(0).to_pylist()]
-        (task,) = numbers
-        return function(unpack_task(packs, task))
+        (number,) = numbers
+        return function(unpack_task(packs, number))
 
     return run
 
 
 def _make_measured(
-    function: PartitionFunction[Result],
-    measure: Callable[[Result], TaskSize] | None,
-    size_sum: SizeSum | None,
+    function: PartitionFunction[Result], measure: Callable[[Result], TaskSize], size_sum: SizeSum
 ) -> PartitionFunction[Result]:
-    if measure is None or size_sum is None:
-        return function
-
     def run(partition: int, batches: Iterator[pa.RecordBatch]) -> Result:
         result = function(partition, batches)
         size_sum.add(measure(result))
@@ -141,7 +145,7 @@ def _make_measured(
 def _make_partition_function(
     function: PartitionFunction[Result], settings: StorageSettings
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What runs on an executor: under the storage settings of the caller, not under its own."""
+    """Return the function that runs on an executor, with the caller's storage settings instead of its own."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow
@@ -155,47 +159,7 @@ def _make_partition_function(
                 result = function(partition, batches)
                 column = pyarrow.array([pickle.dumps(result)], pyarrow.binary())
         except Exception as error:
-            raise pack_error(error) from None
+            raise encode_error(error) from None
         yield pyarrow.RecordBatch.from_arrays([pyarrow.array([partition]), column], ["partition", "result"])
 
     return run
-
-
-def on_spark(settings: SparkSettings, report: Report = report_nothing) -> RunTasks:
-    """Return a runner for the configured session that reports the progress of its tasks."""
-
-    def run(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
-        info = task_info(function)
-        size = maintenance_concurrency() if info.is_table else max(1, len(tasks))
-        options = JobOptions(info.step, report, info.measure)
-        return [
-            result
-            for part in batches_of(tasks, size)
-            for result in run_tasks(spark_session(settings), function, part, options)
-        ]
-
-    return run
-
-
-def on_master(master: str | None, report: Report | None) -> RunTasks:
-    """Return a runner for a master by its URL; None is the configured one."""
-    return on_spark(SparkSettings(master=master), report or report_nothing)
-
-
-@dataclass(frozen=True, slots=True)
-class SparkWorkers:
-    """Executors of the session that the settings choose; `report` receives their progress."""
-
-    settings: SparkSettings = field(default_factory=SparkSettings)
-    report: Report = report_nothing
-
-    def run(self, step: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
-        return run_tasks(
-            self._session(), function, tasks, JobOptions(step, self.report, task_info(function).measure)
-        )
-
-    def share_disk(self) -> bool:
-        return is_on_this_machine(self._session())
-
-    def _session(self) -> SparkSession:
-        return spark_session(self.settings)

@@ -1,8 +1,9 @@
-"""Chooses the Spark session that bulk work runs on, and starts a local one when there is none.
+"""Chooses the Spark session for bulk work, and starts a local one if necessary.
 
-In order: the session that is active in this process; the master that the caller, the configuration or Spark's own
-files name; the Spark Connect server in `SPARK_REMOTE`; the warm local server; a new local session. The same code then
-runs on all of them. A local session says nothing, listens on loopback only, and ends with this process.
+In: the settings of the caller. Out: a session; the same code runs on all kinds. In order: the session that is active in
+this process; the master that the caller, the configuration or Spark's own files name; the Spark Connect server in
+`SPARK_REMOTE`; the warm local server; a new local session, which prints nothing, listens on loopback only, and ends
+with this process.
 """
 
 from __future__ import annotations
@@ -41,36 +42,73 @@ QUIET: Final = {
     "spark.sql.catalogImplementation": "in-memory",
 }
 ON_LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-# Tasks hold the storage settings of the caller: what Spark writes to its temporary files is encrypted.
+# Tasks contain the storage settings of the caller, so Spark must encrypt its temporary files.
 ENCRYPTED: Final = {"spark.io.encryption.enabled": "true"}
-# As in Java's own files of properties: a value may hold what separates it from its name.
+# As in the property files of Java, a value may contain the separator.
 _SETTING: Final = re.compile(r"(?P<name>[^=:\s]+)\s*[=:\s]\s*(?P<value>.+)")
+LOCAL_MASTER: Final = "local[*]"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """The Spark settings of the caller. `master` may also be a Connect address, `sc://host:port`."""
+
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """Return a session: the active one, that of `master` or of Spark's settings, the warm one, or a new local one."""
+    return spark_session(SparkSettings(master, conf or {}), shared=False)
+
+
+def spark_session(settings: SparkSettings | None = None, *, shared: bool = True) -> SparkSession:
+    """Return a session. With `shared`, the session on the warm server is the one that all commands use.
+
+    A program needs its own session for what it registers, above all the data source with its storage settings.
+    """
+    settings = settings or SparkSettings()
+    requested = settings.master or settings.conf.get("spark.master")
+    active = active_session()
+    if active is not None:
+        return _require_agreement(active, requested)
+    address = requested or configured_master()
+    if address is None:
+        return warm_session(settings.conf, shared=shared) or _local_session(LOCAL_MASTER, settings.conf)
+    if is_connect_address(address):
+        return connect_session(address, settings.conf)
+    if address.startswith("local") and not address.startswith("local-cluster"):
+        return _local_session(address, settings.conf)
+    return start_classic_session(address, settings.conf, find_java(), START_FLAGS)
 
 
 def start_classic_session(
     master: str, conf: Mapping[str, str], java: Java, flags: tuple[str, ...]
 ) -> SparkSession:
-    """A new session; there must be none in this process."""
+    """Start a session. This process must have no other session."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     on_loopback = _is_on_loopback(master)
     is_local = master.partition("[")[0] == "local"
-    ours = {**QUIET, **(ON_LOOPBACK if on_loopback else {}), **(ENCRYPTED if is_local else {})}
-    theirs = read_spark_defaults()
+    our_settings = {**QUIET, **(ON_LOOPBACK if on_loopback else {}), **(ENCRYPTED if is_local else {})}
+    user_settings = read_spark_defaults()
     chosen = SparkConf(loadDefaults=False)
-    for name, value in {**{name: ours[name] for name in ours if name not in theirs}, **conf}.items():
+    for name, value in {
+        **{name: our_settings[name] for name in our_settings if name not in user_settings},
+        **conf,
+    }.items():
         chosen.set(name, value)
     chosen.setMaster(master)
     environ = jvm_environment(java, flags, on_loopback)
-    os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)  # left behind by a Connect session that has ended
+    os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)  # a Connect session that ended may have set it
     with kept_signal_handlers():
         gateway = None if SparkContext._gateway else launch_jvm(chosen, environ)
         with exchanged_environment(environ):
             try:
                 context: Any = SparkContext(conf=chosen, gateway=gateway)
-                # It would print a traceback when the JVM is killed, which whoever waits for a job tells better.
+                # It would print a traceback if the JVM is killed; `run_job` raises a better error.
                 context._accumulatorServer.handle_error = lambda *_: None
                 return SparkSession.builder.getOrCreate()
             except Py4JJavaError as error:
@@ -78,7 +116,7 @@ def start_classic_session(
 
 
 def read_spark_defaults(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What the user's `spark-defaults.conf` says."""
+    """Return the settings in the user's `spark-defaults.conf`."""
     folder = environ.get("SPARK_CONF_DIR") or (
         f"{environ['SPARK_HOME']}/conf" if environ.get("SPARK_HOME") else ""
     )
@@ -86,68 +124,12 @@ def read_spark_defaults(environ: Mapping[str, str] = os.environ) -> dict[str, st
     if not folder or not path.is_file():
         return {}
     lines = (line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines())
-    found = (_SETTING.fullmatch(line) for line in lines if not line.startswith("#"))
-    return {setting["name"]: setting["value"] for setting in found if setting}
-
-
-def _is_on_loopback(master: str) -> bool:
-    return master.startswith(("local", "spark://127.0.0.1:", "spark://localhost:"))
-
-
-def _not_started(master: str, error: Exception) -> MachineError:
-    log = spark_log()
-    return MachineError(
-        f"Spark did not start on {master}: {_sentence(error)}",
-        code="spark_not_started",
-        hint=f"check the master's address; {log} says more",
-        facts={"master": master, "log": str(log)},
-    )
-
-
-def _sentence(error: Exception) -> str:
-    java = getattr(error, "java_exception", None)
-    text = str(java.getMessage() or java) if java is not None else str(error)
-    return text.strip().partition("\n")[0][:400]
-
-
-LOCAL_MASTER: Final = "local[*]"
-
-
-@dataclass(frozen=True, slots=True)
-class SparkSettings:
-    """What the caller says about Spark. `master` may also be a Connect address, `sc://host:port`."""
-
-    master: str | None = None
-    conf: Mapping[str, str] = field(default_factory=dict)
-
-
-def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """A ready session: the active one, that of `master` or of Spark's settings, the warm one, or a new local one."""
-    return spark_session(SparkSettings(master, conf or {}), shared=False)
-
-
-def spark_session(settings: SparkSettings | None = None, *, shared: bool = True) -> SparkSession:
-    """A ready session. `shared`: on the warm server it is the one that all commands use, with its workers.
-
-    What a program registers or names in its session is its own, the data source with its storage settings above all.
-    """
-    settings = settings or SparkSettings()
-    asked = settings.master or settings.conf.get("spark.master")
-    active = active_session()
-    if active is not None:
-        return _agreeing(active, asked)
-    place = asked or configured_master()
-    if place is None:
-        return warm_session(settings.conf, shared=shared) or _local_session(LOCAL_MASTER, settings.conf)
-    if is_connect_address(place):
-        return connect_session(place, settings.conf)
-    if place.startswith("local") and not place.startswith("local-cluster"):
-        return _local_session(place, settings.conf)
-    return start_classic_session(place, settings.conf, find_java(), START_FLAGS)
+    matches = (_SETTING.fullmatch(line) for line in lines if not line.startswith("#"))
+    return {setting["name"]: setting["value"] for setting in matches if setting}
 
 
 def configured_master(environ: Mapping[str, str] = os.environ) -> str | None:
-    """Where Spark's own settings say that it runs: a master or a Connect address."""
+    """Return the master or the Connect address of Spark's own settings."""
     return (
         read_spark_defaults(environ).get("spark.master")
         or environ.get("MASTER")
@@ -156,7 +138,7 @@ def configured_master(environ: Mapping[str, str] = os.environ) -> str | None:
 
 
 def active_session() -> SparkSession | None:
-    """The session that this process has, if it has one."""
+    """Return the active session of this process; None if there is none."""
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
@@ -166,29 +148,49 @@ def active_session() -> SparkSession | None:
         return None
 
 
-def _agreeing(active: SparkSession, asked: str | None) -> SparkSession:
-    """The active session, unless the caller names another place: one process has one."""
+def _require_agreement(active: SparkSession, requested: str | None) -> SparkSession:
+    """Return the active session; raise if the caller requires another master, because a process has one session."""
     running = "a Spark Connect server" if is_connect(active) else active.sparkContext.master
-    if asked is None or asked == running or (is_connect(active) and is_connect_address(asked)):
+    if requested is None or requested == running or (is_connect(active) and is_connect_address(requested)):
         return active
     raise UsageError(
-        f"this process has a Spark session on {running} already and cannot use {asked} as well",
+        f"this process already has a Spark session on {running}: expected {requested}",
         code="spark_session_exists",
-        hint="stop that session first, or leave the master out",
+        hint="Stop that session first, or omit the master.",
     )
 
 
 def _local_session(master: str, conf: Mapping[str, str]) -> SparkSession:
-    """Everything in one JVM on this machine, started with the class-data archive when there is one."""
+    """Start a session in one JVM on this machine, with the class-data archive if it exists."""
     java = find_java()
     archive = class_archive(java)
-    faster = archive.flags()
-    if not faster:
+    archive_flags = archive.flags()
+    if not archive_flags:
         session = start_classic_session(master, conf, java, START_FLAGS)
         build_when_worthwhile(archive)
         return session
     try:
-        return start_classic_session(master, conf, java, (*START_FLAGS, *faster))
+        return start_classic_session(master, conf, java, (*START_FLAGS, *archive_flags))
     except MachineError:
         archive.discard()
         return start_classic_session(master, conf, java, START_FLAGS)
+
+
+def _is_on_loopback(master: str) -> bool:
+    return master.startswith(("local", "spark://127.0.0.1:", "spark://localhost:"))
+
+
+def _not_started(master: str, error: Exception) -> MachineError:
+    log = spark_log()
+    return MachineError(
+        f"Spark did not start on {master}: {_first_line(error)}",
+        code="spark_not_started",
+        hint=f"Check the address of the master. Read {log} for details.",
+        facts={"master": master, "log": str(log)},
+    )
+
+
+def _first_line(error: Exception) -> str:
+    java = getattr(error, "java_exception", None)
+    text = str(java.getMessage() or java) if java is not None else str(error)
+    return text.strip().partition("\n")[0][:400]

@@ -1,8 +1,8 @@
-"""The process behind a warm server: starts its JVM, ends it when nobody has used it for a while, and ends with it.
+"""The process of a warm server: starts its JVM, stops it when it is idle for a while, and ends with it.
 
-`python -m omnigraph.pipeline.warm_process IDLE_SECONDS`, run by the package itself. It loads nothing of Spark, so it
-stays small. The server listens on loopback and lets in only who knows the token, which is written to a file that its
-user alone can read. However this process ends, the JVM ends too, and nothing tells of a server that is not there.
+`python -m omnigraph.pipeline.spark.warm_process IDLE_SECONDS`, run by the package itself. It does not import Spark, so
+it is small. The server listens on loopback and requires a token, which is in a file that only its user can read. When
+this process ends, also by a signal, the JVM ends and the file is deleted; after a kill, readers of the file notice.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _SERVER: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
 
 
-class _Ended(BaseException):
-    """Somebody asked this process to end."""
+class _StopRequest(BaseException):
+    """This process was asked to end."""
 
 
 def main() -> None:
-    """Serve until it is time to end."""
+    """Serve until the server is idle or is stopped."""
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     idle_seconds = float(sys.argv[1])
@@ -67,7 +67,7 @@ def main() -> None:
             )
         )
         _serve(jvm, idle_seconds)
-    except _Ended:
+    except _StopRequest:
         pass
     finally:
         forget_server(current_process())
@@ -76,11 +76,11 @@ def main() -> None:
 
 
 def _end(_: int, __: FrameType | None) -> None:
-    raise _Ended
+    raise _StopRequest
 
 
 def _serve(jvm: subprocess.Popen[bytes], idle_seconds: float) -> None:
-    """Wait until the JVM ends by itself or nobody has used it for long enough."""
+    """Wait until the JVM ends or is idle for long enough."""
     busy_us = SYSTEM_CLOCK.now_us()
     while jvm.poll() is None:
         with unused_server() as is_unused:
@@ -93,14 +93,14 @@ def _serve(jvm: subprocess.Popen[bytes], idle_seconds: float) -> None:
 
 
 def _start(token: str) -> tuple[subprocess.Popen[bytes], int]:
-    """A JVM that takes connections. Another process may take the free port first, so there are several attempts."""
+    """Start a JVM and wait until it listens; try again if another process takes the free port first."""
     for _ in range(limits.WARM_SERVER_PORT_ATTEMPTS_MAX):
         port = _free_port()
         jvm = subprocess.Popen(
             _command(port),
             env=_environment(token),
             stdin=subprocess.DEVNULL,
-            preexec_fn=_make_end_with(os.getpid()),  # noqa: PLW1509  # there are no threads
+            preexec_fn=_make_end_with(os.getpid()),  # noqa: PLW1509  # this process has one thread
         )
         deadline = SYSTEM_CLOCK.monotonic() + limits.WARM_SERVER_START_SECONDS_MAX
         try:
@@ -108,7 +108,7 @@ def _start(token: str) -> tuple[subprocess.Popen[bytes], int]:
                 if is_listening("127.0.0.1", port):
                     return jvm, port
                 SYSTEM_CLOCK.sleep(limits.WARM_SERVER_POLL_SECONDS)
-        except _Ended:
+        except _StopRequest:
             _stop(jvm)
             raise
         _stop(jvm)
@@ -128,9 +128,9 @@ def _command(port: int) -> list[str]:
         "spark.connect.grpc.binding.port": str(port),
         "spark.connect.session.manager.defaultSessionTimeout": "365d",  # commands share one: see WarmServer
     }
-    words = [f"--conf={name}={value}" for name, value in settings.items()]
+    arguments = [f"--conf={name}={value}" for name, value in settings.items()]
     submit = Path(os.environ.get("SPARK_HOME") or Path(spec.origin).parent, "bin", "spark-submit")
-    return [str(submit), "--master", "local[*]", "--class", _SERVER, *words]
+    return [str(submit), "--master", "local[*]", "--class", _SERVER, *arguments]
 
 
 def _environment(token: str) -> dict[str, str]:
@@ -140,7 +140,7 @@ def _environment(token: str) -> dict[str, str]:
 
 
 def _make_end_with(parent: int) -> Callable[[], None] | None:
-    """What a new process does first, so that it ends when this one is killed. Only Linux has it."""
+    """Return the function that makes a new process end when this one is killed. Only Linux supports it."""
     if not sys.platform.startswith("linux"):
         return None
     library = ctypes.CDLL(None)

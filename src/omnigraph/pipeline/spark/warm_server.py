@@ -1,7 +1,8 @@
-"""Starts, stops and describes the warm local server: a Spark that later commands of this user need not wait for.
+"""Starts, stops and describes the warm local server: a running Spark that the commands of this user share.
 
-Starting is safe to repeat and to race: whoever comes second finds the server of the first. A server that is gone, or
-that an older installation started, is replaced. Stopping returns when nothing of it runs any more.
+In: nothing but the state in the cache directory. Out: a session, or the state of the server. Starting is safe to repeat
+and to race: the second process uses the server of the first. A server that ended, or that another installation started,
+is replaced. Stopping returns when all its processes have ended.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ from omnigraph.pipeline.spark.warm_state import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_held: Final[list[IO[bytes]]] = []
+_held_locks: Final[list[IO[bytes]]] = []
 
 
 def warm_session(conf: Mapping[str, str], *, shared: bool = True) -> SparkSession | None:
-    """A session on the warm server, the shared one or a new one; None when this installation can use none."""
+    """Return a session on the warm server, shared or new; None if this installation cannot use one."""
     if read_server() is None:
         return None
-    hold = use_server()
-    server = read_server()  # again: it may have ended before we held it
+    lock = use_server()
+    server = read_server()  # again: it may have ended before we locked it
     if server is not None and check_health(server) is ServerHealth.RUNNING:
         for address in (server.shared_address, server.address) if shared else (server.address,):
             with suppress(MachineError):
@@ -54,20 +55,20 @@ def warm_session(conf: Mapping[str, str], *, shared: bool = True) -> SparkSessio
                     _keep_open(session)
                 assume_ready(session)
                 trust(session)
-                _held.append(hold)
+                _held_locks.append(lock)
                 return session
-    hold.close()
+    lock.close()
     return None
 
 
 def _keep_open(session: Any) -> None:
-    """Stopping it here must not close the session that other commands share."""
+    """Do not close the session on the server at the end, because other commands share it."""
     session.release_session_on_close = False
 
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """The server, if there is one, and what can be said of it."""
+    """The server, if there is one, and its state."""
 
     health: ServerHealth
     server: WarmServer | None
@@ -76,57 +77,57 @@ class ServerStatus:
 
 @dataclass(frozen=True, slots=True)
 class StartedServer:
-    """A server that runs. `is_new`: it was started just now."""
+    """A running server. `is_new`: this call started it."""
 
     server: WarmServer
     is_new: bool
 
 
 def start_server(idle_minutes: float = limits.WARM_SERVER_IDLE_MINUTES) -> StartedServer:
-    """A server that runs, started if need be. One that runs already keeps its own idle time."""
+    """Return the running server, or start one. A running server keeps its own idle time."""
     with starting_or_stopping():
-        found = read_server()
-        health = check_health(found)
-        if found is not None and health is ServerHealth.RUNNING:
-            return StartedServer(found, is_new=False)
-        if found is not None:
-            _end(found)
-        with use_server():  # or it might end for lack of work before the first job
+        existing = read_server()
+        health = check_health(existing)
+        if existing is not None and health is ServerHealth.RUNNING:
+            return StartedServer(existing, is_new=False)
+        if existing is not None:
+            _end(existing)
+        with use_server():  # so that it does not end as idle before the first job
             server = _start(idle_minutes * 60)
             _warm_up(server)
         return StartedServer(server, is_new=True)
 
 
 def stop_server() -> bool:
-    """End the server and wait for it; False when there was none."""
+    """Stop the server and wait for its end; return False if there was none."""
     with starting_or_stopping():
-        found = read_server()
-        if found is None:
+        server = read_server()
+        if server is None:
             return False
-        was_running = not has_stopped(found.process)
-        _end(found)
+        was_running = not has_stopped(server.process)
+        _end(server)
         return was_running
 
 
 def server_status() -> ServerStatus:
-    """What there is now. One that has died is told as stopped."""
-    found = read_server()
-    health = check_health(found)
+    """Return the current state. A server that died is reported as stopped."""
+    server = read_server()
+    health = check_health(server)
     if health is ServerHealth.STOPPED:
         return ServerStatus(health, None, in_use=False)
     with unused_server() as is_unused:
-        return ServerStatus(health, found, in_use=not is_unused)
+        return ServerStatus(health, server, in_use=not is_unused)
 
 
 def _start(idle_seconds: float) -> WarmServer:
-    find_java()  # says what is missing here, where somebody reads it
+    find_java()  # raises here, where the user sees it, if Java is missing
     log = spark_log()
-    with log.open("ab") as words:
+    with log.open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "omnigraph.pipeline.spark.warm_process", str(idle_seconds)],
             stdin=subprocess.DEVNULL,
-            stdout=words,
-            stderr=words,
+            stdout=output,
+            stderr=output,
             cwd=log.parent,
             start_new_session=True,
         )
@@ -146,15 +147,15 @@ def _start(idle_seconds: float) -> WarmServer:
 
 
 def _warm_up(server: WarmServer) -> None:
-    """Let a process of its own run the first job: this one must not become a client of the server."""
+    """Run the first job in another process, because this one must not become a client of the server."""
     command = [sys.executable, "-m", "omnigraph.pipeline.spark.warm_up"]
     try:
-        with spark_log().open("ab") as words:
+        with spark_log().open("ab") as output:
             subprocess.run(
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=words,
-                stderr=words,
+                stdout=output,
+                stderr=output,
                 timeout=limits.WARM_SERVER_START_SECONDS_MAX,
                 check=True,
             )
@@ -171,13 +172,13 @@ def _not_started() -> MachineError:
     return MachineError(
         "the warm Spark server did not start",
         code="spark_not_started",
-        hint=f"{log} says why",
+        hint=f"Read {log} for the reason.",
         facts={"log": str(log)},
     )
 
 
 def _end(server: WarmServer) -> None:
-    """Ask the server's process to end, and make it if it does not."""
+    """Stop the server's process, by force if it does not end."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if has_stopped(server.process):
             break

@@ -1,8 +1,8 @@
-"""What is known about the warm local server: one file in the cache directory that only its user can read.
+"""The state of the warm local server: one file in the cache directory that only its user can read.
 
-The server's own process writes it when it is ready and removes it when it ends. Two locks stand beside it: one is held
-while somebody starts or stops a server, the other is shared by all who use one, and both are given back by the system
-when their holder dies. A server is used only by the installation that started it: same Python, same code.
+The process of the server writes it when it is ready and deletes it when it ends. There are two locks next to it: one is
+held while a process starts or stops a server, the other is shared by all processes that use one. The system releases
+both when their holder dies. Only the installation that started a server uses it: same Python, same code.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from omnigraph.pipeline.spark.connect import is_listening
 
 @dataclass(frozen=True, slots=True)
 class WarmServer:
-    """A server that was ready at `started_us`. `process` looks after the JVM and ends with it.
+    """A server that was ready at `started_us`. `process` supervises the JVM and ends with it.
 
-    Commands share the session `session_id`, because Spark keeps separate Python workers for every session.
+    Commands share the session `session_id`, because Spark has separate Python workers for every session.
     """
 
     process: ProcessIdentity
@@ -50,7 +50,7 @@ class WarmServer:
 
 
 class ServerHealth(Enum):
-    """What a look at a server says."""
+    """The state of a server."""
 
     RUNNING = "running"
     OUTDATED = "outdated"
@@ -58,17 +58,17 @@ class ServerHealth(Enum):
 
 
 def read_server() -> WarmServer | None:
-    """The server that the file tells of, whether it still runs or not, also one that another release started."""
+    """Read the file, also that of a server that ended or that another release started; None if it is not valid."""
     try:
         document = json.loads(_folder().joinpath("server.json").read_text(encoding="utf-8"))
-        known = {name: document[name] for name in WarmServer.__slots__ if name in document}
-        return WarmServer(**{**known, "process": ProcessIdentity(**document["process"])})
+        members = {name: document[name] for name in WarmServer.__slots__ if name in document}
+        return WarmServer(**{**members, "process": ProcessIdentity(**document["process"])})
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
 
 def write_server(server: WarmServer) -> None:
-    """Make the server known, at once and to its user only."""
+    """Write the file, atomically and readable by its user only."""
     path = _folder() / "server.json"
     draft = path.with_name(f"server.json.{os.getpid()}")
     with os.fdopen(
@@ -79,14 +79,14 @@ def write_server(server: WarmServer) -> None:
 
 
 def forget_server(process: ProcessIdentity) -> None:
-    """The server of this process is no more; another one that has taken its place stays known."""
-    found = read_server()
-    if found is None or found.process == process:
+    """Delete the file if it is about the server of this process, and not about another that replaced it."""
+    server = read_server()
+    if server is None or server.process == process:
         _folder().joinpath("server.json").unlink(missing_ok=True)
 
 
 def check_health(server: WarmServer | None) -> ServerHealth:
-    """Whether the server runs, and whether this installation may use it."""
+    """Return whether the server runs, and whether this installation may use it."""
     if server is None or has_stopped(server.process) or not is_listening("127.0.0.1", server.port):
         return ServerHealth.STOPPED
     return ServerHealth.RUNNING if server.installation == installation() else ServerHealth.OUTDATED
@@ -97,16 +97,21 @@ def has_stopped(process: ProcessIdentity) -> bool:
 
     The file of servers belongs to this user. So a process that an earlier release recorded has this user's id too.
     """
-    me = current_process()
-    if process.boot_id and me.boot_id and process.host == me.host and process.boot_id != me.boot_id:
+    current = current_process()
+    if (
+        process.boot_id
+        and current.boot_id
+        and process.host == current.host
+        and process.boot_id != current.boot_id
+    ):
         return True
-    machine_id = me.machine_id if process.machine_id is None else process.machine_id
-    return is_known_gone(replace(process, machine_id=machine_id, uid=me.uid), me)
+    machine_id = current.machine_id if process.machine_id is None else process.machine_id
+    return is_known_gone(replace(process, machine_id=machine_id, uid=current.uid), current)
 
 
 @cache
 def installation() -> str:
-    """Changes with the Python, the Spark and any file of this package: workers keep what they have loaded."""
+    """Return a hash of the Python, the Spark and all files of this package: workers keep what they have loaded."""
     root = package_directory()
     files = sorted(root.rglob("*.py"))
     described = [
@@ -118,14 +123,14 @@ def installation() -> str:
 
 @contextmanager
 def starting_or_stopping() -> Iterator[None]:
-    """Only one process at a time starts or stops a server."""
+    """Lock the state, so that one process at a time starts or stops a server."""
     with _open_lock("server.lock") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def use_server() -> IO[bytes]:
-    """Keep the server from ending for lack of work while this file is open."""
+    """Return a lock file; while it is open, the server does not end as idle."""
     lock = _open_lock("server.use")
     fcntl.flock(lock, fcntl.LOCK_SH)
     os.utime(lock.fileno())
@@ -134,7 +139,7 @@ def use_server() -> IO[bytes]:
 
 @contextmanager
 def unused_server() -> Iterator[bool]:
-    """Whether nobody uses the server; while this lasts nobody can begin to."""
+    """Return whether no process uses the server; until the end of the block no process can start to use it."""
     with _open_lock("server.use") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -145,7 +150,7 @@ def unused_server() -> Iterator[bool]:
 
 
 def last_use_us() -> int:
-    """When somebody last began to use the server; 0 when nobody ever did."""
+    """Return when a process last started to use the server; 0 if never."""
     try:
         return _folder().joinpath("server.use").stat().st_mtime_ns // 1000
     except OSError:

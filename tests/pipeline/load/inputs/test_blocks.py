@@ -13,16 +13,16 @@ LAST = 2**53 - 1
 GOOD: list[float | None] = [LAST, -LAST, -0.0, None]
 
 
-@pytest.mark.parametrize("bad", [(), (2.0**53, -(2.0**53), 0.5)], ids=["alone", "beside bad ones"])
-def test_a_float_is_a_whole_number_up_to_where_two_would_be_one(bad: tuple[float, ...]) -> None:
-    """2^53 is refused, because it is also what 2^53 + 1 becomes as a float."""
+@pytest.mark.parametrize("bad", [(), (2.0**53, -(2.0**53), 0.5)], ids=["alone", "next to bad ones"])
+def test_float_is_an_integer_while_that_is_exact(bad: tuple[float, ...]) -> None:
+    """2^53 is rejected, because 2^53 + 1 becomes the same float."""
     checked = _checked("n", [*GOOD, *bad])
     assert checked.rows["n"].to_pylist() == [LAST, -LAST, 0, None, *(None for _ in bad)]
     refused = sorted(row for breach in checked.violations for row in breach.rows.tolist())
     assert refused == [len(GOOD) + place for place in range(len(bad))]
 
 
-def test_a_float_stays_one_where_the_schema_asks_for_one() -> None:
+def test_float_of_a_float_property_is_unchanged() -> None:
     checked = _checked("x", [2.0**60, 1.5])
     assert checked.violations == ()
     assert checked.rows["x"].to_pylist() == [2.0**60, 1.5]

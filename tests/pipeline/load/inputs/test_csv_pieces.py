@@ -1,4 +1,4 @@
-"""CSV files of one type: what each field means, what is refused, and on which line."""
+"""CSV files of one type: the meaning of each field, errors, and their lines."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def root(local_location: Location) -> Location:
 
 def thing(root: Location, tmp_path: Path, header: str, row: str) -> dict[str, object]:
     load_here(root, written(tmp_path, "things.csv", f"slug,{header}\nx,{row}\n"), "Thing")
-    (found,) = contents(root)["node:Thing"]
-    return {name: value for name, value in found.items() if name not in ("id", "slug") and value is not None}
+    (stored,) = contents(root)["node:Thing"]
+    return {name: value for name, value in stored.items() if name not in ("id", "slug") and value is not None}
 
 
 GOOD = {
@@ -61,11 +61,11 @@ GOOD = {
 }
 
 
-@pytest.mark.parametrize("given", GOOD)
+@pytest.mark.parametrize("line", GOOD)
 def test_a_field_is_read_by_the_type_of_its_property(
-    root: Location, tmp_path: Path, given: tuple[str, str]
+    root: Location, tmp_path: Path, line: tuple[str, str]
 ) -> None:
-    assert thing(root, tmp_path, *given) == GOOD[given]
+    assert thing(root, tmp_path, *line) == GOOD[line]
 
 
 BAD = {
@@ -89,25 +89,25 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("given", BAD)
-def test_what_does_not_fit_is_a_violation(root: Location, tmp_path: Path, given: tuple[str, str]) -> None:
-    header, field = given
+@pytest.mark.parametrize("line", BAD)
+def test_invalid_field_is_a_violation(root: Location, tmp_path: Path, line: tuple[str, str]) -> None:
+    header, field = line
     path = written(tmp_path, "things.csv", f"slug,{header}\ngood,\nx,{field}\n")
-    (found,) = violations(root, path, "Thing")
-    expected = BAD[given]
-    assert found[:2] == ("things.csv", 3)
+    (violation,) = violations(root, path, "Thing")
+    expected = BAD[line]
+    assert violation[:2] == ("things.csv", 3)
     if expected is None:
-        assert found[2:4] == (None, "V001")
+        assert violation[2:4] == (None, "V001")
     else:
-        assert found[2:4] == (header, expected[0])
-        assert expected[1].strip('"') in found[4]
+        assert violation[2:4] == (header, expected[0])
+        assert expected[1].strip('"') in violation[4]
     assert contents(root)["node:Thing"] == []
 
 
 def test_a_bad_row_has_the_line_on_which_it_begins(root: Location, tmp_path: Path) -> None:
-    rows = ['"two', 'lines",1', "", "short", 'stray"quote,1', "last,x", ",7"]
+    rows = ['"two', 'lines",1', "", "short", 'odd"quote,1', "last,x", ",7"]
     path = written(tmp_path, "things.csv", "\n".join(["slug,small", *rows]))
-    assert [found[1:4] for found in violations(root, path, "Thing")] == [
+    assert [violation[1:4] for violation in violations(root, path, "Thing")] == [
         (5, None, "V001"),
         (6, None, "V001"),
         (7, "small", "V103"),
@@ -124,10 +124,10 @@ def test_text_is_kept_byte_for_byte(root: Location, tmp_path: Path) -> None:
 
 def test_bytes_that_are_not_unicode_are_a_violation(root: Location, tmp_path: Path) -> None:
     path = written(tmp_path, "things.csv", b"slug,small\nok,1\n\xff\xfe,1\n")
-    assert {found[1:4] for found in violations(root, path, "Thing")} >= {(3, "slug", "V106")}
+    assert {violation[1:4] for violation in violations(root, path, "Thing")} >= {(3, "slug", "V106")}
 
 
-def test_edges_have_ends(root: Location, tmp_path: Path) -> None:
+def test_edges_have_endpoints(root: Location, tmp_path: Path) -> None:
     nodes = written(tmp_path, "things.csv", "slug\na\nb\n")
     edges = written(tmp_path, "next.csv", "to,from,weight\nb,a,0.5\n")
     loaded = load_here(root, {"Thing": nodes, "next": edges})
@@ -135,14 +135,16 @@ def test_edges_have_ends(root: Location, tmp_path: Path) -> None:
     (edge,) = contents(root)["edge:Next"]
     assert (edge["src"], edge["dst"], edge["weight"]) == ("a", "b", 0.5)
     missing = written(tmp_path, "missing.csv", "from,weight\na,1\nb,2\n")
-    assert [found[1:4] for found in violations(root, missing, "Next")] == [
+    assert [violation[1:4] for violation in violations(root, missing, "Next")] == [
         (2, "to", "V101"),
         (3, "to", "V101"),
     ]
 
 
 @pytest.mark.parametrize("ending", [".gz", ".zst"])
-def test_packed_files_are_read_and_damaged_ones_refused(root: Location, tmp_path: Path, ending: str) -> None:
+def test_compressed_files_are_read_and_damaged_ones_rejected(
+    root: Location, tmp_path: Path, ending: str
+) -> None:
     plain = b"slug,small\n" + b"".join(b"s%d,%d\n" % (row, row) for row in range(5_000))
     packed = gzip.compress(plain) if ending == ".gz" else zstandard.ZstdCompressor().compress(plain)
     assert load_here(root, written(tmp_path, f"things.csv{ending}", packed), "Thing").total == 5_000
@@ -169,20 +171,20 @@ HEADERS = {
 
 
 @pytest.mark.parametrize("data", HEADERS)
-def test_a_file_without_a_header_is_refused(root: Location, tmp_path: Path, data: bytes) -> None:
+def test_file_without_a_header_is_rejected(root: Location, tmp_path: Path, data: bytes) -> None:
     before = files(root)
     with pytest.raises(OmnigraphError) as refused:
         load_here(root, written(tmp_path, "things.csv", data), "Thing")
     assert (refused.value.code, "things.csv" in refused.value.message) == (HEADERS[data], True)
-    assert "nothing was written" in refused.value.hint
+    assert "Nothing was written." in refused.value.hint
     assert files(root) == before
 
 
-def test_a_header_alone_is_no_rows(root: Location, tmp_path: Path) -> None:
+def test_header_alone_gives_no_rows(root: Location, tmp_path: Path) -> None:
     assert load_here(root, written(tmp_path, "things.csv", "slug,small"), "Thing").commit is None
 
 
-def test_rows_come_from_s3(s3_location: Location, root: Location) -> None:
+def test_rows_from_s3(s3_location: Location, root: Location) -> None:
     ObjectStore(s3_location).create("things.csv", b"slug,small\na,1\n")
     og.init(s3_location.child("g").uri, SCHEMA, options=og.OpenOptions(dict(s3_location.options)))
     remote = s3_location.child("g")

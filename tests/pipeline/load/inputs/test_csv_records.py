@@ -1,4 +1,4 @@
-"""Bytes of CSV become rows with their lines, however they are cut, and one stray quote costs one line."""
+"""CSV bytes become rows with their lines, whatever the block size, and an unexpected quote affects one line."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from hypothesis import strategies as st
 
 from omnigraph.base import limits
 from omnigraph.integrity.rules import Rule
-from omnigraph.pipeline.load.inputs.csv_rows import parse_fields, read_stretches
+from omnigraph.pipeline.load.inputs.csv_rows import parse_fields, read_chunks
 
 Row = tuple[int, str | None, str | None]
 
 
 def read(data: bytes, block_bytes: int = 1 << 20) -> tuple[list[Row], list[int], int]:
-    """The rows of two fields with their lines, the lines of the bad ones, and how many lines there are."""
+    """Return the rows of two fields with their lines, the lines of bad rows, and the number of lines."""
     rows: list[Row] = []
     bad: list[int] = []
     lines = 0
-    blocks = (data[at : at + block_bytes] for at in range(0, len(data), block_bytes))
-    for stretch in read_stretches(blocks):
-        if stretch.data:
-            table, ragged = parse_fields(stretch.data, ["a", "b"])
-            assert table.num_rows + len(ragged) == len(stretch.starts)
-            starts = np.delete(stretch.starts, [found.row for found in ragged])
+    blocks = (data[start : start + block_bytes] for start in range(0, len(data), block_bytes))
+    for chunk in read_chunks(blocks):
+        if chunk.data:
+            table, ragged = parse_fields(chunk.data, ["a", "b"])
+            assert table.num_rows + len(ragged) == len(chunk.starts)
+            starts = np.delete(chunk.starts, [mismatch.row for mismatch in ragged])
             fields = (table.column(name).to_pylist() for name in ("a", "b"))
             rows += [(lines + int(start), a, b) for start, a, b in zip(starts, *fields, strict=True)]
-            bad += [lines + int(stretch.starts[found.row]) for found in ragged]
-        bad += [lines + found.line for found in stretch.bad]
-        lines += stretch.lines
+            bad += [lines + int(chunk.starts[mismatch.row]) for mismatch in ragged]
+        bad += [lines + bad_line.line for bad_line in chunk.bad]
+        lines += chunk.lines
     return rows, sorted(bad), lines
 
 
 @given(st.text('ab,"\n\r', max_size=24), st.integers(1, 6))
-def test_any_bytes_are_the_same_rows_however_they_are_cut(text: str, block_bytes: int) -> None:
+def test_rows_do_not_depend_on_the_block_size(text: str, block_bytes: int) -> None:
     data = text.encode()
     whole = read(data)
     assert read(data, block_bytes) == whole
@@ -55,9 +55,9 @@ def test_what_a_csv_writer_writes_is_read(
 ) -> None:
     text = io.StringIO()
     csv.writer(text, quoting=quoting, lineterminator=end).writerows(rows)  # type: ignore[arg-type]
-    found, bad, _ = read(text.getvalue().encode(), block_bytes)
+    actual, bad, _ = read(text.getvalue().encode(), block_bytes)
     assert bad == []
-    assert [(a or "", b or "") for _, a, b in found] == rows
+    assert [(a or "", b or "") for _, a, b in actual] == rows
 
 
 def test_lines_are_those_of_the_file() -> None:
@@ -65,7 +65,7 @@ def test_lines_are_those_of_the_file() -> None:
     assert read(data) == ([(0, "1", "two\nlines"), (3, "x\r\n\r\ny", "2"), (7, "3", "4")], [6], 8)
 
 
-def test_nothing_and_the_empty_text_differ() -> None:
+def test_null_and_empty_text_differ() -> None:
     assert read(b',""\n')[0] == [(0, None, "")]
 
 
@@ -79,21 +79,21 @@ STRAY = {
 
 @pytest.mark.parametrize("name", STRAY)
 @pytest.mark.parametrize("after", [b'5,"6"\n7,8\n', b"5,6\n7,8\n"])
-def test_a_stray_quote_costs_one_line(name: str, after: bytes) -> None:
+def test_unexpected_quote_affects_one_line(name: str, after: bytes) -> None:
     rows, bad, lines = read(b"0,0\n" + STRAY[name] + after)
     assert [row[1:] for row in rows] == [("0", "0"), ("5", "6"), ("7", "8")]
     assert (bad, lines) == ([1], 4)
 
 
-def test_a_line_that_never_ends_is_bad_and_the_last() -> None:
+def test_endless_line_is_bad_and_the_last() -> None:
     block = b"x" * (limits.LOAD_LINE_BYTES_MAX // 2 + 1)
-    (good, *rest) = [found for found in read_stretches(iter([b"1,2\n" + block, block])) if found.lines]
-    assert (len(good.starts), [bad.rule for found in rest for bad in found.bad]) == (1, [Rule.LINE_TOO_LONG])
+    (good, *rest) = [chunk for chunk in read_chunks(iter([b"1,2\n" + block, block])) if chunk.lines]
+    assert (len(good.starts), [bad.rule for chunk in rest for bad in chunk.bad]) == (1, [Rule.LINE_TOO_LONG])
 
 
-def test_a_quote_that_is_never_closed_does_not_swallow_the_file() -> None:
+def test_unclosed_quote_does_not_consume_the_file() -> None:
     filling = b"3,4\n" * (limits.LOAD_LINE_BYTES_MAX // 8)
     blocks = iter([b'1,"2\n', filling, filling, b"5,6\n"])
-    stretches = list(read_stretches(blocks))
-    assert [bad.line for found in stretches for bad in found.bad] == [0]
-    assert sum(len(found.starts) for found in stretches) == len(filling) // 4 * 2 + 1
+    chunks = list(read_chunks(blocks))
+    assert [bad.line for chunk in chunks for bad in chunk.bad] == [0]
+    assert sum(len(chunk.starts) for chunk in chunks) == len(filling) // 4 * 2 + 1

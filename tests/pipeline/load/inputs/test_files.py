@@ -1,4 +1,4 @@
-"""What a load reads is found by file, directory and glob, on disk and on S3, and refused early when it is nothing."""
+"""The files of a load: by name, directory and glob, on disk and on S3, and early errors for other names."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def names(*given: str) -> list[str]:
-    return [Path(found.location.uri).name for found in find_inputs(given)]
+def names(*paths: str) -> list[str]:
+    return [Path(file.location.uri).name for file in find_inputs(paths)]
 
 
 def test_a_directory_gives_its_data_files_in_order(folder: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_glob_gives_what_it_matches(folder: Path) -> None:
     assert names(f"{folder}/**/*.parquet") == ["c.parquet"]
 
 
-def test_a_glob_passes_over_what_lies_beside_data(folder: Path) -> None:
+def test_glob_skips_hidden_files(folder: Path) -> None:
     (folder / "_temporary").mkdir()
     (folder / "_temporary" / "half.jsonl").write_bytes(b"12")
     assert names(f"{folder}/**/*.jsonl") == ["b.jsonl"]
@@ -55,7 +55,7 @@ def test_a_glob_passes_over_what_lies_beside_data(folder: Path) -> None:
     assert names(f"{folder}/_temporary/*.jsonl") == ["half.jsonl"]
 
 
-def test_a_folder_that_is_called_like_a_glob_is_none(tmp_path: Path) -> None:
+def test_folder_named_like_a_glob_is_a_folder(tmp_path: Path) -> None:
     odd = tmp_path / "a[1]"
     odd.mkdir()
     (odd / "b.jsonl").write_bytes(b"12")
@@ -64,7 +64,7 @@ def test_a_folder_that_is_called_like_a_glob_is_none(tmp_path: Path) -> None:
         find_inputs([f"{odd}/missing.jsonl"])
 
 
-def test_a_folder_that_is_called_like_a_glob_is_one_of_its_matches(tmp_path: Path) -> None:
+def test_folder_named_like_a_glob_is_one_of_its_matches(tmp_path: Path) -> None:
     for name in ("x*/a[1]/i.jsonl", "x*/a[1]/_log.jsonl", "x1/a1/j.jsonl", "y/a1/k.jsonl"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def test_a_folder_that_is_called_like_a_glob_is_one_of_its_matches(tmp_path: Pat
     assert names(f"{tmp_path}/x*/a[1]/*.jsonl") == ["i.jsonl", "j.jsonl"]
 
 
-def test_the_working_directory_is_no_glob(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_working_directory_is_not_a_glob(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("x*/i.jsonl", "x1/j.jsonl"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_bytes(b"12")
@@ -82,15 +82,17 @@ def test_the_working_directory_is_no_glob(tmp_path: Path, monkeypatch: pytest.Mo
     assert names("../x*/*.jsonl") == names(f"file://{tmp_path}/x*/*.jsonl") == ["i.jsonl", "j.jsonl"]
 
 
-def test_a_file_that_is_named_twice_is_read_once(folder: Path) -> None:
+def test_duplicate_name_is_read_once(folder: Path) -> None:
     assert names(f"{folder}/b.jsonl", str(folder / "sub" / ".." / "b.jsonl")) == ["b.jsonl"]
 
 
-def test_format_and_packing_follow_the_name(folder: Path) -> None:
-    found = {Path(one.location.uri).name: (one.format, one.compression) for one in find_inputs([str(folder)])}
-    assert found["a.ndjson.gz"] == (InputFormat.NDJSON, Compression.GZIP)
-    assert found["c.parquet"] == (InputFormat.PARQUET, Compression.NONE)
-    assert found["d.csv"] == (InputFormat.CSV, Compression.NONE)
+def test_format_and_compression_follow_the_name(folder: Path) -> None:
+    formats = {
+        Path(file.location.uri).name: (file.format, file.compression) for file in find_inputs([str(folder)])
+    }
+    assert formats["a.ndjson.gz"] == (InputFormat.NDJSON, Compression.GZIP)
+    assert formats["c.parquet"] == (InputFormat.PARQUET, Compression.NONE)
+    assert formats["d.csv"] == (InputFormat.CSV, Compression.NONE)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +104,7 @@ def test_format_and_packing_follow_the_name(folder: Path) -> None:
         ("ftp://x/y.jsonl", "uri_scheme"),
     ],
 )
-def test_what_is_no_input_is_refused(folder: Path, name: str, code: str) -> None:
+def test_invalid_inputs_are_rejected(folder: Path, name: str, code: str) -> None:
     with pytest.raises(UsageError) as refused:
         find_inputs([name if "://" in name else f"{folder}/{name}"])
     assert refused.value.code == code
@@ -126,7 +128,7 @@ def test_s3_has_files_folders_and_globs(s3_location: Location) -> None:
     uri = s3_location.uri
 
     def found(name: str) -> list[str]:
-        return [one.location.uri.removeprefix(f"{uri}/") for one in find_inputs([name], options)]
+        return [file.location.uri.removeprefix(f"{uri}/") for file in find_inputs([name], options)]
 
     assert found(f"{uri}/in/a.jsonl") == ["in/a.jsonl"]
     assert found(f"{uri}/in") == ["in/a.jsonl", "in/b.jsonl", "in/deep/c.jsonl"]
@@ -137,15 +139,15 @@ def test_s3_has_files_folders_and_globs(s3_location: Location) -> None:
         found(f"{uri}/in/none.jsonl")
 
 
-def test_a_folder_is_listed_although_s3_refuses_to_tell_of_a_file(s3_server: S3Server) -> None:
-    """So AWS answers for what is no object when only some folders may be listed."""
+def test_folder_is_listed_although_s3_denies_a_file(s3_server: S3Server) -> None:
+    """AWS answers so for a key that does not exist, if only some folders may be listed."""
     with S3Proxy(s3_server).running() as proxy:
         place = proxy.location(uuid.uuid4().hex)
         ObjectStore(place).create("in/a.jsonl", b"12")
         options = dict(place.options)
         with proxy.fault(Fault(Mode.FORBID, "", "HEAD", times=3)) as refused:
-            found = find_inputs([f"{place.uri}/in"], options)
-            assert [one.name for one in found] == [f"{place.uri}/in/a.jsonl"]
+            inputs = find_inputs([f"{place.uri}/in"], options)
+            assert [file.name for file in inputs] == [f"{place.uri}/in/a.jsonl"]
             with pytest.raises(StorageError, match=r"no permission to look for .*/none$"):
                 find_inputs([f"{place.uri}/none"], options)
             with (

@@ -1,4 +1,4 @@
-"""Frames of Python: every kind is loaded alike, and what they leave in the graph's directory is nothing."""
+"""Frames of Python: every kind is loaded in the same way, and no scratch file is left."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ TABLE = pa.table({**ROWS, "age": pa.array(ROWS["age"], pa.int64())})
 
 
 class ToArrow:
-    """An object with nothing but `to_arrow`, as some libraries have it."""
+    """An object whose only interface is `to_arrow`, as in some libraries."""
 
     def to_arrow(self) -> pa.Table:
         return TABLE
 
 
 class Streamed:
-    """An object with nothing but the stream protocol."""
+    """An object whose only interface is the stream protocol."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return TABLE.__arrow_c_stream__(requested_schema)  # type: ignore[no-untyped-call]
@@ -104,7 +104,9 @@ def test_a_large_frame_is_read_in_pieces(root: Location, monkeypatch: pytest.Mon
     monkeypatch.setattr("omnigraph.base.limits.LOAD_BLOCK_BYTES", 500)
     table = pa.table({"slug": [f"p{row:04}" for row in range(1_000)], "age": list(range(1_000))})
     bad = table.set_column(1, "age", pa.array([2**40 if row == 777 else 0 for row in range(1_000)]))
-    assert [found[:4] for found in violations(root, bad, "Person")] == [("<Person>", 778, "age", "V104")]
+    assert [violation[:4] for violation in violations(root, bad, "Person")] == [
+        ("<Person>", 778, "age", "V104")
+    ]
     assert load_here(root, table, "Person").total == 1_000
     assert [row["age"] for row in contents(root)["node:Person"]] == list(range(1_000))
     with open_scratch(root) as scratch:
@@ -118,7 +120,7 @@ def test_a_large_frame_is_read_in_pieces(root: Location, monkeypatch: pytest.Mon
     assert len(sizes) > 5
 
 
-def test_the_scratch_is_gone_after_a_refusal(root: Location) -> None:
+def test_scratch_is_deleted_after_a_rejection(root: Location) -> None:
     before = files(root)
     with pytest.raises(LoadRejectedError) as rejected:
         load_here(root, {"Person": pd.DataFrame({"slug": ["a", "a"]})})
@@ -147,7 +149,7 @@ def test_the_scratch_is_gone_after_a_refusal(root: Location) -> None:
         (pd.Series(["a"], name="slug"), "Person", "load_data"),
     ],
 )
-def test_what_is_no_frame_is_refused(root: Location, data: object, type_name: str | None, code: str) -> None:
+def test_other_objects_are_rejected(root: Location, data: object, type_name: str | None, code: str) -> None:
     before = files(root)
     with pytest.raises(OmnigraphError) as refused:
         load_here(root, data, type_name)
@@ -155,7 +157,7 @@ def test_what_is_no_frame_is_refused(root: Location, data: object, type_name: st
     assert files(root) == before
 
 
-def test_a_graph_that_is_open_for_reading_refuses(root: Location) -> None:
+def test_read_only_graph_rejects_a_load(root: Location) -> None:
     graph = og.open(root.uri, read_only=True)
     with pytest.raises(OmnigraphError) as refused:
         graph.load(TABLE, type="Person")

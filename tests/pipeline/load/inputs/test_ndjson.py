@@ -1,4 +1,4 @@
-"""Blocks of lines become rows by type; natively and line by line give the same; no bytes make it fail."""
+"""Blocks of lines become rows by type; both parsers give the same rows, and no bytes make them fail."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ PERSON = b'{"type":"Person","data":{"slug":"ada","age":36}}'
 
 
 def rows(block: Block) -> dict[int, tuple[str, dict[str, object]]]:
-    """By line: the type and the typed values."""
-    found = {}
+    """Return the type and the typed values by line."""
+    values_by_line = {}
     for typed in block.rows:
         checked = check_batch(typed.entity, typed.raw)
         for line, row in zip(typed.lines.tolist(), checked.rows.to_pylist(), strict=True):
-            found[line] = (typed.entity.name, row)
-    return found
+            values_by_line[line] = (typed.entity.name, row)
+    return values_by_line
 
 
 def test_types_in_any_order_keep_their_lines() -> None:
@@ -58,15 +58,15 @@ def test_the_way_a_record_is_written_does_not_matter(spelling: bytes) -> None:
     assert (name, row["slug"], row["age"]) == ("Person", "ada", 36)
 
 
-def test_one_strange_line_does_not_change_its_neighbours() -> None:
+def test_one_unusual_line_does_not_change_its_neighbours() -> None:
     lines = [b'{"type":"Person","data":{"slug":"p%d","age":%d}}' % (n, n) for n in range(50)]
     alone = rows(parse_block(b"\n".join(lines), CATALOG))
     lines[25] = b'{"type":"Person","data":{"slug":"p25","age":9007199254740993,"tags":["a"]}}'
     lines[30] = b'{"type":"Person","data":{"slug":"p30","age":1.5}}'
-    beside = rows(parse_block(b"\n".join(lines), CATALOG))
+    together = rows(parse_block(b"\n".join(lines), CATALOG))
     same = set(alone) - {25, 30}
-    assert {line: beside[line] for line in same} == {line: alone[line] for line in same}
-    assert beside[25][1]["age"] == 9007199254740993
+    assert {line: together[line] for line in same} == {line: alone[line] for line in same}
+    assert together[25][1]["age"] == 9007199254740993
 
 
 BAD = {
@@ -82,7 +82,7 @@ BAD = {
     b'{"type":1}': Rule.LINE_SHAPE,
     b'{"type":"Knows"}': Rule.UNKNOWN_TYPE,
     b'{"edge":"Person"}': Rule.UNKNOWN_TYPE,
-    b'{"type":"Nobody","data":{}}': Rule.UNKNOWN_TYPE,
+    b'{"type":"Unknown","data":{}}': Rule.UNKNOWN_TYPE,
     b'{"edge":"Knows","data":{"from":"a"}}': Rule.LINE_SHAPE,
     b'{"type":"Person","data":{"slug":"\xff"}}': Rule.LINE_SYNTAX,
     b'{"type":"Person","data":{"slug":"a","age":1,"age":2}}': Rule.NAME_TWICE,
@@ -95,18 +95,18 @@ BAD = {
 
 
 @pytest.mark.parametrize("line", BAD)
-def test_a_line_that_is_no_row_says_why(line: bytes) -> None:
+def test_bad_line_has_a_reason(line: bytes) -> None:
     block = parse_block(PERSON + b"\n" + line + b"\n" + PERSON, CATALOG)
-    found = [(bad.line, bad.rule) for bad in block.bad]
+    bad_lines = [(bad.line, bad.rule) for bad in block.bad]
     breaches = [
         breach.rule for typed in block.rows for breach in check_batch(typed.entity, typed.raw).violations
     ]
-    assert found == [(1, BAD[line])] or Rule.NOT_UNICODE in breaches
+    assert bad_lines == [(1, BAD[line])] or Rule.NOT_UNICODE in breaches
     assert sorted(rows(block)) in ([0, 2], [0, 1, 2])
 
 
-def test_quotes_and_digits_of_a_value_are_no_names() -> None:
-    """Such a line is looked at twice."""
+def test_quotes_and_colons_of_a_value_are_not_names() -> None:
+    """Such a line is parsed twice."""
     line = b'{ "type":"Person","data":{"slug":"a\\":b\\":c","age":12345678901234567890}}'
     block = parse_block(line, CATALOG)
     assert (block.bad, len(block.rows)) == ((), 1)
@@ -119,16 +119,20 @@ def test_a_record_over_two_lines_is_two_bad_lines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "near"), [(b'{"type":"Persn"}', "no node Persn, but Person"), (b'{"edge":"X"}', "no edge X")]
+    ("line", "message"),
+    [
+        (b'{"type":"Persn"}', "unknown node type 'Persn': did you mean 'Person'?"),
+        (b'{"edge":"X"}', "unknown edge type 'X'"),
+    ],
 )
-def test_a_wrong_name_of_a_type_is_told_with_the_right_one(line: bytes, near: str) -> None:
+def test_wrong_type_name_has_a_suggestion(line: bytes, message: str) -> None:
     (bad,) = parse_block(line, CATALOG).bad
-    assert bad.message == f"the schema has {near}"
+    assert bad.message == message
 
 
-def test_an_array_over_lines_is_told_what_a_line_is() -> None:
+def test_array_over_lines_has_a_hint() -> None:
     (bad,) = parse_block(b"[\n" + PERSON, CATALOG).bad
-    assert bad.message.endswith("each line is one whole object, and no array is around them")
+    assert bad.message.endswith("write one complete object per line, without an array around them")
 
 
 @given(st.binary(max_size=300))

@@ -1,4 +1,4 @@
-"""Parquet files of one type: row groups in pieces, lines as row numbers, and files that are none."""
+"""Parquet files of one type: row groups in pieces, lines as row numbers, and damaged files."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def people(count: int) -> dict[str, Any]:
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pieces of some row groups and batches of some rows, without a gigabyte of input."""
+    """Limit pieces to a few row groups and batches to a few rows."""
     monkeypatch.setattr("omnigraph.base.limits.LOAD_RANGE_BYTES", 1_000)
     monkeypatch.setattr("omnigraph.base.limits.LOAD_BLOCK_BYTES", 50)
 
@@ -75,7 +75,7 @@ def test_a_line_is_the_number_of_the_row(root: Location, tmp_path: Path) -> None
     rows["age"][255] = 2**40
     rows["slug"][2] = None
     path = written(tmp_path, "people.parquet", parquet(rows, row_group_size=20))
-    assert [found[:4] for found in violations(root, path, "Person")] == [
+    assert [violation[:4] for violation in violations(root, path, "Person")] == [
         ("people.parquet", 3, "slug", "V101"),
         ("people.parquet", 256, "age", "V104"),
     ]
@@ -99,11 +99,11 @@ def test_whole_numbers_with_gaps_are_floats_in_some_files(root: Location, tmp_pa
     load_here(root, written(tmp_path, "people.parquet", parquet(rows)), "Person")
     assert [row["age"] for row in contents(root)["node:Person"]] == [36, None]
     rows = {"slug": ["c", "d", "e", "f"], "age": pa.array([1.0, 1.5, float("nan"), 2.0**60])}
-    found = violations(root, written(tmp_path, "people.parquet", parquet(rows)), "Person")
-    assert [one[1:4] for one in found] == [(row, "age", "V103") for row in (2, 3, 4)]
+    reported = violations(root, written(tmp_path, "people.parquet", parquet(rows)), "Person")
+    assert [violation[1:4] for violation in reported] == [(row, "age", "V103") for row in (2, 3, 4)]
 
 
-def test_files_of_one_type_and_lines_that_name_theirs_are_one_commit(root: Location, tmp_path: Path) -> None:
+def test_typed_files_and_ndjson_are_one_commit(root: Location, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
     written(folder, "a.parquet", parquet({"slug": ["a"]}))
@@ -125,13 +125,16 @@ BAD = {
     "text": (b"slug,age\nada,36\n", "input_unreadable"),
     "cut": (GOOD[:-20], "input_unreadable"),
     "pages": (GOOD[:4] + b"\xff" * 60 + GOOD[64:], "input_unreadable"),
-    "twins": (parquet(pa.Table.from_arrays([pa.array(["a"])] * 2, names=["slug", "slug"])), "input_columns"),
-    "foreign": (parquet({"name": ["a"], "years": [1]}), "input_columns"),
+    "duplicates": (
+        parquet(pa.Table.from_arrays([pa.array(["a"])] * 2, names=["slug", "slug"])),
+        "input_columns",
+    ),
+    "unknown": (parquet({"name": ["a"], "years": [1]}), "input_columns"),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_file_that_is_none_is_refused(local_location: Location, tmp_path: Path, name: str) -> None:
+def test_invalid_file_is_rejected(local_location: Location, tmp_path: Path, name: str) -> None:
     og.init(local_location.uri, SCHEMA)
     data, code = BAD[name]
     before = files(local_location)
@@ -144,11 +147,13 @@ def test_a_file_that_is_none_is_refused(local_location: Location, tmp_path: Path
 
 @settings(max_examples=40)
 @given(st.integers(0, len(GOOD) - 1), st.binary(min_size=1, max_size=8))
-def test_damage_is_an_error_of_ours_or_no_damage(
-    tmp_path_factory: pytest.TempPathFactory, at: int, junk: bytes
+def test_damage_is_an_omnigraph_error_or_harmless(
+    tmp_path_factory: pytest.TempPathFactory, position: int, junk: bytes
 ) -> None:
     path = written(
-        tmp_path_factory.mktemp("damage"), "people.parquet", GOOD[:at] + junk + GOOD[at + len(junk) :]
+        tmp_path_factory.mktemp("damage"),
+        "people.parquet",
+        GOOD[:position] + junk + GOOD[position + len(junk) :],
     )
     with suppress(ContentError):
         for piece in plan_parquet_pieces(find_inputs([path]), PERSON):
@@ -167,7 +172,7 @@ def test_damage_is_an_error_of_ours_or_no_damage(
         (["p.parquet.gz"], "Person", "input_format"),
     ],
 )
-def test_a_type_is_named_where_rows_have_none(
+def test_type_is_required_for_rows_without_one(
     local_location: Location, tmp_path: Path, names: object, type_name: str | None, code: str
 ) -> None:
     og.init(local_location.uri, SCHEMA)

@@ -1,4 +1,4 @@
-"""Byte ranges share no line and lose none, however a file is cut and packed."""
+"""Byte ranges contain each line once, whatever their size and the compression of the file."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ LINES = st.lists(st.text(alphabet="ab\r{é", max_size=12), max_size=30)
 
 
 def lines_of(ranges: tuple[ByteRange, ...], block_bytes: int) -> list[bytes]:
-    found: list[bytes] = []
+    lines: list[bytes] = []
     for piece in ranges:
         for block in read_line_blocks(piece, block_bytes):
-            found += block.data.splitlines(keepends=True) if b"\r" not in block.data else _split(block.data)
-    return found
+            lines += block.data.splitlines(keepends=True) if b"\r" not in block.data else _split(block.data)
+    return lines
 
 
 def _split(data: bytes) -> list[bytes]:
@@ -49,7 +49,7 @@ def test_every_line_is_read_once_in_order(
 
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd"])
-def test_a_packed_file_is_one_range(tmp_path: Path, codec: str) -> None:
+def test_compressed_file_is_one_range(tmp_path: Path, codec: str) -> None:
     data = b"".join(b'{"line": %d}\n' % number for number in range(5_000))
     packed = gzip.compress(data) if codec == "gzip" else pa.Codec("zstd").compress(data, asbytes=True)
     file = write(tmp_path, f"data.jsonl.{'gz' if codec == 'gzip' else 'zst'}", bytes(packed))
@@ -58,7 +58,7 @@ def test_a_packed_file_is_one_range(tmp_path: Path, codec: str) -> None:
     assert b"".join(lines_of(ranges, 1_000)) == data
 
 
-def test_several_packed_members_are_one_file(tmp_path: Path) -> None:
+def test_several_compressed_members_are_one_file(tmp_path: Path) -> None:
     file = write(tmp_path, "data.jsonl.gz", gzip.compress(b"a\nb\n") + gzip.compress(b"c\n"))
     assert lines_of(plan_ranges([file]), 1_000) == [b"a\n", b"b\n", b"c\n"]
 
@@ -79,7 +79,7 @@ def test_a_line_without_an_end_is_cut_and_reading_stops(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("size", "expected"), [(1, 1), (8 * 2**20, 1), (64 * 2**20, 8), (200 * 2**20, 8), (2**30, 32)]
 )
-def test_a_middling_input_keeps_some_cores_busy(size: int, expected: int) -> None:
+def test_medium_input_gives_every_core_a_range(size: int, expected: int) -> None:
     file = InputFile(
         "a", parse_location("a.jsonl"), FileStamp(size, ""), InputFormat.NDJSON, Compression.NONE
     )

@@ -1,1 +1,1 @@
-"""Input files and frames of a load, cut into pieces that tasks read."""
+"""The inputs of a load, divided into pieces that tasks read."""

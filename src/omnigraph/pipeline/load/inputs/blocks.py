@@ -1,6 +1,8 @@
-"""Which type the rows of an input are, when they do not say so themselves, and which columns can be theirs.
+"""What every input format shares: pieces that tasks read, blocks of raw rows, and the names of types and columns.
 
-In: a name as the user writes it, the names of columns. Out: the type of the catalog, or one error that says what to do.
+In: Arrow batches of one type, and names as the user writes them. Out: blocks with rows by type and the lines that are
+not rows; the type of the catalog, or one error for a type or a column that does not exist. A float column of an integer
+property becomes integers, because frames store integers with nulls as floats. Nothing is read or written here.
 """
 
 from __future__ import annotations
@@ -18,19 +20,23 @@ import pyarrow.compute as pc
 from omnigraph.arrow.columns import Column, Rows
 from omnigraph.base import limits
 from omnigraph.base.errors import ContentError, NotFoundError
+from omnigraph.base.hints import action, hint
 from omnigraph.integrity.raw import FROM, ID, TO, MixedColumn, RawBatch, RawColumn
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.load.inputs.files import InputFile
 from omnigraph.schema.catalog import Catalog, EdgeType, Entity, Property
 from omnigraph.schema.property_types import INTEGER_BOUNDS, ScalarType
 
+LINE_TOO_LONG: Final = f"line too long: expected at most {limits.LOAD_LINE_BYTES_MAX:,} bytes"
+# Above this, two integers can be the same float.
+_EXACT_MAX: Final = 2**53 - 1
+
 
 class Piece(Protocol):
-    """A part of the input. `name` is what the user knows its file by, `part` numbers the pieces of one file.
+    """A part of the input. `name` is the name of the file as the user writes it; `part` numbers the pieces of one file.
 
-    `file` is None for what Omnigraph itself wrote for this load.
-
-    `size_bytes` is what there is to read, `text_bytes` about what its rows take as text when nothing is packed.
+    `file` is None for a file that Omnigraph wrote for this load. `size_bytes` is how much a task reads, `text_bytes`
+    about how much the rows are as uncompressed text.
     """
 
     @property
@@ -49,13 +55,13 @@ class Piece(Protocol):
     def text_bytes(self) -> int: ...
 
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
-        """The rows and the lines that are none, in the order of the piece."""
+        """Read the rows, and the lines that are not rows, in the order of the piece."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TypedRows:
-    """Raw rows of one type, and for each the number of its line within the block, from 0."""
+    """Raw rows of one type, and the number of the line of each within the block, from 0."""
 
     entity: Entity
     raw: RawBatch
@@ -64,7 +70,7 @@ class TypedRows:
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that is no row of any type; `line` is its number within the block, from 0."""
+    """A line that is not a row of any type; `line` is its number within the block, from 0."""
 
     line: int
     rule: Rule
@@ -74,19 +80,15 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Everything in one block: how many lines it has, the rows by type, and the lines that are none."""
+    """The content of one block: the number of its lines, the rows by type, and the lines that are not rows."""
 
     lines: int
     rows: tuple[TypedRows, ...]
     bad: tuple[BadLine, ...]
 
 
-# The next one is also the float that the one after it becomes.
-_EXACT_MAX: Final = 2**53 - 1
-
-
 def arrow_block(entity: Entity, batch: pa.RecordBatch) -> Block:
-    """The rows of a batch whose columns have names of their own."""
+    """Return the rows of a batch as a block of one type."""
     raw = RawBatch.from_arrow(batch)
     columns = {
         name: _with_whole_numbers(column, entity.property_named(name)) for name, column in raw.columns.items()
@@ -96,15 +98,61 @@ def arrow_block(entity: Entity, batch: pa.RecordBatch) -> Block:
 
 
 def block_rows(size_bytes: int, rows: int) -> int:
-    """How many rows a block takes of some that are so large together."""
+    """Return how many rows a block has, if `rows` rows have `size_bytes` bytes."""
     row_bytes = max(1, size_bytes // max(1, rows))
     return min(limits.LOAD_BLOCK_ROWS_MAX, max(1, limits.LOAD_BLOCK_BYTES // row_bytes))
 
 
-def _with_whole_numbers(column: RawColumn, found: Property | None) -> RawColumn:
-    if found is None or isinstance(column, MixedColumn) or not pa.types.is_floating(column.type):
+def require_type(catalog: Catalog, name: str) -> Entity:
+    """Return the node or edge type with this name; the case of an edge's first letter does not matter."""
+    entity = catalog.node_named(name) or catalog.edge_named(name)
+    if entity is None:
+        type_names = [entity.name for entity in catalog.types]
+        near = get_close_matches(name[:60], type_names, n=1)
+        raise NotFoundError(
+            f"unknown type '{name}'" + (f": did you mean '{near[0]}'?" if near else ""),
+            code="load_type_unknown",
+            hint=hint("Nothing was written. Run {} to list the types.", action("schema show")),
+            facts={"type": name},
+        )
+    return entity
+
+
+def input_columns(entity: Entity) -> list[str]:
+    """Return every column that an input of the type may have, in the order of a typical file."""
+    ends = [FROM, TO] if isinstance(entity, EdgeType) else []
+    return [*ends, *(property_.name for property_ in entity.properties), ID]
+
+
+def reject_duplicate_columns(source: str, names: Iterable[str]) -> None:
+    """Raise if two columns have the same name."""
+    duplicates = [name for name, count in Counter(names).items() if count > 1]
+    if duplicates:
+        raise ContentError(
+            f"duplicate column '{duplicates[0]}' in {source}",
+            code="input_columns",
+            hint="Nothing was written. Rename one of the columns.",
+            facts={"data": source, "column": duplicates[0]},
+        )
+
+
+def require_known_column(source: str, names: Sequence[str], entity: Entity) -> None:
+    """Raise if no column belongs to the type: the type is wrong, or the header is missing."""
+    column_names = input_columns(entity)
+    if not set(names) & set(column_names):
+        raise ContentError(
+            f"no column of {source} belongs to {entity.name}: expected some of {_listed(column_names)}, "
+            f"got {_listed(names)}",
+            code="input_columns",
+            hint="Nothing was written. Check the type and the first line of the file.",
+            facts={"data": source, "type": entity.name},
+        )
+
+
+def _with_whole_numbers(column: RawColumn, property_: Property | None) -> RawColumn:
+    if property_ is None or isinstance(column, MixedColumn) or not pa.types.is_floating(column.type):
         return column
-    if not isinstance(found.type, ScalarType) or found.type.scalar not in INTEGER_BOUNDS:
+    if not isinstance(property_.type, ScalarType) or property_.type.scalar not in INTEGER_BOUNDS:
         return column
     return _whole_numbers(column)
 
@@ -120,51 +168,6 @@ def _whole_numbers(floats: Column) -> RawColumn:
 def _as_written(value: float | None) -> int | float | None:
     is_whole = value is not None and abs(value) <= _EXACT_MAX and value.is_integer()
     return int(value) if is_whole and value is not None else value
-
-
-def type_of_rows(catalog: Catalog, name: str) -> Entity:
-    """The node or edge type of that name; the case of an edge's first letter does not matter."""
-    found = catalog.node_named(name) or catalog.edge_named(name)
-    if found is None:
-        known = [entity.name for entity in catalog.types]
-        near = get_close_matches(name[:60], known, n=1)
-        raise NotFoundError(
-            f"the schema has no node or edge type '{name}'",
-            code="load_type_unknown",
-            hint=f"did you mean {near[0]}?" if near else "`omnigraph schema show` prints the types",
-            facts={"type": name},
-        )
-    return found
-
-
-def known_columns(entity: Entity) -> list[str]:
-    """Every column that rows of the type may have, in the order in which a person would write them."""
-    ends = [FROM, TO] if isinstance(entity, EdgeType) else []
-    return [*ends, *(found.name for found in entity.properties), ID]
-
-
-def reject_duplicate_columns(source: str, names: Iterable[str]) -> None:
-    """Raise when two columns have one name: nobody could say which of them counts."""
-    twins = [name for name, count in Counter(names).items() if count > 1]
-    if twins:
-        raise ContentError(
-            f"{source} has more than one column '{twins[0]}'",
-            code="input_columns",
-            hint="nothing was written; give each column a name of its own",
-            facts={"data": source, "column": twins[0]},
-        )
-
-
-def refuse_foreign_columns(source: str, names: Sequence[str], entity: Entity) -> None:
-    """Raise when not one column is of the type: then it is another type, or there is no line of names."""
-    known = known_columns(entity)
-    if not set(names) & set(known):
-        raise ContentError(
-            f"no column of {source} is of {entity.name}: it has {_listed(names)}",
-            code="input_columns",
-            hint=f"nothing was written; the columns of {entity.name} are {_listed(known)}",
-            facts={"data": source, "type": entity.name},
-        )
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -1,9 +1,9 @@
-"""CSV files of one type: one piece a file, read as a stream.
+"""CSV files of one type: one piece per file, read as a stream.
 
-In: files and a type. Out: pieces, whose line numbers are those of the file, header and quoted line ends counted. The
-first line names the columns; the driver looks at it, so that a file without one is refused before any work begins. A
-row that is no CSV, or has more or fewer fields than the header, is a bad line. Files are UTF-8, with or without a mark
-at the start, fields stand between commas, and `"` quotes as RFC 4180 says.
+In: files and a type. Out: pieces, whose line numbers are those of the file; the header and line breaks inside quotes
+count. The first line has the column names. The driver reads it, so that a bad header is rejected before any task
+starts. A row with a syntax error, or with more or fewer fields than the header, is a bad line. Files are UTF-8, with or
+without a byte order mark, with commas between fields and quotes as in RFC 4180. Nothing is written.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from omnigraph.base.errors import ContentError
 from omnigraph.integrity.raw import MixedColumn, RawBatch, RawColumn, values_of
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.load.inputs.blocks import (
+    LINE_TOO_LONG,
     BadLine,
     Block,
     TypedRows,
-    known_columns,
-    refuse_foreign_columns,
+    input_columns,
     reject_duplicate_columns,
-    type_of_rows,
+    require_known_column,
+    require_type,
 )
 from omnigraph.pipeline.load.inputs.files import InputFile
 from omnigraph.pipeline.load.inputs.ranges import read_file_blocks
@@ -53,229 +54,25 @@ from omnigraph.storage.files import Compression
 
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?", re.ASCII)
-# Texts of this many characters are 64-bit integers whatever their digits are.
+# Every integer with at most this many characters fits 64 bits.
 _SURELY_FITTING_CHARACTERS: Final = 18
-# Python refuses to read longer ones; they fit nothing however they go on.
+# Python does not parse longer integers; no property can hold one.
 _DIGITS_MAX: Final = 1_000
 _BOOLEANS: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _TRUE: Final = pa.array([text for text, value in _BOOLEANS.items() if value])
 _EITHER: Final = pa.array(list(_BOOLEANS))
-
-
-def raw_column(texts: Column, target: PropertyType) -> RawColumn:
-    """The fields of one column for a property of this type."""
-    match target:
-        case ListType() | VectorType():
-            return _each(texts, _list_or_text)
-        case ScalarType(Scalar.BOOL):
-            return _booleans(texts)
-        case ScalarType(scalar) if scalar in INTEGER_BOUNDS:
-            return _integers(texts)
-        case ScalarType(scalar) if scalar in FLOATS:
-            return _floats(texts)
-        case ScalarType() | EnumType():
-            return texts
-        case _:
-            assert_never(target)
-
-
-def _integers(texts: Column) -> RawColumn:
-    longest = pc.max(pc.binary_length(texts)).as_py() or 0
-    if longest <= _SURELY_FITTING_CHARACTERS and _all_match(texts, _INTEGER):
-        numbers: Column = pc.cast(texts, pa.int64())
-        return numbers
-    return _each(texts, _integer_or_text)
-
-
-def _floats(texts: Column) -> RawColumn:
-    return pc.cast(texts, pa.float64()) if _all_match(texts, _NUMBER) else _each(texts, _float_or_text)
-
-
-def _booleans(texts: Column) -> RawColumn:
-    if pc.all(pc.or_kleene(pc.is_in(texts, _EITHER), pc.is_null(texts))).as_py() is False:
-        return _each(texts, lambda text: _BOOLEANS.get(text, text))
-    values: Column = pc.if_else(pc.is_null(texts), pa.scalar(None, pa.bool_()), pc.is_in(texts, _TRUE))
-    return values
-
-
-def _all_match(texts: Column, pattern: re.Pattern[str]) -> bool:
-    return pc.all(pc.match_substring_regex(texts, rf"\A(?:{pattern.pattern})\z")).as_py() is not False
-
-
-def _each(texts: Column, read: Callable[[str], object]) -> MixedColumn:
-    return MixedColumn([read(text) if isinstance(text, str) else None for text in values_of(texts)])
-
-
-def _integer_or_text(text: str) -> object:
-    return int(text[:_DIGITS_MAX]) if _INTEGER.fullmatch(text) else text
-
-
-def _float_or_text(text: str) -> object:
-    return float(text) if _NUMBER.fullmatch(text) else text
-
-
-def _list_or_text(text: str) -> object:
-    try:
-        found = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return text
-    return found if isinstance(found, list) else text
-
-
 _QUOTE, _COMMA, _NEWLINE, _RETURN = b'",\n\r'
 _FIELD: Final = rb'(?:"(?:[^"]++|"")*+"|[^",\r\n]*+)'
 _RECORD: Final = re.compile(_FIELD + rb"(?:," + _FIELD + rb")*+(?:\r?\n|\Z)")
 _QUOTED: Final = re.compile(rb'"(?:[^"]++|"")*+"')
 _UNCLOSED: Final = re.compile(rb"(?:" + _FIELD + rb',)*+"(?:[^"]++|"")*+"?\Z')
-_MESSAGE: Final = "the row is not CSV: a quote is out of place or never closed, or a line ends with a bare CR"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RecordChunk:
-    """Some rows: their bytes in a row, the line of each from 0, the bad ones, and how many lines it all takes."""
-
-    data: bytes
-    starts: Rows
-    bad: tuple[BadLine, ...]
-    lines: int
-
-
-def read_stretches(blocks: Iterator[bytes]) -> Iterator[RecordChunk]:
-    """The rows of a file without its header; a blank line is none."""
-    rest = b""
-    for block in blocks:
-        stretch, rest = _split(rest + block if rest else block, is_last=False)
-        yield stretch
-        while len(rest) > limits.LOAD_LINE_BYTES_MAX:
-            cut = rest.find(b"\n") + 1
-            if not cut:
-                yield _only_bad(rest, Rule.LINE_TOO_LONG, "the line is too long")
-                return
-            yield _only_bad(rest[:cut], Rule.LINE_SYNTAX, _MESSAGE)
-            stretch, rest = _split(rest[cut:], is_last=False)
-            yield stretch
-    if rest:
-        yield _split(rest, is_last=True)[0]
-
-
-def split_records(data: bytes) -> Iterator[bytes]:
-    """The rows of a stretch one by one."""
-    at = 0
-    while at < len(data):
-        found = _RECORD.match(data, at)
-        assert found is not None, "the rows of a stretch are CSV"
-        yield found[0]
-        at = found.end()
-
-
-def count_fields(record: bytes) -> int:
-    """How many fields a row has."""
-    return _QUOTED.sub(b"", record).count(b",") + 1
-
-
-def _split(data: bytes, *, is_last: bool) -> tuple[RecordChunk, bytes]:
-    """The whole rows, and the bytes of the one that has only begun."""
-    octets = np.frombuffer(data, dtype=np.uint8)
-    newlines = np.flatnonzero(octets == _NEWLINE)
-    quotes = np.flatnonzero(octets == _QUOTE)
-    if not _is_plain(octets, quotes, is_last=is_last):
-        return _split_carefully(data, newlines, is_last=is_last)
-    ends = newlines[np.searchsorted(quotes, newlines) % 2 == 0] + 1
-    if is_last and (not len(ends) or ends[-1] < len(data)):
-        ends = np.append(ends, len(data))
-    cut = int(ends[-1]) if len(ends) else 0
-    return _made(data, ends, newlines), data[cut:]
-
-
-def _is_plain(octets: Any, quotes: Any, *, is_last: bool) -> bool:
-    """Whether every quote opens or closes a field or is one of two, and every CR is part of a line end or quoted."""
-    last = len(octets) - 1
-    opens, closes = quotes[0::2], quotes[1::2]
-    before = octets[np.maximum(opens - 1, 0)]
-    is_open = (opens == 0) | (before == _COMMA) | (before == _NEWLINE)
-    is_open[1:] |= opens[1:] - 1 == closes[: len(opens) - 1]
-    after = octets[np.minimum(closes + 1, last)]
-    is_close = (closes == last) | np.isin(after, (_COMMA, _NEWLINE, _RETURN, _QUOTE))
-    returns = np.flatnonzero(octets == _RETURN)
-    is_end = octets[np.minimum(returns + 1, last)] == _NEWLINE
-    if not is_last:
-        is_end |= returns == last
-    is_quoted = np.searchsorted(quotes, returns) % 2 == 1
-    is_whole = not is_last or len(quotes) % 2 == 0
-    return bool(is_whole and is_open.all() and is_close.all() and (is_end | is_quoted).all())
-
-
-def _split_carefully(data: bytes, newlines: Any, *, is_last: bool) -> tuple[RecordChunk, bytes]:
-    good: list[bytes] = []
-    starts: list[int] = []
-    bad: list[tuple[int, int]] = []
-    at = 0
-    while at < len(data):
-        found = _RECORD.match(data, at)
-        is_begun = found.end() == len(data) and data[-1] != _NEWLINE if found else _UNCLOSED.match(data, at)
-        if is_begun and not is_last:
-            break
-        if found:
-            good.append(found[0])
-            starts.append(at)
-            at = found.end()
-            continue
-        end = data.find(b"\n", at) + 1
-        if not end and not is_last:
-            break
-        bad.append((at, end or len(data)))
-        at = end or len(data)
-    shown = tuple(
-        BadLine(int(np.searchsorted(newlines, start)), Rule.LINE_SYNTAX, _MESSAGE, _shown(data[start:end]))
-        for start, end in bad
-    )
-    lines = int(np.searchsorted(newlines, at)) + (at == len(data) and data[-1] != _NEWLINE)
-    records = _without_blanks(good, np.searchsorted(newlines, np.array(starts, dtype=np.int64)))
-    return RecordChunk(records[0], records[1], shown, lines), data[at:]
-
-
-def _made(data: bytes, ends: Any, newlines: Any) -> RecordChunk:
-    """The rows between ends that all are row ends."""
-    if not len(ends):
-        return RecordChunk(b"", np.empty(0, dtype=np.int64), (), 0)
-    begins = np.concatenate([[0], ends[:-1]])
-    starts = np.searchsorted(newlines, begins).astype(np.int64)
-    cut = int(ends[-1])
-    lines = int(np.searchsorted(newlines, cut)) + (data[cut - 1] != _NEWLINE)
-    octets = np.frombuffer(data, dtype=np.uint8)
-    lengths = ends - begins
-    blank = (octets[begins] == _NEWLINE) | ((lengths == 2) & (octets[begins] == _RETURN))
-    if not blank.any():
-        return RecordChunk(data[:cut], starts, (), lines)
-    kept = [data[begin:end] for begin, end in zip(begins[~blank], ends[~blank], strict=True)]
-    return RecordChunk(b"".join(kept), starts[~blank], (), lines)
-
-
-def _without_blanks(records: list[bytes], starts: Any) -> tuple[bytes, Rows]:
-    is_row = np.array([record not in (b"\n", b"\r\n", b"") for record in records], dtype=np.bool_)
-    kept = [record for record, keep in zip(records, is_row.tolist(), strict=True) if keep]
-    return b"".join(kept), starts[is_row].astype(np.int64)
-
-
-def _only_bad(data: bytes, rule: Rule, message: str) -> RecordChunk:
-    line = BadLine(0, rule, message, _shown(data))
-    return RecordChunk(b"", np.empty(0, dtype=np.int64), (line,), 1)
-
-
-def _shown(data: bytes) -> str:
-    return (
-        data[: 4 * limits.VIOLATION_VALUE_LENGTH_MAX]
-        .decode(errors="replace")
-        .strip()[: limits.VIOLATION_VALUE_LENGTH_MAX]
-    )
-
-
+_MESSAGE: Final = "invalid CSV: expected a closed quote around the whole field and no bare CR"
 _HEADER_LINES: Final = Block(1, (), ())
 
 
 @dataclass(frozen=True, slots=True)
 class CsvPiece:
-    """A whole file."""
+    """One file."""
 
     file: InputFile
     type_name: str
@@ -298,23 +95,66 @@ class CsvPiece:
         return self.size_bytes * (limits.LOAD_PACKED_FACTOR if packed else 1)
 
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
-        entity = type_of_rows(catalog, self.type_name)
+        entity = require_type(catalog, self.type_name)
         header = _split_header(self.file, read_file_blocks(self.file))
         _check_header(self.file, header.names, entity)
         yield _HEADER_LINES
-        for stretch in read_stretches(header.rest):
-            yield _block(entity, header.names, stretch)
+        for chunk in read_chunks(header.rest):
+            yield _block(entity, header.names, chunk)
 
 
 def plan_csv_pieces(files: Sequence[InputFile], entity: Entity) -> tuple[CsvPiece, ...]:
-    """The pieces of CSV files whose rows are of the type."""
+    """Return the pieces of CSV files whose rows are of the type."""
     with ThreadPoolExecutor(limits.INPUT_PLAN_THREADS) as threads:
         return tuple(threads.map(lambda file: _plan_file(file, entity), files))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordChunk:
+    """Some rows: their bytes, the line of each from 0, the bad lines, and the number of lines in all."""
+
+    data: bytes
+    starts: Rows
+    bad: tuple[BadLine, ...]
+    lines: int
+
+
+def read_chunks(blocks: Iterator[bytes]) -> Iterator[RecordChunk]:
+    """Read the rows of a file after its header. A blank line is not a row."""
+    rest = b""
+    for block in blocks:
+        chunk, rest = _split_rows(rest + block if rest else block, is_last=False)
+        yield chunk
+        while len(rest) > limits.LOAD_LINE_BYTES_MAX:
+            cut = rest.find(b"\n") + 1
+            if not cut:
+                yield _bad_chunk(rest, Rule.LINE_TOO_LONG, LINE_TOO_LONG)
+                return
+            yield _bad_chunk(rest[:cut], Rule.LINE_SYNTAX, _MESSAGE)
+            chunk, rest = _split_rows(rest[cut:], is_last=False)
+            yield chunk
+    if rest:
+        yield _split_rows(rest, is_last=True)[0]
+
+
+def split_records(data: bytes) -> Iterator[bytes]:
+    """Return the rows of a chunk one by one."""
+    start = 0
+    while start < len(data):
+        match = _RECORD.match(data, start)
+        assert match is not None, "the rows of a chunk are valid CSV"
+        yield match[0]
+        start = match.end()
+
+
+def count_fields(record: bytes) -> int:
+    """Return how many fields a row has."""
+    return _QUOTED.sub(b"", record).count(b",") + 1
+
+
 @dataclass(frozen=True, slots=True)
 class FieldCountMismatch:
-    """A row with another number of fields than there are names; `row` counts all rows from 0."""
+    """A row whose number of fields is not that of the header; `row` counts all rows from 0."""
 
     row: int
     fields: int
@@ -322,7 +162,7 @@ class FieldCountMismatch:
 
 
 def parse_fields(data: bytes, names: list[str]) -> tuple[pa.Table, list[FieldCountMismatch]]:
-    """Every field as text, and the rows with another number of fields than there are names."""
+    """Return all fields as text, and the rows whose number of fields is not that of the header."""
     ragged: list[FieldCountMismatch] = []
 
     def skip(row: Any) -> Literal["skip"]:
@@ -330,8 +170,8 @@ def parse_fields(data: bytes, names: list[str]) -> tuple[pa.Table, list[FieldCou
         return "skip"
 
     if not _is_unicode(data):
-        # The native parser cannot tell about a bad row whose bytes are no text.
-        data, ragged = _without_ragged(data, len(names))
+        # The native parser fails on a row of the wrong length whose bytes are not UTF-8.
+        data, ragged = _drop_ragged(data, len(names))
         if not data:
             return pa.schema([(name, pa.utf8()) for name in names]).empty_table(), ragged
     source: Any = pa.BufferReader(data)
@@ -352,6 +192,23 @@ def parse_fields(data: bytes, names: list[str]) -> tuple[pa.Table, list[FieldCou
     return table, ragged
 
 
+def raw_column(texts: Column, target: PropertyType) -> RawColumn:
+    """Return the fields of one column as values for a property of this type."""
+    match target:
+        case ListType() | VectorType():
+            return _convert_each(texts, _list_or_text)
+        case ScalarType(Scalar.BOOL):
+            return _booleans(texts)
+        case ScalarType(scalar) if scalar in INTEGER_BOUNDS:
+            return _integers(texts)
+        case ScalarType(scalar) if scalar in FLOATS:
+            return _floats(texts)
+        case ScalarType() | EnumType():
+            return texts
+        case _:
+            assert_never(target)
+
+
 def _plan_file(file: InputFile, entity: Entity) -> CsvPiece:
     header = _split_header(file, read_file_blocks(file, limits.CSV_HEADER_BYTES_MAX))
     _check_header(file, header.names, entity)
@@ -365,7 +222,7 @@ class _Header:
 
 
 def _split_header(file: InputFile, blocks: Iterator[bytes]) -> _Header:
-    """The names on the first line, and the bytes after it."""
+    """Return the column names of the first line, and the bytes after it."""
     data = b""
     for block in blocks:
         data += block
@@ -373,11 +230,11 @@ def _split_header(file: InputFile, blocks: Iterator[bytes]) -> _Header:
             break
     line, _, rest = data.removeprefix(codecs.BOM_UTF8).partition(b"\n")
     if len(line) > limits.CSV_HEADER_BYTES_MAX:
-        raise _bad_header(file, "is too long to be one")
+        raise _bad_header(file, f"expected at most {limits.CSV_HEADER_BYTES_MAX:,} bytes, got a longer line")
     try:
         rows = list(csv.reader([line.decode().removesuffix("\r")], strict=True))
     except (UnicodeDecodeError, csv.Error) as error:
-        raise _bad_header(file, f"is not CSV in UTF-8: {error}") from error
+        raise _bad_header(file, f"expected CSV in UTF-8 ({error})") from error
 
     def after() -> Iterator[bytes]:
         if rest:
@@ -389,48 +246,148 @@ def _split_header(file: InputFile, blocks: Iterator[bytes]) -> _Header:
 
 def _check_header(file: InputFile, names: list[str], entity: Entity) -> None:
     if not any(names):
-        raise _bad_header(file, "is empty", entity)
+        raise _bad_header(file, "expected column names, got an empty line", entity)
     if "" in names:
-        raise _bad_header(file, f"has no name for column {names.index('') + 1}", entity)
+        raise _bad_header(
+            file, f"expected a name for column {names.index('') + 1}, got an empty field", entity
+        )
     reject_duplicate_columns(f"'{file.name}'", names)
-    refuse_foreign_columns(f"the header of '{file.name}'", names, entity)
+    require_known_column(f"the header of '{file.name}'", names, entity)
 
 
-def _bad_header(file: InputFile, why: str, entity: Entity | None = None) -> ContentError:
-    example = f" such as {','.join(known_columns(entity)[:4])}" if entity else ""
+def _bad_header(file: InputFile, reason: str, entity: Entity | None = None) -> ContentError:
+    example = f" such as {','.join(input_columns(entity)[:4])}" if entity else ""
     return ContentError(
-        f"the first line of '{file.name}', its header, {why}",
+        f"invalid header in the first line of '{file.name}': {reason}",
         code="csv_header",
-        hint=f"nothing was written; begin the file with a line of column names{example}",
+        hint=f"Nothing was written. Start the file with a line of column names{example}.",
         facts={"data": file.name},
     )
 
 
-def _block(entity: Entity, names: list[str], stretch: RecordChunk) -> Block:
-    if not stretch.data:
-        return Block(stretch.lines, (), stretch.bad)
-    table, ragged = parse_fields(stretch.data, names)
-    starts = stretch.starts
-    assert table.num_rows + len(ragged) == len(starts), "both ways to find rows agree"
-    bad = [_bad_line(found, int(starts[found.row]), len(names)) for found in ragged]
-    lines = np.delete(starts, [found.row for found in ragged])
-    rows = (TypedRows(entity, _raw(entity, table), lines),) if table.num_rows else ()
-    return Block(stretch.lines, rows, (*stretch.bad, *bad))
+def _split_rows(data: bytes, *, is_last: bool) -> tuple[RecordChunk, bytes]:
+    """Return the complete rows, and the bytes of the incomplete last row."""
+    octets = np.frombuffer(data, dtype=np.uint8)
+    newlines = np.flatnonzero(octets == _NEWLINE)
+    quotes = np.flatnonzero(octets == _QUOTE)
+    if not _is_plain(octets, quotes, is_last=is_last):
+        return _split_invalid(data, newlines, is_last=is_last)
+    ends = newlines[np.searchsorted(quotes, newlines) % 2 == 0] + 1
+    if is_last and (not len(ends) or ends[-1] < len(data)):
+        ends = np.append(ends, len(data))
+    cut = int(ends[-1]) if len(ends) else 0
+    return _make_chunk(data, ends, newlines), data[cut:]
 
 
-def _raw(entity: Entity, table: pa.Table) -> RawBatch:
+def _is_plain(octets: Any, quotes: Any, *, is_last: bool) -> bool:
+    """Return whether each quote opens, closes or is doubled, and each CR is quoted or part of a line end."""
+    last = len(octets) - 1
+    opens, closes = quotes[0::2], quotes[1::2]
+    before = octets[np.maximum(opens - 1, 0)]
+    is_open = (opens == 0) | (before == _COMMA) | (before == _NEWLINE)
+    is_open[1:] |= opens[1:] - 1 == closes[: len(opens) - 1]
+    after = octets[np.minimum(closes + 1, last)]
+    is_close = (closes == last) | np.isin(after, (_COMMA, _NEWLINE, _RETURN, _QUOTE))
+    returns = np.flatnonzero(octets == _RETURN)
+    is_end = octets[np.minimum(returns + 1, last)] == _NEWLINE
+    if not is_last:
+        is_end |= returns == last
+    is_quoted = np.searchsorted(quotes, returns) % 2 == 1
+    is_whole = not is_last or len(quotes) % 2 == 0
+    return bool(is_whole and is_open.all() and is_close.all() and (is_end | is_quoted).all())
+
+
+def _split_invalid(data: bytes, newlines: Any, *, is_last: bool) -> tuple[RecordChunk, bytes]:
+    good: list[bytes] = []
+    starts: list[int] = []
+    bad: list[tuple[int, int]] = []
+    start = 0
+    while start < len(data):
+        match = _RECORD.match(data, start)
+        is_begun = (
+            match.end() == len(data) and data[-1] != _NEWLINE if match else _UNCLOSED.match(data, start)
+        )
+        if is_begun and not is_last:
+            break
+        if match:
+            good.append(match[0])
+            starts.append(start)
+            start = match.end()
+            continue
+        end = data.find(b"\n", start) + 1
+        if not end and not is_last:
+            break
+        bad.append((start, end or len(data)))
+        start = end or len(data)
+    shown = tuple(
+        BadLine(int(np.searchsorted(newlines, start)), Rule.LINE_SYNTAX, _MESSAGE, _shown(data[start:end]))
+        for start, end in bad
+    )
+    lines = int(np.searchsorted(newlines, start)) + (start == len(data) and data[-1] != _NEWLINE)
+    records = _drop_blank_rows(good, np.searchsorted(newlines, np.array(starts, dtype=np.int64)))
+    return RecordChunk(records[0], records[1], shown, lines), data[start:]
+
+
+def _make_chunk(data: bytes, ends: Any, newlines: Any) -> RecordChunk:
+    """Return the rows that end at these offsets."""
+    if not len(ends):
+        return RecordChunk(b"", np.empty(0, dtype=np.int64), (), 0)
+    begins = np.concatenate([[0], ends[:-1]])
+    starts = np.searchsorted(newlines, begins).astype(np.int64)
+    cut = int(ends[-1])
+    lines = int(np.searchsorted(newlines, cut)) + (data[cut - 1] != _NEWLINE)
+    octets = np.frombuffer(data, dtype=np.uint8)
+    lengths = ends - begins
+    blank = (octets[begins] == _NEWLINE) | ((lengths == 2) & (octets[begins] == _RETURN))
+    if not blank.any():
+        return RecordChunk(data[:cut], starts, (), lines)
+    records = [data[begin:end] for begin, end in zip(begins[~blank], ends[~blank], strict=True)]
+    return RecordChunk(b"".join(records), starts[~blank], (), lines)
+
+
+def _drop_blank_rows(records: list[bytes], starts: Any) -> tuple[bytes, Rows]:
+    is_row = np.array([record not in (b"\n", b"\r\n", b"") for record in records], dtype=np.bool_)
+    rows = [record for record, keep in zip(records, is_row.tolist(), strict=True) if keep]
+    return b"".join(rows), starts[is_row].astype(np.int64)
+
+
+def _bad_chunk(data: bytes, rule: Rule, message: str) -> RecordChunk:
+    line = BadLine(0, rule, message, _shown(data))
+    return RecordChunk(b"", np.empty(0, dtype=np.int64), (line,), 1)
+
+
+def _shown(data: bytes) -> str:
+    return (
+        data[: 4 * limits.VIOLATION_VALUE_LENGTH_MAX]
+        .decode(errors="replace")
+        .strip()[: limits.VIOLATION_VALUE_LENGTH_MAX]
+    )
+
+
+def _block(entity: Entity, names: list[str], chunk: RecordChunk) -> Block:
+    if not chunk.data:
+        return Block(chunk.lines, (), chunk.bad)
+    table, ragged = parse_fields(chunk.data, names)
+    starts = chunk.starts
+    assert table.num_rows + len(ragged) == len(starts), "the scanner and the parser agree on the rows"
+    bad = [_bad_line(mismatch, int(starts[mismatch.row]), len(names)) for mismatch in ragged]
+    lines = np.delete(starts, [mismatch.row for mismatch in ragged])
+    rows = (TypedRows(entity, _raw_batch(entity, table), lines),) if table.num_rows else ()
+    return Block(chunk.lines, rows, (*chunk.bad, *bad))
+
+
+def _raw_batch(entity: Entity, table: pa.Table) -> RawBatch:
     columns: dict[str, RawColumn] = {}
     for name in table.schema.names:
         texts = plain_array(table.column(name))
-        found = entity.property_named(name)
-        columns[name] = texts if found is None else raw_column(texts, found.type)
+        property_ = entity.property_named(name)
+        columns[name] = texts if property_ is None else raw_column(texts, property_.type)
     return RawBatch(table.num_rows, columns)
 
 
-def _bad_line(found: FieldCountMismatch, line: int, names: int) -> BadLine:
-    fields = "1 field" if found.fields == 1 else f"{found.fields} fields"
-    message = f"the row has {fields}, and the header has {names}"
-    return BadLine(line, Rule.LINE_SYNTAX, message, found.text[: limits.VIOLATION_VALUE_LENGTH_MAX])
+def _bad_line(mismatch: FieldCountMismatch, line: int, names: int) -> BadLine:
+    message = f"invalid CSV: expected {names} fields as in the header, got {mismatch.fields}"
+    return BadLine(line, Rule.LINE_SYNTAX, message, mismatch.text[: limits.VIOLATION_VALUE_LENGTH_MAX])
 
 
 def _is_unicode(data: bytes) -> bool:
@@ -443,8 +400,8 @@ def _is_unicode(data: bytes) -> bool:
     return True
 
 
-def _without_ragged(data: bytes, names: int) -> tuple[bytes, list[FieldCountMismatch]]:
-    """The rows with as many fields as names, and the others."""
+def _drop_ragged(data: bytes, names: int) -> tuple[bytes, list[FieldCountMismatch]]:
+    """Return the rows with as many fields as the header, and the other rows."""
     good: list[bytes] = []
     ragged: list[FieldCountMismatch] = []
     for row, record in enumerate(split_records(data)):
@@ -454,3 +411,48 @@ def _without_ragged(data: bytes, names: int) -> tuple[bytes, list[FieldCountMism
         else:
             ragged.append(FieldCountMismatch(row, fields, record.decode(errors="replace").strip()))
     return b"".join(good), ragged
+
+
+def _integers(texts: Column) -> RawColumn:
+    longest = pc.max(pc.binary_length(texts)).as_py() or 0
+    if longest <= _SURELY_FITTING_CHARACTERS and _all_match(texts, _INTEGER):
+        numbers: Column = pc.cast(texts, pa.int64())
+        return numbers
+    return _convert_each(texts, _integer_or_text)
+
+
+def _floats(texts: Column) -> RawColumn:
+    return (
+        pc.cast(texts, pa.float64()) if _all_match(texts, _NUMBER) else _convert_each(texts, _float_or_text)
+    )
+
+
+def _booleans(texts: Column) -> RawColumn:
+    if pc.all(pc.or_kleene(pc.is_in(texts, _EITHER), pc.is_null(texts))).as_py() is False:
+        return _convert_each(texts, lambda text: _BOOLEANS.get(text, text))
+    values: Column = pc.if_else(pc.is_null(texts), pa.scalar(None, pa.bool_()), pc.is_in(texts, _TRUE))
+    return values
+
+
+def _all_match(texts: Column, pattern: re.Pattern[str]) -> bool:
+    return pc.all(pc.match_substring_regex(texts, rf"\A(?:{pattern.pattern})\z")).as_py() is not False
+
+
+def _convert_each(texts: Column, read: Callable[[str], object]) -> MixedColumn:
+    return MixedColumn([read(text) if isinstance(text, str) else None for text in values_of(texts)])
+
+
+def _integer_or_text(text: str) -> object:
+    return int(text[:_DIGITS_MAX]) if _INTEGER.fullmatch(text) else text
+
+
+def _float_or_text(text: str) -> object:
+    return float(text) if _NUMBER.fullmatch(text) else text
+
+
+def _list_or_text(text: str) -> object:
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return text
+    return value if isinstance(value, list) else text

@@ -1,7 +1,7 @@
-"""What a load reads: files, directories and globs, local or on S3, become a list of files with sizes and formats.
+"""Finds the files of a load: names, directories and globs, local or on S3, become files with sizes and formats.
 
-In: what the user typed. Out: `InputFile` values in a stable order. A name that matches nothing, a file that is
-no data file, and an empty list are refused before anything starts. Only names and sizes are read here, never
+In: names as the user writes them. Out: `InputFile` values in a stable order. A name that matches nothing, a file with
+another extension and an empty list are errors, raised before any task starts. Only names and stamps are read, never
 contents.
 """
 
@@ -17,13 +17,14 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from omnigraph.base.errors import ContentError, StorageError, UsageError
+from omnigraph.base.hints import action, hint
 from omnigraph.storage.files import Compression, FileStamp, compression_of, local_stamp, read_stamp
 from omnigraph.storage.location import Location, Scheme, parse_location
 from omnigraph.storage.objects import ObjectEntry, ObjectStore
 
 
 class InputFormat(Enum):
-    """How the records of a file are written."""
+    """The format of the records of a file."""
 
     NDJSON = "ndjson"
     PARQUET = "parquet"
@@ -32,7 +33,7 @@ class InputFormat(Enum):
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """One file to read, as it was when it was found. `name` is what the user calls it; it is opened at `location`."""
+    """One file to read, with its stamp at planning time. `name` is what the user wrote, `location` where it is."""
 
     name: str
     location: Location
@@ -56,35 +57,35 @@ _GLOB_CHARACTERS: Final = frozenset("*?[")
 
 
 def find_inputs(names: Sequence[str], options: Mapping[str, str] | None = None) -> tuple[InputFile, ...]:
-    """Every file that the names stand for, each once, in the order of the names and then of the paths."""
-    found: dict[str, InputFile] = {}
+    """Return every file that the names match, each once, in the order of the names and then of the paths."""
+    files: dict[str, InputFile] = {}
     for name in names:
         matches = list(_expand(name, options))
         if not matches:
             raise UsageError(
-                f"there is no data at '{name}'",
+                f"no data file at '{name}'",
                 code="input_missing",
-                hint="pass a file, a directory or a quoted glob of .jsonl, .parquet or .csv files",
+                hint="Pass a file, a directory or a quoted glob of .jsonl, .parquet or .csv files.",
                 facts={"data": name},
             )
         for match in matches:
-            found.setdefault(match.location.uri, match)
-    return tuple(found.values())
+            files.setdefault(match.location.uri, match)
+    return tuple(files.values())
 
 
 def unreadable_input(file: InputFile, error: Exception) -> ContentError:
-    """The error for a file whose bytes are not what its name says."""
+    """Return the error for a file whose content does not match its extension."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return ContentError(
-        f"'{file.name}' cannot be read as {file.format.value}{file.compression.value}: {lines[0]}",
+        f"'{file.name}' is not readable as {file.format.value}{file.compression.value}: {lines[0]}",
         code="input_unreadable",
-        hint="nothing was written; the file is damaged, cut off or of another format: write it again",
+        hint="Nothing was written. Create the file again: it is damaged, truncated or in another format.",
         facts={"data": file.name},
     )
 
 
 def require_unchanged(file: InputFile) -> None:
-    """Raise when the file is not the one that the load was planned for."""
+    """Raise if the file changed since the load was planned."""
     actual = read_stamp(file.location)
     if actual != file.stamp:
         raise ContentError(
@@ -106,11 +107,11 @@ def _expand(name: str, options: Mapping[str, str] | None) -> Iterator[InputFile]
 def _expand_local(name: str, location: Location) -> Iterator[InputFile]:
     path = Path(location.uri)
     if path.is_dir():
-        _refuse_graph(name, path)
-        found = sorted(entry for entry in path.rglob("*") if entry.is_file())
-        for entry in found:
-            # Other files that lie there are passed over.
-            if _format_of(entry.name) is not None and not _is_aside(entry.relative_to(path).parts):
+        _reject_graph(name, path)
+        entries = sorted(entry for entry in path.rglob("*") if entry.is_file())
+        for entry in entries:
+            # Files with other extensions in the directory are skipped.
+            if _format_of(entry.name) is not None and not _is_hidden(entry.relative_to(path).parts):
                 yield _named_file(entry, str(entry))
     elif path.is_file():
         yield _named_file(path, name)
@@ -120,7 +121,7 @@ def _expand_local(name: str, location: Location) -> Iterator[InputFile]:
             match
             for folder, pattern in _split_glob(start, path.relative_to(start).parts)
             for match in folder.glob(str(pattern))
-            if match.is_file() and not _is_aside(match.relative_to(folder).parts, pattern.parts)
+            if match.is_file() and not _is_hidden(match.relative_to(folder).parts, pattern.parts)
         }
         for match in sorted(matches):
             yield _named_file(match, str(match))
@@ -131,56 +132,56 @@ def _expand_remote(name: str, location: Location) -> Iterator[InputFile]:
     fixed = key[: min((key.index(c) for c in _GLOB_CHARACTERS & set(key)), default=len(key))]
     folder = fixed.rpartition("/")[0] if fixed != key else key
     whole_bucket = Location(location.scheme, f"{location.scheme.value}://{bucket}", location.options)
-    refused: StorageError | None = None
+    denied: StorageError | None = None
     if key and fixed == key:
         try:
             stamp = read_stamp(whole_bucket.child(key))
         except StorageError as error:
             if error.code != "permission_denied":
                 raise
-            # So AWS answers for what is no object, too, to those who may list only some folders.
-            stamp, refused = None, error
+            # AWS also answers so for a key that does not exist, if the caller may list only some folders.
+            stamp, denied = None, error
         if stamp is not None:
             yield _file(name, whole_bucket.child(key), stamp)
             return
     root = whole_bucket.child(folder) if folder else whole_bucket
-    asked = key.removeprefix(folder).split("/")
-    for entry in _list_folder(root, refused):
+    requested = key.removeprefix(folder).split("/")
+    for entry in _list_folder(root, denied):
         whole = f"{folder}/{entry.path}" if folder else entry.path
         if fixed != key and not fnmatch.fnmatchcase(whole, key):
             continue
-        if _is_aside(entry.path.split("/"), asked):
+        if _is_hidden(entry.path.split("/"), requested):
             continue
         if fixed != key or _format_of(entry.path) is not None:
-            place = root.child(entry.path)
-            yield _file(place.uri, place, FileStamp(entry.size, entry.version))
+            entry_location = root.child(entry.path)
+            yield _file(entry_location.uri, entry_location, FileStamp(entry.size, entry.version))
 
 
-def _list_folder(root: Location, refused: StorageError | None) -> tuple[ObjectEntry, ...]:
-    """What is below a folder. When that is nothing, it may have been a file, which the store refused to tell of."""
-    found: tuple[ObjectEntry, ...] = ()
+def _list_folder(root: Location, denied: StorageError | None) -> tuple[ObjectEntry, ...]:
+    """List a folder. If it is empty, raise the error of the store about a file of this name, if there was one."""
+    entries: tuple[ObjectEntry, ...] = ()
     try:
-        found = ObjectStore(root).list("")
+        entries = ObjectStore(root).list("")
     except StorageError:
-        if refused is None:
+        if denied is None:
             raise
-    if refused is not None and not found:
-        raise refused
-    return found
+    if denied is not None and not entries:
+        raise denied
+    return entries
 
 
-def _refuse_graph(name: str, path: Path) -> None:
+def _reject_graph(name: str, path: Path) -> None:
     if (path / "__manifest").is_dir():
         raise UsageError(
-            f"'{name}' is a graph, not data",
+            f"'{name}' is a graph: expected data files, got a directory with '__manifest'",
             code="input_is_graph",
-            hint="export it first, then load what was exported",
+            hint=hint("Run {} on it, then load the exported files.", action("export")),
             facts={"data": name},
         )
 
 
 def _before_pattern(name: str, path: Path) -> Path:
-    """The folder before the first pattern in what was typed. The way to the working directory is no pattern."""
+    """Return the folder before the first pattern of the name. The path to the working directory is not a pattern."""
     typed = Path(name).parts
     plain = itertools.takewhile(lambda part: not _GLOB_CHARACTERS & set(part), typed)
     folder = Path(os.path.realpath(Path(*plain)))
@@ -188,8 +189,8 @@ def _before_pattern(name: str, path: Path) -> Path:
 
 
 def _split_glob(folder: Path, parts: Sequence[str]) -> Iterator[tuple[Path, PurePath]]:
-    """The folders that a glob is looked for in, each with the rest. One that is called like a pattern is meant, too."""
-    first = next((at for at, part in enumerate(parts) if _GLOB_CHARACTERS & set(part)), None)
+    """Return the folders to search, each with the rest of the glob. A folder may be named like a pattern."""
+    first = next((index for index, part in enumerate(parts) if _GLOB_CHARACTERS & set(part)), None)
     if first is None:
         return
     yield folder.joinpath(*parts[:first]), PurePath(*parts[first:])
@@ -198,14 +199,14 @@ def _split_glob(folder: Path, parts: Sequence[str]) -> Iterator[tuple[Path, Pure
         yield from _split_glob(literal, parts[first + 1 :])
 
 
-def _is_aside(found: Sequence[str], asked: Sequence[str] = ()) -> bool:
-    """Whether a file, or a folder on the way to it, is hidden or only lies beside data, like a log.
+def _is_hidden(parts: Sequence[str], requested: Sequence[str] = ()) -> bool:
+    """Return whether a file, or a folder on its path, is hidden, such as a log next to the data.
 
-    As in a shell, one that is asked for by such a name is meant.
+    As in a shell, a name that was requested with such a prefix is not hidden.
     """
     hidden_prefixes = (".", "_")
-    return any(part.startswith(hidden_prefixes) for part in found) and not any(
-        part.startswith(hidden_prefixes) for part in asked
+    return any(part.startswith(hidden_prefixes) for part in parts) and not any(
+        part.startswith(hidden_prefixes) for part in requested
     )
 
 
@@ -217,17 +218,17 @@ def _file(name: str, location: Location, stamp: FileStamp) -> InputFile:
     format_ = _format_of(location.uri)
     if format_ is None:
         raise UsageError(
-            f"'{name}' is not a data file that load knows",
+            f"unknown data format of '{name}': expected .jsonl, .ndjson, .json, .csv or .parquet",
             code="input_format",
-            hint="name it .jsonl, .ndjson, .json or .csv (also .gz or .zst), or .parquet",
+            hint="Rename the file. The text formats may also end in .gz or .zst.",
             facts={"data": name},
         )
     compression = compression_of(location.uri)
     if format_ is InputFormat.PARQUET and compression is not Compression.NONE:
         raise UsageError(
-            f"'{name}' is Parquet inside of another packing",
+            f"'{name}' is compressed Parquet: expected .parquet, got .parquet{compression.value}",
             code="input_format",
-            hint=f"unpack it first: Parquet is packed inside, and {compression.value} only hides it",
+            hint="Decompress the file first. Parquet compresses its own columns.",
             facts={"data": name},
         )
     return InputFile(name, location, stamp, format_, compression)

@@ -1,8 +1,8 @@
-"""Frames from Python, of one type each: Arrow, pandas, Polars and whatever else speaks Arrow's stream protocol.
+"""Frames from Python, of one type each: Arrow, pandas, Polars and all objects with Arrow's stream protocol.
 
-In: an object and a type. Out: pieces that lie in the scratch folder, where every executor reaches them, because each
-load runs on Spark. A frame is read once, and a bounded part of it is held beside it at a time. Neither pandas nor
-Polars is imported. The scratch folder is deleted by whoever opened it; a killed process leaves it for `cleanup`.
+In: an object and a type. Out: pieces in the scratch directory, which every executor can read. A frame is read once, and
+a bounded part of it is held in memory in addition to it. Neither pandas nor Polars is imported. The caller that opened
+the scratch directory deletes it; after a crash `cleanup` deletes it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from omnigraph.pipeline.load.inputs.blocks import (
     Block,
     arrow_block,
     block_rows,
-    refuse_foreign_columns,
     reject_duplicate_columns,
-    type_of_rows,
+    require_known_column,
+    require_type,
 )
 from omnigraph.schema.catalog import Catalog, Entity
 from omnigraph.storage.files import open_bytes
@@ -52,44 +52,44 @@ class FramePiece:
         return self.size_bytes
 
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
-        entity = type_of_rows(catalog, self.type_name)
+        entity = require_type(catalog, self.type_name)
         with open_bytes(self.location, self.stored_bytes) as file, pa.ipc.open_stream(file) as stream:
             for batch in stream:
                 yield arrow_block(entity, batch)
 
 
 def frame_name(entity: Entity) -> str:
-    """What the rows of a frame are known by in reports, where files have their paths."""
+    """Return the name of a frame in reports, where files have their paths."""
     return f"<{entity.name}>"
 
 
 def stage_frame(frame: object, entity: Entity, scratch: Scratch) -> tuple[FramePiece, ...]:
-    """Write the rows of a frame where workers find them."""
+    """Write the rows of a frame to the scratch directory."""
     name = frame_name(entity)
     pieces: list[FramePiece] = []
     try:
         with arrow_reader(frame, name) as reader:
             reject_duplicate_columns(name, reader.schema.names)
-            refuse_foreign_columns(name, reader.schema.names, entity)
-            for batches in _grouped(reader):
+            require_known_column(name, reader.schema.names, entity)
+            for batches in _group_batches(reader):
                 data = packed_stream(reader.schema, batches)
                 size = sum(batch.nbytes for batch in batches)
-                place = scratch.location.child(scratch.write("frame", data))
-                pieces.append(FramePiece(name, len(pieces), entity.name, place, len(data), size))
+                location = scratch.location.child(scratch.write("frame", data))
+                pieces.append(FramePiece(name, len(pieces), entity.name, location, len(data), size))
     except pa.ArrowException as error:
         raise _unreadable(name, error) from error
     return tuple(pieces)
 
 
 def arrow_reader(frame: object, name: str) -> pa.RecordBatchReader:
-    """The rows of a frame as Arrow batches; raise `UsageError` for an object that is no frame."""
+    """Return the rows of a frame as Arrow batches; raise `UsageError` for any other object."""
     if isinstance(frame, pa.RecordBatchReader):
         return frame
     if isinstance(frame, pa.RecordBatch):
         return pa.RecordBatchReader.from_batches(frame.schema, [frame])
     if isinstance(frame, pa.Table):
         return frame.to_reader()
-    if _is_from(frame, "pandas") and hasattr(frame, "columns"):
+    if _is_of_package(frame, "pandas") and hasattr(frame, "columns"):
         return _pandas_table(frame, name).to_reader()
     if hasattr(frame, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(frame)
@@ -97,48 +97,48 @@ def arrow_reader(frame: object, name: str) -> pa.RecordBatchReader:
         table = frame.to_arrow()
         if isinstance(table, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
             return arrow_reader(table, name)
-    raise unsupported(frame)
+    raise unsupported_data(frame)
 
 
 def is_spark_frame(frame: object) -> bool:
-    """Whether it is a DataFrame of Spark, classic or Connect."""
+    """Return whether this is a DataFrame of Spark, classic or Connect."""
     return any(
         kind.__module__.startswith("pyspark.sql.") and kind.__name__ == "DataFrame"
         for kind in type(frame).__mro__
     )
 
 
-def unsupported(data: object) -> UsageError:
-    """The error for an object that nothing can be loaded from."""
+def unsupported_data(data: object) -> UsageError:
+    """Return the error for an object that load does not support."""
     kind = f"{type(data).__module__}.{type(data).__qualname__}".removeprefix("builtins.")
-    lazy = "collect it first; " if type(data).__name__ == "LazyFrame" else ""
+    lazy = "Call `collect()` first. " if type(data).__name__ == "LazyFrame" else ""
     return UsageError(
-        f"nothing can be loaded from an object of type {kind}",
+        f"unsupported data: expected file names or frames, got an object of type {kind}",
         code="load_data",
-        hint=f"{lazy}pass file names, {_KINDS}, or a dict of them by type",
+        hint=f"{lazy}Pass file names, {_KINDS}, or a dict of them by type.",
         facts={"kind": kind},
     )
 
 
-def _is_from(frame: object, package: str) -> bool:
+def _is_of_package(frame: object, package: str) -> bool:
     return any(kind.__module__.partition(".")[0] == package for kind in type(frame).__mro__)
 
 
 def _pandas_table(frame: Any, name: str) -> pa.Table:
-    """Without its index, which is no column. NaN is null, as pandas means it."""
+    """Return the columns of a pandas frame without its index. NaN becomes null, as in pandas."""
     reject_duplicate_columns(name, [str(column) for column in frame.columns])
     return pa.Table.from_pandas(frame, preserve_index=False)
 
 
-def _grouped(reader: pa.RecordBatchReader) -> Iterator[list[pa.RecordBatch]]:
-    """The rows in groups for one file each, in batches that a worker may hold.
+def _group_batches(reader: pa.RecordBatchReader) -> Iterator[list[pa.RecordBatch]]:
+    """Return the rows in groups for one file each, in batches that a worker can hold.
 
-    Nobody knows how much will come: the first groups are small, so that a middling frame leaves no core without one.
+    The total is unknown, so the first groups are small: a frame of medium size still gives every core some work.
     """
     group: list[pa.RecordBatch] = []
     size = groups = 0
     for batch in reader:
-        for piece in _sliced(batch):
+        for piece in _slice_batch(batch):
             group.append(piece)
             size += piece.nbytes
             if size >= (
@@ -151,7 +151,7 @@ def _grouped(reader: pa.RecordBatchReader) -> Iterator[list[pa.RecordBatch]]:
         yield group
 
 
-def _sliced(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def _slice_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     rows = block_rows(batch.nbytes, batch.num_rows)
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)
@@ -160,8 +160,8 @@ def _sliced(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def _unreadable(name: str, error: Exception) -> ContentError:
     lines = [str(part) for part in error.args if part] or [type(error).__name__]
     return ContentError(
-        f"{name} cannot be turned into Arrow: {' '.join(' '.join(lines).split())[:400]}",
+        f"{name} is not convertible to Arrow: {' '.join(' '.join(lines).split())[:400]}",
         code="input_columns",
-        hint="nothing was written; let each column of the frame hold values of one kind",
+        hint="Nothing was written. Use values of one type in each column of the frame.",
         facts={"data": name},
     )

@@ -1,8 +1,9 @@
-"""NDJSON graph data: blocks of lines to raw columns, one batch per type, without a Python object a row.
+"""NDJSON graph data: blocks of lines become raw columns, one batch per type, without a Python object per row.
 
-The native parser reads a whole group of lines of one type with the types that the schema asks for. What it refuses, and
-every line that does not begin like the others, is read again line by line with a parser that keeps every value as it
-stands, so that no digit is lost and every bad line says why. Rows keep the number of their line within the block.
+In: byte ranges of files. Out: blocks with rows by type and bad lines, each with its line number within the block. The
+native parser reads all lines of one type together, with the types that the schema requires. Lines that it rejects, and
+lines that do not begin with a known type, are parsed one by one by a parser that keeps each value unchanged, so that no
+digit is lost and every bad line has a reason. Nothing is written.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from omnigraph.arrow.columns import Rows
 from omnigraph.base import limits
 from omnigraph.integrity.raw import FROM, ID, TO, MixedColumn, RawBatch, raw_schema
 from omnigraph.integrity.rules import Rule
-from omnigraph.pipeline.load.inputs.blocks import BadLine, Block, TypedRows
+from omnigraph.pipeline.load.inputs.blocks import LINE_TOO_LONG, BadLine, Block, TypedRows
 from omnigraph.pipeline.load.inputs.files import InputFile
 from omnigraph.pipeline.load.inputs.ranges import ByteRange, plan_ranges, read_line_blocks
 from omnigraph.schema.catalog import Catalog, EdgeType, Entity
@@ -38,8 +39,10 @@ _BLANK: Final = re.compile(rb"\s*")
 _NAME_END: Final = re.compile(rb'"\s*:')
 _NODE_KEYS: Final = frozenset({"type", "data"})
 _EDGE_KEYS: Final = frozenset({"edge", "from", "to", "data"})
-_LINE_EACH: Final = "each line is one whole object, and no array is around them"
-_SHAPE_HINT: Final = 'a line is {"type": …, "data": {…}} or {"edge": …, "from": …, "to": …, "data": {…}}'
+_LINE_EACH: Final = "write one complete object per line, without an array around them"
+_SHAPE_HINT: Final = (
+    'invalid record: expected {"type": …, "data": {…}} or {"edge": …, "from": …, "to": …, "data": {…}}'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +75,18 @@ class JsonPiece:
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
         for block in read_line_blocks(self.range):
             if block.is_cut:
-                yield Block(1, (), (BadLine(0, Rule.LINE_TOO_LONG, "the line is too long", ""),))
+                yield Block(1, (), (BadLine(0, Rule.LINE_TOO_LONG, LINE_TOO_LONG, ""),))
             else:
                 yield parse_block(block.data, catalog)
 
 
 def plan_json_pieces(files: Sequence[InputFile]) -> tuple[JsonPiece, ...]:
-    """The pieces of NDJSON files."""
+    """Return the pieces of NDJSON files."""
     return tuple(JsonPiece(piece) for piece in plan_ranges(files))
 
 
 def parse_block(data: bytes, catalog: Catalog) -> Block:
-    """Read a block of whole lines."""
+    """Parse a block of complete lines."""
     lines = _split(data)
     left = np.ones(len(lines), dtype=np.bool_)
     rows: list[TypedRows] = []
@@ -92,7 +95,7 @@ def parse_block(data: bytes, catalog: Catalog) -> Block:
         chosen = np.asarray(pc.starts_with(lines, prefix)) & left
         left &= ~chosen
         where = np.flatnonzero(chosen)
-        table = _parse_natively(_joined(lines, chosen, data), entity, len(where))
+        table = _parse_natively(_join_lines(lines, chosen, data), entity, len(where))
         if table is None:
             slow.append(where)
         else:
@@ -103,7 +106,7 @@ def parse_block(data: bytes, catalog: Catalog) -> Block:
 
 
 def _split(data: bytes) -> pa.Array[Any]:
-    """The lines as a binary column over the block's own bytes."""
+    """Return the lines as a binary column over the bytes of the block."""
     octets = np.frombuffer(data, dtype=np.uint8)
     ends = np.flatnonzero(octets == ord("\n")) + 1
     if data and not data.endswith(b"\n"):
@@ -114,23 +117,23 @@ def _split(data: bytes) -> pa.Array[Any]:
 
 
 def _prefixes(lines: pa.Array[Any], left: Any, catalog: Catalog) -> Iterator[tuple[Entity, bytes]]:
-    """How the next group of lines begins, until what is left begins like nothing that the catalog knows."""
-    at = 0
+    """Return the type and the prefix of each next group of lines, until no known type is left."""
+    index = 0
     for _ in range(limits.LOAD_PREFIXES_MAX):
-        while at < len(left) and not left[at]:
-            rest = np.flatnonzero(left[at:])
-            at = at + int(rest[0]) if len(rest) else len(left)
-        if at >= len(left):
+        while index < len(left) and not left[index]:
+            rest = np.flatnonzero(left[index:])
+            index = index + int(rest[0]) if len(rest) else len(left)
+        if index >= len(left):
             return
-        found = _PREFIX.match(lines[at].as_py())
-        entity = None if found is None else _entity(catalog, found[1] == b"edge", found[2].decode())
-        if found is None or entity is None:
-            at += 1
+        match = _PREFIX.match(lines[index].as_py())
+        entity = None if match is None else _find_type(catalog, match[1] == b"edge", match[2].decode())
+        if match is None or entity is None:
+            index += 1
             continue
-        yield entity, found[0]
+        yield entity, match[0]
 
 
-def _joined(lines: pa.Array[Any], chosen: Any, data: bytes) -> bytes | memoryview:
+def _join_lines(lines: pa.Array[Any], chosen: Any, data: bytes) -> bytes | memoryview:
     if chosen.all():
         return data
     picked = lines.filter(pa.array(chosen))
@@ -143,7 +146,7 @@ def _joined(lines: pa.Array[Any], chosen: Any, data: bytes) -> bytes | memoryvie
 
 
 def _parse_natively(data: bytes | memoryview, entity: Entity, expected: int) -> RawBatch | None:
-    """The rows, or None when the parser refuses any of them or finds another number of rows than lines."""
+    """Return the rows, or None if the parser rejects a line or finds another number of rows than lines."""
     fields = raw_schema(entity)
     inner = pa.struct([field for field in fields if field.name not in (FROM, TO)])
     is_edge = isinstance(entity, EdgeType)
@@ -178,27 +181,27 @@ def _parse_carefully(
                 bad.append(problem)
             case (alias, members):
                 groups.setdefault(alias, []).append((line, members))
-    rows = tuple(_gathered(catalog, alias, found) for alias, found in groups.items())
+    rows = tuple(_group_rows(catalog, alias, records) for alias, records in groups.items())
     return rows, tuple(bad)
 
 
 def _record(text: bytes, line: int, catalog: Catalog) -> BadLine | tuple[str, Mapping[str, object]]:
-    """The alias of a line's type and its members, the ends of an edge among them."""
+    """Return the alias of a line's type and its members, which include the endpoints of an edge."""
     try:
         record = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         is_part = "truncated" in str(error)
-        why = (
-            f"it ends in the middle of a value; {_LINE_EACH}"
+        reason = (
+            f"it ends inside a value; {_LINE_EACH}"
             if is_part
             else str(error).removeprefix("JSON is malformed: ")
         )
-        return BadLine(line, Rule.LINE_SYNTAX, f"the line is not JSON: {why}", _shown(text))
+        return BadLine(line, Rule.LINE_SYNTAX, f"invalid JSON: {reason}", _shown(text))
     if not isinstance(record, dict):
         return BadLine(line, Rule.LINE_SHAPE, _SHAPE_HINT, _shown(text))
-    twice = _name_twice(text, record)
-    if twice is not None:
-        return BadLine(line, Rule.NAME_TWICE, f"'{twice}' stands twice in one object", _shown(text))
+    duplicate = _duplicate_name(text, record)
+    if duplicate is not None:
+        return BadLine(line, Rule.NAME_TWICE, f"duplicate name '{duplicate}' in one object", _shown(text))
     is_edge = "edge" in record
     name = record.get("edge" if is_edge else "type")
     members = record.get("data")
@@ -206,59 +209,62 @@ def _record(text: bytes, line: int, catalog: Catalog) -> BadLine | tuple[str, Ma
     unknown = sorted(set(record) - (_EDGE_KEYS if is_edge else _NODE_KEYS))
     if not isinstance(name, str) or not isinstance(members, dict) or unknown:
         return BadLine(line, Rule.LINE_SHAPE, _SHAPE_HINT, _shown(text))
-    entity = _entity(catalog, is_edge, name)
+    entity = _find_type(catalog, is_edge, name)
     if entity is None:
-        kind, known = ("edge", catalog.edges) if is_edge else ("node", catalog.nodes)
-        near = _nearest(name[:_COMPARED_MAX], tuple(one.name for one in known))
-        return BadLine(line, Rule.UNKNOWN_TYPE, f"the schema has no {kind} {name}{near}", name)
+        kind, types = ("edge", catalog.edges) if is_edge else ("node", catalog.nodes)
+        suggestion = _suggestion(name[:_COMPARED_MAX], tuple(entity_type.name for entity_type in types))
+        return BadLine(line, Rule.UNKNOWN_TYPE, f"unknown {kind} type '{name}'{suggestion}", name)
     clash = sorted(set(members) & {FROM, TO}) if is_edge else []
     if clash:
-        return BadLine(line, Rule.LINE_SHAPE, f"'{clash[0]}' stands beside 'data', not in it", _shown(text))
+        message = f"invalid record: expected '{clash[0]}' next to 'data', got it inside"
+        return BadLine(line, Rule.LINE_SHAPE, message, _shown(text))
     ends = {FROM: record.get("from"), TO: record.get("to")} if is_edge else {}
     return entity.alias, {**members, **ends}
 
 
-def _name_twice(text: bytes, record: Mapping[str, object]) -> str | None:
-    """A name that one object has twice. The native parser refuses those too, so that all such lines come here.
+def _duplicate_name(text: bytes, record: Mapping[str, object]) -> str | None:
+    """Return a name that one object has more than once. The native parser rejects such lines too.
 
-    As many ends of names as names are proof that there is none, and spare almost every line a second look.
+    If there are as many ends of names as names, no name is duplicate, and the line need not be parsed again.
     """
     members = record.get("data")
     names = len(record) + (len(members) if isinstance(members, dict) else 0)
     if len(_NAME_END.findall(text)) == names:
         return None
-    found: list[str] = []
+    duplicates: list[str] = []
 
-    def look(pairs: list[tuple[str, object]]) -> None:
+    def collect(pairs: list[tuple[str, object]]) -> None:
         if len(dict(pairs)) < len(pairs):
             counts = Counter(name for name, _ in pairs)
-            found.extend(name for name, count in counts.items() if count > 1)
+            duplicates.extend(name for name, count in counts.items() if count > 1)
 
     try:
-        json.loads(text, object_pairs_hook=look, parse_int=str, parse_float=str)
+        json.loads(text, object_pairs_hook=collect, parse_int=str, parse_float=str)
     except RecursionError:
-        return None  # a value that is no property's, whatever its names are
-    return found[0] if found else None
+        return None  # too deep for any property, whatever its names are
+    return duplicates[0] if duplicates else None
 
 
-def _gathered(catalog: Catalog, alias: str, found: Sequence[tuple[int, Mapping[str, object]]]) -> TypedRows:
+def _group_rows(
+    catalog: Catalog, alias: str, records: Sequence[tuple[int, Mapping[str, object]]]
+) -> TypedRows:
     kind, _, name = alias.partition(":")
-    entity = _entity(catalog, kind == "edge", name)
-    assert entity is not None, f"the alias {alias} came from this catalog"
-    raw = RawBatch.from_records([members for _, members in found])
+    entity = _find_type(catalog, kind == "edge", name)
+    assert entity is not None, f"the alias {alias} is from this catalog"
+    raw = RawBatch.from_records([members for _, members in records])
     if ID not in raw.columns:
         raw = RawBatch(raw.rows, {**raw.columns, ID: MixedColumn([None] * raw.rows)})
-    return TypedRows(entity, raw, np.array([line for line, _ in found], dtype=np.int64))
+    return TypedRows(entity, raw, np.array([line for line, _ in records], dtype=np.int64))
 
 
 @lru_cache(maxsize=64)
-def _nearest(name: str, known: tuple[str, ...]) -> str:
-    """What was perhaps meant; a file has few wrong names, and each many times."""
-    near = get_close_matches(name, known, n=1)
-    return f", but {near[0]}" if near else ""
+def _suggestion(name: str, type_names: tuple[str, ...]) -> str:
+    """Return the closest type name as a suggestion; few wrong names are repeated in many lines."""
+    near = get_close_matches(name, type_names, n=1)
+    return f": did you mean '{near[0]}'?" if near else ""
 
 
-def _entity(catalog: Catalog, is_edge: bool, name: str) -> Entity | None:
+def _find_type(catalog: Catalog, is_edge: bool, name: str) -> Entity | None:
     return catalog.edge_named(name) if is_edge else catalog.node_named(name)
 
 

@@ -1,8 +1,8 @@
-"""Parquet files of one type: groups of row groups that tasks read on their own, batch by batch.
+"""Parquet files of one type: some row groups per piece, which a task reads batch by batch.
 
-In: files and a type. Out: pieces, whose line numbers are the numbers of the rows in their file. The driver reads the
-footers, so that a file which is none is refused before any work begins. A worker holds some pages of each column and
-one batch, however large a row group is.
+In: files and a type. Out: pieces, whose line numbers are the row numbers of their file. The driver reads the footers,
+so that a file that is not Parquet is rejected before any task starts. A worker holds some pages of each column and one
+batch, independent of the size of a row group. Nothing is written.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from omnigraph.pipeline.load.inputs.blocks import (
     Block,
     arrow_block,
     block_rows,
-    refuse_foreign_columns,
     reject_duplicate_columns,
-    type_of_rows,
+    require_known_column,
+    require_type,
 )
 from omnigraph.pipeline.load.inputs.files import InputFile, unreadable_input
 from omnigraph.schema.catalog import Catalog, Entity
@@ -30,7 +30,7 @@ from omnigraph.storage.files import open_bytes
 
 @dataclass(frozen=True, slots=True)
 class ParquetPiece:
-    """Some row groups of one file, and how many bytes, rows and fields they unpack to."""
+    """Some row groups of one file, with their uncompressed bytes, their rows and their fields."""
 
     file: InputFile
     type_name: str
@@ -46,11 +46,11 @@ class ParquetPiece:
 
     @property
     def text_bytes(self) -> int:
-        """Repeated values are stored once, so a field counts as some characters at least."""
+        """Return the size as text. A repeated value is stored once, so each field counts as a few characters."""
         return max(self.size_bytes, self.fields * limits.PARQUET_FIELD_TEXT_BYTES)
 
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
-        entity = type_of_rows(catalog, self.type_name)
+        entity = require_type(catalog, self.type_name)
         for batch in self._batches():
             yield arrow_block(entity, batch)
 
@@ -66,7 +66,7 @@ class ParquetPiece:
 
 
 def plan_parquet_pieces(files: Sequence[InputFile], entity: Entity) -> tuple[ParquetPiece, ...]:
-    """The pieces of Parquet files whose rows are of the type."""
+    """Return the pieces of Parquet files whose rows are of the type."""
     with ThreadPoolExecutor(limits.INPUT_PLAN_THREADS) as threads:
         planned = threads.map(lambda file: _plan_file(file, entity), files)
         return tuple(piece for pieces in planned for piece in pieces)
@@ -79,7 +79,7 @@ def _plan_file(file: InputFile, entity: Entity) -> list[ParquetPiece]:
     except (pa.ArrowException, OSError) as error:
         raise unreadable_input(file, error) from error
     reject_duplicate_columns(f"'{file.name}'", names)
-    refuse_foreign_columns(f"'{file.name}'", names, entity)
+    require_known_column(f"'{file.name}'", names, entity)
     pieces: list[ParquetPiece] = []
     groups: list[int] = []
     size = rows = 0

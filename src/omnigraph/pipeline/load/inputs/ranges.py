@@ -1,8 +1,8 @@
-"""Byte ranges: how a text file is cut into pieces that workers read on their own, line by line.
+"""Byte ranges: divides text files into pieces that workers read independently, line by line.
 
-A line belongs to the range in which it starts, so neighbouring ranges share no line and lose none. The plan is
-pure; the reader streams blocks of whole lines, so that memory does not follow the size of a range. A packed
-file is one range.
+In: files. Out: ranges, and for each range its lines in blocks. A line belongs to the range in which it starts, so no
+line is lost or read twice. The plan is pure. The reader streams blocks of complete lines, so memory does not grow with
+the size of a range. A compressed file is one range. Nothing is written.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class ByteRange:
 
 @dataclass(frozen=True, slots=True)
 class LineBlock:
-    """Whole lines, each with its end, the last one maybe without. `is_cut`: a line was longer than is allowed."""
+    """Complete lines; the last may lack its line end. `is_cut`: a line was longer than the limit."""
 
     data: bytes
     is_cut: bool = False
 
 
 def plan_ranges(files: Sequence[InputFile], range_bytes: int | None = None) -> tuple[ByteRange, ...]:
-    """Every file cut into ranges of about that size, or of one that keeps some cores busy; an empty file has none."""
+    """Return the ranges of all files, each of `range_bytes`, or of a size that gives every core work."""
     range_bytes = _range_bytes(files) if range_bytes is None else range_bytes
     ranges = []
     for file in files:
@@ -45,19 +45,20 @@ def plan_ranges(files: Sequence[InputFile], range_bytes: int | None = None) -> t
             continue
         starts = range(0, file.size, range_bytes)
         ranges += [
-            ByteRange(file, part, at, min(at + range_bytes, file.size)) for part, at in enumerate(starts)
+            ByteRange(file, part, start, min(start + range_bytes, file.size))
+            for part, start in enumerate(starts)
         ]
     return tuple(ranges)
 
 
 def _range_bytes(files: Sequence[InputFile]) -> int:
-    """Large ranges make few fragments, but a middling input must not leave cores without one."""
+    """Large ranges give few fragments, but an input of medium size must give every core a range."""
     fair = sum(file.size for file in files) // limits.LOAD_RANGES_MIN
     return min(max(fair, limits.LOAD_RANGE_BYTES_MIN), limits.LOAD_RANGE_BYTES)
 
 
 def read_line_blocks(piece: ByteRange, block_bytes: int = limits.LOAD_BLOCK_BYTES) -> Iterator[LineBlock]:
-    """The lines of a range, in blocks of about that size."""
+    """Read the lines of a range, in blocks of about this size."""
     if piece.file.compression is Compression.NONE:
         yield from _cut_at_lines(_blocks_of_range(piece, block_bytes))
     else:
@@ -65,7 +66,7 @@ def read_line_blocks(piece: ByteRange, block_bytes: int = limits.LOAD_BLOCK_BYTE
 
 
 def read_file_blocks(file: InputFile, block_bytes: int = limits.LOAD_BLOCK_BYTES) -> Iterator[bytes]:
-    """The bytes of a whole file, unpacked, in blocks of about that size."""
+    """Read the uncompressed bytes of a whole file, in blocks of about this size."""
     stream = open_bytes(file.location, file.size)
     try:
         if file.compression is not Compression.NONE:
@@ -81,50 +82,50 @@ def read_file_blocks(file: InputFile, block_bytes: int = limits.LOAD_BLOCK_BYTES
 
 
 def _blocks_of_range(piece: ByteRange, block_bytes: int) -> Iterator[bytes]:
-    """The bytes from the first line that starts in the range to the end of the last one that does."""
-    at = piece.start
-    if at > 0:
-        at = _next_line(piece.file, at - 1, piece.end)
-    while at < piece.end:
-        data = read_bytes(piece.file.location, at, min(block_bytes, piece.end - at))
+    """Read from the first line that starts in the range to the end of the last line that does."""
+    position = piece.start
+    if position > 0:
+        position = _next_line(piece.file, position - 1, piece.end)
+    while position < piece.end:
+        data = read_bytes(piece.file.location, position, min(block_bytes, piece.end - position))
         if not data:
             return
-        at += len(data)
+        position += len(data)
         yield data
-        if at >= piece.end and not data.endswith(b"\n"):
-            yield from _rest_of_line(piece.file, at, block_bytes)
+        if position >= piece.end and not data.endswith(b"\n"):
+            yield from _rest_of_line(piece.file, position, block_bytes)
 
 
-def _next_line(file: InputFile, at: int, end: int) -> int:
-    """Where the first line after the one at `at` starts; `end` or later when that is not in the range."""
-    while at < end:
-        data = read_bytes(file.location, at, 64 * 1024)
-        found = data.find(b"\n")
-        if found >= 0:
-            return at + found + 1
+def _next_line(file: InputFile, position: int, end: int) -> int:
+    """Return where the line after `position` starts; `end` or later if that is not in the range."""
+    while position < end:
+        data = read_bytes(file.location, position, 64 * 1024)
+        newline = data.find(b"\n")
+        if newline >= 0:
+            return position + newline + 1
         if not data:
             return end
-        at += len(data)
-    return at
+        position += len(data)
+    return position
 
 
-def _rest_of_line(file: InputFile, at: int, block_bytes: int) -> Iterator[bytes]:
+def _rest_of_line(file: InputFile, position: int, block_bytes: int) -> Iterator[bytes]:
     step = min(64 * 1024, block_bytes)
-    while at < file.size:
-        data = read_bytes(file.location, at, step)
+    while position < file.size:
+        data = read_bytes(file.location, position, step)
         if not data:
             return
-        found = data.find(b"\n")
-        if found >= 0:
-            yield data[: found + 1]
+        newline = data.find(b"\n")
+        if newline >= 0:
+            yield data[: newline + 1]
             return
-        at += len(data)
+        position += len(data)
         yield data
         step = min(2 * step, block_bytes)
 
 
 def _cut_at_lines(blocks: Iterator[bytes]) -> Iterator[LineBlock]:
-    """Each byte is looked at and copied once, however many blocks a line takes."""
+    """Divide blocks at line ends. Each byte is copied once, however many blocks a line has."""
     begun: list[bytes] = []
     for block in blocks:
         cut = block.rfind(b"\n") + 1
