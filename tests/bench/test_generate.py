@@ -31,7 +31,7 @@ def test_every_line_is_right_and_every_edge_ends_at_a_person() -> None:
     catalog = build_catalog(parse_schema(SCHEMA))
     block = parse_block(graph_file(1_000).read_bytes(), catalog)
     people, knows = (check_batch(found.entity, found.raw) for found in block.rows)
-    assert (block.bad, people.breaches, knows.breaches) == ((), (), ())
+    assert (block.bad, people.violations, knows.violations) == ((), (), ())
     ids = people.rows.column("id").to_pylist()
     assert len(set(ids)) == 200
     assert {*knows.rows.column("src").to_pylist(), *knows.rows.column("dst").to_pylist()} <= set(ids)

@@ -53,6 +53,6 @@ def texts(values: Sequence[str | None]) -> pa.Array[Any]:
     return pa.array(values, pa.utf8())
 
 
-def told(breaches: Sequence[RuleViolations]) -> list[tuple[str, str | None, list[int], list[str]]]:
+def told(violations: Sequence[RuleViolations]) -> list[tuple[str, str | None, list[int], list[str]]]:
     """Breaches as a test compares them: the rule's word, the property, the rows, the values."""
-    return [(one.rule.word, one.property, one.rows.tolist(), list(one.shown_values())) for one in breaches]
+    return [(one.rule.word, one.property, one.rows.tolist(), list(one.shown_values())) for one in violations]

@@ -10,7 +10,7 @@ import pytest
 
 from omnigraph.integrity.check import check_batch
 from omnigraph.integrity.raw import MixedColumn, RawBatch, raw_schema
-from omnigraph.integrity.row_rules import row_breaches
+from omnigraph.integrity.row_rules import check_rows
 from omnigraph.schema.tables import arrow_schema
 from tests.integrity.samples import edge, node, texts, told
 
@@ -57,14 +57,14 @@ ADA: dict[str, object] = {"slug": "ada", "status": "active"}
 def test_one_row(change: dict[str, object], wanted: list[Any]) -> None:
     for records in ([{**ADA, **change}], [{**ADA, **change}, ADA]):
         checked = check_batch(node("Person"), RawBatch.from_records(records))
-        assert sorted(told(checked.breaches)) == wanted
+        assert sorted(told(checked.violations)) == wanted
         assert checked.rows.schema == arrow_schema(node("Person"))
 
 
 def test_every_mistake_of_a_row_is_found_and_the_good_rows_stay() -> None:
     records: Sequence[dict[str, object]] = [{"slug": "A", "status": "x", "age": 300}, ADA, {"age": "1"}]
     checked = check_batch(node("Person"), RawBatch.from_records(records))
-    assert sorted(told(checked.breaches)) == [
+    assert sorted(told(checked.violations)) == [
         ("check", "slug", [0], ["A"]),
         ("enum", "status", [0], ["x"]),
         ("range", "age", [0], ["300"]),
@@ -79,25 +79,25 @@ def test_a_missing_required_value_is_its_default_and_a_refused_one_is_not() -> N
     records = [{**ADA, "level": level} for level in (None, 3, "x")]
     checked = check_batch(node("Person"), RawBatch.from_records(records))
     assert checked.rows.column("level").to_pylist() == [7, 3, None]
-    assert told(checked.breaches) == [("wrong_type", "level", [2], ["x"])]
-    without = check_batch(node("Person"), RawBatch.from_records([ADA]))
-    assert without.rows.column("level").to_pylist() == [7]
+    assert told(checked.violations) == [("wrong_type", "level", [2], ["x"])]
+    set_null = check_batch(node("Person"), RawBatch.from_records([ADA]))
+    assert set_null.rows.column("level").to_pylist() == [7]
 
 
 def test_an_absent_column_is_required_of_every_row() -> None:
     checked = check_batch(node("Person"), RawBatch(2, {"slug": texts(["a", "b"])}))
-    assert told(checked.breaches) == [("required", "status", [0, 1], ["", ""])]
+    assert told(checked.violations) == [("required", "status", [0, 1], ["", ""])]
 
 
 def test_no_rows_are_fine() -> None:
     checked = check_batch(node("Person"), RawBatch(0, {}))
-    assert (checked.rows.num_rows, checked.breaches) == (0, ())
+    assert (checked.rows.num_rows, checked.violations) == (0, ())
 
 
 def test_the_ends_of_an_edge_are_required_text() -> None:
     records: Sequence[dict[str, object]] = [{"from": "a", "to": "b"}, {"from": 5}, {"from": "a", "to": None}]
     checked = check_batch(edge("Follows"), RawBatch.from_records(records))
-    assert told(checked.breaches) == [
+    assert told(checked.violations) == [
         ("wrong_type", "from", [1], ["5"]),
         ("required", "to", [1, 2], ["", ""]),
     ]
@@ -120,23 +120,23 @@ def test_rows_without_a_key_keep_a_given_id_and_get_a_ulid_otherwise() -> None:
         assert fourth is not None
         assert len({second, fourth}) == 2
         assert len(second) == 26
-        assert checked.breaches == ()
+        assert checked.violations == ()
 
 
 def test_an_id_that_nobody_can_see_is_refused() -> None:
     blanks = ["", " ", "\t\n", "\u00a0\u2003"]
     for entity, ends in ((node("Note"), {}), (edge("Knows"), {"from": "a", "to": "b"})):
         raw = RawBatch.from_records([{**ends, "id": one} for one in ("a", *blanks, None, " b")])
-        assert told(check_batch(entity, raw).breaches) == [("blank_id", "id", [1, 2, 3, 4], blanks)]
+        assert told(check_batch(entity, raw).violations) == [("blank_id", "id", [1, 2, 3, 4], blanks)]
 
 
 def test_typed_rows_of_a_table_obey_the_same_rules() -> None:
     good = check_batch(node("Person"), RawBatch.from_records([{**ADA, "age": 5}, {**ADA, "slug": "b"}])).rows
     columns = {name: good.column(name) for name in good.schema.names}
-    assert list(row_breaches(node("Person"), columns)) == []
+    assert list(check_rows(node("Person"), columns)) == []
     columns["age"] = pa.array([500, None], pa.int32())
     columns["status"] = texts([None, "gone"])
-    assert told(list(row_breaches(node("Person"), columns))) == [
+    assert told(list(check_rows(node("Person"), columns))) == [
         ("required", "status", [0], [""]),
         ("enum", "status", [1], ["gone"]),
         ("range", "age", [0], ["500"]),

@@ -61,7 +61,7 @@ def test_readings(records: list[Record]) -> None:
 
 def assert_agrees(entity: NodeType, records: Sequence[Record]) -> None:
     checked = check_batch(entity, RawBatch.from_records(records))
-    found = [(int(row), one.property, one.rule) for one in checked.breaches for row in one.rows]
+    found = [(int(row), one.property, one.rule) for one in checked.violations for row in one.rows]
     assert sorted(found, key=str) == sorted(
         ((row, *broken) for row, record in enumerate(records) for broken in _broken(entity, record)), key=str
     )

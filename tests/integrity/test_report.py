@@ -20,10 +20,10 @@ from omnigraph.integrity.report import (
     TaskFindings,
     Violation,
     ViolationReport,
+    expand_violations,
     gather_findings,
     lines_before,
     merge_reports,
-    violations_of,
 )
 from omnigraph.integrity.rules import NO_ROW, RowOrigins, Rule, RuleViolations, shown
 from tests.integrity.samples import node, texts
@@ -43,10 +43,10 @@ def test_codes_and_words_are_unique_and_stay() -> None:
 
 def test_violations_come_in_the_order_of_file_line_and_property() -> None:
     places = RowOrigins(("b.ndjson", "a.ndjson"), np.array([0, 0, 1], dtype=np.int32), np.array([7, 2, 9]))
-    breaches = [breach(Rule.ENUM, "z", [0, 1, 2]), breach(Rule.REQUIRED, "b", [1])]
+    violations = [breach(Rule.ENUM, "z", [0, 1, 2]), breach(Rule.REQUIRED, "b", [1])]
     wanted = [("a.ndjson", 9, "z"), ("b.ndjson", 2, "b"), ("b.ndjson", 2, "z"), ("b.ndjson", 7, "z")]
-    assert [(v.file, v.line, v.property) for v in violations_of(breaches, places)] == wanted
-    report = ViolationReport.of_breaches(breaches, places)
+    assert [(v.file, v.line, v.property) for v in expand_violations(violations, places)] == wanted
+    report = ViolationReport.of_batch(violations, places)
     assert [(v.file, v.line, v.property) for v in report.first] == wanted
     assert report.counts == ((Rule.REQUIRED, 1), (Rule.ENUM, 3))
     assert report.total == 4
@@ -56,9 +56,7 @@ def test_the_first_are_kept_and_all_are_counted() -> None:
     rows = list(range(5000))
     random.Random(1).shuffle(rows)
     places = RowOrigins.in_file("f", np.arange(1, 5001))
-    report = ViolationReport.of_breaches(
-        [breach(Rule.RANGE, "p", rows), breach(Rule.ENUM, "q", rows)], places
-    )
+    report = ViolationReport.of_batch([breach(Rule.RANGE, "p", rows), breach(Rule.ENUM, "q", rows)], places)
     assert report.total == 10_000
     kept = [(v.line, v.property) for v in report.first]
     assert kept == [(line, name) for line in range(1, limits.VIOLATIONS_KEPT_MAX // 2 + 1) for name in "pq"]
@@ -66,14 +64,14 @@ def test_the_first_are_kept_and_all_are_counted() -> None:
 
 
 def test_a_row_that_the_input_does_not_name_has_no_line() -> None:
-    report = ViolationReport.of_breaches(
+    report = ViolationReport.of_batch(
         [breach(Rule.CARDINALITY_MIN, "from", [NO_ROW, 0])], RowOrigins.in_file("f", np.arange(5, 6))
     )
     assert [violation.line for violation in report.first] == [None, 5]
-    assert [violation.line for violation in report.moved(10).first] == [None, 15]
+    assert [violation.line for violation in report.shift_lines(10).first] == [None, 15]
     nothing = RowOrigins((), np.array([], dtype=np.int32), np.array([], dtype=np.int64))
     assert (
-        ViolationReport.of_breaches([breach(Rule.CARDINALITY_MIN, "from", [NO_ROW])], nothing).first[0].file
+        ViolationReport.of_batch([breach(Rule.CARDINALITY_MIN, "from", [NO_ROW])], nothing).first[0].file
         == ""
     )
 
@@ -128,11 +126,11 @@ def test_lines_of_tasks_become_lines_of_files() -> None:
 def test_what_tasks_send_survives_pickling() -> None:
     checked = check_batch(node("Person"), RawBatch.from_records([{"slug": 5, "x": [1]}, {"age": 2**70}]))
     places = RowOrigins.in_file("f", np.arange(1, 3))
-    report = ViolationReport.of_breaches(checked.breaches, places)
+    report = ViolationReport.of_batch(checked.violations, places)
     task = TaskFindings("f", 0, 2, report)
     assert pickle.loads(pickle.dumps(task)) == task
-    breaches = pickle.loads(pickle.dumps(checked.breaches))
-    assert list(violations_of(breaches, places)) == list(violations_of(checked.breaches, places))
+    violations = pickle.loads(pickle.dumps(checked.violations))
+    assert list(expand_violations(violations, places)) == list(expand_violations(checked.violations, places))
     assert pickle.loads(pickle.dumps(checked)).rows.equals(checked.rows)
 
 

@@ -16,14 +16,14 @@ from omnigraph.integrity.check import ChangeMode, EmptyGraph, TypeChange, check_
 from omnigraph.integrity.rules import NO_ROW, Rule
 from omnigraph.integrity.set_rules import (
     SourceCounts,
-    cardinality_breaches,
     changed_sources,
-    dangling_ends,
-    duplicate_ids,
-    repeated_keys,
+    check_cardinality,
+    check_duplicate_ids,
+    check_endpoints,
+    check_held_keys,
+    check_new_ids,
+    check_repeated_keys,
     repeated_rows,
-    taken_ids,
-    taken_keys,
     unique_keys,
 )
 from omnigraph.schema.catalog import Cardinality, EdgeType, NodeType
@@ -36,11 +36,11 @@ _keys = st.none() | st.sampled_from(["", "a", "b", "c", "é", "a\x00", "\x00"])
 
 
 def test_a_later_row_with_an_id_is_the_duplicate() -> None:
-    assert told(duplicate_ids(texts(["a", None, "b", "a", None, "a"]))) == [
+    assert told(check_duplicate_ids(texts(["a", None, "b", "a", None, "a"]))) == [
         ("duplicate_id", "id", [3, 5], ["a", "a"])
     ]
-    assert duplicate_ids(texts(["a", "b", None, None])) == ()
-    assert duplicate_ids(texts([])) == ()
+    assert check_duplicate_ids(texts(["a", "b", None, None])) == ()
+    assert check_duplicate_ids(texts([])) == ()
 
 
 @given(st.lists(_keys, max_size=30), st.integers(0, 3))
@@ -62,18 +62,20 @@ def test_buckets_find_what_the_whole_finds(keys: list[str | None], buckets: int)
 
 
 def test_an_id_of_the_graph_is_taken() -> None:
-    assert told(taken_ids(texts(["a", "b"]), pa.array([False, True]))) == [("key_conflict", "id", [1], ["b"])]
+    assert told(check_new_ids(texts(["a", "b"]), pa.array([False, True]))) == [
+        ("key_conflict", "id", [1], ["b"])
+    ]
 
 
 def test_an_end_that_is_nowhere_dangles_and_a_refused_one_does_not() -> None:
     known = pa.array([True, False, None, None], pa.bool_())
-    found = dangling_ends(texts(["a", "b", None, "c"]), known, "to", "Person")
+    found = check_endpoints(texts(["a", "b", None, "c"]), known, "to", "Person")
     assert told(found) == [("dangling_end", "to", [1, 3], ["b", "c"])]
 
 
 def test_unique_values_with_a_null_member_never_collide() -> None:
     keys = unique_keys([texts(["a", "a", "a", "a"]), pa.array([1, None, None, 1], pa.int32())])
-    assert told(repeated_keys(keys, ("x", "y"))) == [("unique", "x, y", [3], ['["a","1"]'])]
+    assert told(check_repeated_keys(keys, ("x", "y"))) == [("unique", "x, y", [3], ['["a","1"]'])]
 
 
 def test_zeros_of_both_signs_are_one_value() -> None:
@@ -82,7 +84,7 @@ def test_zeros_of_both_signs_are_one_value() -> None:
 
 def test_a_joined_text_is_not_taken_for_another() -> None:
     keys = unique_keys([texts(['a","b', "a"]), texts(["c", 'b","c'])])
-    assert repeated_keys(keys, ("x", "y")) == ()
+    assert check_repeated_keys(keys, ("x", "y")) == ()
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_a_joined_text_is_not_taken_for_another() -> None:
 def test_a_row_that_is_replaced_gives_its_values_free(
     holder: str | None, replaced: list[str | None], collides: bool
 ) -> None:
-    found = taken_keys(texts(["k"]), texts([holder]), texts(replaced), ("email",))
+    found = check_held_keys(texts(["k"]), texts([holder]), texts(replaced), ("email",))
     assert told(found) == ([("unique", "email", [0], ["k"])] if collides else [])
 
 
@@ -139,8 +141,8 @@ def test_cardinality_agrees_with_the_reference(
     added: list[str | None], removed: list[str], before: dict[str, int], low: int, high: int | None
 ) -> None:
     after = counts_after(before, added, removed)
-    breaches = _cardinality(Cardinality(low, high), added, removed, before)
-    found = {(one.rule.word, source) for one in breaches for source in one.shown_values()}
+    violations = _cardinality(Cardinality(low, high), added, removed, before)
+    found = {(one.rule.word, source) for one in violations for source in one.shown_values()}
     assert found == {
         *(("cardinality_min", source) for source, count in after.items() if count < low),
         *(
@@ -149,7 +151,7 @@ def test_cardinality_agrees_with_the_reference(
             if high is not None and count > high
         ),
     }
-    for one in breaches:
+    for one in violations:
         for row, source in zip(one.rows.tolist(), one.shown_values(), strict=True):
             last = max((at for at, name in enumerate(added) if name == source), default=NO_ROW)
             assert row == last
@@ -160,7 +162,7 @@ def _cardinality(
 ) -> Any:
     sources = changed_sources(texts(added), texts(removed))
     counts = pa.array([before.get(source or "", 0) for source in sources.to_pylist()], pa.int64())
-    return cardinality_breaches(cardinality, texts(added), texts(removed), SourceCounts(sources, counts))
+    return check_cardinality(cardinality, texts(added), texts(removed), SourceCounts(sources, counts))
 
 
 PERSON, NOTE, KNOWS, FOLLOWS = node("Person"), node("Note"), edge("Knows"), edge("Follows")

@@ -27,7 +27,7 @@ from omnigraph.maintenance.optimize.task_result import TaskOutcome
 from omnigraph.pipeline.runner import VARIABLE, RunTasks
 from omnigraph.pipeline.spark.runner import on_spark
 from omnigraph.pipeline.spark.session import SparkSettings
-from omnigraph.storage.lance.compaction import Rewritten
+from omnigraph.storage.lance.compaction import FragmentRewrite
 from omnigraph.storage.lance.indexes import read_indexes
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
@@ -112,7 +112,7 @@ def _plant_orphan(root: Location) -> str | None:
     return path
 
 
-def rewrite_and_tell(task: RewriteTask) -> TaskOutcome[Rewritten]:
+def rewrite_and_tell(task: RewriteTask) -> TaskOutcome[FragmentRewrite]:
     """Runs on an executor, and leaves a mark with the process that started this one."""
     marks = Path(os.environ["SCENARIO_FOLDER"], "marks")
     marks.mkdir(exist_ok=True)

@@ -95,7 +95,7 @@ def _name(path: str) -> str:
 
 
 def _names(line: Dataset, version: int) -> Iterator[str]:
-    native = line.at(version).native
+    native = line.at_version(version).native
     for fragment in native.get_fragments():
         yield from (file.path for file in fragment.data_files())
         deleted = fragment.metadata.deletion_file

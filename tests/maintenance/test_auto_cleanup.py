@@ -55,19 +55,19 @@ def test_every_version_of_the_manifest_opens_after_optimize_and_after_a_writer(
 
 
 def _plant_on_manifest(location: Location) -> None:
-    native = open_dataset(location.child(MANIFEST)).movable()
+    native = open_dataset(location.child(MANIFEST)).native_copy()
     native.update_config({**AUTO_CLEANUP, "lance.auto_cleanup.interval": str(native.version + 2)})
 
 
 def _all_open(location: Location) -> None:
     newest = open_dataset(location.child(MANIFEST))
     for version in range(1, newest.version + 1):
-        assert newest.at(version).count_rows() > 0
+        assert newest.at_version(version).count_rows() > 0
 
 
 def _contents(table: Dataset) -> dict[int, list[str]]:
     """The ids of every version that opens."""
     return {
-        version: sorted(map(str, table.at(version).read(["id"])["id"].to_pylist()))
+        version: sorted(map(str, table.at_version(version).read(["id"])["id"].to_pylist()))
         for version in table.versions()
     }

@@ -94,9 +94,9 @@ def test_other_types_are_told_apart_too() -> None:
 def test_changes(before: dict[str, Row], after: dict[str, Row], passes: int, tmp_path: Path) -> None:
     location = parse_location(str(tmp_path / f"{uuid.uuid4().hex}.lance"))
     first = create_dataset(location, _table(before))
-    first.movable().delete("true")
+    first.native_copy().delete("true")
     second = open_dataset(location)
-    native = second.movable()
+    native = second.native_copy()
     native.insert(_table(after))
     updated = [key for key in before.keys() & after.keys() if before[key] != after[key]]
     rows = max(1, (len(before) + len(after)) // passes)
@@ -109,7 +109,7 @@ def test_rows_of_shared_fragments_are_looked_at_for_their_ids(tmp_path: Path) ->
     location = parse_location(str(tmp_path / "t.lance"))
     blank: Row = (None,) * 9
     first = create_dataset(location, _table({"a": blank, "b": blank}))
-    native = first.movable()
+    native = first.native_copy()
     native.insert(_table({"c": blank}))
     native.insert(_table({"a": blank, "c": blank}))
     for rows_per_pass in (1, 2, 100):

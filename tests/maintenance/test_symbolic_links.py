@@ -225,7 +225,7 @@ def test_files_fragments_and_branches_of_a_linked_dataset_stay(tmp_path: Path) -
         lambda: ObjectStore(root).delete("nodes/real/_versions/latest_version_hint.json"),
         lambda: ObjectStore(root).delete_below("nodes/real"),
         lambda: ObjectStore(root.child("nodes/real")).delete_below("data"),
-        lambda: ObjectStore(root).remove_empty_folders("nodes/real"),
+        lambda: ObjectStore(root).remove_empty_directories("nodes/real"),
     )
     for delete in deletes:
         with pytest.raises(RefusedError) as caught:

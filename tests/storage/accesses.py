@@ -20,7 +20,7 @@ ACCESSES: dict[str, Callable[[Location], object]] = {
     "object read": lambda location: ObjectStore(location).read("a"),
     "object create": lambda location: ObjectStore(location).create("a", b"x"),
     "object list": lambda location: ObjectStore(location).list(""),
-    "object folders": lambda location: ObjectStore(location).folders(),
+    "object folders": lambda location: ObjectStore(location).list_names(),
 }
 
 

@@ -43,7 +43,7 @@ def stage_delete(dataset: Dataset, where: str) -> StagedTransaction | None:
 
 def commit_upsert(dataset: Dataset, rows: pa.Table, key: str) -> Dataset:
     """Insert or replace rows by key as one version, as another tool does it."""
-    native = dataset.movable()
+    native = dataset.native_copy()
     with substrate_errors("upsert", dataset.uri):
         builder = native.merge_insert(key).when_matched_update_all().when_not_matched_insert_all()
         builder.conflict_retries(0).retry_timeout(timedelta(seconds=30)).execute(rows)

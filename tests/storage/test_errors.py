@@ -19,7 +19,7 @@ from omnigraph.base.errors import (
     OmnigraphError,
     StorageError,
 )
-from omnigraph.storage.errors import CommitRaceError, DatasetExistsError, substrate_errors, translate
+from omnigraph.storage.errors import CommitRaceError, DatasetExistsError, substrate_errors, translate_error
 from omnigraph.storage.lance.commit import commit_branch
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.lance.stage import write_rows
@@ -131,7 +131,9 @@ def test_a_bucket_whose_region_nobody_knows() -> None:
         check=False,
     )
     assert child.stdout == "open: store_unreachable\n", child.stderr
-    made = translate(OSError("Generic S3 error: Failed to resolve region"), "open", "s3://bucket/graph.omni")
+    made = translate_error(
+        OSError("Generic S3 error: Failed to resolve region"), "open", "s3://bucket/graph.omni"
+    )
     assert "AWS_REGION" in made.hint
     assert "AWS_ENDPOINT_URL" in made.hint
 
@@ -223,7 +225,7 @@ def test_a_filter_that_is_no_filter_is_our_own_mistake(local_location: Location)
     ],
 )
 def test_what_a_message_means(text: str, error: type[OmnigraphError], code: str) -> None:
-    made = translate(OSError(f"{text}, /build/lance/src/io.rs:12:34"), "read", "/data/graph.omni")
+    made = translate_error(OSError(f"{text}, /build/lance/src/io.rs:12:34"), "read", "/data/graph.omni")
     assert type(made) is error
     assert made.code == code
     assert ".rs:" not in str(made.facts["cause"])
@@ -284,7 +286,7 @@ def test_a_panic_has_the_cause_that_its_message_names(cause: str, code: str) -> 
 
 def test_the_name_of_a_place_decides_nothing() -> None:
     uri = "/data/connection timed out/permission denied.omni"
-    made = translate(OSError(f"bad file {uri.strip('/')}/_versions/1.manifest"), "open", uri)
+    made = translate_error(OSError(f"bad file {uri.strip('/')}/_versions/1.manifest"), "open", uri)
     assert made.code == "dataset_unreadable"
 
 

@@ -33,7 +33,7 @@ def test_what_was_never_written_is_not_there(store_location: Location) -> None:
     store = ObjectStore(store_location)
     assert store.list("") == ()
     assert store.list("locks") == ()
-    assert store.folders() == ()
+    assert store.list_names() == ()
     assert store.create("a", b"")
     assert store.read("b") is None
     assert store.read("a") == b""
@@ -50,7 +50,7 @@ def test_a_listing_is_ordered_and_below_the_folder_only(store_location: Location
     ]
     assert store.list("top") == ()
     assert store.list("")[-1] == ObjectEntry("top.json", 8)
-    assert store.folders() == ("locks", "locks2", "top.json")
+    assert store.list_names() == ("locks", "locks2", "top.json")
 
 
 def test_deleting_can_be_repeated(store_location: Location) -> None:
@@ -69,7 +69,7 @@ def test_deleting_below_a_folder_leaves_its_neighbours(store_location: Location)
     assert store.delete_below("a") == 2
     assert store.delete_below("a") == 0
     assert [entry.path for entry in store.list("")] == ["ab/3"]
-    assert store.folders() == ("ab",)
+    assert store.list_names() == ("ab",)
 
 
 def test_every_change_is_announced_and_no_read_is(store_location: Location) -> None:
@@ -134,12 +134,12 @@ def test_a_create_whose_answer_was_lost_is_ours(lossy_proxy: LossyProxy) -> None
 
 def test_folders_that_others_use_or_remove_are_no_errors(local_location: Location) -> None:
     store = ObjectStore(local_location)
-    store.remove_empty_folder("never/made")
-    store.remove_empty_folders("never/made")
+    store.remove_empty_directory("never/made")
+    store.remove_empty_directories("never/made")
     store.create("locks/a/1", b"x")
     Path(local_location.uri, "locks/b/c").mkdir(parents=True)
-    store.remove_empty_folder("locks")
-    store.remove_empty_folders("locks")
+    store.remove_empty_directory("locks")
+    store.remove_empty_directories("locks")
     assert [entry.path for entry in store.list("")] == ["locks/a/1"]
     assert not Path(local_location.uri, "locks/b").exists()
 
@@ -148,4 +148,4 @@ def test_a_folder_with_a_name_that_the_disk_refuses(local_location: Location) ->
     store = ObjectStore(local_location)
     store.create("a", b"x")
     with pytest.raises(OmnigraphError):
-        store.remove_empty_folder("x" * 300)
+        store.remove_empty_directory("x" * 300)

@@ -17,7 +17,7 @@ from omnigraph.storage import settings
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import DURABILITY_VARIABLE, Durability, Location, parse_location
 from omnigraph.storage.objects import ObjectStore
-from omnigraph.storage.settings import StorageSettings, read_settings, send_secrets
+from omnigraph.storage.settings import StorageSettings, allow_sending_secrets, read_settings
 from tests.conftest import S3Server
 
 KEYS = {"AWS_ACCESS_KEY_ID": "caller", "AWS_SECRET_ACCESS_KEY": "hidden"}
@@ -32,10 +32,10 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def to_a_cluster() -> object:
-    send_secrets(False)
+    allow_sending_secrets(False)
     yield None
-    send_secrets(True)
-    settings._replaced.clear()
+    allow_sending_secrets(True)
+    settings._replaced_secrets.clear()
 
 
 def aws() -> dict[str, str]:
@@ -96,7 +96,7 @@ def test_a_worker_has_the_durability_of_the_caller(
 
 def test_a_worker_that_lacks_a_variable_names_it_once_it_needs_it(s3_location: Location) -> None:
     with StorageSettings(names=("AWS_SECRET_ACCESS_KEY",), by_name=True).applied():
-        ObjectStore(parse_location("/tmp")).folders()
+        ObjectStore(parse_location("/tmp")).list_names()
         for use in (lambda: ObjectStore(s3_location).list(""), lambda: open_dataset(s3_location)):
             with pytest.raises(StorageError) as caught:
                 use()
@@ -114,7 +114,7 @@ def test_secrets_of_options_do_not_leave_for_a_cluster(
     assert "hidden" not in repr(place)
     back = pickle.loads(sent).storage_options
     assert back["aws_secret_access_key"] == "hidden", "this process knows it"
-    settings._replaced.clear()  # as in another process
+    settings._replaced_secrets.clear()  # as in another process
     with pytest.raises(StorageError, match="AWS_SECRET_ACCESS_KEY"):
         pickle.loads(sent).storage_options  # noqa: B018
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "worker")

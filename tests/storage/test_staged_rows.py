@@ -24,7 +24,7 @@ def make_photos(location: Location) -> Dataset:
         {"k": "c", "photo": "base64:"},
     ]
     checked = check_batch(entity, RawBatch.from_records(records))
-    assert not checked.breaches
+    assert not checked.violations
     return create_dataset(location.child("t"), pa.Table.from_batches([checked.rows]))
 
 

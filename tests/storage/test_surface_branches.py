@@ -84,7 +84,7 @@ def test_a_branch_with_a_child_or_tag_is_not_deleted(local_location: Location) -
 def test_a_listed_branch_says_where_it_came_from(local_location: Location) -> None:
     """Red: cleanup's order of children and parents must be found in another way."""
     dataset = make_people(local_location, ["a"], ["b"])
-    commit_branch(commit_branch(dataset.at(1), "g-1"), "g-2")
+    commit_branch(commit_branch(dataset.at_version(1), "g-1"), "g-2")
     listed = dataset.native.branches.list()
     assert (listed["g-1"]["parent_branch"], listed["g-1"]["parent_version"]) == (None, 1)
     assert (listed["g-2"]["parent_branch"], listed["g-2"]["parent_version"]) == ("g-1", 1)
@@ -129,7 +129,7 @@ def test_row_ids_collide_after_a_fork(local_location: Location) -> None:
 def test_a_branch_tells_its_changes_since_the_fork(local_location: Location) -> None:
     """Red: merge needs another source of candidates than row versions since the fork."""
     main = make_people(local_location, ["a", "b", "c"])
-    native = commit_branch(main, "g-1").movable()
+    native = commit_branch(main, "g-1").native_copy()
     native.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(
         people(["b", "x"], 7)
     )

@@ -36,7 +36,7 @@ def test_row_ids_survive_updates_and_compaction(local_location: Location) -> Non
     """Red: caches keyed by row id, and the change feed, must go by `id` alone."""
     dataset = make_people(local_location, ["a", "b"], ["c"], ["d"])
     before = _identity(dataset)
-    native = dataset.movable()
+    native = dataset.native_copy()
     native.update({"count": "1"}, where="id = 'b'")
     native.merge_insert("id").when_matched_update_all().execute(people(["c"], 2))
     assert _identity(dataset) == before
@@ -57,11 +57,11 @@ def test_a_compaction_is_no_change_of_rows(local_location: Location) -> None:
 def test_a_delta_sees_what_a_restore_removed_and_not_what_it_brought_back(local_location: Location) -> None:
     """Red: the change feed may use `delta` across a Restore instead of comparing rows."""
     dataset = make_people(local_location, ["a", "b"])
-    native = dataset.movable()
+    native = dataset.native_copy()
     native.delete("id = 'a'")
     native.update({"count": "7"}, where="id = 'b'")
     lance.write_dataset(people(["c"]), native, mode="append")
-    dataset.at(1).movable().restore()  # type: ignore[no-untyped-call]
+    dataset.at_version(1).native_copy().restore()  # type: ignore[no-untyped-call]
     delta = dataset.newest().native.delta(compared_against=4)
     assert delta.get_inserted_rows().read_all().num_rows == 0
     assert delta.get_updated_rows().read_all().num_rows == 0
@@ -73,7 +73,7 @@ def test_the_primary_key_stops_two_inserts_of_one_key(local_location: Location, 
     """Red: two publishers that add the same row may both succeed; publish must check for itself."""
     rows = people(["x"]) if declared else pa.table({"id": ["x"], "count": [0]})
     dataset = create_dataset(local_location, rows.slice(0, 0))
-    builders = [dataset.movable().merge_insert("id").when_not_matched_insert_all() for _ in range(2)]
+    builders = [dataset.native_copy().merge_insert("id").when_not_matched_insert_all() for _ in range(2)]
     builders[0].conflict_retries(0).execute(rows)
     if declared:
         with pytest.raises(OSError, match=r"(?i)conflict|concurrent"):
@@ -86,9 +86,9 @@ def test_the_primary_key_stops_two_inserts_of_one_key(local_location: Location, 
 def test_keys_given_twice(local_location: Location) -> None:
     """Red: Lance checks for duplicates. Until then integrity does, before `stage_upsert`."""
     dataset = make_people(local_location, ["a"])
-    dataset.movable().merge_insert("id").when_not_matched_insert_all().execute(people(["x", "x"]))
+    dataset.native_copy().merge_insert("id").when_not_matched_insert_all().execute(people(["x", "x"]))
     assert dataset.newest().count_rows("id = 'x'") == 2
-    builder = dataset.newest().movable().merge_insert("id").when_matched_update_all()
+    builder = dataset.newest().native_copy().merge_insert("id").when_matched_update_all()
     with pytest.raises(OSError, match=r"(?i)ambiguous|multiple|duplicate"):
         builder.execute(people(["a", "a"]))
 
@@ -96,7 +96,7 @@ def test_keys_given_twice(local_location: Location) -> None:
 def test_uncommitted_upserts_of_a_new_key_both_land(local_location: Location) -> None:
     """Red: `execute_uncommitted` detects equal new keys. Until then the lease and the check do."""
     dataset = make_people(local_location, ["a"])
-    builders = [dataset.movable().merge_insert("id").when_not_matched_insert_all() for _ in range(2)]
+    builders = [dataset.native_copy().merge_insert("id").when_not_matched_insert_all() for _ in range(2)]
     staged = [builder.execute_uncommitted(people(["x"]))[0] for builder in builders]
     for transaction in staged:
         lance.LanceDataset.commit(dataset.native, transaction, max_retries=0)
@@ -106,7 +106,7 @@ def test_uncommitted_upserts_of_a_new_key_both_land(local_location: Location) ->
 def test_deferred_index_remapping_is_refused_with_stable_row_ids(local_location: Location) -> None:
     """Red: compaction of indexed tables may become six times faster by deferring the remap."""
     dataset = make_people(local_location, ["a"], ["b"])
-    native = dataset.movable()
+    native = dataset.native_copy()
     native.create_scalar_index("id", "BTREE")
     with pytest.raises((OSError, ValueError), match=r"(?i)row id"):
         native.optimize.compact_files(defer_index_remap=True)
@@ -115,7 +115,7 @@ def test_deferred_index_remapping_is_refused_with_stable_row_ids(local_location:
 def test_indexed_and_new_fragments_are_not_merged(local_location: Location) -> None:
     """Red: compaction takes both. Then optimize may compact before it folds, in one pass."""
     dataset = make_people(local_location, ["a"], ["b"])
-    dataset.movable().create_scalar_index("id", "BTREE")
+    dataset.native_copy().create_scalar_index("id", "BTREE")
     newest = dataset.newest()
     for name in ("c", "d"):
         lance.write_dataset(people([name]), newest.native, mode="append")
@@ -139,7 +139,7 @@ def test_blobs_survive_compaction_byte_for_byte(local_location: Location) -> Non
     for table in tables[1:]:
         lance.write_dataset(table, dataset.newest().native, mode="append")
     assert _blobs(dataset.newest()) == BLOBS
-    dataset.newest().movable().delete("id = 'c'")
+    dataset.newest().native_copy().delete("id = 'c'")
     outcome = commit_compaction(dataset.newest(), 100)
     assert outcome.fragments_added == 1
     assert _blobs(outcome.dataset) == {key: value for key, value in BLOBS.items() if key != "c"}
@@ -179,7 +179,7 @@ def test_a_literal_of_another_type_raises(local_location: Location, literal: str
 def test_the_scalar_index_that_was_built_first_is_used(local_location: Location, first: Any) -> None:
     """Red: a column may have more than BTREE. Until then another one may hide it, even from ranges."""
     dataset = make_people(local_location, [f"k{number}" for number in range(100)])
-    native = dataset.movable()
+    native = dataset.native_copy()
     for kind in (first, "BTREE"):
         native.create_scalar_index("id", kind, name=kind.lower())
     assert f"@{first.lower()}" in native.scanner(filter="id = 'k7'").explain_plan()
@@ -191,7 +191,7 @@ def test_stemming_hides_near_words(local_location: Location) -> None:
     dataset = create_dataset(local_location, pa.table({"text": ["databases are running"]}))
     found = []
     for stem in (True, False):
-        native = dataset.newest().movable()
+        native = dataset.newest().native_copy()
         native.create_scalar_index("text", "INVERTED", replace=True, stem=stem)
         query = MatchQuery("databeses", "text", fuzziness=1)
         found.append(dataset.newest().native.to_table(full_text_query=query).num_rows)
@@ -204,7 +204,7 @@ def test_a_damaged_deletion_file_ends_the_process(local_location: Location) -> N
     A size in the file is not checked before that much memory is allocated. `doctor` reads deletion files without Lance.
     """
     dataset = make_people(local_location, ["a", "b", "c"])
-    dataset.movable().delete("id = 'b'")
+    dataset.native_copy().delete("id = 'b'")
     (path,) = Path(local_location.uri, "_deletions").iterdir()
     data = path.read_bytes()
     size = data.rindex(struct.pack("<q", -1))

@@ -26,7 +26,7 @@ def _versions(location: Location, *groups: list[str]) -> int:
     make_people(location, *groups)
     indexed = commit_index(open_dataset(location), IndexSpec("id", IndexKind.BTREE))
     assert isinstance(indexed, Dataset)
-    indexed.movable().delete(f"id = '{groups[0][1]}'")
+    indexed.native_copy().delete(f"id = '{groups[0][1]}'")
     return open_dataset(location).version
 
 
@@ -89,10 +89,10 @@ def _is_shared(native: Any) -> bool:
 
 def test_handles_of_a_process_share_one_session(local_location: Location) -> None:
     made = make_people(local_location, ["a1"], ["a2"])
-    handles = [made.at(1), made.at(2), made.newest()]
+    handles = [made.at_version(1), made.at_version(2), made.newest()]
     assert all(_is_shared(handle.native) for handle in handles)
     assert _is_shared(commit_restore(handles[-1], 1, {}).native)
-    assert _is_shared(handles[-1].movable())
+    assert _is_shared(handles[-1].native_copy())
 
 
 def test_the_metadata_of_a_file_is_held_once(local_location: Location) -> None:
@@ -100,11 +100,11 @@ def test_the_metadata_of_a_file_is_held_once(local_location: Location) -> None:
     names = [[f"a{number}"] for number in range(40)]
     newest = make_people(local_location, *names)
     newest.read()
-    first = newest.at(40)
+    first = newest.at_version(40)
     first.read()
     size = shared_session().size_bytes()
     for version in range(30, 40):
-        newest.at(version).read()
+        newest.at_version(version).read()
     grown = shared_session().size_bytes() - size
     own = lance.dataset(local_location.lance_uri)
     own.to_table()

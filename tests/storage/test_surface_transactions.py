@@ -104,7 +104,7 @@ def test_a_restore_fences_off_a_compaction(local_location: Location) -> None:
     results = [task.execute(dataset.native) for task in plan.tasks]
     _restore(dataset, 2)
     with pytest.raises(OSError, match=REFUSED):
-        Compaction.commit(dataset.movable(), results)
+        Compaction.commit(dataset.native_copy(), results)
     assert ids_of(dataset.newest()) == ["a", "b"]
 
 
@@ -130,7 +130,7 @@ def test_a_config_change_is_never_refused(local_location: Location) -> None:
     """Red: the strip of automatic cleanup may now race and needs a retry."""
     dataset = make_people(local_location, ["a"])
     _restore(dataset, 1)
-    dataset.movable().update_config({"a": "b"})
+    dataset.native_copy().update_config({"a": "b"})
     assert dataset.newest().version == 3
 
 
@@ -147,7 +147,7 @@ def test_an_append_staged_before_a_column_was_replaced_reads_as_null(local_locat
     """Red: Lance refuses it or keeps the values. Until then Check compares schema hashes before a commit."""
     dataset = make_people(local_location, ["a"])
     staged = stage_append(dataset, people(["x"], 7))
-    native = dataset.movable()
+    native = dataset.native_copy()
     native.drop_columns(["count"])
     native.add_columns(pa.field("count", pa.int64()))
     _commit(dataset, staged)
@@ -168,7 +168,7 @@ def test_a_transaction_takes_properties_and_no_message(local_location: Location)
 def test_the_reader_cannot_show_a_compaction_of_an_index(local_location: Location) -> None:
     """Red: `operations.py` may use Lance's own reader for Rewrite."""
     dataset = make_people(local_location, ["a"], ["b"])
-    native = dataset.movable()
+    native = dataset.native_copy()
     native.create_scalar_index("id", "BTREE")
     native.optimize.compact_files()
     with pytest.raises(TypeError, match="RewrittenIndex"):
@@ -180,9 +180,9 @@ def test_the_reader_cannot_show_a_compaction_of_an_index(local_location: Locatio
 def test_the_reader_shows_two_operations_without_a_name(local_location: Location) -> None:
     """Red: `operations.py` may use Lance's own reader for ReserveFragments and UpdateBases."""
     dataset = make_people(local_location, ["a"], ["b"])
-    native = dataset.movable()
+    native = dataset.native_copy()
     native.optimize.compact_files()
-    native = dataset.newest().movable()
+    native = dataset.newest().native_copy()
     native.add_bases([lance.DatasetBasePath(f"{local_location.uri}-b", name="b")])
     for version in (3, 5):
         found = native.read_transaction(version)

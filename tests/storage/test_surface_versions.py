@@ -30,8 +30,8 @@ def test_a_hint_that_lies_does_not_mislead_an_open(durable_location: Location, h
     store.delete(HINT)
     assert store.create(HINT, hint)
     assert open_dataset(durable_location).version == 3
-    assert dataset.at(1).native.latest_version == 3
-    assert foreign_append(dataset.at(1), ["d"]).version == 4
+    assert dataset.at_version(1).native.latest_version == 3
+    assert foreign_append(dataset.at_version(1), ["d"]).version == 4
 
 
 def test_the_hint_is_where_the_test_above_writes_it(local_location: Location) -> None:
@@ -54,12 +54,12 @@ def test_the_newest_version_is_found_beyond_gaps(local_location: Location, hinte
 def test_a_kept_version_is_whole_after_a_cleanup_around_it(local_location: Location) -> None:
     """Red: cleanup deletes what a kept version needs; cleanup must be switched off."""
     dataset = make_people(local_location, ["a"], ["b"])
-    native = dataset.movable()
+    native = dataset.native_copy()
     native.delete("id = 'a'")
     native.optimize.compact_files()
     dataset = dataset.newest()
     dataset.native.cleanup_old_versions(versions=[1, 3])
-    assert ids_of(dataset.at(2)) == ["a", "b"]
+    assert ids_of(dataset.at_version(2)) == ["a", "b"]
     assert ids_of(dataset) == ["b"]
 
 
@@ -76,11 +76,11 @@ def test_a_collected_version_cannot_be_opened(local_location: Location) -> None:
 def test_cleanup_deletes_transaction_files_of_kept_versions(local_location: Location) -> None:
     """Red: the files stay. Reading the transaction inline from the manifest is then a choice, not a need."""
     dataset = make_people(local_location, ["a"], ["b"], ["c"])
-    commit_branch(dataset.at(2), "g-1")
+    commit_branch(dataset.at_version(2), "g-1")
     dataset.native.cleanup_old_versions(versions=[1, 2])
     left = [path.name for path in Path(local_location.uri, "_transactions").iterdir()]
     assert not any(name.startswith("1-") for name in left)
-    assert ids_of(dataset.at(2)) == ["a", "b"]
+    assert ids_of(dataset.at_version(2)) == ["a", "b"]
 
 
 def test_automatic_cleanup_is_off(local_location: Location) -> None:
@@ -95,7 +95,7 @@ def test_automatic_cleanup_deletes_when_it_is_on(local_location: Location) -> No
         "lance.auto_cleanup.interval": "1",
         "lance.auto_cleanup.older_than": "0ms",
     }
-    dataset.movable().update_config(settings)
+    dataset.native_copy().update_config(settings)
     for number in range(3):
         foreign_append(dataset, [f"x{number}"])
     assert len(dataset.newest().versions()) < 5
@@ -118,9 +118,9 @@ def test_what_changes_nothing_may_still_make_a_version(local_location: Location,
     """Red: see who counts versions: `stage_delete` (returns None) and optimize's steady state."""
     action, makes_version = NO_OPS[name]
     dataset = make_people(local_location, ["a"])
-    dataset.movable().create_scalar_index("id", "BTREE")
+    dataset.native_copy().create_scalar_index("id", "BTREE")
     dataset = dataset.newest()
-    action(dataset.movable())
+    action(dataset.native_copy())
     assert dataset.newest().version == dataset.version + makes_version
 
 
@@ -137,7 +137,7 @@ MOVING: dict[str, Callable[[lance.LanceDataset], object]] = {
 @pytest.mark.parametrize("name", MOVING)
 def test_these_calls_move_the_handle(local_location: Location, name: str) -> None:
     """Red: handles became immutable. `Dataset.movable` is then not needed, and its callers must open the result."""
-    native = make_people(local_location, ["a"]).movable()
+    native = make_people(local_location, ["a"]).native_copy()
     MOVING[name](native)
     assert native.version == 2
 
@@ -145,7 +145,7 @@ def test_these_calls_move_the_handle(local_location: Location, name: str) -> Non
 def test_a_copied_handle_moves_alone(local_location: Location) -> None:
     """Red: `Dataset.movable` must open the version again."""
     dataset = make_people(local_location, ["a"])
-    dataset.movable().update_config({"a": "b"})
+    dataset.native_copy().update_config({"a": "b"})
     assert dataset.native.version == 1
 
 
@@ -162,7 +162,7 @@ def test_reading_a_transaction_goes_to_the_store(local_location: Location) -> No
 def test_metadata_calls_are_versions_of_their_own(local_location: Location) -> None:
     """Red: the stamp's migration steps and repair's counts of versions change."""
     dataset = make_people(local_location, ["a"])
-    native = dataset.movable()
+    native = dataset.native_copy()
     native.update_config({"a": "b"})
     native.update_metadata({"a": "b"})
     native.update_schema_metadata({"a": "b"})
@@ -173,7 +173,7 @@ def test_metadata_calls_are_versions_of_their_own(local_location: Location) -> N
 def test_the_primary_key_and_its_metadata_survive(local_location: Location, change: str) -> None:
     """Red: concurrent upserts of one key may both insert it; the key must be declared again after this change."""
     dataset = make_people(local_location, ["a"], ["b"])
-    native = dataset.movable()
+    native = dataset.native_copy()
     match change:
         case "append":
             lance.write_dataset(pa.table({"id": ["x"], "count": [1]}), native, mode="append")
@@ -186,7 +186,7 @@ def test_the_primary_key_and_its_metadata_survive(local_location: Location, chan
         case "branch":
             dataset = Dataset(local_location, "g-1", native.create_branch("g-1"))
         case _:
-            dataset.at(1).movable().restore()  # type: ignore[no-untyped-call]
+            dataset.at_version(1).native_copy().restore()  # type: ignore[no-untyped-call]
     field = dataset.newest().schema.field("id")
     assert field.metadata == {b"lance-schema:unenforced-primary-key": b"true"}
     assert not field.nullable

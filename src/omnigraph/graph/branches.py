@@ -48,7 +48,7 @@ from omnigraph.graph.write.commit import WriteRequest, commit_unseen
 from omnigraph.graph.write.stage import StagingArea, discard_forks, discarding
 from omnigraph.graph.write.states import Published
 from omnigraph.storage.lance.commit import commit_branch
-from omnigraph.storage.lance.dataset import own_files
+from omnigraph.storage.lance.dataset import branch_data_path
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 
@@ -112,7 +112,7 @@ def _is_unwritten(store: ObjectStore, lance_branch: str) -> bool:
 
     No version at all, an empty one, or further versions without data mean that files are missing.
     """
-    if store.list(own_files(MANIFEST, lance_branch)):
+    if store.list(branch_data_path(MANIFEST, lance_branch)):
         return False
     versions = store.list(f"{MANIFEST}/tree/{lance_branch}/_versions")
     sizes = [entry.size for entry in versions if entry.path.endswith(".manifest")]

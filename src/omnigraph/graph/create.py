@@ -194,7 +194,7 @@ def _create_manifest(
 def _unmark(store: ObjectStore, operation: OperationId) -> None:
     failpoint(Failpoint.INIT_UNMARK_BEFORE)
     store.delete(init_marker_path(operation))
-    store.remove_empty_folder(INIT_MARKERS)
+    store.remove_empty_directory(INIT_MARKERS)
 
 
 def _remove_abandoned(store: ObjectStore, me: ProcessIdentity) -> None:
@@ -237,7 +237,7 @@ def _delete_manifest_files(store: ObjectStore, paths: list[str]) -> None:
     for path in paths:
         failpoint(Failpoint.INIT_REMOVE_BEFORE)
         store.delete(path)
-    store.remove_empty_folders(MANIFEST)
+    store.remove_empty_directories(MANIFEST)
 
 
 def _missing_tables(root: Location, tables: tuple[_PlannedTable, ...]) -> list[str]:
@@ -287,7 +287,7 @@ def _remove_made(store: ObjectStore, marker: _Marker) -> None:
     failpoint(Failpoint.INIT_UNMARK_BEFORE)
     store.delete(init_marker_path(OperationId(marker.op_id)))
     for folder in (NODES, EDGES, INIT_MARKERS):
-        store.remove_empty_folder(folder)
+        store.remove_empty_directory(folder)
 
 
 def _delete_table(store: ObjectStore, path: str) -> None:
@@ -307,7 +307,7 @@ def _refuse_occupied(store: ObjectStore, root: Location, beside_other_files: boo
             hint="choose a directory for the graph",
             facts={"uri": root.uri},
         )
-    names = set(store.folders())
+    names = set(store.list_names())
     if MANIFEST in names and _has_manifest(store):
         raise _graph_exists(root)
     explained = {INIT_MARKERS, NODES, EDGES, MANIFEST} if any(True for _ in _markers(store)) else set()

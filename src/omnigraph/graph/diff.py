@@ -36,7 +36,7 @@ from omnigraph.graph.rows.entity_rows import (
 from omnigraph.schema.catalog import Entity, Property
 from omnigraph.schema.property_types import EnumType
 from omnigraph.storage.lance.dataset import Dataset, Texts
-from omnigraph.storage.lance.read import every_id
+from omnigraph.storage.lance.read import read_all_ids
 from omnigraph.storage.location import Location
 
 
@@ -165,7 +165,7 @@ def _candidates(place: Location, pair: tuple[_Found, _Found]) -> tuple[Texts, _S
     entity, table = new or old or (None, None)
     assert table is not None, "one side has it"
     only = open_pin(place, table.pin)
-    ids = _ordered(every_id(only))
+    ids = _ordered(read_all_ids(only))
     there, nowhere = _Side(only, locate(only, entity, ids)), _Side(None, locate(None, entity, ids))
     return (ids, there, nowhere) if new is None else (ids, nowhere, there)
 

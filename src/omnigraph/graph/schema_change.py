@@ -110,7 +110,7 @@ def _stage_type(
         target = at.writable(old.alias)
         nulls = plan.null_counts.get(old.id, {})
         columns = column_plan(old, new, table.row_count, nulls=nulls)
-        columns = replace(columns, forgets=table.row_count > 0 and _forgets(plan, old))
+        columns = replace(columns, erases_dropped=table.row_count > 0 and _forgets(plan, old))
         if columns.writes:
             written = write(target.dataset, columns)
             transaction = stage_written_columns(target.dataset, columns, written)

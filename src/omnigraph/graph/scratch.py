@@ -63,6 +63,6 @@ def _discard(root: Location, folder: str) -> None:
     try:
         failpoint(Failpoint.SCRATCH_REMOVE_BEFORE)
         store.delete_below(folder)
-        store.remove_empty_folder(SCRATCH)
+        store.remove_empty_directory(SCRATCH)
     except OmnigraphError as error:
         logger.warning("%s is left for cleanup: %s", folder, error.message)

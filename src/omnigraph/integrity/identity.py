@@ -1,8 +1,9 @@
-"""The ids of rows: made of the key, given, or new.
+"""The ids of rows: derived from the key, explicit, or new.
 
-A type with a key has the id that its key makes; an id that is given as well (an export writes it) must be that one.
-A type without a key keeps a given id and gets a ULID otherwise. The key of an edge begins with its ends, so its id is
-an array also when it has nothing else. An id that nobody could see is refused.
+A type with a key has the id that its key gives; an explicit id in addition (an export writes it) must be the same. A
+type without a key has the explicit id, or else a new ULID. The key of an edge starts with its endpoints, so its id is
+always an array. An id that is empty or only whitespace is invalid. Pure, except that new ULIDs depend on time and
+chance.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ import pyarrow.compute as pc
 
 from omnigraph.arrow.columns import Column, rows_where, text_buffers
 from omnigraph.arrow.ulids import new_ulids
-from omnigraph.integrity.raw import ID, taken
+from omnigraph.integrity.raw import ID, take_values
 from omnigraph.integrity.rules import Rule, RuleViolations
 from omnigraph.schema.catalog import EdgeType, Entity, NodeType
 
-# What JSON escapes in a text: quotes, backslashes and control characters. The first two lie apart from the others.
+# The characters that JSON escapes: quotes, backslashes and control characters.
 _CONTROLS_END: Final = 0x20
 _ESCAPED: Final = r'["\\\x00-\x1f]'
 
 
 def canonical_text(column: Column) -> Column:
-    """The text of each value of a typed column that can be part of a key."""
+    """Return the text of each value of a typed column that can be part of a key."""
     kind = column.type
     if pa.types.is_string(kind):
         return column
@@ -43,12 +44,12 @@ def canonical_text(column: Column) -> Column:
 
 
 def key_text(columns: Sequence[Column]) -> Column:
-    """The text of a key: that of its only column, or an array of the texts of all."""
+    """Return the text of each key: that of its only column, or a JSON array of the texts of all columns."""
     return canonical_text(columns[0]) if len(columns) == 1 else array_text(columns)
 
 
 def array_text(columns: Sequence[Column]) -> Column:
-    """A JSON array of the texts of the columns."""
+    """Return a JSON array of the texts of the columns for each row."""
     pieces: list[Column | str] = []
     for column in columns:
         pieces.append('","' if pieces else '["')
@@ -58,15 +59,15 @@ def array_text(columns: Sequence[Column]) -> Column:
 
 
 def escaped_text(text: Column) -> Column:
-    """The text as it stands between the quotes of JSON. Most columns need no escape at all."""
+    """Return the text between the quotes of JSON. Most columns have nothing to escape."""
     offsets, data = text_buffers(text)
     used = data[offsets[0] : offsets[-1]]
     if not ((used < _CONTROLS_END) | (used == ord('"')) | (used == ord("\\"))).any():
         return text
-    special = pc.match_substring_regex(text, _ESCAPED).fill_null(False)
-    chosen: Any = text.filter(special)
-    escapes = [json.dumps(value, ensure_ascii=False)[1:-1] for value in chosen.to_pylist()]
-    escaped: Column = pc.replace_with_mask(text, special, pa.array(escapes, pa.utf8()))
+    is_special = pc.match_substring_regex(text, _ESCAPED).fill_null(False)
+    special: Any = text.filter(is_special)
+    escapes = [json.dumps(value, ensure_ascii=False)[1:-1] for value in special.to_pylist()]
+    escaped: Column = pc.replace_with_mask(text, is_special, pa.array(escapes, pa.utf8()))
     return escaped
 
 
@@ -76,7 +77,7 @@ def _joined(*pieces: Column | str) -> Column:
 
 
 def _float_text(column: Column) -> Column:
-    # Adding zero turns -0.0 into 0.0. Arrow knows the shortest digits of each width, Python the form of the text.
+    # Adding zero turns -0.0 into 0.0. Arrow gives the shortest digits of a 32-bit float, Python the form of the text.
     positive = pc.add(column, pa.scalar(0.0, column.type))
     wide: Column = positive
     if pa.types.is_float32(column.type):
@@ -88,66 +89,66 @@ def _float_text(column: Column) -> Column:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowIds:
-    """The ids, null where a part of the key is; those that another row could have; and ids that are wrong.
+    """The ids, null where a part of the key is null; the comparable ids; and the invalid ids.
 
-    A new ULID is null among the `known` ones: no other row has it.
+    In `comparable`, new ULIDs are null, because no other row can have them.
     """
 
     ids: Column
-    known: Column
-    breaches: tuple[RuleViolations, ...] = ()
+    comparable: Column
+    violations: tuple[RuleViolations, ...] = ()
 
 
-def row_ids(entity: Entity, columns: Mapping[str, Column], given: Column) -> RowIds:
-    """The ids of rows.
+def row_ids(entity: Entity, columns: Mapping[str, Column], explicit: Column) -> RowIds:
+    """Return the ids of rows.
 
-    `columns` are the typed columns that the key names; `given` has a null for each row without an id.
+    `columns` are the typed columns that the key names; `explicit` has a null for each row without an id.
     """
     if entity.key:
-        made = derived_ids(entity, columns)
-        blank = _blanks(made, entity.key[0]) if _is_text_alone(entity, columns) else ()
-        return RowIds(made, made, (*_mismatches(made, given), *blank))
-    if given.null_count == len(given):
-        return RowIds(new_ulids(len(given)), given)
-    blank = _blanks(given, ID)
-    if given.null_count == 0:
-        return RowIds(given, given, blank)
-    filled: Column = pc.replace_with_mask(given, given.is_null(), new_ulids(given.null_count))
-    return RowIds(filled, given, blank)
+        ids = derived_ids(entity, columns)
+        blank = _check_blank(ids, entity.key[0]) if _has_single_text_key(entity, columns) else ()
+        return RowIds(ids, ids, (*_check_mismatches(ids, explicit), *blank))
+    if explicit.null_count == len(explicit):
+        return RowIds(new_ulids(len(explicit)), explicit)
+    blank = _check_blank(explicit, ID)
+    if explicit.null_count == 0:
+        return RowIds(explicit, explicit, blank)
+    filled: Column = pc.replace_with_mask(explicit, explicit.is_null(), new_ulids(explicit.null_count))
+    return RowIds(filled, explicit, blank)
 
 
 def derived_ids(entity: Entity, columns: Mapping[str, Column]) -> Column:
-    """The ids that the key of a type makes."""
+    """Return the ids that the key of a type gives."""
     parts = [columns[name] for name in entity.key]
     return array_text(parts) if isinstance(entity, EdgeType) else key_text(parts)
 
 
-def _mismatches(made: Column, given: Column) -> tuple[RuleViolations, ...]:
-    if given.null_count == len(given):
+def _check_mismatches(ids: Column, explicit: Column) -> tuple[RuleViolations, ...]:
+    if explicit.null_count == len(explicit):
         return ()
-    rows = rows_where(pc.not_equal(made, given))
+    rows = rows_where(pc.not_equal(ids, explicit))
     if not len(rows):
         return ()
-    message = "is not the id that the key makes; leave `id` out"
-    return (RuleViolations(Rule.ID_MISMATCH, ID, message, rows, taken(given, rows)),)
+    message = "differs from the id that the key gives; leave out `id`"
+    return (RuleViolations(Rule.ID_MISMATCH, ID, message, rows, take_values(explicit, rows)),)
 
 
-def _is_text_alone(entity: Entity, columns: Mapping[str, Column]) -> bool:
-    """Whether the id is a text as it was given; an array or a number is never blank."""
-    is_alone = isinstance(entity, NodeType) and len(entity.key) == 1
-    return is_alone and pa.types.is_string(columns[entity.key[0]].type)
+def _has_single_text_key(entity: Entity, columns: Mapping[str, Column]) -> bool:
+    """Return whether the id is the text of one property; an array or a number is never blank."""
+    is_single = isinstance(entity, NodeType) and len(entity.key) == 1
+    return is_single and pa.types.is_string(columns[entity.key[0]].type)
 
 
-def _blanks(ids: Column, name: str) -> tuple[RuleViolations, ...]:
-    there = ids.drop_null() if ids.null_count else ids  # what lies under a null need not be a text
-    blank = rows_where(pc.or_(pc.equal(pc.binary_length(there), 0), pc.utf8_is_space(there)))
+def _check_blank(ids: Column, name: str) -> tuple[RuleViolations, ...]:
+    texts = ids.drop_null() if ids.null_count else ids  # the bytes under a null need not be text
+    blank = rows_where(pc.or_(pc.equal(pc.binary_length(texts), 0), pc.utf8_is_space(texts)))
     rows = rows_where(ids.is_valid())[blank] if len(blank) and ids.null_count else blank
     if not len(rows):
         return ()
-    message = "is an id, and cannot be empty or nothing but spaces"
-    return (RuleViolations(Rule.BLANK_ID, name, message, rows, taken(ids, rows)),)
+    message = "is an id, which cannot be empty or only whitespace"
+    return (RuleViolations(Rule.BLANK_ID, name, message, rows, take_values(ids, rows)),)
 
 
-def no_ids(count: int) -> Column:
-    """Given ids when none is given."""
+def null_ids(count: int) -> Column:
+    """Return the explicit ids of rows without ids."""
     return pa.nulls(count, pa.utf8())

@@ -1,15 +1,16 @@
 """Columns as a reader delivers them, before they have the types of the schema.
 
-A raw column is an Arrow array, all of one kind, or `MixedColumn`: values of mixed kinds as Python has them after
-reading JSON. The contract with readers:
+A raw column is an Arrow array of one kind, or a `MixedColumn`: values of mixed kinds as Python values of JSON. The
+contract with readers:
 
-- A JSON reader asks the native parser for `raw_schema`. What that parser refuses (a wrong kind, a number beyond 64
-  bits, two kinds in one column) it reads again with a parser that keeps Python values (whole numbers of any size stay
-  whole numbers) and delivers as `MixedColumn`. So no digit is ever lost on the way.
-- Columns of other sources (Parquet, CSV, frames) come as they are; dictionaries, large and view types, run ends and
-  extension types are unwrapped here. A frame's float column that stands for whole numbers with gaps is the reader's
-  to cast: here a float is never a whole number.
-- A missing column and a column of nulls are the same. `id` is the given id; the ends of an edge are `from` and `to`.
+- A JSON reader asks the native parser for `raw_schema`. What that parser rejects (a wrong kind, a number beyond 64
+  bits, two kinds in one column) it reads again with a parser that returns Python values (integers of any size remain
+  integers), and delivers as a `MixedColumn`. So no digit is lost.
+- Columns of other sources (Parquet, CSV, frames) are delivered unchanged; `convert` unwraps dictionaries, large and
+  view types, run ends and extension types. If a frame has integers with gaps as floats, its reader casts them: here a
+  float is never an integer.
+- A missing column and a column of nulls are the same. `id` is the explicit id; the endpoints of an edge are `from`
+  and `to`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ TO: Final = "to"
 
 @dataclass(frozen=True, slots=True)
 class MixedColumn:
-    """Values of mixed kinds: None, bool, int, float, str, list, dict, and bytes, date, datetime from programs."""
+    """Values of mixed kinds: None, bool, int, float, str, list, dict, and from programs bytes, date, datetime."""
 
     values: Sequence[object]
 
@@ -56,29 +57,29 @@ class RawBatch:
 
     @classmethod
     def from_arrow(cls, batch: pa.RecordBatch | pa.Table) -> RawBatch:
-        """The columns of a batch or table by their names."""
-        names = batch.schema.names
-        return cls(batch.num_rows, {name: plain_array(batch.column(at)) for at, name in enumerate(names)})
+        """Return the columns of a batch or table by their names."""
+        names = enumerate(batch.schema.names)
+        return cls(batch.num_rows, {name: plain_array(batch.column(index)) for index, name in names})
 
     @classmethod
     def from_records(cls, records: Sequence[Mapping[str, object]]) -> RawBatch:
-        """The members of JSON objects; an absent member is null."""
+        """Return the members of JSON objects as columns; an absent member is null."""
         names = dict.fromkeys(name for record in records for name in record)
         columns = {name: MixedColumn([record.get(name) for record in records]) for name in names}
         return cls(len(records), columns)
 
 
 def raw_schema(entity: Entity) -> pa.Schema:
-    """What to ask of a native JSON parser: types that lose nothing and that it checks strictly."""
-    ends = [FROM, TO] if isinstance(entity, EdgeType) else []
+    """Return the schema for a native JSON parser: types without loss that the parser checks strictly."""
+    endpoints = [FROM, TO] if isinstance(entity, EdgeType) else []
     text: pa.DataType = pa.utf8()
-    fields = [pa.field(name, text) for name in (ID, *ends)]
-    fields += [pa.field(found.name, raw_type(found.type)) for found in entity.properties]
+    fields = [pa.field(name, text) for name in (ID, *endpoints)]
+    fields += [pa.field(definition.name, raw_type(definition.type)) for definition in entity.properties]
     return pa.schema(fields)
 
 
 def raw_type(property_type: PropertyType) -> pa.DataType:
-    """What to ask of a native JSON parser for one property."""
+    """Return the type of a property for a native JSON parser."""
     match property_type:
         case EnumType():
             return pa.utf8()
@@ -109,21 +110,21 @@ def _raw_scalar(scalar: Scalar) -> pa.DataType:
 
 
 def null_rows(column: RawColumn) -> Rows:
-    """The rows without a value."""
+    """Return the rows without a value."""
     if isinstance(column, MixedColumn):
         return np.array([row for row, value in enumerate(column.values) if value is None], dtype=np.int64)
     return rows_where(column.is_null()) if column.null_count else NO_ROWS
 
 
-def taken(column: RawColumn, rows: Rows) -> RawColumn:
-    """The values of some rows."""
+def take_values(column: RawColumn, rows: Rows) -> RawColumn:
+    """Return the values of some rows."""
     if isinstance(column, MixedColumn):
         return MixedColumn([column.values[row] for row in rows])
     return taken_array(column, rows)
 
 
 def values_of(column: RawColumn) -> Iterator[object]:
-    """The values as Python has them; text that is not UTF-8 is shown with replacement characters."""
+    """Yield the values as Python values; text that is not UTF-8 with replacement characters."""
     if isinstance(column, MixedColumn):
         yield from column.values
         return
@@ -135,7 +136,7 @@ def values_of(column: RawColumn) -> Iterator[object]:
         try:
             yield scalar.as_py()
         except (UnicodeDecodeError, ValueError, OverflowError):
-            # Lists with text that is not UTF-8, and moments outside of Python's calendar.
+            # Lists with text that is not UTF-8, and datetimes outside of Python's calendar.
             yield f"({column.type})"
 
 
@@ -145,7 +146,7 @@ _U64: Final = range(2**64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lists:
-    """Lists of anything: the length of each (0 when it is null), which are not null, and all items in a row."""
+    """Lists: the length of each (0 for null), which are not null, and all items one after the other."""
 
     lengths: Rows
     valid: Mask
@@ -154,14 +155,14 @@ class Lists:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HugeIntegers:
-    """Whole numbers beyond 64 bits, as the nearest floats; infinite when there is none."""
+    """Integers beyond 64 bits, as the nearest floats; infinite if there is none."""
 
     nearest: Column
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CellsOfOneKind:
-    """Some rows of the cells, and their values, none of which is null."""
+class ValuesOfOneKind:
+    """Some rows of a mixed column, and their values, none of which is null."""
 
     rows: Rows
     values: Column | Lists | HugeIntegers
@@ -176,21 +177,21 @@ class _ValueKind(Enum):
     TEXT = "text"
     BYTES = "bytes"
     DATE = "date"
-    MOMENT = "moment"
-    LOCAL_MOMENT = "local moment"
+    DATETIME = "datetime"
+    LOCAL_DATETIME = "local datetime"
     LIST = "list"
     OBJECT = "object"
 
 
-def split_kinds(cells: MixedColumn) -> list[CellsOfOneKind]:
-    """The cells that are not null, by kind."""
-    rows: dict[_ValueKind, list[int]] = defaultdict(list)
-    for row, value in enumerate(cells.values):
+def split_kinds(column: MixedColumn) -> list[ValuesOfOneKind]:
+    """Split the values that are not null by kind."""
+    rows_by_kind: dict[_ValueKind, list[int]] = defaultdict(list)
+    for row, value in enumerate(column.values):
         if value is not None:
-            rows[_kind_of(value)].append(row)
+            rows_by_kind[_kind_of(value)].append(row)
     return [
-        CellsOfOneKind(np.array(found, dtype=np.int64), _values(kind, [cells.values[row] for row in found]))
-        for kind, found in rows.items()
+        ValuesOfOneKind(np.array(rows, dtype=np.int64), _values(kind, [column.values[row] for row in rows]))
+        for kind, rows in rows_by_kind.items()
     ]
 
 
@@ -213,7 +214,7 @@ def _kind_of(value: object) -> _ValueKind:
         case bytes():
             return _ValueKind.BYTES
         case datetime():
-            return _ValueKind.LOCAL_MOMENT if value.utcoffset() is None else _ValueKind.MOMENT
+            return _ValueKind.LOCAL_DATETIME if value.utcoffset() is None else _ValueKind.DATETIME
         case date():
             return _ValueKind.DATE
         case list() | tuple():
@@ -229,16 +230,16 @@ def _values(kind: _ValueKind, values: list[object]) -> Column | Lists | HugeInte
         case _ValueKind.HUGE:
             return HugeIntegers(pa.array([_nearest(value) for value in values], pa.float64()))
         case _ValueKind.OBJECT:
-            # Nothing takes objects, so what is in them does not matter.
+            # No type accepts objects, so their contents do not matter.
             return pa.StructArray.from_arrays([pa.nulls(len(values))], names=["object"])
         case _ValueKind.TEXT:
             return _texts(values)
-        case _ValueKind.MOMENT:
-            return pa.array([_microseconds(value) for value in values], pa.int64()).view(_MOMENT)
+        case _ValueKind.DATETIME:
+            return pa.array([_microseconds(value) for value in values], pa.int64()).view(_DATETIME)
     return pa.array(values, _ARROW_TYPES[kind])
 
 
-_MOMENT: Final = pa.timestamp("us", "UTC")
+_DATETIME: Final = pa.timestamp("us", "UTC")
 _ARROW_TYPES: Final = {
     _ValueKind.BOOL: pa.bool_(),
     _ValueKind.SIGNED: pa.int64(),
@@ -246,7 +247,7 @@ _ARROW_TYPES: Final = {
     _ValueKind.FLOAT: pa.float64(),
     _ValueKind.BYTES: pa.large_binary(),
     _ValueKind.DATE: pa.date32(),
-    _ValueKind.LOCAL_MOMENT: pa.timestamp("us"),
+    _ValueKind.LOCAL_DATETIME: pa.timestamp("us"),
 }
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -259,7 +260,7 @@ def _lists(values: list[object]) -> Lists:
 
 
 def _texts(values: list[object]) -> Column:
-    """Text as bytes, so that a lone surrogate arrives where text that is not UTF-8 is refused."""
+    """Return text as bytes, so that a lone surrogate reaches the check that rejects text that is not UTF-8."""
     raw = [str(value).encode(errors="surrogatepass") for value in values]
     return pa.Array.from_buffers(pa.utf8(), len(raw), pa.array(raw, pa.binary()).buffers())
 

@@ -1,8 +1,9 @@
-"""Violations as people and programs see them, and the report that counts all of them and keeps the first.
+"""Violations for people and programs, and the report that counts all of them and retains the first.
 
-A report is a small value: tasks on executors return one each, with line numbers counted from the start of their own
-range, and the driver moves them to their place in the file and merges them. Merging in any order gives the same
-report: the kept violations are the first in the order of file, line and property, and every count is exact.
+In: `RuleViolations` and the origins of their rows. Out: a `ViolationReport`, which is small: each task on an executor
+returns one, with line numbers counted from the start of its range, and the driver shifts them to the lines of the file
+and merges them. The order of merging does not matter: the retained violations are the first by file, line and property,
+and every count is exact. Pure.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from omnigraph.integrity.rules import RowOrigins, Rule, RuleViolations
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One broken rule at one place. `line` is None for what the input changes without naming it."""
+    """One violation of a rule in one line. `line` is None for something that the input changes without naming it."""
 
     file: str
     line: int | None
@@ -32,22 +33,22 @@ class Violation:
     message: str
 
     def order(self) -> tuple[str, int, str, str, str, str]:
-        """What violations are sorted by."""
+        """Return the key by which violations are sorted."""
         return (self.file, self.line or 0, self.property or "", self.rule.code, self.value, self.message)
 
-    def moved(self, lines: int) -> Violation:
-        """The same violation after that many lines before it."""
+    def shift_lines(self, lines: int) -> Violation:
+        """Return the same violation with a number of lines before it."""
         return self if self.line is None else replace(self, line=self.line + lines)
 
     def describe(self) -> str:
-        """One line for people: where, what, and the value that was given."""
-        where = self.file if self.line is None else f"{self.file}:{self.line}"
-        what = f"{self.property}: {self.message}" if self.property else self.message
+        """Return one line with the file, line, message and value."""
+        origin = self.file if self.line is None else f"{self.file}:{self.line}"
+        message = f"{self.property}: {self.message}" if self.property else self.message
         value = f" ({self.value})" if self.value else ""
-        return " ".join(f"{where}: {self.rule.code} {what}{value}".split())
+        return " ".join(f"{origin}: {self.rule.code} {message}{value}".split())
 
     def to_json(self) -> dict[str, Fact]:
-        """The members of a line of `--errors FILE`."""
+        """Return the members of a line of the file with all violations."""
         return {
             "file": self.file,
             "line": self.line,
@@ -59,8 +60,8 @@ class Violation:
         }
 
     def to_ndjson(self) -> bytes:
-        """A line of `--errors FILE`, with its end."""
-        # A lone surrogate that a program passed in has no UTF-8; it is shown as `?`.
+        """Return a line of the file with all violations, with its line end."""
+        # A lone surrogate, which a program can pass, has no UTF-8; it is shown as `?`.
         members = {
             name: value.encode(errors="replace").decode() if isinstance(value, str) else value
             for name, value in self.to_json().items()
@@ -68,10 +69,10 @@ class Violation:
         return msgspec.json.encode(members) + b"\n"
 
 
-def violations_of(breaches: Iterable[RuleViolations], places: RowOrigins) -> Iterator[Violation]:
-    """Every violation of every breach, in the order of the report."""
-    found = [violation for breach in breaches for violation in _expanded(breach, places)]
-    yield from sorted(found, key=lambda violation: violation.order())
+def expand_violations(groups: Iterable[RuleViolations], origins: RowOrigins) -> Iterator[Violation]:
+    """Yield every violation of every group, in the order of the report."""
+    violations = [violation for group in groups for violation in _expand(group, origins)]
+    yield from sorted(violations, key=Violation.order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,44 +83,44 @@ class ViolationReport:
     counts: tuple[tuple[Rule, int], ...] = ()
 
     @classmethod
-    def of_breaches(cls, breaches: Iterable[RuleViolations], places: RowOrigins) -> ViolationReport:
-        """The report on one batch; only the violations that are kept are written out."""
+    def of_batch(cls, groups: Iterable[RuleViolations], origins: RowOrigins) -> ViolationReport:
+        """Return the report on one batch; only retained violations are expanded."""
         counts: Counter[Rule] = Counter()
-        kept: list[Violation] = []
-        for breach in breaches:
-            counts[breach.rule] += len(breach)
-            kept.extend(_expanded(_first_rows(breach, places), places))
-        return cls(_first(kept), _sorted_counts(counts))
+        violations: list[Violation] = []
+        for group in groups:
+            counts[group.rule] += len(group)
+            violations.extend(_expand(_first_rows(group, origins), origins))
+        return cls(_first(violations), _sorted_counts(counts))
 
     @classmethod
     def of_violations(cls, violations: Sequence[Violation]) -> ViolationReport:
-        """The report on violations that a reader found itself."""
-        return cls(_first(violations), _sorted_counts(Counter(found.rule for found in violations)))
+        """Return the report on violations that a reader found."""
+        return cls(_first(violations), _sorted_counts(Counter(violation.rule for violation in violations)))
 
     @property
     def total(self) -> int:
         return sum(count for _, count in self.counts)
 
-    def moved(self, lines: int) -> ViolationReport:
-        """The same report after that many lines before it."""
-        return replace(self, first=tuple(found.moved(lines) for found in self.first))
+    def shift_lines(self, lines: int) -> ViolationReport:
+        """Return the same report with a number of lines before it."""
+        return replace(self, first=tuple(violation.shift_lines(lines) for violation in self.first))
 
 
 def merge_reports(reports: Iterable[ViolationReport]) -> ViolationReport:
-    """One report of all of them; the order in which they come does not matter."""
+    """Merge reports; their order does not matter."""
     counts: Counter[Rule] = Counter()
-    kept: list[Violation] = []
+    violations: list[Violation] = []
     for report in reports:
         counts.update(dict(report.counts))
-        kept.extend(report.first)
-        if len(kept) > 10 * limits.VIOLATIONS_KEPT_MAX:
-            kept = list(_first(kept))
-    return ViolationReport(_first(kept), _sorted_counts(counts))
+        violations.extend(report.first)
+        if len(violations) > 10 * limits.VIOLATIONS_KEPT_MAX:
+            violations = list(_first(violations))
+    return ViolationReport(_first(violations), _sorted_counts(counts))
 
 
 @dataclass(frozen=True, slots=True)
 class TaskFindings:
-    """What one task returns about its range of a file: its number, its lines, and violations with local lines."""
+    """The result of one task about its range of a file: its number, its lines, and violations with local lines."""
 
     file: str
     part: int
@@ -128,46 +129,45 @@ class TaskFindings:
 
 
 def lines_before(findings: Iterable[TaskFindings]) -> Mapping[tuple[str, int], int]:
-    """For each file and part, how many lines of the file come before it."""
+    """Return for each file and part how many lines of the file are before it."""
     before: dict[tuple[str, int], int] = {}
     file, lines = "", 0
-    for found in sorted(findings, key=lambda found: (found.file, found.part)):
-        lines = lines if found.file == file else 0
-        file = found.file
-        before[found.file, found.part] = lines
-        lines += found.lines
+    for part in sorted(findings, key=lambda part: (part.file, part.part)):
+        lines = lines if part.file == file else 0
+        file = part.file
+        before[part.file, part.part] = lines
+        lines += part.lines
     return before
 
 
 def gather_findings(findings: Sequence[TaskFindings]) -> ViolationReport:
-    """The report on the whole input, with the lines of the files."""
+    """Return the report on the whole input, with the lines of the files."""
     before = lines_before(findings)
-    return merge_reports(found.report.moved(before[found.file, found.part]) for found in findings)
+    return merge_reports(part.report.shift_lines(before[part.file, part.part]) for part in findings)
 
 
-def _expanded(breach: RuleViolations, places: RowOrigins) -> Iterator[Violation]:
-    for row, value in zip(breach.rows.tolist(), breach.shown_values(), strict=True):
-        file, line = places.of(row)
-        yield Violation(file, line, breach.property, value, breach.rule, breach.message)
+def _expand(group: RuleViolations, origins: RowOrigins) -> Iterator[Violation]:
+    for row, value in zip(group.rows.tolist(), group.shown_values(), strict=True):
+        file, line = origins.of(row)
+        yield Violation(file, line, group.property, value, group.rule, group.message)
 
 
-def _first_rows(breach: RuleViolations, places: RowOrigins) -> RuleViolations:
-    """The rows of a breach that can be among those kept: as many as are kept, and all on the last one's line."""
-    if len(breach) <= limits.VIOLATIONS_KEPT_MAX:
-        return breach
-    ranks = places.ranks(breach.rows)
+def _first_rows(group: RuleViolations, origins: RowOrigins) -> RuleViolations:
+    """Return the rows that can be retained: as many as the limit, and all rows in the line of the last of them."""
+    if len(group) <= limits.VIOLATIONS_KEPT_MAX:
+        return group
+    ranks = origins.ranks(group.rows)
     last = np.partition(ranks, limits.VIOLATIONS_KEPT_MAX - 1)[limits.VIOLATIONS_KEPT_MAX - 1]
-    which = np.concatenate(
+    positions = np.concatenate(
         [np.flatnonzero(ranks < last), np.flatnonzero(ranks == last)[: limits.VIOLATIONS_KEPT_MAX]]
     )
-    return breach.only(which.astype(np.int64))
+    return group.only(positions.astype(np.int64))
 
 
 def _first(violations: Iterable[Violation]) -> tuple[Violation, ...]:
-    return tuple(nsmallest(limits.VIOLATIONS_KEPT_MAX, violations, key=lambda violation: violation.order()))
+    return tuple(nsmallest(limits.VIOLATIONS_KEPT_MAX, violations, key=Violation.order))
 
 
 def _sorted_counts(counts: Counter[Rule]) -> tuple[tuple[Rule, int], ...]:
-    return tuple(
-        sorted(((rule, count) for rule, count in counts.items() if count), key=lambda one: one[0].code)
-    )
+    nonzero = ((rule, count) for rule, count in counts.items() if count)
+    return tuple(sorted(nonzero, key=lambda rule_and_count: rule_and_count[0].code))

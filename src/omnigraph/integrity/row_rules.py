@@ -1,6 +1,6 @@
-"""The rules that look at one value of one row: required, enum, range and pattern.
+"""Checks the rules about one value of one row: required, enum, range and pattern.
 
-In: typed columns, as conversion or a table gives them, by name. Out: breaches. Null passes every rule but `required`.
+In: typed columns by name, from conversion or from a table. Out: violations. Null violates only `required`. Pure.
 """
 
 from __future__ import annotations
@@ -22,41 +22,42 @@ from omnigraph.schema.values import RangeBounds, value_text
 _ENUM_VALUES_SHOWN_MAX = 20
 
 
-def row_breaches(entity: Entity, columns: Mapping[str, Column]) -> Iterator[RuleViolations]:
-    """What typed rows break: for rows that come from a table and not through conversion, `required` too."""
-    for found in entity.properties:
-        if not found.nullable:
-            yield from required_breaches(found.name, columns[found.name])
-    yield from value_breaches(entity, columns)
+def check_rows(entity: Entity, columns: Mapping[str, Column]) -> Iterator[RuleViolations]:
+    """Check typed rows of a table, which were not converted, also for required values."""
+    for definition in entity.properties:
+        if not definition.nullable:
+            yield from check_required(definition.name, columns[definition.name])
+    yield from check_property_values(entity, columns)
 
 
-def value_breaches(entity: Entity, columns: Mapping[str, Column]) -> Iterator[RuleViolations]:
-    """The constraints on values: enum, range and pattern."""
-    for found in entity.properties:
-        if isinstance(found.type, EnumType):
-            yield from _enum_breaches(found, found.type, columns[found.name])
-    for bounded in entity.rules.ranges:
-        yield from _range_breaches(entity, bounded, columns[bounded.property])
-    for checked in entity.rules.checks:
-        yield from _check_breaches(checked, columns[checked.property])
+def check_property_values(entity: Entity, columns: Mapping[str, Column]) -> Iterator[RuleViolations]:
+    """Check the constraints on values: enum, range and pattern."""
+    for definition in entity.properties:
+        if isinstance(definition.type, EnumType):
+            yield from _check_enum(definition, definition.type, columns[definition.name])
+    for range_rule in entity.rules.ranges:
+        yield from _check_range(entity, range_rule, columns[range_rule.property])
+    for check_rule in entity.rules.checks:
+        yield from _check_pattern(check_rule, columns[check_rule.property])
 
 
-def required_breaches(name: str, column: RawColumn) -> Iterator[RuleViolations]:
-    """The rows without a value."""
+def check_required(name: str, column: RawColumn) -> Iterator[RuleViolations]:
+    """Check that every row has a value."""
     rows = null_rows(column)
     if len(rows):
-        yield RuleViolations(Rule.REQUIRED, name, "needs a value", rows)
+        yield RuleViolations(Rule.REQUIRED, name, "a value is required", rows)
 
 
-def _enum_breaches(found: Property, enum: EnumType, column: Column) -> Iterator[RuleViolations]:
-    known = pc.is_in(column, value_set=pa.array([*enum.values, None], pa.utf8()))
-    if pc.all(known).as_py() is False:
+def _check_enum(definition: Property, enum: EnumType, column: Column) -> Iterator[RuleViolations]:
+    is_valid = pc.is_in(column, value_set=pa.array([*enum.values, None], pa.utf8()))
+    if pc.all(is_valid).as_py() is False:
         shown = ", ".join(enum.values[:_ENUM_VALUES_SHOWN_MAX])
         more = ", …" if len(enum.values) > _ENUM_VALUES_SHOWN_MAX else ""
-        yield from _breach(Rule.ENUM, found.name, f"is not one of {shown}{more}", column, pc.invert(known))
+        message = f"expected one of {shown}{more}"
+        yield from _violations(Rule.ENUM, definition.name, message, column, pc.invert(is_valid))
 
 
-def _range_breaches(entity: Entity, rule: RangeRule, column: Column) -> Iterator[RuleViolations]:
+def _check_range(entity: Entity, rule: RangeRule, column: Column) -> Iterator[RuleViolations]:
     bounds = rule.bounds
     make: Any = pa.scalar
     low, high = (None if bound is None else make(bound, column.type) for bound in (bounds.low, bounds.high))
@@ -69,23 +70,25 @@ def _range_breaches(entity: Entity, rule: RangeRule, column: Column) -> Iterator
         outside = above if outside is None else pc.or_(outside, above)
     if outside is not None:
         message = f"is outside of {_range_text(entity, rule.property, bounds)}"
-        yield from _breach(Rule.RANGE, rule.property, message, column, outside)
+        yield from _violations(Rule.RANGE, rule.property, message, column, outside)
 
 
 def _range_text(entity: Entity, name: str, bounds: RangeBounds) -> str:
-    found = entity.property_named(name)
-    assert found is not None, "a range names a property of its type"
-    ends = ("" if bound is None else value_text(bound, found.type) for bound in (bounds.low, bounds.high))
-    return "..".join(ends)
+    definition = entity.property_named(name)
+    assert definition is not None, "a range names a property of its type"
+    limits = (bounds.low, bounds.high)
+    return "..".join("" if bound is None else value_text(bound, definition.type) for bound in limits)
 
 
-def _check_breaches(rule: CheckRule, column: Column) -> Iterator[RuleViolations]:
-    passes = pc.match_substring_regex(column, f"\\A(?:{rule.pattern})\\z")
-    if pc.all(passes).as_py() is False:
+def _check_pattern(rule: CheckRule, column: Column) -> Iterator[RuleViolations]:
+    matches = pc.match_substring_regex(column, f"\\A(?:{rule.pattern})\\z")
+    if pc.all(matches).as_py() is False:
         message = f"does not match {rule.pattern}"
-        yield from _breach(Rule.CHECK, rule.property, message, column, pc.invert(passes))
+        yield from _violations(Rule.CHECK, rule.property, message, column, pc.invert(matches))
 
 
-def _breach(rule: Rule, name: str, message: str, column: Column, bad: Column) -> Iterator[RuleViolations]:
-    rows: Rows = rows_where(bad)
+def _violations(
+    rule: Rule, name: str, message: str, column: Column, is_invalid: Column
+) -> Iterator[RuleViolations]:
+    rows: Rows = rows_where(is_invalid)
     yield RuleViolations(rule, name, message, rows, canonical_text(taken_array(column, rows)))

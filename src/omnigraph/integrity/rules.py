@@ -1,7 +1,7 @@
-"""What a rule found in a batch: the rows that break it, as columns, and how they are shown.
+"""The rules, and the rows of a batch that violate one, as columns.
 
-A breach stays columnar, so that millions of bad rows cost little until they are written out one by one. Rows are
-numbers within the batch or columns that were checked; `RowOrigins` says which line of which file each of them is.
+`RuleViolations` is columnar, so that millions of invalid rows cost little until they are written one by one. Rows are
+numbers within the checked batch or columns; `RowOrigins` has the file and line of each of them. Pure.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from omnigraph.arrow.columns import Rows
 from omnigraph.base import limits
-from omnigraph.integrity.raw import RawColumn, taken, values_of
+from omnigraph.integrity.raw import RawColumn, take_values, values_of
 
 
 class Rule(Enum):
@@ -27,38 +27,38 @@ class Rule(Enum):
     LINE_SHAPE = ("V002", "the line is JSON, but neither a node nor an edge")
     UNKNOWN_TYPE = ("V003", "the line names a node or edge type that the schema does not have")
     LINE_TOO_LONG = ("V004", "the line is longer than a line may be")
-    NAME_TWICE = ("V005", "a name stands twice in one object of the line")
+    NAME_TWICE = ("V005", "an object of the line has a duplicate name")
 
     REQUIRED = ("V101", "a property that is not nullable has no value")
     UNKNOWN_PROPERTY = ("V102", "the type has no property of this name")
-    WRONG_TYPE = ("V103", "the value is of another kind than the property")
-    NUMBER_SIZE = ("V104", "the whole number does not fit the property's type")
+    WRONG_TYPE = ("V103", "the value has a different kind than the property")
+    NUMBER_SIZE = ("V104", "the integer does not fit the property's type")
     NOT_FINITE = ("V105", "the number is infinite, not a number, or too large for the property's type")
     NOT_UNICODE = ("V106", "the text is not valid UTF-8")
-    DATE = ("V107", "the text is not a day written as `YYYY-MM-DD`")
+    DATE = ("V107", "the text is not a date written as `YYYY-MM-DD`")
     DATETIME = (
         "V108",
         "the text is not an RFC 3339 datetime with an offset, or not in the years 0001 to 9999",
     )
-    DATETIME_TOO_FINE = ("V109", "the datetime is finer than milliseconds")
+    DATETIME_TOO_FINE = ("V109", "the datetime is more precise than milliseconds")
     LIST_ITEM_NULL = ("V110", "an item of a list or vector is null")
-    VECTOR_LENGTH = ("V111", "the vector has another length than the property")
+    VECTOR_LENGTH = ("V111", "the vector has a different length than the property")
     BLOB_ENCODING = ("V112", "the text after `base64:` is not base64")
     BLOB_URI = ("V113", "the text does not begin with `base64:`; a blob outside of the graph is not allowed")
 
-    ENUM = ("V201", "the value is not one of the enum's")
+    ENUM = ("V201", "the value is not a value of the enum")
     RANGE = ("V202", "the value is outside of its `@range`")
-    CHECK = ("V203", "the whole of the value does not match the pattern of its `@check`")
+    CHECK = ("V203", "the whole value does not match the pattern of its `@check`")
 
-    ID_MISMATCH = ("V301", "the id is given and is not the one that the key makes")
+    ID_MISMATCH = ("V301", "the explicit id differs from the id that the key gives")
     DUPLICATE_ID = ("V302", "an earlier row of the input has the same id")
-    KEY_CONFLICT = ("V303", "the graph has this id already")
-    BLANK_ID = ("V304", "the id, or the key that makes it, is empty or nothing but spaces")
+    KEY_CONFLICT = ("V303", "the graph already has this id")
+    BLANK_ID = ("V304", "the id, or the key that gives it, is empty or only whitespace")
 
-    DANGLING_END = ("V401", "an end of the edge is a node that is neither in the input nor in the graph")
+    DANGLING_END = ("V401", "an endpoint of the edge is neither in the input nor in the graph")
     UNIQUE = ("V402", "another row, of the input or of the graph, has the same values of a `@unique`")
     CARDINALITY_MAX = ("V403", "a source would have more edges than `@card` allows")
-    CARDINALITY_MIN = ("V404", "a source would have fewer edges than `@card` demands")
+    CARDINALITY_MIN = ("V404", "a source would have fewer edges than `@card` requires")
 
     def __init__(self, code: str, meaning: str) -> None:
         self.code = code
@@ -66,7 +66,7 @@ class Rule(Enum):
 
     @property
     def word(self) -> str:
-        """The rule as JSON names it: `key_conflict`."""
+        """The name of the rule in JSON, such as `key_conflict`."""
         return self.name.lower()
 
 
@@ -75,36 +75,36 @@ NO_ROW: Final = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RuleViolations:
-    """Rows that break one rule in one way. `given` are their values, or None when there is nothing to show.
+    """Rows that violate one rule in one way. `values` are their values, or None if there is no value to show.
 
-    A row of `NO_ROW` stands for something that the input changes without naming it.
+    A row `NO_ROW` is something that the input changes without naming it.
     """
 
     rule: Rule
     property: str | None
     message: str
     rows: Rows
-    given: RawColumn | None = None
+    values: RawColumn | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def only(self, which: Rows) -> RuleViolations:
-        """Some of the rows, by their position within the breach."""
-        given = None if self.given is None else taken(self.given, which)
-        return replace(self, rows=self.rows[which], given=given)
+    def only(self, positions: Rows) -> RuleViolations:
+        """Return some of the rows, by their positions in `rows`."""
+        values = None if self.values is None else take_values(self.values, positions)
+        return replace(self, rows=self.rows[positions], values=values)
 
     def shown_values(self) -> Iterator[str]:
-        """The given values as short texts."""
-        if self.given is None:
+        """Yield the values as short text."""
+        if self.values is None:
             yield from ("" for _ in self.rows)
         else:
-            yield from (shown(value) for value in values_of(self.given))
+            yield from (shown(value) for value in values_of(self.values))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowOrigins:
-    """Where rows come from: for each row the number of its file and its line (or row of a table), from 1."""
+    """The origin of each row: the index of its file, and its line (or row of a table), from 1."""
 
     files: tuple[str, ...]
     file: npt.NDArray[np.int32]
@@ -115,26 +115,25 @@ class RowOrigins:
         return cls((file,), np.zeros(len(lines), dtype=np.int32), lines)
 
     def of(self, row: int) -> tuple[str, int | None]:
-        """The file and the line of a row."""
+        """Return the file and the line of a row."""
         if row == NO_ROW:
             return (self.files[0] if self.files else "", None)
         return self.files[self.file[row]], int(self.line[row])
 
     def ranks(self, rows: Rows) -> npt.NDArray[np.int64]:
-        """Numbers that order rows by the name of their file and then by their line; `NO_ROW` comes first."""
+        """Return numbers that order rows by the name of their file, then by their line; `NO_ROW` is first."""
         order = np.argsort(np.argsort(np.array(self.files, dtype=object), kind="stable")).astype(np.int64)
         if not len(self.line):
             return np.zeros(len(rows), dtype=np.int64)
-        known = (order[self.file[rows]] << 40) + self.line[rows] + 1
-        return np.where(rows == NO_ROW, 0, known)
+        return np.where(rows == NO_ROW, 0, (order[self.file[rows]] << 40) + self.line[rows] + 1)
 
 
 def shown(value: object) -> str:
-    """A value as short text: strings as they are, everything else as JSON would write it."""
+    """Return a value as short text: strings unchanged, other values as JSON."""
     if isinstance(value, bytes):
         text = repr(value[: limits.VIOLATION_VALUE_LENGTH_MAX])
     elif isinstance(value, list | tuple):
-        # More items than could be shown are not worth writing.
+        # More items cannot be shown.
         text = _json(list(value[: limits.VIOLATION_VALUE_LENGTH_MAX]))
     else:
         text = value if isinstance(value, str) else _json(value)

@@ -281,7 +281,7 @@ def _look(root: Location, table: TableRecord) -> TableInspection:
 
 def _open_published(head: Dataset, table: TableRecord) -> tuple[Dataset | None, str]:
     try:
-        return head.at(table.pin.version), ""
+        return head.at_version(table.pin.version), ""
     except OmnigraphError as error:
         return None, f"the published version {table.pin.version} cannot be opened: {error.message}"
 

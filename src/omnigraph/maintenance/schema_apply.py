@@ -33,7 +33,7 @@ from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import StagedWrite
 from omnigraph.integrity.report import Violation, ViolationReport, merge_reports
-from omnigraph.integrity.row_rules import required_breaches, value_breaches
+from omnigraph.integrity.row_rules import check_property_values, check_required
 from omnigraph.integrity.rules import Rule, RuleViolations
 from omnigraph.integrity.set_rules import edges_of_type, repeated_rows, unique_keys
 from omnigraph.pipeline.runner import RunTasks, run_here, task
@@ -135,8 +135,8 @@ def _check_rows(task: RowsTask) -> ViolationReport:
     names = {found.name for found in task.entity.properties} | set(task.required)
     reports = []
     for columns in task.table.read(sorted(names), task.fragment_ids):
-        breaches = [breach for name in task.required for breach in required_breaches(name, columns[name])]
-        breaches += value_breaches(task.entity, columns)
+        breaches = [breach for name in task.required for breach in check_required(name, columns[name])]
+        breaches += check_property_values(task.entity, columns)
         reports += [_report(task.table.alias, breach, columns["id"]) for breach in breaches]
     return merge_reports(reports)
 

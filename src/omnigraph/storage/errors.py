@@ -1,10 +1,10 @@
-"""Turns what Lance, obstore and the operating system raise into our errors, by type and message.
+"""Translates errors of Lance, obstore and the operating system into Omnigraph's errors, by type and message.
 
-Lance reports most failures as `OSError` or `ValueError` with a long text, so the message decides: the first rule
-of `_RULES` whose pattern is found in it. The place itself is cut out of the text first, so that a directory
-named `connection` is no network failure. What the operating system says of a disk (full, quota, input/output error, too
-many open files) comes before what a file contains. Lance panics for some damaged files, so a panic is a format error
-unless one of `_PANIC_RULES` finds another cause in its message.
+Lance reports most failures as `OSError` or `ValueError` with a long message, so the message decides: the first rule of
+`_RULES` whose pattern matches. The location is removed from the message first, so that a directory named `connection`
+is not a network failure. Errors of a disk (full, quota, input/output error, too many open files) are matched before
+errors about the contents of a file. Lance panics for some damaged files, so a panic is a format error unless one of
+`_PANIC_RULES` matches its message.
 """
 
 from __future__ import annotations
@@ -28,18 +28,20 @@ from omnigraph.base.errors import (
     RefusedError,
     StorageError,
 )
+from omnigraph.base.hints import Hint, action, hint
 
 _SOURCE_POSITION: Final = re.compile(r",? ?(?:/[\w./-]+|[A-Za-z]:[\w.\\/-]+)\.rs:\d+:\d+")
 _PANIC: Final = "PanicException"
 _CAUSE_CHARACTERS_MAX: Final = 400
+_NOT_FOUND: Final = "could not {operation}: {uri} does not exist"
 
 
 class DatasetExistsError(ConflictError):
-    """A dataset to be created is there already."""
+    """A dataset to create already exists."""
 
 
 class CommitRaceError(ConflictError):
-    """Lance refused a commit because another one landed first; nothing of this one is visible."""
+    """Lance rejected a commit because another one was committed first; nothing of this one is visible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +49,26 @@ class _Rule:
     pattern: re.Pattern[str]
     error: type[OmnigraphError]
     code: str
-    sentence: str
-    hint: str
+    message: str
+    hint: Hint | str
     types: tuple[type[Exception], ...] = ()
 
 
 def _rule(
-    pattern: str, error: type[OmnigraphError], words: tuple[str, str, str], *types: type[Exception]
+    pattern: str, error: type[OmnigraphError], texts: tuple[str, str, Hint | str], *types: type[Exception]
 ) -> _Rule:
-    return _Rule(re.compile(pattern, re.IGNORECASE), error, *words, types)
+    return _Rule(re.compile(pattern, re.IGNORECASE), error, *texts, types)
 
 
 _UNREACHABLE: Final = (
     "store_unreachable",
-    "the store did not answer: could not {doing} at {uri}",
-    "check the network, AWS_REGION and AWS_ENDPOINT_URL, then run it again",
+    "the store did not answer: could not {operation} at {uri}",
+    "Check the network, AWS_REGION and AWS_ENDPOINT_URL, then retry.",
 )
 _DAMAGE: Final = (
     "dataset_unreadable",
-    "could not {doing} at {uri}: one of its files is corrupt or cut off",
-    "run `omnigraph doctor` with `--deep`, which names the file, and restore it from a copy",
+    "could not {operation} at {uri}: one of its files is corrupt or cut off",
+    hint("Run {} to find the file, then restore it from a copy.", action("doctor", deep=True)),
 )
 
 _RULES: Final = (
@@ -75,25 +77,29 @@ _RULES: Final = (
         StorageError,
         (
             "commit_unknown",
-            "it is not known whether the commit at {uri} took effect",
-            "look at the newest version before trying again",
+            "commit result unknown: the store did not confirm the commit at {uri}",
+            hint("Run {} to see whether it was applied before you retry.", action("commit list")),
         ),
     ),
     _rule(
         r"commit conflict|concurrent (?:writer|transaction)|incompatible transaction|Too many concurrent",
         CommitRaceError,
-        ("commit_race", "another writer was first at {uri}", "retry"),
+        ("commit_race", "another writer committed first at {uri}", "Retry."),
     ),
     _rule(
         r"ref conflict",
         RefusedError,
-        ("branch_in_use", "could not {doing} at {uri}: {cause}", "delete what was made from it first"),
+        (
+            "branch_in_use",
+            "could not {operation} at {uri}: {cause}",
+            "Delete the branches created from it first.",
+        ),
     ),
     _rule(
-        # The second one is what Lance says when a branch's name is taken.
+        # The second one is Lance's message for an existing branch name.
         r"already exists|Clone operation should not enter build_manifest",
         DatasetExistsError,
-        ("dataset_exists", "{uri} already exists", "choose another place"),
+        ("dataset_exists", "{uri} already exists", "Choose another location."),
     ),
     _rule(
         r"NoSuchBucket|specified bucket does not exist",
@@ -101,17 +107,17 @@ _RULES: Final = (
         (
             "bucket_missing",
             "the bucket of {uri} does not exist",
-            "create the bucket first, or check its name and AWS_ENDPOINT_URL",
+            "Create the bucket, or check its name and AWS_ENDPOINT_URL.",
         ),
     ),
     _rule(
-        # Without keys, the libraries ask the metadata service of a cloud machine, which there may be none of.
+        # Without keys, the libraries ask the metadata service of a cloud machine, which may not exist.
         r"credential|InvalidAccessKeyId|SignatureDoesNotMatch|status code: 401|latest/(?:api/token|meta-data)",
         StorageError,
         (
             "credentials",
-            "the object store refused the credentials for {uri}",
-            "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION",
+            "the object store rejected the credentials for {uri}",
+            "Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION.",
         ),
         UnauthenticatedError,
     ),
@@ -120,8 +126,8 @@ _RULES: Final = (
         StorageError,
         (
             "permission_denied",
-            "no permission to {doing} at {uri}",
-            "check the permissions of the directory or bucket",
+            "no permission to {operation} at {uri}",
+            "Check the permissions of the directory or bucket.",
         ),
         PermissionDeniedError,
         PermissionError,
@@ -131,8 +137,8 @@ _RULES: Final = (
         StorageError,
         (
             "memory_exhausted",
-            "there was not enough memory to {doing} at {uri}",
-            "change fewer rows at a time",
+            "not enough memory to {operation} at {uri}",
+            "Change fewer rows in one operation.",
         ),
     ),
     _rule(
@@ -140,8 +146,8 @@ _RULES: Final = (
         StorageError,
         (
             "disk_full",
-            "could not {doing} at {uri}: no space left on the disk",
-            "free some space and run it again",
+            "could not {operation} at {uri}: no space left on the disk",
+            "Free some space, then retry.",
         ),
     ),
     _rule(
@@ -149,8 +155,8 @@ _RULES: Final = (
         StorageError,
         (
             "disk_full",
-            "could not {doing} at {uri}: the disk quota is used up",
-            "free some space or ask for a larger quota, then run it again",
+            "could not {operation} at {uri}: the disk quota is used up",
+            "Free some space or raise the quota, then retry.",
         ),
     ),
     _rule(
@@ -158,8 +164,8 @@ _RULES: Final = (
         StorageError,
         (
             "file_too_large",
-            "could not {doing} at {uri}: a file is larger than the system allows",
-            "raise the limit (`ulimit -f`), or use a file system that allows larger files, then run it again",
+            "could not {operation} at {uri}: a file is larger than the system allows",
+            "Raise the limit (`ulimit -f`) or use a file system that allows larger files, then retry.",
         ),
     ),
     _rule(
@@ -167,8 +173,8 @@ _RULES: Final = (
         StorageError,
         (
             "too_many_open_files",
-            "could not {doing} at {uri}: too many files are open",
-            "raise the limit (`ulimit -n`), or run fewer processes at the same time, then run it again",
+            "could not {operation} at {uri}: too many files are open",
+            "Raise the limit (`ulimit -n`) or run fewer processes at the same time, then retry.",
         ),
     ),
     _rule(
@@ -176,8 +182,8 @@ _RULES: Final = (
         StorageError,
         (
             "io_error",
-            "could not {doing} at {uri}: the disk reported an input/output error",
-            "check the disk and the system log (`dmesg`), then run it again; the files may be intact",
+            "could not {operation} at {uri}: the disk reported an input/output error",
+            "Check the disk and the system log (`dmesg`), then retry. The files may be intact.",
         ),
     ),
     _rule(
@@ -185,8 +191,8 @@ _RULES: Final = (
         FormatError,
         (
             "dataset_unreadable",
-            "could not {doing} at {uri}: one of its files is missing",
-            "run `omnigraph doctor`, which names the file, and restore it from a copy",
+            "could not {operation} at {uri}: one of its files is missing",
+            hint("Run {} to find the file, then restore it from a copy.", action("doctor")),
         ),
     ),
     _rule(
@@ -194,8 +200,8 @@ _RULES: Final = (
         FormatError,
         (
             "dataset_too_new",
-            "could not {doing} at {uri}: another tool used a feature of Lance that this release cannot read",
-            "restore the table to an older version with that tool, or upgrade omnigraph",
+            "could not {operation} at {uri}: an external tool used a feature of Lance that this release cannot read",
+            "Restore the table to an older version with that tool, or upgrade omnigraph.",
         ),
     ),
     _rule(
@@ -203,8 +209,8 @@ _RULES: Final = (
         StorageError,
         (
             "path_is_file",
-            "could not {doing} at {uri}: a file is in the way",
-            "choose another path, or move the file away",
+            "could not {operation} at {uri}: expected a directory, got a file",
+            "Choose another path or move the file.",
         ),
         NotADirectoryError,
         IsADirectoryError,
@@ -213,7 +219,7 @@ _RULES: Final = (
     _rule(
         r"was not found|not found:|no such file|does not exist",
         NotFoundError,
-        ("object_missing", "could not {doing}: there is nothing at {uri}", "check the path"),
+        ("object_missing", _NOT_FOUND, "Check the path."),
         FileNotFoundError,
     ),
     _rule(
@@ -227,7 +233,7 @@ _RULES: Final = (
         _DAMAGE,
     ),
     _rule(
-        # What is left of a store's own errors says nothing about the bytes in it.
+        # The remaining errors of a store say nothing about the bytes in it.
         r"resolve region|Generic (?:S3|HTTP|HttpStore) error|HTTP error",
         StorageError,
         _UNREACHABLE,
@@ -235,33 +241,33 @@ _RULES: Final = (
     _rule(
         r"schema error|sql parser error|error during planning",
         InvariantError,
-        ("filter_invalid", "could not {doing} at {uri}: {cause}", ""),
+        ("filter_invalid", "could not {operation} at {uri}: {cause}", ""),
     ),
 )
 
 _DAMAGED: Final = _rule(r"", FormatError, _DAMAGE)
 
 _PANIC_RULES: Final = tuple(rule for rule in _RULES if rule.error in (StorageError, FormatError))
-"""What a panic can report of a store or a file. A damaged file can cause the messages of the other rules."""
+"""The rules for panics, about stores and files. A damaged file can cause the messages of the other rules."""
 
 
-# Ctrl-C while a library calls Python back, as to read the next batch, comes out as an error of that library.
+# Ctrl-C while a library calls back into Python, such as to read the next batch, becomes an error of that library.
 _INTERRUPTED: Final = re.compile(r"(?:^|External error: )KeyboardInterrupt\b", re.MULTILINE)
 
 
-def nothing_at(doing: str, uri: str) -> NotFoundError:
+def not_found_error(operation: str, uri: str) -> NotFoundError:
     """Return the error for a dataset or file that does not exist."""
     return NotFoundError(
-        f"could not {doing}: there is nothing at {uri}",
+        _NOT_FOUND.format(operation=operation, uri=uri),
         code="object_missing",
-        hint="check the path",
+        hint="Check the path.",
         facts={"uri": uri},
     )
 
 
 @contextmanager
-def substrate_errors(doing: str, uri: str) -> Iterator[None]:
-    """Within the block, raise ours instead of the library's error. `doing` reads like "open the dataset"."""
+def substrate_errors(operation: str, uri: str) -> Iterator[None]:
+    """Raise our error instead of the library's within the block. `operation` is a phrase such as "open the dataset"."""
     try:
         yield
     except OmnigraphError:
@@ -269,40 +275,31 @@ def substrate_errors(doing: str, uri: str) -> Iterator[None]:
     except (OSError, ValueError, RuntimeError, BaseError, pa.ArrowException) as error:
         if _INTERRUPTED.search(str(error)):
             raise KeyboardInterrupt from error
-        raise translate(error, doing, uri) from error
+        raise translate_error(error, operation, uri) from error
     except BaseException as error:
         if type(error).__name__ != _PANIC:
             raise
-        raise _find(error, doing, uri, _PANIC_RULES) from error
+        raise _apply_rules(error, operation, uri, _PANIC_RULES) from error
 
 
-def translate(error: Exception, doing: str, uri: str) -> OmnigraphError:
-    """The error of ours that says what `error` means."""
-    return _find(error, doing, uri, _RULES)
+def translate_error(error: Exception, operation: str, uri: str) -> OmnigraphError:
+    """Return our error for an error of a library."""
+    return _apply_rules(error, operation, uri, _RULES)
 
 
-def _find(error: BaseException, doing: str, uri: str, rules: tuple[_Rule, ...]) -> OmnigraphError:
-    """The error of the first rule that applies; without one a file is damaged."""
+def _apply_rules(error: BaseException, operation: str, uri: str, rules: tuple[_Rule, ...]) -> OmnigraphError:
+    """Return the error of the first rule that matches; without a match, a file is damaged."""
     cause = plain_cause(error)
-    searched = cause.replace(_path_of(uri), "")
-    for rule in rules:
-        if isinstance(error, rule.types) or rule.pattern.search(searched):
-            return _made(rule, cause, doing, uri)
-    return _made(_DAMAGED, cause, doing, uri)
-
-
-def _made(rule: _Rule, cause: str, doing: str, uri: str) -> OmnigraphError:
+    searched = cause.replace(uri.split("://", 1)[-1].strip("/"), "")
+    matching = (rule for rule in rules if isinstance(error, rule.types) or rule.pattern.search(searched))
+    rule = next(matching, _DAMAGED)
     cause = cause[:_CAUSE_CHARACTERS_MAX]
     facts: dict[str, Fact] = {"uri": uri, "cause": cause}
-    message = rule.sentence.format(doing=doing, uri=uri, cause=cause)
+    message = rule.message.format(operation=operation, uri=uri, cause=cause)
     return rule.error(message, code=rule.code, hint=rule.hint, facts=facts)
 
 
-def _path_of(uri: str) -> str:
-    return uri.split("://", 1)[-1].strip("/")
-
-
 def plain_cause(error: BaseException) -> str:
-    """What a library said, in one line and without its source positions."""
+    """Return the message of a library in one line, without its source positions."""
     text = str(error).split("\n\nDebug source")[0].strip()
     return " ".join(_SOURCE_POSITION.sub("", text).split())

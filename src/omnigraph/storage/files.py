@@ -1,8 +1,8 @@
-"""What a load reads: files, directories and globs, local or on S3, become a list of files with sizes and formats.
+"""Reads, writes and lists plain files, on disk or in S3.
 
-In: what the user typed. Out: `InputFile` values in a stable order. A name that matches nothing, a file that is
-no data file, and an empty list are refused before anything starts. Only names and sizes are read here, never
-contents.
+In: locations. Out: listings with sizes and times, stamps that show whether a file changed, bytes, and new files. A file
+gets its name only when it is complete, so a crash leaves at most a draft whose name starts with a dot. Listings of a
+disk report symbolic links and never follow them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from omnigraph.base.failpoints import announce
 from omnigraph.storage.errors import substrate_errors
 from omnigraph.storage.local_tree import walk_tree
 from omnigraph.storage.location import Location, Scheme
-from omnigraph.storage.objects import ObjectStore, open_s3_store, refuse_missing_bucket
+from omnigraph.storage.objects import ObjectStore, open_s3_store, require_bucket
 from omnigraph.storage.sync import sync_entries, sync_file
 
 _MICROSECONDS: Final = 1_000_000
@@ -36,7 +36,7 @@ _MICROSECONDS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file: its path below the listed place, its size, and when the store says it was written."""
+    """A file: its path below the listed location, its size, and the time of its last change by the store's clock."""
 
     path: str
     size_bytes: int
@@ -53,7 +53,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class FileStamp:
-    """What a file is at one time: its size, and on disk the time of its last change, elsewhere its ETag."""
+    """The state of a file: its size, and on disk the time of its last change, elsewhere its ETag."""
 
     size_bytes: int
     version: str
@@ -63,10 +63,10 @@ class FileStamp:
 
 
 def read_stamp(location: Location) -> FileStamp | None:
-    """What the file is now; None if it does not exist."""
+    """Return the current state of the file; None if it does not exist."""
     if not location.is_local:
-        folder, _, name = location.uri.rpartition("/")
-        entry = ObjectStore(replace(location, uri=folder)).entry(name)
+        directory, _, name = location.uri.rpartition("/")
+        entry = ObjectStore(replace(location, uri=directory)).entry(name)
         return None if entry is None else FileStamp(entry.size, entry.version)
     with substrate_errors("read the file", location.uri):
         try:
@@ -76,32 +76,32 @@ def read_stamp(location: Location) -> FileStamp | None:
 
 
 def local_stamp(status: os.stat_result) -> FileStamp:
-    """The stamp of a file on disk. A second is not enough: a file can change twice in one."""
+    """Return the stamp of a file on disk, in nanoseconds: a file can change twice within a second."""
     seconds, nanoseconds = divmod(status.st_mtime_ns, 10**9)
-    moment = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    return FileStamp(status.st_size, f"modified {moment}.{nanoseconds:09d}Z")
+    time = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return FileStamp(status.st_size, f"modified {time}.{nanoseconds:09d}Z")
 
 
 def list_files(location: Location) -> tuple[StoredFile, ...]:
-    """Every file below the location, ordered by path; empty when there is nothing."""
+    """Return every file below the location, ordered by path; none if it does not exist."""
     return list_tree(location).files
 
 
 def list_tree(location: Location) -> Listing:
-    """The same with the symbolic links. A location that is reached through a link below its root is refused."""
+    """Return the files and symbolic links. Raise for a location that is reached through a link below its root."""
     links: list[str] = []
     with substrate_errors("list files", location.uri):
-        files = tuple(sorted(_found(location, links), key=lambda file: file.path))
+        files = tuple(sorted(_iterate_files(location, links), key=lambda file: file.path))
     return Listing(files, tuple(sorted(links)))
 
 
 def has_more_files(location: Location, count: int) -> bool:
-    """Whether there are more files than so many below the place; the listing ends as soon as that is known."""
+    """Return whether there are more than `count` files below the location; list no more than needed."""
     with substrate_errors("list files", location.uri):
-        return sum(1 for _ in islice(_found(location, []), count + 1)) > count
+        return sum(1 for _ in islice(_iterate_files(location, []), count + 1)) > count
 
 
-def _found(location: Location, links: list[str]) -> Iterator[StoredFile]:
+def _iterate_files(location: Location, links: list[str]) -> Iterator[StoredFile]:
     match location.scheme:
         case Scheme.LOCAL:
             return _list_local(location, links)
@@ -109,9 +109,9 @@ def _found(location: Location, links: list[str]) -> Iterator[StoredFile]:
             return _list_objects(location)
         case Scheme.MEMORY:
             raise UsageError(
-                "files in memory cannot be listed with their times",
+                "cannot list files of a graph in memory: expected a location on disk or in S3",
                 code="uri_is_memory",
-                hint="use a graph on disk or in S3",
+                hint="Use a graph on disk or in S3.",
             )
 
 
@@ -125,13 +125,13 @@ def _list_local(location: Location, links: list[str]) -> Iterator[StoredFile]:
 
 def _list_objects(location: Location) -> Iterator[StoredFile]:
     for page in obstore.list(open_s3_store(location)):
-        for found in page:
-            modified_us = int(found["last_modified"].timestamp() * _MICROSECONDS)
-            yield StoredFile(str(found["path"]), int(found["size"]), modified_us)
+        for meta in page:
+            modified_us = int(meta["last_modified"].timestamp() * _MICROSECONDS)
+            yield StoredFile(str(meta["path"]), int(meta["size"]), modified_us)
 
 
 class Compression(Enum):
-    """How the bytes of a text file are packed. Only an unpacked file can be read from the middle."""
+    """How a text file is compressed. Only an uncompressed file can be read from the middle."""
 
     NONE = ""
     GZIP = ".gz"
@@ -139,13 +139,13 @@ class Compression(Enum):
 
 
 def compression_of(name: str) -> Compression:
-    """How a file of this name is packed."""
+    """Return the compression that the name of a file shows."""
     return next((c for c in (Compression.GZIP, Compression.ZSTD) if name.endswith(c.value)), Compression.NONE)
 
 
 @contextmanager
 def write_file(location: Location) -> Iterator[BinaryIO]:
-    """Something to write to. The file has its name when the block ends; an error in the block leaves nothing."""
+    """Yield a file to write to. It gets its name when the block ends; an error in the block leaves no file."""
     with substrate_errors("write the file", location.uri):
         announce("file.write", location.uri)
         if location.is_local:
@@ -155,12 +155,12 @@ def write_file(location: Location) -> Iterator[BinaryIO]:
             with tempfile.TemporaryFile() as draft:
                 yield draft
                 draft.seek(0)
-                folder, name = _parent(location)
-                obstore.put(open_s3_store(folder), name, draft)
+                directory, name = _split_location(location)
+                obstore.put(open_s3_store(directory), name, draft)
 
 
 def move_file(source: Location, target: Location) -> None:
-    """Give a file on disk another name on the same disk; a file of that name is replaced."""
+    """Rename a file on the same disk; replace an existing file of that name."""
     with substrate_errors("rename the file", target.uri):
         announce("file.write", target.uri)
         Path(source.uri).replace(target.uri)
@@ -169,15 +169,15 @@ def move_file(source: Location, target: Location) -> None:
 
 
 def file_exists(location: Location) -> bool:
-    """Whether there is a file or an object of this name."""
-    with substrate_errors("look for the file", location.uri):
+    """Return whether a file or an object of this name exists."""
+    with substrate_errors("find the file", location.uri):
         if location.is_local:
             return Path(location.uri).exists()
-        folder, name = _parent(location)
+        directory, name = _split_location(location)
         try:
-            obstore.head(open_s3_store(folder), name)
+            obstore.head(open_s3_store(directory), name)
         except FileNotFoundError as missing:
-            refuse_missing_bucket(missing)
+            require_bucket(missing)
             return False
         return True
 
@@ -197,25 +197,24 @@ def _draft_on_disk(path: Path, *, synced: bool) -> Iterator[BinaryIO]:
         draft.unlink(missing_ok=True)
 
 
-def _parent(location: Location) -> tuple[Location, str]:
-    folder, _, name = location.uri.rpartition("/")
-    return Location(location.scheme, folder, location.options), name
+def _split_location(location: Location) -> tuple[Location, str]:
+    directory, _, name = location.uri.rpartition("/")
+    return Location(location.scheme, directory, location.options), name
 
 
 def read_bytes(location: Location, start: int, length: int) -> bytes:
-    """Up to `length` bytes from `start`; fewer at the end of the file, none behind it."""
+    """Read up to `length` bytes from `start`; fewer at the end of the file, none after it."""
     with substrate_errors("read the file", location.uri):
         if location.scheme is Scheme.LOCAL:
             with Path(location.uri).open("rb") as file:
                 file.seek(start)
                 return file.read(length)
-        folder, _, name = location.uri.rpartition("/")
-        store = open_s3_store(Location(location.scheme, folder, location.options))
-        return bytes(obstore.get_range(store, name, start=start, length=length))
+        directory, name = _split_location(location)
+        return bytes(obstore.get_range(open_s3_store(directory), name, start=start, length=length))
 
 
 def open_bytes(location: Location, size: int) -> pa.NativeFile:
-    """The whole of it as a file that Arrow's readers take and may jump in; `size` is what was listed."""
+    """Open the whole file for Arrow's readers, which may seek in it; `size` is the listed size."""
     with substrate_errors("read the file", location.uri):
         if location.scheme is Scheme.LOCAL:
             return pa.OSFile(location.uri, "rb")
@@ -223,28 +222,28 @@ def open_bytes(location: Location, size: int) -> pa.NativeFile:
 
 
 class _Reader(io.RawIOBase):
-    """A file whose every read is a request of its own."""
+    """A file in an object store; each read is one request."""
 
     def __init__(self, location: Location, size: int) -> None:
         super().__init__()
         self._location = location
         self._size = size
-        self._at = 0
+        self._position = 0
 
     def read(self, length: int = -1) -> bytes:
-        left = self._size - self._at
-        wanted = left if length < 0 else min(length, left)
-        data = read_bytes(self._location, self._at, wanted) if wanted > 0 else b""
-        self._at += len(data)
+        remaining = self._size - self._position
+        count = remaining if length < 0 else min(length, remaining)
+        data = read_bytes(self._location, self._position, count) if count > 0 else b""
+        self._position += len(data)
         return data
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        origin = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
-        self._at = origin + offset
-        return self._at
+        origin = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
+        self._position = origin + offset
+        return self._position
 
     def tell(self) -> int:
-        return self._at
+        return self._position
 
     def readable(self) -> bool:
         return True

@@ -1,9 +1,10 @@
-"""Local files below a root, without following symbolic links.
+"""Lists and deletes local files below a root, without following symbolic links.
 
-In: a local location, which knows its root. Out: files and links below it, and deletes of files and empty directories.
-The root itself may be reached through a link, such as one to a larger disk. A link below the root is never followed, so
-that nothing outside is listed for a delete, or deleted. A path that leads through a link is refused, with the link's
-path. Each directory is opened from its parent's descriptor, so a link that appears during the call is not followed.
+In: a local location, which knows its root. Out: the files and links below it. The root itself may be reached through a
+link, such as one to a larger disk. A link below the root is never followed, so that nothing outside is listed or
+deleted. A path through a link is an error that names the link. Each directory is opened from its parent's descriptor,
+so a link that appears during the call is not followed either. A crash leaves some of the files deleted; each call can
+be repeated.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _NANOSECONDS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """A file or a symbolic link: its path below the listed directory, its own size, and when it was written."""
+    """A file or a symbolic link: its path below the listed directory, its own size, and the time of its last change."""
 
     path: str
     size_bytes: int
@@ -38,12 +39,12 @@ class TreeEntry:
 
 
 def walk_tree(location: Location, below: str = "") -> Iterator[TreeEntry]:
-    """Every file and link below a directory, in no order; nothing if it does not exist.
+    """Yield every file and link below a directory, in no order; nothing if the directory does not exist.
 
-    Files that are deleted during the walk are left out.
+    Files that are deleted during the walk are skipped.
     """
     try:
-        directory = _open_directory(location, below)
+        directory = _open_parts(location.root_uri, _parts(location, below))
     except FileNotFoundError:
         return
     try:
@@ -53,7 +54,7 @@ def walk_tree(location: Location, below: str = "") -> Iterator[TreeEntry]:
 
 
 def list_links(location: Location) -> tuple[str, ...]:
-    """The names of the symbolic links directly in a directory, ordered; none if it does not exist."""
+    """Return the names of the symbolic links directly in a directory, ordered; none if it does not exist."""
     try:
         with _opened(location, "") as directory, os.scandir(directory) as entries:
             return tuple(sorted(entry.name for entry in entries if entry.is_symlink()))
@@ -62,22 +63,22 @@ def list_links(location: Location) -> tuple[str, ...]:
 
 
 def require_no_link(location: Location, below: str) -> None:
-    """Raise if the path leads through a symbolic link or is one; the end of it need not exist."""
+    """Raise if the path leads through a symbolic link or is one; the path need not exist."""
     with suppress(FileNotFoundError, NotADirectoryError), _opened(location, below):
         return
 
 
 def unlink_files(location: Location, paths: Sequence[str]) -> None:
-    """Delete files below the location; one that does not exist is not an error."""
-    for folder, group in groupby(paths, key=lambda path: path.rpartition("/")[0]):
-        with suppress(FileNotFoundError, NotADirectoryError), _opened(location, folder) as directory:
+    """Delete files below the location; skip files that do not exist."""
+    for below, group in groupby(paths, key=lambda path: path.rpartition("/")[0]):
+        with suppress(FileNotFoundError, NotADirectoryError), _opened(location, below) as directory:
             for path in group:
                 with suppress(FileNotFoundError):
                     os.unlink(path.rpartition("/")[2], dir_fd=directory)
 
 
 def remove_empty_directories(location: Location, below: str, *, recursive: bool) -> None:
-    """Remove a directory if it is empty, and before it (`recursive`) the empty directories inside it.
+    """Remove a directory if it is empty; with `recursive`, first the empty directories inside it.
 
     Other processes may add to the directories, and remove them, at the same time.
     """
@@ -133,7 +134,7 @@ def _remove_directory(name: str, parent: int) -> None:
 
 
 def _parts(location: Location, below: str) -> list[str]:
-    """The names between the root and the path."""
+    """Return the names between the root and the path."""
     inside = f"{location.uri}/{below}".removeprefix(location.root_uri)
     return [part for part in inside.split("/") if part]
 
@@ -153,12 +154,8 @@ def _opened_parts(root: str, parts: Sequence[str]) -> Iterator[int]:
         os.close(directory)
 
 
-def _open_directory(location: Location, below: str) -> int:
-    return _open_parts(location.root_uri, _parts(location, below))
-
-
 def _open_parts(root: str, parts: Sequence[str]) -> int:
-    """A descriptor of the directory. The root may be reached through links, what is below it may not."""
+    """Open a directory. The root may be reached through links, directories below it may not."""
     directory = os.open(root, _DIRECTORY)
     path = root
     for part in parts:
@@ -176,7 +173,7 @@ def _open_inner(name: str, parent: int, path: str) -> int:
         return os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
     except OSError as error:
         if error.errno in _NOT_A_DIRECTORY and _is_link(name, parent):
-            raise _link_refused(path) from error
+            raise _link_error(path) from error
         raise
 
 
@@ -187,9 +184,9 @@ def _is_link(name: str, parent: int) -> bool:
         return False
 
 
-def _link_refused(path: str) -> RefusedError:
+def _link_error(path: str) -> RefusedError:
     return RefusedError(
-        f"{path} is a symbolic link; links below the graph are not followed",
+        f"{path} is a symbolic link: links below the graph are not followed",
         code=LINK_CODE,
         hint="Replace the link with a directory that has its contents, or remove the link.",
         facts={"path": path},

@@ -1,9 +1,9 @@
-"""Where a graph lives: a URI parsed once, refused early, and joined safely.
+"""Locations: the directory or object-store prefix of a graph, parsed and validated once.
 
-In: the text a user typed and optional object-store settings. Out: a `Location`, whose `uri` is what Lance
-opens. Local paths are made absolute with links resolved, as Lance branches record absolute paths. S3 gets
-bounded retries and timeouts, so that an endpoint that does not answer is an error within seconds instead of
-Lance's three minutes; a caller's own settings come first.
+In: a path or URI as text, and optional object-store settings. Out: a `Location`, whose `uri` is what Lance opens. Local
+paths become absolute and links are resolved, because Lance branches record absolute paths. S3 gets bounded retries and
+timeouts, so that an endpoint that does not answer is an error within seconds instead of Lance's three minutes; settings
+of the caller take precedence. Nothing here reads or writes a store.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from omnigraph.base.errors import UsageError
-from omnigraph.storage.settings import options_to_send, require_settings, settings_number
+from omnigraph.storage.settings import options_to_send, require_settings, settings_id
 
 _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):")
-_PATH_BYTES_MAX: Final = 3500  # of the 4096 that systems allow, so that there is room for the files below it
+_PATH_BYTES_MAX: Final = 3500  # systems allow 4096; files below the path need the rest
 _NAME_BYTES_MAX: Final = 255
-_HINT: Final = "pass a local path, file:///path or s3://bucket/prefix"
+_HINT: Final = "Pass a local path, `file:///path` or `s3://bucket/prefix`."
 
 S3_DEFAULTS: Final[Mapping[str, str]] = {
     "client_max_retries": "3",
@@ -32,14 +32,14 @@ S3_DEFAULTS: Final[Mapping[str, str]] = {
     "connect_timeout": "2s",
     "timeout": "30s",
 }
-_NUMBER: Final = "omnigraph_settings"
+_SETTINGS_ID_OPTION: Final = "omnigraph_settings"
 _ENDPOINT_OPTIONS: Final = ("aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url")
 _ENDPOINT_VARIABLES: Final = ("AWS_ENDPOINT", "AWS_ENDPOINT_URL")
 DURABILITY_VARIABLE: Final = "OMNIGRAPH_DURABILITY"
 
 
 class Scheme(Enum):
-    """The kinds of store a graph can live in."""
+    """The kinds of store that can hold a graph."""
 
     LOCAL = "file"
     S3 = "s3"
@@ -47,19 +47,19 @@ class Scheme(Enum):
 
 
 class Durability(StrEnum):
-    """What an acknowledged write to local files survives. An object store makes its own promise."""
+    """What an acknowledged write to local files survives. For object stores, the store decides."""
 
     SYNC = "sync"
-    """A power cut: files are synced before they are relied on."""
+    """A power cut: files are synced before a commit references them."""
     PROCESS = "process"
-    """The crash of any process, not of the machine."""
+    """The crash of any process, but not of the machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
     """One directory or object-store prefix.
 
-    `durability` travels with it to workers. `root` is the location from which `child` derived it; empty: itself.
+    `durability` is sent to workers with it. `root` is the location from which `child` derived it; empty: itself.
     """
 
     scheme: Scheme
@@ -69,16 +69,16 @@ class Location:
     root: str = field(default="", compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle it without the secrets that must not leave this machine."""
+        """Pickle the location without the secrets that must not leave this machine."""
         return Location, (self.scheme, self.uri, options_to_send(self.options), self.durability, self.root)
 
     def child(self, path: str) -> Location:
-        """The location of a relative path below this one."""
+        """Return the location of a relative path below this one."""
         return replace(self, uri=f"{self.uri}/{path}", root=self.root_uri)
 
     @property
     def root_uri(self) -> str:
-        """Where the tree starts that this location belongs to: local deletes follow no symbolic link below it."""
+        """The root of the tree that this location belongs to: local deletes follow no symbolic link below it."""
         return self.root or self.uri
 
     @property
@@ -87,18 +87,18 @@ class Location:
 
     @property
     def is_synced(self) -> bool:
-        """Whether files here must be synced before they are relied on."""
+        """Whether files here must be synced before a commit references them."""
         return self.is_local and self.durability is Durability.SYNC
 
     @property
     def storage_options(self) -> dict[str, str] | None:
-        """What Lance takes; None lets it read the environment alone.
+        """The options for Lance; None if it reads only the environment.
 
-        Lance keeps open stores by their options and reads variables besides, so the number of those is an option.
+        Lance caches open stores by their options and also reads variables, so the id of these variables is an option.
         """
         if self.scheme is not Scheme.S3:
             return dict(self.options) or None
-        return {**require_settings(self.options, self.uri), _NUMBER: settings_number()}
+        return {**require_settings(self.options, self.uri), _SETTINGS_ID_OPTION: settings_id()}
 
     @property
     def lance_uri(self) -> str:
@@ -112,9 +112,9 @@ class Location:
 def parse_location(
     text: str, options: Mapping[str, str] | None = None, durability: str | None = None
 ) -> Location:
-    """Parse a URI or path; raise `UsageError` for one that no graph can have.
+    """Parse a URI or path; raise `UsageError` if it cannot be the location of a graph.
 
-    `durability` is `sync` or `process`; None: as `OMNIGRAPH_DURABILITY` says, `sync` by default.
+    `durability` is `sync` or `process`; default: the value of `OMNIGRAPH_DURABILITY`, or else `sync`.
     """
     return replace(_parse(text, options), durability=_parse_durability(durability))
 
@@ -135,7 +135,7 @@ def _parse_durability(text: str | None) -> Durability:
 def _parse(text: str, options: Mapping[str, str] | None) -> Location:
     settings = tuple(sorted((options or {}).items()))
     if not text.strip() or "\0" in text:
-        raise UsageError("the graph URI is empty", code="uri_empty", hint=_HINT)
+        raise UsageError("graph URI is empty: expected a path or URI", code="uri_empty", hint=_HINT)
     scheme = _scheme_of(text)
     if scheme is None:
         return Location(Scheme.LOCAL, _absolute(text), settings)
@@ -148,18 +148,20 @@ def _parse(text: str, options: Mapping[str, str] | None) -> Location:
             return Location(Scheme.MEMORY, _bucket_uri(text), settings)
         case "http" | "https":
             raise UsageError(
-                f"'{text}' is a server address, and this command needs storage access",
+                f"invalid graph URI '{text}': expected a storage location, got a server address",
                 code="uri_is_server",
                 hint=_HINT,
             )
         case _:
             raise UsageError(
-                f"'{scheme}://' is not a store that a graph can live in", code="uri_scheme", hint=_HINT
+                f"unsupported URI scheme '{scheme}': expected a local path, 'file' or 's3'",
+                code="uri_scheme",
+                hint=_HINT,
             )
 
 
-def _s3_options(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    options = {**S3_DEFAULTS, **{key.lower(): value for key, value in given.items()}}
+def _s3_options(settings: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    options = {**S3_DEFAULTS, **{key.lower(): value for key, value in settings.items()}}
     endpoints = [options.get(key, "") for key in _ENDPOINT_OPTIONS]
     endpoints += [os.environ.get(key, "") for key in _ENDPOINT_VARIABLES]
     if next((endpoint for endpoint in endpoints if endpoint), "").startswith("http://"):
@@ -168,44 +170,48 @@ def _s3_options(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def _scheme_of(text: str) -> str | None:
-    found = _SCHEME.match(text)
-    if found is None or (len(found.group(1)) == 1 and "//" not in text):
+    match = _SCHEME.match(text)
+    if match is None or (len(match[1]) == 1 and "//" not in text):
         return None
-    rest = text[found.end() :]
-    return found.group(1).lower() if rest.startswith("/") or found.group(1).lower() == "file" else None
+    scheme = match[1].lower()
+    return scheme if text[match.end() :].startswith("/") or scheme == "file" else None
 
 
 def _absolute(path: str) -> str:
     resolved = os.path.realpath(path)
     if resolved == os.sep:
         raise UsageError("the root directory cannot be a graph", code="uri_root", hint=_HINT)
-    why = _why_unusable(resolved)
-    if why is not None:
+    problem = _path_problem(resolved)
+    if problem is not None:
         raise UsageError(
-            f"{resolved!r} cannot be the place of a graph: {why}",
+            f"{resolved!r} cannot be the location of a graph: {problem}",
             code="uri_path",
-            hint="rename the directory, or choose another",
+            hint="Rename the directory or choose another.",
         )
     return resolved
 
 
-def _why_unusable(path: str) -> str | None:
-    """What Lance cannot cope with: it takes paths for URIs, writes to another place or thinks files are damaged."""
+def _path_problem(path: str) -> str | None:
+    """Return why Lance cannot use a path: it would read it as a URI, write elsewhere or report damaged files."""
     try:
         size = len(path.encode())
-        name = max(len(part.encode()) for part in Path(path).parts)
+        name_size = max(len(part.encode()) for part in Path(path).parts)
     except UnicodeEncodeError:
         return "its name is not UTF-8"
-    if size > _PATH_BYTES_MAX or name > _NAME_BYTES_MAX:
+    if size > _PATH_BYTES_MAX or name_size > _NAME_BYTES_MAX:
         return "its name is too long"
-    strange = next((one for one in path if one == "?" or unicodedata.category(one) == "Cc"), None)
-    return None if strange is None else f"its name has {strange!r}"
+    invalid = next((char for char in path if char == "?" or unicodedata.category(char) == "Cc"), None)
+    return None if invalid is None else f"its name contains {invalid!r}"
 
 
 def _file_path(text: str) -> str:
     parts = urlsplit(text)
     if parts.netloc not in ("", "localhost") or not parts.path:
-        raise UsageError(f"'{text}' names no local path", code="uri_file", hint="write file:///absolute/path")
+        raise UsageError(
+            f"invalid file URI '{text}': expected a local path",
+            code="uri_file",
+            hint="Use `file:///absolute/path`.",
+        )
     return unquote(parts.path)
 
 
@@ -214,12 +220,14 @@ def _bucket_uri(text: str) -> str:
     key = parts.path.strip("/")
     if not parts.netloc or not key:
         raise UsageError(
-            f"'{text}' needs a bucket and a prefix",
+            f"invalid graph URI '{text}': expected a bucket and a prefix",
             code="uri_bucket",
-            hint=f"write {parts.scheme}://bucket/graph.omni",
+            hint=f"Use `{parts.scheme}://bucket/graph.omni`.",
         )
     if parts.query or parts.fragment or any(part in ("", ".", "..") for part in key.split("/")):
         raise UsageError(
-            f"'{text}' is not a plain prefix", code="uri_prefix", hint="leave out '..', '?', '#' and '//'"
+            f"invalid prefix in graph URI '{text}': '.', '..', '?', '#' and '//' are not allowed",
+            code="uri_prefix",
+            hint="Use a prefix of plain names, such as `team/graph.omni`.",
         )
     return f"{parts.scheme.lower()}://{parts.netloc}/{key}"

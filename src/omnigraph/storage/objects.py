@@ -1,9 +1,9 @@
 """Small control objects (intents, leases, markers) on local files, S3 or memory, through obstore.
 
-The only primitive that all stores share is create-if-absent, so that is what protocols are built on. An object
-is created whole or not at all. Nothing here overwrites. A put that was killed on a local disk leaves a file whose
-name ends in `#` and a number, which is never listed. On a local disk nothing is created, listed or deleted through a
-symbolic link.
+The only primitive that all stores share is create-if-absent, so protocols are built on it. An object is created
+completely or not at all, and nothing here overwrites one. A process that is killed during a put on a local disk leaves
+a file whose name ends in `#` and a number; such files are never listed. On a local disk nothing is created, listed or
+deleted through a symbolic link.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from omnigraph.base.failpoints import announce
 from omnigraph.storage.errors import substrate_errors
 from omnigraph.storage.local_tree import remove_empty_directories, require_no_link, unlink_files, walk_tree
 from omnigraph.storage.location import Location, Scheme
-from omnigraph.storage.settings import require_settings, settings_number
+from omnigraph.storage.settings import require_settings, settings_id
 from omnigraph.storage.sync import SyncError, sync_entries, sync_file
 
 _Backend = LocalStore | MemoryStore | S3Store
@@ -43,7 +43,7 @@ _memory_stores: Final[dict[str, MemoryStore]] = {}
 
 @dataclass(frozen=True, slots=True)
 class ObjectEntry:
-    """One listed object: its path below the root, its size, and a text that changes with its bytes."""
+    """One listed object: its path below the root, its size, and a string that changes with its bytes."""
 
     path: str
     size: int
@@ -51,7 +51,7 @@ class ObjectEntry:
 
     @classmethod
     def of(cls, meta: obstore.ObjectMeta) -> ObjectEntry:
-        """Stores without ETags have the time at least, of which not every answer has more than seconds."""
+        """Return the entry of an object. Without an ETag its version is the time of its last change, in seconds."""
         tag = meta["e_tag"]
         version = f"ETag {tag}" if tag else f"modified {meta['last_modified']:%Y-%m-%dT%H:%M:%SZ}"
         return cls(str(meta["path"]), int(meta["size"]), version)
@@ -65,12 +65,12 @@ class ObjectStore:
         self._backend: _Backend | None = None
 
     def create(self, path: str, data: bytes, *, durable: bool = True) -> bool:
-        """Create the object; False if another one has that path. `durable`: it must survive a power cut.
+        """Create the object; return False if another object has that path. `durable`: it must survive a power cut.
 
-        `data` must be unlike what any other caller writes: after a lost acknowledgement the object found there
-        is known as ours by its bytes.
+        `data` must differ from what any other caller writes: after a lost acknowledgement the bytes of the existing
+        object show whether it is ours.
         """
-        # A new graph's first object is what finds out that nothing can be written, so the message names the root.
+        # The first object of a new graph is the first write that can fail, so the message names the root.
         with self._errors("write", ""):
             if self.location.is_local:
                 require_no_link(self.location, posixpath.dirname(path))
@@ -86,44 +86,43 @@ class ObjectStore:
             return True
 
     def read(self, path: str) -> bytes | None:
-        """The object's bytes, or None if there is none."""
+        """Return the object's bytes, or None if it does not exist."""
         with self._errors("read an object", path):
             try:
                 return bytes(obstore.get(self._store(), path).bytes())
             except FileNotFoundError as missing:
-                refuse_missing_bucket(missing)
+                require_bucket(missing)
                 return None
 
     def entry(self, path: str) -> ObjectEntry | None:
-        """The object as a listing has it, or None if there is none."""
-        with self._errors("look for an object", path):
+        """Return the object as a listing describes it, or None if it does not exist."""
+        with self._errors("find an object", path):
             try:
                 return ObjectEntry.of(obstore.head(self._store(), path))
             except FileNotFoundError as missing:
-                refuse_missing_bucket(missing)
+                require_bucket(missing)
                 return None
 
     def list(self, prefix: str) -> tuple[ObjectEntry, ...]:
-        """Every object below the folder `prefix` (all of them for ""), ordered by path."""
+        """Return every object below the directory `prefix` (every object for ""), ordered by path."""
         with self._errors("list objects", prefix):
             if self.location.is_local:
                 return self._list_local(prefix, with_links=True)
-            found = obstore.list(self._store(), prefix or None).collect()
-            entries = (ObjectEntry.of(meta) for meta in found)
+            entries = map(ObjectEntry.of, obstore.list(self._store(), prefix or None).collect())
             return tuple(sorted(entries, key=lambda entry: entry.path))
 
-    def folders(self) -> tuple[str, ...]:
-        """The names directly below the root: folders and objects, ordered."""
+    def list_names(self) -> tuple[str, ...]:
+        """Return the names of the directories and objects directly below the root, ordered."""
         with self._errors("list a directory", ""):
             if self.location.is_local:
                 root = Path(self.location.uri)
                 return tuple(sorted(entry.name for entry in root.iterdir())) if root.exists() else ()
-            found = obstore.list_with_delimiter(self._store())
-            names = [*found["common_prefixes"], *(m["path"] for m in found["objects"])]
+            listing = obstore.list_with_delimiter(self._store())
+            names = [*listing["common_prefixes"], *(meta["path"] for meta in listing["objects"])]
             return tuple(sorted(str(name).strip("/") for name in names))
 
     def delete(self, path: str) -> None:
-        """Delete the object; one that is gone already is no error."""
+        """Delete the object; do nothing if it does not exist."""
         with self._errors("delete an object", path):
             announce("object.delete", path)
             if self.location.is_local:
@@ -132,10 +131,10 @@ class ObjectStore:
             try:
                 obstore.delete(self._store(), path)
             except FileNotFoundError as missing:
-                refuse_missing_bucket(missing)
+                require_bucket(missing)
 
     def delete_below(self, prefix: str) -> int:
-        """Delete every object below a folder, and on disk the empty folders but no link; how many were deleted."""
+        """Delete every object below a directory, and on disk empty directories but no links. Return how many."""
         if self.location.is_local:
             with self._errors("list objects", prefix):
                 entries = self._list_local(prefix, with_links=False)
@@ -143,33 +142,33 @@ class ObjectStore:
             entries = self.list(prefix)
         for entry in entries:
             self.delete(entry.path)
-        self.remove_empty_folders(prefix)
+        self.remove_empty_directories(prefix)
         return len(entries)
 
-    def remove_empty_folders(self, prefix: str) -> None:
-        """On disk, remove the folder and everything below it that is an empty folder."""
+    def remove_empty_directories(self, prefix: str) -> None:
+        """On disk, remove every empty directory below this directory, and the directory itself if it is then empty."""
         if self.location.is_local:
-            with self._errors("remove empty folders", prefix):
+            with self._errors("remove empty directories", prefix):
                 remove_empty_directories(self.location, prefix, recursive=True)
 
-    def remove_empty_folder(self, prefix: str) -> None:
-        """On disk, remove the folder if nothing is in it; elsewhere there are no folders."""
+    def remove_empty_directory(self, prefix: str) -> None:
+        """On disk, remove the directory if it is empty; other stores have no directories."""
         if self.location.is_local:
-            with self._errors("remove an empty folder", prefix):
+            with self._errors("remove an empty directory", prefix):
                 remove_empty_directories(self.location, prefix, recursive=False)
 
     def _list_local(self, prefix: str, *, with_links: bool) -> tuple[ObjectEntry, ...]:
-        """With links: also those to files, since an object that is a link can be read."""
+        """List the files; `with_links` also the links to files, because an object that is a link can be read."""
         if not self._path("").is_dir():
             return ()
         start = f"{prefix}/" if prefix else ""
-        found = (
+        entries = (
             ObjectEntry(f"{start}{entry.path}", entry.size_bytes)
             for entry in walk_tree(self.location, prefix)
             if not _UNFINISHED.fullmatch(entry.path)
             and (not entry.is_link or (with_links and self._path(f"{start}{entry.path}").is_file()))
         )
-        return tuple(sorted(found, key=lambda entry: entry.path))
+        return tuple(sorted(entries, key=lambda entry: entry.path))
 
     def _path(self, path: str) -> Path:
         return Path(self.location.uri, path)
@@ -184,7 +183,7 @@ class ObjectStore:
 
 
 def _create_synced(root: Path, path: str, data: bytes) -> None:
-    """Create a file that has its content on disk before it has its name; one that cannot be synced is deleted again."""
+    """Create a file that has its content on disk before it has its name; delete it again if it cannot be synced."""
     target = root / path
     draft = target.with_name(f"{target.name}#{randbits(_DRAFT_BITS)}")
     try:
@@ -202,7 +201,7 @@ def _create_synced(root: Path, path: str, data: bytes) -> None:
 
 
 def _open_draft(draft: Path) -> BinaryIO:
-    """Open a new file; another process may delete its directory while that is empty."""
+    """Open a new file. Another process may delete its directory while the directory is empty."""
     for _ in range(_DRAFT_ATTEMPTS_MAX - 1):
         draft.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
@@ -225,25 +224,25 @@ def open_backend(location: Location) -> _Backend:
 
 
 def open_s3_store(location: Location) -> S3Store:
-    """Return the store of an S3 location under the settings that this process has now."""
+    """Return the store of an S3 location with the current settings of this process."""
     options = require_settings(location.options, location.uri)
-    return _open_s3_store(location.uri, tuple(options.items()), settings_number())
+    return _open_s3_store(location.uri, tuple(options.items()), settings_id())
 
 
 @lru_cache(maxsize=_S3_STORES_MAX)
 def _open_s3_store(uri: str, options: tuple[tuple[str, str], ...], _: str) -> S3Store:
-    """The options are Lance's, in obstore's spelling; obstore reads the variables itself."""
-    given = dict(options)
+    """Translate Lance's options into those of obstore, which reads the environment itself."""
+    remaining = dict(options)
     retries: Any = {
-        "max_retries": int(given.pop("client_max_retries")),
-        "retry_timeout": timedelta(seconds=float(given.pop("client_retry_timeout"))),
+        "max_retries": int(remaining.pop("client_max_retries")),
+        "retry_timeout": timedelta(seconds=float(remaining.pop("client_retry_timeout"))),
     }
-    client: Any = {key: given.pop(key) for key in _CLIENT_SETTINGS if key in given}
-    config: Any = {key: value for key, value in given.items() if key not in _LANCE_ONLY_SETTINGS}
+    client: Any = {key: remaining.pop(key) for key in _CLIENT_SETTINGS if key in remaining}
+    config: Any = {key: value for key, value in remaining.items() if key not in _LANCE_ONLY_SETTINGS}
     return S3Store.from_url(uri, config=config, client_options=client, retry_config=retries)
 
 
-def refuse_missing_bucket(missing: FileNotFoundError) -> None:
-    """Raise again unless it is only the object that is missing."""
+def require_bucket(missing: FileNotFoundError) -> None:
+    """Raise the error again if the bucket is missing, not only the object."""
     if "NoSuchBucket" in str(missing):
         raise missing

@@ -1,11 +1,11 @@
-"""The storage settings of a process: the variables by which Lance and obstore find and enter an object store.
+"""The storage settings of a process: the variables with which Lance and obstore find and access an object store.
 
-`OMNIGRAPH_DURABILITY` is one of them, because Spark's Python processes parse locations for their caller.
-
-In: the environment of the caller. Out: a `StorageSettings` that travels with each Spark task; a worker applies it, and
-while it is applied the worker's own variables of that kind do not exist. On this machine values travel. To a cluster
-the credentials travel as the names of variables: the worker takes its own, and a missing one is an error once the
-worker uses an object store. What belongs to a host, such as its proxy, stays there. No value is in a `repr` or message.
+In: the environment of the caller. Out: a `StorageSettings` that is sent with each Spark task. A worker applies it;
+while it is applied, the worker's own variables of this kind are removed. On this machine values are sent. To a cluster,
+credentials are sent as the names of variables: the worker uses its own values, and a missing one is an error as soon as
+the worker uses an object store. Settings of a host, such as its proxy, are not sent to a cluster. No value appears in a
+`repr` or a message. `OMNIGRAPH_DURABILITY` is included, because Spark's Python processes parse locations for their
+caller.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Final
 
 from omnigraph.base.errors import StorageError
 
-# Lance takes a variable for a setting when its lower-case name is one, also without `AWS_`
+# Lance reads a variable as a setting if its lower-case name is one, also without `AWS_`
 # (tests/storage/test_settings.py::test_lance_reads_variables_without_a_prefix).
 _UNPREFIXED: Final = frozenset(
     [
@@ -82,21 +82,21 @@ _NETWORK: Final = frozenset(
 )
 # `location.DURABILITY_VARIABLE`, which cannot be imported here.
 _DURABILITY: Final = "OMNIGRAPH_DURABILITY"
-# How a host reaches the network, and its own files.
+# How a host reaches the network, and paths of its own files.
 _OF_HOST: Final = re.compile(r"PROXY|CA_BUNDLE|CONFIG_FILE|CREDENTIALS_FILE")
-# Who the caller is: what must not leave this machine, or is only valid on it.
+# The identity of the caller: values that must not leave this machine, or are valid only on it.
 _IDENTITY: Final = re.compile(r"SECRET|TOKEN|ACCESS_KEY|CUSTOMER_KEY|PASSWORD|CONTAINER")
 
 
 class VariableName(str):
-    """The value of a storage option that did not travel: the name of the variable that the worker takes instead."""
+    """The value of a storage option that was not sent: the name of the variable that the worker reads instead."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class StorageSettings:
-    """The settings of one caller. `names` are variables whose values stay with each host."""
+    """The settings of one caller. `names` are variables whose values are those of each host."""
 
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
     names: tuple[str, ...] = ()
@@ -104,78 +104,79 @@ class StorageSettings:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Within the block, this process has these settings and no others."""
-        global _worker  # noqa: PLW0603  # the environment is one for the process, too
-        own = {name: value for name, value in _variables() if self._covers(name)}
-        chosen = {**self.values, **{name: own[name] for name in self.names if name in own}}
+        """Give this process these settings, and no others, within the block."""
+        global _worker  # noqa: PLW0603  # a process has one environment
+        own = {name: value for name, value in _read_variables() if self._replaces(name)}
+        applied = {**self.values, **{name: own[name] for name in self.names if name in own}}
         outer, _worker = _worker, _Worker(self, own)
-        _change_environment(own, chosen)
+        _change_environment(own, applied)
         try:
             yield
         finally:
-            _change_environment(chosen, own)
+            _change_environment(applied, own)
             _worker = outer
 
-    def _covers(self, name: str) -> bool:
-        """What belongs to a host is the caller's only when it is on the same one."""
+    def _replaces(self, name: str) -> bool:
+        """Return whether a variable of this process is replaced: settings of a host only if the caller is on it."""
         return _is_store_setting(name) or (not self.by_name and _is_of_host(name))
 
 
 @dataclass(frozen=True, slots=True)
 class _Worker:
-    """The settings that are applied, and the variables that this process itself was started with."""
+    """The applied settings, and the variables that this process was started with."""
 
     settings: StorageSettings
     own: Mapping[str, str] = field(repr=False)
 
 
 _worker: _Worker | None = None
-_secrets_travel: bool = True
-_replaced: Final[dict[str, str]] = {}
-_numbers: Final[dict[tuple[tuple[str, str], ...], str]] = {}
+_may_send_secrets: bool = True
+_replaced_secrets: Final[dict[str, str]] = {}
+_settings_ids: Final[dict[tuple[tuple[str, str], ...], str]] = {}
 
 
 def read_settings(*, by_name: bool) -> StorageSettings:
-    """The settings to send: those that were applied here, or those of this process."""
+    """Return the settings to send: the applied ones, or else those of this process."""
     if _worker is not None:
         return _worker.settings
-    mine = {name: value for name, value in _variables() if _is_store_setting(name)}
+    variables = _read_variables()
+    own = {name: value for name, value in variables if _is_store_setting(name)}
     if not by_name:
-        return StorageSettings({**mine, **{name: value for name, value in _variables() if _is_of_host(name)}})
-    names = tuple(sorted(name for name in mine if _IDENTITY.search(name.upper())))
-    return StorageSettings({name: mine[name] for name in mine if name not in names}, names, by_name=True)
+        return StorageSettings({**own, **{name: value for name, value in variables if _is_of_host(name)}})
+    names = tuple(sorted(name for name in own if _IDENTITY.search(name.upper())))
+    return StorageSettings({name: own[name] for name in own if name not in names}, names, by_name=True)
 
 
-def send_secrets(allowed: bool) -> None:
-    """Say whether the secrets in storage options may leave this process with what is sent to Spark."""
-    global _secrets_travel  # noqa: PLW0603  # a process has one Spark session
-    _secrets_travel = allowed
+def allow_sending_secrets(allowed: bool) -> None:
+    """Set whether secrets in storage options may be sent to Spark."""
+    global _may_send_secrets  # noqa: PLW0603  # a process has one Spark session
+    _may_send_secrets = allowed
 
 
 def options_to_send(options: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Storage options as they may travel: to a cluster with the names of variables in the place of secrets."""
-    if _secrets_travel and not (_worker is not None and _worker.settings.by_name):
+    """Return storage options as they may be sent: to a cluster with names of variables instead of secrets."""
+    if _may_send_secrets and not (_worker is not None and _worker.settings.by_name):
         return options
-    return tuple((key, _variable_of(key, value)) for key, value in options)
+    return tuple((key, _without_secret(key, value)) for key, value in options)
 
 
 def require_settings(options: tuple[tuple[str, str], ...], uri: str) -> dict[str, str]:
-    """The storage options with their values; raise when this worker lacks a variable that the caller uses."""
+    """Return the storage options with their values; raise if this worker lacks a variable that the caller uses."""
     if _worker is not None:
         for name in _worker.settings.names:
             if name not in _worker.own:
-                raise _missing(name, uri)
+                raise _missing_variable(name, uri)
     return {key: _value_of(value, uri) for key, value in options}
 
 
-def settings_number() -> str:
-    """A text that is equal exactly when the settings of this process are: for caches of open stores."""
-    found = sorted((name, value) for name, value in _variables() if _is_store_setting(name))
-    return _numbers.setdefault(tuple(found), str(len(_numbers)))
+def settings_id() -> str:
+    """Return a string that is equal exactly if the settings of this process are equal: for caches of open stores."""
+    settings = sorted((name, value) for name, value in _read_variables() if _is_store_setting(name))
+    return _settings_ids.setdefault(tuple(settings), str(len(_settings_ids)))
 
 
-def _variables() -> list[tuple[str, str]]:
-    """Other threads may change them at the same time."""
+def _read_variables() -> list[tuple[str, str]]:
+    """Return the environment. Other threads may change it at the same time."""
     return [(name, value) for name in os.environ if (value := os.environ.get(name)) is not None]
 
 
@@ -188,15 +189,15 @@ def _is_of_host(name: str) -> bool:
 
 
 def _is_read(name: str) -> bool:
-    """Whether Lance or obstore reads the variable, or Omnigraph for a location."""
+    """Return whether Lance or obstore reads the variable, or Omnigraph for a location."""
     return name == _DURABILITY or name.upper().startswith("AWS_") or name.lower() in _UNPREFIXED
 
 
-def _variable_of(key: str, value: str) -> str:
+def _without_secret(key: str, value: str) -> str:
     name = f"AWS_{key.upper().removeprefix('AWS_')}"
     if isinstance(value, VariableName) or not _IDENTITY.search(name):
         return value
-    _replaced[name] = value  # for answers that bring the location back
+    _replaced_secrets[name] = value  # for results that contain the location again
     return VariableName(name)
 
 
@@ -204,16 +205,16 @@ def _value_of(value: str, uri: str) -> str:
     if not isinstance(value, VariableName):
         return value
     own = os.environ if _worker is None else {**os.environ, **_worker.own}
-    for variables in (_replaced, own):
+    for variables in (_replaced_secrets, own):
         if value in variables:
             return variables[value]
-    raise _missing(value, uri)
+    raise _missing_variable(value, uri)
 
 
-def _missing(name: str, uri: str) -> StorageError:
+def _missing_variable(name: str, uri: str) -> StorageError:
     host = socket.gethostname()
     return StorageError(
-        f"variable {name} is missing on Spark worker '{host}': expected a value, as the caller has for {uri}",
+        f"variable {name} is not set on Spark worker '{host}': expected a value, as the caller has for {uri}",
         code="worker_setting_missing",
         hint=f"Set {name} in the environment of the executors on '{host}'. Secrets are not sent to a cluster.",
         facts={"variable": name, "host": host, "uri": uri},
@@ -221,7 +222,7 @@ def _missing(name: str, uri: str) -> StorageError:
 
 
 def _change_environment(before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """Only what differs, because native threads may be reading."""
+    """Change only the variables that differ, because native threads may read the environment."""
     os.environ.update({name: value for name, value in after.items() if before.get(name) != value})
     for name in before.keys() - after.keys():
         os.environ.pop(name, None)

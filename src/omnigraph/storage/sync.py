@@ -1,8 +1,8 @@
 """Syncs files and directory entries of a local disk.
 
-A failed `fsync` is reported once: the kernel then takes the lost pages for clean, and a second `fsync` succeeds. So
-who gets a `SyncError` never tries again; the write that needs the file fails. Below `objects` and `durability`, which
-decide what is synced.
+In: paths. Out: nothing, or a `SyncError`. The kernel reports a failed `fsync` once: it then marks the lost pages as
+clean, and a second `fsync` succeeds. So a caller that gets a `SyncError` must not retry: the write that needs the file
+fails. `objects` and `durability` decide what is synced.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from omnigraph.base.errors import Applied, StorageError
+from omnigraph.base.hints import action, hint
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_DIRECTORY_SYNC: Final = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)
@@ -23,12 +24,12 @@ _NO_DIRECTORY_SYNC: Final = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)
 class SyncError(StorageError):
     """A file or directory could not be synced: it may be lost or cut off after a power cut."""
 
-    def once_visible(self) -> SyncError:
-        """The error of a write that readers see already."""
+    def for_visible_write(self) -> SyncError:
+        """Return the error of a write that readers can already see."""
         error = SyncError(
-            f"the write is visible, and a power cut may undo it: {self.message}",
+            f"the write is visible, but a power cut may undo it: {self.message}",
             code=self.code,
-            hint="Check the disk. `omnigraph commit list` shows whether the write is there.",
+            hint=hint("Check the disk. Run {} to see whether the write was applied.", action("commit list")),
             facts=self.facts,
         )
         error.applied = Applied.UNKNOWN
@@ -48,28 +49,28 @@ def sync_file(path: Path) -> None:
 def sync_entries(paths: Iterable[Path], root: Path | None = None) -> None:
     """Sync the directory of each path, and every directory above it up to `root` or a mount point.
 
-    None: up to a mount point, or to a directory that this process may not open, so it did not create it either.
-    Nothing is remembered between calls: another directory may get the same path and inode, and the sync of an
-    unchanged directory takes microseconds.
+    Without `root`, stop at a mount point or at a directory that this process may not open, and so did not create.
+    No result is cached between calls: another directory may get the same path and inode, and the sync of an unchanged
+    directory takes microseconds.
     """
     synced: set[Path] = set()
     for path in paths:
-        folder = path.parent
-        while folder not in synced:
+        directory = path.parent
+        while directory not in synced:
             try:
-                _sync_directory(folder)
+                _sync_directory(directory)
             except SyncError as error:
-                if root is None and folder != path.parent and isinstance(error.__cause__, PermissionError):
+                if root is None and directory != path.parent and isinstance(error.__cause__, PermissionError):
                     break
                 raise
-            synced.add(folder)
-            if folder == root or os.path.ismount(folder):
+            synced.add(directory)
+            if directory == root or os.path.ismount(directory):
                 break
-            folder = folder.parent
+            directory = directory.parent
 
 
 def _sync_directory(path: Path) -> None:
-    """Sync the entries of a directory. Some file systems cannot: they report an invalid argument, and no loss."""
+    """Sync the entries of a directory. File systems without this operation report an invalid argument: not a loss."""
     with _sync_errors(path):
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

@@ -81,7 +81,7 @@ def test_a_rewrite_is_planned_where_lance_makes_one(local_location: Location) ->
         (_, rewritten) = dataset.native.get_fragments()
         assert rewritten.physical_rows == 10
         (victim, *_) = rewritten.to_table(columns=["object_id"])["object_id"].to_pylist()
-        dataset.movable().delete(f"object_id = '{victim}'")
+        dataset.native_copy().delete(f"object_id = '{victim}'")
         manifest = newest(local_location)
         assert plan_manifest_compaction(manifest).fragments_removed == is_enough
         done = commit_compaction(
@@ -111,7 +111,7 @@ def test_a_planted_automatic_cleanup_is_removed_before_it_can_delete(durable_loc
         "lance.auto_cleanup.interval": "1",
         "lance.auto_cleanup.older_than": "0s",
     }
-    newest(durable_location).dataset.movable().update_config(planted)
+    newest(durable_location).dataset.native_copy().update_config(planted)
     versions = set(newest(durable_location).dataset.versions())
     publish_next(durable_location)
     after = newest(durable_location)
@@ -125,7 +125,7 @@ def test_a_strip_is_told_although_the_compaction_after_it_was_lost(local_locatio
     for _ in range(3):
         publish_next(local_location)
     planted: dict[str, str | None] = {"lance.auto_cleanup.interval": "1000"}
-    newest(local_location).dataset.movable().update_config(planted)
+    newest(local_location).dataset.native_copy().update_config(planted)
     lost: list[int] = []
 
     def win(effect: str, target: str) -> None:

@@ -94,7 +94,7 @@ def test_a_long_history_is_read_like_a_short_one(store_location: Location) -> No
 
 def test_unknown_columns_and_keys_survive_a_publish(store_location: Location) -> None:
     snapshot = make_graph(store_location)
-    native = newest(store_location).dataset.movable()
+    native = newest(store_location).dataset.native_copy()
     native.add_columns(pa.field("newer", pa.utf8()))
     manifest = newest(store_location)
     rows = manifest.dataset.read()
@@ -150,7 +150,7 @@ def test_two_tables_of_one_name_are_damage(store_location: Location) -> None:
 
 def test_a_missing_column_is_damage(store_location: Location) -> None:
     make_graph(store_location)
-    newest(store_location).dataset.movable().drop_columns(["owner"])
+    newest(store_location).dataset.native_copy().drop_columns(["owner"])
     _damaged(store_location, "no column owner")
 
 
@@ -168,7 +168,7 @@ def test_garbage_in_a_row_names_the_row(store_location: Location, object_id: str
 
 def test_a_manifest_without_its_main_branch_is_damaged(store_location: Location) -> None:
     make_graph(store_location)
-    newest(store_location).dataset.movable().delete("object_id = 'branch:main'")
+    newest(store_location).dataset.native_copy().delete("object_id = 'branch:main'")
     _damaged(store_location, "no branch:main row")
 
 
@@ -221,7 +221,7 @@ def test_what_is_not_there_is_told_apart(durable_location: Location) -> None:
     store.create(f"{MANIFEST}/notes.txt", b"mine")
     assert _missing(durable_location) == "init_unfinished"
     store.delete("__init/x.json")
-    store.remove_empty_folder("__init")
+    store.remove_empty_directory("__init")
     _damaged(durable_location, "no version at all")
 
 

@@ -104,7 +104,7 @@ def test_a_hint_that_is_too_high_is_not_searched_backwards(store_location: Locat
 def test_a_collected_commit_is_told_and_the_others_are_there(durable_location: Location) -> None:
     make_graph(durable_location)
     seen = _publish_some(durable_location, 4)
-    native = newest(durable_location).dataset.movable()
+    native = newest(durable_location).dataset.native_copy()
     native.cleanup_old_versions(older_than=timedelta(0), retain_versions=2)
     kept = {version: version in native_versions(durable_location) for version in range(1, 6)}
     assert list(kept.values()).count(True) == 2
@@ -126,7 +126,7 @@ def test_a_commit_is_found_at_a_later_version_with_its_head(durable_location: Lo
     first = make_graph(durable_location)
     target = target_of(first)
     publish(target, ManifestChange())
-    native = newest(durable_location).dataset.movable()
+    native = newest(durable_location).dataset.native_copy()
     native.cleanup_old_versions(older_than=timedelta(0), retain_versions=1)
     assert native_versions(durable_location) == (2,)
     assert read_commit_snapshot(durable_location, first.head)[0].version == 2

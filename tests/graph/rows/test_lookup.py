@@ -12,7 +12,7 @@ from omnigraph.graph.rows.lookup import SnapshotLookup
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import Outcome, StagingArea
 from omnigraph.graph.write.states import StagedWrite
-from omnigraph.storage.lance.read import joined_batches
+from omnigraph.storage.lance.read import combine_batches
 from omnigraph.storage.location import Location, parse_location
 from tests.storage.raw_writes import stage_append
 
@@ -76,7 +76,7 @@ def test_the_edges_of_nodes(lookup: SnapshotLookup, asked: int) -> None:
 
 def test_batches_are_joined_until_there_are_as_many_rows_as_asked_for() -> None:
     batches = [pa.RecordBatch.from_pydict({"id": list(range(at, at + 4))}) for at in range(0, 20, 4)]
-    joined = list(joined_batches(batches, 7))
+    joined = list(combine_batches(batches, 7))
     assert [batch.num_rows for batch in joined] == [8, 8, 4]
     assert pa.Table.from_batches(joined).column("id").to_pylist() == list(range(20))
-    assert list(joined_batches([], 7)) == []
+    assert list(combine_batches([], 7)) == []

@@ -11,7 +11,7 @@ import pytest
 
 from omnigraph.arrow.columns import plain_array
 from omnigraph.integrity.convert.column import convert
-from omnigraph.integrity.convert.result import Converted
+from omnigraph.integrity.convert.result import ConvertedColumn
 from omnigraph.integrity.raw import MixedColumn, RawBatch
 from omnigraph.integrity.rules import Rule
 from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
@@ -161,7 +161,7 @@ BAD: list[tuple[PropertyType, object, Rule]] = [
 ]
 
 
-def python_values(converted: Converted) -> list[object]:
+def python_values(converted: ConvertedColumn) -> list[object]:
     """The values as the table writes them: datetimes as milliseconds, blobs as bytes."""
     values = converted.values
     if pa.types.is_timestamp(values.type):
@@ -172,7 +172,7 @@ def python_values(converted: Converted) -> list[object]:
 @pytest.mark.parametrize(("target", "given", "wanted"), GOOD, ids=str)
 def test_a_good_value_is_taken(target: PropertyType, given: object, wanted: object) -> None:
     converted = convert(MixedColumn([None, given]), target)
-    assert converted.mistakes == ()
+    assert converted.invalid == ()
     assert converted.values.type == arrow_type(target)
     assert python_values(converted) == [None, wanted]
     converted.values.validate(full=True)
@@ -181,7 +181,7 @@ def test_a_good_value_is_taken(target: PropertyType, given: object, wanted: obje
 @pytest.mark.parametrize(("target", "given", "rule"), BAD, ids=str)
 def test_a_bad_value_is_refused(target: PropertyType, given: object, rule: Rule) -> None:
     converted = convert(MixedColumn([None, given, None]), target)
-    assert [(found.rule, found.rows.tolist()) for found in converted.mistakes] == [(rule, [1])]
+    assert [(found.rule, found.rows.tolist()) for found in converted.invalid] == [(rule, [1])]
     assert converted.values.type == arrow_type(target)
     assert python_values(converted) == [None, None, None]
 
@@ -191,7 +191,7 @@ def test_nothing_and_no_rows_have_the_type_too(target: PropertyType) -> None:
     for raw in (MixedColumn([]), MixedColumn([None, None]), pa.nulls(2), pa.array([], pa.utf8())):
         converted = convert(raw, target)
         assert converted.values.type == arrow_type(target)
-        assert converted.mistakes == ()
+        assert converted.invalid == ()
         assert converted.values.null_count == len(raw)
 
 
@@ -224,7 +224,7 @@ TYPED_COLUMNS: list[tuple[Any, PropertyType, list[object]]] = [
 )
 def test_columns_of_other_sources_are_taken(raw: Any, target: PropertyType, wanted: list[object]) -> None:
     converted = convert(plain_array(raw), target)
-    assert converted.mistakes == ()
+    assert converted.invalid == ()
     assert python_values(converted) == wanted
 
 
@@ -244,7 +244,7 @@ REFUSED_COLUMNS: list[tuple[Any, PropertyType, Rule]] = [
 @pytest.mark.parametrize(("raw", "target", "rule"), REFUSED_COLUMNS, ids=str)
 def test_columns_that_would_need_a_guess_are_refused(raw: Any, target: PropertyType, rule: Rule) -> None:
     converted = convert(raw, target)
-    assert [(found.rule, found.rows.tolist()) for found in converted.mistakes] == [(rule, [0])]
+    assert [(found.rule, found.rows.tolist()) for found in converted.invalid] == [(rule, [0])]
 
 
 def test_a_batch_of_records_has_null_for_what_is_absent() -> None:

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from omnigraph.integrity.convert.column import convert
-from omnigraph.integrity.convert.result import Converted
+from omnigraph.integrity.convert.result import ConvertedColumn
 from omnigraph.integrity.raw import MixedColumn, raw_type
 from omnigraph.integrity.rules import Rule
 from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
@@ -59,12 +59,12 @@ types: st.SearchStrategy[PropertyType] = st.one_of(
 )
 
 
-def assert_agrees(values: Sequence[object], target: PropertyType, converted: Converted) -> None:
+def assert_agrees(values: Sequence[object], target: PropertyType, converted: ConvertedColumn) -> None:
     """The same values, and the same rule for each refused row."""
     wanted = [None if value is None else typed(value, target) for value in values]
-    refused = {row: found.rule for found in converted.mistakes for row in found.rows.tolist()}
+    refused = {row: found.rule for found in converted.invalid for row in found.rows.tolist()}
     assert refused == {row: found for row, found in enumerate(wanted) if isinstance(found, Rule)}
-    assert len(refused) == sum(len(found.rows) for found in converted.mistakes)
+    assert len(refused) == sum(len(found.rows) for found in converted.invalid)
     assert python_values(converted) == [None if isinstance(found, Rule) else found for found in wanted]
 
 
@@ -157,6 +157,6 @@ def test_the_native_parser_and_the_careful_one_agree(values: list[object], targe
     careful = convert(MixedColumn([msgspec.json.decode(line)["p"] for line in lines.splitlines()]), target)
     native = convert(column, target)
     assert python_values(native) == python_values(careful)
-    assert [(found.rule, found.message, found.rows.tolist()) for found in native.mistakes] == [
-        (found.rule, found.message, found.rows.tolist()) for found in careful.mistakes
+    assert [(found.rule, found.message, found.rows.tolist()) for found in native.invalid] == [
+        (found.rule, found.message, found.rows.tolist()) for found in careful.invalid
     ]

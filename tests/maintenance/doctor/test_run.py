@@ -134,7 +134,7 @@ def test_fragments_and_settings(graph: Graph, tool: ForeignTool) -> None:
     repair(graph.location, "confirm", "force")
     run(graph.location, [Change(COMPANY, delete=("a",))])
     manifest = open_dataset(graph.location.child(MANIFEST))
-    manifest.movable().update_config({"lance.auto_cleanup.interval": "20"})
+    manifest.native_copy().update_config({"lance.auto_cleanup.interval": "20"})
     found = [one for one in _found(graph) if one.check is Check.FRAGMENTS]
     assert [(one.where, one.health, one.fix) for one in found] == [
         (MANIFEST, Health.PROBLEM, _commands(graph).optimize()),

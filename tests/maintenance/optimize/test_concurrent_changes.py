@@ -22,7 +22,7 @@ from omnigraph.maintenance.optimize.concurrent_changes import (
     split_positions,
 )
 from omnigraph.storage.lance.commit import commit_staged
-from omnigraph.storage.lance.compaction import Positions, Rewritten, rewrite_fragments, stage_rewrite
+from omnigraph.storage.lance.compaction import FragmentRewrite, Positions, rewrite_fragments, stage_rewrite
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.fragments import Fragment, read_fragment_files
 from omnigraph.storage.lance.stage import stage_restore, stage_upsert
@@ -76,7 +76,7 @@ def test_only_these_operations_remove_fragments_by_their_rows_alone(operation: O
 # Source 0 has five rows of which number 1 was deleted before; source 1 has three; source 2 has two.
 SOURCES = (fragment(0, 5, 1), fragment(1, 3), fragment(2, 2))
 LIVE_THEN = {0: offsets(0, 2, 3, 4), 1: offsets(0, 1, 2), 2: offsets(0, 1)}
-GROUP = Rewritten(sources=SOURCES, written=(fragment(90, 6), fragment(91, 3)), read_version=7)
+GROUP = FragmentRewrite(sources=SOURCES, written=(fragment(90, 6), fragment(91, 3)), read_version=7)
 Live = dict[int, Positions]
 GROUPS: dict[str, tuple[dict[int, Fragment], tuple[int, ...], Live, dict[int, list[int]] | None]] = {
     "nothing": (as_now(*SOURCES), (), {}, {}),

@@ -248,7 +248,7 @@ def test_only_the_tables_that_were_asked_for(graph: Location) -> None:
 
 def test_an_unknown_type_is_refused_before_anything_is_done(graph: Location) -> None:
     """Also where another tool changed a table, which is looked at under the lease."""
-    open_table(graph, DOC).movable().delete("size = 3")
+    open_table(graph, DOC).native_copy().delete("size = 3")
     effects: list[str] = []
     with (
         observed(lambda effect, _: effects.append(effect)),
@@ -288,7 +288,7 @@ def test_a_branch_leaves_alone_what_it_has_not_written(graph: Location) -> None:
 
 
 def test_a_table_that_another_tool_changed_is_left_to_repair(graph: Location) -> None:
-    open_table(graph, DOC).newest().movable().delete("size = 5")
+    open_table(graph, DOC).newest().native_copy().delete("size = 5")
     pin = read_snapshot(graph).tables[DOC].pin.version
     for dry_run in (True, False):
         rows = optimize(graph, dry_run=dry_run)

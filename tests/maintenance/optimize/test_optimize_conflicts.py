@@ -201,7 +201,7 @@ def test_two_runs_at_once_end_as_one(graph: Location) -> None:
 
 
 def test_drift_that_begins_meanwhile_leaves_the_others(graph: Location) -> None:
-    workers = Interrupted(lambda: open_table(graph, DOC).newest().movable().delete("id = 'a3'"))
+    workers = Interrupted(lambda: open_table(graph, DOC).newest().native_copy().delete("id = 'a3'"))
     rows = optimize(graph, workers)
     assert rows[DOC].skipped is SkipReason.DRIFT_NEEDS_REPAIR
     assert rows[DOC].lance_head_version == rows[DOC].manifest_version + 1

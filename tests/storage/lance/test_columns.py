@@ -90,12 +90,12 @@ PLANS = {
     "all without values": ColumnPlan(
         pa.schema([ID, TAGS, LABEL.with_nullable(True)]), {"id": "id", "label": "name"}
     ),
-    "forget": ColumnPlan(pa.schema([ID, NAME]), {"id": "id", "name": "name"}, forgets=True),
+    "forget": ColumnPlan(pa.schema([ID, NAME]), {"id": "id", "name": "name"}, erases_dropped=True),
     "forget, fill and relax": ColumnPlan(
         pa.schema([ID, SCORE, TAGS, YEARS.with_nullable(False)]),
         {"id": "id", "years": "age"},
         {"score": 0.5},
-        forgets=True,
+        erases_dropped=True,
     ),
     "a filled one instead of one that goes": ColumnPlan(
         pa.schema([ID, AGE, SCORE.with_name("name")]), {"id": "id", "age": "age"}, {"name": 0.5}
@@ -170,7 +170,7 @@ def test_what_is_forgotten_is_in_no_file_of_the_version(place: Dataset, is_hard:
     before = commit_staged(place, secret)
     kept = {"id": "id", "age": "age"}
     assert any(b"s3cret" in data for data in data_files(before))
-    plan = ColumnPlan(pa.schema([ID, AGE]), kept, forgets=is_hard)
+    plan = ColumnPlan(pa.schema([ID, AGE]), kept, erases_dropped=is_hard)
     expected = {key: {"age": row["age"]} for key, row in contents(before).items()}
     after = changed(before, plan)
     assert contents(after) == expected

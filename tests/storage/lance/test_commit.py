@@ -167,7 +167,7 @@ MOVES: dict[str, Callable[[Dataset], object]] = {
 def test_a_handle_stays_at_its_version(local_location: Location, name: str) -> None:
     """Many of Lance's calls move the handle they are called on; a `Dataset` is pinned."""
     dataset = make_people(local_location, ["a"], ["b"])
-    dataset.movable().update_config({"lance.auto_cleanup.interval": "1"})
+    dataset.native_copy().update_config({"lance.auto_cleanup.interval": "1"})
     dataset = dataset.newest()
     MOVES[name](dataset)
     assert dataset.version == 3

@@ -188,8 +188,8 @@ def rewrite_two_groups(store_location: Location, pq_rows_min: int, *, on_branch:
     assert {name: row_ids(moved)[name] for name in before} == before
     later = append(moved, 6 * ROWS)
     assert max(read_fragment_files(later)) == GAP + 4, "Lance goes on after the highest number"
-    later.movable().optimize.optimize_indices()
-    later.newest().movable().optimize.compact_files()
+    later.native_copy().optimize.optimize_indices()
+    later.newest().native_copy().optimize.compact_files()
     answers_are_right(later.newest())
     answers_are_right(dataset)
 

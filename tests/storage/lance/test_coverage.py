@@ -46,7 +46,7 @@ def test_an_empty_table_is_covered_by_an_index_and_by_nothing_else() -> None:
 
 def test_a_foreign_kind_of_index_is_shown_and_serves_nothing(local_location: Location) -> None:
     dataset = make_people(local_location, ["a"])
-    dataset.movable().create_scalar_index("count", "BITMAP", name="foreign")
+    dataset.native_copy().create_scalar_index("count", "BITMAP", name="foreign")
     (found,) = read_indexes(dataset.newest())
     assert (found.name, found.column, found.kind, found.fragment_ids) == (
         "foreign",

@@ -43,9 +43,9 @@ def test_an_empty_table_can_be_created_and_filled(store_location: Location) -> N
 def test_versions_stay_readable(store_location: Location) -> None:
     dataset = make_people(store_location, ["a"], ["b"], ["c"])
     assert dataset.versions() == (1, 2, 3)
-    assert ids_of(dataset.at(2)) == ["a", "b"]
+    assert ids_of(dataset.at_version(2)) == ["a", "b"]
     assert ids_of(open_dataset(store_location, version=1)) == ["a"]
-    assert dataset.at(1).newest().version == 3
+    assert dataset.at_version(1).newest().version == 3
     assert list(dataset.fragment_rows().values()) == [1, 1, 1]
 
 
@@ -58,7 +58,7 @@ def test_reading_chooses_columns_and_rows(store_location: Location) -> None:
 
 def test_a_branch_is_written_apart_from_main(store_location: Location) -> None:
     main = make_people(store_location, ["a"], ["b"])
-    branch = commit_branch(main.at(1), "g-1")
+    branch = commit_branch(main.at_version(1), "g-1")
     branch = commit_staged(branch, stage_append(branch, people(["x"])))
     assert ids_of(open_dataset(store_location, branch="g-1")) == ["a", "x"]
     assert ids_of(open_dataset(store_location, branch="g-1", version=1)) == ["a"]

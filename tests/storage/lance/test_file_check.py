@@ -35,10 +35,10 @@ NOT_COMPRESSED = struct.pack("<q", -1)
 def make(location: Location, deleted: str = FEW) -> Dataset:
     """A dataset with two fragments, an index and deleted rows, and a branch that added to all of it."""
     create_dataset(location, pa.table({"id": [str(number) for number in range(ROWS)]}))
-    main = open_dataset(location).movable()
+    main = open_dataset(location).native_copy()
     main.create_scalar_index("id", "BTREE")
     main.delete(deleted)
-    branch = commit_branch(open_dataset(location), "b").movable()
+    branch = commit_branch(open_dataset(location), "b").native_copy()
     branch.insert(pa.table({"id": ["x", "y"]}))
     branch.delete("id IN ('x', '9')")
     return open_dataset(location)
@@ -149,7 +149,7 @@ def test_a_damaged_blob_file_is_found_with_deep(
     blobs = lance.blob_array([*(b"x" * size for size in sizes.values()), None])
     create_dataset(durable_location, pa.table({"id": [*sizes, "f"], "blob": blobs}))
     dataset = open_dataset(durable_location)
-    dataset.movable().delete("id = 'e'")
+    dataset.native_copy().delete("id = 'e'")
     commit_branch(open_dataset(durable_location), "b")
     assert problems(durable_location, NEWEST, ("b", None), deep=True) == []
     (path,) = [path for path in paths(durable_location, "data/") if path.endswith(f"/{name}.blob")]

@@ -95,7 +95,7 @@ ACTIONS: dict[str, tuple[Action, list[str]]] = {
 def test_every_operation_is_named(local_location: Location, name: str) -> None:
     action, expected = ACTIONS[name]
     dataset = make_people(local_location, ["a", "b"], ["c", "d"])
-    action(dataset.movable(), dataset)
+    action(dataset.native_copy(), dataset)
     assert _names(dataset, 2) == expected
 
 
@@ -108,7 +108,7 @@ def test_every_operation_but_the_unreachable_ones_is_tried() -> None:
 def test_what_lance_itself_refuses_to_open_is_named(local_location: Location) -> None:
     """Lance commits an overlay and then cannot open the dataset; the log still says what happened."""
     dataset = make_people(local_location, ["a", "b"])
-    _overlay_data(dataset.movable(), dataset)
+    _overlay_data(dataset.native_copy(), dataset)
     with pytest.raises(FormatError) as caught:
         dataset.newest()
     assert caught.value.code == "dataset_too_new"
@@ -143,7 +143,7 @@ def test_a_branch_begins_with_a_clone_and_has_its_own_records(store_location: Lo
 def test_a_compaction_that_rewrote_an_index_is_read(store_location: Location) -> None:
     """Where Lance's own reader raises a TypeError."""
     dataset = make_people(store_location, ["a"], ["b"])
-    dataset.movable().create_scalar_index("id", "BTREE")
+    dataset.native_copy().create_scalar_index("id", "BTREE")
     moved = commit_compaction(dataset.newest(), 100).dataset
     with pytest.raises(TypeError):
         moved.native.read_transaction(moved.version)
@@ -199,7 +199,7 @@ def test_a_transaction_is_found_by_its_uuid(store_location: Location) -> None:
 
 
 def test_a_clone_elsewhere_is_a_clone(local_location: Location, tmp_path: Path) -> None:
-    make_people(local_location, ["a"]).movable().shallow_clone(str(tmp_path / "clone"), 1)
+    make_people(local_location, ["a"]).native_copy().shallow_clone(str(tmp_path / "clone"), 1)
     clone = Dataset(parse_location(str(tmp_path / "clone")), None, lance.dataset(str(tmp_path / "clone")))
     assert _names(clone, 0) == ["Clone"]
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from omnigraph.storage.lance.commit import commit_branch, commit_restore, commit_staged
 from omnigraph.storage.lance.dataset import Dataset, create_dataset, open_dataset
-from omnigraph.storage.lance.read import locate_rows, read_places, take_rows
-from omnigraph.storage.lance.row_changes import BranchVersion, find_parting, row_changes
+from omnigraph.storage.lance.read import locate_rows, read_rows_at, read_rows_by_identity
+from omnigraph.storage.lance.row_changes import BranchVersion, find_common_ancestor, row_changes
 from omnigraph.storage.location import parse_location
 from tests.storage.raw_writes import stage_append
 from tests.storage.row_operations import (
@@ -91,14 +91,14 @@ def test_where_two_branches_part(tmp_path: Path) -> None:
 
     def parting(left: Dataset, right: Dataset) -> BranchVersion | None:
         places = [BranchVersion(side.branch, side.version) for side in (left, right)]
-        found = find_parting(location, places[0], places[1])
-        assert found == find_parting(location, places[1], places[0])
+        found = find_common_ancestor(location, places[0], places[1])
+        assert found == find_common_ancestor(location, places[1], places[0])
         return found
 
     assert parting(main, two) == BranchVersion(None, 1)
     assert parting(two, later) == BranchVersion("one", 2)
     assert parting(main, base) == BranchVersion(None, 1)
-    assert find_parting(location, BranchVersion("gone", 4), BranchVersion(None, 1)) is None
+    assert find_common_ancestor(location, BranchVersion("gone", 4), BranchVersion(None, 1)) is None
 
 
 @pytest.mark.parametrize("count", [3, 2000])
@@ -111,7 +111,7 @@ def test_rows_are_found_by_their_ids(count: int, tmp_path: Path) -> None:
     identities, addresses = (found.column(name).to_numpy() for name in ("_rowid", "_rowaddr"))
     shuffled = np.random.default_rng(1).permutation(found.num_rows)
     for taken in (
-        take_rows(dataset, identities[shuffled], ["id"]),
-        read_places(dataset, identities[shuffled], addresses[shuffled], ["id"]),
+        read_rows_by_identity(dataset, identities[shuffled], ["id"]),
+        read_rows_at(dataset, identities[shuffled], addresses[shuffled], ["id"]),
     ):
         assert taken.column("id").to_pylist() == found.column("id").take(pa.array(shuffled)).to_pylist()

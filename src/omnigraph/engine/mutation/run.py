@@ -29,9 +29,9 @@ from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.graph.rows.lookup import SnapshotLookup
 from omnigraph.integrity.check import ChangeMode, TypeChange, check_batch, check_change
 from omnigraph.integrity.convert.column import convert
-from omnigraph.integrity.raw import MixedColumn, RawBatch, RawColumn, taken
+from omnigraph.integrity.raw import MixedColumn, RawBatch, RawColumn, take_values
 from omnigraph.integrity.report import ViolationReport, merge_reports
-from omnigraph.integrity.row_rules import required_breaches, value_breaches
+from omnigraph.integrity.row_rules import check_property_values, check_required
 from omnigraph.integrity.rules import RowOrigins, RuleViolations
 from omnigraph.query.plan.expressions import Expr, ListOf, Literal, LiteralValue
 from omnigraph.query.plan.operators import Scan
@@ -114,7 +114,7 @@ def refuse_broken_rules(snapshot: Snapshot, mutation: BoundMutation, change: Mut
     changes = [_type_change(overlay) for overlay in change.written]
     found = check_change(snapshot.schema.catalog, changes, SnapshotLookup(snapshot))
     reports = [
-        ViolationReport.of_breaches(breaches, overlay.places(mutation.source))
+        ViolationReport.of_batch(breaches, overlay.places(mutation.source))
         for overlay, breaches in zip(change.written, found, strict=True)
         if breaches
     ]
@@ -154,7 +154,7 @@ class _MutationRun:
         records = [_record(overlay.entity, statement.values) for statement in statements]
         checked = check_batch(overlay.entity, RawBatch.from_records(records))
         at = np.array(lines, dtype=np.int64)
-        self._report(checked.breaches, at)
+        self._report(checked.violations, at)
         # Also with mistakes, so that one attempt shows those of the rows together as well; it is never written.
         overlay.insert(pa.Table.from_batches([checked.rows]), at)
         self._note_read(overlay.entity)
@@ -221,14 +221,14 @@ class _MutationRun:
             made[found.name] = columns[found.name] = converted.values
             mistakes = (
                 RuleViolations(
-                    mistake.rule, found.name, mistake.message, mistake.rows, taken(raw, mistake.rows)
+                    mistake.rule, found.name, mistake.message, mistake.rows, take_values(raw, mistake.rows)
                 )
-                for mistake in converted.mistakes
+                for mistake in converted.invalid
             )
             self._report(tuple(mistakes), lines)
             if not (is_literal or found.nullable):
-                self._report(tuple(required_breaches(found.name, raw)), lines)
-        self._report(tuple(value_breaches(entity, columns)), lines)
+                self._report(tuple(check_required(found.name, raw)), lines)
+        self._report(tuple(check_property_values(entity, columns)), lines)
         return made
 
     def _overlay(self, type_id: TypeId) -> Overlay:
@@ -250,7 +250,7 @@ class _MutationRun:
     ) -> None:
         if breaches:
             places = RowOrigins.in_file(self.mutation.source, lines)
-            self.change.reports.append(ViolationReport.of_breaches(breaches, places))
+            self.change.reports.append(ViolationReport.of_batch(breaches, places))
 
 
 def _record(entity: Entity, values: tuple[Assigned, ...]) -> dict[str, object]:

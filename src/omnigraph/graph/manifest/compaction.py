@@ -19,7 +19,7 @@ from omnigraph.graph.manifest.stamp import FORMAT, Format, read_stamp
 from omnigraph.storage.errors import CommitRaceError
 from omnigraph.storage.lance.commit import (
     CompactionOutcome,
-    anchor_of,
+    anchor_fragment,
     commit_compaction,
     commit_strip_auto_cleanup,
     has_auto_cleanup,
@@ -65,7 +65,7 @@ class ManifestCompaction:
 
 def plan_manifest_compaction(manifest: Manifest) -> ManifestCompaction:
     """What compacting would do now, without doing it; what it leaves is an estimate."""
-    fragments, anchor = read_fragment_files(manifest.dataset), anchor_of(manifest.dataset)
+    fragments, anchor = read_fragment_files(manifest.dataset), anchor_fragment(manifest.dataset)
     size = sum(fragment.size_bytes for fragment in fragments.values())
     chosen = [
         fragment
@@ -94,7 +94,7 @@ def compact_manifest_fully(
     for attempt in range(limits.MANIFEST_COMPACTION_ATTEMPTS_MAX):
         manifest = open_manifest(root, lance_branch=lance_branch, rules=rules)
         before = read_fragment_files(manifest.dataset)
-        if not can_lose_versions(manifest) and not _is_worth_it(before, anchor_of(manifest.dataset)):
+        if not can_lose_versions(manifest) and not _is_worth_it(before, anchor_fragment(manifest.dataset)):
             size = sum(fragment.size_bytes for fragment in before.values())
             return ManifestCompaction(
                 manifest.version, committed=stripped, bytes_before=size, bytes_after=size, stripped=stripped
@@ -131,7 +131,7 @@ def _strip(dataset: Dataset) -> Dataset:
 
 
 def _compact(dataset: Dataset) -> CompactionOutcome:
-    anchor = anchor_of(dataset)
+    anchor = anchor_fragment(dataset)
     failpoint(Failpoint.COMPACT_BEFORE)
     outcome = commit_compaction(
         dataset, limits.MANIFEST_ROWS_PER_FRAGMENT, () if anchor is None else (anchor,)

@@ -386,7 +386,7 @@ def _settle(
         ) from silent
     if _is_applied(change, found, tried=True):
         if isinstance(failure, SyncError):
-            raise failure.once_visible() from failure
+            raise failure.for_visible_write() from failure
         return _publication(newest, change, found)
     failure.applied = Applied.UNKNOWN if failure.code in _SILENT_FAILURES else Applied.NO
     raise failure

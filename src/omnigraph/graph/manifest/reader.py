@@ -321,7 +321,7 @@ def _decode_state(rows: pa.Table, kinds: tuple[str, ...], uri: str) -> ManifestS
 
 def _explain_missing(root: Location, lance_branch: str | None, version: int | None) -> OmnigraphError:
     facts = {"uri": root.uri}
-    names = ObjectStore(root).folders()
+    names = ObjectStore(root).list_names()
     is_newest_of_main = lance_branch is None and version is None
     if MANIFEST in names and not is_newest_of_main:
         what = "the newest version" if version is None else f"version {version}"

@@ -148,7 +148,7 @@ def refuse_replaced(snapshot: Snapshot) -> None:
     """
     then = snapshot.manifest.dataset
     with suppress(NotFoundError):
-        if then.at(then.version).data_files() == then.data_files():
+        if then.at_version(then.version).data_files() == then.data_files():
             return
     newest = open_manifest(snapshot.root, lance_branch=then.branch)
     if newest.find_commit(snapshot.head) is None:

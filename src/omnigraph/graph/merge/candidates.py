@@ -25,7 +25,7 @@ from omnigraph.graph.rows.changed_rows import VersionComparison, compare_pins, i
 from omnigraph.graph.rows.entity_rows import EntityRows, Located, filled, locate, read_image
 from omnigraph.schema.catalog import Entity
 from omnigraph.storage.lance.dataset import Dataset, Texts
-from omnigraph.storage.lance.read import NO_TEXTS, every_id
+from omnigraph.storage.lance.read import NO_TEXTS, read_all_ids
 from omnigraph.storage.location import Location
 
 
@@ -100,7 +100,7 @@ def find_candidates(sides: TableSides) -> Candidates:
     ids: list[Texts] = [chosen]
     for pin in sides.base_pins():
         if pin is None:
-            ids.append(every_id(sides.open(sides.theirs)))
+            ids.append(read_all_ids(sides.open(sides.theirs)))
         elif pin != sides.theirs:
             compared.append(compare_pins(sides.location, pin, sides.theirs))
             ids.append(compared[-1].ids())

@@ -26,7 +26,7 @@ from omnigraph.integrity.rules import NO_ROW, Rule, RuleViolations
 from omnigraph.integrity.set_rules import unique_keys
 from omnigraph.schema.catalog import EdgeType
 from omnigraph.storage.lance.dataset import Texts
-from omnigraph.storage.lance.read import joined_batches
+from omnigraph.storage.lance.read import combine_batches
 
 
 class MergedLookup(SnapshotLookup):
@@ -43,7 +43,7 @@ class MergedLookup(SnapshotLookup):
         if not all(name in there for name in columns):
             return  # a new column: every row of ours is looked at itself, unless it has null there
         found = dataset.read_batches([there[name] for name in columns], where)
-        for batch in joined_batches(found, rows):
+        for batch in combine_batches(found, rows):
             yield pa.RecordBatch.from_arrays([batch.column(there[name]) for name in columns], columns)
 
 
@@ -95,7 +95,9 @@ class _Checking:
 
     def _conflicts(self, plan: TableMerge, breach: RuleViolations) -> Iterator[Conflict]:
         ids = plan.keys.column("id").to_pylist()
-        given = [""] * len(breach) if breach.given is None else [str(one) for one in values_of(breach.given)]
+        given = (
+            [""] * len(breach) if breach.values is None else [str(one) for one in values_of(breach.values)]
+        )
         taken = {str(name) for name in plan.taken.ids.to_pylist()}
         if breach.rule is Rule.UNIQUE:
             yield from self._not_unique(plan, breach, taken)

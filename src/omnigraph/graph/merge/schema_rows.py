@@ -33,7 +33,7 @@ from omnigraph.graph.rows.entity_rows import (
     with_null_fill,
 )
 from omnigraph.graph.schema_plan import SchemaRefusedError, refusal_text, refusal_to_json
-from omnigraph.integrity.row_rules import row_breaches
+from omnigraph.integrity.row_rules import check_rows
 from omnigraph.integrity.set_rules import key_columns
 from omnigraph.schema.catalog import EdgeType, Entity
 from omnigraph.schema.evolution.codes import EvolutionCode
@@ -49,7 +49,7 @@ from omnigraph.schema.evolution.steps import (
 from omnigraph.schema.property_types import EnumType
 from omnigraph.schema.tables import arrow_schema
 from omnigraph.storage.lance.dataset import Texts
-from omnigraph.storage.lance.read import NO_TEXTS, every_id
+from omnigraph.storage.lance.read import NO_TEXTS, read_all_ids
 from omnigraph.storage.location import Location
 
 
@@ -173,7 +173,7 @@ def new_table_plan(root: Location, added: AddedTable) -> TableMerge:
     there = column_names(dataset, entity)
     names = key_columns(entity)
     keys = dataset.read([there[name] for name in names]).select([there[name] for name in names])
-    ids: Texts = every_id(dataset)
+    ids: Texts = read_all_ids(dataset)
     if len(added.left_out):
         keys = keys.filter(pc.invert(pc.is_in(keys.column("id"), value_set=added.left_out)))
         ids = ids.filter(pc.invert(pc.is_in(ids, value_set=added.left_out)))
@@ -251,7 +251,7 @@ def _bereft_nodes(
 def value_conflicts(entity: Entity, columns: Mapping[str, Any]) -> Iterator[Conflict]:
     """Rows of ours that break a rule on single values which they have not known."""
     ids = columns["id"].to_pylist()
-    for breach in row_breaches(entity, columns) if ids else ():
+    for breach in check_rows(entity, columns) if ids else ():
         for row, value in zip(breach.rows.tolist(), breach.shown_values(), strict=True):
             name = EntityName(entity.alias, str(ids[row]))
             message = f"{breach.property}: {breach.message} ({value}), by a rule of the source"

@@ -30,8 +30,8 @@ from omnigraph.schema.tables import arrow_schema
 from omnigraph.storage.lance.columns import (
     ColumnPlan,
     stage_columns,
-    stage_columns_here,
     stage_rows_for_new_schema,
+    write_and_stage_columns,
 )
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
 from omnigraph.storage.lance.stage import (
@@ -122,7 +122,7 @@ def _stage_type(at: StagingArea, old: Entity, plan: MergePlan, work: SchemaWork)
         staying = table.row_count - (0 if rows is None else rows.removed_rows + rows.updated_rows)
         nulls = count_nulls(target.dataset, old, new)
         wanted = column_plan(old, new, table.row_count, nulls=nulls, staying=staying)
-        columns = stage_columns_here(target.dataset, wanted)
+        columns = write_and_stage_columns(target.dataset, wanted)
     if rows is not None:
         effect = stage_table(at, target, rows, columns)
     else:

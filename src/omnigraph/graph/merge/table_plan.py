@@ -19,7 +19,7 @@ from omnigraph.graph.merge.candidates import Candidates, TableSides, find_candid
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, Side
 from omnigraph.graph.merge.decide import Verdict, Verdicts, decide, forced
 from omnigraph.graph.rows.entity_rows import EntityRows, Located, Mask, differing_columns, pieces
-from omnigraph.integrity.row_rules import row_breaches
+from omnigraph.integrity.row_rules import check_rows
 from omnigraph.integrity.rules import RuleViolations
 from omnigraph.integrity.set_rules import key_columns
 from omnigraph.schema.catalog import Entity
@@ -164,7 +164,7 @@ def _message(
 def _value_conflicts(sides: TableSides, taken: pa.Table) -> Iterator[Conflict]:
     """Rows of theirs that break a rule on single values; possible only if they were checked by another schema."""
     columns: dict[str, Any] = {name: taken.column(name).combine_chunks() for name in taken.schema.names}
-    breaches: list[RuleViolations] = list(row_breaches(sides.entity, columns)) if taken.num_rows else []
+    breaches: list[RuleViolations] = list(check_rows(sides.entity, columns)) if taken.num_rows else []
     ids = taken.column("id").to_pylist()
     for breach in breaches:
         for row, value in zip(breach.rows.tolist(), breach.shown_values(), strict=True):

@@ -95,7 +95,7 @@ def recover_intent(recoverer: Recoverer, intent: Intent, *, undo: bool = False) 
     manifest = _open_manifest(recoverer)
     if _is_finished(manifest, intent):
         dataset = manifest.dataset
-        make_version_durable(dataset.place, dataset.version)
+        make_version_durable(dataset.directory, dataset.version)
         return _conclude(recoverer, intent, RecoveryAction.FINISHED)
     guard = Guard(recoverer.lease.hold, operation_properties(intent.op_id, intent.commit_id, intent.kind))
     state = manifest.read_state()
@@ -176,7 +176,7 @@ def _checked(look: _Look, *, undo: bool) -> _Look:
     damaged = undo
     if not undo and look.finding.moved is Moved.NEXT and not look.finding.rollback_begun:
         is_loose = look.table.uuid is None
-        moved = look.dataset if is_loose else look.dataset.at(look.ours)
+        moved = look.dataset if is_loose else look.dataset.at_version(look.ours)
         try:
             make_durable_since(moved, look.table.base)
         except (IncompleteFileError, SyncError) as error:

@@ -20,12 +20,12 @@ from omnigraph.graph.manifest.records import Pin
 from omnigraph.graph.manifest.snapshot import open_pin
 from omnigraph.graph.rows.entity_rows import Located, Mask, locate
 from omnigraph.storage.lance.dataset import ADDRESS, IDENTITY, Dataset, Texts
-from omnigraph.storage.lance.read import NO_TEXTS, Numbers, every_id, locate_rows
+from omnigraph.storage.lance.read import NO_TEXTS, Numbers, locate_rows, read_all_ids
 from omnigraph.storage.lance.row_changes import (
     BranchVersion,
     RowChanges,
-    find_parting,
-    open_place,
+    find_common_ancestor,
+    open_if_exists,
     row_changes,
     written_rows_max,
 )
@@ -43,7 +43,7 @@ class VersionComparison:
     def ids(self) -> Texts:
         """Every row that may differ, once."""
         if self.changes is None:
-            return union(every_id(self.left), every_id(self.right))
+            return union(read_all_ids(self.left), read_all_ids(self.right))
         return union(*(side.ids() for side in self.changes))
 
     def locate_left(self, ids: Texts) -> Located:
@@ -89,10 +89,10 @@ def union(*columns: Texts) -> Texts:
 
 
 def _parting(location: Location, left: Pin, right: Pin) -> Dataset | None:
-    parting = find_parting(
+    parting = find_common_ancestor(
         location, BranchVersion(left.branch, left.version), BranchVersion(right.branch, right.version)
     )
-    return None if parting is None else open_place(location, parting)
+    return None if parting is None else open_if_exists(location, parting)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

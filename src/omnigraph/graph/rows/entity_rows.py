@@ -22,7 +22,7 @@ from omnigraph.schema.property_types import Scalar, ScalarType
 from omnigraph.schema.tables import NULL_FILLS_KEY, PROPERTY_ID_KEY, arrow_schema
 from omnigraph.schema.values import Value
 from omnigraph.storage.lance.dataset import ADDRESS, IDENTITY, Dataset, Texts
-from omnigraph.storage.lance.read import Numbers, find_rows, locate_rows, read_blobs, read_places
+from omnigraph.storage.lance.read import Numbers, find_rows, locate_rows, read_blobs, read_rows_at
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -94,7 +94,7 @@ def filled(dataset: Dataset, entity: Entity, located: Located) -> Located:
     if located.rows is not None or len(located.ids) > limits.LOOKUP_FILTER_VALUES_MAX:
         return located
     there = located.present
-    rows = read_places(
+    rows = read_rows_at(
         dataset,
         located.identities[there],
         located.addresses[there],
@@ -123,7 +123,7 @@ def read_rows(dataset: Dataset, entity: Entity, located: Located) -> pa.Table:
     names = column_names(dataset, entity)
     found = located.rows
     if found is None:
-        found = read_places(dataset, located.identities, located.addresses, list(names.values()))
+        found = read_rows_at(dataset, located.identities, located.addresses, list(names.values()))
     columns: list[Any] = []
     for field in schema:
         there = names.get(field.name)

@@ -22,7 +22,7 @@ from omnigraph.graph.manifest.records import TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table
 from omnigraph.integrity.set_rules import unique_keys
 from omnigraph.storage.lance.dataset import Dataset, any_of
-from omnigraph.storage.lance.read import joined_batches
+from omnigraph.storage.lance.read import combine_batches
 
 _TEXT: Final = pa.utf8()
 
@@ -95,7 +95,7 @@ class SnapshotLookup:
         """The rows of a type, about so many at a time."""
         table = self._table(type_id)
         if table is not None and table.row_count > 0:
-            yield from joined_batches(self._open(table).read_batches(columns, where), rows)
+            yield from combine_batches(self._open(table).read_batches(columns, where), rows)
 
     def _table(self, type_id: TypeId) -> TableRecord | None:
         return next((table for table in self.snapshot.tables.values() if table.type_id == type_id), None)

@@ -255,7 +255,7 @@ class _Session:
         # A large load has many files, and a remote store is asked for each.
         with nullcontext() if self.store.location.is_local else self.lease.kept():
             for effect, handle in zip(staged.effects, handles, strict=True):
-                require_staged(handle.place, staged_files(effect, handle))
+                require_staged(handle.directory, staged_files(effect, handle))
 
     def _refresh(self, known: Snapshot) -> Snapshot:
         """Deal with what others left unfinished, then read the branch as it is now."""

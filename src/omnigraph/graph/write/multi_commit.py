@@ -16,7 +16,7 @@ from omnigraph.graph.coordination.intent import LOOSE_OPERATIONS, WriterKind
 from omnigraph.graph.recovery.fence import read_history
 from omnigraph.graph.write.states import MultiCommitEffect, MultiCommitRun
 from omnigraph.storage.lance.commit import AUTO_CLEANUP_PREFIX, DisplacedCommitError, commit_staged
-from omnigraph.storage.lance.compaction import Rewritten, stage_rewrite
+from omnigraph.storage.lance.compaction import FragmentRewrite, stage_rewrite
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.durability import StagedFile, fragment_files, index_files
 from omnigraph.storage.lance.indexes import IndexSegment, IndexSpec, commit_index_segments, stage_segment_drop
@@ -31,7 +31,7 @@ class TableMaintenance:
 
     strip: bool
     dropped: frozenset[str]
-    groups: Sequence[Rewritten]
+    groups: Sequence[FragmentRewrite]
     segments: Mapping[IndexSpec, Sequence[IndexSegment]]
 
     def files(self) -> tuple[StagedFile, ...]:

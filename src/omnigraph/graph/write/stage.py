@@ -31,7 +31,7 @@ from omnigraph.graph.write.states import (
 )
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.lance.commit import AUTO_CLEANUP_PREFIX, commit_branch
-from omnigraph.storage.lance.compaction import Rewritten, write_deletion_file
+from omnigraph.storage.lance.compaction import FragmentRewrite, write_deletion_file
 from omnigraph.storage.lance.dataset import Dataset, make_durable_since, open_dataset
 from omnigraph.storage.lance.delete import delete_branch
 from omnigraph.storage.lance.stage import StagedTransaction, stage_restore, stage_settings_removal
@@ -170,7 +170,7 @@ class StagingArea:
             lead=None if lead is None else lead.with_properties(ours),
         )
 
-    def masked(self, target: WritableTable, group: Rewritten) -> Rewritten:
+    def masked(self, target: WritableTable, group: FragmentRewrite) -> FragmentRewrite:
         """The group with deletion files for the rows that other writers deleted since it was read."""
         written = []
         for fragment in group.written:

@@ -1,13 +1,14 @@
-"""One raw column to the column of a property's type, strictly, with every refused row named.
+"""Converts one raw column to the type of a property, strictly, and lists every invalid row.
 
-In: a raw column and a property's type. Out: an array of that type in which what was refused is null. No value is
-bent to fit; see the modules per kind for what each type takes. Nothing here knows constraints: enum membership, ranges
-and patterns are `row_rules`.
+In: a raw column and a property's type. Out: an array of that type in which invalid values are null. No value is
+coerced; the modules per kind describe what each type accepts. `row_rules` checks constraints: enums, ranges and
+patterns. Pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import assert_never
 
 import numpy as np
@@ -15,14 +16,14 @@ import pyarrow as pa
 
 from omnigraph.arrow.columns import Column, Rows, nulls, plain_array
 from omnigraph.integrity.convert.lists import convert_lists, convert_vectors, is_list, lists_of
-from omnigraph.integrity.convert.result import Converted, Mistake, all_refused
+from omnigraph.integrity.convert.result import ConvertedColumn, InvalidValues, reject_all
 from omnigraph.integrity.convert.scalars import (
     convert_blobs,
     convert_booleans,
     convert_floats,
     convert_integers,
     convert_strings,
-    refuse_huge,
+    reject_huge,
     split_unicode,
 )
 from omnigraph.integrity.convert.times import convert_dates, convert_datetimes
@@ -42,27 +43,27 @@ from omnigraph.schema.property_types import (
 from omnigraph.schema.tables import arrow_type
 
 
-def convert(raw: RawColumn, target: PropertyType) -> Converted:
-    """The typed column."""
+def convert(raw: RawColumn, target: PropertyType) -> ConvertedColumn:
+    """Convert a raw column."""
     if isinstance(raw, MixedColumn):
-        return _convert_cells(raw, target)
+        return _convert_mixed(raw, target)
     array = plain_array(raw)
     if pa.types.is_null(array.type):
-        return Converted(nulls(len(array), arrow_type(target)))
+        return ConvertedColumn(nulls(len(array), arrow_type(target)))
     if not pa.types.is_string(array.type):
         return _convert_array(array, target)
-    array, mistakes = split_unicode(array)
+    array, invalid = split_unicode(array)
     converted = _convert_array(array, target)
-    return Converted(converted.values, (*mistakes, *converted.mistakes))
+    return ConvertedColumn(converted.values, (*invalid, *converted.invalid))
 
 
-def _convert_array(array: Column, target: PropertyType) -> Converted:
+def _convert_array(array: Column, target: PropertyType) -> ConvertedColumn:
     match target:
         case EnumType():
             return convert_strings(array, "text (enum)")
         case ListType() | VectorType():
             if not is_list(array.type):
-                return all_refused(array, f"a list ({type_text(target)})", arrow_type(target))
+                return reject_all(array, f"a list ({type_text(target)})", arrow_type(target))
             return _convert_lists(lists_of(array), target)
         case ScalarType(scalar):
             return _convert_scalars(array, scalar)
@@ -70,7 +71,7 @@ def _convert_array(array: Column, target: PropertyType) -> Converted:
             assert_never(target)
 
 
-def _convert_scalars(array: Column, scalar: Scalar) -> Converted:
+def _convert_scalars(array: Column, scalar: Scalar) -> ConvertedColumn:
     match scalar:
         case Scalar.STRING:
             return convert_strings(array)
@@ -90,33 +91,31 @@ def _convert_scalars(array: Column, scalar: Scalar) -> Converted:
             assert_never(scalar)
 
 
-def _convert_lists(lists: Lists, target: ListType | VectorType) -> Converted:
+def _convert_lists(lists: Lists, target: ListType | VectorType) -> ConvertedColumn:
     if isinstance(target, VectorType):
         return convert_vectors(lists, target, convert)
     return convert_lists(lists, target, convert)
 
 
-def _convert_cells(cells: MixedColumn, target: PropertyType) -> Converted:
-    """Each kind on its own, then put back in order."""
+def _convert_mixed(column: MixedColumn, target: PropertyType) -> ConvertedColumn:
+    """Convert the values of each kind together, then restore their order."""
     parts: list[Column] = [nulls(1, arrow_type(target))]
-    source = np.zeros(len(cells), dtype=np.int64)
-    mistakes: list[Mistake] = []
-    done = 1
-    for part in split_kinds(cells):
+    positions = np.zeros(len(column), dtype=np.int64)
+    invalid: list[InvalidValues] = []
+    count = 1
+    for part in split_kinds(column):
         converted = _convert_kind(part.values, target)
-        source[part.rows] = np.arange(done, done + len(part.rows))
-        done += len(part.rows)
+        positions[part.rows] = np.arange(count, count + len(part.rows))
+        count += len(part.rows)
         parts.append(converted.values)
-        mistakes.extend(
-            Mistake(found.rule, found.message, part.rows[found.rows]) for found in converted.mistakes
-        )
-    return Converted(pa.concat_arrays(parts).take(pa.array(source)), _together(mistakes))
+        invalid.extend(replace(entry, rows=part.rows[entry.rows]) for entry in converted.invalid)
+    return ConvertedColumn(pa.concat_arrays(parts).take(pa.array(positions)), _merge_reasons(invalid))
 
 
-def _convert_kind(values: Column | Lists | HugeIntegers, target: PropertyType) -> Converted:
+def _convert_kind(values: Column | Lists | HugeIntegers, target: PropertyType) -> ConvertedColumn:
     match values, target:
         case HugeIntegers(nearest), ScalarType(scalar) if scalar in INTEGER_BOUNDS:
-            return refuse_huge(nearest, scalar)
+            return reject_huge(nearest, scalar)
         case HugeIntegers(nearest), ScalarType(scalar) if scalar in FLOATS:
             return convert(nearest, target)
         case HugeIntegers(nearest), _:
@@ -130,11 +129,12 @@ def _convert_kind(values: Column | Lists | HugeIntegers, target: PropertyType) -
     return convert(values, target)
 
 
-def _together(mistakes: Sequence[Mistake]) -> tuple[Mistake, ...]:
-    """One mistake per reason, also when several kinds of cells have it."""
-    rows: dict[tuple[Rule, str], list[Rows]] = {}
-    for found in mistakes:
-        rows.setdefault((found.rule, found.message), []).append(found.rows)
+def _merge_reasons(invalid: Sequence[InvalidValues]) -> tuple[InvalidValues, ...]:
+    """Return one entry per reason, also if values of several kinds have it."""
+    rows_by_reason: dict[tuple[Rule, str], list[Rows]] = {}
+    for entry in invalid:
+        rows_by_reason.setdefault((entry.rule, entry.message), []).append(entry.rows)
     return tuple(
-        Mistake(rule, message, np.sort(np.concatenate(found))) for (rule, message), found in rows.items()
+        InvalidValues(rule, message, np.sort(np.concatenate(rows)))
+        for (rule, message), rows in rows_by_reason.items()
     )

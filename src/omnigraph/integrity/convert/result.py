@@ -1,4 +1,4 @@
-"""What a conversion gives: the typed column, and for each way in which values were refused, the rows."""
+"""The result of a conversion: the typed column, and the rows whose values were rejected, by reason. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from omnigraph.integrity.rules import Rule
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mistake:
-    """Rows whose values are refused for one reason."""
+class InvalidValues:
+    """Rows whose values are invalid for one reason."""
 
     rule: Rule
     message: str
@@ -23,46 +23,46 @@ class Mistake:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Converted:
-    """A typed column; what was refused is null in it and listed in the mistakes, each row at most once."""
+class ConvertedColumn:
+    """A typed column; invalid values are null in it and listed in `invalid`, each row at most once."""
 
     values: Column
-    mistakes: tuple[Mistake, ...] = ()
+    invalid: tuple[InvalidValues, ...] = ()
 
 
-def without(array: Column, rows: Rows) -> Column:
-    """The array with these rows made null."""
+def set_null(array: Column, rows: Rows) -> Column:
+    """Return the array with these rows set to null."""
     if not len(rows):
         return array
     mask = np.zeros(len(array), dtype=np.bool_)
     mask[rows] = True
-    kept: Column = pc.if_else(pa.array(mask), pa.scalar(None, array.type), array)
-    return kept
+    masked: Column = pc.if_else(pa.array(mask), pa.scalar(None, array.type), array)
+    return masked
 
 
-def all_refused(array: Column, needed: str, wanted: pa.DataType) -> Converted:
-    """No value of this kind can be what is needed."""
-    values = nulls(len(array), wanted)
+def reject_all(array: Column, expected: str, target: pa.DataType) -> ConvertedColumn:
+    """Reject every value, because no value of this kind can be converted."""
+    values = nulls(len(array), target)
     if array.null_count == len(array):
-        return Converted(values)
-    message = f"needs {needed}, not {kind_text(array.type)}"
-    return Converted(values, (Mistake(Rule.WRONG_TYPE, message, rows_where(array.is_valid())),))
+        return ConvertedColumn(values)
+    message = f"expected {expected}, got {kind_text(array.type)}"
+    return ConvertedColumn(values, (InvalidValues(Rule.WRONG_TYPE, message, rows_where(array.is_valid())),))
 
 
-def mistakes_of(rule: Rule, message: str, bad: Mask) -> tuple[Mistake, ...]:
-    """One mistake when there are bad rows, otherwise none."""
-    rows = np.flatnonzero(bad).astype(np.int64, copy=False)
-    return (Mistake(rule, message, rows),) if len(rows) else ()
+def invalid_values(rule: Rule, message: str, is_invalid: Mask) -> tuple[InvalidValues, ...]:
+    """Return one entry if there are invalid rows, otherwise none."""
+    rows = np.flatnonzero(is_invalid).astype(np.int64, copy=False)
+    return (InvalidValues(rule, message, rows),) if len(rows) else ()
 
 
 def kind_text(kind: pa.DataType) -> str:
-    """The kind of a raw column's values, in words of JSON where it has one."""
+    """Return the kind of a raw column's values, with JSON's term if there is one."""
     return next((text for is_kind, text in _KINDS if is_kind(kind)), str(kind))
 
 
 _KINDS: Final = (
     (pa.types.is_boolean, "true or false"),
-    (pa.types.is_integer, "a whole number"),
+    (pa.types.is_integer, "an integer"),
     (pa.types.is_floating, "a number with a fraction or exponent"),
     (pa.types.is_decimal, "a decimal number"),
     (pa.types.is_string, "text"),

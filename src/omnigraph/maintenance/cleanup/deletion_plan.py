@@ -16,17 +16,17 @@ from typing import Final
 from omnigraph.maintenance.cleanup.retention import Decision, Needs, Policy, owner_of
 from omnigraph.storage.files import StoredFile
 from omnigraph.storage.lance.layout import (
-    _REF_LAST,
-    _TREE,
-    _UNFINISHED,
-    _VERSIONS,
-    _key,
-    _manifests_first,
-    _ref_of,
-    _units,
-    _version_of,
+    BRANCHES_DIRECTORY,
+    REFERENCES_LAST,
+    UNFINISHED_FILE,
+    VERSIONS_DIRECTORY,
+    file_group,
+    file_group_key,
+    file_group_keys,
+    manifest_version,
+    manifests_first,
+    referenced_branch,
     split_branch,
-    unit_of,
 )
 
 
@@ -67,18 +67,18 @@ def find_doomed(
 ) -> tuple[DeletableFile, ...]:
     """What goes of a dataset that stays, in order."""
     forks = {name: place for place, name in enumerate(decision.doomed_forks)}
-    judge = _Judge(decision, _units(reach.retained), _units(reach.known), needs, policy)
+    judge = _Judge(decision, file_group_keys(reach.retained), file_group_keys(reach.known), needs, policy)
     found: list[tuple[tuple[int, int, int], DeletableFile]] = []
     for file in files:
         branch, rest = split_branch(file.path)
-        fork = _ref_of(file.path) if branch is None and forks else branch
+        fork = referenced_branch(file.path) if branch is None and forks else branch
         if fork in forks:
-            within = _REF_LAST if branch is None else _manifests_first(rest)
+            within = REFERENCES_LAST if branch is None else manifests_first(rest)
             found.append(
                 ((forks[fork], within, 0), DeletableFile(file.path, file.size_bytes, Reason.FORK, fork))
             )
         elif (why := judge.why(file, branch, rest)) is not None:
-            order = (len(forks), _ORDER[why], _manifests_first(rest))
+            order = (len(forks), _ORDER[why], manifests_first(rest))
             found.append((order, DeletableFile(file.path, file.size_bytes, why, branch)))
     return tuple(file for _, file in sorted(found, key=lambda entry: (entry[0], entry[1].path)))
 
@@ -94,7 +94,7 @@ def find_all_doomed(
     if not all(is_old(file.modified_us) for file in files):
         return ()
     why = Reason.DATASET if is_known else Reason.ORPHAN
-    ordered = sorted(files, key=lambda file: (_manifests_first(split_branch(file.path)[1]), file.path))
+    ordered = sorted(files, key=lambda file: (manifests_first(split_branch(file.path)[1]), file.path))
     return tuple(
         DeletableFile(file.path, file.size_bytes, why, split_branch(file.path)[0]) for file in ordered
     )
@@ -105,7 +105,7 @@ def read_lines(files: Iterable[StoredFile]) -> dict[str | None, dict[int, int]]:
     lines: dict[str | None, dict[int, int]] = {None: {}}
     for file in files:
         branch, rest = split_branch(file.path)
-        version = _version_of(rest)
+        version = manifest_version(rest)
         if version is not None:
             lines.setdefault(branch, {})[version] = file.modified_us
     return lines
@@ -113,24 +113,24 @@ def read_lines(files: Iterable[StoredFile]) -> dict[str | None, dict[int, int]]:
 
 def ref_times(files: Iterable[StoredFile]) -> dict[str, int]:
     """When each Lance branch was made."""
-    refs = ((_ref_of(file.path), file.modified_us) for file in files)
+    refs = ((referenced_branch(file.path), file.modified_us) for file in files)
     return {name: time_us for name, time_us in refs if name is not None}
 
 
 def is_manifest(file: DeletableFile) -> bool:
     """Whether it is what makes a version one."""
-    return split_branch(file.path)[1].startswith(_VERSIONS)
+    return split_branch(file.path)[1].startswith(VERSIONS_DIRECTORY)
 
 
 def folder_of(file: DeletableFile) -> str | None:
     """The folder below the dataset that is empty once everything of the file's kind is gone; None when none is."""
     if file.why is Reason.LEFTOVER:
         return file.path.partition("/")[0]
-    if file.why is Reason.FORK and file.path.startswith(_TREE):
-        return f"{_TREE}{file.branch}"
+    if file.why is Reason.FORK and file.path.startswith(BRANCHES_DIRECTORY):
+        return f"{BRANCHES_DIRECTORY}{file.branch}"
     branch, rest = split_branch(file.path)
-    unit = unit_of(rest)
-    return _key(branch, unit) if unit is not None and rest.startswith(f"{unit}/") else None
+    unit = file_group(rest)
+    return file_group_key(branch, unit) if unit is not None and rest.startswith(f"{unit}/") else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +147,13 @@ class _Judge:
         """Why a file goes; None when it stays."""
         if branch not in self.decision.retained:
             return self._why_without_ref(file, branch)
-        version = _version_of(rest)
+        version = manifest_version(rest)
         if version is not None:
             return None if version in self.decision.retained[branch] else Reason.VERSION
-        unit = rest if "#" in rest and _UNFINISHED.fullmatch(rest) else unit_of(rest)
-        if unit is None or _key(branch, unit) in self.retained:
+        unit = rest if "#" in rest and UNFINISHED_FILE.fullmatch(rest) else file_group(rest)
+        if unit is None or file_group_key(branch, unit) in self.retained:
             return None
-        if _key(branch, unit) in self.known:
+        if file_group_key(branch, unit) in self.known:
             return Reason.UNREACHED
         return Reason.ORPHAN if self.policy.is_beyond_grace(file.modified_us) else None
 

@@ -265,7 +265,7 @@ class _Planning:
     def _table_folders_of(self, kind: str) -> list[str]:
         location = self.root.child(kind)
         links = list_links(location) if location.is_local else ()
-        paths = [f"{kind}/{name}" for name in ObjectStore(location).folders() if name not in links]
+        paths = [f"{kind}/{name}" for name in ObjectStore(location).list_names() if name not in links]
         return [path for path in paths if TABLE_PATH.fullmatch(path)]
 
     def _plan_folder(self, folder: str) -> DatasetPlan:

@@ -186,7 +186,7 @@ class _Deleting:
         """On disk; only folders of which everything went, so that no writer is about to use them."""
         found = {""} if plan.is_whole else {folder_of(file) for file in plan.doomed}
         for folder in sorted(folder for folder in found if folder is not None):
-            ObjectStore(self._root.child(plan.path)).remove_empty_folders(folder)
+            ObjectStore(self._root.child(plan.path)).remove_empty_directories(folder)
 
 
 def _batches(doomed: Sequence[DeletableFile]) -> Iterator[Sequence[DeletableFile]]:

@@ -35,7 +35,7 @@ from omnigraph.maintenance.optimize.report import row_error
 from omnigraph.pipeline.runner import task
 from omnigraph.storage.files import StoredFile, list_files
 from omnigraph.storage.lance.dataset import open_dataset
-from omnigraph.storage.lance.layout import read_reached, read_refs
+from omnigraph.storage.lance.layout import read_referenced_files, read_refs
 from omnigraph.storage.location import Location
 
 _REFS = "_refs/"
@@ -166,7 +166,7 @@ def doomed_of(
     for branch, versions in decision.retained.items():
         # Only what was listed can leave: a writer may have committed since, files that were in the listing.
         leaving = lines.get(branch, {}).keys() - versions
-        reached = read_reached(open_dataset(location, branch=branch), leaving)
-        retained |= reached.by_staying
+        reached = read_referenced_files(open_dataset(location, branch=branch), leaving)
+        retained |= reached.by_retained
         known |= reached.by_any
     return find_doomed(files, decision, Reach(frozenset(retained), frozenset(known)), needs, policy)

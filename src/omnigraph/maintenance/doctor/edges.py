@@ -14,7 +14,7 @@ from omnigraph.graph.manifest.snapshot import Snapshot, open_table
 from omnigraph.graph.rows.lookup import SnapshotLookup
 from omnigraph.schema.catalog import EdgeType
 from omnigraph.storage.lance.dataset import Texts
-from omnigraph.storage.lance.read import every_id
+from omnigraph.storage.lance.read import read_all_ids
 
 Pins = tuple[tuple[TableId, Pin], ...]
 
@@ -55,4 +55,4 @@ def edges_to_look_at(snapshot: Snapshot) -> Iterator[tuple[EdgeType, Pins, int]]
 
 
 def _ids(snapshot: Snapshot, alias: str) -> Texts:
-    return every_id(open_table(snapshot.root, snapshot.tables[alias]))
+    return read_all_ids(open_table(snapshot.root, snapshot.tables[alias]))

@@ -57,8 +57,8 @@ from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.commit import has_auto_cleanup
 from omnigraph.storage.lance.compaction import (
     LANCE_SUPPORTS_BLOB_COMPACTION,
+    FragmentRewrite,
     Positions,
-    Rewritten,
     clone_rewritten,
     rewrite_fragments,
 )
@@ -77,7 +77,7 @@ class TableWork:
 
     target: WritableTable
     strip: bool = False
-    groups: tuple[Rewritten, ...] = ()
+    groups: tuple[FragmentRewrite, ...] = ()
     dropped: frozenset[str] = frozenset()
     built: dict[IndexSpec, BuiltIndex] = field(default_factory=dict)
     emptied: frozenset[int] = frozenset()
@@ -87,7 +87,7 @@ class TableWork:
     def is_empty(self) -> bool:
         return not (self.strip or self.groups or self.built)
 
-    def add_group(self, group: Rewritten, first_id: int) -> None:
+    def add_group(self, group: FragmentRewrite, first_id: int) -> None:
         """Add a rewritten group; its fragments are numbered from `first_id` on, above those of the groups before."""
         assigned = [fragment.id for other in self.groups for fragment in other.written]
         self.groups = (*self.groups, group.numbered(max([first_id, *(number + 1 for number in assigned)])))
@@ -116,7 +116,7 @@ class TableWork:
         def read_live(source: Any, is_now: bool) -> Positions:
             if is_now:
                 return self.reads.live_offsets(fragments[source.id].native, lambda: dataset)
-            return self.reads.live_offsets(source, lambda: dataset.at(read_versions[source.id]))
+            return self.reads.live_offsets(source, lambda: dataset.at_version(read_versions[source.id]))
 
         read_versions = {source.id: group.read_version for group in self.groups for source in group.sources}
         highest = max((*fragments, *indexed_numbers(present)), default=-1)
@@ -156,7 +156,7 @@ class TableWork:
 
 
 def _still_dropped(
-    dropped: frozenset[str], present: Sequence[IndexDescription], groups: Sequence[Rewritten]
+    dropped: frozenset[str], present: Sequence[IndexDescription], groups: Sequence[FragmentRewrite]
 ) -> frozenset[str]:
     """The segments that were to be dropped for what is left of the groups; indexes were built without them."""
     old_ids = {number for group in groups for number in group.old_ids}
@@ -174,18 +174,18 @@ def number_gap(attempts_lost: int) -> int:
     return int(limits.COMPACTION_NUMBER_GAP * limits.COMPACTION_NUMBER_GAP_FACTOR**attempts_lost)
 
 
-def is_in_place(group: Rewritten, now: Mapping[int, Fragment]) -> bool:
+def is_in_place(group: FragmentRewrite, now: Mapping[int, Fragment]) -> bool:
     """Whether a group has taken the place of its fragments."""
     there = all(new.id in now and now[new.id].files == data_files(new) for new in group.new)
     return there and now.keys().isdisjoint(group.old_ids)
 
 
-def replaced_by(groups: Sequence[Rewritten]) -> tuple[Replaced, ...]:
+def replaced_by(groups: Sequence[FragmentRewrite]) -> tuple[Replaced, ...]:
     """The numbers alone."""
     return tuple(Replaced(group.old_ids, group.new_ids) for group in groups)
 
 
-def fragments_after(now: Mapping[int, Fragment], groups: Sequence[Rewritten]) -> Mapping[int, Fragment]:
+def fragments_after(now: Mapping[int, Fragment], groups: Sequence[FragmentRewrite]) -> Mapping[int, Fragment]:
     """The fragments when the groups are in place."""
     gone = {number for group in groups for number in group.old_ids}
     after = {number: fragment for number, fragment in now.items() if number not in gone}
@@ -249,7 +249,7 @@ def _keep(work: TableWork, pin: Pin | None) -> list[IndexSpec] | None:
         lost = list(work.built)
         work.groups, work.strip, work.built = (), False, {}
         return lost
-    table = work.target.dataset.at(pin.version)
+    table = work.target.dataset.at_version(pin.version)
     fragments = read_fragment_files(table)
     parts = frozenset(part.uuid for index in read_indexes(table) for part in index.parts)
     has_settings = has_auto_cleanup(table)

@@ -16,7 +16,7 @@ from typing import Any, Final, assert_never
 
 import numpy as np
 
-from omnigraph.storage.lance.compaction import Positions, Rewritten
+from omnigraph.storage.lance.compaction import FragmentRewrite, Positions
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.fragments import Fragment, has_same_data, read_live_offsets
 from omnigraph.storage.lance.transactions import Operation, TransactionRecord, read_operation
@@ -59,8 +59,8 @@ def classify_source(source: Any, now: Fragment | None, emptied: Collection[int])
 
 
 def rebase_group(
-    group: Rewritten, now: Mapping[int, Fragment], emptied: Collection[int], read_live: ReadLive
-) -> Rewritten | None:
+    group: FragmentRewrite, now: Mapping[int, Fragment], emptied: Collection[int], read_live: ReadLive
+) -> FragmentRewrite | None:
     """Return the group as it can be committed to the table as it is now; None when it is lost.
 
     It is also lost when nothing is left of it, and when a row that was deleted when the group was read exists again.

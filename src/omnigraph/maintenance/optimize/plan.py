@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from omnigraph.maintenance.optimize.index_plan import IndexWork, plan_indexes
 from omnigraph.maintenance.optimize.rewrite import Groups, RewriteBounds, plan_groups
 from omnigraph.maintenance.optimize.tables import TableView
-from omnigraph.storage.lance.compaction import Rewritten
+from omnigraph.storage.lance.compaction import FragmentRewrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class TableMaintenancePlan:
 
 
 def plan_run(
-    views: Sequence[TableView], kept: Mapping[str, Sequence[Rewritten]], bounds: RunBounds
+    views: Sequence[TableView], kept: Mapping[str, Sequence[FragmentRewrite]], bounds: RunBounds
 ) -> Iterator[TableMaintenancePlan]:
     """The plan of every table, in their order."""
     left = bounds.tasks_max
@@ -70,7 +70,7 @@ def plan_run(
         )
 
 
-def _groups(view: TableView, done: Sequence[Rewritten], bounds: RewriteBounds) -> Groups:
+def _groups(view: TableView, done: Sequence[FragmentRewrite], bounds: RewriteBounds) -> Groups:
     taken = {number for group in done for number in group.old_ids}
     free = {number: fragment for number, fragment in view.fragments.items() if number not in taken}
     return plan_groups(free, view.present, {index.spec.name for index in view.declared}, bounds)

@@ -16,7 +16,7 @@ from omnigraph.base import limits
 from omnigraph.maintenance.optimize.task_result import TaskOutcome, isolated
 from omnigraph.pipeline.runner import TaskSize, task
 from omnigraph.schema.property_types import IndexKind
-from omnigraph.storage.lance.compaction import Rewritten, rewrite_fragments
+from omnigraph.storage.lance.compaction import FragmentRewrite, rewrite_fragments
 from omnigraph.storage.lance.dataset import DatasetVersion
 from omnigraph.storage.lance.fragments import Fragment
 from omnigraph.storage.lance.indexes import IndexDescription, IndexPart
@@ -180,13 +180,13 @@ class RewriteTask:
     rows_per_fragment: int
 
 
-def rewritten_size(rewritten: TaskOutcome[Rewritten]) -> TaskSize:
+def rewritten_size(rewritten: TaskOutcome[FragmentRewrite]) -> TaskSize:
     """Return what a finished rewrite adds to the progress."""
-    new = rewritten.result.new if isinstance(rewritten.result, Rewritten) else ()
+    new = rewritten.result.new if isinstance(rewritten.result, FragmentRewrite) else ()
     return TaskSize(rows=sum(fragment.num_rows for fragment in new))
 
 
 @task("rewrite fragments", rewritten_size)
-def rewrite_group(task: RewriteTask) -> TaskOutcome[Rewritten]:
+def rewrite_group(task: RewriteTask) -> TaskOutcome[FragmentRewrite]:
     """Write the rows of the group anew."""
     return isolated(lambda: rewrite_fragments(task.table.open(), task.fragment_ids, task.rows_per_fragment))

@@ -257,7 +257,7 @@ def _refuse_taken_folder(target: ExportTarget) -> None:
 
 
 def _names_in(place: Location) -> tuple[str, ...]:
-    return tuple(name for name in ObjectStore(place).folders() if name)
+    return tuple(name for name in ObjectStore(place).list_names() if name)
 
 
 def _taken(place: Location, sentence: str, hint: str) -> RefusedError:

@@ -20,17 +20,17 @@ from omnigraph.arrow.columns import Column, whole_array
 from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.check import NO_IDS, ChangeMode
 from omnigraph.integrity.raw import FROM, TO
-from omnigraph.integrity.report import Violation, ViolationReport, merge_reports, violations_of
+from omnigraph.integrity.report import Violation, ViolationReport, expand_violations, merge_reports
 from omnigraph.integrity.rules import RowOrigins, RuleViolations
 from omnigraph.integrity.set_rules import (
     SourceCounts,
-    cardinality_breaches,
     changed_sources,
-    dangling_ends,
-    duplicate_ids,
-    repeated_keys,
-    taken_ids,
-    taken_keys,
+    check_cardinality,
+    check_duplicate_ids,
+    check_endpoints,
+    check_held_keys,
+    check_new_ids,
+    check_repeated_keys,
 )
 from omnigraph.pipeline.load.change import stranded_breach
 from omnigraph.pipeline.load.keys import (
@@ -149,9 +149,9 @@ class Bucket:
         noted = tuple(breaches)
         if not noted:
             return
-        self._reports.append(ViolationReport.of_breaches(noted, places))
+        self._reports.append(ViolationReport.of_batch(noted, places))
         if self.facts.errors is not None:
-            self._every.extend(violations_of(noted, places))
+            self._every.extend(expand_violations(noted, places))
 
     def part(self, keys: tuple[KeyFile, ...], upserts: Mapping[str, UpsertPart]) -> BucketPart:
         """Everything that was found, and what was written."""
@@ -214,9 +214,9 @@ def check_ids(task: BucketTask) -> BucketPart:
         entity = entity_of(bucket.catalog, alias)
         rows = bucket.input_rows(alias, Section(alias).ids)
         ids, graph = rows.column("id"), bucket.graph_rows(Section(alias, of_graph=True).ids)
-        breaches = list(duplicate_ids(ids))
+        breaches = list(check_duplicate_ids(ids))
         if facts.mode is ChangeMode.INSERT:
-            breaches += taken_ids(ids, _is_in(ids, graph))
+            breaches += check_new_ids(ids, _is_in(ids, graph))
         bucket.found(breaches, rows.places)
         if isinstance(entity, EdgeType):
             _check_ends(bucket, entity)
@@ -238,7 +238,7 @@ def check_values(task: BucketTask) -> BucketPart:
             keys = rows.column(KEY)
             staying = bucket.graph_rows(Section(alias, of_graph=True).unique(number))
             holders = pc.if_else(_is_in(keys, staying, KEY), keys, pa.nulls(len(keys), pa.utf8()))
-            breaches = [*repeated_keys(keys, names), *taken_keys(keys, holders, NO_IDS, names)]
+            breaches = [*check_repeated_keys(keys, names), *check_held_keys(keys, holders, NO_IDS, names)]
             bucket.found(breaches, rows.places)
         if isinstance(entity, EdgeType) and is_counted(entity):
             _count_edges(bucket, entity)
@@ -261,7 +261,7 @@ def _check_ends(bucket: Bucket, edge: EdgeType) -> None:
         if node.alias in bucket.facts.first_files:
             loaded = bucket.input_rows(node.alias, Section(node.alias).ids).column("id")
             known = pc.or_(known, pc.is_in(ends, value_set=loaded, skip_nulls=True))
-        bucket.found(dangling_ends(ends, known, word, node.name), rows.places)
+        bucket.found(check_endpoints(ends, known, word, node.name), rows.places)
 
 
 def _check_stranded(bucket: Bucket) -> None:
@@ -302,7 +302,7 @@ def _count_edges(bucket: Bucket, edge: EdgeType) -> None:
     counts = np.bincount(np.asarray(at), minlength=len(sources))
     if len(sources):
         counted = SourceCounts(sources, pa.array(counts, pa.int64()))
-        bucket.found(cardinality_breaches(edge.cardinality, added, removed, counted), rows.places)
+        bucket.found(check_cardinality(edge.cardinality, added, removed, counted), rows.places)
 
 
 def _is_in(keys: Column, table: pa.Table | None, name: str = "id") -> Column:

@@ -60,7 +60,7 @@ def merge_errors(scratch: Scratch, streams: Sequence[ErrorStream]) -> Iterator[V
 def _read(scratch: Scratch, stream: ErrorStream) -> Iterator[Violation]:
     for name in stream.files:
         for line in _lines(scratch, name):
-            yield _violation(msgspec.json.decode(line)).moved(stream.lines_before)
+            yield _violation(msgspec.json.decode(line)).shift_lines(stream.lines_before)
 
 
 def _lines(scratch: Scratch, name: str) -> Iterator[bytes]:

@@ -28,7 +28,7 @@ from omnigraph.graph.write.check import find_stale
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import Outcome, StagingArea, WritableTable, discard_fork
 from omnigraph.graph.write.states import Effect, StagedWrite
-from omnigraph.integrity.report import Violation, ViolationReport, merge_reports, violations_of
+from omnigraph.integrity.report import Violation, ViolationReport, expand_violations, merge_reports
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.load.buckets import (
     BucketCheck,
@@ -247,11 +247,11 @@ class _Load:
     def _check_on_driver(self, snapshot: Snapshot, loaded: LoadedInput) -> _Found:
         lookup = SnapshotLookup(snapshot)
         found = check_loaded(snapshot.schema.catalog, loaded, self._request.mode, lookup)
-        reports = [ViolationReport.of_breaches(breaches, places) for breaches, places in found if breaches]
+        reports = [ViolationReport.of_batch(breaches, places) for breaches, places in found if breaches]
         streams = loaded.errors
         if self._request.errors is not None:
             writer = ErrorWriter(self._scratch)
-            writer.add(one for breaches, places in found for one in violations_of(breaches, places))
+            writer.add(one for breaches, places in found for one in expand_violations(breaches, places))
             streams = (*streams, ErrorStream(writer.finish()))
         return merge_reports([loaded.report, *reports]), streams
 

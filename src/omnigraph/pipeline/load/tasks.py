@@ -21,7 +21,13 @@ from omnigraph.base import limits
 from omnigraph.base.errors import ContentError, OmnigraphError
 from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.check import CheckedBatch, check_batch
-from omnigraph.integrity.report import TaskFindings, Violation, ViolationReport, merge_reports, violations_of
+from omnigraph.integrity.report import (
+    TaskFindings,
+    Violation,
+    ViolationReport,
+    expand_violations,
+    merge_reports,
+)
 from omnigraph.integrity.rules import RowOrigins
 from omnigraph.integrity.set_rules import key_columns
 from omnigraph.pipeline.load.inputs.blocks import Block, Piece
@@ -156,12 +162,12 @@ class _PieceLoad:
         for typed in block.rows:
             checked = check_batch(typed.entity, typed.raw)
             lines = typed.lines + first
-            if checked.breaches:
+            if checked.violations:
                 places = RowOrigins.in_file(self._name, lines)
-                reports.append(ViolationReport.of_breaches(checked.breaches, places))
+                reports.append(ViolationReport.of_batch(checked.violations, places))
                 if self._errors is not None:
-                    every.extend(violations_of(checked.breaches, places))
-            self._gather(typed.entity).add(checked, lines, is_good=not (checked.breaches or bad))
+                    every.extend(expand_violations(checked.violations, places))
+            self._gather(typed.entity).add(checked, lines, is_good=not (checked.violations or bad))
         self._reports = [merge_reports([*self._reports, *reports])]
         if self._errors is not None:
             self._errors.add(every)
@@ -233,4 +239,4 @@ class _Gathered:
 
 
 def _keys(entity: Entity, checked: CheckedBatch) -> pa.RecordBatch:
-    return checked.rows.select(key_columns(entity)).set_column(0, "id", checked.known_ids)
+    return checked.rows.select(key_columns(entity)).set_column(0, "id", checked.comparable_ids)

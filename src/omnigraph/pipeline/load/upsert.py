@@ -18,7 +18,7 @@ from omnigraph.arrow.hashing import HashPrefilter
 from omnigraph.graph.scratch import Scratch
 from omnigraph.pipeline.load.keys import KeySlice, KeyWriter, Section, read_slices
 from omnigraph.storage.lance.dataset import ADDRESS, IDENTITY, Dataset, DatasetVersion
-from omnigraph.storage.lance.read import places_table
+from omnigraph.storage.lance.read import make_address_table
 from omnigraph.storage.lance.stage import (
     Deletions,
     StagedTransaction,
@@ -66,7 +66,7 @@ def replace_rows(dataset: Dataset, rows: pa.Table) -> tuple[StagedTransaction, i
     every = dataset.read_fragments(list(dataset.fragment_rows()), ["id"], with_identities=True)
     sieve = HashPrefilter(ids)
     likely = [batch.filter(pa.array(sieve.may_have(batch.column("id")))) for batch in every]
-    graph = places_table(likely)
+    graph = make_address_table(likely)
     at = pc.index_in(ids, value_set=_whole(graph, "id"))
     if at.null_count == len(at):
         return stage_fragments(dataset, write_rows(dataset, rows)), 0

@@ -23,7 +23,7 @@ from omnigraph.pipeline.spark.connect import is_on_this_machine, is_private
 from omnigraph.pipeline.spark.job import Watch, run_job
 from omnigraph.pipeline.spark.task_errors import executors_lack
 from omnigraph.pipeline.spark.warm_state import installation
-from omnigraph.storage.settings import StorageSettings, read_settings, send_secrets
+from omnigraph.storage.settings import StorageSettings, allow_sending_secrets, read_settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +35,7 @@ _ready: Final[WeakSet[Any]] = WeakSet()
 
 def prepare_executors(session: SparkSession) -> None:
     """Send the package where it is missing; raise where it could not work. From here on secrets travel or not."""
-    send_secrets(is_private(session))
+    allow_sending_secrets(is_private(session))
     if session in _ready or is_on_this_machine(session):
         return
     frame = session.range(0, limits.EXECUTOR_PROBES, 1, numPartitions=limits.EXECUTOR_PROBES).mapInArrow(

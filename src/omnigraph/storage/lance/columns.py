@@ -1,12 +1,11 @@
-"""Other columns for the same rows, as one transaction: renamed, dropped, loosened, new, in any mix. No head moves.
+"""Stages a change of columns as one transaction: renamed, dropped, made nullable or new, in any combination.
 
-In: a dataset and a `ColumnPlan`. Out: a `StagedTransaction`. Lance knows a column by the number of its field and not by
-its name, so a plan says which present column each wanted one is. Without values to write this is a Project, which
-changes only metadata. With them it is a Merge over fragments that got one more data file each; a Merge may not change
-whether a present column is nullable, so such a column is copied into a new field there, and so is one whose nulls get a
-value. See decision 0015. A plan that
-`forgets` writes every column that stays once more, so that no file of the new version has a value of one that goes.
-A failure leaves only files that nothing references.
+In: a dataset and a `ColumnPlan`. Out: a `StagedTransaction`; no head moves. Lance identifies a column by the id of its
+field, not by its name, so a plan maps each new column to a present one. Without values to write, the operation is a
+Project, which changes only metadata. With values, it is a Merge over fragments that get one more data file each. A
+Merge may not change whether a present column is nullable, so such a column is copied into a new field, as is a column
+whose nulls get a value: see decision 0015. With `erases_dropped`, every kept column is written again, so that no file
+of the new version has a value of a dropped column. A failure leaves only files that no version references.
 """
 
 from __future__ import annotations
@@ -48,26 +47,26 @@ _NO_PARENT: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class ColumnPlan:
-    """The columns that a dataset shall have, in order.
+    """The columns that a dataset will have, in order.
 
-    `origins` has for a wanted column the present one that it is. The others are new: they get the value in `fills`, or
-    null. A new one may have the name of a present one that goes or is renamed. `null_fills` has the value that null
-    becomes in a present one. `forgets`: what is dropped shall be in no file any more.
+    `origins` maps a column to the present column that it is. The others are new: they get the value in `fills`, or
+    null. A new column may have the name of a present one that is dropped or renamed. `null_fills` has the value that
+    replaces null in a present column. `erases_dropped`: no file of the new version has the values of dropped columns.
     """
 
     schema: pa.Schema
     origins: Mapping[str, str]
     fills: Mapping[str, object] = field(default_factory=dict)
     null_fills: Mapping[str, object] = field(default_factory=dict)
-    forgets: bool = False
+    erases_dropped: bool = False
 
     @property
     def writes(self) -> bool:
-        """Whether values are written, and not only metadata."""
-        return bool(self.fills or self.null_fills) or self.forgets
+        """Whether the plan writes values, not only metadata."""
+        return bool(self.fills or self.null_fills) or self.erases_dropped
 
     def copied(self, present: pa.Schema) -> tuple[str, ...]:
-        """The columns that are copied into new fields: those whose nulls or whose nullability change."""
+        """Return the columns that are copied into new fields: those whose nulls or nullability change."""
         if not self.writes:
             return ()
         return tuple(
@@ -77,7 +76,7 @@ class ColumnPlan:
         )
 
     def filled(self, name: str, column: Any) -> Any:
-        """The values of a present column, with what null becomes."""
+        """Return the values of a present column, with its nulls replaced."""
         if name not in self.null_fills or not column.null_count:
             return column
         make: Any = pa.scalar
@@ -86,22 +85,22 @@ class ColumnPlan:
 
 @dataclass(frozen=True, slots=True)
 class WrittenColumns:
-    """Fragments with one more data file each, and the schema that says which fields are in it."""
+    """Fragments with one more data file each, and the schema of the fields in it."""
 
     fragments: tuple[FragmentMetadata, ...]
     schema: LanceSchema
 
 
 def stage_columns(dataset: Dataset, plan: ColumnPlan) -> StagedTransaction:
-    """Change only metadata; the plan writes nothing."""
-    assert not plan.writes, "values are written first"
-    with substrate_errors("stage other columns", dataset.uri):
-        schema = _composed(dataset, plan, None)
+    """Stage a plan that changes only metadata."""
+    assert not plan.writes, "a plan with values is written first"
+    with substrate_errors("stage columns", dataset.uri):
+        schema = _compose_schema(dataset, plan, None)
     return StagedTransaction.of(lance.LanceOperation.Project(schema), dataset.version)
 
 
-def stage_columns_here(dataset: Dataset, plan: ColumnPlan) -> StagedTransaction:
-    """Any plan, with its values written by this process."""
+def write_and_stage_columns(dataset: Dataset, plan: ColumnPlan) -> StagedTransaction:
+    """Stage any plan; this process writes its values."""
     if not plan.writes:
         return stage_columns(dataset, plan)
     written = write_columns(dataset, plan, tuple(dataset.fragment_rows()))
@@ -109,9 +108,9 @@ def stage_columns_here(dataset: Dataset, plan: ColumnPlan) -> StagedTransaction:
 
 
 def write_columns(dataset: Dataset, plan: ColumnPlan, fragment_ids: Sequence[int]) -> WrittenColumns:
-    """Write the values of new and copied columns for some fragments. Safe to repeat; runs on any machine."""
+    """Write the values of new and copied columns for some fragments. Can be repeated; runs on any machine."""
     announce("dataset.stage", dataset.uri)
-    copied = tuple(plan.origins) if plan.forgets else plan.copied(dataset.schema)
+    copied = tuple(plan.origins) if plan.erases_dropped else plan.copied(dataset.schema)
     fields = [plan.schema.field(name).with_name(_FILL_PREFIX + name) for name in plan.fills]
     fields += [plan.schema.field(name).with_name(_COPY_PREFIX + name) for name in copied]
     written = pa.schema(fields)
@@ -130,74 +129,78 @@ def write_columns(dataset: Dataset, plan: ColumnPlan, fragment_ids: Sequence[int
     with substrate_errors("write columns", dataset.uri):
         for number in fragment_ids:
             fragment = dataset.native.get_fragment(number)
-            assert fragment is not None, "the fragment is of this version"
+            assert fragment is not None, "the fragment is one of this version"
             columns = ["id", *(plan.origins[name] for name in copied)]
             try:
                 metadata, schema = fragment.merge_columns(values, columns=list(dict.fromkeys(columns)))
             except TypeError as error:
-                # Lance tries the function on a first batch, and calls what went wrong while reading it a wrong type.
+                # Lance calls the function with a first batch, and reports an error while reading it as a `TypeError`.
                 if "LanceError" not in str(error):
                     raise
                 raise RuntimeError(str(error)) from error
             fragments.append(metadata)
-    assert schema is not None, "there is something to write"
-    make_durable(dataset.place, fragment_files(fragments, dataset.native))
-    if plan.forgets:
-        _forget_old_files(dataset, plan, fragments, schema)
+    assert schema is not None, "the plan writes columns of at least one fragment"
+    make_durable(dataset.directory, fragment_files(fragments, dataset.native))
+    if plan.erases_dropped:
+        _remove_old_files(dataset, plan, fragments, schema)
     return WrittenColumns(tuple(fragments), schema)
 
 
 def stage_written_columns(
     dataset: Dataset, plan: ColumnPlan, written: Sequence[WrittenColumns]
 ) -> StagedTransaction:
-    """Put columns that were written for every fragment of this very version in their places."""
-    fragments = sorted((one for part in written for one in part.fragments), key=lambda one: one.id)
+    """Stage the columns that were written for every fragment of this version."""
+    fragments = sorted(
+        (fragment for part in written for fragment in part.fragments), key=lambda fragment: fragment.id
+    )
     with substrate_errors("stage written columns", dataset.uri):
-        schema = _composed(dataset, plan, written[0].schema)
+        schema = _compose_schema(dataset, plan, written[0].schema)
     return StagedTransaction.of(lance.LanceOperation.Merge(fragments, schema), dataset.version)
 
 
-def _forget_old_files(
+def _remove_old_files(
     dataset: Dataset, plan: ColumnPlan, fragments: Sequence[FragmentMetadata], schema: LanceSchema
 ) -> None:
-    """Let the file that was just written be the only one. A column that it copied keeps the number of its field, and
-    with it its indexes, unless it has to get another."""
-    present, written = _Protos.of(dataset.native.lance_schema), _Protos.of(schema)
+    """Make the newest file of each fragment its only one.
+
+    A copied column keeps its field id, and so its indexes, unless it needs a new field.
+    """
+    present, written = _SchemaProtos.of(dataset.native.lance_schema), _SchemaProtos.of(schema)
     moved = plan.copied(dataset.schema)
-    numbers: dict[int, int] = {}
+    original_ids: dict[int, int] = {}
     for name, origin in plan.origins.items():
         if name not in moved:
-            own, copy = present.field(origin).ids, written.field(_COPY_PREFIX + name).ids
-            numbers |= dict(zip(copy, own, strict=True))
+            copy_ids = written.field(_COPY_PREFIX + name).ids
+            original_ids |= dict(zip(copy_ids, present.field(origin).ids, strict=True))
     for fragment in fragments:
         newest = fragment.files[-1]
-        newest.fields = [numbers.get(number, number) for number in newest.fields]
+        newest.fields = [original_ids.get(number, number) for number in newest.fields]
         fragment.files = [newest]
 
 
-def _composed(dataset: Dataset, plan: ColumnPlan, written: LanceSchema | None) -> LanceSchema:
-    """The wanted columns, each with the numbers of the fields that hold its values."""
-    present = _Protos.of(dataset.native.lance_schema)
-    filled = None if written is None else _Protos.of(written)
+def _compose_schema(dataset: Dataset, plan: ColumnPlan, written: LanceSchema | None) -> LanceSchema:
+    """Return the columns of the plan, each with the ids of the fields that have its values."""
+    present = _SchemaProtos.of(dataset.native.lance_schema)
+    filled = None if written is None else _SchemaProtos.of(written)
     copied = plan.copied(dataset.schema)
-    free = 1 + max([*_used_ids(dataset), *(filled or present).ids()])
-    composed: list[bytes] = []
-    for wanted in plan.schema:
-        origin = plan.origins.get(wanted.name)
-        if filled is not None and (wanted.name in plan.fills or wanted.name in copied):
-            prefix = _FILL_PREFIX if wanted.name in plan.fills else _COPY_PREFIX
-            composed += filled.column(prefix + wanted.name, wanted)
+    next_id = 1 + max([*_used_ids(dataset), *(filled or present).ids()])
+    messages: list[bytes] = []
+    for column in plan.schema:
+        origin = plan.origins.get(column.name)
+        if filled is not None and (column.name in plan.fills or column.name in copied):
+            prefix = _FILL_PREFIX if column.name in plan.fills else _COPY_PREFIX
+            messages += filled.column(prefix + column.name, column)
         elif origin is not None:
-            composed += present.column(origin, wanted)
+            messages += present.column(origin, column)
         else:
-            fresh = _Protos.of(LanceSchema.from_pyarrow(pa.schema([wanted])))
-            composed += fresh.moved(free)
-            free += len(fresh.ids())
-    return LanceSchema._from_protos(present.metadata, *composed)
+            new = _SchemaProtos.of(LanceSchema.from_pyarrow(pa.schema([column])))
+            messages += new.with_ids_from(next_id)
+            next_id += len(new.ids())
+    return LanceSchema._from_protos(present.metadata, *messages)
 
 
 def _used_ids(dataset: Dataset) -> Iterator[int]:
-    """The numbers that data files have, also of columns that were dropped: their values are still there."""
+    """Yield the field ids in data files, including those of dropped columns, whose values are still stored."""
     for fragment in dataset.native.get_fragments():
         for file in fragment.metadata.files:
             yield from file.fields
@@ -205,7 +208,7 @@ def _used_ids(dataset: Dataset) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A field of a schema, with the messages of itself and of everything in it, depth first."""
+    """A top-level field of a schema, with the messages of itself and of all fields in it, depth first."""
 
     name: str
     messages: tuple[bytes, ...]
@@ -214,56 +217,59 @@ class _Field:
 
 
 @dataclass(frozen=True, slots=True)
-class _Protos:
+class _SchemaProtos:
     """A schema as its protobuf messages, by top-level field."""
 
     metadata: str
     fields: tuple[_Field, ...]
 
     @classmethod
-    def of(cls, schema: LanceSchema) -> _Protos:
+    def of(cls, schema: LanceSchema) -> _SchemaProtos:
         reduced: Any = schema.__reduce__()
         metadata, *messages = reduced[1]
-        at = 0
+        start = 0
         fields = []
         for native in schema.fields():
-            ids, parents = zip(*_numbers(native, _NO_PARENT), strict=True)
-            fields.append(_Field(native.name(), tuple(messages[at : at + len(ids)]), ids, parents))
-            at += len(ids)
-        assert at == len(messages), "a message for each field"
+            ids, parents = zip(*_ids_and_parents(native, _NO_PARENT), strict=True)
+            end = start + len(ids)
+            fields.append(_Field(native.name(), tuple(messages[start:end]), ids, parents))
+            start = end
+        assert start == len(messages), "one message for each field"
         return cls(metadata, tuple(fields))
 
     def ids(self) -> list[int]:
-        return [number for found in self.fields for number in found.ids]
+        return [number for field in self.fields for number in field.ids]
 
     def field(self, name: str) -> _Field:
-        return next(one for one in self.fields if one.name == name)
+        return next(field for field in self.fields if field.name == name)
 
-    def column(self, name: str, wanted: pa.Field[Any]) -> list[bytes]:
-        """A column as it is wanted; in protobuf the last value of a member counts, and of a key in a map."""
-        found = self.field(name)
-        first, *rest = found.messages
-        changed = first + text_field(_NAME, wanted.name) + number_field(_NULLABLE, int(wanted.nullable))
-        for key, value in (wanted.metadata or {}).items():
+    def column(self, name: str, target: pa.Field[Any]) -> list[bytes]:
+        """Return the messages of a column with the name, nullability and metadata of `target`.
+
+        In protobuf the last value of a member, and of a key in a map, is the valid one.
+        """
+        first, *rest = self.field(name).messages
+        changed = first + text_field(_NAME, target.name) + number_field(_NULLABLE, int(target.nullable))
+        for key, value in (target.metadata or {}).items():
             changed += bytes_field(_METADATA, text_field(1, key.decode()) + bytes_field(2, value))
         return [changed, *rest]
 
-    def moved(self, by: int) -> list[bytes]:
-        """The fields with other numbers, counted from `by` on."""
+    def with_ids_from(self, first_id: int) -> list[bytes]:
+        """Return the messages with the ids, which start at 0, moved to `first_id`."""
         return [
             message
-            + number_field(_ID, number + by)
-            + number_field(_PARENT, parent if parent == _NO_PARENT else parent + by)
-            for found in self.fields
-            for message, number, parent in zip(found.messages, found.ids, found.parents, strict=True)
+            + number_field(_ID, number + first_id)
+            + number_field(_PARENT, parent if parent == _NO_PARENT else parent + first_id)
+            for field in self.fields
+            for message, number, parent in zip(field.messages, field.ids, field.parents, strict=True)
         ]
 
 
-def _numbers(native: Any, parent: int) -> Iterator[tuple[int, int]]:
+def _ids_and_parents(native: Any, parent: int) -> Iterator[tuple[int, int]]:
     own = int(native.id())
     yield own, parent
     for child in native.children():
-        yield from _numbers(child, own)
+        yield from _ids_and_parents(child, own)
 
 
 def stage_rows_for_new_schema(
@@ -273,7 +279,7 @@ def stage_rows_for_new_schema(
     new: Rows | None,
     removed: Sequence[int],
 ) -> StagedTransaction:
-    """Replace rows, add rows and delete those at `removed`, as one transaction right after `columns`."""
+    """Replace rows, add rows and delete those at `removed`, as one transaction directly after `columns`."""
     operation: Any = columns.native.operation
     schema: LanceSchema = operation.schema
     fragments: list[FragmentMetadata] = []
@@ -281,10 +287,10 @@ def stage_rows_for_new_schema(
         fragments += keep_identities(_write_rows(dataset, schema, moved.rows), moved.identities)
     if new is not None:
         fragments += _write_rows(dataset, schema, new)
-    gone = [*(() if moved is None else moved.addresses), *removed]
-    deletions = write_deletions(dataset, gone) if gone else Deletions()
+    deleted = [*(() if moved is None else moved.addresses), *removed]
+    deletions = write_deletions(dataset, deleted) if deleted else Deletions()
     later = getattr(operation, "fragments", None)
-    updated = deletions.updated if later is None else _in_later_fragments(deletions, later)
+    updated = deletions.updated if later is None else _with_deletions(later, deletions)
     change = lance.LanceOperation.Update(
         removed_fragment_ids=list(deletions.removed),
         updated_fragments=list(updated),
@@ -297,7 +303,7 @@ def stage_rows_for_new_schema(
 
 
 def _write_rows(dataset: Dataset, schema: LanceSchema, rows: Rows) -> list[FragmentMetadata]:
-    """Fragments for this very dataset. Lance numbers their fields from 0 on; they get the numbers of the schema."""
+    """Write fragments of this dataset. Lance numbers their fields from 0; they get the field ids of the schema."""
     announce("dataset.stage", dataset.uri)
     arrow: pa.Schema = rows.schema
     with substrate_errors("write fragments", dataset.uri):
@@ -306,20 +312,22 @@ def _write_rows(dataset: Dataset, schema: LanceSchema, rows: Rows) -> list[Fragm
                 rows,
                 dataset.native,
                 schema=arrow,
-                mode="overwrite",  # only so that the columns need not be those of now; nothing is overwritten
+                mode="overwrite",  # only so that the columns may differ from the present ones; overwrites nothing
                 data_storage_version=DATA_STORAGE_VERSION,
                 enable_stable_row_ids=True,
             )
         )
-        given = dict(zip(field_ids(LanceSchema.from_pyarrow(arrow)), field_ids(schema), strict=True))
-    make_durable(dataset.place, fragment_files(fragments))
+        ids = dict(zip(field_ids(LanceSchema.from_pyarrow(arrow)), field_ids(schema), strict=True))
+    make_durable(dataset.directory, fragment_files(fragments))
     for fragment in fragments:
         for file in fragment.files:
-            file.fields = [given[number] for number in file.fields]
+            file.fields = [ids[number] for number in file.fields]
     return fragments
 
 
-def _in_later_fragments(deletions: Deletions, later: Sequence[FragmentMetadata]) -> list[FragmentMetadata]:
-    """The fragments as the first transaction leaves them, with the deletions of the second."""
+def _with_deletions(later: Sequence[FragmentMetadata], deletions: Deletions) -> list[FragmentMetadata]:
+    """Return the fragments after the first transaction, with the deletions of the second."""
     by_id = {fragment.id: fragment for fragment in later}
-    return [replace(by_id[one.id], deletion_file=one.deletion_file) for one in deletions.updated]
+    return [
+        replace(by_id[fragment.id], deletion_file=fragment.deletion_file) for fragment in deletions.updated
+    ]

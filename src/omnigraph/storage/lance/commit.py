@@ -1,8 +1,9 @@
 """The functions that move a dataset's head. Only the write path, recovery and the manifest may call them.
 
-Each commits once, without Lance's own retries, through a handle that the caller opened before its last check.
-Lance may still rebase an append over one that landed in between, and an object store may apply a write whose
-answer is lost, so `commit_staged` looks where its transaction really is.
+In: a handle that the caller opened before its last check, and a change. Out: the handle of the new version. Each
+function commits once, without Lance's retries. Lance may still rebase an append over another commit, and an object
+store may apply a write whose acknowledgement is lost, so `commit_staged` checks in which version its transaction is. A
+crash leaves either the new version or files that no version references.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from lance.optimize import Compaction, RewriteResult
 
 from omnigraph.base.errors import ConflictError, OmnigraphError, StorageError
 from omnigraph.base.failpoints import announce
+from omnigraph.base.hints import action, hint
 from omnigraph.storage.errors import CommitRaceError, substrate_errors
 from omnigraph.storage.lance.dataset import ADDRESS, DATA_STORAGE_VERSION, Dataset, any_of
 from omnigraph.storage.lance.durability import (
@@ -39,190 +41,14 @@ from omnigraph.storage.lance.stage import StagedTransaction
 from omnigraph.storage.lance.transactions import find_transaction
 from omnigraph.storage.location import Location
 
-_UNESCAPED: Final = "/ !$&'()+,;=@:"
-"""What Lance's object store leaves as it is, beside letters, digits, `-`, `.` and `_`."""
-
-
-@contextmanager
-def remove_escaped_dirs(location: Location) -> Iterator[None]:
-    """Leave no empty folder at the escaped spelling of a local path."""
-    escaped = Path(quote(location.uri, safe=_UNESCAPED).replace("~", "%7E"))
-    if not location.is_local or str(escaped) == location.uri:
-        yield
-        return
-    refs = escaped / "_refs" / "branches"
-    new = [folder for folder in (refs, *refs.parents) if not folder.exists()]
-    try:
-        yield
-    finally:
-        for folder in new:
-            with suppress(OSError):
-                os.rmdir(folder)  # noqa: PTH106  # refuses what is not empty
-
-
 AUTO_CLEANUP_PREFIX: Final = "lance.auto_cleanup."
 LOST_COMMIT_SEARCH_VERSIONS_MAX: Final = 64
+_UNESCAPED: Final = "/ !$&'()+,;=@:"
+"""The characters that Lance's object store does not escape, in addition to letters, digits, `-`, `.` and `_`."""
 
 
 class DisplacedCommitError(ConflictError):
-    """A transaction was committed, but something else landed between its base and it."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionOutcome:
-    """What an in-place compaction did, and the handle after it."""
-
-    dataset: Dataset
-    fragments_removed: int
-    fragments_added: int
-
-
-def commit_staged(dataset: Dataset, staged: StagedTransaction) -> Dataset:
-    """Commit directly above the staged base; the handle of the new version.
-
-    Raises `CommitRaceError` when Lance refused it (nothing happened), `DisplacedCommitError` when it is not the
-    version after its base, and `StorageError` when the store did not answer and it is unknown what happened.
-    """
-    try:
-        committed = _commit(dataset, staged.native)
-    except (CommitRaceError, StorageError):
-        landed = _find_landed(dataset, staged)
-        if landed is None:
-            raise
-        committed = landed
-    _verify(committed, staged)
-    make_version_durable(committed.place, committed.version)
-    return committed
-
-
-def commit_restore(dataset: Dataset, version: int, properties: Mapping[str, str]) -> Dataset:
-    """Make the newest version equal `version`. Lance never refuses it: the caller checks what lies below."""
-    operation = lance.LanceOperation.Restore(version)
-    transaction = lance.Transaction(
-        read_version=dataset.version, operation=operation, transaction_properties=dict(properties)
-    )
-    restored = _commit(dataset, transaction)
-    make_version_durable(restored.place, restored.version)
-    return restored
-
-
-def commit_compaction(
-    dataset: Dataset, rows_per_fragment: int, excluded_fragment_ids: tuple[int, ...] = ()
-) -> CompactionOutcome:
-    """Merge small fragments in place, in this process. The contents stay the same."""
-    announce("dataset.compact", dataset.uri)
-    delete_torn_versions(dataset.place, dataset.version + 1)
-    native = dataset.movable()
-    with substrate_errors("compact the dataset", dataset.uri):
-        options: Any = {
-            "target_rows_per_fragment": rows_per_fragment,
-            "excluded_fragment_ids": list(excluded_fragment_ids),
-        }
-        plan = Compaction.plan(native, options)
-        rewrites = [task.execute(native) for task in plan.tasks]
-        make_durable(dataset.place, [file for rewrite in rewrites for file in _rewritten_files(rewrite)])
-        metrics = Compaction.commit(native, rewrites)
-    for version in range(
-        dataset.version + 1, native.version + 1
-    ):  # Lance reserves the numbers in one of its own
-        make_version_durable(dataset.place, version)
-    moved = Dataset(dataset.location, dataset.branch, native)
-    return CompactionOutcome(moved, metrics.fragments_removed, metrics.fragments_added)
-
-
-def _rewritten_files(rewrite: RewriteResult) -> tuple[StagedFile, ...]:
-    native: Any = rewrite
-    described: dict[str, Any] = json.loads(native.json())
-    fragments = (FragmentMetadata.from_json(json.dumps(new)) for new in described["new_fragments"])
-    return fragment_files(fragments)
-
-
-def commit_strip_auto_cleanup(dataset: Dataset) -> Dataset | None:
-    """Remove every setting that would let a commit delete old versions; None when there was none.
-
-    This very commit deletes nothing either: Lance looks at the settings of the version that it makes.
-    """
-    keys = _auto_cleanup_keys(dataset)
-    if not keys:
-        return None
-    announce("dataset.config", dataset.uri)
-    delete_torn_versions(dataset.place, dataset.version + 1)
-    native = dataset.movable()
-    with substrate_errors("strip the automatic cleanup", dataset.uri):
-        native.delete_config_keys(keys)
-    make_version_durable(dataset.place, native.version)
-    return Dataset(dataset.location, dataset.branch, native)
-
-
-def has_auto_cleanup(dataset: Dataset) -> bool:
-    """Whether some setting lets a commit delete old versions."""
-    return bool(_auto_cleanup_keys(dataset))
-
-
-def _auto_cleanup_keys(dataset: Dataset) -> list[str]:
-    return [key for key in dataset.config() if key.startswith(AUTO_CLEANUP_PREFIX)]
-
-
-def commit_schema_metadata(dataset: Dataset, values: Mapping[str, str]) -> Dataset:
-    """Set schema-level metadata; a version of its own."""
-    announce("dataset.metadata", dataset.uri)
-    delete_torn_versions(dataset.place, dataset.version + 1)
-    native = dataset.movable()
-    with substrate_errors("write the metadata", dataset.uri):
-        native.update_schema_metadata(dict(values))
-    make_version_durable(dataset.place, native.version)
-    return Dataset(dataset.location, dataset.branch, native)
-
-
-def commit_branch(dataset: Dataset, name: str) -> Dataset:
-    """Make the Lance branch `name` from the handle's version. The caller never uses a name twice."""
-    announce("dataset.branch", f"{dataset.uri}#{name}")
-    delete_torn_references(dataset.location)
-    with substrate_errors("create the Lance branch", dataset.uri), remove_escaped_dirs(dataset.location):
-        native = dataset.native.create_branch(name, (dataset.branch, dataset.version))
-    created = Dataset(dataset.location, name, native)
-    make_branch_durable(created.location, name, created.place, created.version)
-    return created
-
-
-def _find_landed(dataset: Dataset, staged: StagedTransaction) -> Dataset | None:
-    """The version that the transaction made although its commit failed, as after a lost acknowledgement."""
-    try:
-        newest = dataset.newest()
-        upto = min(newest.version, staged.base_version + LOST_COMMIT_SEARCH_VERSIONS_MAX)
-        found = find_transaction(newest, staged.uuid, staged.base_version, upto)
-        if found is None:
-            return None
-        return newest if found.version == newest.version else newest.at(found.version)
-    except OmnigraphError:
-        return None
-
-
-def _verify(committed: Dataset, staged: StagedTransaction) -> None:
-    """The version after the base must carry our uuid, read back from the store."""
-    expected = staged.base_version + 1
-    found = ""
-    if committed.version == expected:
-        with substrate_errors("verify a commit", committed.uri):
-            transaction = committed.native.read_transaction(expected)
-            found = transaction.uuid if transaction is not None else ""
-    if found != staged.uuid:
-        raise DisplacedCommitError(
-            f"a foreign change landed at {committed.uri} between check and commit",
-            code="commit_displaced",
-            hint="run `omnigraph repair`",
-            facts={"uri": committed.uri, "expected": expected, "actual": committed.version},
-        )
-
-
-def _commit(dataset: Dataset, transaction: lance.Transaction) -> Dataset:
-    announce("dataset.commit", dataset.uri)
-    delete_torn_versions(dataset.place, dataset.version + 1)
-    with substrate_errors("commit", dataset.uri):
-        native = lance.LanceDataset.commit(
-            dataset.native, transaction, max_retries=0, storage_options=dataset.location.storage_options
-        )
-    return Dataset(dataset.location, dataset.branch, native)
+    """A transaction was committed, but another change was committed between its base and it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,27 +60,66 @@ class Replacement:
     removed: tuple[str, ...] = ()
 
     def keys(self) -> frozenset[str]:
-        """Every key whose old row goes."""
+        """Return every key whose existing row is replaced or deleted."""
         return frozenset((*map(str, self.rows.column(self.key).to_pylist()), *self.removed))
 
     def fragments(self, before: pa.Table) -> frozenset[int]:
-        """The fragments with a row that goes. `before` has at least those rows, with their addresses."""
+        """Return the fragments with a row to replace or delete. `before` has at least these rows, with addresses."""
         keys = self.keys()
         pairs = zip(before.column(self.key).to_pylist(), before.column(ADDRESS).to_numpy(), strict=True)
         return frozenset(int(address) >> 32 for name, address in pairs if name in keys)
 
 
+@dataclass(frozen=True, slots=True)
+class CompactionOutcome:
+    """The handle after an in-place compaction, and how many fragments it removed and added."""
+
+    dataset: Dataset
+    fragments_removed: int
+    fragments_added: int
+
+
+def commit_staged(dataset: Dataset, staged: StagedTransaction) -> Dataset:
+    """Commit directly above the staged base; return the handle of the new version.
+
+    Raises:
+        CommitRaceError: Lance rejected the commit; nothing was written.
+        DisplacedCommitError: The new version is not the one directly above its base.
+        StorageError: The store did not answer, and it is unknown whether the commit was applied.
+    """
+    try:
+        committed = _commit(dataset, staged.native)
+    except (CommitRaceError, StorageError):
+        applied = _find_applied(dataset, staged)
+        if applied is None:
+            raise
+        committed = applied
+    _require_directly_above_base(committed, staged)
+    make_version_durable(committed.directory, committed.version)
+    return committed
+
+
+def commit_restore(dataset: Dataset, version: int, properties: Mapping[str, str]) -> Dataset:
+    """Make the newest version equal to `version`. Lance never rejects it: the caller checks what it would undo."""
+    operation = lance.LanceOperation.Restore(version)
+    transaction = lance.Transaction(
+        read_version=dataset.version, operation=operation, transaction_properties=dict(properties)
+    )
+    restored = _commit(dataset, transaction)
+    make_version_durable(restored.directory, restored.version)
+    return restored
+
+
 def commit_replacement(dataset: Dataset, change: Replacement, before: pa.Table | None = None) -> Dataset:
-    """Upsert and delete as one new version. `before` are the old rows with their addresses, if they are known."""
+    """Upsert and delete as one new version. `before` has the existing rows with their addresses, if already read."""
     announce("dataset.stage", dataset.uri)
-    rows = change.rows
     where = any_of(change.key, sorted(change.keys()))
     with substrate_errors("stage a replacement", dataset.uri):
         if before is None:
             before = dataset.read([change.key], where, with_addresses=True)
-        updated, emptied = _delete(dataset, where, change.fragments(before))
+        updated, emptied = _delete_rows(dataset, where, change.fragments(before))
         added = write_fragments(
-            rows, dataset.native, schema=dataset.schema, data_storage_version=DATA_STORAGE_VERSION
+            change.rows, dataset.native, schema=dataset.schema, data_storage_version=DATA_STORAGE_VERSION
         )
     operation = lance.LanceOperation.Update(
         removed_fragment_ids=emptied,
@@ -263,25 +128,165 @@ def commit_replacement(dataset: Dataset, change: Replacement, before: pa.Table |
         fields_modified=[],
         update_mode="rewrite_rows",
     )
-    make_durable(dataset.place, operation_files(dataset.native, operation))
+    make_durable(dataset.directory, operation_files(dataset.native, operation))
     return commit_staged(dataset, StagedTransaction.of(operation, dataset.version))
 
 
-def anchor_of(dataset: Dataset) -> int | None:
-    """The fragment that every replacement names; None when there is none."""
+def commit_compaction(
+    dataset: Dataset, rows_per_fragment: int, excluded_fragment_ids: tuple[int, ...] = ()
+) -> CompactionOutcome:
+    """Merge small fragments in place, in this process. The rows do not change."""
+    announce("dataset.compact", dataset.uri)
+    delete_torn_versions(dataset.directory, dataset.version + 1)
+    native = dataset.native_copy()
+    with substrate_errors("compact the dataset", dataset.uri):
+        options: Any = {
+            "target_rows_per_fragment": rows_per_fragment,
+            "excluded_fragment_ids": list(excluded_fragment_ids),
+        }
+        plan = Compaction.plan(native, options)
+        rewrites = [task.execute(native) for task in plan.tasks]
+        make_durable(dataset.directory, [file for rewrite in rewrites for file in _rewritten_files(rewrite)])
+        metrics = Compaction.commit(native, rewrites)
+    # Lance reserves the ids of the new fragments in a version before the compaction.
+    for version in range(dataset.version + 1, native.version + 1):
+        make_version_durable(dataset.directory, version)
+    compacted = Dataset(dataset.location, dataset.branch, native)
+    return CompactionOutcome(compacted, metrics.fragments_removed, metrics.fragments_added)
+
+
+def commit_strip_auto_cleanup(dataset: Dataset) -> Dataset | None:
+    """Remove every setting with which a commit deletes old versions; return None if there is none.
+
+    This commit deletes nothing either: Lance reads the settings of the version that it creates.
+    """
+    keys = _auto_cleanup_keys(dataset)
+    if not keys:
+        return None
+    announce("dataset.config", dataset.uri)
+    delete_torn_versions(dataset.directory, dataset.version + 1)
+    native = dataset.native_copy()
+    with substrate_errors("remove the automatic cleanup", dataset.uri):
+        native.delete_config_keys(keys)
+    make_version_durable(dataset.directory, native.version)
+    return Dataset(dataset.location, dataset.branch, native)
+
+
+def commit_schema_metadata(dataset: Dataset, values: Mapping[str, str]) -> Dataset:
+    """Set schema-level metadata in one new version."""
+    announce("dataset.metadata", dataset.uri)
+    delete_torn_versions(dataset.directory, dataset.version + 1)
+    native = dataset.native_copy()
+    with substrate_errors("write the metadata", dataset.uri):
+        native.update_schema_metadata(dict(values))
+    make_version_durable(dataset.directory, native.version)
+    return Dataset(dataset.location, dataset.branch, native)
+
+
+def commit_branch(dataset: Dataset, name: str) -> Dataset:
+    """Create the Lance branch `name` from the handle's version. The caller never reuses a name."""
+    announce("dataset.branch", f"{dataset.uri}#{name}")
+    delete_torn_references(dataset.location)
+    with substrate_errors("create the Lance branch", dataset.uri), remove_escaped_dirs(dataset.location):
+        native = dataset.native.create_branch(name, (dataset.branch, dataset.version))
+    created = Dataset(dataset.location, name, native)
+    make_branch_durable(created.location, name, created.directory, created.version)
+    return created
+
+
+def has_auto_cleanup(dataset: Dataset) -> bool:
+    """Return whether a setting makes commits delete old versions."""
+    return bool(_auto_cleanup_keys(dataset))
+
+
+def anchor_fragment(dataset: Dataset) -> int | None:
+    """Return the fragment that every replacement names, so that two of them conflict; None without fragments."""
     return min((fragment.fragment_id for fragment in dataset.native.get_fragments()), default=None)
 
 
-def _delete(dataset: Dataset, where: str, having: frozenset[int]) -> tuple[list[FragmentMetadata], list[int]]:
-    """The fragments having such rows, and the anchor, without those rows; and the ids of those with nothing left."""
+@contextmanager
+def remove_escaped_dirs(location: Location) -> Iterator[None]:
+    """Remove the empty directories that Lance creates at the escaped spelling of a local path within the block."""
+    escaped = Path(quote(location.uri, safe=_UNESCAPED).replace("~", "%7E"))
+    if not location.is_local or str(escaped) == location.uri:
+        yield
+        return
+    refs = escaped / "_refs" / "branches"
+    missing = [directory for directory in (refs, *refs.parents) if not directory.exists()]
+    try:
+        yield
+    finally:
+        for directory in missing:
+            with suppress(OSError):
+                os.rmdir(directory)  # noqa: PTH106  # fails for a directory that is not empty
+
+
+def _commit(dataset: Dataset, transaction: lance.Transaction) -> Dataset:
+    announce("dataset.commit", dataset.uri)
+    delete_torn_versions(dataset.directory, dataset.version + 1)
+    with substrate_errors("commit", dataset.uri):
+        native = lance.LanceDataset.commit(
+            dataset.native, transaction, max_retries=0, storage_options=dataset.location.storage_options
+        )
+    return Dataset(dataset.location, dataset.branch, native)
+
+
+def _find_applied(dataset: Dataset, staged: StagedTransaction) -> Dataset | None:
+    """Return the version of a transaction whose commit failed but was applied, such as after a lost acknowledgement."""
+    try:
+        newest = dataset.newest()
+        upto = min(newest.version, staged.base_version + LOST_COMMIT_SEARCH_VERSIONS_MAX)
+        record = find_transaction(newest, staged.uuid, staged.base_version, upto)
+        if record is None:
+            return None
+        return newest if record.version == newest.version else newest.at_version(record.version)
+    except OmnigraphError:
+        return None
+
+
+def _require_directly_above_base(committed: Dataset, staged: StagedTransaction) -> None:
+    """Require that the version above the base has the uuid of the transaction, as read from the store."""
+    expected = staged.base_version + 1
+    uuid = ""
+    if committed.version == expected:
+        with substrate_errors("verify a commit", committed.uri):
+            transaction = committed.native.read_transaction(expected)
+            uuid = transaction.uuid if transaction is not None else ""
+    if uuid != staged.uuid:
+        raise DisplacedCommitError(
+            f"an external tool changed {committed.uri} between check and commit: "
+            f"expected version {expected}, got {committed.version}",
+            code="commit_displaced",
+            hint=hint("Run {}.", action("repair")),
+            facts={"uri": committed.uri, "expected": expected, "actual": committed.version},
+        )
+
+
+def _delete_rows(
+    dataset: Dataset, where: str, fragment_ids: frozenset[int]
+) -> tuple[list[FragmentMetadata], list[int]]:
+    """Return the fragments without the rows, including the anchor fragment; and the ids of those that become empty."""
     updated: list[FragmentMetadata] = []
     emptied: list[int] = []
-    anchor = anchor_of(dataset)
+    anchor = anchor_fragment(dataset)
     for fragment in dataset.native.get_fragments():
-        if fragment.fragment_id in having:
-            kept = fragment.delete(where)
-            updated += [] if kept is None else [kept]
-            emptied += [fragment.fragment_id] if kept is None else []
+        if fragment.fragment_id in fragment_ids:
+            remaining = fragment.delete(where)
+            if remaining is None:
+                emptied.append(fragment.fragment_id)
+            else:
+                updated.append(remaining)
         elif fragment.fragment_id == anchor:
             updated.append(fragment.metadata)
     return updated, emptied
+
+
+def _rewritten_files(rewrite: RewriteResult) -> tuple[StagedFile, ...]:
+    native: Any = rewrite
+    description: dict[str, Any] = json.loads(native.json())
+    fragments = (FragmentMetadata.from_json(json.dumps(new)) for new in description["new_fragments"])
+    return fragment_files(fragments)
+
+
+def _auto_cleanup_keys(dataset: Dataset) -> list[str]:
+    return [key for key in dataset.config() if key.startswith(AUTO_CLEANUP_PREFIX)]

@@ -1,9 +1,9 @@
-"""Small control objects (intents, leases, markers) on local files, S3 or memory, through obstore.
+"""Rewrites fragments into larger ones, and builds the indexes of the result before it is committed.
 
-The only primitive that all stores share is create-if-absent, so that is what protocols are built on. An object
-is created whole or not at all. Nothing here overwrites. A put that was killed on a local disk leaves a file whose
-name ends in `#` and a number, which is never listed. On a local disk nothing is created, listed or deleted through a
-symbolic link.
+In: a dataset and the ids of fragments. Out: a `FragmentRewrite`, whose new fragments no version references; the staged
+transaction that replaces the old ones; a clone that looks like the dataset after it, in which indexes are built, and
+their segments moved into the dataset. No head of the dataset moves here. A crash leaves unreferenced files and the
+clone.
 """
 
 from __future__ import annotations
@@ -37,55 +37,11 @@ from omnigraph.storage.location import Location, Scheme
 from omnigraph.storage.objects import ObjectStore, open_backend, open_s3_store
 from omnigraph.storage.sync import sync_entries
 
-
-def move_objects(source: Location, target: Location) -> None:
-    """Move every object below one place to the same path below another of the same store; nothing may be there yet."""
-    announce("object.move", target.uri)
-    with substrate_errors("move files", source.uri):
-        match source.scheme:
-            case Scheme.LOCAL:
-                Path(target.uri).parent.mkdir(parents=True, exist_ok=True)
-                Path(source.uri).rename(target.uri)
-                if target.is_synced:
-                    sync_entries([Path(target.uri)], Path(target.uri).parent.parent)
-            case Scheme.S3:
-                root = replace(
-                    source, uri=posixpath.commonpath((source.uri, target.uri)).replace(":/", "://", 1)
-                )
-                store = open_s3_store(root)
-                for entry in ObjectStore(source).list(""):
-                    ends = (f"{place.uri.removeprefix(root.uri)}/{entry.path}" for place in (source, target))
-                    obstore.rename(store, *(path.lstrip("/") for path in ends))
-            case Scheme.MEMORY:
-                _move_in_memory(source, target)
-
-
-def _move_in_memory(source: Location, target: Location) -> None:
-    """Lance keeps memory of its own."""
-    one, other = (LanceFileSession(place.lance_uri) for place in (source, target))
-    with TemporaryDirectory() as folder:
-        for path in one.list():
-            draft = str(Path(folder) / "moved")
-            one.download_file(path, draft)
-            other.upload_file(draft, path)
-
-
-def _create_file(place: Location, path: str, data: bytes) -> None:
-    """Create a file of a dataset, which the caller announces; fail if it exists."""
-    if place.scheme is Scheme.MEMORY:  # Lance keeps memory of its own
-        with TemporaryDirectory() as folder:
-            draft = Path(folder) / "draft"
-            draft.write_bytes(data)
-            LanceFileSession(place.lance_uri).upload_file(str(draft), path)
-        return
-    obstore.put(open_backend(place), path, data, mode="create", use_multipart=False)
-
-
 Positions = npt.NDArray[np.uint32]
 """Positions of rows in one fragment, ascending."""
 
 LANCE_SUPPORTS_BLOB_COMPACTION: Final = True
-"""Whether the installed Lance compacts tables with blobs and keeps every byte; a test turns red when that changes."""
+"""Whether the installed Lance compacts tables with blobs without loss; a test fails when that changes."""
 
 _TASK_OPTIONS: Final[Mapping[str, object]] = {
     "max_rows_per_group": 1024,
@@ -113,13 +69,13 @@ _INDICES: Final = "_indices"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rewritten:
-    """Some fragments and what replaces them, as Lance describes them. No version references the new ones yet.
+class FragmentRewrite:
+    """Some fragments and their replacements, as Lance describes them. No version references the new ones yet.
 
     `sources` are the fragments as they were read, at `read_version`, in the order of their rows; `written` has their
-    live rows in that order. What other writers did since: `emptied` are sources that no longer exist because all their
-    rows were deleted or moved; `deleted` are, by the number of a written fragment, the positions of its rows that no
-    source has any more.
+    live rows in that order. Changes by other writers since: `emptied` are sources that no longer exist because all
+    their rows were deleted or moved; `deleted` has, by the id of a written fragment, the positions of the rows that no
+    source has any longer.
     """
 
     sources: tuple[FragmentMetadata, ...]
@@ -130,7 +86,7 @@ class Rewritten:
 
     @property
     def old(self) -> tuple[FragmentMetadata, ...]:
-        """The sources that exist."""
+        """The sources that still exist."""
         return tuple(fragment for fragment in self.sources if fragment.id not in self.emptied)
 
     @property
@@ -150,120 +106,172 @@ class Rewritten:
         """Return how many rows of a written fragment were not deleted since."""
         return int(fragment.physical_rows) - len(self.deleted.get(fragment.id, ()))
 
-    def numbered(self, first_id: int) -> Rewritten:
-        """The same with the new fragments numbered from `first_id` on. They are new to everybody until then."""
-        written = tuple(replace(fragment, id=first_id + place) for place, fragment in enumerate(self.written))
+    def numbered(self, first_id: int) -> FragmentRewrite:
+        """Return the same rewrite with the ids of the new fragments counted from `first_id`."""
+        written = tuple(
+            replace(fragment, id=number) for number, fragment in enumerate(self.written, first_id)
+        )
         return replace(self, written=written)
 
 
-def rewrite_fragments(dataset: Dataset, fragment_ids: Sequence[int], rows_per_fragment: int) -> Rewritten:
-    """Write the live rows of some fragments again. Moves no head, is safe to repeat, runs anywhere."""
+def rewrite_fragments(
+    dataset: Dataset, fragment_ids: Sequence[int], rows_per_fragment: int
+) -> FragmentRewrite:
+    """Write the live rows of some fragments again. Moves no head, can be repeated and runs on any machine."""
     announce("dataset.rewrite", dataset.uri)
     with substrate_errors("rewrite fragments", dataset.uri):
         requested_ids = set(fragment_ids)
         parts = [part for part in dataset.native.get_fragments() if part.fragment_id in requested_ids]
         sources = tuple(part.metadata for part in parts)
-        described = {
+        description = {
             "task": {"fragments": [fragment.to_json() for fragment in sources]},
             "read_version": dataset.version,
             "options": {**_TASK_OPTIONS, "target_rows_per_fragment": rows_per_fragment},
         }
         tasks: Any = CompactionTask
-        result = json.loads(tasks.from_json(json.dumps(described)).execute(dataset.native).json())
-        written = tuple(FragmentMetadata.from_json(json.dumps(found)) for found in result["new_fragments"])
+        result = json.loads(tasks.from_json(json.dumps(description)).execute(dataset.native).json())
+        written = tuple(FragmentMetadata.from_json(json.dumps(new)) for new in result["new_fragments"])
         scanner = dataset.native.scanner(columns=[], fragments=parts, with_row_id=True)
         identities = scanner.to_table().column(IDENTITY).to_numpy()
         _require_same_rows(identities, written, dataset.uri)
-    make_durable(dataset.place, fragment_files(written))
-    return Rewritten(sources=sources, written=written, read_version=dataset.version)
+    make_durable(dataset.directory, fragment_files(written))
+    return FragmentRewrite(sources=sources, written=written, read_version=dataset.version)
 
 
-def stage_rewrite(dataset: Dataset, groups: Sequence[Rewritten]) -> StagedTransaction:
-    """The one transaction that replaces the old fragments of all groups; indexes no longer cover them after it."""
+def stage_rewrite(dataset: Dataset, groups: Sequence[FragmentRewrite]) -> StagedTransaction:
+    """Stage the transaction that replaces the old fragments of all groups. Indexes do not cover the new ones."""
     with substrate_errors("read the fragments", dataset.uri):
-        here = {part.fragment_id: part.metadata for part in dataset.native.get_fragments()}
-    pairs = [([here[number] for number in group.old_ids], group.new) for group in groups]
+        present = {part.fragment_id: part.metadata for part in dataset.native.get_fragments()}
+    pairs = [([present[number] for number in group.old_ids], group.new) for group in groups]
     return StagedTransaction.of(_rewrite_operation(pairs), dataset.version)
 
 
 def write_deletion_file(
     dataset: Dataset, fragment: FragmentMetadata, positions: Positions
 ) -> FragmentMetadata:
-    """Write the deletion file of a fragment that no version references; the fragment with it.
+    """Write the deletion file of a fragment that no version references; return the fragment with it.
 
-    Lance writes deletion files only for fragments that a version has. The format is Lance's own for small sets of rows,
-    which it reads for sets of any size: an Arrow file with the positions as the column `row_id`.
+    Lance writes deletion files only for fragments of a version. The format is the one that Lance writes for few rows
+    and reads for any number of rows: an Arrow file with the positions as the column `row_id`.
     """
     announce("dataset.stage", dataset.uri)
     schema = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema) as writer:
         writer.write_batch(pa.record_batch([pa.array(positions, pa.uint32())], schema=schema))
-    described = DeletionFile(dataset.version, secrets.randbits(63), "array", len(positions), None)
+    deletion_file = DeletionFile(dataset.version, secrets.randbits(63), "array", len(positions), None)
     data = sink.getvalue().to_pybytes()
-    file = StagedFile(described.path(fragment.id, ""), len(data))
+    file = StagedFile(deletion_file.path(fragment.id, ""), len(data))
     with substrate_errors("write deletions", dataset.uri):
-        _create_file(dataset.place, file.path, data)
-    make_durable(dataset.place, [file])
-    return replace(fragment, deletion_file=described)
+        _create_file(dataset.directory, file.path, data)
+    make_durable(dataset.directory, [file])
+    return replace(fragment, deletion_file=deletion_file)
 
 
 def clone_rewritten(
-    dataset: Dataset, place: Location, groups: Sequence[Rewritten], dropped: Collection[str] = ()
+    dataset: Dataset, location: Location, groups: Sequence[FragmentRewrite], dropped: Collection[str] = ()
 ) -> Dataset:
-    """A new dataset of references at `place` that looks as this one will after the rewrite: to build indexes in.
+    """Create a dataset of references at `location` that looks like this one after the rewrite, to build indexes in.
 
-    `dropped` are the segments of indexes that go before it.
+    `dropped` are the index segments that are dropped before the rewrite.
     """
-    announce("dataset.stage", place.uri)
-    with substrate_errors("clone the dataset", place.uri):
+    announce("dataset.stage", location.uri)
+    with substrate_errors("clone the dataset", location.uri):
         native = dataset.native
         clone = native.shallow_clone(
-            place.lance_uri, reference=dataset.version, storage_options=place.storage_options
+            location.lance_uri, reference=dataset.version, storage_options=location.storage_options
         )
         if dropped:
-            drop = stage_segment_drop(Dataset(place, None, clone), dropped)
-            clone = _commit_in_clone(clone, drop.native, place)
-        (own,) = set(clone.base_paths()) - set(native.base_paths())
-        here = {part.fragment_id: part.metadata for part in clone.get_fragments()}
+            drop = stage_segment_drop(Dataset(location, None, clone), dropped)
+            clone = _commit_in_clone(clone, drop.native, location)
+        (base,) = set(clone.base_paths()) - set(native.base_paths())
+        present = {part.fragment_id: part.metadata for part in clone.get_fragments()}
         pairs = [
-            ([here[number] for number in group.old_ids], [_based(fragment, own) for fragment in group.new])
+            (
+                [present[number] for number in group.old_ids],
+                [_with_base(fragment, base) for fragment in group.new],
+            )
             for group in groups
         ]
         rewrite = lance.Transaction(read_version=clone.version, operation=_rewrite_operation(pairs))
-        return Dataset(place, None, _commit_in_clone(clone, rewrite, place))
+        return Dataset(location, None, _commit_in_clone(clone, rewrite, location))
 
 
 def adopt_segment(segment: IndexSegment, clone: Location, dataset: Location) -> IndexSegment:
-    """Move the files of a segment that was built in a clone to the dataset or its branch; no version knows them yet."""
-    folder = f"{_INDICES}/{segment.native.uuid}"
-    move_objects(clone.child(folder), dataset.child(folder))
+    """Move the files of a segment from the clone to the dataset or its branch; no version references them yet."""
+    directory = f"{_INDICES}/{segment.native.uuid}"
+    _move_objects(clone.child(directory), dataset.child(directory))
     return replace(segment, native=replace(segment.native, base_id=None))
+
+
+def _move_objects(source: Location, target: Location) -> None:
+    """Move every object below one location to the same path below another of the same store, which must be empty."""
+    announce("object.move", target.uri)
+    with substrate_errors("move files", source.uri):
+        match source.scheme:
+            case Scheme.LOCAL:
+                Path(target.uri).parent.mkdir(parents=True, exist_ok=True)
+                Path(source.uri).rename(target.uri)
+                if target.is_synced:
+                    sync_entries([Path(target.uri)], Path(target.uri).parent.parent)
+            case Scheme.S3:
+                root = replace(
+                    source, uri=posixpath.commonpath((source.uri, target.uri)).replace(":/", "://", 1)
+                )
+                store = open_s3_store(root)
+                for entry in ObjectStore(source).list(""):
+                    paths = (f"{end.uri.removeprefix(root.uri)}/{entry.path}" for end in (source, target))
+                    obstore.rename(store, *(path.lstrip("/") for path in paths))
+            case Scheme.MEMORY:
+                _move_in_memory(source, target)
+
+
+def _move_in_memory(source: Location, target: Location) -> None:
+    """Copy through Lance, which has its own memory store."""
+    source_files, target_files = (LanceFileSession(location.lance_uri) for location in (source, target))
+    with TemporaryDirectory() as directory:
+        for path in source_files.list():
+            draft = str(Path(directory) / "moved")
+            source_files.download_file(path, draft)
+            target_files.upload_file(draft, path)
+
+
+def _create_file(directory: Location, path: str, data: bytes) -> None:
+    """Create a file of a dataset, which the caller announces; fail if it exists."""
+    if directory.scheme is Scheme.MEMORY:  # Lance has its own memory store
+        with TemporaryDirectory() as temporary:
+            draft = Path(temporary) / "draft"
+            draft.write_bytes(data)
+            LanceFileSession(directory.lance_uri).upload_file(str(draft), path)
+        return
+    obstore.put(open_backend(directory), path, data, mode="create", use_multipart=False)
 
 
 def _require_same_rows(
     identities: npt.NDArray[np.uint64], written: Sequence[FragmentMetadata], uri: str
 ) -> None:
-    """Raise unless the written fragments have the rows with these identities, in this order: positions rely on it."""
+    """Require that the written fragments have the rows with these identities in this order: positions depend on it."""
     sequences = [
         RowIdSequence.from_inline_metadata(fragment.row_id_meta).to_pyarrow().to_numpy()
         for fragment in written
         if fragment.row_id_meta is not None
     ]
     written_rows = sum(int(fragment.physical_rows) for fragment in written)
-    same = sum(map(len, sequences)) == written_rows == len(identities)
-    if not (same and np.array_equal(np.concatenate([*sequences, identities[:0]]), identities)):
+    has_same_count = sum(map(len, sequences)) == written_rows == len(identities)
+    if not (has_same_count and np.array_equal(np.concatenate([*sequences, identities[:0]]), identities)):
         raise InvariantError(
-            f"rewritten fragments of {uri} do not have the rows of their sources, in order: "
+            f"rewritten fragments of {uri} do not have the rows of their sources in the same order: "
             f"expected {len(identities):,} rows, got {written_rows:,}",
             code="rewrite_changed_rows",
         )
 
 
 def _commit_in_clone(
-    clone: lance.LanceDataset, transaction: lance.Transaction, place: Location
+    clone: lance.LanceDataset, transaction: lance.Transaction, location: Location
 ) -> lance.LanceDataset:
-    return lance.LanceDataset.commit(clone, transaction, max_retries=0, storage_options=place.storage_options)
+    return lance.LanceDataset.commit(
+        clone, transaction, max_retries=0, storage_options=location.storage_options
+    )
 
 
 def _rewrite_operation(
@@ -273,9 +281,9 @@ def _rewrite_operation(
     return lance.LanceOperation.Rewrite(groups, [])
 
 
-def _based(fragment: FragmentMetadata, base: int) -> FragmentMetadata:
-    """A fragment of the source, whose files lie in the source itself, as the clone refers to it."""
-    described: dict[str, Any] = fragment.to_json()
-    for file in (*described["files"], *filter(None, [described["deletion_file"]])):
+def _with_base(fragment: FragmentMetadata, base: int) -> FragmentMetadata:
+    """Return a fragment of the source, whose files are in the source itself, as the clone references it."""
+    description: dict[str, Any] = fragment.to_json()
+    for file in (*description["files"], *filter(None, [description["deletion_file"]])):
         file["base_id"] = base
-    return FragmentMetadata.from_json(json.dumps(described))
+    return FragmentMetadata.from_json(json.dumps(description))

@@ -1,8 +1,9 @@
 """A Lance dataset at one version: create, open, read.
 
-In: a location, a Lance branch, a version. Out: an immutable `Dataset` handle. Every dataset is created with
-stable row ids, storage version 2.2 and no automatic cleanup. Nothing here changes an existing dataset.
-All handles of a process share one Lance session, so the metadata of a data file is held once and its bytes are bounded.
+In: a location, a Lance branch, a version. Out: an immutable `Dataset` handle. Every dataset is created with stable row
+ids, storage version 2.2 and no automatic cleanup. Nothing here changes an existing dataset. All handles of a process
+share one Lance session, so that the metadata of a data file is cached once and the cache has a limit. A crash during
+`create_dataset` leaves files that no version references, or a complete version 1.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from lance.fragment import LanceFragment, write_fragments
 from omnigraph.base import limits
 from omnigraph.base.errors import FormatError, NotFoundError, OmnigraphError, StorageError
 from omnigraph.base.failpoints import announce
-from omnigraph.storage.errors import DatasetExistsError, nothing_at, substrate_errors
+from omnigraph.storage.errors import DatasetExistsError, not_found_error, substrate_errors
 from omnigraph.storage.lance.durability import (
     delete_first_version,
     find_newest_whole_version,
@@ -37,23 +38,6 @@ from omnigraph.storage.lance.durability import (
 from omnigraph.storage.location import Location
 from omnigraph.storage.sync import SyncError, sync_entries
 
-
-def column_text(name: str) -> str:
-    """A column's name, quoted so that its case counts."""
-    return f"`{name}`"
-
-
-def text_literal(value: str) -> str:
-    """A text, quoted."""
-    return "'" + value.replace("'", "''") + "'"
-
-
-def any_of(column: str, texts: Iterable[object]) -> str:
-    """That a column is one of these texts; without any it never is."""
-    listed = ", ".join(text_literal(str(text)) for text in texts)
-    return f"{column_text(column)} IN ({listed})" if listed else "false"
-
-
 logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
@@ -64,13 +48,12 @@ else:
     Texts = pa.Array
 
 DATA_STORAGE_VERSION: Final = "2.2"
-_INDEX_ASKED: Final = re.compile(r"\]@(\S+?)\(")
 IDENTITY: Final = "_rowid"
-"""The column with the identity of a row, which it keeps when it moves."""
+"""The column with the identity of a row, which does not change when the row moves to another fragment."""
 ADDRESS: Final = "_rowaddr"
-"""The column with the address of a row: its fragment in the upper half, its place there in the lower one."""
+"""The column with the address of a row: its fragment in the upper 32 bits, its offset there in the lower ones."""
 
-
+_INDEX_IN_PLAN: Final = re.compile(r"\]@(\S+?)\(")
 _HANDLE_BYTES: Final = 64 * 1024
 _FRAGMENT_BYTES: Final = 1536
 _sessions: Final[dict[int, Session]] = {}
@@ -78,7 +61,7 @@ _sessions: Final[dict[int, Session]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """An open dataset, pinned to the version it was opened at. `branch` None is Lance's main."""
+    """An open dataset, pinned to the version at which it was opened. `branch` None is Lance's main."""
 
     location: Location
     branch: str | None
@@ -99,32 +82,30 @@ class Dataset:
 
     @property
     def uri(self) -> str:
-        """Where this handle's Lance branch lives, for messages."""
-        return self.place.uri
+        """The location of this handle's Lance branch, for messages."""
+        return self.directory.uri
 
     @property
-    def place(self) -> Location:
-        """The directory with the files that this handle's Lance branch wrote itself."""
+    def directory(self) -> Location:
+        """The directory with the files that this handle's Lance branch wrote."""
         return branch_location(self.location, self.branch)
 
     def read(
         self, columns: list[str] | None = None, where: str | None = None, *, with_addresses: bool = False
     ) -> pa.Table:
-        """The rows as one table. `where` is SQL over the columns. With addresses: where each row lies, as `ADDRESS`."""
+        """Read the rows as one table. `where` is SQL over the columns. `with_addresses` adds the column `ADDRESS`."""
         with substrate_errors("read the dataset", self.uri):
             return self.native.scanner(
                 columns=columns, filter=where, late_materialization=True, with_row_address=with_addresses
             ).to_table()
 
     def read_by_text(self, column: str, values: Texts, columns: list[str]) -> pa.Table:
-        """The rows whose text is one of the values, with their addresses: by filter for a few, by a scan for many."""
+        """Read the rows with one of the values, with their addresses: by filter for a few values, by scan for many."""
         where = None
         if len(values) <= limits.LOOKUP_FILTER_VALUES_MAX:
             where = any_of(column, values.to_pylist())
-        found = self.read(list(dict.fromkeys((*columns, column))), where, with_addresses=True)
-        if where is None:
-            found = found.filter(pc.is_in(found.column(column), value_set=values))
-        return found
+        rows = self.read(list(dict.fromkeys((*columns, column))), where, with_addresses=True)
+        return rows if where else rows.filter(pc.is_in(rows.column(column), value_set=values))
 
     def read_batches(
         self,
@@ -134,7 +115,7 @@ class Dataset:
         batch_rows: int | None = None,
         batch_bytes: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows as a stream of batches of at most about so many rows and bytes, for tables of any size."""
+        """Read the rows of a table of any size as batches of at most about `batch_rows` and `batch_bytes`."""
         with substrate_errors("read the dataset", self.uri):
             yield from self.native.scanner(
                 columns=columns, filter=where, batch_size=batch_rows, batch_size_bytes=batch_bytes
@@ -142,31 +123,31 @@ class Dataset:
 
     @property
     def handle_bytes(self) -> int:
-        """The memory that this open handle holds, next to the shared session: its fragments, about 1 KiB each."""
+        """The memory of this open handle in addition to the shared session: its fragments, about 1 KiB each."""
         return _HANDLE_BYTES + _FRAGMENT_BYTES * len(self.native.fragment_ids())
 
     def data_bytes(self) -> int:
-        """The bytes of the files with the rows, as far as metadata says."""
+        """Return the total size of the data files, as far as metadata records it."""
         with substrate_errors("list the data files", self.uri):
             files = (file for part in self.native.get_fragments() for file in part.data_files())
             return sum(file.file_size_bytes or 0 for file in files)
 
     def indexes_used(self, columns: list[str], where: str) -> tuple[str, ...]:
-        """The names of the indexes that a scan with this filter asks, as the library plans it."""
+        """Return the names of the indexes that Lance plans to use for a scan with this filter."""
         with substrate_errors("plan a scan", self.uri):
             plan = self.native.scanner(columns=columns, filter=where).explain_plan()
-        asked = (line for line in plan.splitlines() if line.lstrip().startswith("ScalarIndexQuery"))
-        return tuple(dict.fromkeys(name for line in asked for name in _INDEX_ASKED.findall(line)))
+        lines = (line for line in plan.splitlines() if line.lstrip().startswith("ScalarIndexQuery"))
+        return tuple(dict.fromkeys(name for line in lines for name in _INDEX_IN_PLAN.findall(line)))
 
     def take(self, offsets: Sequence[int], columns: Sequence[str]) -> pa.Table:
-        """The rows at these offsets, which count the live rows from 0 in the order of a scan."""
+        """Read the rows at these offsets, which count the live rows from 0 in scan order."""
         with substrate_errors("read rows of the dataset", self.uri):
             return self.native.take(list(offsets), columns=list(columns))
 
     def read_fragments(
         self, fragments: Sequence[int], columns: list[str], *, with_identities: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of some fragments as a stream of batches. With identities: `IDENTITY` and `ADDRESS` of each."""
+        """Read the rows of some fragments as batches. `with_identities` adds the columns `IDENTITY` and `ADDRESS`."""
         with substrate_errors("read the dataset", self.uri):
             yield from self.native.scanner(
                 columns=columns,
@@ -176,70 +157,70 @@ class Dataset:
             ).to_batches()
 
     def fragments(self, numbers: Sequence[int]) -> list[LanceFragment]:
-        """Those of the fragments with these numbers that there are, as the library's scanner takes them."""
-        found = (self.native.get_fragment(number) for number in numbers)
-        return [fragment for fragment in found if fragment is not None]
+        """Return the existing fragments with these ids, for the scanner of Lance."""
+        fragments = (self.native.get_fragment(number) for number in numbers)
+        return [fragment for fragment in fragments if fragment is not None]
 
     def fragment_rows(self) -> dict[int, int]:
-        """Live rows of each fragment by its number, in order; from metadata where it says."""
+        """Return the number of live rows by fragment id, in order; from metadata where it is recorded."""
         with substrate_errors("count the rows", self.uri):
-            found = {}
+            counts = {}
             for fragment in self.native.get_fragments():
                 rows = fragment.metadata.num_rows
-                found[fragment.fragment_id] = fragment.count_rows() if rows is None else rows
-            return found
+                counts[fragment.fragment_id] = fragment.count_rows() if rows is None else rows
+            return counts
 
     def count_rows(self, where: str | None = None) -> int:
         with substrate_errors("count the rows", self.uri):
             return int(self.native.count_rows(where))
 
     def data_files(self) -> tuple[str, ...]:
-        """The names of the files with the rows, which are never given twice: what tells two datasets apart."""
+        """Return the names of the data files. Names are never reused, so they distinguish two datasets."""
         with substrate_errors("list the data files", self.uri):
             return tuple(file.path for part in self.native.get_fragments() for file in part.data_files())
 
     def row_files(self) -> tuple[str, ...]:
-        """The names of the files that decide which rows there are: the data files and those with deletions."""
+        """Return the names of the files that determine the rows: data files and deletion files."""
         with substrate_errors("list the data files", self.uri):
             deletions = (part.deletion_file() for part in self.native.get_fragments())
             return (*self.data_files(), *(name for name in deletions if name))
 
-    def at(self, version: int) -> Dataset:
-        """The same dataset and branch at another version."""
+    def at_version(self, version: int) -> Dataset:
+        """Open the same dataset and branch at another version."""
         return open_dataset(self.location, branch=self.branch, version=version)
 
     def newest(self) -> Dataset:
-        """The same dataset and branch as it is now."""
+        """Open the same dataset and branch at its newest version."""
         return open_dataset(self.location, branch=self.branch)
 
     def newest_version(self) -> int:
-        """The number of the newest version of this dataset and branch, by listing."""
+        """Return the newest version of this dataset and branch, from a listing."""
         with substrate_errors("list the versions", self.uri):
             return int(self.native.latest_version)
 
-    def movable(self) -> lance.LanceDataset:
-        """A native handle for calls that move the handle they are called on; this one stays where it is."""
+    def native_copy(self) -> lance.LanceDataset:
+        """Return a native handle for calls that change their handle; this one does not change."""
         return copy(self.native)
 
     def config(self) -> dict[str, str]:
-        """Lance's own settings of the dataset (where automatic cleanup would be switched on)."""
+        """Return Lance's settings of the dataset, such as those of automatic cleanup."""
         with substrate_errors("read the settings", self.uri):
             return dict(self.native.config())
 
     def lance_branches(self) -> Mapping[str, str | None]:
-        """Every Lance branch of the dataset, with the one it was made from; None is Lance's main."""
+        """Return every Lance branch of the dataset with its parent; None is Lance's main."""
         with substrate_errors("list the Lance branches", self.uri):
-            return {name: found["parent_branch"] for name, found in self.native.branches.list().items()}
+            return {name: branch["parent_branch"] for name, branch in self.native.branches.list().items()}
 
     def versions(self) -> tuple[int, ...]:
-        """Every version that can be opened, oldest first, from one listing."""
+        """Return every version that can be opened, oldest first, from one listing."""
         with substrate_errors("list the versions", self.uri):
             return tuple(sorted(int(ref["version"]) for ref in self.native.version_refs()))
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetVersion:
-    """One version of a dataset, not open: what travels to workers."""
+    """One version of a dataset, not opened: what is sent to workers."""
 
     location: Location
     branch: str | None
@@ -247,7 +228,7 @@ class DatasetVersion:
 
     @classmethod
     def of(cls, dataset: Dataset) -> DatasetVersion:
-        """The version that a handle is pinned to."""
+        """Return the version that a handle is pinned to."""
         return cls(dataset.location, dataset.branch, dataset.version)
 
     def open(self) -> Dataset:
@@ -257,10 +238,10 @@ class DatasetVersion:
 def create_dataset(
     location: Location, rows: pa.Table, properties: Mapping[str, str] | None = None
 ) -> Dataset:
-    """Create a dataset whose version 1 holds `rows`; raise `DatasetExistsError` if there is one.
+    """Create a dataset whose version 1 has `rows`; raise `DatasetExistsError` if one exists.
 
-    Of two creators at the same moment one wins. `lance.write_dataset` does not promise that: its retries put the
-    loser's rows on top as version 2.
+    Of two concurrent creators one succeeds. `lance.write_dataset` does not guarantee that: it retries and commits the
+    other creator's rows as version 2.
     """
     announce("dataset.create", location.uri)
     with substrate_errors("create the dataset", location.uri):
@@ -286,57 +267,57 @@ def create_dataset(
                 enable_v2_manifest_paths=True,
                 enable_stable_row_ids=True,
             )
-        except OSError as refused:
-            native = _own_first_version(location, first.uuid, refused)
+        except OSError as rejected:
+            native = _own_first_version(location, first.uuid, rejected)
     try:
         make_version_durable(location, 1)
         if location.is_synced:
             sync_entries([Path(location.uri)])
     except SyncError:
-        delete_first_version(location)  # the caller deletes what it made, and must not leave a dataset behind
+        delete_first_version(location)  # the caller deletes what it created, and must not leave a dataset
         raise
     return Dataset(location, None, native)
 
 
-def _own_first_version(location: Location, uuid: str, refused: OSError) -> lance.LanceDataset:
-    """Version 1 if it is ours after all, as after a lost answer; otherwise somebody else was first."""
+def _own_first_version(location: Location, uuid: str, rejected: OSError) -> lance.LanceDataset:
+    """Return version 1 if this process created it and its acknowledgement was lost; otherwise raise."""
     try:
         newest = _open_native(location, None)
     except OmnigraphError:
-        raise refused from None
+        raise rejected from None
     with suppress(OSError, ValueError):
-        found = newest.read_transaction(1)
-        if found is not None and found.uuid == uuid:
+        transaction = newest.read_transaction(1)
+        if transaction is not None and transaction.uuid == uuid:
             return newest.checkout_version(1)
     raise DatasetExistsError(
         f"{location.uri} already exists",
         code="dataset_exists",
-        hint="choose another place",
+        hint="Choose another location.",
         facts={"uri": location.uri},
     )
 
 
 def open_dataset(location: Location, *, branch: str | None = None, version: int | None = None) -> Dataset:
-    """Open a dataset at its newest version (found by listing) or at the given one."""
-    place = branch_location(location, branch)
+    """Open a dataset at a version; default: the newest, from a listing."""
+    directory = branch_location(location, branch)
     try:
-        native = _open_native(place, version)
+        native = _open_native(directory, version)
     except (FormatError, StorageError):
-        whole = find_newest_whole_version(place) if version is None else None
+        whole = find_newest_whole_version(directory) if version is None else None
         if whole is None:
             raise
         if whole == 0:
-            raise nothing_at("open the dataset", place.uri) from None
-        logger.warning("skipped version files without content, as a power cut leaves: %s", place.uri)
-        native = _open_native(place, whole)
+            raise not_found_error("open the dataset", directory.uri) from None
+        logger.warning("skipped empty version files, which a power cut leaves: %s", directory.uri)
+        native = _open_native(directory, whole)
     return Dataset(location, branch, native)
 
 
 def shared_session() -> Session:
     """Return the Lance session of this process.
 
-    Without it every handle has a session of its own, which keeps about 4 KiB for each data file that it read, again
-    for each version. A forked process gets its own. Lance's entries belong to the exact version file that was read,
+    Without it every handle has its own session, which caches about 4 KiB for each data file that it read, again for
+    each version. A forked process gets its own. Lance's cache entries belong to the exact version file that was read,
     so a dataset that was replaced at its path is read again: `tests/storage/test_surface_sessions.py`.
     """
     session = _sessions.get(os.getpid())
@@ -345,34 +326,53 @@ def shared_session() -> Session:
             index_cache_size_bytes=limits.LANCE_INDEX_CACHE_BYTES,
             metadata_cache_size_bytes=limits.LANCE_METADATA_CACHE_BYTES,
         )
-        # Two threads that start together keep one of the two.
+        # Two threads that create a session at the same time use the same one.
         session = _sessions.setdefault(os.getpid(), session)
     return session
 
 
-def _open_native(place: Location, version: int | None) -> lance.LanceDataset:
-    with substrate_errors("open the dataset", place.uri):
+def _open_native(directory: Location, version: int | None) -> lance.LanceDataset:
+    with substrate_errors("open the dataset", directory.uri):
         return lance.dataset(
-            place.lance_uri, version=version, storage_options=place.storage_options, session=shared_session()
+            directory.lance_uri,
+            version=version,
+            storage_options=directory.storage_options,
+            session=shared_session(),
         )
 
 
 def make_durable_since(dataset: Dataset, version: int) -> None:
-    """Check and sync every file that the handle's version has and an older one has not; all if that is collected."""
+    """Check and sync every file that was added since an older version; every file if that version was deleted."""
     if not dataset.location.is_local:
         return
     try:
-        older = dataset.at(version).native
+        older = dataset.at_version(version).native
     except NotFoundError:
         older = None
-    make_change_durable(dataset.place, dataset.native, older)
+    make_change_durable(dataset.directory, dataset.native, older)
 
 
 def branch_location(location: Location, branch: str | None) -> Location:
-    """Where Lance keeps a branch of a dataset."""
+    """Return where Lance stores a branch of a dataset."""
     return location if branch is None else location.child(f"tree/{branch}")
 
 
-def own_files(path: str, branch: str) -> str:
-    """The folder of the data files that a branch of the dataset at `path` wrote itself; a new one has none."""
+def branch_data_path(path: str, branch: str) -> str:
+    """Return the directory of the data files that a branch of the dataset at `path` wrote; a new branch has none."""
     return f"{path}/tree/{branch}/data"
+
+
+def column_text(name: str) -> str:
+    """Return a column's name as SQL, quoted so that its case is kept."""
+    return f"`{name}`"
+
+
+def text_literal(value: str) -> str:
+    """Return a string as an SQL literal."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def any_of(column: str, texts: Iterable[object]) -> str:
+    """Return the SQL condition that a column has one of these values; `false` without values."""
+    literals = ", ".join(text_literal(str(text)) for text in texts)
+    return f"{column_text(column)} IN ({literals})" if literals else "false"

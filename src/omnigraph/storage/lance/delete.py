@@ -1,7 +1,7 @@
-"""The one place where files of datasets are deleted. What may go is decided elsewhere.
+"""Deletes files of datasets. No other module does; `maintenance` decides which files to delete.
 
-Each function can be repeated after a crash: what is gone already is no error. Who deletes whole versions has their
-manifests deleted first, by a call of their own.
+In: a dataset and paths or Lance branches. Out: nothing. Each function can be repeated after a crash: files that no
+longer exist are skipped. A caller that deletes versions deletes their manifests first, in a separate call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from omnigraph.base import limits
 from omnigraph.base.errors import InvariantError, NotFoundError
 from omnigraph.base.failpoints import announce
 from omnigraph.storage.errors import substrate_errors
-from omnigraph.storage.lance.dataset import Dataset, branch_location
+from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.durability import delete_torn_references
 from omnigraph.storage.local_tree import require_no_link, unlink_files
 from omnigraph.storage.location import Location, Scheme
@@ -32,7 +32,7 @@ _DATA_NAME: Final = re.compile(r"[0-9A-Za-z_-]+\.lance")
 
 
 def delete_branch(dataset: Dataset, name: str) -> bool:
-    """Delete a Lance branch and its files; False when it is gone. Refused for one that has children or tags."""
+    """Delete a Lance branch and its files; return False if it does not exist. Raise if it has children or tags."""
     delete_torn_references(dataset.location)
     with substrate_errors("delete a Lance branch", dataset.uri):
         if dataset.location.is_local:
@@ -45,7 +45,7 @@ def delete_branch(dataset: Dataset, name: str) -> bool:
 
 
 def delete_files(location: Location, paths: Sequence[str]) -> None:
-    """Delete the named files below a dataset's root, which no version may need. In which order is not told."""
+    """Delete files below a dataset's root, in no order. No version may reference them."""
     for path in paths:
         if path.startswith("/") or ".." in path.split("/"):
             raise InvariantError(f"{path} is not below {location.uri}", code="path_outside")
@@ -62,7 +62,7 @@ def delete_files(location: Location, paths: Sequence[str]) -> None:
 
 
 def delete_fragments(dataset: Dataset, fragments: Sequence[FragmentMetadata]) -> None:
-    """Delete the data files of fragments that were staged for this dataset and never committed, with their blobs."""
+    """Delete the data files of fragments that were staged for this dataset but not committed, with their blobs."""
     delete_data_files(dataset, file_names(fragments))
 
 
@@ -76,35 +76,34 @@ def delete_data_files(dataset: Dataset, names: Sequence[str]) -> None:
     for name in names:
         if not _DATA_NAME.fullmatch(name):
             raise InvariantError(f"'{name}' is not the name of a data file", code="path_outside")
-    place = branch_location(dataset.location, dataset.branch)
     paths = [f"data/{name}" for name in names]
-    delete_files(place, paths)
-    if _has_blobs(dataset) and place.scheme is not Scheme.MEMORY:
+    delete_files(dataset.directory, paths)
+    if _has_blobs(dataset) and dataset.location.scheme is not Scheme.MEMORY:
         for path in paths:
-            ObjectStore(place).delete_below(path.removesuffix(_DATA_SUFFIX))
+            ObjectStore(dataset.directory).delete_below(path.removesuffix(_DATA_SUFFIX))
 
 
 def _has_blobs(dataset: Dataset) -> bool:
-    """Whether large values may lie in a folder beside the data file of their row, which has its name."""
+    """Return whether large values may be stored in a directory next to their data file, with its name."""
     types = (field.type for field in dataset.schema)
     return any(isinstance(kind, pa.BaseExtensionType) and kind.extension_name == _BLOBS for kind in types)
 
 
 def _unlink_files(location: Location, paths: Sequence[str]) -> None:
-    """Several at once, since a disk that is busy answers each of them late; in any order."""
+    """Delete with several threads, because a busy disk is slow to answer; in any order."""
     with substrate_errors("delete files", location.uri), ThreadPoolExecutor(limits.DELETE_THREADS) as threads:
-        started = []
+        tasks = []
         for start in range(0, len(paths), limits.DELETE_CHUNK_FILES):
             chunk = paths[start : start + limits.DELETE_CHUNK_FILES]
             for path in chunk:
                 announce("dataset.delete_file", f"{location.uri}/{path}")
-            started.append(threads.submit(unlink_files, location, chunk))
-        for one in started:
-            one.result()
+            tasks.append(threads.submit(unlink_files, location, chunk))
+        for task in tasks:
+            task.result()
 
 
 def _delete_objects(location: Location, paths: Sequence[str]) -> None:
-    """In one request; the store takes them in any order."""
+    """Delete objects with one request, in any order."""
     for path in paths:
         announce("dataset.delete_file", f"{location.uri}/{path}")
     with substrate_errors("delete files", location.uri):

@@ -1,7 +1,7 @@
-"""Reads Lance's deletion files without Lance, which ends the process when it reads a damaged one.
+"""Reads Lance's deletion files without Lance, because Lance ends the process when it reads a damaged one.
 
-In: the bytes of a deletion file. Out: how many rows it deletes, or a `ValueError` or `pa.ArrowException` that says what
-is wrong with it. Lance writes an Arrow file for few rows and a Roaring bitmap in its portable format for many.
+In: the bytes of a deletion file. Out: the number of rows that it deletes, or a `ValueError` or `pa.ArrowException` that
+describes the damage. Lance writes an Arrow file for few rows, and a Roaring bitmap in its portable format for many.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BITMAP_BYTES: Final = 8_192
 def count_deleted_rows(path: str, data: bytes, rows_max: int | None = None) -> int:
     """Return how many rows a deletion file deletes; raise if it is cut off or damaged.
 
-    With `rows_max`, a position at or beyond it is damage too.
+    With `rows_max`, a position at or above it counts as damage.
     """
     return count_bitmap(data) if path.endswith(_BITMAP_SUFFIX) else _count_array(data, rows_max)
 
@@ -43,7 +43,7 @@ def _count_array(data: bytes, rows_max: int | None) -> int:
 
 
 def count_bitmap(data: bytes) -> int:
-    """The values of a Roaring bitmap in its portable format; raise ValueError if it is cut off or damaged."""
+    """Count the values of a Roaring bitmap in its portable format; raise ValueError if it is cut off or damaged."""
     reader = _Bytes(data)
     (cookie,) = reader.take("<I")
     runs = 0
@@ -53,7 +53,7 @@ def count_bitmap(data: bytes) -> int:
     elif cookie == _BITMAP_COOKIE:
         (containers,) = reader.take("<I")
     else:
-        raise ValueError("not a bitmap")
+        raise ValueError("the file is not a bitmap")
     header = reader.take(f"<{2 * containers}H")
     if cookie == _BITMAP_COOKIE or containers >= _BITMAP_OFFSETS_MIN:
         reader.take_bytes(4 * containers)
@@ -63,8 +63,8 @@ def count_bitmap(data: bytes) -> int:
         if count != cardinality + 1:
             raise ValueError(f"expected {cardinality + 1:,} values, got {count:,}")
         total += count
-    if reader.left:
-        raise ValueError(f"{reader.left:,} bytes too many")
+    if reader.remaining:
+        raise ValueError(f"the file has {reader.remaining:,} extra bytes")
     return total
 
 
@@ -79,18 +79,18 @@ def _count_container(reader: _Bytes, cardinality: int, *, has_runs: bool) -> int
 
 
 class _Bytes:
-    """Bytes that are taken from the front."""
+    """Bytes that are read from the front."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._position = 0
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         return len(self._data) - self._position
 
     def take_bytes(self, count: int) -> bytes:
-        if count > self.left:
+        if count > self.remaining:
             raise ValueError("the file is cut off")
         self._position += count
         return self._data[self._position - count : self._position]

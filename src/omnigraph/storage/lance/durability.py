@@ -1,11 +1,10 @@
-"""Checks that files which a write relies on are whole, and syncs them.
+"""Checks that the files of a write are complete, and syncs them; deletes files of which a power cut left only the name.
 
-In: a directory of a dataset or of one of its Lance branches, and the files that a write created there, with the sizes
+In: the directory of a dataset or of one of its Lance branches, and the files that a write created there, with the sizes
 that Lance recorded. Out: nothing, or an error. Lance reports success when the last `write` of a file on a local disk
-fails, so the size on disk is the only evidence (tests/storage/test_surface_durability.py). A version file and an
-object of ours are written by a library that reports the failure; only their sync is left to do. Object stores upload
-a file whole or not at all: there the driver asks only whether it exists with its size. Also finds and deletes version
-files of which a power cut left only the name; a delete never follows a symbolic link below the graph's root.
+fails, so only the size on disk shows it (tests/storage/test_surface_durability.py). For version files and control
+objects the libraries report such a failure, so they are only synced. Object stores upload a file completely or not at
+all: there the driver checks only that it exists with its size. A delete never follows a symbolic link below the root.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ _DRAFT_BITS: Final = 48
 
 
 class IncompleteFileError(StorageError):
-    """A file that a write needs is missing, or has another size than was written."""
+    """A file that a write needs is missing or has a different size than was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
     """A file that no version references yet: its path below the dataset or its Lance branch, and its size.
 
-    Lance does not record the size of a deletion file (None): its content says whether it is whole.
+    Lance does not record the size of a deletion file (None): its content shows whether it is complete.
     """
 
     path: str
@@ -59,29 +58,28 @@ class StagedFile:
 def fragment_files(
     fragments: Iterable[FragmentMetadata], base: lance.LanceDataset | None = None
 ) -> tuple[StagedFile, ...]:
-    """The files of fragments, without those that `base`, the version they were staged from, has already."""
-    existing: dict[int, set[str]] = {}
+    """Return the files of fragments, without those of `base`, the version from which they were staged."""
+    existing_paths: dict[int, set[str]] = {}
     files: list[StagedFile] = []
     for fragment in fragments:
-        if base is not None and fragment.id not in existing:
-            present = base.get_fragment(fragment.id)
-            existing[fragment.id] = (
-                set() if present is None else {file.path for file in _fragment_files(present.metadata)}
-            )
-        before = existing.get(fragment.id, set())
-        files += [file for file in _fragment_files(fragment) if file.path not in before]
+        if base is not None and fragment.id not in existing_paths:  # new fragments share the id 0
+            before = base.get_fragment(fragment.id)
+            existing = [] if before is None else _fragment_files(before.metadata)
+            existing_paths[fragment.id] = {file.path for file in existing}
+        unchanged_paths = existing_paths.get(fragment.id, set())
+        files += [file for file in _fragment_files(fragment) if file.path not in unchanged_paths]
     return tuple(files)
 
 
 def index_files(index: Any) -> tuple[StagedFile, ...]:
-    """The files of one segment of an index, as Lance describes it."""
+    """Return the files of an index segment, from Lance's description."""
     return tuple(
         StagedFile(f"_indices/{index.uuid}/{file.path}", file.size_bytes) for file in index.files or ()
     )
 
 
 def operation_files(base: lance.LanceDataset, operation: Any) -> tuple[StagedFile, ...]:
-    """The files that a staged operation adds to the version it was staged from."""
+    """Return the files that a staged operation adds to the version from which it was staged."""
     fragments: list[FragmentMetadata] = []
     for name in ("fragments", "new_fragments", "updated_fragments"):
         fragments += getattr(operation, name, ())
@@ -91,172 +89,174 @@ def operation_files(base: lance.LanceDataset, operation: Any) -> tuple[StagedFil
     return (*fragment_files(fragments, base), *indexes)
 
 
-def make_durable(place: Location, files: Sequence[StagedFile]) -> None:
-    """Require that files which this process wrote are whole, and sync them and their directories.
+def make_durable(directory: Location, files: Sequence[StagedFile]) -> None:
+    """Require that files which this process wrote are complete, and sync them and their directories.
 
-    An object store answered for each upload when it ended, so there is nothing to do for one.
+    An object store acknowledged each upload, so nothing is checked there.
     """
-    if not place.is_local:
+    if not directory.is_local:
         return
     for file in files:
-        _require_whole(place, file)
-    if not place.is_synced:
+        _require_whole(directory, file)
+    if not directory.is_synced:
         return
-    paths = [Path(place.uri, file.path) for file in files]
-    paths += [blob for path in paths for blob in _blobs_beside(path)]
+    paths = [Path(directory.uri, file.path) for file in files]
+    paths += [blob for path in paths for blob in _blob_files(path)]
     for path in paths:
         sync_file(path)
-    sync_entries(paths, Path(place.uri))
+    sync_entries(paths, Path(directory.uri))
 
 
-def require_staged(place: Location, files: Sequence[StagedFile]) -> None:
-    """Require that every file exists with its size in the store as this process reaches it.
+def require_staged(directory: Location, files: Sequence[StagedFile]) -> None:
+    """Require that every file exists with its size in the store that this process uses.
 
-    The last check before a write is armed: a worker may have written to another store than this one.
+    The last check before a write is armed: a worker may have written to a different store.
     """
-    match place.scheme:
+    match directory.scheme:
         case Scheme.MEMORY:
             return
         case Scheme.LOCAL:
             for file in files:
-                _require_size(place, file, _local_size(place, file))
+                _require_size(directory, file, _local_size(directory, file))
         case Scheme.S3:
-            store = ObjectStore(place)
+            store = ObjectStore(directory)
             with ThreadPoolExecutor(limits.FILE_CHECK_THREADS) as threads:
                 entries = threads.map(lambda file: store.entry(file.path), files)
                 for file, entry in zip(files, entries, strict=True):
-                    _require_size(place, file, None if entry is None else entry.size)
+                    _require_size(directory, file, None if entry is None else entry.size)
 
 
-def make_version_durable(place: Location, version: int) -> None:
-    """Sync the version file that was just committed. Lance can do without the other files that a commit writes.
+def make_version_durable(directory: Location, version: int) -> None:
+    """Sync the version file that was just committed. Lance does not need the other files that a commit writes.
 
-    Raises `SyncError`: the version is there, and may be lost in a power cut.
+    Raises `SyncError`: the version exists, but a power cut may undo it.
     """
-    if place.is_synced:
-        path = Path(place.uri, _version_path(place, version))
+    if directory.is_synced:
+        path = Path(directory.uri, _version_path(directory, version))
         sync_file(path)
-        sync_entries([path], Path(place.uri))
+        sync_entries([path], Path(directory.uri))
 
 
-def make_branch_durable(location: Location, branch: str, place: Location, version: int) -> None:
-    """Sync a Lance branch that was just created at `place`: its first version, and the reference that names it."""
-    make_version_durable(place, version)
+def make_branch_durable(location: Location, branch: str, directory: Location, version: int) -> None:
+    """Sync a Lance branch that was just created in `directory`: its first version, and the reference to it."""
+    make_version_durable(directory, version)
     if location.is_synced:
         root = Path(location.uri)
         reference = root / "_refs" / "branches" / f"{branch}.json"
         sync_file(reference)
-        sync_entries([reference, Path(place.uri)], root)
+        sync_entries([reference, Path(directory.uri)], root)
 
 
-def make_indexes_durable(place: Location, native: lance.LanceDataset) -> None:
-    """Check and sync what the commit of index segments wrote: Lance finishes some of their files only then."""
-    for index in _new_indexes(place, native):
+def make_indexes_durable(directory: Location, native: lance.LanceDataset) -> None:
+    """Check and sync the files of committed index segments: Lance finishes some of them only during the commit."""
+    for index in _new_indexes(directory, native):
         if index.base_id is None:
-            make_durable(place, index_files(index))
-    make_version_durable(place, native.version)
+            make_durable(directory, index_files(index))
+    make_version_durable(directory, native.version)
 
 
-def make_change_durable(place: Location, moved: lance.LanceDataset, base: lance.LanceDataset | None) -> None:
-    """Check and sync everything that a version of a dataset has and an older one has not; all if that is collected.
+def make_change_durable(
+    directory: Location, newer: lance.LanceDataset, base: lance.LanceDataset | None
+) -> None:
+    """Check and sync every file that a version has and an older one does not have; every file if `base` is None.
 
     For recovery, which finds versions that another process committed and perhaps did not sync.
     """
-    with substrate_errors("compare two versions", place.uri):
-        fragments = [fragment.metadata for fragment in moved.get_fragments()]
-        make_durable(place, fragment_files(fragments, base))
-        first = moved.version if base is None else base.version + 1
-    for version in range(first, moved.version):
-        with suppress(NotFoundError):  # another tool collected it
-            make_indexes_durable(place, _version_of(place, moved, version))
-    make_indexes_durable(place, moved)
+    with substrate_errors("compare two versions", directory.uri):
+        fragments = [fragment.metadata for fragment in newer.get_fragments()]
+        make_durable(directory, fragment_files(fragments, base))
+        first = newer.version if base is None else base.version + 1
+    for version in range(first, newer.version):
+        with suppress(NotFoundError):  # an external tool deleted it
+            make_indexes_durable(directory, _open_version(directory, newer, version))
+    make_indexes_durable(directory, newer)
 
 
-def find_newest_whole_version(place: Location) -> int | None:
-    """The newest version below version files without any content, 0 if there is none; None if no such files are newest.
+def find_newest_whole_version(directory: Location) -> int | None:
+    """Return the newest version below empty version files, 0 if there is none; None if the newest is not empty.
 
-    A power cut may leave the name of a file and not its content. Its commit was never acknowledged.
+    A power cut may leave a file without its content. Its commit was never acknowledged.
     """
-    if not place.is_local:
+    if not directory.is_local:
         return None
     try:
         sizes = {
             _VERSION_MAX - int(path.stem): path.stat().st_size
-            for path in Path(place.uri, "_versions").glob("*.manifest")
+            for path in Path(directory.uri, "_versions").glob("*.manifest")
             if path.stem.isdecimal() and len(path.stem) == _VERSION_DIGITS
         }
-    except OSError:  # the error of the library, which the caller has, says why nothing can be read
+    except OSError:  # the caller has the library's error, which says why the directory cannot be read
         return None
     newest = max((version for version, size in sizes.items() if size), default=0)
     return None if newest == max(sizes, default=0) else newest
 
 
-def delete_torn_versions(place: Location, version: int) -> None:
-    """Before `version` is committed: delete its file, and those above it, if a power cut left only their names."""
-    while place.is_local and _delete_if_empty(place, _version_path(place, version)):
+def delete_torn_versions(directory: Location, version: int) -> None:
+    """Delete the file of a version to commit, and those above it, if a power cut left them empty."""
+    while directory.is_local and _delete_if_empty(directory, _version_path(directory, version)):
         version += 1
 
 
-def delete_first_version(place: Location) -> None:
-    """Take back the creation of a dataset on a local disk that could not be synced."""
-    with substrate_errors("delete a version", place.uri):
-        unlink_files(place, [_version_path(place, 1)])
+def delete_first_version(directory: Location) -> None:
+    """Undo the creation of a dataset on a local disk that could not be synced."""
+    with substrate_errors("delete a version", directory.uri):
+        unlink_files(directory, [_version_path(directory, 1)])
 
 
 def delete_torn_references(location: Location) -> None:
-    """Delete the references to Lance branches of which a power cut left only the name: Lance could not list any."""
+    """Delete empty references to Lance branches, which a power cut leaves: with one, Lance cannot list branches."""
     if location.is_local:
         for path in Path(location.uri, "_refs", "branches").glob("*.json"):
             _delete_if_empty(location, f"_refs/branches/{path.name}")
 
 
-def _delete_if_empty(place: Location, path: str) -> bool:
+def _delete_if_empty(directory: Location, path: str) -> bool:
     """Delete a file if it is empty, and return whether it was.
 
-    Libraries give a file its name when it has its content, so no process is just writing it. Another process may
-    delete the empty file and commit a real one of that name after the first check. So the file is renamed, to a name
-    that object stores on disk do not list, and checked again.
+    Libraries name a file when it has its content, so no process is writing an empty one. Another process may delete the
+    empty file and commit a real one of that name after the first check. So the file is renamed, to a name that object
+    stores on disk do not list, and checked again.
     """
-    file = Path(place.uri, path)
+    file = Path(directory.uri, path)
     with substrate_errors("delete an empty file", str(file)), suppress(FileNotFoundError):
         if not _is_empty(file):
             return False
-        require_no_link(place, path.rpartition("/")[0])
+        require_no_link(directory, path.rpartition("/")[0])
         draft_path = f"{path}#{randbits(_DRAFT_BITS)}"
-        draft = Path(place.uri, draft_path)
+        draft = Path(directory.uri, draft_path)
         file.rename(draft)
         is_empty = _is_empty(draft)
         if not is_empty:
             file.hardlink_to(draft)
-            if place.is_synced:
-                sync_entries([file], Path(place.uri))
-        unlink_files(place, [draft_path])
+            if directory.is_synced:
+                sync_entries([file], Path(directory.uri))
+        unlink_files(directory, [draft_path])
         return is_empty
     return False
 
 
 def _is_empty(file: Path) -> bool:
-    """Whether it is a file without content. A symbolic link is not."""
+    """Return whether it is a file without content; False for a symbolic link."""
     status = file.lstat()
     return stat.S_ISREG(status.st_mode) and status.st_size == 0
 
 
-def _version_of(place: Location, native: lance.LanceDataset, version: int) -> lance.LanceDataset:
-    with substrate_errors("open a version", place.uri):
+def _open_version(directory: Location, native: lance.LanceDataset, version: int) -> lance.LanceDataset:
+    with substrate_errors("open a version", directory.uri):
         return native.checkout_version(version)
 
 
-def _new_indexes(place: Location, native: lance.LanceDataset) -> Sequence[Any]:
-    with substrate_errors("check an index", place.uri):
+def _new_indexes(directory: Location, native: lance.LanceDataset) -> Sequence[Any]:
+    with substrate_errors("check an index", directory.uri):
         try:
             transaction = native.read_transaction(native.version)
-        except TypeError:  # of a compaction by another tool, see storage/operations.py
+        except TypeError:  # Lance cannot read a compaction by an external tool, see lance/transactions.py
             return ()
     return getattr(None if transaction is None else transaction.operation, "new_indices", ())
 
 
 def _fragment_files(fragment: FragmentMetadata) -> list[StagedFile]:
-    """The files of a fragment in the directory of its own Lance branch."""
+    """Return the files of a fragment in the directory of its own Lance branch."""
     files = [
         StagedFile(f"data/{file.path}", file.file_size_bytes)
         for file in fragment.files
@@ -268,10 +268,10 @@ def _fragment_files(fragment: FragmentMetadata) -> list[StagedFile]:
     return files
 
 
-def _require_whole(place: Location, file: StagedFile) -> None:
-    """Compare the size; where Lance recorded none, or recorded what it found, read how the file ends."""
-    _require_size(place, file, _local_size(place, file))
-    path = Path(place.uri, file.path)
+def _require_whole(directory: Location, file: StagedFile) -> None:
+    """Compare the size; if Lance recorded none, or the size that it read from the disk, read the end of the file."""
+    _require_size(directory, file, _local_size(directory, file))
+    path = Path(directory.uri, file.path)
     with substrate_errors("check a file", str(path)):
         if file.path.endswith(_LANCE_SUFFIX):
             is_whole = _ends_like_lance(path)
@@ -280,17 +280,17 @@ def _require_whole(place: Location, file: StagedFile) -> None:
         else:
             is_whole = True
     if not is_whole:
-        raise _incomplete(place, file, path.stat().st_size)
+        raise _incomplete_file(directory, file, path.stat().st_size)
 
 
-def _require_size(place: Location, file: StagedFile, size: int | None) -> None:
+def _require_size(directory: Location, file: StagedFile, size: int | None) -> None:
     expected = file.size_bytes
     if size is None or (expected is None and size == 0) or (expected is not None and size != expected):
-        raise _incomplete(place, file, size)
+        raise _incomplete_file(directory, file, size)
 
 
-def _local_size(place: Location, file: StagedFile) -> int | None:
-    path = Path(place.uri, file.path)
+def _local_size(directory: Location, file: StagedFile) -> int | None:
+    path = Path(directory.uri, file.path)
     with substrate_errors("check a file", str(path)):
         try:
             return path.stat().st_size
@@ -298,35 +298,35 @@ def _local_size(place: Location, file: StagedFile) -> int | None:
             return None
 
 
-def _incomplete(place: Location, file: StagedFile, size: int | None) -> IncompleteFileError:
-    uri = f"{place.uri}/{file.path}"
+def _incomplete_file(directory: Location, file: StagedFile, size: int | None) -> IncompleteFileError:
+    uri = f"{directory.uri}/{file.path}"
     facts: dict[str, Fact] = {"uri": uri, "expected": file.size_bytes, "actual": size}
     if size is None:
         return IncompleteFileError(
             f"a written file is missing: {uri}",
             code="file_missing",
-            hint="Check that every worker writes to the same store as this process, then retry.",
+            hint="Nothing was written. Check that every worker writes to the same store as this process, then retry.",
             facts=facts,
         )
     expected = "more" if file.size_bytes is None else f"{file.size_bytes:,}"
     sizes = f"expected {expected} bytes, got {size:,}"
-    if place.is_local and (why := _why_no_space(Path(uri), (file.size_bytes or size) - size)):
+    if directory.is_local and (cause := _no_space_cause(Path(uri), (file.size_bytes or size) - size)):
         return IncompleteFileError(
-            f"{why}: a file was cut off, {sizes}: {uri}",
+            f"{cause}: a file was cut off, {sizes}: {uri}",
             code="disk_full",
-            hint="Free some space or raise the limit, then retry.",
+            hint="Nothing was written. Free some space or raise the limit, then retry.",
             facts=facts,
         )
     return IncompleteFileError(
         f"a file was cut off while it was written, {sizes}: {uri}",
         code="file_incomplete",
-        hint="Check the disk and its quota, then retry.",
+        hint="Nothing was written. Check the disk and its quota, then retry.",
         facts=facts,
     )
 
 
-def _why_no_space(path: Path, missing: int) -> str | None:
-    """Whether the disk or the limit of this process explains that bytes are missing."""
+def _no_space_cause(path: Path, missing: int) -> str | None:
+    """Return whether the disk or the limit of this process explains the missing bytes."""
     try:
         disk = os.statvfs(path.parent)
     except OSError:
@@ -338,10 +338,10 @@ def _why_no_space(path: Path, missing: int) -> str | None:
     return "file size limit reached" if limit != resource.RLIM_INFINITY and size + missing >= limit else None
 
 
-def _blobs_beside(path: Path) -> list[Path]:
-    """The files with large values of a data file, in a directory of its name. Lance checks their sizes itself."""
-    folder = path.with_suffix("")
-    return sorted(folder.iterdir()) if path.suffix == _LANCE_SUFFIX and folder.is_dir() else []
+def _blob_files(path: Path) -> list[Path]:
+    """Return the blob files of a data file, in a directory of its name. Lance itself checks their sizes."""
+    directory = path.with_suffix("")
+    return sorted(directory.iterdir()) if path.suffix == _LANCE_SUFFIX and directory.is_dir() else []
 
 
 def _ends_like_lance(path: Path) -> bool:
@@ -351,7 +351,7 @@ def _ends_like_lance(path: Path) -> bool:
 
 
 def _is_whole_deletion_file(path: Path) -> bool:
-    """Whether every byte is there: a cut-off one would end the process within Lance."""
+    """Return whether a deletion file is complete: a cut-off one would make Lance end the process."""
     try:
         count_deleted_rows(path.name, path.read_bytes())
     except (ValueError, pa.ArrowException):
@@ -359,7 +359,7 @@ def _is_whole_deletion_file(path: Path) -> bool:
     return True
 
 
-def _version_path(place: Location, version: int) -> str:
-    """The path of a version file below the dataset or its Lance branch."""
+def _version_path(directory: Location, version: int) -> str:
+    """Return the path of a version file below the dataset or its Lance branch."""
     path = f"_versions/{_VERSION_MAX - version:020d}.manifest"
-    return path if Path(place.uri, path).exists() else f"_versions/{version}.manifest"
+    return path if Path(directory.uri, path).exists() else f"_versions/{version}.manifest"

@@ -1,9 +1,9 @@
-"""Builds indexes: plan on the driver, segments anywhere, one commit.
+"""Builds and describes indexes: a plan on the driver, segments on any machine, one commit.
 
-In: a dataset, a column and a kind. Out: an `IndexPlan` that pickles, segments that pickle, and the dataset after
-the commit. An index covers only the fragments it was built over; a commit replaces the segments of the fragments
-it brings and leaves the others, so the same three steps build an index and extend one. A crash before the commit
-leaves only files that nothing references.
+In: a dataset, a column and a kind. Out: an `IndexPlan` and segments, which can be pickled, and the dataset after the
+commit. An index covers only the fragments over which it was built. A commit replaces the segments of its fragments and
+keeps the others, so the same three steps build an index and extend one. `read_indexes` and `read_coverage` describe the
+indexes of a version. A crash before the commit leaves only files that no version references.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from omnigraph.storage.lance.durability import (
 from omnigraph.storage.lance.stage import StagedTransaction
 
 NO_ROWS: Final = "the table has no rows"
-"""Why no index of an empty table can be built."""
+"""The reason why an index of an empty table cannot be built."""
 
 NO_VECTORS: Final = "the column has no vectors"
-"""Why no index of a vector column without values can be built."""
+"""The reason why an index of a vector column without values cannot be built."""
 
 PQ_ROWS_MIN: Final = 65_536
-"""Below this many vectors one flat partition is searched exactly, and there is nothing to train."""
+"""With fewer vectors, one flat partition is searched exactly, and no training is needed."""
 
 _ROWS_PER_PARTITION: Final = 8_192
 _PARTITIONS_MAX: Final = 4_096
@@ -48,7 +48,7 @@ _METRIC: Final = "cosine"
 _SCALAR_SETTINGS: Final[Mapping[IndexKind, Mapping[str, object]]] = MappingProxyType(
     {
         IndexKind.BTREE: MappingProxyType({}),
-        # Stemming would make fuzzy search miss words that are one edit apart; positions serve phrases.
+        # With stemming, fuzzy search would miss words that are one edit apart; phrase search needs positions.
         IndexKind.INVERTED: MappingProxyType(
             {"stem": False, "remove_stop_words": False, "with_position": True}
         ),
@@ -58,21 +58,21 @@ _SCALAR_SETTINGS: Final[Mapping[IndexKind, Mapping[str, object]]] = MappingProxy
 
 @dataclass(frozen=True, slots=True)
 class IndexSpec:
-    """One index of one column. A column may have one index of each kind. `called`: its name, when it has another."""
+    """One index of one column. A column may have one index of each kind. `custom_name` replaces the default name."""
 
     column: str
     kind: IndexKind
-    called: str | None = None
+    custom_name: str | None = None
 
     @property
     def name(self) -> str:
-        """What the index is called in the dataset."""
-        return self.called or f"{self.column}_{self.kind.value}"
+        """The name of the index in the dataset."""
+        return self.custom_name or f"{self.column}_{self.kind.value}"
 
 
 @dataclass(frozen=True, slots=True)
 class IndexPlan:
-    """How to build one index over some fragments; the settings are shared by all of its segments."""
+    """How to build one index over some fragments; all its segments have the same settings."""
 
     spec: IndexSpec
     fragment_ids: tuple[int, ...]
@@ -82,7 +82,7 @@ class IndexPlan:
 
 @dataclass(frozen=True, slots=True)
 class Unbuildable:
-    """An index that cannot be built yet, and why. Not an error."""
+    """An index that cannot be built yet, and the reason. Not an error."""
 
     spec: IndexSpec
     reason: str
@@ -90,7 +90,7 @@ class Unbuildable:
 
 @dataclass(frozen=True, slots=True)
 class IndexSegment:
-    """The finished files of one part of an index, which no version knows yet."""
+    """The finished files of one part of an index, which no version references yet."""
 
     spec: IndexSpec
     fragment_ids: tuple[int, ...]
@@ -104,21 +104,22 @@ def plan_index(
     *,
     pq_rows_min: int = PQ_ROWS_MIN,
 ) -> IndexPlan | Unbuildable:
-    """Decide how to build the index over the fragments (all when None); large vector indexes train here."""
+    """Plan an index over some fragments (default: all). Large vector indexes are trained here."""
     with substrate_errors("plan an index", dataset.uri):
-        present = {fragment.fragment_id for fragment in dataset.native.get_fragments()}
-    chosen = tuple(sorted(present if fragment_ids is None else present.intersection(fragment_ids)))
-    if not chosen:
-        return Unbuildable(spec, NO_ROWS)
-    with substrate_errors("plan an index", dataset.uri):
+        existing_ids = {fragment.fragment_id for fragment in dataset.native.get_fragments()}
+        covered = tuple(
+            sorted(existing_ids if fragment_ids is None else existing_ids.intersection(fragment_ids))
+        )
+        if not covered:
+            return Unbuildable(spec, NO_ROWS)
         if spec.kind is IndexKind.VECTOR:
-            return _plan_vector(dataset, spec, chosen, pq_rows_min)
-    return IndexPlan(spec, chosen, spec.kind.name, dict(_SCALAR_SETTINGS[spec.kind]))
+            return _plan_vector(dataset, spec, covered, pq_rows_min)
+    return IndexPlan(spec, covered, spec.kind.name, dict(_SCALAR_SETTINGS[spec.kind]))
 
 
 def has_vectors(dataset: Dataset, column: str) -> bool:
-    """Whether any row has a vector; reads up to the first one."""
-    with substrate_errors("look for vectors", dataset.uri):
+    """Return whether any row has a vector; read up to the first one."""
+    with substrate_errors("find vectors", dataset.uri):
         scanner = dataset.native.scanner(
             columns=[], filter=f"`{column}` IS NOT NULL", limit=1, with_row_id=True
         )
@@ -126,7 +127,7 @@ def has_vectors(dataset: Dataset, column: str) -> bool:
 
 
 def build_index_segment(dataset: Dataset, plan: IndexPlan, fragment_ids: Sequence[int]) -> IndexSegment:
-    """Write the index files of some of the plan's fragments. Safe to repeat; runs on any machine."""
+    """Write the index files of some of the plan's fragments. Can be repeated; runs on any machine."""
     announce("index.build", dataset.uri)
     with substrate_errors("build an index", dataset.uri):
         native = dataset.native.create_index_uncommitted(
@@ -138,25 +139,25 @@ def build_index_segment(dataset: Dataset, plan: IndexPlan, fragment_ids: Sequenc
             storage_options=dataset.location.storage_options,
             **plan.settings,
         )
-    make_durable(dataset.place, index_files(native))
+    make_durable(dataset.directory, index_files(native))
     return IndexSegment(plan.spec, tuple(fragment_ids), native)
 
 
 def commit_index_segments(dataset: Dataset, spec: IndexSpec, segments: Sequence[IndexSegment]) -> Dataset:
-    """Publish segments in the dataset; segments of other fragments stay. One version of its own."""
+    """Commit segments in one new version of the dataset; segments of other fragments are kept."""
     announce("dataset.index", dataset.uri)
-    delete_torn_versions(dataset.place, dataset.version + 1)
-    native = dataset.movable()
+    delete_torn_versions(dataset.directory, dataset.version + 1)
+    native = dataset.native_copy()
     with substrate_errors("commit an index", dataset.uri):
         native.commit_existing_index_segments(
             spec.name, spec.column, [segment.native for segment in segments]
         )
-    make_indexes_durable(dataset.place, native)
+    make_indexes_durable(dataset.directory, native)
     return Dataset(dataset.location, dataset.branch, native)
 
 
 def stage_segment_drop(dataset: Dataset, uuids: Collection[str]) -> StagedTransaction:
-    """The transaction that takes segments out of their indexes; the others of the same index stay."""
+    """Stage the transaction that removes segments from their indexes; other segments of an index are kept."""
     with substrate_errors("drop a part of an index", dataset.uri):
         removed = [
             Index(
@@ -198,7 +199,7 @@ def _plan_vector(
 
 
 def _any_centroid(dimensions: int) -> Any:
-    """With one partition every vector belongs to it, wherever its centre is."""
+    """Return any centroid: with one partition, every vector belongs to it."""
     return pa.FixedSizeListArray.from_arrays(pa.array([1.0] * dimensions, pa.float32()), dimensions)
 
 
@@ -212,7 +213,7 @@ class IndexPart:
 
 @dataclass(frozen=True, slots=True)
 class IndexDescription:
-    """One index as the dataset knows it. `kind` is None for a kind that we never build."""
+    """One index of a dataset. `kind` is None for a kind that Omnigraph does not build."""
 
     name: str
     column: str
@@ -226,27 +227,27 @@ class IndexDescription:
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """Every row is covered."""
+    """The index covers every row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Degraded:
-    """Some rows are found only by scanning. Reads stay correct."""
+    """The index does not cover some rows, which are found by scanning. Results of reads are still correct."""
 
     uncovered_fragments: tuple[int, ...]
-    """The numbers of the fragments that it does not cover."""
+    """The ids of the fragments that the index does not cover."""
     uncovered_rows: int
-    """How many rows are in them."""
+    """The number of rows in these fragments."""
 
 
 Coverage = Indexed | Degraded
 
 
 def read_indexes(dataset: Dataset) -> tuple[IndexDescription, ...]:
-    """Every index of the version, ordered by name; Lance's own bookkeeping entries are left out."""
+    """Return every index of the version, ordered by name, without Lance's internal entries."""
     with substrate_errors("read the indexes", dataset.uri):
-        found = dataset.native.describe_indices()
-    described = (
+        natives = dataset.native.describe_indices()
+    indexes = (
         IndexDescription(
             name=index.name,
             column=index.field_names[0],
@@ -257,14 +258,14 @@ def read_indexes(dataset: Dataset) -> tuple[IndexDescription, ...]:
             size_bytes=index.total_size_bytes or 0,
             parts=tuple(IndexPart(part.uuid, frozenset(part.fragment_ids)) for part in index.segments),
         )
-        for index in found
+        for index in natives
         if index.field_names
     )
-    return tuple(sorted(described, key=lambda index: index.name))
+    return tuple(sorted(indexes, key=lambda index: index.name))
 
 
 def read_coverage(dataset: Dataset, specs: Sequence[IndexSpec]) -> Mapping[IndexSpec, Coverage]:
-    """How well each index serves its column in this version; one that does not exist covers nothing."""
+    """Return the coverage of each index in this version; an index that does not exist covers nothing."""
     with substrate_errors("read the fragments", dataset.uri):
         rows = {part.fragment_id: part.metadata.num_rows for part in dataset.native.get_fragments()}
     indexes = read_indexes(dataset)
@@ -274,11 +275,11 @@ def read_coverage(dataset: Dataset, specs: Sequence[IndexSpec]) -> Mapping[Index
 def coverage_of(
     spec: IndexSpec, indexes: Sequence[IndexDescription], rows_of_fragment: Mapping[int, int]
 ) -> Coverage:
-    """The decision alone: what the indexes of the spec's column and kind leave out."""
-    serving = [index for index in indexes if (index.column, index.kind) == (spec.column, spec.kind)]
-    covered = frozenset[int]().union(*(index.fragment_ids for index in serving))
+    """Return what the indexes of the spec's column and kind do not cover. Pure."""
+    matching = [index for index in indexes if (index.column, index.kind) == (spec.column, spec.kind)]
+    covered = frozenset[int]().union(*(index.fragment_ids for index in matching))
     uncovered = tuple(sorted(rows_of_fragment.keys() - covered))
-    if serving and not uncovered:
+    if matching and not uncovered:
         return Indexed()
     return Degraded(uncovered, sum(rows_of_fragment[number] for number in uncovered))
 

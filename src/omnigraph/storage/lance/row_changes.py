@@ -1,21 +1,21 @@
-"""Which rows differ between two versions of a dataset, and where they lie in both, at the cost of what changed.
+"""Finds the rows that differ between two versions of a dataset, with their addresses in both.
 
-In: handles of two versions, the second made from the first by any number of commits, forks included. Out: the rows of
-the first that are no longer there as they were, and the rows of the second that were written since. Fragments with the
-same files and the same deletions are left aside by their metadata. Of those with other deletions the numbers are
-compared. In the others Lance says of every row in which version it was last written: a row is the same if that version
-is. Compaction changes no row; what a restore brought back counts as written. Nothing here writes.
+In: handles of two versions, the second created from the first by any number of commits and forks. Out: the rows of the
+first that were deleted or replaced, and the rows of the second that were written since. The cost grows with the change:
+fragments with the same files and deletions are skipped by their metadata, in those with other deletions only addresses
+are compared, and in the others Lance records for each row the version in which it was last written. Compaction changes
+no row; rows that a restore brought back count as written. Nothing here writes.
 
-A fork goes on with the numbers of the version it was made from, and from there on both sides give the same numbers and
-the same identities to different rows. So rows are compared along one line only: across a fork both sides are compared
-with the version where they part (`ancestry`), and rows of the two sides meet by their ids.
+A fork continues the version numbers and row identities of its parent, so both sides use the same ones for different
+rows. So rows are compared only along one line of versions: across a fork, each side is compared with the common
+ancestor, and rows of the two sides are matched by their ids.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -24,19 +24,21 @@ import pyarrow.compute as pc
 from omnigraph.base.errors import NotFoundError
 from omnigraph.storage.errors import substrate_errors
 from omnigraph.storage.lance.dataset import ADDRESS, IDENTITY, Dataset, Texts, open_dataset
-from omnigraph.storage.lance.fragments import read_fragment_files
+from omnigraph.storage.lance.fragments import Fragment, read_fragment_files
 from omnigraph.storage.lance.read import (
     LAST_UPDATED,
     NO_NUMBERS,
     Numbers,
     RowNumbers,
-    joined_texts,
-    places_table,
+    combine_texts,
+    make_address_table,
     read_numbers,
-    read_places,
+    read_rows_at,
     read_written,
 )
 from omnigraph.storage.location import Location
+
+_FRAGMENT_SHIFT: Final = np.uint64(32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,57 +49,56 @@ class BranchVersion:
     version: int
 
 
-def find_parting(location: Location, left: BranchVersion, right: BranchVersion) -> BranchVersion | None:
-    """The newest version that both were made from; None when a Lance branch on the way is gone."""
+def find_common_ancestor(
+    location: Location, left: BranchVersion, right: BranchVersion
+) -> BranchVersion | None:
+    """Return the newest version that both were created from; None if a Lance branch between them was deleted."""
     if left.branch == right.branch:
         return BranchVersion(left.branch, min(left.version, right.version))
-    branches = _branches(open_dataset(location))
-    line = {place.branch: place.version for place in (left, *_origins(branches, left.branch))}
-    for place in (right, *_origins(branches, right.branch)):
-        if place.branch in line:
-            return BranchVersion(place.branch, min(place.version, line[place.branch]))
+    branches = _read_branches(open_dataset(location))
+    left_line = {origin.branch: origin.version for origin in (left, *_origins(branches, left.branch))}
+    for origin in (right, *_origins(branches, right.branch)):
+        if origin.branch in left_line:
+            return BranchVersion(origin.branch, min(origin.version, left_line[origin.branch]))
     return None
 
 
-def open_place(location: Location, place: BranchVersion) -> Dataset | None:
-    """The dataset there, or None when that version is gone."""
+def open_if_exists(location: Location, version: BranchVersion) -> Dataset | None:
+    """Open a version; return None if it was deleted."""
     try:
-        return open_dataset(location, branch=place.branch, version=place.version)
+        return open_dataset(location, branch=version.branch, version=version.version)
     except NotFoundError:
         return None
 
 
 def fork_version(dataset: Dataset, branch: str | None, ancestor: str | None) -> int | None:
-    """The version of `ancestor` that a Lance branch, or one it was made from, was made at; None if there is none."""
-    origins = _origins(_branches(dataset), branch)
-    return next((place.version for place in origins if place.branch == ancestor), None)
+    """Return the version of `ancestor` from which a Lance branch, directly or not, was created; None if it was not."""
+    origins = _origins(_read_branches(dataset), branch)
+    return next((origin.version for origin in origins if origin.branch == ancestor), None)
 
 
-def _branches(dataset: Dataset) -> Any:
+def _read_branches(dataset: Dataset) -> Any:
     with substrate_errors("list the Lance branches", dataset.uri):
         return dataset.native.branches.list()
 
 
 def _origins(branches: Any, branch: str | None) -> Iterator[BranchVersion]:
-    """What a Lance branch was made from, what that one was made from, and so on up to Lance's main or a gap."""
-    at = branch
+    """Yield the version that a Lance branch was created from, then its parent's, up to Lance's main or a gap."""
     for _ in range(len(branches)):
-        found = None if at is None else branches.get(at)
-        if found is None:
+        entry = None if branch is None else branches.get(branch)
+        if entry is None:
             return
-        at = found["parent_branch"]
-        yield BranchVersion(at, int(found["parent_version"]))
-
-
-_FRAGMENT_SHIFT = np.uint64(32)
+        branch = entry["parent_branch"]
+        yield BranchVersion(branch, int(entry["parent_version"]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowChanges:
-    """What happened from one version to a later one. Both tables are `id`, `IDENTITY` and `ADDRESS`.
+    """The changes from one version to a later one. Both tables have the columns `id`, `IDENTITY` and `ADDRESS`.
 
-    `gone` are rows of the earlier version that were deleted or replaced, `written` rows of the later one that are new,
-    replace others or came back. `same` are fragments whose files are those of the earlier version, `fresh` the others.
+    `gone` are rows of the earlier version that were deleted or replaced. `written` are rows of the later version that
+    are new, replace others or were restored. `same` are the fragments with the files of the earlier version, `fresh`
+    the others.
     """
 
     gone: pa.Table
@@ -106,51 +107,60 @@ class RowChanges:
     fresh: tuple[int, ...]
 
     def ids(self) -> Texts:
-        """Every row that was inserted, updated or deleted, once."""
+        """Return the distinct ids of rows that were inserted, updated or deleted."""
         columns: list[Texts] = [*self.gone.column("id").chunks, *self.written.column("id").chunks]
-        found: Texts = pc.unique(joined_texts(columns))
-        return found
+        ids: Texts = pc.unique(combine_texts(columns))
+        return ids
 
     def is_in_place(self, addresses: Numbers) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """For addresses in the earlier version whether they mean the same rows in the later one."""
+        """Return for each address of the earlier version whether it is that of the same row in the later one."""
         return np.isin(addresses >> _FRAGMENT_SHIFT, np.array(sorted(self.same), np.uint64))
 
 
 def row_changes(ancestor: Dataset, dataset: Dataset) -> RowChanges:
-    """What was inserted, updated and deleted since the ancestor."""
+    """Return what was inserted, updated and deleted since the ancestor."""
     before, after = read_fragment_files(ancestor), read_fragment_files(dataset)
-    same = frozenset(at for at, one in after.items() if at in before and before[at].files == one.files)
-    fresh = tuple(at for at in after if at not in same)
+    same = _unchanged_fragments(before, after)
+    fresh = tuple(number for number in after if number not in same)
     written = read_written(dataset, fresh, f"{LAST_UPDATED} > {ancestor.version}")
     lost, returned = [], []
-    for at in sorted(same):
-        if before[at].deletion_file != after[at].deletion_file:
-            then, now = read_numbers(ancestor, [at]), read_numbers(dataset, [at])
+    for number in sorted(same):
+        if before[number].deletion_file != after[number].deletion_file:
+            then, now = read_numbers(ancestor, [number]), read_numbers(dataset, [number])
             lost.append(then.not_at(now))
             returned.append(now.not_at(then))
-    rewritten = [at for at in before if at not in same]
-    if rewritten or sum(after[at].rows for at in fresh) > written.num_rows:
+    rewritten = [number for number in before if number not in same]
+    if rewritten or sum(after[number].rows for number in fresh) > written.num_rows:
         then, now = read_numbers(ancestor, rewritten), read_numbers(dataset, fresh)
         lost.append(then.not_in(now))
         returned.append(now.not_in(then).without(written.column(IDENTITY).to_numpy()))
-    back = _named(dataset, returned)
-    if back.num_rows:
-        written = pa.concat_tables([written, back]).combine_chunks()
-    return RowChanges(_named(ancestor, lost), written, same, fresh)
+    restored = _with_ids(dataset, returned)
+    if restored.num_rows:
+        written = pa.concat_tables([written, restored]).combine_chunks()
+    return RowChanges(_with_ids(ancestor, lost), written, same, fresh)
 
 
 def written_rows_max(ancestor: Dataset, dataset: Dataset) -> int:
-    """How many rows at most were written since the ancestor, from metadata alone."""
+    """Return the maximum number of rows written since the ancestor, from metadata alone."""
     before, after = read_fragment_files(ancestor), read_fragment_files(dataset)
-    return sum(one.rows for at, one in after.items() if at not in before or before[at].files != one.files)
+    same = _unchanged_fragments(before, after)
+    return sum(fragment.rows for number, fragment in after.items() if number not in same)
 
 
-def _named(dataset: Dataset, found: Sequence[RowNumbers]) -> pa.Table:
-    """Rows that were found by their numbers, with their ids."""
-    identities = np.concatenate([NO_NUMBERS.identities, *(one.identities for one in found)])
-    addresses = np.concatenate([NO_NUMBERS.addresses, *(one.addresses for one in found)])
+def _unchanged_fragments(before: Mapping[int, Fragment], after: Mapping[int, Fragment]) -> frozenset[int]:
+    return frozenset(
+        number
+        for number, fragment in after.items()
+        if number in before and before[number].files == fragment.files
+    )
+
+
+def _with_ids(dataset: Dataset, rows_of_parts: Sequence[RowNumbers]) -> pa.Table:
+    """Read the ids of rows by their identities and addresses."""
+    identities = np.concatenate([NO_NUMBERS.identities, *(part.identities for part in rows_of_parts)])
+    addresses = np.concatenate([NO_NUMBERS.addresses, *(part.addresses for part in rows_of_parts)])
     if not len(addresses):
-        return places_table([])
-    rows = read_places(dataset, identities, addresses, ["id"])
+        return make_address_table([])
+    rows = read_rows_at(dataset, identities, addresses, ["id"])
     columns = {"id": rows.column("id"), IDENTITY: pa.array(identities), ADDRESS: pa.array(addresses)}
     return pa.table(columns).combine_chunks()

@@ -1,13 +1,14 @@
-"""Uncommitted transactions: files are written, no head moves.
+"""Stages transactions: writes files, but moves no head.
 
-In: a dataset handle and rows or predicates. Out: a `StagedTransaction`, which knows its uuid before it is
-committed, carries our properties and pickles. A failure leaves only files that nothing references.
+In: a dataset handle and rows, fragments or addresses. Out: a `StagedTransaction`, which has its uuid before it is
+committed, carries our properties and can be pickled. A failure or crash leaves only files that no version references.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -33,12 +34,12 @@ class StagedTransaction:
 
     @classmethod
     def of(cls, operation: lance.LanceOperation.BaseOperation, base_version: int) -> StagedTransaction:
-        """An operation as a transaction with a uuid of its own."""
+        """Return an operation as a transaction with a new uuid."""
         native = lance.Transaction(read_version=base_version, operation=operation)
         return cls(native.uuid, base_version, type(operation).__name__, native)
 
     def with_properties(self, properties: Mapping[str, str]) -> StagedTransaction:
-        """The same transaction carrying `properties`."""
+        """Return the same transaction with `properties`."""
         native = lance.Transaction(
             read_version=self.native.read_version,
             operation=self.native.operation,
@@ -49,46 +50,46 @@ class StagedTransaction:
 
 
 def stage_fragments(dataset: Dataset, fragments: Sequence[FragmentMetadata]) -> StagedTransaction:
-    """Add fragments that were written elsewhere for this dataset."""
+    """Add fragments that another process wrote for this dataset."""
     return StagedTransaction.of(lance.LanceOperation.Append(list(fragments)), dataset.version)
 
 
 def stage_overwrite_with(dataset: Dataset, fragments: Sequence[FragmentMetadata]) -> StagedTransaction:
-    """Replace every row by fragments that were written elsewhere for this dataset."""
+    """Replace every row by fragments that another process wrote for this dataset."""
     return StagedTransaction.of(
         lance.LanceOperation.Overwrite(dataset.schema, list(fragments)), dataset.version
     )
 
 
 def stage_upsert(dataset: Dataset, rows: pa.Table) -> StagedTransaction:
-    """Insert rows, replacing those whose id exists; row identity is kept. Ids must be distinct."""
-    announce("dataset.stage", dataset.uri)
-    with substrate_errors("stage an upsert", dataset.uri):
-        builder = dataset.native.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
-        native, _ = builder.execute_uncommitted(rows)
-    make_durable(dataset.place, operation_files(dataset.native, native.operation))
-    return StagedTransaction(native.uuid, dataset.version, type(native.operation).__name__, native)
+    """Insert rows, replacing those whose id exists; row identities do not change. Ids must be distinct."""
+    builder = dataset.native.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    return _stage_merge_insert(dataset, builder, rows)
 
 
 def stage_update(dataset: Dataset, rows: pa.Table) -> StagedTransaction:
-    """Set the columns of `rows`, and no others, in the rows with their ids; row identity is kept.
+    """Set only the columns of `rows` in the rows with their ids; row identities do not change.
 
-    Every id is there, and no two are the same.
+    Every id must exist, and ids must be distinct.
     """
+    return _stage_merge_insert(dataset, dataset.native.merge_insert("id").when_matched_update_all(), rows)
+
+
+def _stage_merge_insert(dataset: Dataset, builder: Any, rows: pa.Table) -> StagedTransaction:
     announce("dataset.stage", dataset.uri)
-    with substrate_errors("stage an update", dataset.uri):
-        native, _ = dataset.native.merge_insert("id").when_matched_update_all().execute_uncommitted(rows)
-    make_durable(dataset.place, operation_files(dataset.native, native.operation))
+    with substrate_errors("stage rows", dataset.uri):
+        native, _ = builder.execute_uncommitted(rows)
+    make_durable(dataset.directory, operation_files(dataset.native, native.operation))
     return StagedTransaction(native.uuid, dataset.version, type(native.operation).__name__, native)
 
 
 def stage_restore(dataset: Dataset, version: int) -> StagedTransaction:
-    """Give the dataset the content of an older version. Lance never refuses it, whatever lands in between."""
+    """Restore the content of an older version. Lance never rejects it, even after other commits."""
     return StagedTransaction.of(lance.LanceOperation.Restore(version), dataset.version)
 
 
 def stage_settings_removal(dataset: Dataset, prefix: str) -> StagedTransaction | None:
-    """Remove every setting whose name begins so; None when there is none."""
+    """Remove every setting whose name starts with `prefix`; return None if there is none."""
     keys = [key for key in dataset.config() if key.startswith(prefix)]
     if not keys:
         return None
@@ -98,14 +99,14 @@ def stage_settings_removal(dataset: Dataset, prefix: str) -> StagedTransaction |
 
 @dataclass(frozen=True, slots=True)
 class Deletions:
-    """Fragments without some of their rows, and those that would be empty. Nothing references them yet."""
+    """Fragments with new deletions, and the ids of fragments that would be empty. No version references them yet."""
 
     updated: tuple[FragmentMetadata, ...] = ()
     removed: tuple[int, ...] = ()
 
 
 def write_deletions(dataset: Dataset, addresses: Sequence[int]) -> Deletions:
-    """Mark rows, by their addresses, as deleted from this very version."""
+    """Mark rows of this version as deleted, by their addresses."""
     announce("dataset.stage", dataset.uri)
     offsets: dict[int, list[int]] = {}
     for address in addresses:
@@ -115,51 +116,51 @@ def write_deletions(dataset: Dataset, addresses: Sequence[int]) -> Deletions:
     with substrate_errors("write deletions", dataset.uri):
         for fragment_id, rows in sorted(offsets.items()):
             fragment = dataset.native.get_fragment(fragment_id)
-            assert fragment is not None, "the address is of this version"
-            kept = fragment.delete_rows(rows)
-            if kept is None:
+            assert fragment is not None, "the address is one of this version"
+            remaining = fragment.delete_rows(rows)
+            if remaining is None:
                 removed.append(fragment_id)
             else:
-                updated.append(kept)
-    make_durable(dataset.place, fragment_files(updated, dataset.native))
+                updated.append(remaining)
+    make_durable(dataset.directory, fragment_files(updated, dataset.native))
     return Deletions(tuple(updated), tuple(removed))
 
 
 def stage_delete_rows(dataset: Dataset, addresses: Sequence[int]) -> StagedTransaction:
-    """Delete the rows at these addresses of this very version."""
-    found = write_deletions(dataset, addresses)
-    where = f"{len(addresses)} rows by address"  # a note for people; Lance keeps it and does not read it
+    """Delete the rows at these addresses of this version."""
+    deletions = write_deletions(dataset, addresses)
+    where = f"{len(addresses)} rows by address"  # for readers; Lance stores it and does not evaluate it
     return StagedTransaction.of(
-        lance.LanceOperation.Delete(list(found.updated), list(found.removed), where), dataset.version
+        lance.LanceOperation.Delete(list(deletions.updated), list(deletions.removed), where), dataset.version
     )
 
 
 def write_moved_rows(dataset: Dataset, rows: Rows, identities: Sequence[int]) -> list[FragmentMetadata]:
-    """Write rows that replace others and keep their identities, as fragments for this very dataset."""
+    """Write rows that replace others and have their identities, as fragments of this dataset."""
     return keep_identities(write_rows(dataset, rows), identities)
 
 
 def keep_identities(fragments: list[FragmentMetadata], identities: Sequence[int]) -> list[FragmentMetadata]:
-    """Fragments whose rows, in their order, have these identities."""
-    assert sum(one.physical_rows for one in fragments) == len(identities), "each row has its identity"
-    at = 0
+    """Give the rows of fragments, in their order, these identities."""
+    assert sum(fragment.physical_rows for fragment in fragments) == len(identities), "one identity per row"
+    start = 0
     for fragment in fragments:
-        until = at + fragment.physical_rows
-        fragment.row_id_meta = RowIdSequence(list(identities[at:until])).to_inline_metadata()
-        at = until
+        end = start + fragment.physical_rows
+        fragment.row_id_meta = RowIdSequence(list(identities[start:end])).to_inline_metadata()
+        start = end
     return fragments
 
 
 def stage_replacement(
     dataset: Dataset, deletions: Deletions, fragments: Sequence[FragmentMetadata]
 ) -> StagedTransaction:
-    """Replace rows: those in `deletions` go, those in `fragments`, moved and new ones, come."""
+    """Replace rows: delete those in `deletions` and add those in `fragments`, moved and new ones."""
     operation = lance.LanceOperation.Update(
         removed_fragment_ids=list(deletions.removed),
         updated_fragments=list(deletions.updated),
         new_fragments=list(fragments),
         fields_modified=[],
-        # Every field, so that no index is believed to know the rows that moved.
+        # Every field, so that no index counts as covering the rows that moved.
         fields_for_preserving_frag_bitmap=sorted(field_ids(dataset.native.lance_schema)),
         update_mode="rewrite_rows",
     )
@@ -168,7 +169,7 @@ def stage_replacement(
 
 @dataclass(frozen=True, slots=True)
 class RowReplacement:
-    """Rows that take the place of others: what they are, whose identities they keep, and where the others lie."""
+    """Rows that replace others: the new rows, and the identities and addresses of the rows that they replace."""
 
     rows: Rows
     identities: Sequence[int]
@@ -183,25 +184,25 @@ def stage_row_changes(
         return stage_delete_rows(dataset, removed)
     fragments = [] if moved is None else write_moved_rows(dataset, moved.rows, moved.identities)
     fragments += [] if new is None else write_rows(dataset, new)
-    gone = [*([] if moved is None else moved.addresses), *removed]
-    if not gone:
+    deleted = [*([] if moved is None else moved.addresses), *removed]
+    if not deleted:
         return stage_fragments(dataset, fragments)
-    return stage_replacement(dataset, write_deletions(dataset, gone), fragments)
+    return stage_replacement(dataset, write_deletions(dataset, deleted), fragments)
 
 
 def field_ids(schema: LanceSchema) -> list[int]:
-    """The number of every field, each before those in it."""
-    found: list[int] = []
-    waiting = list(reversed(schema.fields()))
-    while waiting:
-        field = waiting.pop()
-        found.append(int(field.id()))
-        waiting += reversed(field.children())
-    return found
+    """Return the id of every field, each before those of its children."""
+    ids: list[int] = []
+    pending = list(reversed(schema.fields()))
+    while pending:
+        field = pending.pop()
+        ids.append(int(field.id()))
+        pending += reversed(field.children())
+    return ids
 
 
 def write_rows(dataset: Dataset, rows: Rows) -> list[FragmentMetadata]:
-    """Write rows as fragments for this very dataset and Lance branch; nothing references them yet."""
+    """Write rows as fragments of this dataset and Lance branch; no version references them yet."""
     announce("dataset.stage", dataset.uri)
     with substrate_errors("write fragments", dataset.uri):
         fragments = list(
@@ -213,5 +214,5 @@ def write_rows(dataset: Dataset, rows: Rows) -> list[FragmentMetadata]:
                 enable_stable_row_ids=True,
             )
         )
-    make_durable(dataset.place, fragment_files(fragments))
+    make_durable(dataset.directory, fragment_files(fragments))
     return fragments

@@ -18,13 +18,13 @@ def test_a_float_is_a_whole_number_up_to_where_two_would_be_one(bad: tuple[float
     """2^53 is refused, because it is also what 2^53 + 1 becomes as a float."""
     checked = _checked("n", [*GOOD, *bad])
     assert checked.rows["n"].to_pylist() == [LAST, -LAST, 0, None, *(None for _ in bad)]
-    refused = sorted(row for breach in checked.breaches for row in breach.rows.tolist())
+    refused = sorted(row for breach in checked.violations for row in breach.rows.tolist())
     assert refused == [len(GOOD) + place for place in range(len(bad))]
 
 
 def test_a_float_stays_one_where_the_schema_asks_for_one() -> None:
     checked = _checked("x", [2.0**60, 1.5])
-    assert checked.breaches == ()
+    assert checked.violations == ()
     assert checked.rows["x"].to_pylist() == [2.0**60, 1.5]
 
 

@@ -99,7 +99,7 @@ def test_a_line_that_is_no_row_says_why(line: bytes) -> None:
     block = parse_block(PERSON + b"\n" + line + b"\n" + PERSON, CATALOG)
     found = [(bad.line, bad.rule) for bad in block.bad]
     breaches = [
-        breach.rule for typed in block.rows for breach in check_batch(typed.entity, typed.raw).breaches
+        breach.rule for typed in block.rows for breach in check_batch(typed.entity, typed.raw).violations
     ]
     assert found == [(1, BAD[line])] or Rule.NOT_UNICODE in breaches
     assert sorted(rows(block)) in ([0, 2], [0, 1, 2])
