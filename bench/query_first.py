@@ -36,7 +36,7 @@ _TIMED: Final = (
     "from time import perf_counter\nstarted = perf_counter()\n{}\nprint(perf_counter() - started)\n"
 )
 _OURS: Final = (
-    "import lance, omnigraph.api.graph, omnigraph.api.querying, omnigraph.integrity.text_hash\n"
+    "import lance, omnigraph.api.graph, omnigraph.api.querying, omnigraph.arrow.hashing\n"
     "import omnigraph.query.transform, omnigraph.schema.grammar_table\n"
     + _TIMED.format(
         "rows = omnigraph.open({graph!r}, read_only=True).query({ours!r}, params={params!r}).arrow()"

@@ -108,17 +108,17 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 
 @contextmanager
-def running_s3_server(folder: Path) -> Iterator[S3Server]:
+def running_s3_server(directory: Path) -> Iterator[S3Server]:
     """An S3 server process of the caller's own, with an empty bucket; its log is in the folder."""
-    log = folder / "server.log"
+    log = directory / "server.log"
     # The server chooses its port itself: one that was free a moment ago may be another process's by now.
     command = [str(Path(sys.executable).parent / "moto_server"), "-H", "127.0.0.1", "-p", "0"]
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         try:
             wait_until(lambda: _ENDPOINT.search(log.read_text()) or process.poll() is not None)
-            found = _ENDPOINT.search(log.read_text())
-            assert found, f"the S3 server did not start: {log.read_text()}"
-            server = S3Server(found[1], _BUCKET)
+            match = _ENDPOINT.search(log.read_text())
+            assert match, f"the S3 server did not start: {log.read_text()}"
+            server = S3Server(match[1], _BUCKET)
             request = urllib.request.Request(f"{server.endpoint}/{server.bucket}", method="PUT")
             with urllib.request.urlopen(request, timeout=SECONDS_MAX):
                 yield server

@@ -29,7 +29,7 @@ _PAIRS: Final = (
     (ast.Add, "+", ast.Sub, "-"),
 )
 _SWAPS: Final[dict[type[ast.AST], tuple[str, str]]] = {
-    **{one: (old, new) for one, old, _, new in _PAIRS},
+    **{first: (old, new) for first, old, _, new in _PAIRS},
     **{other: (new, old) for _, old, other, new in _PAIRS},
     ast.Mult: ("*", "+"),
     ast.FloorDiv: ("//", "*"),

@@ -27,15 +27,15 @@ class MemoryGraph:
 
     def present_ids(self, type_id: TypeId, ids: pa.Array[Any]) -> pa.Array[Any]:
         assert len(ids)
-        found = self._of(type_id, "present_ids")
-        return pa.array([one in found for one in ids.to_pylist()], pa.bool_())
+        rows = self._of(type_id, "present_ids")
+        return pa.array([identity in rows for identity in ids.to_pylist()], pa.bool_())
 
     def unique_holders(self, type_id: TypeId, names: tuple[str, ...], rows: pa.RecordBatch) -> pa.Array[Any]:
         assert rows.num_rows
-        found = self._of(type_id, "unique_holders")
+        existing = self._of(type_id, "unique_holders")
         held = {
             tuple(row.get(name) for name in names): identity
-            for identity, row in found.items()
+            for identity, row in existing.items()
             if all(row.get(name) is not None for name in names)
         }
         assert unique_keys([rows.column(name) for name in names]).null_count == 0
@@ -43,8 +43,8 @@ class MemoryGraph:
 
     def edge_sources(self, type_id: TypeId, ids: pa.Array[Any]) -> pa.Array[Any]:
         assert len(ids)
-        found = self._of(type_id, "edge_sources")
-        return pa.array([found.get(one or "", {}).get("src") for one in ids.to_pylist()], pa.utf8())
+        rows = self._of(type_id, "edge_sources")
+        return pa.array([rows.get(identity or "", {}).get("src") for identity in ids.to_pylist()], pa.utf8())
 
     def edge_counts(self, type_id: TypeId, sources: pa.Array[Any]) -> pa.Array[Any]:
         assert len(sources)

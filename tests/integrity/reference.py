@@ -57,8 +57,8 @@ def _list(value: object, item: ScalarType) -> list[Typed] | Rule:
     """The first rule that an item breaks, in the order in which kinds of items come."""
     if not isinstance(value, list):
         return Rule.WRONG_TYPE
-    items = [None if one is None else typed(one, item) for one in value]
-    broken = {found for found in items if isinstance(found, Rule)}
+    items = [None if member is None else typed(member, item) for member in value]
+    broken = {entry for entry in items if isinstance(entry, Rule)}
     if broken:
         assert len(broken) == 1, "the tests have lists with one kind of mistake"
         return broken.pop()
@@ -106,24 +106,24 @@ def _other(value: object, scalar: Scalar) -> Typed | Rule:
 
 
 def _datetime(text: str) -> int | Rule:
-    found = _DATETIME.fullmatch(text)
-    if not found:
+    match = _DATETIME.fullmatch(text)
+    if not match:
         return Rule.DATETIME
-    day, hour, minute, second, fraction, sign, off_hour, off_minute = found.groups()
+    day, hour, minute, second, fraction, sign, off_hour, off_minute = match.groups()
     if len(fraction or "") > 3:
         return Rule.DATETIME_TOO_FINE
     try:
-        moment = datetime.fromisoformat(f"{day}T{hour}:{minute}:{second}")
+        time = datetime.fromisoformat(f"{day}T{hour}:{minute}:{second}")
     except ValueError:
         return Rule.DATETIME
     if sign and (int(off_hour) > 23 or int(off_minute) > 59):
         return Rule.DATETIME
     offset = timedelta(hours=int(off_hour or 0), minutes=int(off_minute or 0))
     try:
-        moment = moment + offset if sign == "-" else moment - offset
+        time = time + offset if sign == "-" else time - offset
     except OverflowError:
         return Rule.DATETIME
-    return int((moment - _EPOCH) / timedelta(seconds=1)) * 1000 + int(f"{fraction or '0':0<3}")
+    return int((time - _EPOCH) / timedelta(seconds=1)) * 1000 + int(f"{fraction or '0':0<3}")
 
 
 def _blob(text: str) -> bytes | Rule:
@@ -155,7 +155,7 @@ def _shortest(value: float) -> str:
     for digits in range(1, 10):
         near = Decimal(f"{value:.{digits - 1}e}")
         step = Decimal((0, (1,), int(near.as_tuple().exponent)))
-        tried = sorted((near, near - step, near + step), key=lambda one: abs(one - Decimal(value)))
+        tried = sorted((near, near - step, near + step), key=lambda number: abs(number - Decimal(value)))
         for candidate in tried:
             try:
                 if struct.pack("<f", float(candidate)) == struct.pack("<f", value):

@@ -38,21 +38,24 @@ edge Follows: Person -> Person { @key(src, dst) }
 
 
 def node(name: str) -> NodeType:
-    found = CATALOG.node_named(name)
-    assert found is not None
-    return found
+    entity = CATALOG.node_named(name)
+    assert entity is not None
+    return entity
 
 
 def edge(name: str) -> EdgeType:
-    found = CATALOG.edge_named(name)
-    assert found is not None
-    return found
+    entity = CATALOG.edge_named(name)
+    assert entity is not None
+    return entity
 
 
 def texts(values: Sequence[str | None]) -> pa.Array[Any]:
     return pa.array(values, pa.utf8())
 
 
-def told(violations: Sequence[RuleViolations]) -> list[tuple[str, str | None, list[int], list[str]]]:
+def summarize(violations: Sequence[RuleViolations]) -> list[tuple[str, str | None, list[int], list[str]]]:
     """Breaches as a test compares them: the rule's word, the property, the rows, the values."""
-    return [(one.rule.word, one.property, one.rows.tolist(), list(one.shown_values())) for one in violations]
+    return [
+        (group.rule.word, group.property, group.rows.tolist(), list(group.shown_values()))
+        for group in violations
+    ]

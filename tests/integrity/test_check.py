@@ -12,13 +12,13 @@ from omnigraph.integrity.check import check_batch
 from omnigraph.integrity.raw import MixedColumn, RawBatch, raw_schema
 from omnigraph.integrity.row_rules import check_rows
 from omnigraph.schema.tables import arrow_schema
-from tests.integrity.samples import edge, node, texts, told
+from tests.integrity.samples import edge, node, summarize, texts
 
 ADA: dict[str, object] = {"slug": "ada", "status": "active"}
 
 
 @pytest.mark.parametrize(
-    ("change", "wanted"),
+    ("change", "expected"),
     [
         ({}, []),
         ({"slug": None}, [("required", "slug", [0], [""])]),
@@ -54,17 +54,17 @@ ADA: dict[str, object] = {"slug": "ada", "status": "active"}
         ({"age": 10**30}, [("number_size", "age", [0], [str(10**30)])]),
     ],
 )
-def test_one_row(change: dict[str, object], wanted: list[Any]) -> None:
+def test_one_row(change: dict[str, object], expected: list[Any]) -> None:
     for records in ([{**ADA, **change}], [{**ADA, **change}, ADA]):
         checked = check_batch(node("Person"), RawBatch.from_records(records))
-        assert sorted(told(checked.violations)) == wanted
+        assert sorted(summarize(checked.violations)) == expected
         assert checked.rows.schema == arrow_schema(node("Person"))
 
 
-def test_every_mistake_of_a_row_is_found_and_the_good_rows_stay() -> None:
+def test_every_violation_of_a_row_is_reported_and_valid_rows_are_kept() -> None:
     records: Sequence[dict[str, object]] = [{"slug": "A", "status": "x", "age": 300}, ADA, {"age": "1"}]
     checked = check_batch(node("Person"), RawBatch.from_records(records))
-    assert sorted(told(checked.violations)) == [
+    assert sorted(summarize(checked.violations)) == [
         ("check", "slug", [0], ["A"]),
         ("enum", "status", [0], ["x"]),
         ("range", "age", [0], ["300"]),
@@ -75,29 +75,29 @@ def test_every_mistake_of_a_row_is_found_and_the_good_rows_stay() -> None:
     assert checked.rows.column("id").to_pylist() == ["A", "ada", None]
 
 
-def test_a_missing_required_value_is_its_default_and_a_refused_one_is_not() -> None:
+def test_default_replaces_a_missing_but_not_an_invalid_value() -> None:
     records = [{**ADA, "level": level} for level in (None, 3, "x")]
     checked = check_batch(node("Person"), RawBatch.from_records(records))
     assert checked.rows.column("level").to_pylist() == [7, 3, None]
-    assert told(checked.violations) == [("wrong_type", "level", [2], ["x"])]
-    set_null = check_batch(node("Person"), RawBatch.from_records([ADA]))
-    assert set_null.rows.column("level").to_pylist() == [7]
+    assert summarize(checked.violations) == [("wrong_type", "level", [2], ["x"])]
+    absent = check_batch(node("Person"), RawBatch.from_records([ADA]))
+    assert absent.rows.column("level").to_pylist() == [7]
 
 
-def test_an_absent_column_is_required_of_every_row() -> None:
+def test_absent_required_column_violates_every_row() -> None:
     checked = check_batch(node("Person"), RawBatch(2, {"slug": texts(["a", "b"])}))
-    assert told(checked.violations) == [("required", "status", [0, 1], ["", ""])]
+    assert summarize(checked.violations) == [("required", "status", [0, 1], ["", ""])]
 
 
-def test_no_rows_are_fine() -> None:
+def test_batch_without_rows_has_no_violations() -> None:
     checked = check_batch(node("Person"), RawBatch(0, {}))
     assert (checked.rows.num_rows, checked.violations) == (0, ())
 
 
-def test_the_ends_of_an_edge_are_required_text() -> None:
+def test_endpoints_of_an_edge_are_required_text() -> None:
     records: Sequence[dict[str, object]] = [{"from": "a", "to": "b"}, {"from": 5}, {"from": "a", "to": None}]
     checked = check_batch(edge("Follows"), RawBatch.from_records(records))
-    assert told(checked.violations) == [
+    assert summarize(checked.violations) == [
         ("wrong_type", "from", [1], ["5"]),
         ("required", "to", [1, 2], ["", ""]),
     ]
@@ -105,14 +105,16 @@ def test_the_ends_of_an_edge_are_required_text() -> None:
     assert checked.rows.column("src").to_pylist() == ["a", None, "a"]
 
 
-def test_the_id_of_a_keyed_edge_is_an_array_of_its_ends_and_its_key() -> None:
+def test_id_of_a_keyed_edge_is_an_array_of_its_endpoints_and_key() -> None:
     raw = RawBatch.from_records([{"from": 'a"b', "to": "é", "since": "2024-02-29"}])
     assert check_batch(edge("Likes"), raw).rows.column("id").to_pylist() == ['["a\\"b","é","2024-02-29"]']
 
 
-def test_rows_without_a_key_keep_a_given_id_and_get_a_ulid_otherwise() -> None:
-    for entity, ends in ((node("Note"), {}), (edge("Knows"), {"from": "a", "to": "b"})):
-        raw = RawBatch.from_records([{**ends, "id": one} for one in ("mine", None, "b c", None)])
+def test_rows_without_a_key_keep_an_explicit_id_or_get_a_ulid() -> None:
+    for entity, endpoints in ((node("Note"), {}), (edge("Knows"), {"from": "a", "to": "b"})):
+        raw = RawBatch.from_records(
+            [{**endpoints, "id": identity} for identity in ("mine", None, "b c", None)]
+        )
         checked = check_batch(entity, raw)
         first, second, third, fourth = checked.rows.column("id").to_pylist()
         assert (first, third) == ("mine", "b c")
@@ -123,11 +125,13 @@ def test_rows_without_a_key_keep_a_given_id_and_get_a_ulid_otherwise() -> None:
         assert checked.violations == ()
 
 
-def test_an_id_that_nobody_can_see_is_refused() -> None:
+def test_blank_id_is_rejected() -> None:
     blanks = ["", " ", "\t\n", "\u00a0\u2003"]
-    for entity, ends in ((node("Note"), {}), (edge("Knows"), {"from": "a", "to": "b"})):
-        raw = RawBatch.from_records([{**ends, "id": one} for one in ("a", *blanks, None, " b")])
-        assert told(check_batch(entity, raw).violations) == [("blank_id", "id", [1, 2, 3, 4], blanks)]
+    for entity, endpoints in ((node("Note"), {}), (edge("Knows"), {"from": "a", "to": "b"})):
+        raw = RawBatch.from_records(
+            [{**endpoints, "id": identity} for identity in ("a", *blanks, None, " b")]
+        )
+        assert summarize(check_batch(entity, raw).violations) == [("blank_id", "id", [1, 2, 3, 4], blanks)]
 
 
 def test_typed_rows_of_a_table_obey_the_same_rules() -> None:
@@ -136,14 +140,14 @@ def test_typed_rows_of_a_table_obey_the_same_rules() -> None:
     assert list(check_rows(node("Person"), columns)) == []
     columns["age"] = pa.array([500, None], pa.int32())
     columns["status"] = texts([None, "gone"])
-    assert told(list(check_rows(node("Person"), columns))) == [
+    assert summarize(list(check_rows(node("Person"), columns))) == [
         ("required", "status", [0], [""]),
         ("enum", "status", [1], ["gone"]),
         ("range", "age", [0], ["500"]),
     ]
 
 
-def test_the_raw_schema_asks_for_what_loses_nothing() -> None:
+def test_raw_schema_has_types_without_loss() -> None:
     schema = raw_schema(node("Reading"))
     assert {field.name: str(field.type) for field in schema} == {
         "id": "string",
@@ -156,6 +160,6 @@ def test_the_raw_schema_asks_for_what_loses_nothing() -> None:
     assert raw_schema(edge("Knows")).names == ["id", "from", "to", "weight"]
 
 
-def test_a_column_of_another_length_is_a_defect() -> None:
+def test_column_of_different_length_fails_an_assertion() -> None:
     with pytest.raises(AssertionError):
         check_batch(node("Note"), RawBatch(2, {"text": MixedColumn(["a"])}))

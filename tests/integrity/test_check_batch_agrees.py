@@ -61,59 +61,61 @@ def test_readings(records: list[Record]) -> None:
 
 def assert_agrees(entity: NodeType, records: Sequence[Record]) -> None:
     checked = check_batch(entity, RawBatch.from_records(records))
-    found = [(int(row), one.property, one.rule) for one in checked.violations for row in one.rows]
-    assert sorted(found, key=str) == sorted(
+    actual = [(int(row), group.property, group.rule) for group in checked.violations for row in group.rows]
+    assert sorted(actual, key=str) == sorted(
         ((row, *broken) for row, record in enumerate(records) for broken in _broken(entity, record)), key=str
     )
-    wanted = [_identity(entity, record) for record in records]
-    assert checked.rows.column("id").to_pylist() == wanted
+    expected_ids = [_identity(entity, record) for record in records]
+    assert checked.rows.column("id").to_pylist() == expected_ids
 
 
 def _broken(entity: NodeType, record: Record) -> Iterator[tuple[str, Rule]]:
     for name, value in record.items():
         if name != "id" and entity.property_named(name) is None and value is not None:
             yield name, Rule.UNKNOWN_PROPERTY
-    for found in entity.properties:
-        yield from ((found.name, rule) for rule in _value_rules(entity, found, record.get(found.name)))
+    for definition in entity.properties:
+        yield from (
+            (definition.name, rule) for rule in _value_rules(entity, definition, record.get(definition.name))
+        )
     if len(entity.key) == 1 and record.get(entity.key[0]) == "":
         yield entity.key[0], Rule.BLANK_ID
-    given_id = record.get("id")
+    explicit = record.get("id")
     identity = _identity(entity, record)
-    if given_id is not None and not isinstance(given_id, str):
+    if explicit is not None and not isinstance(explicit, str):
         yield "id", Rule.WRONG_TYPE
-    elif given_id is not None and identity is not None and given_id != identity:
+    elif explicit is not None and identity is not None and explicit != identity:
         yield "id", Rule.ID_MISMATCH
 
 
-def _value_rules(entity: NodeType, found: Property, raw: object) -> Iterator[Rule]:
+def _value_rules(entity: NodeType, definition: Property, raw: object) -> Iterator[Rule]:
     if raw is None:
-        if not found.nullable and found.default is None:
+        if not definition.nullable and definition.default is None:
             yield Rule.REQUIRED
         return
-    value = typed(raw, found.type)
+    value = typed(raw, definition.type)
     if isinstance(value, Rule):
         yield value
         return
-    if isinstance(found.type, EnumType) and value not in found.type.values:
+    if isinstance(definition.type, EnumType) and value not in definition.type.values:
         yield Rule.ENUM
-    if found.type == ScalarType(Scalar.DATETIME):
+    if definition.type == ScalarType(Scalar.DATETIME):
         assert isinstance(value, int)
         value = _EPOCH + timedelta(milliseconds=value)
     for bounded in entity.rules.ranges:
-        if bounded.property == found.name and not bounded.bounds.contains(value):  # type: ignore[arg-type]
+        if bounded.property == definition.name and not bounded.bounds.contains(value):  # type: ignore[arg-type]
             yield Rule.RANGE
     for checked in entity.rules.checks:
-        if checked.property == found.name and not matches_whole(checked.pattern, str(value)):
+        if checked.property == definition.name and not matches_whole(checked.pattern, str(value)):
             yield Rule.CHECK
 
 
 def _identity(entity: NodeType, record: Record) -> str | None:
     parts = []
     for name in entity.key:
-        found = entity.property_named(name)
-        assert found is not None
-        value = None if record.get(name) is None else typed(record[name], found.type)
+        definition = entity.property_named(name)
+        assert definition is not None
+        value = None if record.get(name) is None else typed(record[name], definition.type)
         if value is None or isinstance(value, Rule):
             return None
-        parts.append(text_of(value, found.type))
+        parts.append(text_of(value, definition.type))
     return parts[0] if len(parts) == 1 else array_of(parts)

@@ -25,7 +25,7 @@ _MOMENT = pa.timestamp("ms", "UTC")
 
 
 @pytest.mark.parametrize(
-    ("column", "wanted"),
+    ("column", "expected"),
     [
         (texts(["é\x00", "", "e\u0301"]), ["é\x00", "", "e\u0301"]),
         (pa.array([-(2**63), 2**63 - 1]), [str(-(2**63)), str(2**63 - 1)]),
@@ -42,27 +42,27 @@ _MOMENT = pa.timestamp("ms", "UTC")
     ],
     ids=lambda value: str(getattr(value, "type", "")),
 )
-def test_canonical_texts(column: pa.Array[Any], wanted: list[str]) -> None:
-    assert canonical_text(column).to_pylist() == wanted
+def test_canonical_texts(column: pa.Array[Any], expected: list[str]) -> None:
+    assert canonical_text(column).to_pylist() == expected
     padded = pa.concat_arrays([pa.nulls(1, column.type), column])
-    assert canonical_text(padded[1:]).to_pylist() == wanted
-    assert canonical_text(padded).to_pylist() == [None, *wanted]
+    assert canonical_text(padded[1:]).to_pylist() == expected
+    assert canonical_text(padded).to_pylist() == [None, *expected]
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False, width=32), max_size=20))
 @settings(max_examples=150)
 def test_texts_of_32_bit_floats_are_the_shortest(values: list[float]) -> None:
     """Of two texts that are as short and as near, either will do as a reference: only the length is compared."""
-    found = [str(text) for text in canonical_text(pa.array(values, pa.float32())).to_pylist()]
-    assert [len(text) for text in found] == [len(text_of(value, ScalarType(Scalar.F32))) for value in values]
-    assert [float(np.float32(text)) for text in found] == values
+    result = [str(text) for text in canonical_text(pa.array(values, pa.float32())).to_pylist()]
+    assert [len(text) for text in result] == [len(text_of(value, ScalarType(Scalar.F32))) for value in values]
+    assert [float(np.float32(text)) for text in result] == values
 
 
 def test_texts_of_the_powers_of_two_are_the_shortest() -> None:
     """There the next float below is nearer than the next one above, which makes some digits easy to get wrong."""
     powers = [float(np.float32(2.0**power)) for power in range(-149, 128)]
-    wanted = [text_of(value, ScalarType(Scalar.F32)) for value in powers]
-    assert canonical_text(pa.array(powers, pa.float32())).to_pylist() == wanted
+    expected = [text_of(value, ScalarType(Scalar.F32)) for value in powers]
+    assert canonical_text(pa.array(powers, pa.float32())).to_pylist() == expected
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=20))
@@ -78,12 +78,12 @@ _members = st.none() | st.text('aé🜁"\\\n\x00\x1f\x7f,[]', max_size=4)
 @given(st.lists(st.tuples(_members, _members), max_size=8), st.integers(0, 2))
 @settings(max_examples=200)
 def test_composite_texts_are_compact_json(rows: list[tuple[str | None, str | None]], skipped: int) -> None:
-    columns = [texts([row[at] for row in rows])[skipped:] for at in (0, 1)]
-    wanted = [
+    columns = [texts([row[index] for row in rows])[skipped:] for index in (0, 1)]
+    expected = [
         None if left is None or right is None else array_of([left, right]) for left, right in rows[skipped:]
     ]
-    assert array_text(columns).to_pylist() == wanted
-    assert key_text(columns).to_pylist() == wanted
+    assert array_text(columns).to_pylist() == expected
+    assert key_text(columns).to_pylist() == expected
 
 
 @pytest.mark.parametrize("character", ['"', "\\", "\n", "\x00", "\x1f", "\x7f", "/", "é", "\u2028"])
@@ -100,8 +100,8 @@ def test_a_composite_key_of_every_kind() -> None:
         "n": str(2**64 - 1),
     }
     checked = check_batch(node("Reading"), RawBatch.from_records([record]))
-    wanted = '["2023-12-31T23:00:00.500Z","ü","0.1","true","18446744073709551615"]'
-    assert checked.rows.column("id").to_pylist() == [wanted]
+    expected = '["2023-12-31T23:00:00.500Z","ü","0.1","true","18446744073709551615"]'
+    assert checked.rows.column("id").to_pylist() == [expected]
 
 
 class _StoppedClock:
@@ -116,14 +116,14 @@ class _StoppedClock:
 
 
 def test_ulids_are_what_the_library_reads() -> None:
-    made = new_ulids(3, _StoppedClock(), lambda below: below - 1).to_pylist()
-    assert made == ["01HF7YAT3VZZZZZZZZZZZZZZZW", "01HF7YAT3VZZZZZZZZZZZZZZZX", "01HF7YAT3VZZZZZZZZZZZZZZZY"]
-    assert [ULID.from_str(one).milliseconds for one in made if one] == [1_700_000_000_123] * 3
+    ulids = new_ulids(3, _StoppedClock(), lambda below: below - 1).to_pylist()
+    assert ulids == ["01HF7YAT3VZZZZZZZZZZZZZZZW", "01HF7YAT3VZZZZZZZZZZZZZZZX", "01HF7YAT3VZZZZZZZZZZZZZZZY"]
+    assert [ULID.from_str(ulid).milliseconds for ulid in ulids if ulid] == [1_700_000_000_123] * 3
 
 
 def test_ulids_are_sorted_and_never_the_same() -> None:
-    made = [new_ulids(count) for count in (0, 1, 5000, 5000)]
-    batches = [batch.to_pylist() for batch in made]
+    columns = [new_ulids(count) for count in (0, 1, 5000, 5000)]
+    batches = [batch.to_pylist() for batch in columns]
     assert [len(batch) for batch in batches] == [0, 1, 5000, 5000]
-    assert all(pc.all(pc.less(batch[:-1], batch[1:])).as_py() is not False for batch in made)
-    assert len({one for batch in batches for one in batch}) == 10_001
+    assert all(pc.all(pc.less(batch[:-1], batch[1:])).as_py() is not False for batch in columns)
+    assert len({ulid for batch in batches for ulid in batch}) == 10_001

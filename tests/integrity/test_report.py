@@ -29,49 +29,53 @@ from omnigraph.integrity.rules import NO_ROW, RowOrigins, Rule, RuleViolations, 
 from tests.integrity.samples import node, texts
 
 
-def breach(rule: Rule, name: str, rows: list[int]) -> RuleViolations:
-    given = texts([f"v{row}" for row in rows])
-    return RuleViolations(rule, name, "is wrong", np.array(rows, dtype=np.int64), given)
+def make_violations(rule: Rule, name: str, rows: list[int]) -> RuleViolations:
+    values = texts([f"v{row}" for row in rows])
+    return RuleViolations(rule, name, "is wrong", np.array(rows, dtype=np.int64), values)
 
 
-def test_codes_and_words_are_unique_and_stay() -> None:
+def test_rule_codes_are_unique_and_stable() -> None:
     assert len({rule.code for rule in Rule}) == len(Rule)
     assert (Rule.KEY_CONFLICT.code, Rule.KEY_CONFLICT.word) == ("V303", "key_conflict")
     assert [rule.code for rule in Rule] == sorted(rule.code for rule in Rule)
     assert all(rule.meaning for rule in Rule)
 
 
-def test_violations_come_in_the_order_of_file_line_and_property() -> None:
-    places = RowOrigins(("b.ndjson", "a.ndjson"), np.array([0, 0, 1], dtype=np.int32), np.array([7, 2, 9]))
-    violations = [breach(Rule.ENUM, "z", [0, 1, 2]), breach(Rule.REQUIRED, "b", [1])]
-    wanted = [("a.ndjson", 9, "z"), ("b.ndjson", 2, "b"), ("b.ndjson", 2, "z"), ("b.ndjson", 7, "z")]
-    assert [(v.file, v.line, v.property) for v in expand_violations(violations, places)] == wanted
-    report = ViolationReport.of_batch(violations, places)
-    assert [(v.file, v.line, v.property) for v in report.first] == wanted
+def test_violations_are_ordered_by_file_line_and_property() -> None:
+    origins = RowOrigins(("b.ndjson", "a.ndjson"), np.array([0, 0, 1], dtype=np.int32), np.array([7, 2, 9]))
+    violations = [make_violations(Rule.ENUM, "z", [0, 1, 2]), make_violations(Rule.REQUIRED, "b", [1])]
+    expected = [("a.ndjson", 9, "z"), ("b.ndjson", 2, "b"), ("b.ndjson", 2, "z"), ("b.ndjson", 7, "z")]
+    assert [(v.file, v.line, v.property) for v in expand_violations(violations, origins)] == expected
+    report = ViolationReport.of_batch(violations, origins)
+    assert [(v.file, v.line, v.property) for v in report.first] == expected
     assert report.counts == ((Rule.REQUIRED, 1), (Rule.ENUM, 3))
     assert report.total == 4
 
 
-def test_the_first_are_kept_and_all_are_counted() -> None:
+def test_first_violations_are_retained_and_all_are_counted() -> None:
     rows = list(range(5000))
     random.Random(1).shuffle(rows)
-    places = RowOrigins.in_file("f", np.arange(1, 5001))
-    report = ViolationReport.of_batch([breach(Rule.RANGE, "p", rows), breach(Rule.ENUM, "q", rows)], places)
+    origins = RowOrigins.in_file("f", np.arange(1, 5001))
+    report = ViolationReport.of_batch(
+        [make_violations(Rule.RANGE, "p", rows), make_violations(Rule.ENUM, "q", rows)], origins
+    )
     assert report.total == 10_000
-    kept = [(v.line, v.property) for v in report.first]
-    assert kept == [(line, name) for line in range(1, limits.VIOLATIONS_KEPT_MAX // 2 + 1) for name in "pq"]
+    first = [(v.line, v.property) for v in report.first]
+    assert first == [(line, name) for line in range(1, limits.VIOLATIONS_KEPT_MAX // 2 + 1) for name in "pq"]
     assert report.first[0].value == "v0"
 
 
-def test_a_row_that_the_input_does_not_name_has_no_line() -> None:
+def test_row_that_is_not_in_the_input_has_no_line() -> None:
     report = ViolationReport.of_batch(
-        [breach(Rule.CARDINALITY_MIN, "from", [NO_ROW, 0])], RowOrigins.in_file("f", np.arange(5, 6))
+        [make_violations(Rule.CARDINALITY_MIN, "from", [NO_ROW, 0])], RowOrigins.in_file("f", np.arange(5, 6))
     )
     assert [violation.line for violation in report.first] == [None, 5]
     assert [violation.line for violation in report.shift_lines(10).first] == [None, 15]
     nothing = RowOrigins((), np.array([], dtype=np.int32), np.array([], dtype=np.int64))
     assert (
-        ViolationReport.of_batch([breach(Rule.CARDINALITY_MIN, "from", [NO_ROW])], nothing).first[0].file
+        ViolationReport.of_batch([make_violations(Rule.CARDINALITY_MIN, "from", [NO_ROW])], nothing)
+        .first[0]
+        .file
         == ""
     )
 
@@ -102,7 +106,7 @@ def test_merging_in_any_order_gives_the_same(parts: list[list[Violation]], order
 def test_many_reports_merge_into_one() -> None:
     reports = [
         ViolationReport.of_violations(
-            [Violation("f", part * 50 + at, "p", "", Rule.ENUM, "m") for at in range(50)]
+            [Violation("f", part * 50 + line, "p", "", Rule.ENUM, "m") for line in range(50)]
         )
         for part in reversed(range(100))
     ]
@@ -123,14 +127,16 @@ def test_lines_of_tasks_become_lines_of_files() -> None:
     assert gather_findings([]) == ViolationReport()
 
 
-def test_what_tasks_send_survives_pickling() -> None:
+def test_task_findings_survive_pickling() -> None:
     checked = check_batch(node("Person"), RawBatch.from_records([{"slug": 5, "x": [1]}, {"age": 2**70}]))
-    places = RowOrigins.in_file("f", np.arange(1, 3))
-    report = ViolationReport.of_batch(checked.violations, places)
+    origins = RowOrigins.in_file("f", np.arange(1, 3))
+    report = ViolationReport.of_batch(checked.violations, origins)
     task = TaskFindings("f", 0, 2, report)
     assert pickle.loads(pickle.dumps(task)) == task
     violations = pickle.loads(pickle.dumps(checked.violations))
-    assert list(expand_violations(violations, places)) == list(expand_violations(checked.violations, places))
+    assert list(expand_violations(violations, origins)) == list(
+        expand_violations(checked.violations, origins)
+    )
     assert pickle.loads(pickle.dumps(checked)).rows.equals(checked.rows)
 
 
@@ -148,7 +154,7 @@ def test_a_line_of_the_error_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "wanted"),
+    ("value", "expected"),
     [
         ("text", "text"),
         (5, "5"),
@@ -163,8 +169,8 @@ def test_a_line_of_the_error_file() -> None:
         ("x" * 500, "x" * (limits.VIOLATION_VALUE_LENGTH_MAX - 1) + "…"),
     ],
 )
-def test_values_are_shown_short(value: object, wanted: str) -> None:
-    assert shown(value) == wanted
+def test_values_are_shown_short(value: object, expected: str) -> None:
+    assert shown(value) == expected
 
 
 @pytest.mark.parametrize("size", [10**6, 10**7])
@@ -177,5 +183,5 @@ def test_every_raw_value_can_be_shown() -> None:
     lists = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), not_text)
     far = pa.array([2**62], pa.int64()).view(pa.timestamp("s", "UTC"))
     for values in (not_text, lists, far, MixedColumn(["\ud800", object(), {1: 2}])):
-        one = RuleViolations(Rule.WRONG_TYPE, "p", "m", np.arange(len(values)), values)
-        assert all(len(text) <= limits.VIOLATION_VALUE_LENGTH_MAX for text in one.shown_values())
+        violations = RuleViolations(Rule.WRONG_TYPE, "p", "m", np.arange(len(values)), values)
+        assert all(len(text) <= limits.VIOLATION_VALUE_LENGTH_MAX for text in violations.shown_values())

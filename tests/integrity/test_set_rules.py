@@ -30,13 +30,13 @@ from omnigraph.schema.catalog import Cardinality, EdgeType, NodeType
 from omnigraph.schema.tables import arrow_schema
 from tests.integrity.memory_graph import MemoryGraph, Row
 from tests.integrity.reference import counts_after, repeated
-from tests.integrity.samples import CATALOG, edge, node, texts, told
+from tests.integrity.samples import CATALOG, edge, node, summarize, texts
 
 _keys = st.none() | st.sampled_from(["", "a", "b", "c", "é", "a\x00", "\x00"])
 
 
-def test_a_later_row_with_an_id_is_the_duplicate() -> None:
-    assert told(check_duplicate_ids(texts(["a", None, "b", "a", None, "a"]))) == [
+def test_later_row_with_the_same_id_is_the_duplicate() -> None:
+    assert summarize(check_duplicate_ids(texts(["a", None, "b", "a", None, "a"]))) == [
         ("duplicate_id", "id", [3, 5], ["a", "a"])
     ]
     assert check_duplicate_ids(texts(["a", "b", None, None])) == ()
@@ -51,38 +51,38 @@ def test_repeated_rows_agree_with_the_reference(keys: list[str | None], skipped:
 
 @given(st.lists(_keys, max_size=30), st.integers(1, 4))
 @settings(max_examples=200)
-def test_buckets_find_what_the_whole_finds(keys: list[str | None], buckets: int) -> None:
+def test_buckets_give_the_result_of_the_whole_input(keys: list[str | None], buckets: int) -> None:
     column = texts(keys)
     bucket = bucket_of(column, buckets)
-    found: list[int] = []
+    repeated_in_buckets: list[int] = []
     for number in range(buckets):
         rows = np.flatnonzero(bucket == number)
-        found.extend(rows[repeated_rows(column.take(pa.array(rows)))].tolist())
-    assert sorted(found) == repeated_rows(column).tolist()
+        repeated_in_buckets.extend(rows[repeated_rows(column.take(pa.array(rows)))].tolist())
+    assert sorted(repeated_in_buckets) == repeated_rows(column).tolist()
 
 
-def test_an_id_of_the_graph_is_taken() -> None:
-    assert told(check_new_ids(texts(["a", "b"]), pa.array([False, True]))) == [
+def test_id_of_the_graph_is_a_conflict() -> None:
+    assert summarize(check_new_ids(texts(["a", "b"]), pa.array([False, True]))) == [
         ("key_conflict", "id", [1], ["b"])
     ]
 
 
-def test_an_end_that_is_nowhere_dangles_and_a_refused_one_does_not() -> None:
-    known = pa.array([True, False, None, None], pa.bool_())
-    found = check_endpoints(texts(["a", "b", None, "c"]), known, "to", "Person")
-    assert told(found) == [("dangling_end", "to", [1, 3], ["b", "c"])]
+def test_missing_endpoint_is_dangling_but_a_null_one_is_not() -> None:
+    exists = pa.array([True, False, None, None], pa.bool_())
+    violations = check_endpoints(texts(["a", "b", None, "c"]), exists, "to", "Person")
+    assert summarize(violations) == [("dangling_end", "to", [1, 3], ["b", "c"])]
 
 
-def test_unique_values_with_a_null_member_never_collide() -> None:
+def test_unique_values_with_a_null_member_never_conflict() -> None:
     keys = unique_keys([texts(["a", "a", "a", "a"]), pa.array([1, None, None, 1], pa.int32())])
-    assert told(check_repeated_keys(keys, ("x", "y"))) == [("unique", "x, y", [3], ['["a","1"]'])]
+    assert summarize(check_repeated_keys(keys, ("x", "y"))) == [("unique", "x, y", [3], ['["a","1"]'])]
 
 
 def test_zeros_of_both_signs_are_one_value() -> None:
     assert repeated_rows(unique_keys([pa.array([0.0, -0.0])])).tolist() == [1]
 
 
-def test_a_joined_text_is_not_taken_for_another() -> None:
+def test_different_keys_have_different_composite_texts() -> None:
     keys = unique_keys([texts(['a","b', "a"]), texts(["c", 'b","c'])])
     assert check_repeated_keys(keys, ("x", "y")) == ()
 
@@ -98,15 +98,15 @@ def test_a_joined_text_is_not_taken_for_another() -> None:
         ("other", [None], True),
     ],
 )
-def test_a_row_that_is_replaced_gives_its_values_free(
+def test_values_of_a_replaced_row_are_free(
     holder: str | None, replaced: list[str | None], collides: bool
 ) -> None:
-    found = check_held_keys(texts(["k"]), texts([holder]), texts(replaced), ("email",))
-    assert told(found) == ([("unique", "email", [0], ["k"])] if collides else [])
+    violations = check_held_keys(texts(["k"]), texts([holder]), texts(replaced), ("email",))
+    assert summarize(violations) == ([("unique", "email", [0], ["k"])] if collides else [])
 
 
 @pytest.mark.parametrize(
-    ("added", "removed", "before", "wanted"),
+    ("added", "removed", "before", "expected"),
     [
         (["a"], [], {}, []),
         (["a", "a", "a"], [], {}, [("cardinality_max", "from", [2], ["a"])]),
@@ -118,12 +118,12 @@ def test_a_row_that_is_replaced_gives_its_values_free(
     ],
 )
 def test_cardinality(
-    added: list[str | None], removed: list[str], before: dict[str, int], wanted: Any
+    added: list[str | None], removed: list[str], before: dict[str, int], expected: Any
 ) -> None:
-    found = _cardinality(Cardinality(1, 2), added, removed, before)
-    assert told(found) == wanted
-    words = {Rule.CARDINALITY_MAX: "more than 2 edges", Rule.CARDINALITY_MIN: "fewer than 1 edge"}
-    assert all(breach.message == f"has {words[breach.rule]} of this type" for breach in found)
+    violations = _cardinality(Cardinality(1, 2), added, removed, before)
+    assert summarize(violations) == expected
+    texts_by_rule = {Rule.CARDINALITY_MAX: "more than 2 edges", Rule.CARDINALITY_MIN: "fewer than 1 edge"}
+    assert all(group.message == f"has {texts_by_rule[group.rule]} of this type" for group in violations)
 
 
 _sources = st.sampled_from("abcd")
@@ -142,8 +142,8 @@ def test_cardinality_agrees_with_the_reference(
 ) -> None:
     after = counts_after(before, added, removed)
     violations = _cardinality(Cardinality(low, high), added, removed, before)
-    found = {(one.rule.word, source) for one in violations for source in one.shown_values()}
-    assert found == {
+    actual = {(group.rule.word, source) for group in violations for source in group.shown_values()}
+    assert actual == {
         *(("cardinality_min", source) for source, count in after.items() if count < low),
         *(
             ("cardinality_max", source)
@@ -151,9 +151,11 @@ def test_cardinality_agrees_with_the_reference(
             if high is not None and count > high
         ),
     }
-    for one in violations:
-        for row, source in zip(one.rows.tolist(), one.shown_values(), strict=True):
-            last = max((at for at, name in enumerate(added) if name == source), default=NO_ROW)
+    for group in violations:
+        for row, source in zip(group.rows.tolist(), group.shown_values(), strict=True):
+            last = max(
+                (row_number for row_number, name in enumerate(added) if name == source), default=NO_ROW
+            )
             assert row == last
 
 
@@ -275,12 +277,14 @@ CASES: list[tuple[str, list[TypeChange], list[list[Any]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "wanted"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_a_change_against_a_graph(changes: list[TypeChange], wanted: list[list[Any]]) -> None:
-    assert [told(found) for found in check_change(CATALOG, changes, GRAPH)] == wanted
+@pytest.mark.parametrize(
+    ("changes", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+def test_a_change_against_a_graph(changes: list[TypeChange], expected: list[list[Any]]) -> None:
+    assert [summarize(violations) for violations in check_change(CATALOG, changes, GRAPH)] == expected
 
 
-def test_nothing_is_asked_that_no_rule_needs() -> None:
+def test_only_needed_lookups_are_made() -> None:
     graph = MemoryGraph({})
     assert check_change(CATALOG, [change(NOTE, [{"id": "n"}])], graph) == [()]
     assert check_change(CATALOG, [change(KNOWS, [])], graph) == [()]

@@ -93,8 +93,8 @@ class LossyProxy:
         connection = HTTPConnection(self._server.endpoint.removeprefix("http://"), timeout=SECONDS_MAX)
         try:
             connection.request(request.method, request.path, request.body or None, request.headers)
-            found = connection.getresponse()
-            answer = Answer(found.status, dict(found.getheaders()), found.read())
+            response = connection.getresponse()
+            answer = Answer(response.status, dict(response.getheaders()), response.read())
         finally:
             connection.close()
         if self._losses and 200 <= answer.status < 300 and self._losses.takes(request.method, request.path):

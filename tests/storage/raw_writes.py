@@ -37,8 +37,8 @@ def stage_overwrite(dataset: Dataset, rows: Rows) -> StagedTransaction:
 
 def stage_delete(dataset: Dataset, where: str) -> StagedTransaction | None:
     """Delete the rows that match; None when none does."""
-    found = dataset.read(["id"], where, with_addresses=True).column(ADDRESS).to_pylist()
-    return stage_delete_rows(dataset, [int(str(address)) for address in found]) if found else None
+    addresses = dataset.read(["id"], where, with_addresses=True).column(ADDRESS).to_pylist()
+    return stage_delete_rows(dataset, [int(str(address)) for address in addresses]) if addresses else None
 
 
 def commit_upsert(dataset: Dataset, rows: pa.Table, key: str) -> Dataset:

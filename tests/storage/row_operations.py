@@ -82,11 +82,11 @@ def go_back(dataset: Dataset, _: str, number: int) -> Dataset:
 
 def move(dataset: Dataset, name: str, number: int) -> Dataset:
     """A replacement as a merge stages it: one row moves, one is new."""
-    found = locate_rows(dataset, pa.array([name]))
-    if not found.num_rows:
+    located = locate_rows(dataset, pa.array([name]))
+    if not located.num_rows:
         return dataset
-    identities: Any = found.column("_rowid").to_pylist()
-    addresses: Any = found.column("_rowaddr").to_pylist()
+    identities: Any = located.column("_rowid").to_pylist()
+    addresses: Any = located.column("_rowaddr").to_pylist()
     moved = write_moved_rows(dataset, rows({name: number}), identities)
     new = f"new{dataset.version}"
     fragments = [*moved, *([] if new in contents(dataset) else write_rows(dataset, rows({new: 1})))]

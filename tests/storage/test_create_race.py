@@ -15,7 +15,7 @@ from omnigraph.storage.location import Location
 ROUNDS: Final = 20
 
 
-def test_one_of_two_creators_wins(store_location: Location) -> None:
+def test_one_of_two_creators_succeeds(store_location: Location) -> None:
     rounds = ROUNDS if store_location.is_local else 4
     with ThreadPoolExecutor(2) as pool:
         for number in range(rounds):

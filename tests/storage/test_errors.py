@@ -57,7 +57,7 @@ def test_a_damaged_manifest(local_location: Location, damage: str) -> None:
     _expect(caught.value, "dataset_unreadable", local_location.uri)
 
 
-def test_an_emptied_manifest_on_every_store(durable_location: Location) -> None:
+def test_empty_manifest_on_every_store(durable_location: Location) -> None:
     make_people(durable_location, ["a"], ["b"])
     store = ObjectStore(durable_location)
     newest = store.list("_versions")[0].path
@@ -82,7 +82,7 @@ def test_a_damaged_data_file(local_location: Location, damage: str) -> None:
     _expect(caught.value, "dataset_unreadable", local_location.uri)
 
 
-def test_a_missing_data_file_is_damage_and_not_a_missing_dataset(durable_location: Location) -> None:
+def test_missing_data_file_is_not_a_missing_dataset(durable_location: Location) -> None:
     dataset = make_people(durable_location, ["a"])
     store = ObjectStore(durable_location)
     for entry in store.list("data"):
@@ -102,7 +102,7 @@ def test_a_missing_bucket(s3_server: S3Server, access: str) -> None:
 
 
 @pytest.mark.parametrize("access", ["open", "object read", "object create", "object list"])
-def test_an_unreachable_endpoint_is_given_up_after_few_retries(access: str) -> None:
+def test_unreachable_endpoint_fails_after_few_retries(access: str) -> None:
     location = parse_location(
         "s3://bucket/graph.omni",
         {
@@ -119,7 +119,7 @@ def test_an_unreachable_endpoint_is_given_up_after_few_retries(access: str) -> N
     _expect(caught.value, "store_unreachable", "s3://bucket/graph.omni")
 
 
-def test_a_bucket_whose_region_nobody_knows() -> None:
+def test_unknown_region_of_a_bucket() -> None:
     """Lance looks the region up by itself when none is named, and a machine without a network has no answer."""
     child = subprocess.run(
         [sys.executable, "-m", "tests.storage.accesses", "s3://bucket.invalid/graph.omni", "open"],
@@ -157,7 +157,7 @@ def test_no_permission(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("access", ["create", "object create", "open"])
-def test_a_file_in_the_way(tmp_path: Path, access: str) -> None:
+def test_file_instead_of_a_directory(tmp_path: Path, access: str) -> None:
     (tmp_path / "file").write_text("not a directory")
     location = parse_location(str(tmp_path / "file" / "graph.omni"))
     with pytest.raises(StorageError) as caught:
@@ -165,14 +165,14 @@ def test_a_file_in_the_way(tmp_path: Path, access: str) -> None:
     _expect(caught.value, "path_is_file", location.uri)
 
 
-def test_a_branch_name_that_is_taken(store_location: Location) -> None:
+def test_existing_branch_name_is_an_error(store_location: Location) -> None:
     dataset = make_people(store_location, ["a"])
     commit_branch(dataset, "g-1")
     with pytest.raises(DatasetExistsError):
         commit_branch(dataset, "g-1")
 
 
-def test_an_interrupt_in_a_library_stays_one(local_location: Location) -> None:
+def test_interrupt_in_a_library_is_raised_as_keyboard_interrupt(local_location: Location) -> None:
     """Ctrl-C while Lance asks for the next rows, and as pyarrow tells one in the middle of a read."""
     rows = people(["b"])
     dataset = make_people(local_location, ["a"])
@@ -187,7 +187,7 @@ def test_an_interrupt_in_a_library_stays_one(local_location: Location) -> None:
         raise pa.ArrowInvalid("External error: KeyboardInterrupt: ")
 
 
-def test_a_filter_that_is_no_filter_is_our_own_mistake(local_location: Location) -> None:
+def test_invalid_internal_filter_is_an_invariant_error(local_location: Location) -> None:
     with pytest.raises(InvariantError) as caught:
         make_people(local_location, ["a"]).read(where="nobody = 1")
     assert caught.value.code == "filter_invalid"
@@ -224,7 +224,7 @@ def test_a_filter_that_is_no_filter_is_our_own_mistake(local_location: Location)
         ("does not have sufficient data, len: 512", FormatError, "dataset_unreadable"),
     ],
 )
-def test_what_a_message_means(text: str, error: type[OmnigraphError], code: str) -> None:
+def test_message_of_a_library_gives_the_error(text: str, error: type[OmnigraphError], code: str) -> None:
     made = translate_error(OSError(f"{text}, /build/lance/src/io.rs:12:34"), "read", "/data/graph.omni")
     assert type(made) is error
     assert made.code == code
@@ -257,7 +257,7 @@ except OmnigraphError as error:
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts the open files of Linux")
 @pytest.mark.parametrize(("limit", "code"), [("files", "too_many_open_files"), ("bytes", "file_too_large")])
-def test_a_limit_of_the_system_is_named(local_location: Location, limit: str, code: str) -> None:
+def test_limit_of_the_system_is_reported(local_location: Location, limit: str, code: str) -> None:
     make_people(local_location, ["a"])
     words = [sys.executable, "-c", LIMITED, local_location.uri, limit]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -278,19 +278,19 @@ class PanicException(BaseException):
         ("Schema error: duplicate field", "dataset_unreadable"),
     ],
 )
-def test_a_panic_has_the_cause_that_its_message_names(cause: str, code: str) -> None:
+def test_cause_of_a_panic_is_in_its_message(cause: str, code: str) -> None:
     with pytest.raises(OmnigraphError) as caught, substrate_errors("read", "/data/graph.omni"):
         raise PanicException(f"called `Result::unwrap()` on an `Err` value: {cause}")
     assert caught.value.code == code
 
 
-def test_the_name_of_a_place_decides_nothing() -> None:
+def test_name_of_a_location_does_not_affect_its_errors() -> None:
     uri = "/data/connection timed out/permission denied.omni"
     made = translate_error(OSError(f"bad file {uri.strip('/')}/_versions/1.manifest"), "open", uri)
     assert made.code == "dataset_unreadable"
 
 
-def test_every_attempt_says_what_is_done_and_then_where() -> None:
+def test_every_storage_call_names_its_operation_and_location() -> None:
     """Both are texts, so no type tells them apart."""
     calls = [
         call.args

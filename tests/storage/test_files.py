@@ -19,7 +19,7 @@ def place(durable_location: Location) -> Location:
     return durable_location
 
 
-def test_a_file_is_whole_or_not_there(place: Location) -> None:
+def test_file_is_complete_or_missing(place: Location) -> None:
     file = place.child("dump.jsonl")
     with write_file(file) as sink:
         sink.write(b"one\n")

@@ -25,7 +25,7 @@ def test_escapes_in_a_file_uri_are_resolved(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["a:b", "c:\\graphs\\g.omni", "node:Person"])
-def test_a_colon_alone_is_no_scheme(text: str) -> None:
+def test_colon_alone_is_not_a_scheme(text: str) -> None:
     assert parse_location(text).scheme is Scheme.LOCAL
 
 
@@ -56,28 +56,28 @@ def test_a_colon_alone_is_no_scheme(text: str) -> None:
         ("s3://bucket/g#x", "uri_prefix"),
     ],
 )
-def test_what_no_graph_can_have_is_refused_with_a_hint(text: str, code: str) -> None:
+def test_invalid_location_is_rejected_with_a_hint(text: str, code: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_location(text)
     assert caught.value.code == code
     assert caught.value.hint
 
 
-def test_a_child_keeps_the_settings() -> None:
+def test_child_has_the_settings_of_its_parent() -> None:
     child = parse_location("S3://bucket/g.omni/", {"aws_region": "eu-west-1"}).child("nodes/a")
     assert child.uri == "s3://bucket/g.omni/nodes/a"
     assert ("aws_region", "eu-west-1") in child.options
 
 
-def test_s3_has_bounded_retries_unless_the_caller_says_otherwise() -> None:
+def test_s3_has_bounded_retries_by_default() -> None:
     assert dict(parse_location("s3://bucket/g").options) == dict(S3_DEFAULTS)
     own = dict(parse_location("s3://bucket/g", {"CLIENT_MAX_RETRIES": "9"}).options)
     assert own == {**S3_DEFAULTS, "client_max_retries": "9"}
 
 
 def test_a_plain_http_endpoint_allows_http(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = parse_location("s3://bucket/g", {"aws_endpoint": "http://127.0.0.1:9000"})
-    assert dict(given.options)["allow_http"] == "true"
+    plain = parse_location("s3://bucket/g", {"aws_endpoint": "http://127.0.0.1:9000"})
+    assert dict(plain.options)["allow_http"] == "true"
     assert "allow_http" not in dict(parse_location("s3://bucket/g", {"aws_endpoint": "https://h"}).options)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9000")
     assert dict(parse_location("s3://bucket/g").options)["allow_http"] == "true"

@@ -22,14 +22,14 @@ def test_an_object_is_created_once(store_location: Location) -> None:
     assert store.read("locks/1.json") == b"one"
 
 
-def test_creating_again_with_the_same_bytes_is_ours(store_location: Location) -> None:
+def test_creating_again_with_the_same_bytes_succeeds(store_location: Location) -> None:
     """After a lost acknowledgement the client's retry finds the object there: its bytes tell whose it is."""
     store = ObjectStore(store_location)
     assert store.create("locks/1.json", b"mine")
     assert store.create("locks/1.json", b"mine")
 
 
-def test_what_was_never_written_is_not_there(store_location: Location) -> None:
+def test_missing_objects_are_not_listed_or_read(store_location: Location) -> None:
     store = ObjectStore(store_location)
     assert store.list("") == ()
     assert store.list("locks") == ()
@@ -39,7 +39,7 @@ def test_what_was_never_written_is_not_there(store_location: Location) -> None:
     assert store.read("a") == b""
 
 
-def test_a_listing_is_ordered_and_below_the_folder_only(store_location: Location) -> None:
+def test_listing_is_ordered_and_only_below_the_directory(store_location: Location) -> None:
     store = ObjectStore(store_location)
     for path in ("locks/10.json", "locks/9.json", "locks/a/1.json", "locks2/1.json", "top.json"):
         assert store.create(path, path.encode())
@@ -62,7 +62,7 @@ def test_deleting_can_be_repeated(store_location: Location) -> None:
     assert store.create("a/1", b"y")
 
 
-def test_deleting_below_a_folder_leaves_its_neighbours(store_location: Location) -> None:
+def test_deleting_below_a_directory_keeps_its_neighbours(store_location: Location) -> None:
     store = ObjectStore(store_location)
     for path in ("a/1", "a/b/2", "ab/3"):
         store.create(path, b"x")
@@ -83,7 +83,7 @@ def test_every_change_is_announced_and_no_read_is(store_location: Location) -> N
     assert seen == [("object.create", "a"), ("object.delete", "a")]
 
 
-def test_names_with_odd_letters_survive(store_location: Location) -> None:
+def test_names_with_special_characters(store_location: Location) -> None:
     store = ObjectStore(store_location)
     path = "branch/ä b%20+.json"
     assert store.create(path, b"x")
@@ -91,7 +91,7 @@ def test_names_with_odd_letters_survive(store_location: Location) -> None:
     assert store.read(path) == b"x"
 
 
-def test_a_killed_local_put_leaves_nothing_that_is_listed(local_location: Location) -> None:
+def test_killed_local_put_leaves_no_listed_object(local_location: Location) -> None:
     """Killed between writing the temporary file and naming it: nothing is listed, and the path is still free."""
     code = (
         "import sys; from omnigraph.storage.objects import ObjectStore;"
@@ -122,7 +122,7 @@ def test_a_temporary_file_of_a_killed_put_is_not_listed(local_location: Location
     assert store.delete_below("locks") == 2
 
 
-def test_a_create_whose_answer_was_lost_is_ours(lossy_proxy: LossyProxy) -> None:
+def test_create_with_lost_acknowledgement_succeeds(lossy_proxy: LossyProxy) -> None:
     """The server applies the write and answers 500; the client's retry then meets its own object."""
     store = ObjectStore(lossy_proxy.location("lost-create"))
     with lossy_proxy.losing_answers("PUT", "locks/1.json") as lost:
@@ -132,7 +132,7 @@ def test_a_create_whose_answer_was_lost_is_ours(lossy_proxy: LossyProxy) -> None
     assert not store.create("locks/1.json", b"theirs")
 
 
-def test_folders_that_others_use_or_remove_are_no_errors(local_location: Location) -> None:
+def test_concurrent_changes_of_directories_are_not_errors(local_location: Location) -> None:
     store = ObjectStore(local_location)
     store.remove_empty_directory("never/made")
     store.remove_empty_directories("never/made")
@@ -144,7 +144,7 @@ def test_folders_that_others_use_or_remove_are_no_errors(local_location: Locatio
     assert not Path(local_location.uri, "locks/b").exists()
 
 
-def test_a_folder_with_a_name_that_the_disk_refuses(local_location: Location) -> None:
+def test_directory_name_too_long_for_the_disk(local_location: Location) -> None:
     store = ObjectStore(local_location)
     store.create("a", b"x")
     with pytest.raises(OmnigraphError):

@@ -94,7 +94,7 @@ def test_a_worker_has_the_durability_of_the_caller(
     assert parse_location("/tmp").durability is Durability("sync" if caller else "process")
 
 
-def test_a_worker_that_lacks_a_variable_names_it_once_it_needs_it(s3_location: Location) -> None:
+def test_missing_variable_of_a_worker_is_reported_on_use(s3_location: Location) -> None:
     with StorageSettings(names=("AWS_SECRET_ACCESS_KEY",), by_name=True).applied():
         ObjectStore(parse_location("/tmp")).list_names()
         for use in (lambda: ObjectStore(s3_location).list(""), lambda: open_dataset(s3_location)):
@@ -105,7 +105,7 @@ def test_a_worker_that_lacks_a_variable_names_it_once_it_needs_it(s3_location: L
             assert socket.gethostname() in caught.value.message
 
 
-def test_secrets_of_options_do_not_leave_for_a_cluster(
+def test_secrets_in_options_are_not_sent_to_a_cluster(
     to_a_cluster: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = parse_location("s3://b/g", {"aws_secret_access_key": "hidden", "aws_region": "x"})
@@ -123,12 +123,12 @@ def test_secrets_of_options_do_not_leave_for_a_cluster(
     assert (options["aws_secret_access_key"], options["aws_region"]) == ("worker", "x")
 
 
-def test_on_this_machine_options_travel_whole() -> None:
+def test_options_are_sent_completely_on_this_machine() -> None:
     place = parse_location("s3://b/g", {"aws_secret_access_key": "hidden"})
     assert pickle.loads(pickle.dumps(place)) == place
 
 
-def test_changed_variables_reach_stores_that_are_open(
+def test_changed_variables_apply_to_open_stores(
     s3_server: S3Server, s3_location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker serves several callers in turn, and both libraries keep stores open."""

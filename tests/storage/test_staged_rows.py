@@ -28,25 +28,25 @@ def make_photos(location: Location) -> Dataset:
     return create_dataset(location.child("t"), pa.Table.from_batches([checked.rows]))
 
 
-def test_an_update_sets_its_columns_alone(store_location: Location) -> None:
+def test_update_sets_only_its_columns(store_location: Location) -> None:
     dataset = make_photos(store_location)
     identities = dataset.native.to_table(columns=["id"], with_row_id=True).to_pylist()
     rows = pa.table({"id": ["a", "c"], "n": pa.array([None, 7], pa.int32())})
     after = commit_staged(dataset, stage_update(dataset, rows))
     assert after.version == dataset.version + 1
-    found = {row["id"]: row for row in after.read(["id", "n", "v"], with_addresses=True).to_pylist()}
-    assert {name: row["n"] for name, row in found.items()} == {"a": None, "b": 2, "c": 7}
-    assert found["a"]["v"] == [1.0, 2.0]
-    addresses = [found[name][ADDRESS] for name in "abc"]
+    rows_by_id = {row["id"]: row for row in after.read(["id", "n", "v"], with_addresses=True).to_pylist()}
+    assert {name: row["n"] for name, row in rows_by_id.items()} == {"a": None, "b": 2, "c": 7}
+    assert rows_by_id["a"]["v"] == [1.0, 2.0]
+    addresses = [rows_by_id[name][ADDRESS] for name in "abc"]
     assert read_blobs(after, "photo", addresses) == [b"hi", None, b""]
-    kept = after.native.to_table(columns=["id"], with_row_id=True).to_pylist()
-    assert sorted(map(str, kept)) == sorted(map(str, identities))
+    identities_after = after.native.to_table(columns=["id"], with_row_id=True).to_pylist()
+    assert sorted(map(str, identities_after)) == sorted(map(str, identities))
 
 
 def test_rows_are_deleted_by_address(store_location: Location) -> None:
     dataset = make_people(store_location.child("t"), ["a", "b"], ["c"], ["d", "e"])
-    found = dataset.read(["id"], "id IN ('b', 'c', 'e')", with_addresses=True)
-    addresses = [int(address) for address in found.column(ADDRESS).to_numpy()]
+    rows = dataset.read(["id"], "id IN ('b', 'c', 'e')", with_addresses=True)
+    addresses = [int(address) for address in rows.column(ADDRESS).to_numpy()]
     after = commit_staged(dataset, stage_delete_rows(dataset, addresses))
     assert ids_of(after) == ["a", "d"]
     assert after.version == dataset.version + 1
@@ -59,8 +59,8 @@ def test_rows_are_found_by_text(
     if not by_filter:
         monkeypatch.setattr("omnigraph.base.limits.LOOKUP_FILTER_VALUES_MAX", 0)
     dataset = make_people(store_location.child("t"), ["a", "it's"], ["c"])
-    wanted = pa.array(["it's", "c", "never there"], pa.utf8())
-    found = dataset.read_by_text("id", wanted, ["count"])
-    assert sorted(map(str, found.column("id").to_pylist())) == ["c", "it's"]
-    assert set(found.schema.names) == {"count", "id", ADDRESS}
+    ids = pa.array(["it's", "c", "never there"], pa.utf8())
+    rows = dataset.read_by_text("id", ids, ["count"])
+    assert sorted(map(str, rows.column("id").to_pylist())) == ["c", "it's"]
+    assert set(rows.schema.names) == {"count", "id", ADDRESS}
     assert dataset.read_by_text("id", pa.array([], pa.utf8()), ["id"]).num_rows == 0

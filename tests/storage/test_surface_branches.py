@@ -18,14 +18,14 @@ from tests.storage.raw_writes import stage_append
 from tests.storage.samples import ids_of, make_people, people
 
 
-def test_a_branch_is_made_of_metadata_only(local_location: Location) -> None:
+def test_new_branch_has_only_metadata(local_location: Location) -> None:
     """Red: forking a table costs its size; branches must stay on main's versions longer."""
     commit_branch(make_people(local_location, ["a"]), "g-1")
     fork = Path(local_location.uri, "tree", "g-1")
     assert {path.name for path in fork.iterdir()} == {"_versions", "_transactions"}
 
 
-def test_a_branch_lives_where_it_can_be_opened_directly(local_location: Location) -> None:
+def test_branch_can_be_opened_by_its_directory(local_location: Location) -> None:
     """Red: `branch_location` must follow Lance's new layout."""
     branch = commit_branch(make_people(local_location, ["a"]), "g-1")
     assert branch.native.uri == f"{local_location.uri}/tree/g-1"
@@ -33,7 +33,7 @@ def test_a_branch_lives_where_it_can_be_opened_directly(local_location: Location
     assert by_name.version == open_dataset(local_location, branch="g-1").version
 
 
-def test_a_moved_dataset_reads_main_and_not_its_branches(local_location: Location, tmp_path: Path) -> None:
+def test_moved_dataset_reads_main_but_not_its_branches(local_location: Location, tmp_path: Path) -> None:
     """Red: paths became relative; the refusal of branches in a copied graph can go."""
     commit_branch(make_people(local_location, ["a"]), "g-1")
     moved = parse_location(str(tmp_path / "moved.omni"))
@@ -52,7 +52,7 @@ def test_a_copy_of_a_branch_still_reads_the_original(local_location: Location, t
     assert ids_of(open_dataset(copied, branch="g-1")) == ["a"]
 
 
-def test_a_taken_name_is_an_internal_error(local_location: Location) -> None:
+def test_existing_branch_name_is_an_internal_error_of_lance(local_location: Location) -> None:
     """Red: the message changed; the rule for `dataset_exists` in failures.py must know the new one."""
     native = make_people(local_location, ["a"]).native
     native.create_branch("g-1")
@@ -68,7 +68,7 @@ def test_main_is_reserved_and_slashes_are_allowed(local_location: Location) -> N
     assert native.create_branch("a/b/c").version == 1
 
 
-def test_a_branch_with_a_child_or_tag_is_not_deleted(local_location: Location) -> None:
+def test_branch_with_a_child_or_tag_is_not_deleted(local_location: Location) -> None:
     """Red: cleanup may delete a parent whose child is in use; it must check for children itself."""
     dataset = make_people(local_location, ["a"])
     parent = commit_branch(dataset, "g-1")
@@ -81,7 +81,7 @@ def test_a_branch_with_a_child_or_tag_is_not_deleted(local_location: Location) -
         dataset.native.branches.delete("g-1")
 
 
-def test_a_listed_branch_says_where_it_came_from(local_location: Location) -> None:
+def test_listed_branch_has_its_parent(local_location: Location) -> None:
     """Red: cleanup's order of children and parents must be found in another way."""
     dataset = make_people(local_location, ["a"], ["b"])
     commit_branch(commit_branch(dataset.at_version(1), "g-1"), "g-2")
@@ -126,7 +126,7 @@ def test_row_ids_collide_after_a_fork(local_location: Location) -> None:
     assert row_id(main.native, "m") == row_id(branch.native, "b")
 
 
-def test_a_branch_tells_its_changes_since_the_fork(local_location: Location) -> None:
+def test_delta_of_a_branch_starts_at_the_fork(local_location: Location) -> None:
     """Red: merge needs another source of candidates than row versions since the fork."""
     main = make_people(local_location, ["a", "b", "c"])
     native = commit_branch(main, "g-1").native_copy()

@@ -101,7 +101,7 @@ def _run(action: str, place: Path) -> list[tuple[Any, int, bool]]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return [tuple(found) for found in json.loads(done.stdout)]
+    return [tuple(outcome) for outcome in json.loads(done.stdout)]
 
 
 def _is_silent(outcome: Any) -> bool:
@@ -109,7 +109,7 @@ def _is_silent(outcome: Any) -> bool:
 
 
 @pytest.mark.parametrize("action", ["fragments", "segment", "deletions"])
-def test_the_last_write_of_a_file_may_fail_silently(action: str, tmp_path: Path) -> None:
+def test_last_write_of_a_file_may_fail_silently(action: str, tmp_path: Path) -> None:
     """Red: Lance reports it. Then `make_durable` need not compare sizes, only sync."""
     (clean, _, _), *failed = _run(action, tmp_path / "d")
     silent = [outcome for outcome, _, _ in failed if _is_silent(outcome)]
@@ -121,7 +121,7 @@ def test_the_last_write_of_a_file_may_fail_silently(action: str, tmp_path: Path)
             assert any(size < recorded for recorded, size in outcome)
 
 
-def test_an_index_commit_records_the_size_that_it_finds(tmp_path: Path) -> None:
+def test_index_commit_records_the_size_on_disk(tmp_path: Path) -> None:
     """Red: it records what it wrote, or reports the failure. Then the end of an index file need not be read."""
     (clean, _, _), *failed = _run("index", tmp_path / "d")
     cut = [outcome for outcome, _, _ in failed if _is_silent(outcome) and sorted(outcome) != sorted(clean)]
@@ -129,14 +129,14 @@ def test_an_index_commit_records_the_size_that_it_finds(tmp_path: Path) -> None:
     assert all(recorded == size for outcome in cut for recorded, size in outcome)
 
 
-def test_a_version_file_that_fails_is_an_error(tmp_path: Path) -> None:
+def test_failed_write_of_a_version_file_is_an_error(tmp_path: Path) -> None:
     """Red: a version file can be cut off too, or a commit needs its other files. Then check them as well."""
     _, *failed = _run("restore", tmp_path / "d")
     assert [_is_silent(outcome) for outcome, _, _ in failed] == [True, False, True]
     assert all(readable for _, _, readable in failed)
 
 
-def test_a_blob_that_is_cut_off_is_an_error(tmp_path: Path) -> None:
+def test_cut_off_blob_is_an_error(tmp_path: Path) -> None:
     """Red: large values can be cut off silently. Then compare their sizes in `make_durable`."""
     _, *failed = _run("blobs", tmp_path / "d")
     assert len([outcome for outcome, _, _ in failed if not _is_silent(outcome)]) >= len(failed) - 1

@@ -45,7 +45,7 @@ def test_row_ids_survive_updates_and_compaction(local_location: Location) -> Non
     assert _identity(dataset) == before
 
 
-def test_a_compaction_is_no_change_of_rows(local_location: Location) -> None:
+def test_compaction_does_not_change_rows(local_location: Location) -> None:
     """Red: optimize shows up in the change feed; physical commits must be left out by their operation."""
     dataset = make_people(local_location, ["a"], ["b"])
     commit_compaction(dataset, 100)
@@ -54,7 +54,7 @@ def test_a_compaction_is_no_change_of_rows(local_location: Location) -> None:
     assert delta.get_updated_rows().read_all().num_rows == 0
 
 
-def test_a_delta_sees_what_a_restore_removed_and_not_what_it_brought_back(local_location: Location) -> None:
+def test_delta_has_rows_removed_but_not_rows_restored_by_a_restore(local_location: Location) -> None:
     """Red: the change feed may use `delta` across a Restore instead of comparing rows."""
     dataset = make_people(local_location, ["a", "b"])
     native = dataset.native_copy()
@@ -83,7 +83,7 @@ def test_the_primary_key_stops_two_inserts_of_one_key(local_location: Location, 
     assert dataset.newest().count_rows("id = 'x'") == (1 if declared else 2)
 
 
-def test_keys_given_twice(local_location: Location) -> None:
+def test_duplicate_keys_are_not_detected_by_lance(local_location: Location) -> None:
     """Red: Lance checks for duplicates. Until then integrity does, before `stage_upsert`."""
     dataset = make_people(local_location, ["a"])
     dataset.native_copy().merge_insert("id").when_not_matched_insert_all().execute(people(["x", "x"]))
@@ -93,7 +93,7 @@ def test_keys_given_twice(local_location: Location) -> None:
         builder.execute(people(["a", "a"]))
 
 
-def test_uncommitted_upserts_of_a_new_key_both_land(local_location: Location) -> None:
+def test_uncommitted_upserts_of_a_new_key_both_succeed(local_location: Location) -> None:
     """Red: `execute_uncommitted` detects equal new keys. Until then the lease and the check do."""
     dataset = make_people(local_location, ["a"])
     builders = [dataset.native_copy().merge_insert("id").when_not_matched_insert_all() for _ in range(2)]
@@ -103,7 +103,7 @@ def test_uncommitted_upserts_of_a_new_key_both_land(local_location: Location) ->
     assert dataset.newest().count_rows("id = 'x'") == 2
 
 
-def test_deferred_index_remapping_is_refused_with_stable_row_ids(local_location: Location) -> None:
+def test_deferred_index_remapping_is_rejected_with_stable_row_ids(local_location: Location) -> None:
     """Red: compaction of indexed tables may become six times faster by deferring the remap."""
     dataset = make_people(local_location, ["a"], ["b"])
     native = dataset.native_copy()
@@ -147,17 +147,17 @@ def test_blobs_survive_compaction_byte_for_byte(local_location: Location) -> Non
 
 def _blobs(dataset: Dataset) -> dict[str, bytes | None]:
     keys = [str(key) for key in dataset.read(["id"]).column("id").to_pylist()]
-    found: dict[str, bytes | None] = dict.fromkeys(keys)
+    blobs: dict[str, bytes | None] = dict.fromkeys(keys)
     rows = dataset.native.scanner(columns=["id"], filter="blob IS NOT NULL", with_row_id=True).to_table()
     ids = [int(row["_rowid"]) for row in rows.to_pylist()]
     for row, blob in zip(rows.to_pylist(), dataset.native.take_blobs("blob", ids=ids), strict=True):
         assert blob is not None
         with blob as opened:
-            found[str(row["id"])] = opened.readall()
-    return found
+            blobs[str(row["id"])] = opened.readall()
+    return blobs
 
 
-def test_a_search_filters_afterwards_unless_told_otherwise(local_location: Location) -> None:
+def test_search_filters_afterwards_by_default(local_location: Location) -> None:
     """Red: `prefilter=True` is the default, and the engine need not ask for it."""
     vectors = pa.array([[float(n), 1.0] for n in range(10)], pa.list_(pa.float32(), 2))
     dataset = create_dataset(local_location, pa.table({"n": range(10), "vector": vectors}))
@@ -168,7 +168,7 @@ def test_a_search_filters_afterwards_unless_told_otherwise(local_location: Locat
 
 
 @pytest.mark.parametrize("literal", ["'5'", "5.0", "3000000000"])
-def test_a_literal_of_another_type_raises(local_location: Location, literal: str) -> None:
+def test_literal_of_different_type_raises(local_location: Location, literal: str) -> None:
     """Red: the planner may pass such literals on. Until then it casts or decides them itself."""
     dataset = create_dataset(local_location, pa.table({"n": pa.array([5, 6], pa.int32())}))
     with pytest.raises(ValueError, match=r"."):
@@ -189,13 +189,13 @@ def test_the_scalar_index_that_was_built_first_is_used(local_location: Location,
 def test_stemming_hides_near_words(local_location: Location) -> None:
     """Red: stemmed indexes find near words, and INVERTED could be built with Lance's defaults."""
     dataset = create_dataset(local_location, pa.table({"text": ["databases are running"]}))
-    found = []
+    counts = []
     for stem in (True, False):
         native = dataset.newest().native_copy()
         native.create_scalar_index("text", "INVERTED", replace=True, stem=stem)
         query = MatchQuery("databeses", "text", fuzziness=1)
-        found.append(dataset.newest().native.to_table(full_text_query=query).num_rows)
-    assert found == [0, 1]
+        counts.append(dataset.newest().native.to_table(full_text_query=query).num_rows)
+    assert counts == [0, 1]
 
 
 def test_a_damaged_deletion_file_ends_the_process(local_location: Location) -> None:

@@ -52,7 +52,7 @@ def _with_own_session(location: Location, version: int) -> dict[str, object]:
     return _contents(Dataset(location, None, native))
 
 
-def test_a_dataset_that_was_replaced_at_its_path_is_read_again(durable_location: Location) -> None:
+def test_replaced_dataset_at_the_same_path_is_read_again(durable_location: Location) -> None:
     """Red: Lance answers for a version of a dataset from what it kept of another one at the same path.
 
     Then `open_dataset` needs a session of its own for each identity of a graph, or none.
@@ -68,7 +68,7 @@ def test_a_dataset_that_was_replaced_at_its_path_is_read_again(durable_location:
     assert open_dataset(durable_location).read(["id"]).num_rows == 4
 
 
-def test_no_fragment_number_is_used_twice_in_one_dataset(local_location: Location) -> None:
+def test_no_fragment_id_is_reused_in_a_dataset(local_location: Location) -> None:
     """Red: Lance keeps the row ids of a fragment by its number, so versions must not share a session any more."""
     make_people(local_location, ["a1", "a2"], ["a3"])
     numbers = set(open_dataset(local_location).fragment_rows())
@@ -95,7 +95,7 @@ def test_handles_of_a_process_share_one_session(local_location: Location) -> Non
     assert _is_shared(handles[-1].native_copy())
 
 
-def test_the_metadata_of_a_file_is_held_once(local_location: Location) -> None:
+def test_metadata_of_a_file_is_cached_once(local_location: Location) -> None:
     """Red: a session keeps more for each version than its manifest. Then look for what is in `size_bytes`."""
     names = [[f"a{number}"] for number in range(40)]
     newest = make_people(local_location, *names)
@@ -111,7 +111,7 @@ def test_the_metadata_of_a_file_is_held_once(local_location: Location) -> None:
     assert grown < 10 * own.session().size_bytes() / 2
 
 
-def test_a_forked_process_has_a_session_of_its_own() -> None:
+def test_forked_process_has_its_own_session() -> None:
     program = (
         "import os\n"
         "from omnigraph.storage.lance.dataset import shared_session\n"

@@ -43,7 +43,7 @@ def test_an_append_is_rebased_over_an_append(local_location: Location) -> None:
     assert ids_of(dataset.newest()) == ["a", "x", "y"]
 
 
-def test_the_same_append_twice_duplicates_its_rows(local_location: Location) -> None:
+def test_committing_the_same_append_again_duplicates_its_rows(local_location: Location) -> None:
     """Red: replays are safe. Then recovery need not look for the uuid before it commits again."""
     dataset = make_people(local_location, ["a"])
     staged = stage_append(dataset, people(["x"]))
@@ -52,7 +52,7 @@ def test_the_same_append_twice_duplicates_its_rows(local_location: Location) -> 
     assert ids_of(dataset.newest()) == ["a", "x", "x"]
 
 
-def test_the_same_update_twice_is_refused(local_location: Location) -> None:
+def test_committing_the_same_update_again_is_rejected(local_location: Location) -> None:
     """Red: a replayed update may duplicate or lose rows; recovery's search for the uuid must cover updates too."""
     dataset = make_people(local_location, ["a"])
     staged = stage_upsert(dataset, people(["a"], 7))
@@ -87,7 +87,7 @@ FENCED: dict[str, Callable[[Dataset], StagedTransaction | None]] = {
 
 
 @pytest.mark.parametrize("name", FENCED)
-def test_a_restore_fences_off_what_was_staged_before(local_location: Location, name: str) -> None:
+def test_restore_fences_transactions_staged_before(local_location: Location, name: str) -> None:
     """Red: a paused writer's commit survives recovery. The fence must become another operation before release."""
     dataset = make_people(local_location, ["a"], ["b"])
     staged = FENCED[name](dataset)
@@ -97,7 +97,7 @@ def test_a_restore_fences_off_what_was_staged_before(local_location: Location, n
     assert ids_of(dataset.newest()) == ["a", "b"]
 
 
-def test_a_restore_fences_off_a_compaction(local_location: Location) -> None:
+def test_restore_fences_a_compaction(local_location: Location) -> None:
     """Red: as above, for optimize."""
     dataset = make_people(local_location, ["a"], ["b"])
     plan = Compaction.plan(dataset.native, options={"target_rows_per_fragment": 10})
@@ -117,7 +117,7 @@ def test_an_overwrite_with_retries_passes_the_fence(local_location: Location) ->
     assert ids_of(dataset.newest()) == ["x"]
 
 
-def test_a_restore_itself_is_never_refused(local_location: Location) -> None:
+def test_restore_is_never_rejected(local_location: Location) -> None:
     """Red: Lance refuses a late Restore. Then recovery need not look below its own fence."""
     dataset = make_people(local_location, ["a"])
     foreign_append(dataset, ["x"])
@@ -126,7 +126,7 @@ def test_a_restore_itself_is_never_refused(local_location: Location) -> None:
     assert ids_of(dataset.newest()) == ["a"]
 
 
-def test_a_config_change_is_never_refused(local_location: Location) -> None:
+def test_config_change_is_never_rejected(local_location: Location) -> None:
     """Red: the strip of automatic cleanup may now race and needs a retry."""
     dataset = make_people(local_location, ["a"])
     _restore(dataset, 1)
@@ -134,7 +134,7 @@ def test_a_config_change_is_never_refused(local_location: Location) -> None:
     assert dataset.newest().version == 3
 
 
-def test_a_stale_delete_does_not_reach_rows_appended_since(local_location: Location) -> None:
+def test_stale_delete_does_not_delete_rows_appended_since(local_location: Location) -> None:
     """Red: a staged delete depends on when it is committed; Check must then refuse it after any append."""
     dataset = make_people(local_location, ["a"])
     staged = stage_delete(dataset, "count = 0")
@@ -154,15 +154,15 @@ def test_an_append_staged_before_a_column_was_replaced_reads_as_null(local_locat
     assert dataset.newest().read(where="id = 'x'").to_pylist() == [{"id": "x", "count": None}]
 
 
-def test_a_transaction_takes_properties_and_no_message(local_location: Location) -> None:
+def test_transaction_has_properties_but_no_message(local_location: Location) -> None:
     """Red: our marks need another carrier than transaction_properties."""
     dataset = make_people(local_location, ["a"])
     staged = stage_append(dataset, people(["x"])).with_properties({"omnigraph:op": "1"})
     with pytest.raises(ValueError, match="message"):
         lance.LanceDataset.commit(dataset.native, staged.native, commit_message="hello")
-    found = _commit(dataset, staged).read_transaction(2)
-    assert found is not None
-    assert found.transaction_properties == {"omnigraph:op": "1"}
+    transaction = _commit(dataset, staged).read_transaction(2)
+    assert transaction is not None
+    assert transaction.transaction_properties == {"omnigraph:op": "1"}
 
 
 def test_the_reader_cannot_show_a_compaction_of_an_index(local_location: Location) -> None:
@@ -185,12 +185,12 @@ def test_the_reader_shows_two_operations_without_a_name(local_location: Location
     native = dataset.newest().native_copy()
     native.add_bases([lance.DatasetBasePath(f"{local_location.uri}-b", name="b")])
     for version in (3, 5):
-        found = native.read_transaction(version)
-        assert found is not None
-        assert type(found.operation) is LanceOperation.BaseOperation
+        transaction = native.read_transaction(version)
+        assert transaction is not None
+        assert type(transaction.operation) is LanceOperation.BaseOperation
 
 
-def test_a_handmade_update_keeps_row_identity_when_it_says_so(local_location: Location) -> None:
+def test_handmade_update_keeps_row_identities(local_location: Location) -> None:
     """Red: bulk merges on Spark need another way to keep row ids."""
     dataset = make_people(local_location, ["a", "b"])
     old = dataset.native.scanner(columns=["id"], with_row_id=True, filter="id = 'b'").to_table()

@@ -23,7 +23,7 @@ HINT = "_versions/latest_version_hint.json"
 
 
 @pytest.mark.parametrize("hint", [b'{"version":1}', b'{"version":99}', b"no json", b""])
-def test_a_hint_that_lies_does_not_mislead_an_open(durable_location: Location, hint: bytes) -> None:
+def test_wrong_version_hint_does_not_change_an_open(durable_location: Location, hint: bytes) -> None:
     """Red: an open may return an old version. Then `open_dataset` must list the versions itself."""
     dataset = make_people(durable_location, ["a"], ["b"], ["c"])
     store = ObjectStore(durable_location)
@@ -34,7 +34,7 @@ def test_a_hint_that_lies_does_not_mislead_an_open(durable_location: Location, h
     assert foreign_append(dataset.at_version(1), ["d"]).version == 4
 
 
-def test_the_hint_is_where_the_test_above_writes_it(local_location: Location) -> None:
+def test_location_of_the_version_hint(local_location: Location) -> None:
     """Red: Lance keeps its hint elsewhere; find out where and whether it can mislead."""
     make_people(local_location, ["a"], ["b"])
     assert json.loads(Path(local_location.uri, HINT).read_text()) == {"version": 2}
@@ -51,7 +51,7 @@ def test_the_newest_version_is_found_beyond_gaps(local_location: Location, hinte
     assert dataset.newest().versions() == (1, 3, 9)
 
 
-def test_a_kept_version_is_whole_after_a_cleanup_around_it(local_location: Location) -> None:
+def test_retained_version_is_complete_after_a_cleanup(local_location: Location) -> None:
     """Red: cleanup deletes what a kept version needs; cleanup must be switched off."""
     dataset = make_people(local_location, ["a"], ["b"])
     native = dataset.native_copy()
@@ -88,7 +88,7 @@ def test_automatic_cleanup_is_off(local_location: Location) -> None:
     assert make_people(local_location, ["a"]).config() == {}
 
 
-def test_automatic_cleanup_deletes_when_it_is_on(local_location: Location) -> None:
+def test_automatic_cleanup_deletes_versions(local_location: Location) -> None:
     """Red: stripping the setting may have become pointless."""
     dataset = make_people(local_location, ["a"])
     settings: dict[str, str | None] = {
@@ -114,7 +114,7 @@ NO_OPS: dict[str, tuple[Callable[[lance.LanceDataset], object], bool]] = {
 
 
 @pytest.mark.parametrize("name", NO_OPS)
-def test_what_changes_nothing_may_still_make_a_version(local_location: Location, name: str) -> None:
+def test_operations_without_effect_may_create_a_version(local_location: Location, name: str) -> None:
     """Red: see who counts versions: `stage_delete` (returns None) and optimize's steady state."""
     action, makes_version = NO_OPS[name]
     dataset = make_people(local_location, ["a"])
@@ -142,14 +142,14 @@ def test_these_calls_move_the_handle(local_location: Location, name: str) -> Non
     assert native.version == 2
 
 
-def test_a_copied_handle_moves_alone(local_location: Location) -> None:
+def test_copied_handle_does_not_move_the_original(local_location: Location) -> None:
     """Red: `Dataset.movable` must open the version again."""
     dataset = make_people(local_location, ["a"])
     dataset.native_copy().update_config({"a": "b"})
     assert dataset.native.version == 1
 
 
-def test_reading_a_transaction_goes_to_the_store(local_location: Location) -> None:
+def test_reading_a_transaction_reads_the_store(local_location: Location) -> None:
     """Red: it is answered from a cache, and `commit_staged` must verify with `read_operation` instead."""
     dataset = make_people(local_location, ["a"], ["b"])
     assert dataset.native.read_transaction(2) is not None
@@ -159,7 +159,7 @@ def test_reading_a_transaction_goes_to_the_store(local_location: Location) -> No
         dataset.native.read_transaction(2)
 
 
-def test_metadata_calls_are_versions_of_their_own(local_location: Location) -> None:
+def test_each_metadata_call_creates_a_version(local_location: Location) -> None:
     """Red: the stamp's migration steps and repair's counts of versions change."""
     dataset = make_people(local_location, ["a"])
     native = dataset.native_copy()

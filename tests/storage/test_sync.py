@@ -81,7 +81,7 @@ def test_a_recreated_directory_is_synced_again(syncs: Syncs, tmp_path: Path) -> 
         shutil.rmtree(folder)
 
 
-def test_without_a_root_the_climb_ends_at_a_mount_point(
+def test_sync_without_a_root_stops_at_a_mount_point(
     syncs: Syncs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inner = tmp_path / "mount" / "a" / "b"
@@ -92,9 +92,7 @@ def test_without_a_root_the_climb_ends_at_a_mount_point(
     assert syncs.take() == [inner, inner.parent, tmp_path / "mount"]
 
 
-def test_without_a_root_the_climb_ends_at_a_directory_that_may_not_be_opened(
-    syncs: Syncs, tmp_path: Path
-) -> None:
+def test_sync_without_a_root_stops_at_a_directory_without_permission(syncs: Syncs, tmp_path: Path) -> None:
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)
     syncs.failures[tmp_path] = errno.EACCES
@@ -118,7 +116,7 @@ def test_a_file_system_without_directory_syncs_is_not_an_error(
         sync_file(file)
 
 
-def test_a_directory_that_cannot_be_written_is_an_error(syncs: Syncs, tmp_path: Path) -> None:
+def test_unwritable_directory_is_an_error(syncs: Syncs, tmp_path: Path) -> None:
     syncs.failures[tmp_path] = errno.EIO
     with pytest.raises(SyncError) as error:
         sync_entries([tmp_path / "file"], tmp_path)

@@ -169,25 +169,25 @@ def python_values(converted: ConvertedColumn) -> list[object]:
     return [value["data"] if isinstance(value, dict) else value for value in values.to_pylist()]
 
 
-@pytest.mark.parametrize(("target", "given", "wanted"), GOOD, ids=str)
-def test_a_good_value_is_taken(target: PropertyType, given: object, wanted: object) -> None:
-    converted = convert(MixedColumn([None, given]), target)
+@pytest.mark.parametrize(("target", "value", "expected"), GOOD, ids=str)
+def test_valid_value_is_converted(target: PropertyType, value: object, expected: object) -> None:
+    converted = convert(MixedColumn([None, value]), target)
     assert converted.invalid == ()
     assert converted.values.type == arrow_type(target)
-    assert python_values(converted) == [None, wanted]
+    assert python_values(converted) == [None, expected]
     converted.values.validate(full=True)
 
 
-@pytest.mark.parametrize(("target", "given", "rule"), BAD, ids=str)
-def test_a_bad_value_is_refused(target: PropertyType, given: object, rule: Rule) -> None:
-    converted = convert(MixedColumn([None, given, None]), target)
-    assert [(found.rule, found.rows.tolist()) for found in converted.invalid] == [(rule, [1])]
+@pytest.mark.parametrize(("target", "value", "rule"), BAD, ids=str)
+def test_invalid_value_is_rejected(target: PropertyType, value: object, rule: Rule) -> None:
+    converted = convert(MixedColumn([None, value, None]), target)
+    assert [(entry.rule, entry.rows.tolist()) for entry in converted.invalid] == [(rule, [1])]
     assert converted.values.type == arrow_type(target)
     assert python_values(converted) == [None, None, None]
 
 
 @pytest.mark.parametrize("target", [*S.values(), ENUM, ListType(Scalar.I32), VectorType(2)], ids=str)
-def test_nothing_and_no_rows_have_the_type_too(target: PropertyType) -> None:
+def test_nulls_and_empty_columns_have_the_type(target: PropertyType) -> None:
     for raw in (MixedColumn([]), MixedColumn([None, None]), pa.nulls(2), pa.array([], pa.utf8())):
         converted = convert(raw, target)
         assert converted.values.type == arrow_type(target)
@@ -220,12 +220,14 @@ TYPED_COLUMNS: list[tuple[Any, PropertyType, list[object]]] = [
 
 
 @pytest.mark.parametrize(
-    ("raw", "target", "wanted"), TYPED_COLUMNS, ids=lambda value: str(getattr(value, "type", ""))
+    ("raw", "target", "expected"), TYPED_COLUMNS, ids=lambda value: str(getattr(value, "type", ""))
 )
-def test_columns_of_other_sources_are_taken(raw: Any, target: PropertyType, wanted: list[object]) -> None:
+def test_columns_of_other_sources_are_converted(
+    raw: Any, target: PropertyType, expected: list[object]
+) -> None:
     converted = convert(plain_array(raw), target)
     assert converted.invalid == ()
-    assert python_values(converted) == wanted
+    assert python_values(converted) == expected
 
 
 REFUSED_COLUMNS: list[tuple[Any, PropertyType, Rule]] = [
@@ -242,12 +244,12 @@ REFUSED_COLUMNS: list[tuple[Any, PropertyType, Rule]] = [
 
 
 @pytest.mark.parametrize(("raw", "target", "rule"), REFUSED_COLUMNS, ids=str)
-def test_columns_that_would_need_a_guess_are_refused(raw: Any, target: PropertyType, rule: Rule) -> None:
+def test_ambiguous_columns_are_rejected(raw: Any, target: PropertyType, rule: Rule) -> None:
     converted = convert(raw, target)
-    assert [(found.rule, found.rows.tolist()) for found in converted.invalid] == [(rule, [0])]
+    assert [(entry.rule, entry.rows.tolist()) for entry in converted.invalid] == [(rule, [0])]
 
 
-def test_a_batch_of_records_has_null_for_what_is_absent() -> None:
+def test_absent_member_of_a_record_is_null() -> None:
     batch = RawBatch.from_records([{"a": 1}, {"b": None}])
     assert batch.rows == 2
     assert {name: list(column) for name, column in _cells(batch)} == {"a": [1, None], "b": [None, None]}

@@ -39,11 +39,11 @@ _moments = st.builds(
 
 
 @st.composite
-def _damaged(draw: st.DrawFn, sound: st.SearchStrategy[str]) -> str:
+def _damaged(draw: st.DrawFn, valid: st.SearchStrategy[str]) -> str:
     """A text with one character replaced."""
-    text = draw(sound)
-    at = draw(st.integers(0, max(0, len(text) - 1)))
-    return text[:at] + draw(st.sampled_from("0/9:-+TZ.é ")) + text[at + 1 :]
+    text = draw(valid)
+    position = draw(st.integers(0, max(0, len(text) - 1)))
+    return text[:position] + draw(st.sampled_from("0/9:-+TZ.é ")) + text[position + 1 :]
 
 
 dates = _dates | _damaged(_dates)
@@ -61,16 +61,16 @@ types: st.SearchStrategy[PropertyType] = st.one_of(
 
 def assert_agrees(values: Sequence[object], target: PropertyType, converted: ConvertedColumn) -> None:
     """The same values, and the same rule for each refused row."""
-    wanted = [None if value is None else typed(value, target) for value in values]
-    refused = {row: found.rule for found in converted.invalid for row in found.rows.tolist()}
-    assert refused == {row: found for row, found in enumerate(wanted) if isinstance(found, Rule)}
-    assert len(refused) == sum(len(found.rows) for found in converted.invalid)
-    assert python_values(converted) == [None if isinstance(found, Rule) else found for found in wanted]
+    expected = [None if value is None else typed(value, target) for value in values]
+    refused = {row: entry.rule for entry in converted.invalid for row in entry.rows.tolist()}
+    assert refused == {row: entry for row, entry in enumerate(expected) if isinstance(entry, Rule)}
+    assert len(refused) == sum(len(entry.rows) for entry in converted.invalid)
+    assert python_values(converted) == [None if isinstance(entry, Rule) else entry for entry in expected]
 
 
 @given(st.lists(st.none() | json_scalars | st.just({"a": 1}), max_size=8), types)
 @settings(max_examples=600)
-def test_mixed_cells(values: list[object], target: PropertyType) -> None:
+def test_mixed_columns(values: list[object], target: PropertyType) -> None:
     assert_agrees(values, target, convert(MixedColumn(values), target))
 
 
@@ -90,10 +90,10 @@ def _with_one_rule(items: list[object], target: PropertyType) -> list[object]:
     item = ScalarType(target.item) if isinstance(target, ListType) else item
     if item is None:
         return items
-    rules = [typed(one, item) if one is not None else Rule.LIST_ITEM_NULL for one in items]
+    rules = [typed(value, item) if value is not None else Rule.LIST_ITEM_NULL for value in items]
     first = next((rule for rule in rules if isinstance(rule, Rule)), None)
     return [
-        one for one, rule in zip(items, rules, strict=True) if not isinstance(rule, Rule) or rule is first
+        value for value, rule in zip(items, rules, strict=True) if not isinstance(rule, Rule) or rule is first
     ]
 
 
@@ -123,7 +123,7 @@ def test_columns_of_one_kind(data: st.DataObject, target: PropertyType, skipped:
 @given(st.lists(moments | dates, min_size=1, max_size=30))
 @settings(max_examples=100)
 @example(["2024-02-29T23:59:59.999-23:59"])
-def test_moments(texts: list[str]) -> None:
+def test_dates_and_datetimes(texts: list[str]) -> None:
     for target in (ScalarType(Scalar.DATETIME), ScalarType(Scalar.DATE)):
         assert_agrees(texts, target, convert(pa.array(texts), target))
 
@@ -146,7 +146,7 @@ _native_kinds = st.sampled_from(
 
 @given(_native_kinds.flatmap(lambda kind: st.lists(st.none() | kind, min_size=1, max_size=5)), types)
 @settings(max_examples=200)
-def test_the_native_parser_and_the_careful_one_agree(values: list[object], target: PropertyType) -> None:
+def test_native_and_python_parsers_agree(values: list[object], target: PropertyType) -> None:
     """What Arrow's JSON reader delivers for the raw schema means what the careful reading means."""
     lines = b"".join(msgspec.json.encode({"p": value}) + b"\n" for value in values)
     parse = pyarrow.json.ParseOptions(explicit_schema=pa.schema([pa.field("p", raw_type(target))]))
@@ -157,6 +157,6 @@ def test_the_native_parser_and_the_careful_one_agree(values: list[object], targe
     careful = convert(MixedColumn([msgspec.json.decode(line)["p"] for line in lines.splitlines()]), target)
     native = convert(column, target)
     assert python_values(native) == python_values(careful)
-    assert [(found.rule, found.message, found.rows.tolist()) for found in native.invalid] == [
-        (found.rule, found.message, found.rows.tolist()) for found in careful.invalid
+    assert [(entry.rule, entry.message, entry.rows.tolist()) for entry in native.invalid] == [
+        (entry.rule, entry.message, entry.rows.tolist()) for entry in careful.invalid
     ]

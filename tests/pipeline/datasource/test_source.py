@@ -51,14 +51,14 @@ def test_failures_on_one_local_session(world: WriteEnvironment) -> None:
 
 
 def _check_errors(errors: dict[str, str]) -> None:
-    assert errors["plan"].startswith("the filter cannot be used: Schema error: No field named years")
+    assert errors["plan"].startswith("invalid filter: Schema error: No field named years")
     assert errors["column"].startswith(
         "Knows has no column slug (source_column)\nhint: its columns are: id, src, dst"
     )
     assert errors["commit"].startswith(
         "the input has 2 mistakes\n"
         "  <Person>:1: V202 age: is outside of 0..150 (200)\n"
-        "  <Person>:2: V303 id: the graph has this id already (ada) (load_rejected)\n"
+        "  <Person>:2: V303 id: the graph already has this id (ada) (load_rejected)\n"
         "hint: nothing was written"
     )
 
@@ -88,7 +88,7 @@ def test_over_spark_connect(world: WriteEnvironment) -> None:
         world.spark_json("stop")
     assert "connect" in seen["kind"]
     assert seen["rows"] == [{"id": "a", "slug": "a", "age": 1}, {"id": "b", "slug": "b", "age": 3}]
-    assert seen["error"].startswith("the filter cannot be used")
+    assert seen["error"].startswith("invalid filter")
     assert seen["queries"] == seen["same"]
     assert seen["queries"][0] == [{"p.slug": "a", "f.age": 3}]
     assert [row["n"] for row in seen["queries"][1]] == [1, 1]

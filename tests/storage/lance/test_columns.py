@@ -50,17 +50,19 @@ def dataset(tmp_path: Path) -> Dataset:
 
 
 @pytest.fixture(params=["main", "branch"])
-def place(request: pytest.FixtureRequest, dataset: Dataset) -> Dataset:
+def handle(request: pytest.FixtureRequest, dataset: Dataset) -> Dataset:
     return dataset if request.param == "main" else commit_branch(dataset, "g-1")
 
 
 def rows(ids: str) -> pa.Table:
-    return pa.table({"id": list(ids), "age": [ord(one) for one in ids], "name": list(ids)}, schema=SCHEMA)
+    return pa.table(
+        {"id": list(ids), "age": [ord(letter) for letter in ids], "name": list(ids)}, schema=SCHEMA
+    )
 
 
 def contents(dataset: Dataset) -> dict[str, dict[str, Any]]:
-    found = dataset.read().to_pylist()
-    return {row.pop("id"): row for row in found}
+    rows = dataset.read().to_pylist()
+    return {row.pop("id"): row for row in rows}
 
 
 def staged(dataset: Dataset, plan: ColumnPlan) -> StagedTransaction:
@@ -79,14 +81,14 @@ def changed(dataset: Dataset, plan: ColumnPlan) -> Dataset:
 
 YEARS: pa.Field[Any] = AGE.with_name("years")
 LABEL: pa.Field[Any] = NAME.with_name("label")
-KEPT = {"id": "id", "age": "age", "name": "name"}
+ORIGINS = {"id": "id", "age": "age", "name": "name"}
 PLANS = {
     "rename": ColumnPlan(pa.schema([ID, YEARS, NAME]), {"id": "id", "years": "age", "name": "name"}),
     "drop": ColumnPlan(pa.schema([ID, NAME]), {"id": "id", "name": "name"}),
-    "relax": ColumnPlan(pa.schema([ID, AGE, NAME.with_nullable(True)]), KEPT),
-    "require": ColumnPlan(pa.schema([ID, AGE.with_nullable(False), NAME]), KEPT),
-    "add null": ColumnPlan(pa.schema([ID, AGE, NAME, TAGS]), KEPT),
-    "add filled": ColumnPlan(pa.schema([ID, AGE, NAME, SCORE]), KEPT, {"score": 0.5}),
+    "relax": ColumnPlan(pa.schema([ID, AGE, NAME.with_nullable(True)]), ORIGINS),
+    "require": ColumnPlan(pa.schema([ID, AGE.with_nullable(False), NAME]), ORIGINS),
+    "add null": ColumnPlan(pa.schema([ID, AGE, NAME, TAGS]), ORIGINS),
+    "add filled": ColumnPlan(pa.schema([ID, AGE, NAME, SCORE]), ORIGINS, {"score": 0.5}),
     "all without values": ColumnPlan(
         pa.schema([ID, TAGS, LABEL.with_nullable(True)]), {"id": "id", "label": "name"}
     ),
@@ -112,10 +114,10 @@ PLANS = {
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
-def test_one_transaction_does_it(place: Dataset, plan: ColumnPlan) -> None:
-    before = contents(place)
-    after = changed(place, plan)
-    assert after.version == place.version + 1
+def test_change_of_columns_is_one_transaction(handle: Dataset, plan: ColumnPlan) -> None:
+    before = contents(handle)
+    after = changed(handle, plan)
+    assert after.version == handle.version + 1
     expected = {
         key: {
             name: row[plan.origins[name]] if name in plan.origins else plan.fills.get(name)
@@ -125,18 +127,18 @@ def test_one_transaction_does_it(place: Dataset, plan: ColumnPlan) -> None:
         for key, row in before.items()
     }
     assert contents(after) == expected
-    assert contents(place) == before
+    assert contents(handle) == before
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
-def test_indexes_stay_with_columns_that_stay(dataset: Dataset, plan: ColumnPlan) -> None:
+def test_indexes_of_unchanged_columns_are_kept(dataset: Dataset, plan: ColumnPlan) -> None:
     after = changed(dataset, plan)
-    kept = {name for name in plan.origins if name not in plan.copied(dataset.schema)} - {"id"}
-    assert {index.column for index in read_indexes(after)} == kept
+    unchanged = {name for name in plan.origins if name not in plan.copied(dataset.schema)} - {"id"}
+    assert {index.column for index in read_indexes(after)} == unchanged
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
-def test_writing_and_deleting_go_on(dataset: Dataset, plan: ColumnPlan) -> None:
+def test_writes_and_deletes_work_after_a_change_of_columns(dataset: Dataset, plan: ColumnPlan) -> None:
     after = changed(dataset, plan)
     row: dict[str, Any] = {field.name: "z" if field.type == pa.utf8() else None for field in plan.schema}
     row |= {field.name: 7 for field in plan.schema if field.type in (pa.int64(), pa.float64())}
@@ -147,7 +149,7 @@ def test_writing_and_deleting_go_on(dataset: Dataset, plan: ColumnPlan) -> None:
     assert sorted(contents(after)) == ["c", "d", "e", "z"]
 
 
-def test_a_dropped_column_never_comes_back(dataset: Dataset) -> None:
+def test_values_of_a_dropped_column_never_reappear(dataset: Dataset) -> None:
     """Its values are still in the files, and the number of its field is not given again."""
     without = changed(dataset, ColumnPlan(pa.schema([ID, AGE]), {"id": "id", "age": "age"}))
     again = changed(
@@ -157,20 +159,20 @@ def test_a_dropped_column_never_comes_back(dataset: Dataset) -> None:
     assert {row["name"] for row in contents(again).values()} == {None}
 
 
-def test_a_dropped_column_can_come_back_filled(dataset: Dataset) -> None:
-    kept = {"id": "id", "age": "age"}
-    without = changed(dataset, ColumnPlan(pa.schema([ID, AGE]), kept))
-    again = changed(without, ColumnPlan(pa.schema([ID, AGE, NAME]), kept, {"name": "new"}))
+def test_dropped_column_can_be_added_again_with_values(dataset: Dataset) -> None:
+    origins = {"id": "id", "age": "age"}
+    without = changed(dataset, ColumnPlan(pa.schema([ID, AGE]), origins))
+    again = changed(without, ColumnPlan(pa.schema([ID, AGE, NAME]), origins, {"name": "new"}))
     assert {row["name"] for row in contents(again).values()} == {"new"}
 
 
 @pytest.mark.parametrize("is_hard", [False, True])
-def test_what_is_forgotten_is_in_no_file_of_the_version(place: Dataset, is_hard: bool) -> None:
-    secret = stage_append(place, pa.table({"id": ["x"], "age": [1], "name": ["s3cret-text"]}, schema=SCHEMA))
-    before = commit_staged(place, secret)
-    kept = {"id": "id", "age": "age"}
+def test_erased_values_are_in_no_file_of_the_version(handle: Dataset, is_hard: bool) -> None:
+    secret = stage_append(handle, pa.table({"id": ["x"], "age": [1], "name": ["s3cret-text"]}, schema=SCHEMA))
+    before = commit_staged(handle, secret)
+    origins = {"id": "id", "age": "age"}
     assert any(b"s3cret" in data for data in data_files(before))
-    plan = ColumnPlan(pa.schema([ID, AGE]), kept, erases_dropped=is_hard)
+    plan = ColumnPlan(pa.schema([ID, AGE]), origins, erases_dropped=is_hard)
     expected = {key: {"age": row["age"]} for key, row in contents(before).items()}
     after = changed(before, plan)
     assert contents(after) == expected
@@ -181,21 +183,21 @@ def data_files(dataset: Dataset) -> Iterator[bytes]:
     """The bytes of every data file that the version names."""
     for fragment in dataset.native.get_fragments():
         for file in fragment.data_files():
-            (found,) = Path(dataset.location.uri).rglob(f"data/{file.path}")
-            yield found.read_bytes()
+            (path,) = Path(dataset.location.uri).rglob(f"data/{file.path}")
+            yield path.read_bytes()
 
 
 @pytest.mark.parametrize("scalar", Scalar)
 def test_a_null_column_of_every_type(dataset: Dataset, scalar: Scalar) -> None:
     added = arrow_field(Property(id=PropertyId(9), name="added", type=ScalarType(scalar), nullable=True))
-    after = commit_staged(dataset, stage_columns(dataset, ColumnPlan(pa.schema([*SCHEMA, added]), KEPT)))
+    after = commit_staged(dataset, stage_columns(dataset, ColumnPlan(pa.schema([*SCHEMA, added]), ORIGINS)))
     made = create_dataset(dataset.location.child("../fresh"), pa.schema([*SCHEMA, added]).empty_table())
     assert after.schema.equals(made.schema, check_metadata=True)
     assert after.count_rows("added IS NULL") == 4
 
 
 @pytest.mark.parametrize("name", ["rename", "add null", "all"])
-def test_a_fence_stops_what_was_staged_before_it(dataset: Dataset, name: str) -> None:
+def test_fence_rejects_transactions_staged_before_it(dataset: Dataset, name: str) -> None:
     prepared = staged(dataset, PLANS[name])
     commit_restore(dataset, dataset.version, {})
     with pytest.raises(CommitRaceError):
@@ -203,7 +205,7 @@ def test_a_fence_stops_what_was_staged_before_it(dataset: Dataset, name: str) ->
 
 
 @pytest.mark.parametrize("name", ["rename", "all"])
-def test_a_restore_undoes_it(dataset: Dataset, name: str) -> None:
+def test_restore_undoes_a_change_of_columns(dataset: Dataset, name: str) -> None:
     before = contents(dataset)
     after = changed(dataset, PLANS[name])
     restored = commit_restore(after, dataset.version, {})

@@ -39,7 +39,7 @@ STAGES: dict[str, tuple[Stage, list[str]]] = {
 
 @pytest.mark.parametrize("name", STAGES)
 @pytest.mark.parametrize("on_branch", [False, True], ids=["main", "branch"])
-def test_a_staged_transaction_lands_above_its_base(
+def test_staged_transaction_is_committed_above_its_base(
     store_location: Location, name: str, on_branch: bool
 ) -> None:
     stage, expected = STAGES[name]
@@ -82,7 +82,7 @@ def test_fragments_written_elsewhere_are_appended(store_location: Location) -> N
     assert ids_of(committed) == ["a", "x"]
 
 
-def test_a_foreign_append_in_between_is_told(store_location: Location) -> None:
+def test_concurrent_external_append_is_reported(store_location: Location) -> None:
     """Lance rebases the append and reports success, two versions above the base."""
     dataset = make_people(store_location, ["a"])
     staged = stage_append(dataset, people(["mine"]))
@@ -93,7 +93,7 @@ def test_a_foreign_append_in_between_is_told(store_location: Location) -> None:
     assert caught.value.facts["actual"] == 3
 
 
-def test_a_refused_commit_is_a_race_and_changes_nothing(store_location: Location) -> None:
+def test_rejected_commit_is_a_race_and_changes_nothing(store_location: Location) -> None:
     dataset = make_people(store_location, ["a", "b"])
     staged = stage_upsert(dataset, people(["a"], 1))
     commit_staged(dataset, stage_upsert(dataset, people(["a"], 2)))
@@ -122,7 +122,7 @@ def test_a_restore_makes_an_older_version_the_newest(store_location: Location) -
     assert record.properties == {"omnigraph:op": "9"}
 
 
-def test_two_upserts_of_one_key_collide(store_location: Location) -> None:
+def test_two_upserts_of_one_key_conflict(store_location: Location) -> None:
     first = make_people(store_location, ["a"])
     second = open_dataset(store_location)
     commit_upsert(first, people(["a", "b"], 1), "id")
@@ -131,7 +131,7 @@ def test_two_upserts_of_one_key_collide(store_location: Location) -> None:
     assert ids_of(first.newest()) == ["a", "b"]
 
 
-def test_compaction_keeps_rows_and_tells_what_it_did(store_location: Location) -> None:
+def test_compaction_keeps_rows_and_counts_fragments(store_location: Location) -> None:
     dataset = make_people(store_location, ["a"], ["b"], ["c"])
     outcome = commit_compaction(dataset, 100)
     assert (outcome.fragments_removed, outcome.fragments_added) == (3, 1)
@@ -145,7 +145,7 @@ def test_compaction_keeps_rows_and_tells_what_it_did(store_location: Location) -
     assert (again.fragments_removed, again.dataset.version) == (0, outcome.dataset.version)
 
 
-def test_schema_metadata_is_a_version_of_its_own(store_location: Location) -> None:
+def test_schema_metadata_creates_one_version(store_location: Location) -> None:
     dataset = make_people(store_location, ["a"])
     changed = commit_schema_metadata(dataset, {"stamp": "1"})
     assert changed.metadata["stamp"] == "1"
@@ -164,7 +164,7 @@ MOVES: dict[str, Callable[[Dataset], object]] = {
 
 
 @pytest.mark.parametrize("name", MOVES)
-def test_a_handle_stays_at_its_version(local_location: Location, name: str) -> None:
+def test_handle_is_pinned_to_its_version(local_location: Location, name: str) -> None:
     """Many of Lance's calls move the handle they are called on; a `Dataset` is pinned."""
     dataset = make_people(local_location, ["a"], ["b"])
     dataset.native_copy().update_config({"lance.auto_cleanup.interval": "1"})
@@ -183,7 +183,7 @@ def test_every_step_is_announced(local_location: Location) -> None:
     assert seen == ["dataset.create", "dataset.stage", "dataset.commit", "dataset.branch"]
 
 
-def test_a_commit_whose_answer_was_lost_is_found(lossy_proxy: LossyProxy) -> None:
+def test_commit_with_lost_acknowledgement_is_found(lossy_proxy: LossyProxy) -> None:
     """The server applies the write and answers 500; the client's retry then meets its own manifest."""
     dataset = make_people(lossy_proxy.location("lost-commit"), ["a"])
     staged = stage_append(dataset, people(["b"]))
@@ -194,7 +194,7 @@ def test_a_commit_whose_answer_was_lost_is_found(lossy_proxy: LossyProxy) -> Non
     assert dataset.newest().version == 2
 
 
-def test_a_commit_that_lance_calls_failed_is_found(lossy_proxy: LossyProxy) -> None:
+def test_applied_commit_is_found_after_an_error_of_lance(lossy_proxy: LossyProxy) -> None:
     """Without the client's retries Lance only sees the 500, although the version is there."""
     dataset = make_people(lossy_proxy.location("failed-commit", client_max_retries="0"), ["a"])
     staged = stage_append(dataset, people(["b"]))

@@ -95,8 +95,8 @@ def answers_are_right(dataset: Dataset) -> None:
     for number in (7, 450, 1051, 1203):
         expected = [number] if number in numbers else []
         assert native.to_table(filter=f"number = {number}")["number"].to_pylist() == expected
-        found = native.to_table(full_text_query=f"w{number}")["number"].to_pylist()
-        assert found == expected, f"w{number}"
+        numbers_found = native.to_table(full_text_query=f"w{number}")["number"].to_pylist()
+        assert numbers_found == expected, f"w{number}"
     assert not numbers & {7, 1050, 1051}
     assert dataset.count_rows("number >= 0") == len(numbers)
     query = {"column": "face", "q": np.ones(DIMENSIONS, "float32"), "k": 50, "metric": "cosine"}
@@ -148,11 +148,11 @@ def test_indexes_are_built_before_the_rewrite_is_committed(local_location: Locat
 
 
 @pytest.mark.soak
-def test_also_on_s3(s3_location: Location) -> None:
+def test_indexes_are_built_before_the_rewrite_on_s3(s3_location: Location) -> None:
     rewrite_two_groups(s3_location, PQ_ROWS_MIN, on_branch=True)
 
 
-def test_also_those_that_share_a_trained_model(local_location: Location) -> None:
+def test_indexes_with_a_trained_model_are_built_before_the_rewrite(local_location: Location) -> None:
     rewrite_two_groups(local_location, 500, on_branch=True)
 
 
@@ -194,7 +194,7 @@ def rewrite_two_groups(store_location: Location, pq_rows_min: int, *, on_branch:
     answers_are_right(dataset)
 
 
-def test_a_group_that_a_segment_covers_in_part_is_refused_unless_the_segment_is_dropped(
+def test_rewrite_of_a_partially_covered_group_requires_a_segment_drop(
     durable_location: Location,
 ) -> None:
     """Also: a segment whose fragments are all gone is replaced."""
@@ -221,7 +221,7 @@ def test_a_group_that_a_segment_covers_in_part_is_refused_unless_the_segment_is_
     answers_are_right(moved)
 
 
-def test_what_changed_meanwhile_can_be_told(local_location: Location) -> None:
+def test_changed_fragments_are_detected(local_location: Location) -> None:
     dataset = make_people(local_location, ["a", "a2"], ["b"], ["c"])
     then = read_fragment_files(dataset)
     assert read_fragment_files(dataset.newest()) == then
@@ -232,7 +232,7 @@ def test_what_changed_meanwhile_can_be_told(local_location: Location) -> None:
     assert then[0].size_bytes > 0
 
 
-def test_rows_keep_their_ids_and_deleted_ones_go(local_location: Location) -> None:
+def test_rewrite_keeps_row_ids_and_drops_deleted_rows(local_location: Location) -> None:
     dataset = make_people(local_location, ["a", "a2"], ["b"], ["c"], ["d"])
     dataset = delete(dataset, "id = 'a'")
     before = row_ids(dataset)
@@ -245,14 +245,14 @@ def test_rows_keep_their_ids_and_deleted_ones_go(local_location: Location) -> No
     assert ids_of(dataset) == ["a2", "b", "c", "d"]
 
 
-def test_a_group_without_live_rows_leaves_nothing(local_location: Location) -> None:
+def test_deleted_rows_are_not_rewritten(local_location: Location) -> None:
     dataset = make_people(local_location, ["a", "a2"], ["b"])
     dataset = delete(dataset, "id = 'a'")
     group = rewrite_fragments(dataset, (0,), 100)
     assert [fragment.physical_rows for fragment in group.new] == [1]
 
 
-def test_a_rewrite_may_bring_deletion_files(durable_location: Location) -> None:
+def test_rewrite_may_have_deletion_files(durable_location: Location) -> None:
     """On every store and on a fork: rows, identities, versions of rows and later changes are as they should be."""
     place = durable_location.child("table")
     dataset = commit_branch(create_dataset(place, things(0, 10)), "g-1")
@@ -280,7 +280,7 @@ def test_a_rewrite_may_bring_deletion_files(durable_location: Location) -> None:
     assert _versioned_rows(commit_staged(later, stage_rewrite(later, [again]))) == _versioned_rows(later)
 
 
-def test_a_large_deletion_file_is_read_as_well(local_location: Location) -> None:
+def test_large_deletion_file_as_an_array_is_read(local_location: Location) -> None:
     """Lance writes a bitmap for many rows; what we write is always an array."""
     dataset = create_dataset(local_location, things(0, 20_000))
     group = rewrite_fragments(dataset, (0,), 100_000).numbered(GAP)
@@ -309,7 +309,7 @@ def test_an_update_and_a_delete_change_only_the_deletion_file_of_a_fragment(loca
     assert max(read_fragment_files(now)) == max(numbers) + 1
 
 
-def test_a_segment_may_name_fragments_that_lost_every_row(local_location: Location) -> None:
+def test_segment_may_have_fragments_without_rows(local_location: Location) -> None:
     dataset = append(append(create_dataset(local_location, things(0, 10)), 10, 1), 11, 10)
     built = [(spec, build_index_segment(dataset, plan(dataset, spec), (0, 1, 2))) for spec in SPECS]
     now = delete(commit_staged(dataset, stage_upsert(dataset, things(10, 1))), "number = 7")
@@ -319,7 +319,7 @@ def test_a_segment_may_name_fragments_that_lost_every_row(local_location: Locati
     assert now.count_rows("number = 10") == 1
 
 
-def test_rows_in_another_order_are_noticed(local_location: Location) -> None:
+def test_rows_in_different_order_are_detected(local_location: Location) -> None:
     """Positions rely on the order of rows, so a worker compares the identities."""
     dataset = append(create_dataset(local_location, things(0, 3)), 3, 3)
     group = rewrite_fragments(dataset, (0, 1), 100)
@@ -335,7 +335,7 @@ def _versioned_rows(dataset: Dataset) -> list[dict[str, Any]]:
     return list(rows.sort_by("id").to_pylist())
 
 
-def test_rewriting_what_somebody_deleted_from_is_refused_by_lance(local_location: Location) -> None:
+def test_lance_rejects_a_rewrite_after_a_concurrent_delete(local_location: Location) -> None:
     """The check under the lease is ours; this is the second line of defence."""
     dataset = make_people(local_location, ["a", "a2"], ["b"])
     group = rewrite_fragments(dataset, (0, 1), 100).numbered(GAP)

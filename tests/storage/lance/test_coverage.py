@@ -35,20 +35,20 @@ def _index(column: str, kind: IndexKind | None, *fragments: int) -> IndexDescrip
         ([_index("name", IndexKind.BTREE, 0, 1, 2)], Degraded((0, 1, 2), 60)),
     ],
 )
-def test_the_decision(indexes: list[IndexDescription], expected: Coverage) -> None:
+def test_coverage_decision(indexes: list[IndexDescription], expected: Coverage) -> None:
     assert coverage_of(SPEC, indexes, {0: 10, 1: 20, 2: 30}) == expected
 
 
-def test_an_empty_table_is_covered_by_an_index_and_by_nothing_else() -> None:
+def test_empty_table_is_covered_only_by_an_index() -> None:
     assert coverage_of(SPEC, [_index("id", IndexKind.BTREE)], {}) == Indexed()
     assert coverage_of(SPEC, [], {}) == Degraded((), 0)
 
 
-def test_a_foreign_kind_of_index_is_shown_and_serves_nothing(local_location: Location) -> None:
+def test_index_of_unknown_kind_is_listed_but_covers_nothing(local_location: Location) -> None:
     dataset = make_people(local_location, ["a"])
     dataset.native_copy().create_scalar_index("count", "BITMAP", name="foreign")
-    (found,) = read_indexes(dataset.newest())
-    assert (found.name, found.column, found.kind, found.fragment_ids) == (
+    (index,) = read_indexes(dataset.newest())
+    assert (index.name, index.column, index.kind, index.fragment_ids) == (
         "foreign",
         "count",
         None,

@@ -12,7 +12,7 @@ from tests.storage.raw_writes import stage_append
 from tests.storage.samples import PRIMARY_KEY, ids_of, make_people, people
 
 
-def test_a_dataset_is_created_as_every_table_is(store_location: Location) -> None:
+def test_new_dataset_has_the_settings_of_every_table(store_location: Location) -> None:
     dataset = create_dataset(store_location, people(["a"]), {"omnigraph:op": "1"})
     assert dataset.version == 1
     assert dataset.native.has_stable_row_ids
@@ -26,7 +26,7 @@ def test_a_dataset_is_created_as_every_table_is(store_location: Location) -> Non
     assert record.properties == {"omnigraph:op": "1"}
 
 
-def test_creating_twice_is_refused(store_location: Location) -> None:
+def test_creating_an_existing_dataset_is_rejected(store_location: Location) -> None:
     create_dataset(store_location, people(["a"]))
     with pytest.raises(DatasetExistsError):
         create_dataset(store_location, people(["b"]))
@@ -40,7 +40,7 @@ def test_an_empty_table_can_be_created_and_filled(store_location: Location) -> N
     assert ids_of(dataset) == ["a"]
 
 
-def test_versions_stay_readable(store_location: Location) -> None:
+def test_old_versions_are_readable(store_location: Location) -> None:
     dataset = make_people(store_location, ["a"], ["b"], ["c"])
     assert dataset.versions() == (1, 2, 3)
     assert ids_of(dataset.at_version(2)) == ["a", "b"]
@@ -49,14 +49,14 @@ def test_versions_stay_readable(store_location: Location) -> None:
     assert list(dataset.fragment_rows().values()) == [1, 1, 1]
 
 
-def test_reading_chooses_columns_and_rows(store_location: Location) -> None:
+def test_reading_selects_columns_and_rows(store_location: Location) -> None:
     dataset = make_people(store_location, ["a", "b"], ["c"])
     assert dataset.read(["count"], "id = 'b'").to_pylist() == [{"count": 0}]
     assert sum(batch.num_rows for batch in dataset.read_batches(["id"], "id >= 'b'")) == 2
     assert dataset.count_rows("id < 'c'") == 2
 
 
-def test_a_branch_is_written_apart_from_main(store_location: Location) -> None:
+def test_branch_is_independent_of_main(store_location: Location) -> None:
     main = make_people(store_location, ["a"], ["b"])
     branch = commit_branch(main.at_version(1), "g-1")
     branch = commit_staged(branch, stage_append(branch, people(["x"])))
@@ -71,7 +71,7 @@ def test_a_branch_is_written_apart_from_main(store_location: Location) -> None:
 @pytest.mark.parametrize(
     ("path", "branch", "version"), [("other", None, None), ("people", None, 9), ("people", "nobody", None)]
 )
-def test_what_is_not_there_is_a_not_found_error(
+def test_missing_dataset_version_or_branch_is_a_not_found_error(
     store_location: Location, path: str, branch: str | None, version: int | None
 ) -> None:
     make_people(store_location.child("people"), ["a"])
@@ -80,7 +80,7 @@ def test_what_is_not_there_is_a_not_found_error(
     assert caught.value.code == "object_missing"
 
 
-def test_automatic_cleanup_is_stripped_once(store_location: Location) -> None:
+def test_automatic_cleanup_is_removed_once(store_location: Location) -> None:
     dataset = make_people(store_location, ["a"])
     dataset.native.update_config({"lance.auto_cleanup.interval": "1", "mine": "stays"})
     dataset = dataset.newest()

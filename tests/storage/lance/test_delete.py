@@ -15,7 +15,7 @@ def _files(dataset: Dataset) -> set[str]:
     return {str(row["path"]) for row in dataset.newest().native.all_files().read_all().to_pylist()}
 
 
-def test_a_branch_is_deleted_once_and_after_its_children(store_location: Location) -> None:
+def test_branch_is_deleted_once_and_after_its_children(store_location: Location) -> None:
     main = make_people(store_location, ["a"])
     parent = commit_branch(main, "g-1")
     commit_branch(parent, "g-2")

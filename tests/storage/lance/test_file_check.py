@@ -69,12 +69,12 @@ def cut(location: Location, path: str, count: int = 1) -> int:
 def problems(
     location: Location, *versions: tuple[str | None, int | None], deep: bool = False
 ) -> Sequence[FileProblem]:
-    found = check_files(location, versions or [NEWEST], deep=deep).problems
-    return [problem for version in versions or [NEWEST] for problem in found.get(version, ())]
+    by_version = check_files(location, versions or [NEWEST], deep=deep).problems
+    return [problem for version in versions or [NEWEST] for problem in by_version.get(version, ())]
 
 
 @pytest.mark.parametrize("deleted", [FEW, MANY])
-def test_files_in_order(durable_location: Location, deleted: str) -> None:
+def test_valid_files_have_no_problems(durable_location: Location, deleted: str) -> None:
     make(durable_location, deleted)
     assert problems(durable_location, NEWEST, ("b", None), (None, 1), deep=True) == []
 
@@ -92,8 +92,8 @@ class Damage:
 
 def long_rows(data: bytes) -> bytes:
     """The deletion file says that its rows take 2**63 - 1 bytes."""
-    at = data.rindex(NOT_COMPRESSED)
-    return data[:at] + struct.pack("<q", 2**63 - 1) + data[at + 8 :]
+    start = data.rindex(NOT_COMPRESSED)
+    return data[:start] + struct.pack("<q", 2**63 - 1) + data[start + 8 :]
 
 
 DAMAGES = {
@@ -114,7 +114,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_a_damaged_file_is_named(durable_location: Location, name: str) -> None:
+def test_damaged_file_is_reported(durable_location: Location, name: str) -> None:
     damage = DAMAGES[name]
     make(durable_location)
     path = paths(durable_location, damage.folder)[0]
@@ -127,7 +127,7 @@ def test_a_damaged_file_is_named(durable_location: Location, name: str) -> None:
         (problem,) = problems(durable_location, deep=True)
     else:
         (problem,) = shallow
-        assert {found.path for found in problems(durable_location, deep=True)} <= {path, problem.path}
+        assert {other.path for other in problems(durable_location, deep=True)} <= {path, problem.path}
     assert problem.kind is damage.kind
     assert problem.problem.startswith(damage.problem)
     assert path.startswith(problem.path)
@@ -156,13 +156,13 @@ def test_a_damaged_blob_file_is_found_with_deep(
     overwrite(durable_location, path, content)
     assert problems(durable_location) == []
     for version in (NEWEST, ("b", None)):
-        (found,) = problems(durable_location, version, deep=True)
+        (problem,) = problems(durable_location, version, deep=True)
         actual = None if content is None else len(content)
-        assert (found.path, found.kind) == (path, FileKind.BLOBS)
-        assert (found.expected_bytes, found.actual_bytes) == (expected, actual)
+        assert (problem.path, problem.kind) == (path, FileKind.BLOBS)
+        assert (problem.expected_bytes, problem.actual_bytes) == (expected, actual)
 
 
-def test_a_whole_index_is_missing(durable_location: Location) -> None:
+def test_missing_index_directory(durable_location: Location) -> None:
     make(durable_location)
     for path in paths(durable_location, "_indices/"):
         overwrite(durable_location, path, None)
@@ -171,14 +171,14 @@ def test_a_whole_index_is_missing(durable_location: Location) -> None:
     assert problem.expected_bytes
 
 
-def test_a_branch_needs_its_own_files_and_those_below_it(durable_location: Location) -> None:
+def test_branch_needs_its_own_files_and_those_of_its_parent(durable_location: Location) -> None:
     make(durable_location)
     own, shared = paths(durable_location, "tree/b/data/")[0], paths(durable_location, "data/")[0]
     for path in (own, shared):
         cut(durable_location, path)
-    found = check_files(durable_location, [NEWEST, ("b", None)], deep=False).problems
-    assert [problem.path for problem in found[NEWEST]] == [shared]
-    assert {problem.path for problem in found["b", None]} == {shared, own}
+    by_version = check_files(durable_location, [NEWEST, ("b", None)], deep=False).problems
+    assert [problem.path for problem in by_version[NEWEST]] == [shared]
+    assert {problem.path for problem in by_version["b", None]} == {shared, own}
 
 
 @pytest.mark.parametrize("content", [b"", b"short", None])

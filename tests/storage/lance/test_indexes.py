@@ -84,7 +84,9 @@ def test_every_kind_is_built_on_a_tiny_table(store_location: Location) -> None:
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.kind.value)
-def test_segments_are_built_apart_and_committed_together(local_location: Location, spec: IndexSpec) -> None:
+def test_segments_are_built_separately_and_committed_together(
+    local_location: Location, spec: IndexSpec
+) -> None:
     dataset = _make(local_location, 10, 20, 30)
     plan = plan_index(dataset, spec)
     assert isinstance(plan, IndexPlan)
@@ -129,7 +131,7 @@ def test_a_large_table_gets_a_trained_vector_index(local_location: Location) -> 
     assert smaller.lance_type == "IVF_FLAT"
 
 
-def test_what_cannot_be_built_says_why(local_location: Location) -> None:
+def test_unbuildable_index_has_a_reason(local_location: Location) -> None:
     empty = create_dataset(local_location.child("empty"), _documents("a", 0))
     assert commit_index(empty, BTREE) == Unbuildable(BTREE, "the table has no rows")
     bare = create_dataset(local_location.child("bare"), _documents("a", 3, vectors=False))
@@ -157,7 +159,7 @@ def test_an_index_serves_a_branch_of_a_branch(local_location: Location) -> None:
     assert read_coverage(dataset.newest(), [BTREE]) == {BTREE: Indexed()}
 
 
-def test_updates_leave_coverage_and_deletes_do_not(local_location: Location) -> None:
+def test_updates_reduce_coverage_and_deletes_do_not(local_location: Location) -> None:
     dataset = _build(_build(_make(local_location, 10), BTREE), TEXT)
     removed = stage_delete(dataset, "id = 'a9'")
     assert removed is not None

@@ -99,21 +99,21 @@ def test_every_operation_is_named(local_location: Location, name: str) -> None:
     assert _names(dataset, 2) == expected
 
 
-def test_every_operation_but_the_unreachable_ones_is_tried() -> None:
+def test_every_reachable_operation_is_tested() -> None:
     """Clone and DataOverlay are tried below; no call of Lance's Python package makes the other two."""
     tried = {name for _, names in ACTIONS.values() for name in names} | {"Clone", "DataOverlay"}
     assert {operation.value for operation in Operation} - tried == {"UpdateMemWalState", "Unknown"}
 
 
-def test_what_lance_itself_refuses_to_open_is_named(local_location: Location) -> None:
+def test_operation_of_an_unreadable_version_is_reported(local_location: Location) -> None:
     """Lance commits an overlay and then cannot open the dataset; the log still says what happened."""
     dataset = make_people(local_location, ["a", "b"])
     _overlay_data(dataset.native_copy(), dataset)
     with pytest.raises(FormatError) as caught:
         dataset.newest()
     assert caught.value.code == "dataset_too_new"
-    found = [r.operation for r in read_operations(dataset, 1, 3) if isinstance(r, TransactionRecord)]
-    assert found == [Operation.MERGE, Operation.DATA_OVERLAY]
+    operations = [r.operation for r in read_operations(dataset, 1, 3) if isinstance(r, TransactionRecord)]
+    assert operations == [Operation.MERGE, Operation.DATA_OVERLAY]
 
 
 def test_the_records_are_the_same_on_every_store(store_location: Location) -> None:
@@ -124,12 +124,12 @@ def test_the_records_are_the_same_on_every_store(store_location: Location) -> No
     assert read_operations(restored, 1, 4) == (
         TransactionRecord(2, Operation.APPEND, staged.uuid, 1, {"omnigraph:op": "1", "k": ""}),
         TransactionRecord(3, Operation.RESTORE, _uuid_of(restored, 3), 2, {}, restored_version=1),
-        TransactionGap(4, GapReason.MISSING, "the version or its transaction is gone"),
+        TransactionGap(4, GapReason.MISSING, "the version or its transaction was deleted"),
     )
     assert read_operations(restored, 3, 3) == ()
 
 
-def test_a_branch_begins_with_a_clone_and_has_its_own_records(store_location: Location) -> None:
+def test_branch_starts_with_a_clone_and_has_its_own_records(store_location: Location) -> None:
     main = make_people(store_location, ["a"])
     branch = commit_branch(main, "g-1")
     foreign_append(main, ["main"])
@@ -163,17 +163,17 @@ def test_a_collected_version_is_missing(store_location: Location) -> None:
 
 
 @pytest.mark.parametrize("keep", [0, 5, 40, -1, -20])
-def test_a_damaged_manifest_is_unreadable_and_says_why(local_location: Location, keep: int) -> None:
+def test_damaged_manifest_is_unreadable_with_a_reason(local_location: Location, keep: int) -> None:
     dataset = make_people(local_location, ["a"], ["b"])
     path = Path(local_location.uri, "_versions", f"{2**64 - 3:020d}.manifest")
     path.write_bytes(path.read_bytes()[:keep])
-    found = read_operation(dataset, 2)
-    assert isinstance(found, TransactionGap)
-    assert found.reason is GapReason.UNREADABLE
-    assert path.name in found.detail or "expected" in found.detail
+    gap = read_operation(dataset, 2)
+    assert isinstance(gap, TransactionGap)
+    assert gap.reason is GapReason.UNREADABLE
+    assert path.name in gap.detail or "expected" in gap.detail
 
 
-def test_a_long_manifest_is_read_whole(s3_location: Location) -> None:
+def test_long_manifest_is_read_completely(s3_location: Location) -> None:
     """A manifest larger than the tail that one request brings."""
     dataset = make_people(s3_location, ["a"])
     dataset = commit_staged(
@@ -192,13 +192,13 @@ def test_a_transaction_is_found_by_its_uuid(store_location: Location) -> None:
     lance.LanceDataset.commit(
         dataset.native, staged.native, storage_options=store_location.storage_options, max_retries=0
     )
-    found = find_transaction(dataset.newest(), staged.uuid, 1, 3)
-    assert found is not None
-    assert found.version == 3
+    record = find_transaction(dataset.newest(), staged.uuid, 1, 3)
+    assert record is not None
+    assert record.version == 3
     assert find_transaction(dataset.newest(), staged.uuid, 1, 2) is None
 
 
-def test_a_clone_elsewhere_is_a_clone(local_location: Location, tmp_path: Path) -> None:
+def test_clone_at_another_location_starts_with_a_clone(local_location: Location, tmp_path: Path) -> None:
     make_people(local_location, ["a"]).native_copy().shallow_clone(str(tmp_path / "clone"), 1)
     clone = Dataset(parse_location(str(tmp_path / "clone")), None, lance.dataset(str(tmp_path / "clone")))
     assert _names(clone, 0) == ["Clone"]

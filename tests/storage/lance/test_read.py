@@ -49,14 +49,14 @@ def test_slices_count_live_rows(durable_location: Location) -> None:
     assert [(piece.start, piece.rows, piece.index) for piece in slices] == [
         (0, 4, 0), (4, 2, 4), (0, 4, 6), (4, 3, 10),
     ]  # fmt: skip
-    found: list[object] = []
+    numbers: list[object] = []
     for piece in slices:
         batches = list(read_slice(dataset, piece, ["n"], batch_rows=3))
         some = [n for batch in batches for n in batch.column("n").to_pylist()]
         assert some == live[piece.index : piece.index + piece.rows]
         assert all(batch.num_rows <= 3 for batch in batches)
-        found += some
-    assert found == live
+        numbers += some
+    assert numbers == live
     assert dataset.take([12, 0, 7], ["n"])["n"].to_pylist() == [live[12], live[0], live[7]]
 
 
@@ -65,10 +65,10 @@ def test_blobs_by_address(durable_location: Location) -> None:
     [piece, *_] = slice_dataset(dataset, 100)
     assert piece == RowSlice(piece.fragment, 0, 6, 0)
     [batch] = read_slice(dataset, piece, ["n", "b"], batch_rows=100)
-    assert [None if found is None else found["size"] for found in batch.column("b").to_pylist()] == [
+    assert [None if value is None else value["size"] for value in batch.column("b").to_pylist()] == [
         1, 2, None, 5, 7, None,
     ]  # fmt: skip
-    addresses: list[int] = [int(found) for found in batch.column(ADDRESS).to_numpy()]
+    addresses: list[int] = [int(value) for value in batch.column(ADDRESS).to_numpy()]
     chosen = [addresses[4], addresses[0], addresses[2]]
     assert read_blobs(dataset, "b", chosen) == [bytes(7), bytes(1), None]
     assert read_blobs(dataset, "b", []) == []

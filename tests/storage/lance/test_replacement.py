@@ -39,7 +39,7 @@ def test_rows_are_replaced_added_and_removed_in_one_version(store_location: Loca
     assert contents(after) == {"head": 1, "b": 2, "c": 9}
 
 
-def test_a_fragment_that_loses_every_row_goes(store_location: Location) -> None:
+def test_fragment_without_rows_is_removed(store_location: Location) -> None:
     dataset = make(store_location)
     after = commit_replacement(dataset, Replacement("id", rows(head=1), ("a", "b", "it's")))
     assert contents(after) == {"head": 1}
@@ -47,7 +47,7 @@ def test_a_fragment_that_loses_every_row_goes(store_location: Location) -> None:
 
 
 @pytest.mark.parametrize("first", ["replacement", "upsert"])
-def test_two_changes_of_one_key_from_one_version_collide(store_location: Location, first: str) -> None:
+def test_two_changes_of_one_key_from_one_version_conflict(store_location: Location, first: str) -> None:
     dataset = make(store_location)
     if first == "replacement":
         commit_replacement(dataset, Replacement("id", rows(head=1), ("a",)))
@@ -60,7 +60,7 @@ def test_two_changes_of_one_key_from_one_version_collide(store_location: Locatio
     assert contents(dataset)["head"] == 1
 
 
-def test_it_works_on_what_it_left(store_location: Location) -> None:
+def test_replacements_can_be_repeated(store_location: Location) -> None:
     dataset = commit_replacement(make(store_location), Replacement("id", rows(head=1), ("a",)))
     commit_upsert(dataset, rows(head=2, b=5), "id")
     assert contents(commit_replacement(dataset.newest(), Replacement("id", rows(head=3), ("b",)))) == {

@@ -46,19 +46,19 @@ def test_changes_are_those_that_a_full_comparison_finds(
         before = run(create_dataset(parse_location(f"{folder}/t"), rows({"r0": 0, "r1": 1})), first)
         after = run(commit_branch(before, "fork") if forks else before, then)
         changes = row_changes(before, after)
-        found = changes.ids().to_pylist()
-        assert len(found) == len(set(found))
-        assert naive(before, after) <= set(found)
+        changed_ids = changes.ids().to_pylist()
+        assert len(changed_ids) == len(set(changed_ids))
+        assert naive(before, after) <= set(changed_ids)
         written = {name for operation, name, _ in then if operation not in (compact, fence)}
-        alike = {"kept", *(f"new{number}" for number in range(50))}
+        unchanged = {"kept", *(f"new{number}" for number in range(50))}
         if not {overwrite, go_back} & {operation for operation, *_ in then}:
-            assert set(found) - alike <= written
-        for dataset, places in ((before, changes.gone), (after, changes.written)):
-            assert places.sort_by("id").equals(
-                locate_rows(dataset, places.column("id").combine_chunks()).sort_by("id")
+            assert set(changed_ids) - unchanged <= written
+        for dataset, located in ((before, changes.gone), (after, changes.written)):
+            assert located.sort_by("id").equals(
+                locate_rows(dataset, located.column("id").combine_chunks()).sort_by("id")
             )
         assert set(changes.written.column("id").to_pylist()) <= set(contents(after))
-        assert set(found) & set(contents(before)) <= set(changes.gone.column("id").to_pylist())
+        assert set(changed_ids) & set(contents(before)) <= set(changes.gone.column("id").to_pylist())
 
 
 def test_a_compaction_changes_nothing_and_a_delete_one_row(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_compaction_changes_nothing_and_a_delete_one_row(tmp_path: Path) -> No
     assert row_changes(base, packed).ids().to_pylist() == ["c"]
 
 
-def test_what_a_restore_brings_back(tmp_path: Path) -> None:
+def test_rows_restored_by_a_restore_are_changes(tmp_path: Path) -> None:
     first = create_dataset(parse_location(str(tmp_path / "t")), rows({"a": 1, "b": 2, "c": 3}))
     second = upsert(delete(first, "a", 0), "b", 20)
     third = delete(commit_restore(second, 1, {}), "c", 0)
@@ -81,23 +81,23 @@ def test_what_a_restore_brings_back(tmp_path: Path) -> None:
     assert set(changes.gone.column("id").to_pylist()) == {"b", "c"}
 
 
-def test_where_two_branches_part(tmp_path: Path) -> None:
+def test_common_ancestor_of_two_branches(tmp_path: Path) -> None:
     location = parse_location(str(tmp_path / "t"))
     base = create_dataset(location, rows({"a": 1}))
-    one = upsert(commit_branch(base, "one"), "b", 1)
-    two = upsert(commit_branch(one, "two"), "c", 1)
+    first = upsert(commit_branch(base, "first"), "b", 1)
+    second = upsert(commit_branch(first, "two"), "c", 1)
     main = upsert(open_dataset(location), "d", 1)
-    later = upsert(one, "e", 1)
+    later = upsert(first, "e", 1)
 
-    def parting(left: Dataset, right: Dataset) -> BranchVersion | None:
-        places = [BranchVersion(side.branch, side.version) for side in (left, right)]
-        found = find_common_ancestor(location, places[0], places[1])
-        assert found == find_common_ancestor(location, places[1], places[0])
-        return found
+    def ancestor_of(left: Dataset, right: Dataset) -> BranchVersion | None:
+        versions = [BranchVersion(side.branch, side.version) for side in (left, right)]
+        ancestor = find_common_ancestor(location, versions[0], versions[1])
+        assert ancestor == find_common_ancestor(location, versions[1], versions[0])
+        return ancestor
 
-    assert parting(main, two) == BranchVersion(None, 1)
-    assert parting(two, later) == BranchVersion("one", 2)
-    assert parting(main, base) == BranchVersion(None, 1)
+    assert ancestor_of(main, second) == BranchVersion(None, 1)
+    assert ancestor_of(second, later) == BranchVersion("one", 2)
+    assert ancestor_of(main, base) == BranchVersion(None, 1)
     assert find_common_ancestor(location, BranchVersion("gone", 4), BranchVersion(None, 1)) is None
 
 
@@ -105,13 +105,13 @@ def test_where_two_branches_part(tmp_path: Path) -> None:
 def test_rows_are_found_by_their_ids(count: int, tmp_path: Path) -> None:
     dataset = create_dataset(parse_location(str(tmp_path / "t")), rows({f"it's {n}": n for n in range(2500)}))
     dataset = delete(dataset, "it''s 1", 0)
-    wanted = pa.array([f"it's {n}" for n in range(count)] + ["nowhere"])
-    found = locate_rows(dataset, wanted)
-    assert set(found.column("id").to_pylist()) == {f"it's {n}" for n in range(count) if n != 1}
-    identities, addresses = (found.column(name).to_numpy() for name in ("_rowid", "_rowaddr"))
-    shuffled = np.random.default_rng(1).permutation(found.num_rows)
-    for taken in (
+    ids = pa.array([f"it's {n}" for n in range(count)] + ["nowhere"])
+    located = locate_rows(dataset, ids)
+    assert set(located.column("id").to_pylist()) == {f"it's {n}" for n in range(count) if n != 1}
+    identities, addresses = (located.column(name).to_numpy() for name in ("_rowid", "_rowaddr"))
+    shuffled = np.random.default_rng(1).permutation(located.num_rows)
+    for rows_read in (
         read_rows_by_identity(dataset, identities[shuffled], ["id"]),
         read_rows_at(dataset, identities[shuffled], addresses[shuffled], ["id"]),
     ):
-        assert taken.column("id").to_pylist() == found.column("id").take(pa.array(shuffled)).to_pylist()
+        assert rows_read.column("id").to_pylist() == located.column("id").take(pa.array(shuffled)).to_pylist()

@@ -15,7 +15,7 @@ def test_every_field_type_is_read() -> None:
 @pytest.mark.parametrize(
     "message", [b"\x12\x05abc", b"\x08", b"\x08" + b"\xff" * 11, b"\x0b", b"\x19\x00", b"\x80"]
 )
-def test_what_is_cut_off_or_no_message_is_refused(message: bytes) -> None:
+def test_invalid_message_is_rejected(message: bytes) -> None:
     with pytest.raises(WireError):
         list(read_fields(message))
 
@@ -23,7 +23,7 @@ def test_what_is_cut_off_or_no_message_is_refused(message: bytes) -> None:
 @given(st.binary(max_size=200))
 def test_no_bytes_crash_the_parser(message: bytes) -> None:
     try:
-        found = parse_transaction(7, message)
+        record = parse_transaction(7, message)
     except (WireError, UnicodeDecodeError):
         return
-    assert isinstance(found, TransactionRecord)
+    assert isinstance(record, TransactionRecord)

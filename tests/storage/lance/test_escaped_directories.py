@@ -15,7 +15,7 @@ from omnigraph.storage.location import parse_location
 @pytest.mark.parametrize(
     "name", ["zoë", "a%20b", "a#b", 'q"q', "a*b", "<x>", "a\\b", "plain", "ä [1] ^{|}`~"]
 )
-def test_a_branch_makes_no_folder_elsewhere(tmp_path: Path, name: str) -> None:
+def test_branch_creates_no_directory_outside_of_the_dataset(tmp_path: Path, name: str) -> None:
     location = parse_location(str(tmp_path / name / "t"))
     made = create_dataset(location, pa.table({"id": ["a"]}))
     commit_branch(made, "b")
@@ -23,10 +23,10 @@ def test_a_branch_makes_no_folder_elsewhere(tmp_path: Path, name: str) -> None:
     assert (tmp_path / name / "t" / "tree" / "b").is_dir()
 
 
-def test_what_was_there_stays(tmp_path: Path) -> None:
-    there = tmp_path / "zo%C3%AB"
-    there.mkdir()
+def test_existing_directories_are_kept(tmp_path: Path) -> None:
+    existing = tmp_path / "zo%C3%AB"
+    existing.mkdir()
     with remove_escaped_dirs(parse_location(str(tmp_path / "zoë" / "t"))):
-        (there / "t" / "_refs" / "branches").mkdir(parents=True)
-        (there / "t" / "note").touch()
-    assert [path.name for path in there.rglob("*")] == ["t", "note"]
+        (existing / "t" / "_refs" / "branches").mkdir(parents=True)
+        (existing / "t" / "note").touch()
+    assert [path.name for path in existing.rglob("*")] == ["t", "note"]
