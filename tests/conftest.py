@@ -1,7 +1,7 @@
-"""What all tests share: Hypothesis' settings, and the places a graph can live in.
+"""Fixtures of all tests: Hypothesis' settings, and locations for graphs.
 
-`store_location` runs a test once per kind of store, each time in a fresh and empty place. S3 is a real server
-process on loopback, one per test process.
+`store_location` runs a test once per kind of store, each time at a new and empty location. S3 is a real server process
+on loopback, one per test process.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from tests.shares import leave_to_soak
 from tests.together import GroupScheduling
 from tests.waiting import SECONDS_MAX, wait_until
 
-# A busy machine is no reason to fail, and neither is chance: a commit passes or fails the same way in every run.
-# `make soak` looks for new cases, with `--hypothesis-profile=soak`, and prints how to run a failed one again.
+# A busy machine or chance must not fail a test: a commit passes or fails the same way in every run. `make soak` tries
+# new cases, with `--hypothesis-profile=soak`, and prints how to run a failed one again.
 settings.register_profile("omnigraph", deadline=None, derandomize=True, database=None)
 settings.register_profile("soak", deadline=None, print_blob=True)
 settings.load_profile("omnigraph")
 
-# Syncs cost most of the time of a small write; the tests of durability ask for them.
+# Syncs take most of the time of a small write; the tests of durability enable them.
 os.environ.setdefault(DURABILITY_VARIABLE, "process")
 
 _ENDPOINT = re.compile(r"Running on (http://127\.0\.0\.1:\d+)")
@@ -49,13 +49,13 @@ class S3Server:
 
     @property
     def options(self) -> dict[str, str]:
-        """The settings that reach it, in Lance's spelling."""
+        """The settings to access it, with Lance's names."""
         return {
             "aws_access_key_id": "test",
             "aws_secret_access_key": "test",
             "aws_region": "us-east-1",
             "aws_endpoint": self.endpoint,
-            # A busy machine answers late: only a test that is about time sets limits that it reaches.
+            # A busy machine is slow: only a test about timeouts sets limits that it reaches.
             "connect_timeout": f"{SECONDS_MAX:.0f}s",
             "timeout": f"{SECONDS_MAX:.0f}s",
         }
@@ -72,17 +72,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Before the marks are looked at."""
+    """Mark the tests for `make soak` before pytest reads the marks."""
     leave_to_soak(items)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
-    """Tests that share something stay together."""
+    """Run tests that share a resource in one process."""
     return GroupScheduling(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """How many cells of the crash matrix were run, and how many violations they found."""
+    """Print how many cells of the crash matrix were run, and how many violations they found."""
     notes = [
         value
         for outcome in ("passed", "failed")
@@ -96,7 +96,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture
 def update_golden(request: pytest.FixtureRequest) -> bool:
-    """Whether golden files are to be written."""
+    """Whether to write the golden files."""
     return bool(request.config.getoption("--update-golden"))
 
 
@@ -109,9 +109,9 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 @contextmanager
 def running_s3_server(directory: Path) -> Iterator[S3Server]:
-    """An S3 server process of the caller's own, with an empty bucket; its log is in the folder."""
+    """Run a new S3 server process with an empty bucket; its log is in the directory."""
     log = directory / "server.log"
-    # The server chooses its port itself: one that was free a moment ago may be another process's by now.
+    # The server chooses its port: a port that was free before may be in use now.
     command = [str(Path(sys.executable).parent / "moto_server"), "-H", "127.0.0.1", "-p", "0"]
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         try:
@@ -128,7 +128,7 @@ def running_s3_server(directory: Path) -> Iterator[S3Server]:
 
 @pytest.fixture(scope="session")
 def warm_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The variables with which commands find a warm Spark server, so that each does not start a Spark of its own."""
+    """The variables with which commands find a warm Spark server, so that they need not start Spark."""
     command = str(Path(sys.executable).parent / "omnigraph")
     variables = {
         "OMNIGRAPH_HOME": str(tmp_path_factory.mktemp("warm-spark")),
@@ -144,7 +144,7 @@ def warm_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, s
 
 @pytest.fixture
 def local_location(tmp_path: Path) -> Location:
-    """An empty place on the local disk."""
+    """An empty location on the local disk."""
     return parse_location(str(tmp_path / "graph.omni"))
 
 
@@ -156,13 +156,13 @@ def s3_location(s3_server: S3Server) -> Location:
 
 @pytest.fixture
 def memory_location() -> Location:
-    """An empty place in this process's memory."""
+    """An empty location in this process's memory."""
     return parse_location(f"memory://{uuid.uuid4().hex}/graph.omni")
 
 
 @pytest.fixture(params=["local", "s3", "memory"])
 def store_location(request: pytest.FixtureRequest) -> Location:
-    """An empty place of each kind of store."""
+    """An empty location in each kind of store."""
     location = request.getfixturevalue(f"{request.param}_location")
     assert isinstance(location, Location)
     return location
@@ -170,7 +170,7 @@ def store_location(request: pytest.FixtureRequest) -> Location:
 
 @pytest.fixture(params=["local", "s3"])
 def durable_location(request: pytest.FixtureRequest) -> Location:
-    """An empty place of each kind of store that outlives a process."""
+    """An empty location in each kind of store that outlives a process."""
     location = request.getfixturevalue(f"{request.param}_location")
     assert isinstance(location, Location)
     return location

@@ -1,7 +1,7 @@
-"""Failing disks for tests: a library that lets the k-th write or fsync fail, and how a process uses it.
+"""Failing disks for tests: a library that makes the k-th write or fsync fail, and functions to use it.
 
 `built_library` compiles `file_faults.c` once per test process. A process that was started with it in `LD_PRELOAD` calls
-`arm`. Where there is no compiler, tests step through limits of the file size instead, which `limit_file_size` sets.
+`arm`. Without a compiler, tests try several limits of the file size instead, which `limit_file_size` sets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SOURCE: Final = Path(__file__).with_name("file_faults.c")
 
 @cache
 def built_library() -> Path | None:
-    """The compiled library; None where there is no compiler."""
+    """Compile the library; return None without a compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         return None
@@ -30,19 +30,19 @@ def built_library() -> Path | None:
 
 
 def arm(root: str, *, write: int = 0, sync: int = 0, stays: bool = False) -> None:
-    """From now on count what happens below `root`; the given write and sync fail, and with `stays` all after them."""
+    """Count writes and syncs below `root` and make one of each fail; with `stays`, also all later ones."""
     ctypes.CDLL(None).faults_arm(
         root.encode(), ctypes.c_long(write), ctypes.c_long(sync), ctypes.c_int(stays)
     )
 
 
 def counted() -> tuple[int, int]:
-    """How many writes and syncs there were since."""
+    """Return the number of writes and syncs since `arm`."""
     library = ctypes.CDLL(None)
     library.faults_writes.restype = library.faults_syncs.restype = ctypes.c_long
     return library.faults_writes(), library.faults_syncs()
 
 
 def limit_file_size(size_bytes: int) -> None:
-    """Let every file of this process end there, whatever is written."""
+    """Limit the size of every file that this process writes."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))

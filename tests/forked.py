@@ -1,8 +1,8 @@
-"""`omnigraph` as a process that starts at once: a fork of a server that has imported everything and opened nothing.
+"""`omnigraph` as a process that starts fast: a fork of a server that has imported all modules and opened no dataset.
 
 `forked_omnigraph()` is a program that behaves like the installed `omnigraph`: it passes its arguments, directory,
-variables and streams to the server, which forks a process for them, and ends as that one ends. A new interpreter needs
-a second for what a fork has already. The server's forks start without threads, because it never opens a dataset.
+variables and streams to the server, which forks a process for them, and exits like that process. A new interpreter
+needs a second for the imports. The server's forks start without threads, because it never opens a dataset.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _BYTES_MAX: Final = 1 << 20
 _PROGRAM: Final = """\
 #!{python} -IS
 import json, os, socket, sys
-door = socket.socket(socket.AF_UNIX)
-door.connect({address!r})
-words = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
-socket.send_fds(door, [len(words).to_bytes(4, "big")], [0, 1, 2])
-door.sendall(words)
-answer = door.recv(16)
-code = int(answer) if answer else 1
+server = socket.socket(socket.AF_UNIX)
+server.connect({address!r})
+request = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
+socket.send_fds(server, [len(request).to_bytes(4, "big")], [0, 1, 2])
+server.sendall(request)
+response = server.recv(16)
+code = int(response) if response else 1
 if code < 0:
     os.kill(os.getpid(), -code)
 os._exit(code)
@@ -42,10 +42,10 @@ os._exit(code)
 
 @cache
 def forked_omnigraph() -> str:
-    """The path of the program. The server ends with this process."""
-    folder = Path(mkdtemp(prefix="og-"))
-    address = folder / "door"
-    program = folder / "omnigraph"
+    """Start the server, which ends with this process; return the path of the program."""
+    directory = Path(mkdtemp(prefix="og-"))
+    address = directory / "socket"
+    program = directory / "omnigraph"
     program.write_text(_PROGRAM.format(python=sys.executable, address=str(address)))
     program.chmod(0o755)
     server = subprocess.Popen(
@@ -61,32 +61,32 @@ def forked_omnigraph() -> str:
         server.kill()
         for path in (address, program):
             path.unlink(missing_ok=True)
-        folder.rmdir()
+        directory.rmdir()
 
     atexit.register(end)
     return str(program)
 
 
 def serve(address: str) -> None:
-    """Fork for every connection until the one who started this is gone."""
-    _import_everything()
-    door = socket.socket(socket.AF_UNIX)
-    door.bind(address)
-    door.listen(16)
+    """Fork for every connection until the process that started this one ends."""
+    _import_modules()
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(address)
+    listener.listen(16)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
-    warnings.simplefilter("ignore")  # Lance warns of forks because of its threads; there are none yet
-    while sys.stdin not in select([door, sys.stdin], [], [])[0]:
-        client, _ = door.accept()
+    warnings.simplefilter("ignore")  # Lance warns of forks because of its threads, which do not exist yet
+    while sys.stdin not in select([listener, sys.stdin], [], [])[0]:
+        client, _ = listener.accept()
         if os.fork() == 0:
-            door.close()
-            _answer(client)
+            listener.close()
+            _serve_client(client)
         client.close()
 
 
-def _import_everything() -> None:
-    """What commands import, so that no fork has to; and none of what starts threads."""
+def _import_modules() -> None:
+    """Import what commands import, so that forks need not; but nothing that starts threads."""
     import pyarrow.compute  # noqa: F401
     import rich.console
     import rich.table  # noqa: F401
@@ -95,22 +95,22 @@ def _import_everything() -> None:
 
     def build(group: object) -> None:
         for name in getattr(group, "commands", ()):
-            build(group.commands[name])  # type: ignore[attr-defined]  # it has them
+            build(group.commands[name])  # type: ignore[attr-defined]  # a group has commands
 
     build(make_command())
 
 
-def _answer(client: socket.socket) -> None:
-    """Run the command in a process of its own and tell how it ended."""
+def _serve_client(client: socket.socket) -> None:
+    """Run the command in a new process and report its exit code."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     size, streams, _, _ = socket.recv_fds(client, 4, _STREAMS)
-    words = b""
-    while len(words) < int.from_bytes(size, "big"):
-        words += client.recv(_BYTES_MAX)
+    request = b""
+    while len(request) < int.from_bytes(size, "big"):
+        request += client.recv(_BYTES_MAX)
     child = os.fork()
     if child == 0:
         client.close()
-        _become(streams, *json.loads(words))
+        _run_command(streams, *json.loads(request))
     for stream in streams:
         os.close(stream)
     _, status = os.waitpid(child, 0)
@@ -118,8 +118,8 @@ def _answer(client: socket.socket) -> None:
     os._exit(0)
 
 
-def _become(streams: list[int], arguments: list[str], directory: str, variables: dict[str, str]) -> None:
-    """The command itself, with the caller's streams, directory and variables."""
+def _run_command(streams: list[int], arguments: list[str], directory: str, variables: dict[str, str]) -> None:
+    """Run the command with the caller's streams, directory and variables."""
     from omnigraph.base import failpoints
     from omnigraph.cli.main import main
 
@@ -131,13 +131,13 @@ def _become(streams: list[int], arguments: list[str], directory: str, variables:
     os.environ.update(variables)
     failpoints._actions = failpoints._parse(variables.get(failpoints.ENVIRONMENT_VARIABLE, ""))
     os.chdir(directory)
-    atexit._clear()  # what the server registered waits for threads that a fork has not got
+    atexit._clear()  # the server's functions wait for threads that a fork does not have
     sys.argv = ["omnigraph", *arguments]
     code: object = 1
     try:
         main()
-    except SystemExit as ended:
-        code = ended.code
+    except SystemExit as error:
+        code = error.code
     except BaseException:
         traceback.print_exc()
         raise

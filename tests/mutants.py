@@ -1,9 +1,8 @@
-"""Makes small mistakes in the source, at random, to see whether tests notice them.
+"""Makes small random changes to the source (mutants), to see whether tests detect them.
 
-`python -m tests.mutants` lists fifty mistakes in lines of `src/omnigraph` that are all equally likely:
-a condition turned round, a call left out, a number one too high. `python -m tests.mutants 7 tests/schema` makes
-the seventh, runs these tests until one fails, and puts the file back, also when it is interrupted. The same seed and
-the same source give the same mistakes.
+`python -m tests.mutants` lists fifty mutants in lines of `src/omnigraph` that are all equally likely: an inverted
+condition, a removed call, a number plus one. `python -m tests.mutants 7 tests/schema` applies the seventh, runs these
+tests until one fails, and restores the file, also after an interrupt. The same seed and source give the same mutants.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ _SWAPS: Final[dict[type[ast.AST], tuple[str, str]]] = {
     ast.Mult: ("*", "+"),
     ast.FloorDiv: ("//", "*"),
 }
-_TYPED: Final = {"cast", "isinstance", "getattr", "NewType"}  # nobody swaps what these take
+_TYPED: Final = {"cast", "isinstance", "getattr", "NewType"}  # type checks detect swapped arguments of these
 _NO_BEHAVIOUR: Final = {"annotation", "returns", "decorator_list", "exc"}
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A span of a file, in bytes, and what stands there instead."""
+    """A span of a file, in bytes, and its replacement."""
 
     path: Path
     line: int
@@ -66,11 +65,11 @@ def main() -> int:
     if arguments.number is None:
         sys.stdout.writelines(f"{number:2} {mutant}\n" for number, mutant in enumerate(mutants, 1))
         return 0
-    return _try(mutants[arguments.number - 1], tests)
+    return _test_mutant(mutants[arguments.number - 1], tests)
 
 
 def pick(seed: int, count: int) -> list[Mutant]:
-    """So many mutants, of different lines."""
+    """Return `count` mutants, of different lines."""
     chance = random.Random(seed)
     by_line: dict[tuple[Path, int], list[Mutant]] = {}
     lines: list[tuple[Path, int]] = []
@@ -82,7 +81,7 @@ def pick(seed: int, count: int) -> list[Mutant]:
     return [chance.choice(by_line[line]) for line in lines if line in by_line][:count]
 
 
-def _try(mutant: Mutant, tests: list[str]) -> int:
+def _test_mutant(mutant: Mutant, tests: list[str]) -> int:
     before = mutant.path.read_bytes()
     try:
         mutant.path.write_bytes(before[: mutant.start] + mutant.new.encode() + before[mutant.end :])
@@ -133,7 +132,7 @@ def _instead(node: ast.expr | ast.stmt) -> Iterator[str]:
 
 
 def _behaviour(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that decide what happens: no types, no decorators, no words for people."""
+    """Yield the nodes that affect behaviour: no types, decorators or messages."""
     yield node
     for name, value in ast.iter_fields(node):
         for child in value if isinstance(value, list) else [value]:

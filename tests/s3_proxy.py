@@ -1,8 +1,8 @@
-"""A loopback proxy in front of the S3 server that loses answers, fails or holds chosen requests.
+"""A loopback proxy to the S3 server that loses responses, and fails or holds selected requests.
 
-A `Fault` names a method, a pattern of the path and which of the matching requests it takes. Everything is bounded:
-connections time out, and a fault acts a given number of times. It runs in the test's own process, so a Lance call
-that does not let go of the interpreter while it waits for the store would wait for itself.
+A `Fault` has a method, a pattern of the path and which of the matching requests it affects. Everything is bounded:
+connections time out, and a fault acts a limited number of times. The proxy runs in the process of the test, so a Lance
+call that does not release the interpreter while it waits for the store would wait forever.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _PER_HOP: Final = ("host", "connection", "transfer-encoding", "content-length")
 class Mode(Enum):
     """What happens to a request."""
 
-    DROP_RESPONSE = "the server does it, and the connection closes without an answer"
-    FAIL = "the server never hears of it, and the answer is 500"
-    FORBID = "the server never hears of it, and the answer is 403"
-    FAIL_APPLIED = "the server does it, and the answer is 500"
-    HOLD = "the server hears of it when the gate is opened"
-    REFUSE = "the server never hears of it, and the connection closes without an answer"
+    DROP_RESPONSE = "the server applies it, and the connection closes without a response"
+    FAIL = "the server never gets it, and the response is 500"
+    FORBID = "the server never gets it, and the response is 403"
+    FAIL_APPLIED = "the server applies it, and the response is 500"
+    HOLD = "the server gets it when the gate is opened"
+    REFUSE = "the server never gets it, and the connection closes without a response"
 
 
 @dataclass(slots=True)
 class Fault:
     """Acts on the matching requests from the `first_hit`-th on, `times` times. An empty `method` is any.
 
-    `acted` are the requests that it took, `passed` those of them that the server has answered.
+    `acted` are the affected requests, `passed` those of them to which the server has responded.
     """
 
     mode: Mode
@@ -64,7 +64,7 @@ class Fault:
 
 
 class S3Proxy:
-    """Forwards every request to the server, except for the faults that are planted."""
+    """Forwards every request to the server, except those that a fault affects."""
 
     def __init__(self, server: S3Server) -> None:
         self.server = server
@@ -79,13 +79,13 @@ class S3Proxy:
         return f"http://127.0.0.1:{self._http.server_address[1]}"
 
     def location(self, prefix: str, **settings: str) -> Location:
-        """A place that is reached through the proxy. `settings` are Lance's, as `client_max_retries`."""
+        """Return a location behind the proxy. `settings` are Lance's, such as `client_max_retries`."""
         options = {**self.server.options, "aws_endpoint": self.endpoint, **settings}
         return parse_location(f"s3://{self.server.bucket}/{prefix}", options)
 
     @contextmanager
     def fault(self, fault: Fault) -> Iterator[Fault]:
-        """Within the block the fault is planted."""
+        """Enable the fault within the block."""
         self._faults.append(fault)
         try:
             yield fault
@@ -162,7 +162,7 @@ def _handler(proxy: S3Proxy) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(content)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Say nothing."""
+            """Log nothing."""
 
         do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _serve  # noqa: N815
 

@@ -1,8 +1,8 @@
-"""Which part of long series of cases `make test` runs: every n-th. `make soak` runs the others.
+"""The share of long series of cases that `make test` runs: every n-th. `make soak` runs the others.
 
-The cases of a series differ in the moment at which something happens, or in who it happens to, so a broken rule shows
-in many of them. Tests of one file that run on each kind of store are such a series too: on S3 every third one runs.
-Only `tests/storage`, which says what a store is, runs whole.
+The cases of a series differ in the time or the target of an event, so a defect shows in many of them. Tests of one file
+that run on each kind of store are such a series too: every third one runs on S3. Only `tests/storage`, which defines
+what a store is, runs completely.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ S3_SHARE: Final = 3
 
 
 def leave_to_soak(items: Iterable[pytest.Item]) -> None:
-    """Mark what `make test` leaves out."""
+    """Mark the tests that `make test` skips."""
     seen: Counter[tuple[str, str]] = Counter()
     for item in items:
         if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):

@@ -1,8 +1,8 @@
-"""Which tests run in one process when several run at once: those that share something that is dear to make.
+"""Groups tests that share an expensive resource, so that they run in one process.
 
 Tests of Spark share sessions, tests of commands a warm Spark server, and the cases of one file of conformance cases
-their graphs. A file says so by a mark `xdist_group`; the marks themselves are not seen where work is given out, so this
-reads the files.
+their graphs. A file has a mark `xdist_group`; the scheduler of xdist does not see marks, so this module reads the
+files.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _COMMANDS: Final = ("tests/cli/", "tests/docs/")
 _CASES: Final = "tests/conformance/test_conformance.py"
 
 
-class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
-    """Gives out groups, the largest first."""
+class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """Schedules groups of tests, the largest first."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
 
 
 def group_of(nodeid: str) -> str:
-    """The name of a test's group; most tests are a group of their own."""
+    """Return the name of a test's group; most tests are a group of their own."""
     path, _, name = nodeid.partition("::")
     if path == _CASES and "[" in name:
         return f"{path} {name.partition('[')[2].partition(':')[0]}"

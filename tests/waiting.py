@@ -1,4 +1,4 @@
-"""How tests wait: for a condition, and never for longer than one limit that only a hanging program reaches.
+"""How tests wait: for a condition, and at most until one limit that only a hanging program reaches.
 
 A machine can be 25 times slower than usual, so no test asserts a duration or sleeps a fixed time.
 """
@@ -18,5 +18,5 @@ def wait_until(condition: Callable[[], object], what: str = "the condition") -> 
     """Poll until the condition holds; fail after the limit."""
     deadline = SYSTEM_CLOCK.monotonic() + SECONDS_MAX
     while not condition():
-        assert SYSTEM_CLOCK.monotonic() < deadline, f"waited {SECONDS_MAX:.0f} s in vain: {what}"
+        assert SYSTEM_CLOCK.monotonic() < deadline, f"timed out after {SECONDS_MAX:.0f} s: {what}"
         SYSTEM_CLOCK.sleep(0.01)

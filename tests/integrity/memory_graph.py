@@ -1,4 +1,4 @@
-"""A graph held in dictionaries, which answers what the rules ask."""
+"""A graph in dictionaries, with the lookups of the rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Row = Mapping[str, object]
 
 @dataclass(frozen=True)
 class MemoryGraph:
-    """Rows by type and id; `asked` counts the questions."""
+    """Rows by type and id; `asked` has the lookups."""
 
     rows: Mapping[TypeId, Mapping[str, Row]]
     asked: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""The rules once more, one value at a time and without Arrow: what the vectorised ones must agree with."""
+"""A reference implementation of the rules, one value at a time and without Arrow."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def typed(value: object, target: PropertyType) -> Typed | Rule:
-    """The value in the property's type, or the rule that refuses it. Datetimes are milliseconds."""
+    """Return the value in the property's type, or the rule that it violates. Datetimes are milliseconds."""
     if isinstance(value, str) and not _is_unicode(value):
         return Rule.NOT_UNICODE
     match target:
@@ -54,13 +54,13 @@ def typed(value: object, target: PropertyType) -> Typed | Rule:
 
 
 def _list(value: object, item: ScalarType) -> list[Typed] | Rule:
-    """The first rule that an item breaks, in the order in which kinds of items come."""
+    """Return the converted items, or the rule that an item violates."""
     if not isinstance(value, list):
         return Rule.WRONG_TYPE
     items = [None if member is None else typed(member, item) for member in value]
     broken = {entry for entry in items if isinstance(entry, Rule)}
     if broken:
-        assert len(broken) == 1, "the tests have lists with one kind of mistake"
+        assert len(broken) == 1, "the tests have lists with one kind of violation"
         return broken.pop()
     return Rule.LIST_ITEM_NULL if None in items else items
 
@@ -136,7 +136,7 @@ def _blob(text: str) -> bytes | Rule:
 
 
 def text_of(value: Typed, target: PropertyType) -> str:
-    """The canonical text of a typed value."""
+    """Return the canonical text of a typed value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if target == ScalarType(Scalar.DATETIME):
@@ -151,7 +151,7 @@ def text_of(value: Typed, target: PropertyType) -> str:
 
 
 def _shortest(value: float) -> str:
-    """The fewest digits that read back as the same 32-bit float, tried up and down from the nearest."""
+    """Return the fewest digits that give the same 32-bit float, tried from the nearest number."""
     for digits in range(1, 10):
         near = Decimal(f"{value:.{digits - 1}e}")
         step = Decimal((0, (1,), int(near.as_tuple().exponent)))
@@ -170,7 +170,7 @@ def array_of(texts: Sequence[str]) -> str:
 
 
 def repeated(keys: Sequence[str | None]) -> list[int]:
-    """The rows whose key an earlier row has."""
+    """Return the rows whose key an earlier row has."""
     seen: set[str] = set()
     rows = []
     for row, key in enumerate(keys):
@@ -184,7 +184,7 @@ def repeated(keys: Sequence[str | None]) -> list[int]:
 def counts_after(
     before: Mapping[str, int], added: Sequence[str | None], removed: Sequence[str]
 ) -> dict[str, int]:
-    """How many edges each source has after a change that touches it."""
+    """Return the number of edges of each source that a change affects, after the change."""
     after = {source: before.get(source, 0) for source in {*added, *removed} if source is not None}
     for source in added:
         if source is not None:

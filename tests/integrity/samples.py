@@ -1,4 +1,4 @@
-"""Schemas and small makers that the tests of this room share."""
+"""Schemas and small functions that the tests of this package share."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def texts(values: Sequence[str | None]) -> pa.Array[Any]:
 
 
 def summarize(violations: Sequence[RuleViolations]) -> list[tuple[str, str | None, list[int], list[str]]]:
-    """Breaches as a test compares them: the rule's word, the property, the rows, the values."""
+    """Return violations as a test compares them: the rule's name, the property, the rows, the values."""
     return [
         (group.rule.word, group.property, group.rows.tolist(), list(group.shown_values()))
         for group in violations

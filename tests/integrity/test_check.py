@@ -1,4 +1,4 @@
-"""Whole batches: what every rule over one value says, what is required, filled in, unknown, and the ids of rows."""
+"""Whole batches: the rules about one value, required values, defaults, unknown properties and ids."""
 
 from __future__ import annotations
 

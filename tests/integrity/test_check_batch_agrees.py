@@ -1,4 +1,4 @@
-"""Whole batches agree with the reference: every rule that each value breaks, every typed value, every id."""
+"""Whole batches agree with the reference: every violation, every typed value, every id."""
 
 from __future__ import annotations
 

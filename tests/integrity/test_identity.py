@@ -1,4 +1,4 @@
-"""The canonical texts that ids are made of, and ULIDs in bulk."""
+"""The canonical text in ids, and ULIDs in bulk."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def test_canonical_texts(column: pa.Array[Any], expected: list[str]) -> None:
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False, width=32), max_size=20))
 @settings(max_examples=150)
 def test_texts_of_32_bit_floats_are_the_shortest(values: list[float]) -> None:
-    """Of two texts that are as short and as near, either will do as a reference: only the length is compared."""
+    """Two texts of the same length can be equally near, so only the length is compared."""
     result = [str(text) for text in canonical_text(pa.array(values, pa.float32())).to_pylist()]
     assert [len(text) for text in result] == [len(text_of(value, ScalarType(Scalar.F32))) for value in values]
     assert [float(np.float32(text)) for text in result] == values
 
 
 def test_texts_of_the_powers_of_two_are_the_shortest() -> None:
-    """There the next float below is nearer than the next one above, which makes some digits easy to get wrong."""
+    """At a power of two, the next lower float is nearer than the next higher one."""
     powers = [float(np.float32(2.0**power)) for power in range(-149, 128)]
     expected = [text_of(value, ScalarType(Scalar.F32)) for value in powers]
     assert canonical_text(pa.array(powers, pa.float32())).to_pylist() == expected

@@ -213,13 +213,13 @@ CASES: list[tuple[str, list[TypeChange], list[list[Any]]]] = [
         [[("key_conflict", "id", [0], ["ada"]), ("unique", "email", [0], ["a@x"])]],
     ),
     (
-        "a value of a row that is in the way of another one",
+        "a value of a row that conflicts with another one",
         [change(PERSON, [person("cy", email="a@x"), person("ada")], INSERT)],
         [[("key_conflict", "id", [1], ["ada"]), ("unique", "email", [0], ["a@x"])]],
     ),
     ("and upserted with its old values", [change(PERSON, [person("ada", email="a@x")])], [[]]),
     (
-        "a value of a row that stays",
+        "a value of an unchanged row",
         [change(PERSON, [person("ada", email="b@x")])],
         [[("unique", "email", [0], ["b@x"])]],
     ),
@@ -238,12 +238,12 @@ CASES: list[tuple[str, list[TypeChange], list[list[Any]]]] = [
         [[], []],
     ),
     (
-        "an edge to nobody",
+        "an edge to a missing node",
         [change(FOLLOWS, [knows("f", "zoe", "bob"), knows("g", "ada", "yan")])],
         [[("dangling_end", "from", [0], ["zoe"]), ("dangling_end", "to", [1], ["yan"])]],
     ),
     (
-        "an edge to a node that goes",
+        "an edge to a removed node",
         [change(FOLLOWS, [knows("f", "ada", "eve")]), change(PERSON, [], removed=["eve"])],
         [[("dangling_end", "to", [0], ["eve"])], []],
     ),

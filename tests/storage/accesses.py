@@ -1,4 +1,4 @@
-"""The ways to reach a place; as a child process, what each of them meets without the rights of a superuser."""
+"""Ways to access a location; run as a program, prints the error of each without superuser permissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the storage tests share."""
+"""Fixtures of the storage tests."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from tests.storage.lossy_proxy import LossyProxy
 
 @pytest.fixture
 def lossy_proxy(s3_server: S3Server) -> Iterator[LossyProxy]:
-    """A way to the S3 server on which answers get lost."""
+    """A proxy to the S3 server that loses responses."""
     with LossyProxy(s3_server).running() as proxy:
         yield proxy

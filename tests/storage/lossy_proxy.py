@@ -1,4 +1,4 @@
-"""A loopback proxy in front of the S3 server that can lose the answer to a write the server has applied."""
+"""A loopback proxy to the S3 server that can lose the response to an applied write."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Losses:
-    """What to lose, and how often it happened. Only the first match of a path is lost."""
+    """The responses to lose, and the paths of lost ones. Only the first match of a path is lost."""
 
     method: str
     part: str
@@ -51,7 +51,7 @@ class Losses:
 
 
 class LossyProxy:
-    """Forwards every request; within `losing_answers` the first answer per matching path becomes a 500."""
+    """Forwards every request; within `losing_answers` the first response per matching path is a 500."""
 
     def __init__(self, server: S3Server) -> None:
         self._server = server
@@ -89,7 +89,7 @@ class LossyProxy:
             thread.join(SECONDS_MAX)
 
     def forward(self, request: Request) -> Answer:
-        """The server's answer, or a 500 in its place."""
+        """Return the server's response, or a 500 instead."""
         connection = HTTPConnection(self._server.endpoint.removeprefix("http://"), timeout=SECONDS_MAX)
         try:
             connection.request(request.method, request.path, request.body or None, request.headers)

@@ -1,4 +1,4 @@
-"""Short ways to write a dataset that no command takes: by condition, in one step, without a plan."""
+"""Writes to a dataset that no command makes: by condition, in one step, without a plan."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def stage_overwrite(dataset: Dataset, rows: Rows) -> StagedTransaction:
 
 
 def stage_delete(dataset: Dataset, where: str) -> StagedTransaction | None:
-    """Delete the rows that match; None when none does."""
+    """Delete the rows that match; return None if no row does."""
     addresses = dataset.read(["id"], where, with_addresses=True).column(ADDRESS).to_pylist()
     return stage_delete_rows(dataset, [int(str(address)) for address in addresses]) if addresses else None
 
 
 def commit_upsert(dataset: Dataset, rows: pa.Table, key: str) -> Dataset:
-    """Insert or replace rows by key as one version, as another tool does it."""
+    """Insert or replace rows by key as one version, like an external tool."""
     native = dataset.native_copy()
     with substrate_errors("upsert", dataset.uri):
         builder = native.merge_insert(key).when_matched_update_all().when_not_matched_insert_all()

@@ -1,4 +1,4 @@
-"""Small changes of a small dataset, of every kind that a table sees, for tests that compare versions."""
+"""Small changes of a small dataset, of every kind, for tests that compare versions."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ def fence(dataset: Dataset, _: str, __: int) -> Dataset:
 
 
 def go_back(dataset: Dataset, _: str, number: int) -> Dataset:
-    """A restore of an earlier version, as only another tool does it."""
+    """Restore an earlier version, as only an external tool does."""
     version = dataset.version - 1 - number
     return commit_restore(dataset, version, {}) if version in dataset.versions() else dataset
 
 
 def move(dataset: Dataset, name: str, number: int) -> Dataset:
-    """A replacement as a merge stages it: one row moves, one is new."""
+    """Replace rows as a merge does: one row is moved, one is new."""
     located = locate_rows(dataset, pa.array([name]))
     if not located.num_rows:
         return dataset

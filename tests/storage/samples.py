@@ -1,4 +1,4 @@
-"""Small tables that the storage tests write, and short ways to write them."""
+"""Small tables for the storage tests."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ SCHEMA = pa.schema(_FIELDS)
 
 
 def people(ids: Sequence[str], count: int = 0) -> pa.Table:
-    """Rows with these ids, all with the same count."""
+    """Return rows with these ids, all with the same count."""
     return pa.table({"id": list(ids), "count": [count] * len(ids)}, schema=SCHEMA)
 
 
 def make_people(location: Location, *groups: Sequence[str]) -> Dataset:
-    """A dataset with one fragment, and one version, per group of ids."""
+    """Create a dataset with one fragment and one version per group of ids."""
     dataset = create_dataset(location, people(groups[0]))
     for group in groups[1:]:
-        dataset = foreign_append(dataset, group)
+        dataset = external_append(dataset, group)
     return dataset
 
 
-def foreign_append(dataset: Dataset, ids: Sequence[str], count: int = 0) -> Dataset:
-    """Append as another tool would; the newest handle."""
+def external_append(dataset: Dataset, ids: Sequence[str], count: int = 0) -> Dataset:
+    """Append like an external tool; return the newest handle."""
     lance.write_dataset(
         people(ids, count),
         dataset.newest().native,
@@ -43,5 +43,5 @@ def foreign_append(dataset: Dataset, ids: Sequence[str], count: int = 0) -> Data
 
 
 def ids_of(dataset: Dataset) -> list[str]:
-    """The ids in the handle's version, ordered."""
+    """Return the ids in the handle's version, ordered."""
     return sorted(str(value) for value in dataset.read(["id"]).column("id").to_pylist())

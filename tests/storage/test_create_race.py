@@ -1,4 +1,4 @@
-"""Of two creators of one dataset at the same moment one wins, and its rows stay."""
+"""Of two concurrent creators of a dataset one succeeds, and its rows are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kind of bad place or bad file becomes exactly one error of ours, with a code and a hint."""
+"""Every kind of invalid location or damaged file gives exactly one of our errors, with a code and a hint."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_unreachable_endpoint_fails_after_few_retries(access: str) -> None:
 
 
 def test_unknown_region_of_a_bucket() -> None:
-    """Lance looks the region up by itself when none is named, and a machine without a network has no answer."""
+    """Lance looks up the region if none is set, which fails on a machine without a network."""
     child = subprocess.run(
         [sys.executable, "-m", "tests.storage.accesses", "s3://bucket.invalid/graph.omni", "open"],
         cwd=Path(__file__).parents[2],
@@ -139,7 +139,7 @@ def test_unknown_region_of_a_bucket() -> None:
 
 
 def test_no_permission(tmp_path: Path) -> None:
-    """In a child process, since a superuser may do everything; it gives that up after its imports."""
+    """In a child process that drops superuser permissions after its imports."""
     closed = tmp_path / "closed.omni"
     closed.mkdir()
     closed.chmod(0)
@@ -173,7 +173,7 @@ def test_existing_branch_name_is_an_error(store_location: Location) -> None:
 
 
 def test_interrupt_in_a_library_is_raised_as_keyboard_interrupt(local_location: Location) -> None:
-    """Ctrl-C while Lance asks for the next rows, and as pyarrow tells one in the middle of a read."""
+    """Ctrl-C while Lance reads the next rows, and as pyarrow reports it during a read."""
     rows = people(["b"])
     dataset = make_people(local_location, ["a"])
 
@@ -189,7 +189,7 @@ def test_interrupt_in_a_library_is_raised_as_keyboard_interrupt(local_location: 
 
 def test_invalid_internal_filter_is_an_invariant_error(local_location: Location) -> None:
     with pytest.raises(InvariantError) as caught:
-        make_people(local_location, ["a"]).read(where="nobody = 1")
+        make_people(local_location, ["a"]).read(where="unknown = 1")
     assert caught.value.code == "filter_invalid"
 
 
@@ -214,7 +214,7 @@ def test_invalid_internal_filter_is_an_invariant_error(local_location: Location)
         ("Server returned non-2xx status code: 503 Slow Down", StorageError, "store_unreachable"),
         ("operation timed out", StorageError, "store_unreachable"),
         ("Generic S3 error: Failed to resolve region for bucket 'b'", StorageError, "store_unreachable"),
-        ("Generic S3 error: something that nobody has seen yet", StorageError, "store_unreachable"),
+        ("Generic S3 error: an unknown message", StorageError, "store_unreachable"),
         ("Generic S3 error: Server returned non-2xx status code: 416", FormatError, "dataset_unreadable"),
         (
             "Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token - status code: 403",
@@ -265,7 +265,7 @@ def test_limit_of_the_system_is_reported(local_location: Location, limit: str, c
 
 
 class PanicException(BaseException):
-    """Named like the one by which Lance reports a panic."""
+    """Has the name of the exception with which Lance reports a panic."""
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_name_of_a_location_does_not_affect_its_errors() -> None:
 
 
 def test_every_storage_call_names_its_operation_and_location() -> None:
-    """Both are texts, so no type tells them apart."""
+    """Both are strings, so type checks do not detect swapped arguments."""
     calls = [
         call.args
         for source in python_sources()

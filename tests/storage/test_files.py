@@ -1,4 +1,4 @@
-"""Files outside of a graph: whole under their names or not there at all."""
+"""Files outside of a graph: complete or missing."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def test_an_object_is_created_once(store_location: Location) -> None:
 
 
 def test_creating_again_with_the_same_bytes_succeeds(store_location: Location) -> None:
-    """After a lost acknowledgement the client's retry finds the object there: its bytes tell whose it is."""
+    """After a lost acknowledgement the client's retry finds an object: its bytes show whose it is."""
     store = ObjectStore(store_location)
     assert store.create("locks/1.json", b"mine")
     assert store.create("locks/1.json", b"mine")
@@ -92,7 +92,7 @@ def test_names_with_special_characters(store_location: Location) -> None:
 
 
 def test_killed_local_put_leaves_no_listed_object(local_location: Location) -> None:
-    """Killed between writing the temporary file and naming it: nothing is listed, and the path is still free."""
+    """Kill the process before the temporary file gets its name: nothing is listed, and the path is free."""
     code = (
         "import sys; from omnigraph.storage.objects import ObjectStore;"
         "from omnigraph.storage.location import parse_location;"
@@ -123,7 +123,7 @@ def test_a_temporary_file_of_a_killed_put_is_not_listed(local_location: Location
 
 
 def test_create_with_lost_acknowledgement_succeeds(lossy_proxy: LossyProxy) -> None:
-    """The server applies the write and answers 500; the client's retry then meets its own object."""
+    """The server applies the write and responds with 500; the client's retry then finds its own object."""
     store = ObjectStore(lossy_proxy.location("lost-create"))
     with lossy_proxy.losing_answers("PUT", "locks/1.json") as lost:
         assert store.create("locks/1.json", b"mine")

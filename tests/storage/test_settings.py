@@ -1,4 +1,4 @@
-"""Storage settings that travel to workers: by value on this machine, secrets by name to a cluster."""
+"""Storage settings for workers: sent by value on this machine, secrets by name to a cluster."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_worker_has_the_settings_of_the_caller_and_then_its_own_again(
         assert aws() == {**KEYS, "AWS_REGION": "x"}
         assert os.environ["HTTPS_PROXY"] == "p"
         assert "ENDPOINT" not in os.environ
-        assert read_settings(by_name=True) == sent, "what a worker sends on is the caller's"
+        assert read_settings(by_name=True) == sent, "a worker sends the settings of its caller"
     assert {name: os.environ.get(name) for name in own} == own
     assert "HTTPS_PROXY" not in os.environ
 
@@ -113,7 +113,7 @@ def test_secrets_in_options_are_not_sent_to_a_cluster(
     assert b"hidden" not in sent
     assert "hidden" not in repr(place)
     back = pickle.loads(sent).storage_options
-    assert back["aws_secret_access_key"] == "hidden", "this process knows it"
+    assert back["aws_secret_access_key"] == "hidden", "this process has the secret"
     settings._replaced_secrets.clear()  # as in another process
     with pytest.raises(StorageError, match="AWS_SECRET_ACCESS_KEY"):
         pickle.loads(sent).storage_options  # noqa: B018
@@ -131,7 +131,7 @@ def test_options_are_sent_completely_on_this_machine() -> None:
 def test_changed_variables_apply_to_open_stores(
     s3_server: S3Server, s3_location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker serves several callers in turn, and both libraries keep stores open."""
+    """A worker serves several callers one after the other, and both libraries cache open stores."""
     plain = parse_location(s3_location.uri, {"allow_http": "true"})
     for name, value in {**KEYS, "AWS_REGION": "us-east-1"}.items():
         monkeypatch.setenv(name, value)
@@ -149,7 +149,7 @@ def test_changed_variables_apply_to_open_stores(
 
 
 def test_lance_reads_variables_without_a_prefix(s3_server: S3Server, s3_location: Location) -> None:
-    """Why a worker hides those, too. When this fails, `_UNPREFIXED` of storage/settings.py is not needed any more."""
+    """So a worker must remove these too. If this fails, `_UNPREFIXED` in storage/settings.py is unnecessary."""
     lance.write_dataset(pa.table({"a": [1]}), s3_location.uri, storage_options=s3_location.storage_options)
     options = {key: value for key, value in s3_location.options if key != "aws_endpoint"}
     program = (

@@ -1,4 +1,4 @@
-"""Staged changes of single rows: some columns set, some rows gone, the rest and every row's identity as before."""
+"""Staged changes of single rows: some columns set, some rows deleted, other values and identities unchanged."""
 
 from __future__ import annotations
 

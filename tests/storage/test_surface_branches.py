@@ -1,6 +1,6 @@
 """What Lance does with branches and tags. Graph branches are built on it.
 
-Each docstring says what to change when the test turns red.
+Each docstring describes what to change when the test fails.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tests.storage.samples import ids_of, make_people, people
 
 
 def test_new_branch_has_only_metadata(local_location: Location) -> None:
-    """Red: forking a table costs its size; branches must stay on main's versions longer."""
+    """If this fails: the cost of a fork grows with the table; branches must use main's versions longer."""
     commit_branch(make_people(local_location, ["a"]), "g-1")
     fork = Path(local_location.uri, "tree", "g-1")
     assert {path.name for path in fork.iterdir()} == {"_versions", "_transactions"}
 
 
 def test_branch_can_be_opened_by_its_directory(local_location: Location) -> None:
-    """Red: `branch_location` must follow Lance's new layout."""
+    """If this fails: `branch_location` must follow Lance's new layout."""
     branch = commit_branch(make_people(local_location, ["a"]), "g-1")
     assert branch.native.uri == f"{local_location.uri}/tree/g-1"
     by_name = lance.dataset(local_location.uri).checkout_version(("g-1", None))
@@ -34,7 +34,7 @@ def test_branch_can_be_opened_by_its_directory(local_location: Location) -> None
 
 
 def test_moved_dataset_reads_main_but_not_its_branches(local_location: Location, tmp_path: Path) -> None:
-    """Red: paths became relative; the refusal of branches in a copied graph can go."""
+    """If this fails: paths became relative; branches in a copied graph need not be rejected."""
     commit_branch(make_people(local_location, ["a"]), "g-1")
     moved = parse_location(str(tmp_path / "moved.omni"))
     shutil.move(local_location.uri, moved.uri)
@@ -44,7 +44,7 @@ def test_moved_dataset_reads_main_but_not_its_branches(local_location: Location,
 
 
 def test_a_copy_of_a_branch_still_reads_the_original(local_location: Location, tmp_path: Path) -> None:
-    """Red: as above. The path is absolute, so that a copy quietly depends on where it came from."""
+    """If this fails: as above. The path is absolute, so a copy silently depends on the original."""
     commit_branch(make_people(local_location, ["a"]), "g-1")
     copied = parse_location(str(tmp_path / "copied.omni"))
     shutil.copytree(local_location.uri, copied.uri)
@@ -53,7 +53,7 @@ def test_a_copy_of_a_branch_still_reads_the_original(local_location: Location, t
 
 
 def test_existing_branch_name_is_an_internal_error_of_lance(local_location: Location) -> None:
-    """Red: the message changed; the rule for `dataset_exists` in failures.py must know the new one."""
+    """If this fails: the message changed; add the new one to the rule for `dataset_exists` in storage/errors.py."""
     native = make_people(local_location, ["a"]).native
     native.create_branch("g-1")
     with pytest.raises(OSError, match="Clone operation should not enter build_manifest"):
@@ -61,7 +61,7 @@ def test_existing_branch_name_is_an_internal_error_of_lance(local_location: Loca
 
 
 def test_main_is_reserved_and_slashes_are_allowed(local_location: Location) -> None:
-    """Red: see how names of Lance branches are made."""
+    """If this fails: check the names that we give to Lance branches."""
     native = make_people(local_location, ["a"]).native
     with pytest.raises(OSError, match="reserved"):
         native.create_branch("main")
@@ -69,7 +69,7 @@ def test_main_is_reserved_and_slashes_are_allowed(local_location: Location) -> N
 
 
 def test_branch_with_a_child_or_tag_is_not_deleted(local_location: Location) -> None:
-    """Red: cleanup may delete a parent whose child is in use; it must check for children itself."""
+    """If this fails: cleanup may delete a parent whose child is in use; it must check for children itself."""
     dataset = make_people(local_location, ["a"])
     parent = commit_branch(dataset, "g-1")
     commit_branch(parent, "g-2")
@@ -82,7 +82,7 @@ def test_branch_with_a_child_or_tag_is_not_deleted(local_location: Location) -> 
 
 
 def test_listed_branch_has_its_parent(local_location: Location) -> None:
-    """Red: cleanup's order of children and parents must be found in another way."""
+    """If this fails: cleanup's order of children and parents must be found in another way."""
     dataset = make_people(local_location, ["a"], ["b"])
     commit_branch(commit_branch(dataset.at_version(1), "g-1"), "g-2")
     listed = dataset.native.branches.list()
@@ -91,7 +91,7 @@ def test_listed_branch_has_its_parent(local_location: Location) -> None:
 
 
 def test_cleanup_of_main_keeps_what_branches_need(local_location: Location) -> None:
-    """Red: cleanup must compute what each fork reads and never touch it."""
+    """If this fails: cleanup must compute what each fork reads and never touch it."""
     dataset = make_people(local_location, ["a"])
     branch = commit_branch(dataset, "g-1")
     dataset.native.delete("id = 'a'")
@@ -102,7 +102,7 @@ def test_cleanup_of_main_keeps_what_branches_need(local_location: Location) -> N
 
 
 def test_files_staged_on_main_make_a_fork_unreadable(local_location: Location) -> None:
-    """Red: Lance refuses them or finds them. Until then a table forks before anything is staged for it."""
+    """If this fails: Lance rejects or finds them. Until then a table is forked before anything is staged for it."""
     dataset = make_people(local_location, ["a"])
     staged = stage_append(dataset, people(["x"]))
     branch = commit_branch(dataset, "g-1")
@@ -112,7 +112,7 @@ def test_files_staged_on_main_make_a_fork_unreadable(local_location: Location) -
 
 
 def test_row_ids_collide_after_a_fork(local_location: Location) -> None:
-    """Red: row ids are unique across branches, and a merge could go by them instead of by `id`."""
+    """If this fails: row ids are unique across branches, and a merge could use them instead of `id`."""
     main = make_people(local_location, ["a"])
     branch = commit_branch(main, "g-1")
     main = commit_staged(main, stage_append(main, people(["m"])))
@@ -127,7 +127,7 @@ def test_row_ids_collide_after_a_fork(local_location: Location) -> None:
 
 
 def test_delta_of_a_branch_starts_at_the_fork(local_location: Location) -> None:
-    """Red: merge needs another source of candidates than row versions since the fork."""
+    """If this fails: merge needs another source of candidates than row versions since the fork."""
     main = make_people(local_location, ["a", "b", "c"])
     native = commit_branch(main, "g-1").native_copy()
     native.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(

@@ -1,6 +1,6 @@
-"""What Lance does when a disk fails, and that it syncs nothing. `storage/durability.py` is built on it.
+"""What Lance does when a disk fails, and that it syncs nothing. `storage/lance/durability.py` depends on it.
 
-Each docstring says what to change when the test turns red. The cases run in a process with a library that lets the
+Each docstring describes what to change when the test fails. The cases run in a process with a library that lets the
 k-th write fail (`tests/file_faults.c`).
 """
 
@@ -18,7 +18,7 @@ import pytest
 from tests.file_faults import built_library
 from tests.style.source import ROOT
 
-pytestmark = pytest.mark.skipif(built_library() is None, reason="there is no C compiler")
+pytestmark = pytest.mark.skipif(built_library() is None, reason="needs a C compiler")
 
 _PROGRAM = """
 import json, os, shutil, sys
@@ -91,7 +91,7 @@ json.dump(found, sys.stdout)
 
 
 def _run(action: str, place: Path) -> list[tuple[Any, int, bool]]:
-    """How the action ends without a fault, and then with each of its writes failing, one at a time."""
+    """Return the outcome of the action without a fault, and then with each of its writes failing."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _PROGRAM, str(place), action],
         cwd=ROOT,
@@ -110,10 +110,10 @@ def _is_silent(outcome: Any) -> bool:
 
 @pytest.mark.parametrize("action", ["fragments", "segment", "deletions"])
 def test_last_write_of_a_file_may_fail_silently(action: str, tmp_path: Path) -> None:
-    """Red: Lance reports it. Then `make_durable` need not compare sizes, only sync."""
+    """If this fails: Lance reports it. Then `make_durable` need not compare sizes, only sync."""
     (clean, _, _), *failed = _run(action, tmp_path / "d")
     silent = [outcome for outcome, _, _ in failed if _is_silent(outcome)]
-    assert silent, "some write fails and nobody is told"
+    assert silent, "some write fails silently"
     whole = dict(enumerate(size for _, size in clean))
     for outcome in silent:
         assert any(size < whole[number] for number, (_, size) in enumerate(outcome))
@@ -122,7 +122,10 @@ def test_last_write_of_a_file_may_fail_silently(action: str, tmp_path: Path) -> 
 
 
 def test_index_commit_records_the_size_on_disk(tmp_path: Path) -> None:
-    """Red: it records what it wrote, or reports the failure. Then the end of an index file need not be read."""
+    """If this fails: it records what it wrote, or reports the failure.
+
+    Then the end of an index file need not be read.
+    """
     (clean, _, _), *failed = _run("index", tmp_path / "d")
     cut = [outcome for outcome, _, _ in failed if _is_silent(outcome) and sorted(outcome) != sorted(clean)]
     assert cut
@@ -130,19 +133,19 @@ def test_index_commit_records_the_size_on_disk(tmp_path: Path) -> None:
 
 
 def test_failed_write_of_a_version_file_is_an_error(tmp_path: Path) -> None:
-    """Red: a version file can be cut off too, or a commit needs its other files. Then check them as well."""
+    """If this fails: a version file can be cut off too, or a commit needs its other files. Then check them as well."""
     _, *failed = _run("restore", tmp_path / "d")
     assert [_is_silent(outcome) for outcome, _, _ in failed] == [True, False, True]
     assert all(readable for _, _, readable in failed)
 
 
 def test_cut_off_blob_is_an_error(tmp_path: Path) -> None:
-    """Red: large values can be cut off silently. Then compare their sizes in `make_durable`."""
+    """If this fails: large values can be cut off silently. Then compare their sizes in `make_durable`."""
     _, *failed = _run("blobs", tmp_path / "d")
     assert len([outcome for outcome, _, _ in failed if not _is_silent(outcome)]) >= len(failed) - 1
 
 
 @pytest.mark.parametrize("action", ["fragments", "restore"])
 def test_lance_syncs_nothing(action: str, tmp_path: Path) -> None:
-    """Red: Lance syncs. Then some of our syncs are not needed."""
+    """If this fails: Lance syncs. Then some of our syncs are not needed."""
     assert {syncs for _, syncs, _ in _run(action, tmp_path / "d")} == {0}

@@ -1,6 +1,6 @@
 """What Lance does with rows, row ids, blobs, compaction and filters.
 
-Each docstring says what to change when the test turns red.
+Each docstring describes what to change when the test fails.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from tests.storage.samples import make_people, people
 
 
 def _identity(dataset: Dataset) -> dict[str, tuple[int, int]]:
-    """Each id's row id and the version that created the row."""
+    """Return the row id and the creating version of each id."""
     columns = ["id", "_row_created_at_version"]
     rows = dataset.newest().native.scanner(columns=columns, with_row_id=True).to_table().to_pylist()
     return {str(row["id"]): (int(row["_rowid"]), int(row["_row_created_at_version"])) for row in rows}
 
 
 def test_row_ids_survive_updates_and_compaction(local_location: Location) -> None:
-    """Red: caches keyed by row id, and the change feed, must go by `id` alone."""
+    """If this fails: caches keyed by row id, and the change feed, must use only `id`."""
     dataset = make_people(local_location, ["a", "b"], ["c"], ["d"])
     before = _identity(dataset)
     native = dataset.native_copy()
@@ -46,7 +46,7 @@ def test_row_ids_survive_updates_and_compaction(local_location: Location) -> Non
 
 
 def test_compaction_does_not_change_rows(local_location: Location) -> None:
-    """Red: optimize shows up in the change feed; physical commits must be left out by their operation."""
+    """If this fails: optimize appears in the change feed; skip physical commits by their operation."""
     dataset = make_people(local_location, ["a"], ["b"])
     commit_compaction(dataset, 100)
     delta = dataset.newest().native.delta(compared_against=2)
@@ -55,7 +55,7 @@ def test_compaction_does_not_change_rows(local_location: Location) -> None:
 
 
 def test_delta_has_rows_removed_but_not_rows_restored_by_a_restore(local_location: Location) -> None:
-    """Red: the change feed may use `delta` across a Restore instead of comparing rows."""
+    """If this fails: the change feed may use `delta` across a Restore instead of comparing rows."""
     dataset = make_people(local_location, ["a", "b"])
     native = dataset.native_copy()
     native.delete("id = 'a'")
@@ -70,7 +70,7 @@ def test_delta_has_rows_removed_but_not_rows_restored_by_a_restore(local_locatio
 
 @pytest.mark.parametrize("declared", [True, False])
 def test_the_primary_key_stops_two_inserts_of_one_key(local_location: Location, declared: bool) -> None:
-    """Red: two publishers that add the same row may both succeed; publish must check for itself."""
+    """If this fails: two publishers that add the same row may both succeed; publish must check for itself."""
     rows = people(["x"]) if declared else pa.table({"id": ["x"], "count": [0]})
     dataset = create_dataset(local_location, rows.slice(0, 0))
     builders = [dataset.native_copy().merge_insert("id").when_not_matched_insert_all() for _ in range(2)]
@@ -84,7 +84,7 @@ def test_the_primary_key_stops_two_inserts_of_one_key(local_location: Location, 
 
 
 def test_duplicate_keys_are_not_detected_by_lance(local_location: Location) -> None:
-    """Red: Lance checks for duplicates. Until then integrity does, before `stage_upsert`."""
+    """If this fails: Lance checks for duplicates. Until then integrity does, before `stage_upsert`."""
     dataset = make_people(local_location, ["a"])
     dataset.native_copy().merge_insert("id").when_not_matched_insert_all().execute(people(["x", "x"]))
     assert dataset.newest().count_rows("id = 'x'") == 2
@@ -94,7 +94,7 @@ def test_duplicate_keys_are_not_detected_by_lance(local_location: Location) -> N
 
 
 def test_uncommitted_upserts_of_a_new_key_both_succeed(local_location: Location) -> None:
-    """Red: `execute_uncommitted` detects equal new keys. Until then the lease and the check do."""
+    """If this fails: `execute_uncommitted` detects equal new keys. Until then the lease and the check do."""
     dataset = make_people(local_location, ["a"])
     builders = [dataset.native_copy().merge_insert("id").when_not_matched_insert_all() for _ in range(2)]
     staged = [builder.execute_uncommitted(people(["x"]))[0] for builder in builders]
@@ -104,7 +104,7 @@ def test_uncommitted_upserts_of_a_new_key_both_succeed(local_location: Location)
 
 
 def test_deferred_index_remapping_is_rejected_with_stable_row_ids(local_location: Location) -> None:
-    """Red: compaction of indexed tables may become six times faster by deferring the remap."""
+    """If this fails: compaction of indexed tables may become six times faster by deferring the remap."""
     dataset = make_people(local_location, ["a"], ["b"])
     native = dataset.native_copy()
     native.create_scalar_index("id", "BTREE")
@@ -113,7 +113,7 @@ def test_deferred_index_remapping_is_rejected_with_stable_row_ids(local_location
 
 
 def test_indexed_and_new_fragments_are_not_merged(local_location: Location) -> None:
-    """Red: compaction takes both. Then optimize may compact before it folds, in one pass."""
+    """If this fails: compaction merges both. Then optimize may compact before it extends indexes, in one pass."""
     dataset = make_people(local_location, ["a"], ["b"])
     dataset.native_copy().create_scalar_index("id", "BTREE")
     newest = dataset.newest()
@@ -128,7 +128,7 @@ BLOBS = {"a": b"", "b": None, "c": bytes(range(256)) * 4, "d": b"\0" * 100_000, 
 
 
 def test_blobs_survive_compaction_byte_for_byte(local_location: Location) -> None:
-    """Red: switch LANCE_SUPPORTS_BLOB_COMPACTION off, so that optimize leaves tables with blobs alone."""
+    """If this fails: switch LANCE_SUPPORTS_BLOB_COMPACTION off, so that optimize skips tables with blobs."""
     field = lance.blob_field("blob")
     schema = pa.schema([pa.field("id", pa.utf8()), field])
     tables = [
@@ -158,7 +158,7 @@ def _blobs(dataset: Dataset) -> dict[str, bytes | None]:
 
 
 def test_search_filters_afterwards_by_default(local_location: Location) -> None:
-    """Red: `prefilter=True` is the default, and the engine need not ask for it."""
+    """If this fails: `prefilter=True` is the default, and the engine need not ask for it."""
     vectors = pa.array([[float(n), 1.0] for n in range(10)], pa.list_(pa.float32(), 2))
     dataset = create_dataset(local_location, pa.table({"n": range(10), "vector": vectors}))
     query = {"column": "vector", "q": np.array([0, 1], "float32"), "k": 2}
@@ -169,7 +169,7 @@ def test_search_filters_afterwards_by_default(local_location: Location) -> None:
 
 @pytest.mark.parametrize("literal", ["'5'", "5.0", "3000000000"])
 def test_literal_of_different_type_raises(local_location: Location, literal: str) -> None:
-    """Red: the planner may pass such literals on. Until then it casts or decides them itself."""
+    """If this fails: the planner may pass such literals to Lance. Until then it casts or evaluates them."""
     dataset = create_dataset(local_location, pa.table({"n": pa.array([5, 6], pa.int32())}))
     with pytest.raises(ValueError, match=r"."):
         dataset.native.scanner(filter=f"n = {literal}").to_table()
@@ -177,7 +177,7 @@ def test_literal_of_different_type_raises(local_location: Location, literal: str
 
 @pytest.mark.parametrize("first", ["BTREE", "BLOOMFILTER", "ZONEMAP"])
 def test_the_scalar_index_that_was_built_first_is_used(local_location: Location, first: Any) -> None:
-    """Red: a column may have more than BTREE. Until then another one may hide it, even from ranges."""
+    """If this fails: a column may have more than BTREE. Until then another index may hide it, even from ranges."""
     dataset = make_people(local_location, [f"k{number}" for number in range(100)])
     native = dataset.native_copy()
     for kind in (first, "BTREE"):
@@ -187,7 +187,7 @@ def test_the_scalar_index_that_was_built_first_is_used(local_location: Location,
 
 
 def test_stemming_hides_near_words(local_location: Location) -> None:
-    """Red: stemmed indexes find near words, and INVERTED could be built with Lance's defaults."""
+    """If this fails: stemmed indexes find near words, and INVERTED could be built with Lance's defaults."""
     dataset = create_dataset(local_location, pa.table({"text": ["databases are running"]}))
     counts = []
     for stem in (True, False):
@@ -199,7 +199,8 @@ def test_stemming_hides_near_words(local_location: Location) -> None:
 
 
 def test_a_damaged_deletion_file_ends_the_process(local_location: Location) -> None:
-    """Red: Lance raises an error. Then remove the warning in docs/user/doctor.md and docs/dev/lance-and-spark.md.
+    """If this fails: Lance raises an error. Then remove the warning in docs/user/doctor.md and
+    docs/dev/lance-and-spark.md.
 
     A size in the file is not checked before that much memory is allocated. `doctor` reads deletion files without Lance.
     """

@@ -1,6 +1,6 @@
-"""What Lance keeps in a session that handles share, and that none of it is used for another dataset at the same path.
+"""What Lance caches in a shared session, and that none of it is used for another dataset at the same path.
 
-Each docstring says what to change when the test turns red.
+Each docstring describes what to change when the test fails.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from omnigraph.storage.lance.indexes import IndexSpec
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.storage.raw_writes import commit_index
-from tests.storage.samples import foreign_append, make_people, people
+from tests.storage.samples import external_append, make_people, people
 
 
 def _versions(location: Location, *groups: list[str]) -> int:
@@ -31,7 +31,7 @@ def _versions(location: Location, *groups: list[str]) -> int:
 
 
 def _contents(dataset: Dataset) -> dict[str, object]:
-    """What depends on each kind of metadata: manifest, row ids, deletions, indexes, transactions."""
+    """Return values that depend on each kind of metadata: manifest, row ids, deletions, indexes, transactions."""
     native = dataset.native
     rows = native.scanner(columns=["id"], with_row_id=True, with_row_address=True).to_table()
     transaction = native.read_transaction(dataset.version)
@@ -53,9 +53,9 @@ def _with_own_session(location: Location, version: int) -> dict[str, object]:
 
 
 def test_replaced_dataset_at_the_same_path_is_read_again(durable_location: Location) -> None:
-    """Red: Lance answers for a version of a dataset from what it kept of another one at the same path.
+    """If this fails: Lance uses cached metadata of another dataset at the same path.
 
-    Then `open_dataset` needs a session of its own for each identity of a graph, or none.
+    Then `open_dataset` needs a separate session for each identity of a graph, or none.
     """
     newest = _versions(durable_location, ["a1", "a2", "a3"], ["a4"])
     before = [_contents(open_dataset(durable_location, version=version)) for version in range(1, newest + 1)]
@@ -69,11 +69,11 @@ def test_replaced_dataset_at_the_same_path_is_read_again(durable_location: Locat
 
 
 def test_no_fragment_id_is_reused_in_a_dataset(local_location: Location) -> None:
-    """Red: Lance keeps the row ids of a fragment by its number, so versions must not share a session any more."""
+    """If this fails: Lance caches the row ids of a fragment by its id, so versions must no longer share a session."""
     make_people(local_location, ["a1", "a2"], ["a3"])
     numbers = set(open_dataset(local_location).fragment_rows())
     commit_restore(open_dataset(local_location), 1, {})
-    appended = foreign_append(open_dataset(local_location), ["b1", "b2", "b3"])
+    appended = external_append(open_dataset(local_location), ["b1", "b2", "b3"])
     assert not (set(appended.fragment_rows()) - {0}) & numbers
     lance.write_dataset(people(["c1", "c2"]), local_location.lance_uri, mode="overwrite")
     newest = open_dataset(local_location)
@@ -96,7 +96,10 @@ def test_handles_of_a_process_share_one_session(local_location: Location) -> Non
 
 
 def test_metadata_of_a_file_is_cached_once(local_location: Location) -> None:
-    """Red: a session keeps more for each version than its manifest. Then look for what is in `size_bytes`."""
+    """If this fails: a session caches more for each version than its manifest.
+
+    Then find out what `size_bytes` counts.
+    """
     names = [[f"a{number}"] for number in range(40)]
     newest = make_people(local_location, *names)
     newest.read()

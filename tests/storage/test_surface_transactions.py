@@ -1,6 +1,6 @@
-"""What Lance does with transactions that were staged and committed apart. The write path is built on it.
+"""What Lance does with transactions that were staged and committed separately. The write path depends on it.
 
-Each docstring says what to change when the test turns red.
+Each docstring describes what to change when the test fails.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.stage import StagedTransaction, stage_upsert
 from omnigraph.storage.location import Location
 from tests.storage.raw_writes import stage_append, stage_delete, stage_overwrite
-from tests.storage.samples import foreign_append, ids_of, make_people, people
+from tests.storage.samples import external_append, ids_of, make_people, people
 
 REFUSED = re.compile("conflict|concurrent", re.IGNORECASE)
 
@@ -35,7 +35,7 @@ def _restore(dataset: Dataset, version: int) -> lance.LanceDataset:
 
 
 def test_an_append_is_rebased_over_an_append(local_location: Location) -> None:
-    """Red: Lance became strict. Then `commit_staged` no longer needs to look for displaced commits."""
+    """If this fails: Lance became strict. Then `commit_staged` no longer needs to check for displaced commits."""
     dataset = make_people(local_location, ["a"])
     first, second = (stage_append(dataset, people([name])) for name in ("x", "y"))
     assert _commit(dataset, first).version == 2
@@ -44,7 +44,7 @@ def test_an_append_is_rebased_over_an_append(local_location: Location) -> None:
 
 
 def test_committing_the_same_append_again_duplicates_its_rows(local_location: Location) -> None:
-    """Red: replays are safe. Then recovery need not look for the uuid before it commits again."""
+    """If this fails: replays are safe. Then recovery need not search for the uuid before it commits again."""
     dataset = make_people(local_location, ["a"])
     staged = stage_append(dataset, people(["x"]))
     _commit(dataset, staged)
@@ -53,7 +53,10 @@ def test_committing_the_same_append_again_duplicates_its_rows(local_location: Lo
 
 
 def test_committing_the_same_update_again_is_rejected(local_location: Location) -> None:
-    """Red: a replayed update may duplicate or lose rows; recovery's search for the uuid must cover updates too."""
+    """If this fails: a replayed update may duplicate or lose rows.
+
+    Recovery's search for the uuid must cover updates too.
+    """
     dataset = make_people(local_location, ["a"])
     staged = stage_upsert(dataset, people(["a"], 7))
     _commit(dataset, staged)
@@ -64,7 +67,7 @@ def test_committing_the_same_update_again_is_rejected(local_location: Location) 
 @pytest.mark.parametrize("first", ["Delete", "Update"])
 @pytest.mark.parametrize("second", ["Delete", "Update"])
 def test_two_changes_of_one_fragment_conflict(local_location: Location, first: str, second: str) -> None:
-    """Red: Lance merges changes of different rows. Then busy updates of one table need fewer retries."""
+    """If this fails: Lance merges changes of different rows. Then busy updates of one table need fewer retries."""
     dataset = make_people(local_location, ["a", "b", "c"])
 
     def stage(name: str, key: str) -> StagedTransaction | None:
@@ -88,7 +91,7 @@ FENCED: dict[str, Callable[[Dataset], StagedTransaction | None]] = {
 
 @pytest.mark.parametrize("name", FENCED)
 def test_restore_fences_transactions_staged_before(local_location: Location, name: str) -> None:
-    """Red: a paused writer's commit survives recovery. The fence must become another operation before release."""
+    """If this fails: a paused writer's commit survives recovery. Then the fence must be another operation."""
     dataset = make_people(local_location, ["a"], ["b"])
     staged = FENCED[name](dataset)
     _restore(dataset, 2)
@@ -98,7 +101,7 @@ def test_restore_fences_transactions_staged_before(local_location: Location, nam
 
 
 def test_restore_fences_a_compaction(local_location: Location) -> None:
-    """Red: as above, for optimize."""
+    """If this fails: as above, for optimize."""
     dataset = make_people(local_location, ["a"], ["b"])
     plan = Compaction.plan(dataset.native, options={"target_rows_per_fragment": 10})
     results = [task.execute(dataset.native) for task in plan.tasks]
@@ -109,7 +112,7 @@ def test_restore_fences_a_compaction(local_location: Location) -> None:
 
 
 def test_an_overwrite_with_retries_passes_the_fence(local_location: Location) -> None:
-    """Red: retries became safe. Until then `max_retries=0` is what makes an overwrite stop at the fence."""
+    """If this fails: retries became safe. Until then `max_retries=0` makes an overwrite stop at the fence."""
     dataset = make_people(local_location, ["a"])
     staged = stage_overwrite(dataset, people(["x"]))
     _restore(dataset, 1)
@@ -118,16 +121,16 @@ def test_an_overwrite_with_retries_passes_the_fence(local_location: Location) ->
 
 
 def test_restore_is_never_rejected(local_location: Location) -> None:
-    """Red: Lance refuses a late Restore. Then recovery need not look below its own fence."""
+    """If this fails: Lance rejects a late Restore. Then recovery need not check the versions below its own fence."""
     dataset = make_people(local_location, ["a"])
-    foreign_append(dataset, ["x"])
-    foreign_append(dataset, ["y"])
+    external_append(dataset, ["x"])
+    external_append(dataset, ["y"])
     assert _restore(dataset, 1).version == 4
     assert ids_of(dataset.newest()) == ["a"]
 
 
 def test_config_change_is_never_rejected(local_location: Location) -> None:
-    """Red: the strip of automatic cleanup may now race and needs a retry."""
+    """If this fails: the removal of automatic cleanup may conflict and needs a retry."""
     dataset = make_people(local_location, ["a"])
     _restore(dataset, 1)
     dataset.native_copy().update_config({"a": "b"})
@@ -135,16 +138,16 @@ def test_config_change_is_never_rejected(local_location: Location) -> None:
 
 
 def test_stale_delete_does_not_delete_rows_appended_since(local_location: Location) -> None:
-    """Red: a staged delete depends on when it is committed; Check must then refuse it after any append."""
+    """If this fails: a staged delete depends on when it is committed; Check must then reject it after any append."""
     dataset = make_people(local_location, ["a"])
     staged = stage_delete(dataset, "count = 0")
-    foreign_append(dataset, ["x"])
+    external_append(dataset, ["x"])
     _commit(dataset, staged)
     assert ids_of(dataset.newest()) == ["x"]
 
 
 def test_an_append_staged_before_a_column_was_replaced_reads_as_null(local_location: Location) -> None:
-    """Red: Lance refuses it or keeps the values. Until then Check compares schema hashes before a commit."""
+    """If this fails: Lance rejects it or keeps the values. Until then Check compares schema hashes before a commit."""
     dataset = make_people(local_location, ["a"])
     staged = stage_append(dataset, people(["x"], 7))
     native = dataset.native_copy()
@@ -155,7 +158,7 @@ def test_an_append_staged_before_a_column_was_replaced_reads_as_null(local_locat
 
 
 def test_transaction_has_properties_but_no_message(local_location: Location) -> None:
-    """Red: our marks need another carrier than transaction_properties."""
+    """If this fails: our properties cannot be stored in transaction_properties."""
     dataset = make_people(local_location, ["a"])
     staged = stage_append(dataset, people(["x"])).with_properties({"omnigraph:op": "1"})
     with pytest.raises(ValueError, match="message"):
@@ -166,7 +169,7 @@ def test_transaction_has_properties_but_no_message(local_location: Location) -> 
 
 
 def test_the_reader_cannot_show_a_compaction_of_an_index(local_location: Location) -> None:
-    """Red: `operations.py` may use Lance's own reader for Rewrite."""
+    """If this fails: `transactions.py` may use Lance's own reader for Rewrite."""
     dataset = make_people(local_location, ["a"], ["b"])
     native = dataset.native_copy()
     native.create_scalar_index("id", "BTREE")
@@ -178,7 +181,7 @@ def test_the_reader_cannot_show_a_compaction_of_an_index(local_location: Locatio
 
 
 def test_the_reader_shows_two_operations_without_a_name(local_location: Location) -> None:
-    """Red: `operations.py` may use Lance's own reader for ReserveFragments and UpdateBases."""
+    """If this fails: `transactions.py` may use Lance's own reader for ReserveFragments and UpdateBases."""
     dataset = make_people(local_location, ["a"], ["b"])
     native = dataset.native_copy()
     native.optimize.compact_files()
@@ -191,7 +194,7 @@ def test_the_reader_shows_two_operations_without_a_name(local_location: Location
 
 
 def test_handmade_update_keeps_row_identities(local_location: Location) -> None:
-    """Red: bulk merges on Spark need another way to keep row ids."""
+    """If this fails: bulk merges on Spark need another way to keep row ids."""
     dataset = make_people(local_location, ["a", "b"])
     old = dataset.native.scanner(columns=["id"], with_row_id=True, filter="id = 'b'").to_table()
     (row_id,) = [int(row["_rowid"]) for row in old.to_pylist()]

@@ -1,6 +1,6 @@
 """What Lance does with versions, their files, settings and handles.
 
-Each docstring says what to change when the test turns red.
+Each docstring describes what to change when the test fails.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from omnigraph.storage.lance.commit import commit_branch, commit_compaction
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
-from tests.storage.samples import foreign_append, ids_of, make_people, people
+from tests.storage.samples import external_append, ids_of, make_people, people
 
 HINT = "_versions/latest_version_hint.json"
 
 
 @pytest.mark.parametrize("hint", [b'{"version":1}', b'{"version":99}', b"no json", b""])
 def test_wrong_version_hint_does_not_change_an_open(durable_location: Location, hint: bytes) -> None:
-    """Red: an open may return an old version. Then `open_dataset` must list the versions itself."""
+    """If this fails: an open may return an old version. Then `open_dataset` must list the versions itself."""
     dataset = make_people(durable_location, ["a"], ["b"], ["c"])
     store = ObjectStore(durable_location)
     store.delete(HINT)
     assert store.create(HINT, hint)
     assert open_dataset(durable_location).version == 3
     assert dataset.at_version(1).native.latest_version == 3
-    assert foreign_append(dataset.at_version(1), ["d"]).version == 4
+    assert external_append(dataset.at_version(1), ["d"]).version == 4
 
 
 def test_location_of_the_version_hint(local_location: Location) -> None:
-    """Red: Lance keeps its hint elsewhere; find out where and whether it can mislead."""
+    """If this fails: Lance stores its hint elsewhere; find out where, and whether a wrong hint has an effect."""
     make_people(local_location, ["a"], ["b"])
     assert json.loads(Path(local_location.uri, HINT).read_text()) == {"version": 2}
 
 
 @pytest.mark.parametrize("hinted", [1, 3, 6, 9])
 def test_the_newest_version_is_found_beyond_gaps(local_location: Location, hinted: int) -> None:
-    """Red: after a cleanup an open may stop at a gap. Then `open_dataset` must list the versions itself."""
+    """If this fails: after a cleanup an open may stop at a gap. Then `open_dataset` must list the versions itself."""
     dataset = make_people(local_location, *([str(number)] for number in range(9)))
     dataset.native.cleanup_old_versions(versions=[2, 4, 5, 6, 7, 8])
     Path(local_location.uri, HINT).write_text(json.dumps({"version": hinted}))
@@ -52,7 +52,7 @@ def test_the_newest_version_is_found_beyond_gaps(local_location: Location, hinte
 
 
 def test_retained_version_is_complete_after_a_cleanup(local_location: Location) -> None:
-    """Red: cleanup deletes what a kept version needs; cleanup must be switched off."""
+    """If this fails: cleanup deletes files that a retained version needs; disable cleanup."""
     dataset = make_people(local_location, ["a"], ["b"])
     native = dataset.native_copy()
     native.delete("id = 'a'")
@@ -64,7 +64,10 @@ def test_retained_version_is_complete_after_a_cleanup(local_location: Location) 
 
 
 def test_a_collected_version_cannot_be_opened(local_location: Location) -> None:
-    """Red: the errors changed; see that `read_operation` and `open_dataset` still say it is missing."""
+    """If this fails: the errors changed.
+
+    Check that `read_operation` and `open_dataset` still report a missing version.
+    """
     dataset = make_people(local_location, ["a"], ["b"])
     dataset.native.cleanup_old_versions(versions=[1])
     with pytest.raises(ValueError, match=r"(?i)not found"):
@@ -74,7 +77,7 @@ def test_a_collected_version_cannot_be_opened(local_location: Location) -> None:
 
 
 def test_cleanup_deletes_transaction_files_of_kept_versions(local_location: Location) -> None:
-    """Red: the files stay. Reading the transaction inline from the manifest is then a choice, not a need."""
+    """If this fails: the files are kept. Then the transaction need not be read from the manifest."""
     dataset = make_people(local_location, ["a"], ["b"], ["c"])
     commit_branch(dataset.at_version(2), "g-1")
     dataset.native.cleanup_old_versions(versions=[1, 2])
@@ -84,12 +87,12 @@ def test_cleanup_deletes_transaction_files_of_kept_versions(local_location: Loca
 
 
 def test_automatic_cleanup_is_off(local_location: Location) -> None:
-    """Red: every commit may delete old versions; create tables with it switched off."""
+    """If this fails: every commit may delete old versions; create tables with automatic cleanup disabled."""
     assert make_people(local_location, ["a"]).config() == {}
 
 
 def test_automatic_cleanup_deletes_versions(local_location: Location) -> None:
-    """Red: stripping the setting may have become pointless."""
+    """If this fails: the setting may no longer need to be removed."""
     dataset = make_people(local_location, ["a"])
     settings: dict[str, str | None] = {
         "lance.auto_cleanup.interval": "1",
@@ -97,15 +100,15 @@ def test_automatic_cleanup_deletes_versions(local_location: Location) -> None:
     }
     dataset.native_copy().update_config(settings)
     for number in range(3):
-        foreign_append(dataset, [f"x{number}"])
+        external_append(dataset, [f"x{number}"])
     assert len(dataset.newest().versions()) < 5
 
 
 NO_OPS: dict[str, tuple[Callable[[lance.LanceDataset], object], bool]] = {
-    "delete": (lambda native: native.delete("id = 'nobody'"), True),
-    "update": (lambda native: native.update({"count": "1"}, where="id = 'nobody'"), True),
+    "delete": (lambda native: native.delete("id = 'missing'"), True),
+    "update": (lambda native: native.update({"count": "1"}, where="id = 'missing'"), True),
     "merge_insert": (
-        lambda native: native.merge_insert("id").when_matched_update_all().execute(people(["nobody"])),
+        lambda native: native.merge_insert("id").when_matched_update_all().execute(people(["missing"])),
         True,
     ),
     "compact": (lambda native: native.optimize.compact_files(), False),
@@ -115,7 +118,7 @@ NO_OPS: dict[str, tuple[Callable[[lance.LanceDataset], object], bool]] = {
 
 @pytest.mark.parametrize("name", NO_OPS)
 def test_operations_without_effect_may_create_a_version(local_location: Location, name: str) -> None:
-    """Red: see who counts versions: `stage_delete` (returns None) and optimize's steady state."""
+    """If this fails: check the code that counts versions: `stage_delete` (returns None) and optimize without work."""
     action, makes_version = NO_OPS[name]
     dataset = make_people(local_location, ["a"])
     dataset.native_copy().create_scalar_index("id", "BTREE")
@@ -136,21 +139,21 @@ MOVING: dict[str, Callable[[lance.LanceDataset], object]] = {
 
 @pytest.mark.parametrize("name", MOVING)
 def test_these_calls_move_the_handle(local_location: Location, name: str) -> None:
-    """Red: handles became immutable. `Dataset.movable` is then not needed, and its callers must open the result."""
+    """If this fails: handles became immutable. Then remove `Dataset.native_copy`."""
     native = make_people(local_location, ["a"]).native_copy()
     MOVING[name](native)
     assert native.version == 2
 
 
 def test_copied_handle_does_not_move_the_original(local_location: Location) -> None:
-    """Red: `Dataset.movable` must open the version again."""
+    """If this fails: `Dataset.native_copy` must open the version again."""
     dataset = make_people(local_location, ["a"])
     dataset.native_copy().update_config({"a": "b"})
     assert dataset.native.version == 1
 
 
 def test_reading_a_transaction_reads_the_store(local_location: Location) -> None:
-    """Red: it is answered from a cache, and `commit_staged` must verify with `read_operation` instead."""
+    """If this fails: it reads a cache, and `commit_staged` must verify with `read_operation` instead."""
     dataset = make_people(local_location, ["a"], ["b"])
     assert dataset.native.read_transaction(2) is not None
     for path in Path(local_location.uri, "_versions").glob("*.manifest"):
@@ -160,7 +163,7 @@ def test_reading_a_transaction_reads_the_store(local_location: Location) -> None
 
 
 def test_each_metadata_call_creates_a_version(local_location: Location) -> None:
-    """Red: the stamp's migration steps and repair's counts of versions change."""
+    """If this fails: the stamp's migration steps and repair's counts of versions change."""
     dataset = make_people(local_location, ["a"])
     native = dataset.native_copy()
     native.update_config({"a": "b"})
@@ -171,7 +174,7 @@ def test_each_metadata_call_creates_a_version(local_location: Location) -> None:
 
 @pytest.mark.parametrize("change", ["append", "upsert", "overwrite", "compact", "branch", "restore"])
 def test_the_primary_key_and_its_metadata_survive(local_location: Location, change: str) -> None:
-    """Red: concurrent upserts of one key may both insert it; the key must be declared again after this change."""
+    """If this fails: concurrent upserts of one key may both insert it. Then declare the key again."""
     dataset = make_people(local_location, ["a"], ["b"])
     native = dataset.native_copy()
     match change:

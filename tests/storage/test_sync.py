@@ -1,4 +1,4 @@
-"""Which files and directories are synced, and how empty files of a power cut are deleted."""
+"""Which files and directories are synced, and how empty files after a power cut are deleted."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ class GraphLookup(Protocol):
         ...
 
     def edge_sources(self, type_id: TypeId, ids: Column) -> Column:
-        """Return for each id of an edge its `src`, or null if there is no such edge."""
+        """Return for each id of an edge its `src`, or null if the edge does not exist."""
         ...
 
     def edge_counts(self, type_id: TypeId, sources: Column) -> Column:

@@ -75,7 +75,7 @@ NO_ROW: Final = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RuleViolations:
-    """Rows that violate one rule in one way. `values` are their values, or None if there is no value to show.
+    """Rows that violate one rule in one way. `values` are their values, or None without values to show.
 
     A row `NO_ROW` is something that the input changes without naming it.
     """

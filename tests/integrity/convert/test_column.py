@@ -1,4 +1,4 @@
-"""Every type with values it takes and values it refuses, as mixed cells and as columns of one kind."""
+"""Valid and invalid values of every type, in mixed columns and in columns of one kind."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ BAD: list[tuple[PropertyType, object, Rule]] = [
 
 
 def python_values(converted: ConvertedColumn) -> list[object]:
-    """The values as the table writes them: datetimes as milliseconds, blobs as bytes."""
+    """Return the values as the table stores them: datetimes as milliseconds, blobs as bytes."""
     values = converted.values
     if pa.types.is_timestamp(values.type):
         values = values.view(pa.int64())

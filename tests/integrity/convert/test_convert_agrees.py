@@ -1,4 +1,4 @@
-"""Conversion agrees with the reference, value by value, for mixed cells, for one kind, and through Arrow's JSON."""
+"""Conversion agrees with the reference for each value: in mixed columns, columns of one kind, and Arrow's JSON."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _moments = st.builds(
 
 @st.composite
 def _damaged(draw: st.DrawFn, valid: st.SearchStrategy[str]) -> str:
-    """A text with one character replaced."""
+    """Return text with one character replaced."""
     text = draw(valid)
     position = draw(st.integers(0, max(0, len(text) - 1)))
     return text[:position] + draw(st.sampled_from("0/9:-+TZ.é ")) + text[position + 1 :]
@@ -60,7 +60,7 @@ types: st.SearchStrategy[PropertyType] = st.one_of(
 
 
 def assert_agrees(values: Sequence[object], target: PropertyType, converted: ConvertedColumn) -> None:
-    """The same values, and the same rule for each refused row."""
+    """Check for equal values, and the same rule for each invalid row."""
     expected = [None if value is None else typed(value, target) for value in values]
     refused = {row: entry.rule for entry in converted.invalid for row in entry.rows.tolist()}
     assert refused == {row: entry for row, entry in enumerate(expected) if isinstance(entry, Rule)}
@@ -85,7 +85,7 @@ def test_lists_of_one_kind(values: list[list[object]], target: PropertyType) -> 
 
 
 def _with_one_rule(items: list[object], target: PropertyType) -> list[object]:
-    """The list without the items that break another rule than the first bad one: which is named is left open."""
+    """Return the list without items that violate another rule than the first invalid one: either may be reported."""
     item = ScalarType(Scalar.F32) if isinstance(target, VectorType) else None
     item = ScalarType(target.item) if isinstance(target, ListType) else item
     if item is None:
@@ -147,13 +147,13 @@ _native_kinds = st.sampled_from(
 @given(_native_kinds.flatmap(lambda kind: st.lists(st.none() | kind, min_size=1, max_size=5)), types)
 @settings(max_examples=200)
 def test_native_and_python_parsers_agree(values: list[object], target: PropertyType) -> None:
-    """What Arrow's JSON reader delivers for the raw schema means what the careful reading means."""
+    """Arrow's JSON reader with the raw schema gives the same result as the parser for Python values."""
     lines = b"".join(msgspec.json.encode({"p": value}) + b"\n" for value in values)
     parse = pyarrow.json.ParseOptions(explicit_schema=pa.schema([pa.field("p", raw_type(target))]))
     try:
         column = pyarrow.json.read_json(io.BytesIO(lines), parse_options=parse).column("p").combine_chunks()
     except pa.ArrowInvalid:
-        return  # the careful reading takes over
+        return  # the parser for Python values is used
     careful = convert(MixedColumn([msgspec.json.decode(line)["p"] for line in lines.splitlines()]), target)
     native = convert(column, target)
     assert python_values(native) == python_values(careful)

@@ -1,4 +1,4 @@
-"""Other columns for the same rows: every mix is one transaction, and what Lance must do for that to be right."""
+"""Changes of columns: every combination is one transaction, and Lance behaves as this requires."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_writes_and_deletes_work_after_a_change_of_columns(dataset: Dataset, pla
 
 
 def test_values_of_a_dropped_column_never_reappear(dataset: Dataset) -> None:
-    """Its values are still in the files, and the number of its field is not given again."""
+    """Its values are still in the files, and its field id is not reused."""
     without = changed(dataset, ColumnPlan(pa.schema([ID, AGE]), {"id": "id", "age": "age"}))
     again = changed(
         without,
@@ -180,7 +180,7 @@ def test_erased_values_are_in_no_file_of_the_version(handle: Dataset, is_hard: b
 
 
 def data_files(dataset: Dataset) -> Iterator[bytes]:
-    """The bytes of every data file that the version names."""
+    """Yield the bytes of every data file of the version."""
     for fragment in dataset.native.get_fragments():
         for file in fragment.data_files():
             (path,) = Path(dataset.location.uri).rglob(f"data/{file.path}")

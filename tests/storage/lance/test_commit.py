@@ -25,7 +25,7 @@ from omnigraph.storage.lance.transactions import Operation, TransactionRecord, r
 from omnigraph.storage.location import Location
 from tests.storage.lossy_proxy import LossyProxy
 from tests.storage.raw_writes import commit_index, commit_upsert, stage_append, stage_delete, stage_overwrite
-from tests.storage.samples import foreign_append, ids_of, make_people, people
+from tests.storage.samples import external_append, ids_of, make_people, people
 
 Stage = Callable[[Dataset], StagedTransaction | None]
 
@@ -86,7 +86,7 @@ def test_concurrent_external_append_is_reported(store_location: Location) -> Non
     """Lance rebases the append and reports success, two versions above the base."""
     dataset = make_people(store_location, ["a"])
     staged = stage_append(dataset, people(["mine"]))
-    foreign_append(dataset, ["theirs"])
+    external_append(dataset, ["theirs"])
     with pytest.raises(DisplacedCommitError) as caught:
         commit_staged(dataset, staged)
     assert caught.value.facts["expected"] == 2
@@ -104,7 +104,7 @@ def test_rejected_commit_is_a_race_and_changes_nothing(store_location: Location)
 
 
 def test_committing_again_finds_the_first_commit(store_location: Location) -> None:
-    """A second commit of the same update is refused by Lance, but the transaction is where it should be."""
+    """Lance rejects a second commit of the same update, but the transaction is in the expected version."""
     dataset = make_people(store_location, ["a"])
     staged = stage_upsert(dataset, people(["a"], 1))
     commit_staged(dataset, staged)
@@ -165,7 +165,7 @@ MOVES: dict[str, Callable[[Dataset], object]] = {
 
 @pytest.mark.parametrize("name", MOVES)
 def test_handle_is_pinned_to_its_version(local_location: Location, name: str) -> None:
-    """Many of Lance's calls move the handle they are called on; a `Dataset` is pinned."""
+    """Many of Lance's calls move their handle; a `Dataset` is pinned."""
     dataset = make_people(local_location, ["a"], ["b"])
     dataset.native_copy().update_config({"lance.auto_cleanup.interval": "1"})
     dataset = dataset.newest()
@@ -184,7 +184,7 @@ def test_every_step_is_announced(local_location: Location) -> None:
 
 
 def test_commit_with_lost_acknowledgement_is_found(lossy_proxy: LossyProxy) -> None:
-    """The server applies the write and answers 500; the client's retry then meets its own manifest."""
+    """The server applies the write and responds with 500; the client's retry then finds its own manifest."""
     dataset = make_people(lossy_proxy.location("lost-commit"), ["a"])
     staged = stage_append(dataset, people(["b"]))
     with lossy_proxy.losing_answers("PUT", "_versions/") as lost:
@@ -195,7 +195,7 @@ def test_commit_with_lost_acknowledgement_is_found(lossy_proxy: LossyProxy) -> N
 
 
 def test_applied_commit_is_found_after_an_error_of_lance(lossy_proxy: LossyProxy) -> None:
-    """Without the client's retries Lance only sees the 500, although the version is there."""
+    """Without the client's retries Lance only sees the 500, although the version exists."""
     dataset = make_people(lossy_proxy.location("failed-commit", client_max_retries="0"), ["a"])
     staged = stage_append(dataset, people(["b"]))
     with lossy_proxy.losing_answers("PUT", "_versions/") as lost:

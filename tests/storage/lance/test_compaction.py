@@ -1,4 +1,4 @@
-"""Compaction by hand: what Lance must do for it, on every store, on main and on a fork (decision 0011)."""
+"""Our compaction, and the behaviour of Lance that it needs, on every store, on main and on a fork (decision 0011)."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def plan(dataset: Dataset, spec: IndexSpec, pq_rows_min: int = PQ_ROWS_MIN) -> I
 
 
 def answers_are_right(dataset: Dataset) -> None:
-    """Every way through an index gives what a full scan gives."""
+    """Check that every index gives the result of a full scan."""
     native = dataset.native
     numbers = set(native.to_table(columns=["number"])["number"].to_pylist())
     for number in (7, 450, 1051, 1203):
@@ -113,7 +113,10 @@ def row_ids(dataset: Dataset) -> dict[str, int]:
 
 
 def indexed(location: Location, *, on_branch: bool, pq_rows_min: int = PQ_ROWS_MIN) -> Dataset:
-    """Five fragments of which the first three are indexed; on a fork, the last two are its own. Some rows are gone."""
+    """Create five fragments.
+
+    The first three are indexed; on a fork, the last two are its own. Some rows are deleted.
+    """
     dataset = create_dataset(location, things(0, ROWS))
     dataset = append(append(dataset, ROWS), 2 * ROWS)
     for spec in SPECS:
@@ -126,7 +129,7 @@ def indexed(location: Location, *, on_branch: bool, pq_rows_min: int = PQ_ROWS_M
 
 
 def built_in_clone(clone: Dataset, dataset: Dataset, pq_rows_min: int) -> Built:
-    """Segments over every fragment that no segment covers in the clone, moved to the dataset."""
+    """Build segments over every fragment that no segment covers in the clone, and move them to the dataset."""
     built = []
     present = {index.name: index.fragment_ids for index in read_indexes(clone)}
     for spec in SPECS:
@@ -157,7 +160,7 @@ def test_indexes_with_a_trained_model_are_built_before_the_rewrite(local_locatio
 
 
 def rewrite_two_groups(store_location: Location, pq_rows_min: int, *, on_branch: bool) -> None:
-    """Fragments 0, 1 and 3, 4 are rewritten; 2 stays, and stays covered by the segment that covered 0, 1 and 2."""
+    """Rewrite fragments 0, 1 and 3, 4; fragment 2 is kept, with the segment that covered 0, 1 and 2."""
     dataset = indexed(store_location.child("table"), on_branch=on_branch, pq_rows_min=pq_rows_min)
     before = row_ids(dataset)
     groups = [
@@ -187,7 +190,7 @@ def rewrite_two_groups(store_location: Location, pq_rows_min: int, *, on_branch:
     assert set(read_coverage(moved, SPECS).values()) == {Degraded((5,), ROWS)}
     assert {name: row_ids(moved)[name] for name in before} == before
     later = append(moved, 6 * ROWS)
-    assert max(read_fragment_files(later)) == GAP + 4, "Lance goes on after the highest number"
+    assert max(read_fragment_files(later)) == GAP + 4, "Lance continues after the highest fragment id"
     later.native_copy().optimize.optimize_indices()
     later.newest().native_copy().optimize.compact_files()
     answers_are_right(later.newest())
@@ -197,7 +200,7 @@ def rewrite_two_groups(store_location: Location, pq_rows_min: int, *, on_branch:
 def test_rewrite_of_a_partially_covered_group_requires_a_segment_drop(
     durable_location: Location,
 ) -> None:
-    """Also: a segment whose fragments are all gone is replaced."""
+    """Also: a segment whose fragments were all removed is replaced."""
     dataset = indexed(durable_location.child("table"), on_branch=False)
     group = rewrite_fragments(dataset, (0, 1, 2, 3, 4), 10_000).numbered(GAP)
     with pytest.raises(OmnigraphError):
@@ -239,7 +242,7 @@ def test_rewrite_keeps_row_ids_and_drops_deleted_rows(local_location: Location) 
     group = rewrite_fragments(dataset, (0, 1), 100).numbered(GAP)
     assert group.new[0].physical_rows == 2
     moved = commit_staged(dataset, stage_rewrite(dataset, [group]))
-    assert list(read_fragment_files(moved)) == [2, 3, GAP], "in the order of their numbers"
+    assert list(read_fragment_files(moved)) == [2, 3, GAP], "in the order of their ids"
     assert ids_of(moved) == ["a2", "b", "c", "d"]
     assert row_ids(moved) == before
     assert ids_of(dataset) == ["a2", "b", "c", "d"]
@@ -253,7 +256,7 @@ def test_deleted_rows_are_not_rewritten(local_location: Location) -> None:
 
 
 def test_rewrite_may_have_deletion_files(durable_location: Location) -> None:
-    """On every store and on a fork: rows, identities, versions of rows and later changes are as they should be."""
+    """On every store and on a fork: rows, identities, versions of rows and later changes are correct."""
     place = durable_location.child("table")
     dataset = commit_branch(create_dataset(place, things(0, 10)), "g-1")
     dataset = delete(append(dataset, 10, 10), "number IN (2, 3)")
@@ -293,7 +296,7 @@ def test_large_deletion_file_as_an_array_is_read(local_location: Location) -> No
 
 
 def test_an_update_and_a_delete_change_only_the_deletion_file_of_a_fragment(local_location: Location) -> None:
-    """And a fragment without live rows does not exist any more; a number is not given again."""
+    """And a fragment without live rows no longer exists; its id is not reused."""
     dataset = append(create_dataset(local_location, things(0, 10)), 10, 1)
     then = read_fragment_files(dataset)
     now = delete(commit_staged(dataset, stage_upsert(dataset, things(5, 1))), "number = 6")
@@ -320,7 +323,7 @@ def test_segment_may_have_fragments_without_rows(local_location: Location) -> No
 
 
 def test_rows_in_different_order_are_detected(local_location: Location) -> None:
-    """Positions rely on the order of rows, so a worker compares the identities."""
+    """Positions depend on the order of rows, so a worker compares the identities."""
     dataset = append(create_dataset(local_location, things(0, 3)), 3, 3)
     group = rewrite_fragments(dataset, (0, 1), 100)
     for identities in ([0, 1, 2, 3, 5, 4], [0, 1, 2, 3, 4], []):
@@ -336,7 +339,7 @@ def _versioned_rows(dataset: Dataset) -> list[dict[str, Any]]:
 
 
 def test_lance_rejects_a_rewrite_after_a_concurrent_delete(local_location: Location) -> None:
-    """The check under the lease is ours; this is the second line of defence."""
+    """Our own check runs under the lease; this is a second protection."""
     dataset = make_people(local_location, ["a", "a2"], ["b"])
     group = rewrite_fragments(dataset, (0, 1), 100).numbered(GAP)
     delete(dataset, "id = 'a'")
@@ -346,7 +349,7 @@ def test_lance_rejects_a_rewrite_after_a_concurrent_delete(local_location: Locat
 
 
 def test_the_options_of_a_task_are_those_of_the_installed_lance(local_location: Location) -> None:
-    """A task is described by hand. When Lance's own has other options, this one must be looked at."""
+    """We write the description of a task. If Lance's own has other options, update `_TASK_OPTIONS`."""
     dataset = make_people(local_location, ["a"], ["b"])
     tasks: list[Any] = list(Compaction.plan(dataset.native, options={}).tasks)
     from omnigraph.storage.lance.compaction import _TASK_OPTIONS
@@ -361,7 +364,7 @@ def test_the_options_of_a_task_are_those_of_the_installed_lance(local_location: 
 
 @pytest.mark.parametrize("size", [100, 100_000, 5_000_000], ids=["inline", "packed", "dedicated"])
 def test_lance_compacts_blobs(local_location: Location, size: int) -> None:
-    """The gate `LANCE_SUPPORTS_BLOB_COMPACTION` is what this test says. Red means: look at the gate again."""
+    """`LANCE_SUPPORTS_BLOB_COMPACTION` is the expected result. If this fails, change the constant."""
     schema = pa.schema([pa.field("id", pa.utf8()), lance.blob_field("data")])
     rng = np.random.default_rng(3)
     values = {name: rng.bytes(size + place) for place, name in enumerate(["a", "b", "c", "d"])}

@@ -46,10 +46,10 @@ def test_empty_table_is_covered_only_by_an_index() -> None:
 
 def test_index_of_unknown_kind_is_listed_but_covers_nothing(local_location: Location) -> None:
     dataset = make_people(local_location, ["a"])
-    dataset.native_copy().create_scalar_index("count", "BITMAP", name="foreign")
+    dataset.native_copy().create_scalar_index("count", "BITMAP", name="external")
     (index,) = read_indexes(dataset.newest())
     assert (index.name, index.column, index.kind, index.fragment_ids) == (
-        "foreign",
+        "external",
         "count",
         None,
         frozenset([0]),

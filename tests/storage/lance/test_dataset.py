@@ -69,7 +69,7 @@ def test_branch_is_independent_of_main(store_location: Location) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "branch", "version"), [("other", None, None), ("people", None, 9), ("people", "nobody", None)]
+    ("path", "branch", "version"), [("other", None, None), ("people", None, 9), ("people", "missing", None)]
 )
 def test_missing_dataset_version_or_branch_is_a_not_found_error(
     store_location: Location, path: str, branch: str | None, version: int | None

@@ -8,7 +8,7 @@ from omnigraph.storage.lance.dataset import Dataset, open_dataset
 from omnigraph.storage.lance.delete import delete_branch, delete_files
 from omnigraph.storage.location import Location
 from tests.storage.raw_writes import stage_append
-from tests.storage.samples import foreign_append, ids_of, make_people, people
+from tests.storage.samples import external_append, ids_of, make_people, people
 
 
 def _files(dataset: Dataset) -> set[str]:
@@ -38,7 +38,7 @@ def test_named_files_are_deleted(store_location: Location) -> None:
     assert orphans
     delete_files(dataset.location, [*orphans, "data/gone.lance"])
     assert _files(dataset) == before
-    assert ids_of(foreign_append(dataset, ["b"])) == ["a", "b"]
+    assert ids_of(external_append(dataset, ["b"])) == ["a", "b"]
 
 
 @pytest.mark.parametrize("path", ["../other", "/etc/x", "data/../../x"])

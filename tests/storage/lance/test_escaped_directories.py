@@ -1,4 +1,4 @@
-"""Making a Lance branch leaves nothing beside the dataset, whatever its path."""
+"""Creating a Lance branch leaves no files outside of the dataset, for any path."""
 
 from __future__ import annotations
 

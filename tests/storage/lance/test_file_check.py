@@ -33,7 +33,7 @@ NOT_COMPRESSED = struct.pack("<q", -1)
 
 
 def make(location: Location, deleted: str = FEW) -> Dataset:
-    """A dataset with two fragments, an index and deleted rows, and a branch that added to all of it."""
+    """Create a dataset with two fragments, an index and deleted rows, and a branch with more of each."""
     create_dataset(location, pa.table({"id": [str(number) for number in range(ROWS)]}))
     main = open_dataset(location).native_copy()
     main.create_scalar_index("id", "BTREE")
@@ -60,7 +60,7 @@ def overwrite(location: Location, path: str, data: bytes | None) -> None:
 
 
 def cut(location: Location, path: str, count: int = 1) -> int:
-    """Cut bytes off the end of a file; its size before."""
+    """Cut bytes off the end of a file; return its previous size."""
     data = ObjectStore(location).read(path) or b""
     overwrite(location, path, data[:-count])
     return len(data)
@@ -81,7 +81,7 @@ def test_valid_files_have_no_problems(durable_location: Location, deleted: str) 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A way to damage a file, and what is found without and with `deep`."""
+    """A way to damage a file, and the problem that is reported without and with `deep`."""
 
     folder: str
     kind: FileKind
@@ -91,7 +91,7 @@ class Damage:
 
 
 def long_rows(data: bytes) -> bytes:
-    """The deletion file says that its rows take 2**63 - 1 bytes."""
+    """Make the deletion file record 2**63 - 1 bytes of rows."""
     start = data.rindex(NOT_COMPRESSED)
     return data[:start] + struct.pack("<q", 2**63 - 1) + data[start + 8 :]
 
@@ -205,7 +205,7 @@ def test_a_deletion_file_with_other_rows(local_location: Location) -> None:
 
 
 def test_one_listing_and_no_request_per_file(s3_server: S3Server) -> None:
-    """Only deletion files are read, because Lance records no size of theirs."""
+    """Only deletion files are read, because Lance does not record their size."""
     counted = (
         Fault(Mode.FAIL, pattern, method="", times=0)
         for pattern in (r"\.(?:lance|idx)\b", r"\.(?:arrow|bin)\b")
@@ -223,7 +223,7 @@ def test_one_listing_and_no_request_per_file(s3_server: S3Server) -> None:
 @pytest.mark.parametrize("count", [1, 3, 4_096, 4_097, 60_000])
 @pytest.mark.parametrize("is_run", [False, True])
 def test_bitmaps_of_lance_are_counted(tmp_path: Path, count: int, is_run: bool) -> None:
-    """Over several containers, of all three kinds; a byte less, or more, is damage."""
+    """Bitmaps with several containers, of all three kinds; a missing or additional byte is damage."""
     rows = 300_000
     location = parse_location(str(tmp_path / "t"))
     native = lance.write_dataset(pa.table({"n": range(rows)}), location.uri, max_rows_per_file=rows)

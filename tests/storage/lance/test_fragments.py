@@ -1,4 +1,4 @@
-"""Fragments in groups for tasks."""
+"""Grouping of fragments for tasks."""
 
 from __future__ import annotations
 

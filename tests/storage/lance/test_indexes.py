@@ -117,7 +117,7 @@ def test_uncovered_fragments_are_added(local_location: Location, spec: IndexSpec
 
 
 def test_a_large_table_gets_a_trained_vector_index(local_location: Location) -> None:
-    """Trained once on the driver, so that a fragment with too few vectors to train on can be built too."""
+    """The model is trained once on the driver, so that a fragment with too few vectors for training can be built."""
     dataset = _make(local_location, 600, 3)
     plan = plan_index(dataset, VECTOR, pq_rows_min=500)
     assert isinstance(plan, IndexPlan)
@@ -171,7 +171,7 @@ def test_updates_reduce_coverage_and_deletes_do_not(local_location: Location) ->
 
 
 def test_a_column_may_have_one_index_of_each_kind(local_location: Location) -> None:
-    """A String key has full text and equality; the planner takes the right one."""
+    """A String key has a full-text and an equality index; the planner uses the right one."""
     both = IndexSpec("text", IndexKind.BTREE)
     dataset = _build(_build(_make(local_location, 50), TEXT), both)
     plan = dataset.native.scanner(filter="text = 'the running fox a7'").explain_plan()

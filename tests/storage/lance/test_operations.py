@@ -25,7 +25,7 @@ from omnigraph.storage.lance.transactions import (
 )
 from omnigraph.storage.location import Location, parse_location
 from tests.storage.raw_writes import stage_append
-from tests.storage.samples import foreign_append, ids_of, make_people, people
+from tests.storage.samples import external_append, ids_of, make_people, people
 
 
 def _names(dataset: Dataset, after: int) -> list[str]:
@@ -35,7 +35,7 @@ def _names(dataset: Dataset, after: int) -> list[str]:
 
 
 def _foreign_file(dataset: Dataset, values: list[int]) -> DataFile:
-    """A data file for the column of the dataset that was added last, written elsewhere and copied in."""
+    """Write a data file for the last column of the dataset elsewhere, and copy it into the dataset."""
     other = f"{dataset.location.uri}-other"
     written = lance.write_dataset(pa.table({"x": values}), other, data_storage_version="2.2")
     file = written.get_fragments()[0].metadata.files[0]
@@ -100,13 +100,13 @@ def test_every_operation_is_named(local_location: Location, name: str) -> None:
 
 
 def test_every_reachable_operation_is_tested() -> None:
-    """Clone and DataOverlay are tried below; no call of Lance's Python package makes the other two."""
+    """Other tests cover Clone and DataOverlay; no call of Lance's Python package creates the other two."""
     tried = {name for _, names in ACTIONS.values() for name in names} | {"Clone", "DataOverlay"}
     assert {operation.value for operation in Operation} - tried == {"UpdateMemWalState", "Unknown"}
 
 
 def test_operation_of_an_unreadable_version_is_reported(local_location: Location) -> None:
-    """Lance commits an overlay and then cannot open the dataset; the log still says what happened."""
+    """Lance commits an overlay and then cannot open the dataset; the transaction can still be read."""
     dataset = make_people(local_location, ["a", "b"])
     _overlay_data(dataset.native_copy(), dataset)
     with pytest.raises(FormatError) as caught:
@@ -132,7 +132,7 @@ def test_the_records_are_the_same_on_every_store(store_location: Location) -> No
 def test_branch_starts_with_a_clone_and_has_its_own_records(store_location: Location) -> None:
     main = make_people(store_location, ["a"])
     branch = commit_branch(main, "g-1")
-    foreign_append(main, ["main"])
+    external_append(main, ["main"])
     staged = stage_append(branch, people(["x"]))
     commit_staged(branch, staged)
     assert _names(branch, 0) == ["Clone", "Append"]
@@ -141,7 +141,7 @@ def test_branch_starts_with_a_clone_and_has_its_own_records(store_location: Loca
 
 
 def test_a_compaction_that_rewrote_an_index_is_read(store_location: Location) -> None:
-    """Where Lance's own reader raises a TypeError."""
+    """Lance's own reader raises a TypeError here."""
     dataset = make_people(store_location, ["a"], ["b"])
     dataset.native_copy().create_scalar_index("id", "BTREE")
     moved = commit_compaction(dataset.newest(), 100).dataset
@@ -174,7 +174,7 @@ def test_damaged_manifest_is_unreadable_with_a_reason(local_location: Location, 
 
 
 def test_long_manifest_is_read_completely(s3_location: Location) -> None:
-    """A manifest larger than the tail that one request brings."""
+    """The manifest is larger than the tail that one request reads."""
     dataset = make_people(s3_location, ["a"])
     dataset = commit_staged(
         dataset, stage_append(dataset, people(["b"])).with_properties({"k": "v" * 200_000})
@@ -188,7 +188,7 @@ def test_long_manifest_is_read_completely(s3_location: Location) -> None:
 def test_a_transaction_is_found_by_its_uuid(store_location: Location) -> None:
     dataset = make_people(store_location, ["a"])
     staged = stage_append(dataset, people(["b"]))
-    foreign_append(dataset, ["x"])
+    external_append(dataset, ["x"])
     lance.LanceDataset.commit(
         dataset.native, staged.native, storage_options=store_location.storage_options, max_retries=0
     )

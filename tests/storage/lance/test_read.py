@@ -1,4 +1,4 @@
-"""Slices: live rows of a fragment by their number, addresses, and blobs by address."""
+"""Slices of live rows with their addresses, and blobs by address."""
 
 from __future__ import annotations
 

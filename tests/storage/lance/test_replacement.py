@@ -1,4 +1,4 @@
-"""Replacing and removing rows in one commit, on every store."""
+"""Replacing and deleting rows in one commit, on every store."""
 
 from __future__ import annotations
 

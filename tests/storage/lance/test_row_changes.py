@@ -1,4 +1,4 @@
-"""What changed between two versions is what comparing every row finds, whatever happened in between."""
+"""The changes between two versions are those that a comparison of every row finds, after any operations."""
 
 from __future__ import annotations
 
