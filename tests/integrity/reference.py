@@ -141,8 +141,8 @@ def text_of(value: Typed, target: PropertyType) -> str:
         return "true" if value else "false"
     if target == ScalarType(Scalar.DATETIME):
         assert isinstance(value, int)
-        moment = _EPOCH + timedelta(milliseconds=value)
-        return moment.replace(tzinfo=UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        time = _EPOCH + timedelta(milliseconds=value)
+        return time.replace(tzinfo=UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, float):

@@ -20,13 +20,13 @@ ACCESSES: dict[str, Callable[[Location], object]] = {
     "object read": lambda location: ObjectStore(location).read("a"),
     "object create": lambda location: ObjectStore(location).create("a", b"x"),
     "object list": lambda location: ObjectStore(location).list(""),
-    "object folders": lambda location: ObjectStore(location).list_names(),
+    "object names": lambda location: ObjectStore(location).list_names(),
 }
 
 
 def main() -> None:
-    place, *names = sys.argv[1:]
-    location = parse_location(place) if "://" in place else Location(Scheme.LOCAL, place)
+    text, *names = sys.argv[1:]
+    location = parse_location(text) if "://" in text else Location(Scheme.LOCAL, text)
     if os.geteuid() == 0:
         os.setgid(NOBODY)
         os.setuid(NOBODY)

@@ -19,17 +19,19 @@ def test_one_of_two_creators_succeeds(store_location: Location) -> None:
     rounds = ROUNDS if store_location.is_local else 4
     with ThreadPoolExecutor(2) as pool:
         for number in range(rounds):
-            place, start = store_location.child(str(number)), threading.Barrier(2)
+            location, start = store_location.child(str(number)), threading.Barrier(2)
 
-            def create(name: str, place: Location = place, start: threading.Barrier = start) -> str | None:
+            def create(
+                name: str, location: Location = location, start: threading.Barrier = start
+            ) -> str | None:
                 start.wait()
                 try:
-                    create_dataset(place, pa.table({"id": [name]}))
+                    create_dataset(location, pa.table({"id": [name]}))
                 except DatasetExistsError:
                     return None
                 return name
 
             winners = [name for name in pool.map(create, ["a", "b"]) if name is not None]
-            dataset = open_dataset(place)
+            dataset = open_dataset(location)
             assert dataset.version == 1
             assert dataset.read().column("id").to_pylist() == winners

@@ -259,8 +259,8 @@ except OmnigraphError as error:
 @pytest.mark.parametrize(("limit", "code"), [("files", "too_many_open_files"), ("bytes", "file_too_large")])
 def test_limit_of_the_system_is_reported(local_location: Location, limit: str, code: str) -> None:
     make_people(local_location, ["a"])
-    words = [sys.executable, "-c", LIMITED, local_location.uri, limit]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", LIMITED, local_location.uri, limit]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == code, done.stderr
 
 

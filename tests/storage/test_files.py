@@ -13,14 +13,14 @@ from omnigraph.storage.location import Location, parse_location
 
 
 @pytest.fixture
-def place(durable_location: Location) -> Location:
+def directory(durable_location: Location) -> Location:
     if durable_location.is_local:
         Path(durable_location.uri).mkdir()
     return durable_location
 
 
-def test_file_is_complete_or_missing(place: Location) -> None:
-    file = place.child("dump.jsonl")
+def test_file_is_complete_or_missing(directory: Location) -> None:
+    file = directory.child("dump.jsonl")
     with write_file(file) as sink:
         sink.write(b"one\n")
         assert not file_exists(file)
@@ -30,13 +30,13 @@ def test_file_is_complete_or_missing(place: Location) -> None:
     with write_file(file) as sink:
         sink.write(b"three\n")
     assert read_bytes(file, 0, 100) == b"three\n"
-    if place.is_local:
-        assert [path.name for path in Path(place.uri).iterdir()] == ["dump.jsonl"]
+    if directory.is_local:
+        assert [path.name for path in Path(directory.uri).iterdir()] == ["dump.jsonl"]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(errno.ENOSPC, "No space left on device")])
-def test_an_error_leaves_nothing(place: Location, error: BaseException) -> None:
-    file = place.child("dump.jsonl")
+def test_an_error_leaves_nothing(directory: Location, error: BaseException) -> None:
+    file = directory.child("dump.jsonl")
 
     def fail() -> None:
         with write_file(file) as sink:
@@ -46,8 +46,8 @@ def test_an_error_leaves_nothing(place: Location, error: BaseException) -> None:
     with pytest.raises((KeyboardInterrupt, StorageError)):
         fail()
     assert not file_exists(file)
-    if place.is_local:
-        assert list(Path(place.uri).iterdir()) == []
+    if directory.is_local:
+        assert list(Path(directory.uri).iterdir()) == []
 
 
 def test_a_move_replaces(tmp_path: Path) -> None:

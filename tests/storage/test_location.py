@@ -20,8 +20,8 @@ def test_a_path_becomes_absolute_with_links_resolved(tmp_path: Path, monkeypatch
 
 
 def test_escapes_in_a_file_uri_are_resolved(tmp_path: Path) -> None:
-    place = tmp_path / "a b%"
-    assert parse_location(place.as_uri()).uri == os.path.realpath(place)
+    path = tmp_path / "a b%"
+    assert parse_location(path.as_uri()).uri == os.path.realpath(path)
 
 
 @pytest.mark.parametrize("text", ["a:b", "c:\\graphs\\g.omni", "node:Person"])

@@ -108,10 +108,10 @@ def test_missing_variable_of_a_worker_is_reported_on_use(s3_location: Location) 
 def test_secrets_in_options_are_not_sent_to_a_cluster(
     to_a_cluster: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = parse_location("s3://b/g", {"aws_secret_access_key": "hidden", "aws_region": "x"})
-    sent = pickle.dumps(place)
+    location = parse_location("s3://b/g", {"aws_secret_access_key": "hidden", "aws_region": "x"})
+    sent = pickle.dumps(location)
     assert b"hidden" not in sent
-    assert "hidden" not in repr(place)
+    assert "hidden" not in repr(location)
     back = pickle.loads(sent).storage_options
     assert back["aws_secret_access_key"] == "hidden", "this process has the secret"
     settings._replaced_secrets.clear()  # as in another process
@@ -124,8 +124,8 @@ def test_secrets_in_options_are_not_sent_to_a_cluster(
 
 
 def test_options_are_sent_completely_on_this_machine() -> None:
-    place = parse_location("s3://b/g", {"aws_secret_access_key": "hidden"})
-    assert pickle.loads(pickle.dumps(place)) == place
+    location = parse_location("s3://b/g", {"aws_secret_access_key": "hidden"})
+    assert pickle.loads(pickle.dumps(location)) == location
 
 
 def test_changed_variables_apply_to_open_stores(

@@ -27,43 +27,44 @@ from lance.blob import blob_array, blob_field
 from lance.fragment import write_fragments
 from tests.file_faults import arm, counted
 
-place, action = sys.argv[1:]
+location, action = sys.argv[1:]
 rows = pa.table({"id": [f"a{i}" for i in range(1000)]})
 
 def sizes(files):
     return [[size, os.path.getsize(path)] for path, size in files]
 
 def data(dataset, fragments):
-    return sizes((f"{place}/data/{file.path}", file.file_size_bytes) for one in fragments for file in one.files)
+    files = [file for fragment in fragments for file in fragment.files]
+    return sizes((f"{location}/data/{file.path}", file.file_size_bytes) for file in files)
 
 def fragments(dataset):
     return data(dataset, write_fragments(rows, dataset, schema=dataset.schema))
 
 def deletions(dataset):
     file = dataset.get_fragment(0).delete_rows([1, 2]).deletion_file
-    return sizes([("/" + file.path(0, place).lstrip("/"), None)])
+    return sizes([("/" + file.path(0, location).lstrip("/"), None)])
 
 def segment(dataset, kind="BTREE"):
     made = dataset.create_index_uncommitted("id", kind, name="i", fragment_ids=[0])
-    return made, sizes((f"{place}/_indices/{made.uuid}/{file.path}", file.size_bytes) for file in made.files)
+    return made, sizes((f"{location}/_indices/{made.uuid}/{file.path}", file.size_bytes) for file in made.files)
 
 def commit_index(dataset, made):
     dataset.commit_existing_index_segments("i", "id", [made])
     (index,) = dataset.read_transaction(dataset.version).operation.new_indices
-    return sizes((f"{place}/_indices/{index.uuid}/{file.path}", file.size_bytes) for file in index.files)
+    return sizes((f"{location}/_indices/{index.uuid}/{file.path}", file.size_bytes) for file in index.files)
 
 def blobs(dataset):
     schema = pa.schema([pa.field("id", pa.utf8()), blob_field("b")])
     large = pa.Table.from_arrays([pa.array(["a"]), blob_array([b"l" * 6_000_000])], schema=schema)
-    made = lance.write_dataset(large.slice(0, 0), place + "-b", data_storage_version="2.2")
+    made = lance.write_dataset(large.slice(0, 0), location + "-b", data_storage_version="2.2")
     return lambda: write_fragments(large, made, schema=made.schema, data_storage_version="2.2") and []
 
-found = []
+outcomes = []
 number = 0
 while True:
-    for folder in (place, place + "-b"):
-        shutil.rmtree(folder, ignore_errors=True)
-    dataset = lance.write_dataset(rows, place, enable_stable_row_ids=True)
+    for directory in (location, location + "-b"):
+        shutil.rmtree(directory, ignore_errors=True)
+    dataset = lance.write_dataset(rows, location, enable_stable_row_ids=True)
     run = {
         "fragments": lambda: fragments(dataset),
         "deletions": lambda: deletions(dataset),
@@ -74,7 +75,7 @@ while True:
     if action == "index":
         made, _ = segment(dataset, "INVERTED")
         run = lambda: commit_index(dataset, made)
-    arm(place, write=number)
+    arm(location, write=number)
     try:
         outcome = run()
     except Exception as error:
@@ -83,17 +84,17 @@ while True:
     arm("")
     if number > writes:
         break
-    readable = lance.dataset(place).read_transaction(lance.dataset(place).version) is not None
-    found.append([outcome, syncs, readable])
+    readable = lance.dataset(location).read_transaction(lance.dataset(location).version) is not None
+    outcomes.append([outcome, syncs, readable])
     number += 1
-json.dump(found, sys.stdout)
+json.dump(outcomes, sys.stdout)
 """
 
 
-def _run(action: str, place: Path) -> list[tuple[Any, int, bool]]:
+def _run(action: str, location: Path) -> list[tuple[Any, int, bool]]:
     """Return the outcome of the action without a fault, and then with each of its writes failing."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _PROGRAM, str(place), action],
+        [sys.executable, "-W", "ignore", "-c", _PROGRAM, str(location), action],
         cwd=ROOT,
         env={**os.environ, "LD_PRELOAD": str(built_library()), "PYTHONPATH": str(ROOT)},
         capture_output=True,

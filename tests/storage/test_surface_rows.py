@@ -211,7 +211,7 @@ def test_a_damaged_deletion_file_ends_the_process(local_location: Location) -> N
     size = data.rindex(struct.pack("<q", -1))
     path.write_bytes(data[:size] + struct.pack("<q", 2**63 - 1) + data[size + 8 :])
     code = "import lance, sys; lance.dataset(sys.argv[1]).to_table()"
-    words = [sys.executable, "-c", code, local_location.uri]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", code, local_location.uri]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGABRT
     assert "memory allocation" in done.stderr

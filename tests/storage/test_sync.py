@@ -73,12 +73,12 @@ def test_every_directory_up_to_the_root_is_synced_once(syncs: Syncs, tmp_path: P
 
 
 def test_a_recreated_directory_is_synced_again(syncs: Syncs, tmp_path: Path) -> None:
-    folder = tmp_path / "a"
+    directory = tmp_path / "a"
     for _ in range(2):
-        folder.mkdir()
-        sync_entries([folder / "file"], tmp_path)
-        assert syncs.take() == [folder, tmp_path]
-        shutil.rmtree(folder)
+        directory.mkdir()
+        sync_entries([directory / "file"], tmp_path)
+        assert syncs.take() == [directory, tmp_path]
+        shutil.rmtree(directory)
 
 
 def test_sync_without_a_root_stops_at_a_mount_point(

@@ -33,7 +33,7 @@ _years = st.sampled_from(["0000", "0001", "1900", "1969", "1970", "2000", "2023"
 _dates = st.builds("{}-{}-{}".format, _years, _digits, _digits)
 _fractions = st.sampled_from(["", ".", ".0", ".12", ".999", ".9990", ".123456"])
 _zones = st.sampled_from(["", "Z", "z", "+00:00", "-23:59", "+23:59", "+24:00", "-00:60", "+0100", "+1:00"])
-_moments = st.builds(
+_datetimes = st.builds(
     "{}{}{}:{}:{}{}{}".format, _dates, st.sampled_from("Tt "), _digits, _digits, _digits, _fractions, _zones
 )
 
@@ -47,9 +47,9 @@ def _damaged(draw: st.DrawFn, valid: st.SearchStrategy[str]) -> str:
 
 
 dates = _dates | _damaged(_dates)
-moments = _moments | _damaged(_moments)
+datetimes = _datetimes | _damaged(_datetimes)
 blobs = st.sampled_from(["base64:", "base64:AA==", "base64:AAA=", "base64:AA", "base64:é", "http://x", ""])
-json_texts = st.one_of(texts, integer_texts, dates, moments, blobs)
+json_texts = st.one_of(texts, integer_texts, dates, datetimes, blobs)
 json_scalars = st.one_of(st.booleans(), integers, floats, json_texts)
 
 scalar_types = st.sampled_from([ScalarType(scalar) for scalar in Scalar])
@@ -62,9 +62,9 @@ types: st.SearchStrategy[PropertyType] = st.one_of(
 def assert_agrees(values: Sequence[object], target: PropertyType, converted: ConvertedColumn) -> None:
     """Check for equal values, and the same rule for each invalid row."""
     expected = [None if value is None else typed(value, target) for value in values]
-    refused = {row: entry.rule for entry in converted.invalid for row in entry.rows.tolist()}
-    assert refused == {row: entry for row, entry in enumerate(expected) if isinstance(entry, Rule)}
-    assert len(refused) == sum(len(entry.rows) for entry in converted.invalid)
+    invalid = {row: entry.rule for entry in converted.invalid for row in entry.rows.tolist()}
+    assert invalid == {row: entry for row, entry in enumerate(expected) if isinstance(entry, Rule)}
+    assert len(invalid) == sum(len(entry.rows) for entry in converted.invalid)
     assert python_values(converted) == [None if isinstance(entry, Rule) else entry for entry in expected]
 
 
@@ -74,7 +74,7 @@ def test_mixed_columns(values: list[object], target: PropertyType) -> None:
     assert_agrees(values, target, convert(MixedColumn(values), target))
 
 
-_kinds = st.sampled_from([st.booleans(), integers, floats, texts, integer_texts, dates, moments, blobs])
+_kinds = st.sampled_from([st.booleans(), integers, floats, texts, integer_texts, dates, datetimes, blobs])
 
 
 @given(_kinds.flatmap(lambda kind: st.lists(st.lists(st.none() | kind, max_size=3), max_size=5)), types)
@@ -105,7 +105,7 @@ _arrow_kinds = st.sampled_from(
         (floats, pa.float64()),
         (json_texts, pa.utf8()),
         (dates, pa.utf8()),
-        (moments, pa.utf8()),
+        (datetimes, pa.utf8()),
         (integer_texts, pa.utf8()),
     ]
 )
@@ -120,7 +120,7 @@ def test_columns_of_one_kind(data: st.DataObject, target: PropertyType, skipped:
     assert_agrees(values[skipped:], target, convert(build(values, arrow)[skipped:], target))
 
 
-@given(st.lists(moments | dates, min_size=1, max_size=30))
+@given(st.lists(datetimes | dates, min_size=1, max_size=30))
 @settings(max_examples=100)
 @example(["2024-02-29T23:59:59.999-23:59"])
 def test_dates_and_datetimes(texts: list[str]) -> None:
@@ -137,7 +137,7 @@ _native_kinds = st.sampled_from(
         integers,
         _finite,
         texts,
-        moments,
+        datetimes,
         st.lists(_finite, max_size=3),
         st.lists(texts, max_size=3),
     ]

@@ -39,9 +39,9 @@ def dataset(tmp_path: Path) -> Dataset:
     """Two fragments, one of them with a deleted row, and an index on each column."""
     made = create_dataset(parse_location(str(tmp_path / "d")), rows("abc"))
     made = commit_staged(made, stage_append(made, rows("de")))
-    gone = stage_delete(made, "id = 'b'")
-    assert gone is not None
-    made = commit_staged(made, gone)
+    deletion = stage_delete(made, "id = 'b'")
+    assert deletion is not None
+    made = commit_staged(made, deletion)
     for column in ("age", "name"):
         indexed = commit_index(made, IndexSpec(column, IndexKind.BTREE))
         assert isinstance(indexed, Dataset)
@@ -143,9 +143,9 @@ def test_writes_and_deletes_work_after_a_change_of_columns(dataset: Dataset, pla
     row: dict[str, Any] = {field.name: "z" if field.type == pa.utf8() else None for field in plan.schema}
     row |= {field.name: 7 for field in plan.schema if field.type in (pa.int64(), pa.float64())}
     after = commit_staged(after, stage_append(after, pa.Table.from_pylist([row], schema=plan.schema)))
-    gone = stage_delete(after, "id = 'a'")
-    assert gone is not None
-    after = commit_staged(after, gone)
+    deletion = stage_delete(after, "id = 'a'")
+    assert deletion is not None
+    after = commit_staged(after, deletion)
     assert sorted(contents(after)) == ["c", "d", "e", "z"]
 
 

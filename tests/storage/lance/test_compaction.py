@@ -135,8 +135,8 @@ def built_in_clone(clone: Dataset, dataset: Dataset, pq_rows_min: int) -> Built:
     for spec in SPECS:
         uncovered = sorted(read_fragment_files(clone).keys() - present.get(spec.name, frozenset()))
         segment = build_index_segment(clone, plan(clone, spec, pq_rows_min), uncovered)
-        place = branch_location(dataset.location, dataset.branch)
-        built.append((spec, adopt_segment(pickle.loads(pickle.dumps(segment)), clone.location, place)))
+        directory = branch_location(dataset.location, dataset.branch)
+        built.append((spec, adopt_segment(pickle.loads(pickle.dumps(segment)), clone.location, directory)))
     return built
 
 
@@ -257,8 +257,8 @@ def test_deleted_rows_are_not_rewritten(local_location: Location) -> None:
 
 def test_rewrite_may_have_deletion_files(durable_location: Location) -> None:
     """On every store and on a fork: rows, identities, versions of rows and later changes are correct."""
-    place = durable_location.child("table")
-    dataset = commit_branch(create_dataset(place, things(0, 10)), "g-1")
+    location = durable_location.child("table")
+    dataset = commit_branch(create_dataset(location, things(0, 10)), "g-1")
     dataset = delete(append(dataset, 10, 10), "number IN (2, 3)")
     group = rewrite_fragments(dataset, (0, 1), 100).numbered(GAP)
     now = commit_staged(dataset, stage_upsert(dataset, things(5, 1)))
@@ -367,7 +367,7 @@ def test_lance_compacts_blobs(local_location: Location, size: int) -> None:
     """`LANCE_SUPPORTS_BLOB_COMPACTION` is the expected result. If this fails, change the constant."""
     schema = pa.schema([pa.field("id", pa.utf8()), lance.blob_field("data")])
     rng = np.random.default_rng(3)
-    values = {name: rng.bytes(size + place) for place, name in enumerate(["a", "b", "c", "d"])}
+    values = {name: rng.bytes(size + item) for item, name in enumerate(["a", "b", "c", "d"])}
 
     def rows(*names: str) -> pa.Table:
         blobs = lance.blob_array([values[name] for name in names])
@@ -381,7 +381,7 @@ def test_lance_compacts_blobs(local_location: Location, size: int) -> None:
     clone = clone_rewritten(dataset, local_location.child("clone"), [group])
     moved = commit_staged(dataset, stage_rewrite(dataset, [group]))
     expected = {name: values[name] for name in ("a", "c", "d")}
-    same = all(_blobs(place) == expected for place in (clone, moved, dataset))
+    same = all(_blobs(item) == expected for item in (clone, moved, dataset))
     assert same is LANCE_SUPPORTS_BLOB_COMPACTION
 
 

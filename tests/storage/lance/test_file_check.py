@@ -44,15 +44,15 @@ def make(location: Location, deleted: str = FEW) -> Dataset:
     return open_dataset(location)
 
 
-def paths(location: Location, folder: str) -> list[str]:
-    return [file.path for file in list_files(location) if file.path.startswith(folder)]
+def paths(location: Location, directory: str) -> list[str]:
+    return [file.path for file in list_files(location) if file.path.startswith(directory)]
 
 
 def overwrite(location: Location, path: str, data: bytes | None) -> None:
     """Replace a file; None deletes it."""
     if location.is_local:
-        place = Path(location.uri, path)
-        place.unlink() if data is None else place.write_bytes(data)
+        file = Path(location.uri, path)
+        file.unlink() if data is None else file.write_bytes(data)
     elif data is None:
         obstore.delete(open_s3_store(location), path)
     else:
@@ -83,7 +83,7 @@ def test_valid_files_have_no_problems(durable_location: Location, deleted: str) 
 class Damage:
     """A way to damage a file, and the problem that is reported without and with `deep`."""
 
-    folder: str
+    directory: str
     kind: FileKind
     change: Callable[[bytes], bytes | None]
     problem: str
@@ -117,7 +117,7 @@ DAMAGES = {
 def test_damaged_file_is_reported(durable_location: Location, name: str) -> None:
     damage = DAMAGES[name]
     make(durable_location)
-    path = paths(durable_location, damage.folder)[0]
+    path = paths(durable_location, damage.directory)[0]
     before = ObjectStore(durable_location).read(path) or b""
     after = damage.change(before)
     overwrite(durable_location, path, after)

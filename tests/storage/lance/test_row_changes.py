@@ -42,8 +42,8 @@ def naive(before: Dataset, after: Dataset) -> set[str]:
 def test_changes_are_those_that_a_full_comparison_finds(
     first: list[Any], then: list[Any], forks: bool
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        before = run(create_dataset(parse_location(f"{folder}/t"), rows({"r0": 0, "r1": 1})), first)
+    with tempfile.TemporaryDirectory() as directory:
+        before = run(create_dataset(parse_location(f"{directory}/t"), rows({"r0": 0, "r1": 1})), first)
         after = run(commit_branch(before, "fork") if forks else before, then)
         changes = row_changes(before, after)
         changed_ids = changes.ids().to_pylist()
@@ -53,12 +53,12 @@ def test_changes_are_those_that_a_full_comparison_finds(
         unchanged = {"kept", *(f"new{number}" for number in range(50))}
         if not {overwrite, go_back} & {operation for operation, *_ in then}:
             assert set(changed_ids) - unchanged <= written
-        for dataset, located in ((before, changes.gone), (after, changes.written)):
+        for dataset, located in ((before, changes.removed), (after, changes.written)):
             assert located.sort_by("id").equals(
                 locate_rows(dataset, located.column("id").combine_chunks()).sort_by("id")
             )
         assert set(changes.written.column("id").to_pylist()) <= set(contents(after))
-        assert set(changed_ids) & set(contents(before)) <= set(changes.gone.column("id").to_pylist())
+        assert set(changed_ids) & set(contents(before)) <= set(changes.removed.column("id").to_pylist())
 
 
 def test_a_compaction_changes_nothing_and_a_delete_one_row(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_rows_restored_by_a_restore_are_changes(tmp_path: Path) -> None:
     changes = row_changes(second, third)
     assert set(changes.ids().to_pylist()) == {"a", "b", "c"}
     assert set(changes.written.column("id").to_pylist()) == {"a", "b"}
-    assert set(changes.gone.column("id").to_pylist()) == {"b", "c"}
+    assert set(changes.removed.column("id").to_pylist()) == {"b", "c"}
 
 
 def test_common_ancestor_of_two_branches(tmp_path: Path) -> None:

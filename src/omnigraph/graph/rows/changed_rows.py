@@ -110,11 +110,11 @@ def _place(here: _Line, other: RowChanges, ids: Texts, there: Located | None) ->
     parting: where the other side replaced or deleted it, or where the other side still has it.
     """
     found = _Places.nowhere(len(ids))
-    written, gone = _places_in(ids, here.changes.written), _places_in(ids, here.changes.gone)
-    before = _places_in(ids, other.gone)
+    written, gone = _places_in(ids, here.changes.written), _places_in(ids, here.changes.removed)
+    before = _places_in(ids, other.removed)
     found.put(written, here.changes.written)
     left_alone = ~(written >= 0) & ~(gone >= 0)
-    found.put(np.where(left_alone, before, -1), other.gone)
+    found.put(np.where(left_alone, before, -1), other.removed)
     moved = left_alone & (before >= 0) & ~here.changes.is_in_place(found.addresses)
     if there is not None:
         same = left_alone & (before < 0) & (_places_in(ids, other.written) < 0) & there.present

@@ -96,19 +96,19 @@ def _origins(branches: Any, branch: str | None) -> Iterator[BranchVersion]:
 class RowChanges:
     """The changes from one version to a later one. Both tables have the columns `id`, `IDENTITY` and `ADDRESS`.
 
-    `gone` are rows of the earlier version that were deleted or replaced. `written` are rows of the later version that
-    are new, replace others or were restored. `same` are the fragments with the files of the earlier version, `fresh`
-    the others.
+    `removed` are rows of the earlier version that were deleted or replaced. `written` are rows of the later version
+    that are new, replace others or were restored. `same` are the fragments with the files of the earlier version,
+    `fresh` the others.
     """
 
-    gone: pa.Table
+    removed: pa.Table
     written: pa.Table
     same: frozenset[int]
     fresh: tuple[int, ...]
 
     def ids(self) -> Texts:
         """Return the distinct ids of rows that were inserted, updated or deleted."""
-        columns: list[Texts] = [*self.gone.column("id").chunks, *self.written.column("id").chunks]
+        columns: list[Texts] = [*self.removed.column("id").chunks, *self.written.column("id").chunks]
         ids: Texts = pc.unique(combine_texts(columns))
         return ids
 
