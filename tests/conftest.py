@@ -22,7 +22,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from omnigraph.storage.location import DURABILITY_VARIABLE, Location, parse_location
+from omnigraph.storage.location import Location, parse_location
+from omnigraph.storage.settings import DURABILITY_VARIABLE
 from tests.shares import leave_to_soak
 from tests.together import GroupScheduling
 from tests.waiting import SECONDS_MAX, wait_until

@@ -15,9 +15,14 @@ import pytest
 from omnigraph.base.errors import StorageError
 from omnigraph.storage import settings
 from omnigraph.storage.lance.dataset import open_dataset
-from omnigraph.storage.location import DURABILITY_VARIABLE, Durability, Location, parse_location
+from omnigraph.storage.location import Durability, Location, parse_location
 from omnigraph.storage.objects import ObjectStore
-from omnigraph.storage.settings import StorageSettings, allow_sending_secrets, read_settings
+from omnigraph.storage.settings import (
+    DURABILITY_VARIABLE,
+    StorageSettings,
+    allow_sending_secrets,
+    read_settings,
+)
 from tests.conftest import S3Server
 
 KEYS = {"AWS_ACCESS_KEY_ID": "caller", "AWS_SECRET_ACCESS_KEY": "hidden"}

@@ -46,18 +46,15 @@ class CommitRaceError(ConflictError):
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    pattern: re.Pattern[str]
+    pattern: str
     error: type[OmnigraphError]
     code: str
     message: str
     hint: Hint | str
     types: tuple[type[Exception], ...] = ()
 
-
-def _rule(
-    pattern: str, error: type[OmnigraphError], texts: tuple[str, str, Hint | str], *types: type[Exception]
-) -> _Rule:
-    return _Rule(re.compile(pattern, re.IGNORECASE), error, *texts, types)
+    def matches(self, error: BaseException, text: str) -> bool:
+        return isinstance(error, self.types) or re.search(self.pattern, text, re.IGNORECASE) is not None
 
 
 _UNREACHABLE: Final = (
@@ -72,180 +69,149 @@ _DAMAGE: Final = (
 )
 
 _RULES: Final = (
-    _rule(
+    _Rule(
         r"commit result .* is unknown|may or may not have been applied",
         StorageError,
-        (
-            "commit_unknown",
-            "commit result unknown: the store did not confirm the commit at {uri}",
-            hint("Run {} to see whether it was applied before you retry.", action("commit list")),
-        ),
+        "commit_unknown",
+        "commit result unknown: the store did not confirm the commit at {uri}",
+        hint("Run {} to see whether it was applied before you retry.", action("commit list")),
     ),
-    _rule(
+    _Rule(
         r"commit conflict|concurrent (?:writer|transaction)|incompatible transaction|Too many concurrent",
         CommitRaceError,
-        ("commit_race", "another writer committed first at {uri}", "Retry."),
+        "commit_race",
+        "another writer committed first at {uri}",
+        "Retry.",
     ),
-    _rule(
+    _Rule(
         r"ref conflict",
         RefusedError,
-        (
-            "branch_in_use",
-            "could not {operation} at {uri}: {cause}",
-            "Delete the branches created from it first.",
-        ),
+        "branch_in_use",
+        "could not {operation} at {uri}: {cause}",
+        "Delete the branches created from it first.",
     ),
-    _rule(
+    _Rule(
         # The second one is Lance's message for an existing branch name.
         r"already exists|Clone operation should not enter build_manifest",
         DatasetExistsError,
-        ("dataset_exists", "{uri} already exists", "Choose another location."),
+        "dataset_exists",
+        "{uri} already exists",
+        "Choose another location.",
     ),
-    _rule(
+    _Rule(
         r"NoSuchBucket|specified bucket does not exist",
         NotFoundError,
-        (
-            "bucket_missing",
-            "the bucket of {uri} does not exist",
-            "Create the bucket, or check its name and AWS_ENDPOINT_URL.",
-        ),
+        "bucket_missing",
+        "the bucket of {uri} does not exist",
+        "Create the bucket, or check its name and AWS_ENDPOINT_URL.",
     ),
-    _rule(
+    _Rule(
         # Without keys, the libraries ask the metadata service of a cloud machine, which may not exist.
         r"credential|InvalidAccessKeyId|SignatureDoesNotMatch|status code: 401|latest/(?:api/token|meta-data)",
         StorageError,
-        (
-            "credentials",
-            "the object store rejected the credentials for {uri}",
-            "Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION.",
-        ),
-        UnauthenticatedError,
+        "credentials",
+        "the object store rejected the credentials for {uri}",
+        "Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION.",
+        (UnauthenticatedError,),
     ),
-    _rule(
+    _Rule(
         r"permission denied|access ?denied|operation not permitted|forbidden|read-only file system|status code: 403",
         StorageError,
-        (
-            "permission_denied",
-            "no permission to {operation} at {uri}",
-            "Check the permissions of the directory or bucket.",
-        ),
-        PermissionDeniedError,
-        PermissionError,
+        "permission_denied",
+        "no permission to {operation} at {uri}",
+        "Check the permissions of the directory or bucket.",
+        (PermissionDeniedError, PermissionError),
     ),
-    _rule(
+    _Rule(
         r"resources exhausted",
         StorageError,
-        (
-            "memory_exhausted",
-            "not enough memory to {operation} at {uri}",
-            "Change fewer rows in one operation.",
-        ),
+        "memory_exhausted",
+        "not enough memory to {operation} at {uri}",
+        "Change fewer rows in one operation.",
     ),
-    _rule(
+    _Rule(
         r"no space left|os error 28\b",
         StorageError,
-        (
-            "disk_full",
-            "could not {operation} at {uri}: no space left on the disk",
-            "Free some space, then retry.",
-        ),
+        "disk_full",
+        "could not {operation} at {uri}: no space left on the disk",
+        "Free some space, then retry.",
     ),
-    _rule(
+    _Rule(
         r"disk quota|quota exceeded|os error 122\b",
         StorageError,
-        (
-            "disk_full",
-            "could not {operation} at {uri}: the disk quota is used up",
-            "Free some space or raise the quota, then retry.",
-        ),
+        "disk_full",
+        "could not {operation} at {uri}: the disk quota is used up",
+        "Free some space or raise the quota, then retry.",
     ),
-    _rule(
+    _Rule(
         r"file too large|os error 27\b",
         StorageError,
-        (
-            "file_too_large",
-            "could not {operation} at {uri}: a file is larger than the system allows",
-            "Raise the limit (`ulimit -f`) or use a file system that allows larger files, then retry.",
-        ),
+        "file_too_large",
+        "could not {operation} at {uri}: a file is larger than the system allows",
+        "Raise the limit (`ulimit -f`) or use a file system that allows larger files, then retry.",
     ),
-    _rule(
+    _Rule(
         r"too many open files|os error 2[34]\b",
         StorageError,
-        (
-            "too_many_open_files",
-            "could not {operation} at {uri}: too many files are open",
-            "Raise the limit (`ulimit -n`) or run fewer processes at the same time, then retry.",
-        ),
+        "too_many_open_files",
+        "could not {operation} at {uri}: too many files are open",
+        "Raise the limit (`ulimit -n`) or run fewer processes at the same time, then retry.",
     ),
-    _rule(
+    _Rule(
         r"input/output error|os error 5\b",
         StorageError,
-        (
-            "io_error",
-            "could not {operation} at {uri}: the disk reported an input/output error",
-            "Check the disk and the system log (`dmesg`), then retry. The files may be intact.",
-        ),
+        "io_error",
+        "could not {operation} at {uri}: the disk reported an input/output error",
+        "Check the disk and the system log (`dmesg`), then retry. The files may be intact.",
     ),
-    _rule(
+    _Rule(
         r"not found: \S*(?:data|_deletions|_indices)/\S+|not found: \S+\.(?:lance|blob|arrow|bin|idx)\b",
         FormatError,
-        (
-            "dataset_unreadable",
-            "could not {operation} at {uri}: one of its files is missing",
-            hint("Run {} to find the file, then restore it from a copy.", action("doctor")),
-        ),
+        "dataset_unreadable",
+        "could not {operation} at {uri}: one of its files is missing",
+        hint("Run {} to find the file, then restore it from a copy.", action("doctor")),
     ),
-    _rule(
+    _Rule(
         r"cannot be (?:read|written) by this version of Lance|upgrade Lance",
         FormatError,
-        (
-            "dataset_too_new",
-            "could not {operation} at {uri}: an external tool used a feature of Lance that this release cannot read",
-            "Restore the table to an older version with that tool, or upgrade omnigraph.",
-        ),
+        "dataset_too_new",
+        "could not {operation} at {uri}: an external tool used a feature of Lance that this release cannot read",
+        "Restore the table to an older version with that tool, or upgrade omnigraph.",
     ),
-    _rule(
+    _Rule(
         r"not a directory|is a directory",
         StorageError,
-        (
-            "path_is_file",
-            "could not {operation} at {uri}: expected a directory, got a file",
-            "Choose another path or move the file.",
-        ),
-        NotADirectoryError,
-        IsADirectoryError,
-        FileExistsError,
+        "path_is_file",
+        "could not {operation} at {uri}: expected a directory, got a file",
+        "Choose another path or move the file.",
+        (NotADirectoryError, IsADirectoryError, FileExistsError),
     ),
-    _rule(
+    _Rule(
         r"was not found|not found:|no such file|does not exist",
         NotFoundError,
-        ("object_missing", _NOT_FOUND, "Check the path."),
-        FileNotFoundError,
+        "object_missing",
+        _NOT_FOUND,
+        "Check the path.",
+        (FileNotFoundError,),
     ),
-    _rule(
+    _Rule(
         r"error sending request|timed? ?out|connection|\bdns\b|after \d+ retries|status code: 5\d\d",
         StorageError,
-        _UNREACHABLE,
+        *_UNREACHABLE,
     ),
-    _rule(
-        r"status code: 416|invalid range|range not satisfiable",
-        FormatError,
-        _DAMAGE,
-    ),
-    _rule(
-        # The remaining errors of a store say nothing about the bytes in it.
-        r"resolve region|Generic (?:S3|HTTP|HttpStore) error|HTTP error",
-        StorageError,
-        _UNREACHABLE,
-    ),
-    _rule(
+    _Rule(r"status code: 416|invalid range|range not satisfiable", FormatError, *_DAMAGE),
+    # The remaining errors of a store say nothing about the bytes in it.
+    _Rule(r"resolve region|Generic (?:S3|HTTP|HttpStore) error|HTTP error", StorageError, *_UNREACHABLE),
+    _Rule(
         r"schema error|sql parser error|error during planning",
         InvariantError,
-        ("filter_invalid", "could not {operation} at {uri}: {cause}", ""),
+        "filter_invalid",
+        "could not {operation} at {uri}: {cause}",
+        "",
     ),
 )
 
-_DAMAGED: Final = _rule(r"", FormatError, _DAMAGE)
+_DAMAGED: Final = _Rule(r"", FormatError, *_DAMAGE)
 
 _PANIC_RULES: Final = tuple(rule for rule in _RULES if rule.error in (StorageError, FormatError))
 """The rules for panics, about stores and files. A damaged file can cause the messages of the other rules."""
@@ -291,8 +257,7 @@ def _apply_rules(error: BaseException, operation: str, uri: str, rules: tuple[_R
     """Return the error of the first rule that matches; without a match, a file is damaged."""
     cause = plain_cause(error)
     searched = cause.replace(uri.split("://", 1)[-1].strip("/"), "")
-    matching = (rule for rule in rules if isinstance(error, rule.types) or rule.pattern.search(searched))
-    rule = next(matching, _DAMAGED)
+    rule = next((rule for rule in rules if rule.matches(error, searched)), _DAMAGED)
     cause = cause[:_CAUSE_CHARACTERS_MAX]
     facts: dict[str, Fact] = {"uri": uri, "cause": cause}
     message = rule.message.format(operation=operation, uri=uri, cause=cause)

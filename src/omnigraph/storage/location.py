@@ -19,7 +19,12 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from omnigraph.base.errors import UsageError
-from omnigraph.storage.settings import options_to_send, require_settings, settings_id
+from omnigraph.storage.settings import (
+    DURABILITY_VARIABLE,
+    options_to_send,
+    require_settings,
+    settings_id,
+)
 
 _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):")
 _PATH_BYTES_MAX: Final = 3500  # systems allow 4096; files below the path need the rest
@@ -35,7 +40,6 @@ S3_DEFAULTS: Final[Mapping[str, str]] = {
 _SETTINGS_ID_OPTION: Final = "omnigraph_settings"
 _ENDPOINT_OPTIONS: Final = ("aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url")
 _ENDPOINT_VARIABLES: Final = ("AWS_ENDPOINT", "AWS_ENDPOINT_URL")
-DURABILITY_VARIABLE: Final = "OMNIGRAPH_DURABILITY"
 
 
 class Scheme(Enum):

@@ -20,68 +20,29 @@ from typing import Final
 
 from omnigraph.base.errors import StorageError
 
+DURABILITY_VARIABLE: Final = "OMNIGRAPH_DURABILITY"
+
 # Lance reads a variable as a setting if its lower-case name is one, also without `AWS_`
 # (tests/storage/test_settings.py::test_lance_reads_variables_without_a_prefix).
-_UNPREFIXED: Final = frozenset(
-    [
-        "access_key_id",
-        "allow_http",
-        "allow_invalid_certificates",
-        "bucket",
-        "bucket_name",
-        "checksum_algorithm",
-        "conditional_put",
-        "connect_timeout",
-        "container_authorization_token_file",
-        "container_credentials_full_uri",
-        "container_credentials_relative_uri",
-        "copy_if_not_exists",
-        "default_content_type",
-        "default_region",
-        "disable_tagging",
-        "endpoint",
-        "endpoint_url",
-        "endpoint_url_sts",
-        "http1_only",
-        "http2_keep_alive_interval",
-        "http2_keep_alive_timeout",
-        "http2_keep_alive_while_idle",
-        "http2_max_frame_size",
-        "http2_only",
-        "imdsv1_fallback",
-        "metadata_endpoint",
-        "pool_idle_timeout",
-        "pool_max_idle_per_host",
-        "proxy_ca_certificate",
-        "proxy_excludes",
-        "proxy_url",
-        "randomize_addresses",
-        "read_timeout",
-        "region",
-        "request_payer",
-        "role_arn",
-        "role_session_name",
-        "s3_express",
-        "secret_access_key",
-        "server_side_encryption",
-        "session_token",
-        "skip_signature",
-        "sse_bucket_key_enabled",
-        "sse_customer_key_base64",
-        "sse_kms_key_id",
-        "timeout",
-        "token",
-        "unsigned_payload",
-        "user_agent",
-        "virtual_hosted_style_request",
-        "web_identity_token_file",
-    ]
-)
+# fmt: off
+_UNPREFIXED: Final = frozenset([
+    "access_key_id", "allow_http", "allow_invalid_certificates", "bucket", "bucket_name",
+    "checksum_algorithm", "conditional_put", "connect_timeout", "container_authorization_token_file",
+    "container_credentials_full_uri", "container_credentials_relative_uri", "copy_if_not_exists",
+    "default_content_type", "default_region", "disable_tagging", "endpoint", "endpoint_url",
+    "endpoint_url_sts", "http1_only", "http2_keep_alive_interval", "http2_keep_alive_timeout",
+    "http2_keep_alive_while_idle", "http2_max_frame_size", "http2_only", "imdsv1_fallback",
+    "metadata_endpoint", "pool_idle_timeout", "pool_max_idle_per_host", "proxy_ca_certificate",
+    "proxy_excludes", "proxy_url", "randomize_addresses", "read_timeout", "region", "request_payer",
+    "role_arn", "role_session_name", "s3_express", "secret_access_key", "server_side_encryption",
+    "session_token", "skip_signature", "sse_bucket_key_enabled", "sse_customer_key_base64",
+    "sse_kms_key_id", "timeout", "token", "unsigned_payload", "user_agent",
+    "virtual_hosted_style_request", "web_identity_token_file",
+])
+# fmt: on
 _NETWORK: Final = frozenset(
     ["http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file", "ssl_cert_dir"]
 )
-# `location.DURABILITY_VARIABLE`, which cannot be imported here.
-_DURABILITY: Final = "OMNIGRAPH_DURABILITY"
 # How a host reaches the network, and paths of its own files.
 _OF_HOST: Final = re.compile(r"PROXY|CA_BUNDLE|CONFIG_FILE|CREDENTIALS_FILE")
 # The identity of the caller: values that must not leave this machine, or are valid only on it.
@@ -190,7 +151,7 @@ def _is_of_host(name: str) -> bool:
 
 def _is_read(name: str) -> bool:
     """Return whether Lance or obstore reads the variable, or Omnigraph for a location."""
-    return name == _DURABILITY or name.upper().startswith("AWS_") or name.lower() in _UNPREFIXED
+    return name == DURABILITY_VARIABLE or name.upper().startswith("AWS_") or name.lower() in _UNPREFIXED
 
 
 def _without_secret(key: str, value: str) -> str:

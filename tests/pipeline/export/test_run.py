@@ -29,8 +29,9 @@ from omnigraph.pipeline.export.tasks import ExportFormat
 from omnigraph.pipeline.runner import Result, Task
 from omnigraph.storage.lance.commit import commit_schema_metadata
 from omnigraph.storage.lance.dataset import open_dataset
-from omnigraph.storage.location import DURABILITY_VARIABLE, Durability, Location, parse_location
+from omnigraph.storage.location import Durability, Location, parse_location
 from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.settings import DURABILITY_VARIABLE
 from tests.file_faults import built_library
 from tests.pipeline.exporting import (
     Record,
