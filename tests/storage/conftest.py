@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import S3Server
-from tests.storage.lossy_proxy import LossyProxy
+from tests.s3_proxy import S3Proxy
 
 
 @pytest.fixture
-def lossy_proxy(s3_server: S3Server) -> Iterator[LossyProxy]:
-    """A proxy to the S3 server that loses responses."""
-    with LossyProxy(s3_server).running() as proxy:
+def s3_proxy(s3_server: S3Server) -> Iterator[S3Proxy]:
+    """A proxy to the S3 server that can lose responses."""
+    with S3Proxy(s3_server).running() as proxy:
         yield proxy

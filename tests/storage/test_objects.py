@@ -12,7 +12,7 @@ from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.failpoints import observed
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectEntry, ObjectStore
-from tests.storage.lossy_proxy import LossyProxy
+from tests.s3_proxy import Fault, Mode, S3Proxy
 
 
 def test_an_object_is_created_once(store_location: Location) -> None:
@@ -122,12 +122,12 @@ def test_a_temporary_file_of_a_killed_put_is_not_listed(local_location: Location
     assert store.delete_below("locks") == 2
 
 
-def test_create_with_lost_acknowledgement_succeeds(lossy_proxy: LossyProxy) -> None:
+def test_create_with_lost_acknowledgement_succeeds(s3_proxy: S3Proxy) -> None:
     """The server applies the write and responds with 500; the client's retry then finds its own object."""
-    store = ObjectStore(lossy_proxy.location("lost-create"))
-    with lossy_proxy.losing_answers("PUT", "locks/1.json") as lost:
+    store = ObjectStore(s3_proxy.location("lost-create"))
+    with s3_proxy.fault(Fault(Mode.FAIL_APPLIED, "locks/1.json")) as lost:
         assert store.create("locks/1.json", b"mine")
-    assert lost.count == 1
+    assert len(lost.acted) == 1
     assert store.read("locks/1.json") == b"mine"
     assert not store.create("locks/1.json", b"theirs")
 

@@ -23,7 +23,7 @@ from omnigraph.storage.lance.indexes import IndexSpec
 from omnigraph.storage.lance.stage import StagedTransaction, stage_fragments, stage_upsert
 from omnigraph.storage.lance.transactions import Operation, TransactionRecord, read_operation, read_operations
 from omnigraph.storage.location import Location
-from tests.storage.lossy_proxy import LossyProxy
+from tests.s3_proxy import Fault, Mode, S3Proxy
 from tests.storage.raw_writes import commit_index, commit_upsert, stage_append, stage_delete, stage_overwrite
 from tests.storage.samples import external_append, ids_of, make_people, people
 
@@ -183,22 +183,22 @@ def test_every_step_is_announced(local_location: Location) -> None:
     assert seen == ["dataset.create", "dataset.stage", "dataset.commit", "dataset.branch"]
 
 
-def test_commit_with_lost_acknowledgement_is_found(lossy_proxy: LossyProxy) -> None:
+def test_commit_with_lost_acknowledgement_is_found(s3_proxy: S3Proxy) -> None:
     """The server applies the write and responds with 500; the client's retry then finds its own manifest."""
-    dataset = make_people(lossy_proxy.location("lost-commit"), ["a"])
+    dataset = make_people(s3_proxy.location("lost-commit"), ["a"])
     staged = stage_append(dataset, people(["b"]))
-    with lossy_proxy.losing_answers("PUT", "_versions/") as lost:
+    with s3_proxy.fault(Fault(Mode.FAIL_APPLIED, "_versions/")) as lost:
         committed = commit_staged(dataset, staged)
-    assert lost.count == 1
+    assert len(lost.acted) == 1
     assert (committed.version, ids_of(committed)) == (2, ["a", "b"])
     assert dataset.newest().version == 2
 
 
-def test_applied_commit_is_found_after_an_error_of_lance(lossy_proxy: LossyProxy) -> None:
+def test_applied_commit_is_found_after_an_error_of_lance(s3_proxy: S3Proxy) -> None:
     """Without the client's retries Lance only sees the 500, although the version exists."""
-    dataset = make_people(lossy_proxy.location("failed-commit", client_max_retries="0"), ["a"])
+    dataset = make_people(s3_proxy.location("failed-commit", client_max_retries="0"), ["a"])
     staged = stage_append(dataset, people(["b"]))
-    with lossy_proxy.losing_answers("PUT", "_versions/") as lost:
+    with s3_proxy.fault(Fault(Mode.FAIL_APPLIED, "_versions/")) as lost:
         committed = commit_staged(dataset, staged)
-    assert lost.count == 1
+    assert len(lost.acted) == 1
     assert (committed.version, ids_of(committed)) == (2, ["a", "b"])

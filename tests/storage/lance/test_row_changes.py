@@ -84,7 +84,7 @@ def test_rows_restored_by_a_restore_are_changes(tmp_path: Path) -> None:
 def test_common_ancestor_of_two_branches(tmp_path: Path) -> None:
     location = parse_location(str(tmp_path / "t"))
     base = create_dataset(location, rows({"a": 1}))
-    first = upsert(commit_branch(base, "first"), "b", 1)
+    first = upsert(commit_branch(base, "one"), "b", 1)
     second = upsert(commit_branch(first, "two"), "c", 1)
     main = upsert(open_dataset(location), "d", 1)
     later = upsert(first, "e", 1)
