@@ -29,6 +29,7 @@ from omnigraph.engine.columns.frame import (
 from omnigraph.engine.context import ExecutionContext, RequiredColumns
 from omnigraph.engine.operators.scan import (
     columns_to_read,
+    entity_columns,
     frame_from_batch,
     matching_positions,
     output_columns,
@@ -58,9 +59,7 @@ def scan_edges(step: op.EdgeScan, needed: RequiredColumns, context: ExecutionCon
     rows = matching_positions(edge, step.filter.conjuncts, cached, walker.reader)
     for start in range(0, len(rows), context.options.frame_rows):
         part = rows[start : start + context.options.frame_rows]
-        columns: dict[str, Column] = {
-            f"{edge.name}.{name}": DictionaryColumn(part, cached[name]) for name in names
-        }
+        columns = entity_columns(edge, part, cached, names)
         ends: tuple[Column, Column] = (
             DictionaryColumn(adjacency.source_codes[part], adjacency.sources),
             DictionaryColumn(adjacency.target_codes[part], adjacency.targets),
