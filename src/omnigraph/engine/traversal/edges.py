@@ -53,7 +53,7 @@ def scan_edges(step: op.EdgeScan, needed: RequiredColumns, context: ExecutionCon
     if walker.choose_mode(walker.reader.row_count) is TraversalMode.ADJACENCY:
         cached = walker.reader.cached_columns(columns_to_read(names, step.filter), whole=whole)
     if cached is None:
-        yield from _streamed_edges(step, names, context)
+        yield from _stream_edges(step, names, context)
         return
     adjacency = walker.adjacency()
     rows = matching_positions(edge, step.filter.conjuncts, cached, walker.reader)
@@ -94,7 +94,7 @@ class _EdgeLookup:
     context: ExecutionContext
 
 
-def _streamed_edges(step: op.EdgeScan, names: tuple[str, ...], context: ExecutionContext) -> Iterator[Frame]:
+def _stream_edges(step: op.EdgeScan, names: tuple[str, ...], context: ExecutionContext) -> Iterator[Frame]:
     edge = step.edge
     names_with_ends = tuple(dict.fromkeys((*names, "src", "dst")))
     for frame in stream_rows(edge, names_with_ends, step.filter, context):
