@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.columns.dictionary import Array, Mask
-from omnigraph.engine.columns.expressions import condition_mask
 from omnigraph.engine.columns.frame import Frame
 from omnigraph.integrity.rules import RowOrigins
 from omnigraph.query.plan import expressions as ex
@@ -106,10 +105,6 @@ class Overlay:
         untouched: Any = pc.invert(pc.is_in(ids, value_set=changed_ids))
         mask: Mask = untouched.to_numpy(zero_copy_only=False)
         return mask
-
-    def matching_mask(self, entity: Entity, conditions: tuple[ex.Expr, ...]) -> Mask:
-        """Return which rows pass the conditions."""
-        return condition_mask(conditions, self.frame(entity))
 
     def frame(self, entity: Entity) -> Frame:
         """Return the rows as a frame with the columns of an entity."""

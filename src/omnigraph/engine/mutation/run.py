@@ -19,7 +19,7 @@ from omnigraph.arrow.columns import nulls
 from omnigraph.base.errors import ContentError
 from omnigraph.base.ids import TypeId
 from omnigraph.engine.columns.dictionary import Array
-from omnigraph.engine.columns.expressions import evaluate
+from omnigraph.engine.columns.expressions import condition_mask, evaluate
 from omnigraph.engine.columns.frame import Frame
 from omnigraph.engine.limits import Budget
 from omnigraph.engine.mutation.overlay import NO_IDS, Overlay, conditions_of, held_columns, type_of
@@ -111,7 +111,10 @@ def run_mutation(
 
 def require_valid(snapshot: Snapshot, mutation: BoundMutation, change: MutationChange) -> None:
     """Raise `MutationRejectedError` with all violations of the change in this snapshot."""
-    changes = [_type_change(overlay) for overlay in change.written]
+    changes = [
+        TypeChange(overlay.entity, overlay.rows, ChangeMode.UPSERT, overlay.removed)
+        for overlay in change.written
+    ]
     violations = check_change(snapshot.schema.catalog, changes, SnapshotLookup(snapshot))
     reports = [
         ViolationReport.of_batch(breaches, overlay.row_origins(mutation.source))
@@ -121,10 +124,6 @@ def require_valid(snapshot: Snapshot, mutation: BoundMutation, change: MutationC
     report = merge_reports([*change.reports, *reports])
     if report.total:
         raise MutationRejectedError(mutation.plan.name, report)
-
-
-def _type_change(overlay: Overlay) -> TypeChange:
-    return TypeChange(overlay.entity, overlay.rows, ChangeMode.UPSERT, overlay.removed)
 
 
 @dataclass(slots=True)
@@ -161,8 +160,7 @@ class _MutationRun:
 
     def update(self, statement: UpdateRows, line: int) -> None:
         overlay = self._overlay(statement.entity.table.type_id)
-        conditions = conditions_of(statement)
-        overlay_mask = overlay.matching_mask(statement.entity, conditions)
+        overlay_mask = condition_mask(conditions_of(statement), overlay.frame(statement.entity))
         stored = self._matching_rows(statement, overlay)
         stored_mask = overlay.add_existing(stored, line)
         mask = np.concatenate([overlay_mask, np.zeros(stored.num_rows, np.bool_)]) | stored_mask

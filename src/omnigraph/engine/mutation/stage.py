@@ -94,12 +94,12 @@ class MutationOutcome:
 
 
 def mutate(
-    root: Location, request: MutationRequest, world: WriteEnvironment | None = None
+    root: Location, request: MutationRequest, environment: WriteEnvironment | None = None
 ) -> MutationOutcome:
     """Run a mutation as one commit, or raise with nothing written."""
     writer = _MutationWriter(request)
     write_request = WriteRequest(WriterKind.MUTATE, request.actor, writer.stage, writer.restage)
-    published = write(root, request.branch, write_request, world)
+    published = write(root, request.branch, write_request, environment)
     if published is None:
         return MutationOutcome()
     return MutationOutcome(writer.nodes, writer.edges, published.publication.commit)

@@ -73,7 +73,9 @@ def left_join(step: op.LeftJoin, needed: RequiredColumns, context: ExecutionCont
             collected, held_bytes = _collect(step.inner, inner_needed | {hidden}, inner)
             numbers, count = groups.numbers, groups.count
             matches = collected or Frame(0, _null_columns(new, 0))
-            match_numbers = np.zeros(0, dtype=np.int64) if collected is None else _numbers(matches, hidden)
+            match_numbers = np.zeros(0, dtype=np.int64)
+            if collected is not None:
+                match_numbers = collected.array(hidden).to_numpy(zero_copy_only=False)
         else:
             if uncorrelated is None:
                 collected, uncorrelated_bytes = _collect(step.inner, inner_needed, context)
@@ -125,10 +127,6 @@ def _collect(step: Relation, needed: RequiredColumns, context: ExecutionContext)
         size += frames[-1].nbytes
         context.budget.reserve(frames[-1].nbytes)
     return (concat_frames(frames) if frames else None), size
-
-
-def _numbers(frame: Frame, hidden: str) -> Codes:
-    return frame.array(hidden).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 def _join_matches(

@@ -8,7 +8,7 @@ up the key instead of comparing all rows. Nothing is written.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime
 from typing import Final
 
@@ -57,9 +57,7 @@ def scan_rows(step: op.Scan, needed: RequiredColumns, context: ExecutionContext)
     codes = matching_positions(step.entity, step.filter.conjuncts, cached, reader)
     for start in range(0, len(codes), context.options.frame_rows):
         part = codes[start : start + context.options.frame_rows]
-        yield Frame(
-            len(part), {f"{step.entity.name}.{name}": DictionaryColumn(part, cached[name]) for name in names}
-        )
+        yield Frame(len(part), entity_columns(step.entity, part, cached, names))
 
 
 def lookup_rows(step: op.Lookup, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
@@ -95,10 +93,7 @@ def lookup_rows(step: op.Lookup, needed: RequiredColumns, context: ExecutionCont
         if passing.length < frame.length:
             codes = codes[mask]
         if passing.length:
-            columns: Mapping[str, Column] = {
-                f"{entity.name}.{name}": DictionaryColumn(codes, cached[name]) for name in names
-            }
-            yield passing.with_columns({**columns, entity.id: DictionaryColumn(codes, cached["id"])})
+            yield passing.with_columns(entity_columns(entity, codes, cached, ("id", *names)))
         context.budget.release(held_bytes)
 
 
@@ -147,11 +142,14 @@ def matching_positions(
     rest = tuple(conjunct for conjunct in conjuncts if conjunct is not key_condition)
     if not rest or not len(codes):
         return codes
-    frame = Frame(
-        len(codes),
-        {f"{entity.name}.{name}": DictionaryColumn(codes, dictionary) for name, dictionary in cached.items()},
-    )
-    return codes[condition_mask(rest, frame)]
+    return codes[_filter_mask(entity, rest, cached, codes)]
+
+
+def entity_columns(
+    entity: Entity, codes: Codes, cached: Mapping[str, ValueDictionary], names: Iterable[str]
+) -> dict[str, Column]:
+    """Return columns of the rows at these positions of a cached table."""
+    return {f"{entity.name}.{name}": DictionaryColumn(codes, cached[name]) for name in names}
 
 
 def output_columns(entity: Entity, columns: tuple[str, ...], needed: RequiredColumns) -> tuple[str, ...]:
@@ -195,10 +193,7 @@ def _index_reason(step: op.Scan, reader: TableReader) -> str:
 def _filter_mask(
     entity: Entity, conjuncts: tuple[ex.Expr, ...], cached: Mapping[str, ValueDictionary], codes: Codes
 ) -> Mask:
-    columns = {
-        f"{entity.name}.{name}": DictionaryColumn(codes, dictionary) for name, dictionary in cached.items()
-    }
-    return condition_mask(conjuncts, Frame(len(codes), columns))
+    return condition_mask(conjuncts, Frame(len(codes), entity_columns(entity, codes, cached, cached)))
 
 
 def _read_by_ids(

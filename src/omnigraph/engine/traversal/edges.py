@@ -29,6 +29,7 @@ from omnigraph.engine.columns.frame import (
 from omnigraph.engine.context import ExecutionContext, RequiredColumns
 from omnigraph.engine.operators.scan import (
     columns_to_read,
+    entity_columns,
     frame_from_batch,
     matching_positions,
     output_columns,
@@ -52,15 +53,13 @@ def scan_edges(step: op.EdgeScan, needed: RequiredColumns, context: ExecutionCon
     if walker.choose_mode(walker.reader.row_count) is TraversalMode.ADJACENCY:
         cached = walker.reader.cached_columns(columns_to_read(names, step.filter), whole=whole)
     if cached is None:
-        yield from _streamed_edges(step, names, context)
+        yield from _stream_edges(step, names, context)
         return
     adjacency = walker.adjacency()
     rows = matching_positions(edge, step.filter.conjuncts, cached, walker.reader)
     for start in range(0, len(rows), context.options.frame_rows):
         part = rows[start : start + context.options.frame_rows]
-        columns: dict[str, Column] = {
-            f"{edge.name}.{name}": DictionaryColumn(part, cached[name]) for name in names
-        }
+        columns = entity_columns(edge, part, cached, names)
         ends: tuple[Column, Column] = (
             DictionaryColumn(adjacency.source_codes[part], adjacency.sources),
             DictionaryColumn(adjacency.target_codes[part], adjacency.targets),
@@ -95,7 +94,7 @@ class _EdgeLookup:
     context: ExecutionContext
 
 
-def _streamed_edges(step: op.EdgeScan, names: tuple[str, ...], context: ExecutionContext) -> Iterator[Frame]:
+def _stream_edges(step: op.EdgeScan, names: tuple[str, ...], context: ExecutionContext) -> Iterator[Frame]:
     edge = step.edge
     names_with_ends = tuple(dict.fromkeys((*names, "src", "dst")))
     for frame in stream_rows(edge, names_with_ends, step.filter, context):
