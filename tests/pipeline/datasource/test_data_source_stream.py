@@ -82,7 +82,7 @@ def test_replaced_column(root: Location, steps: list[str]) -> None:
     query = Query(root)
     for properties in steps:
         evolve(root, SCHEMA.replace("age: I64?", properties))
-    with pytest.raises(DataSourceError, match="age of Person was renamed"):
+    with pytest.raises(DataSourceError, match="column 'age' of Person was renamed"):
         query.batch()
     assert Query(root, columns=("id", "slug")).batch() is None
 

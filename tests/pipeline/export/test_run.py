@@ -121,7 +121,7 @@ def test_types_branches_and_commits_are_chosen(root: Location, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("selection", "code", "hint"),
+    ("selection", "code", "text"),
     [
         ({"types": ("Person", "Persn")}, "type_missing", "Person, Note, Empty, Knows, About"),
         (
@@ -133,12 +133,12 @@ def test_types_branches_and_commits_are_chosen(root: Location, tmp_path: Path) -
     ],
 )
 def test_unknown_type_branch_and_commit(
-    root: Location, tmp_path: Path, selection: dict[str, Any], code: str, hint: str
+    root: Location, tmp_path: Path, selection: dict[str, Any], code: str, text: str
 ) -> None:
     with pytest.raises(NotFoundError) as missing:
         export_here(root, tmp_path / "dump.jsonl", **selection)
     assert missing.value.code == code
-    assert hint in missing.value.hint
+    assert text in f"{missing.value.message}\n{missing.value.hint}"
     assert not (tmp_path / "dump.jsonl").exists()
 
 
@@ -240,30 +240,30 @@ def test_interrupted_export_leaves_nothing(
 
 
 def test_existing_target_is_replaced_only_with_force(root: Location, tmp_path: Path) -> None:
-    def refused(out: str, *, force: bool = False) -> str:
+    def rejection_hint(out: str, *, force: bool = False) -> str:
         with pytest.raises(RefusedError) as error:
             export_here(root, f"{tmp_path}/{out}", force=force)
         assert error.value.code == "export_exists"
         return error.value.hint
 
     (tmp_path / "dump.jsonl").write_text("mine")
-    assert "--force" in refused("dump.jsonl")
+    assert "force=True" in rejection_hint("dump.jsonl")
     assert (tmp_path / "dump.jsonl").read_text() == "mine"
     export_here(root, tmp_path / "dump.jsonl", force=True)
     assert len(lines(tmp_path / "dump.jsonl")) == 6
 
     export_here(root, f"{tmp_path}/parts/")
     (tmp_path / "parts" / "node-Old-00000.jsonl").write_text("old")
-    assert "--force" in refused("parts/")
-    assert "--force" in refused("parts")
+    assert "force=True" in rejection_hint("parts/")
+    assert "force=True" in rejection_hint("parts")
     export_here(root, f"{tmp_path}/parts/", force=True)
     assert {path.name for path in (tmp_path / "parts").iterdir()} == {
         "node-Person-00000.jsonl", "node-Note-00000.jsonl", "edge-Knows-00000.jsonl", "edge-About-00000.jsonl",
     }  # fmt: skip
     (tmp_path / "parts" / "letter.txt").write_text("mine")
-    assert "empty folder" in refused("parts/", force=True)
+    assert "empty folder" in rejection_hint("parts/", force=True)
     assert (tmp_path / "parts" / "letter.txt").read_text() == "mine"
-    assert "another name" in refused("dump.jsonl/", force=True)
+    assert "another name" in rejection_hint("dump.jsonl/", force=True)
 
 
 @pytest.mark.parametrize(

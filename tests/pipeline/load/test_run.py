@@ -228,4 +228,4 @@ def test_large_numbers_can_be_read() -> None:
     first = Violation("people.jsonl", 1, "slug", "", Rule.REQUIRED, "a value is required")
     rejected = LoadRejectedError(ViolationReport((first,), ((Rule.REQUIRED, 300_000),)))
     assert rejected.message.endswith("V101 slug: needs a value (and 299,999 more)")
-    assert rejected.render().startswith("the input has 300,000 errors; showing the first 100")
+    assert rejected.render().startswith("the input has 300,000 errors; showing the first 1")
