@@ -9,8 +9,9 @@ decide which ids a changed schema keeps.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from omnigraph.base.ids import Incarnation, PropertyId, TypeId, new_incarnation, type_id_from_number
+from omnigraph.base.ids import Incarnation, PropertyId, new_incarnation, type_id_from_number
 from omnigraph.lang.syntax import Annotation, NamedArgument, RangeArgument, StringLiteral, WordLiteral
 from omnigraph.schema.catalog import (
     Cardinality,
@@ -65,10 +66,14 @@ def build_catalog(schema: Schema, *, new_incarnation: Callable[[], Incarnation] 
     nodes: list[NodeType] = []
     edges: list[EdgeType] = []
     for declaration in tables:
+        parts = _entity_parts(declaration, interfaces)
+        parts |= {"id": ids[declaration.name.text], "incarnation": new_incarnation()}
         if isinstance(declaration, NodeSyntax):
-            nodes.append(_node(declaration, ids, new_incarnation(), interfaces))
+            nodes.append(NodeType(**parts, implements=tuple(name.text for name in declaration.implements)))
         else:
-            edges.append(_edge(declaration, ids, new_incarnation()))
+            source, target = ids[declaration.source.text], ids[declaration.target.text]
+            cardinality = _cardinality(declaration.annotations)
+            edges.append(EdgeType(**parts, source=source, target=target, cardinality=cardinality))
     return Catalog(
         tuple(nodes),
         tuple(edges),
@@ -88,43 +93,22 @@ def _interface(declaration: InterfaceSyntax) -> Interface:
     )
 
 
-def _node(
-    declaration: NodeSyntax,
-    ids: Mapping[str, TypeId],
-    incarnation: Incarnation,
-    interfaces: Mapping[str, InterfaceSyntax],
-) -> NodeType:
+def _entity_parts(
+    declaration: NodeSyntax | EdgeSyntax, interfaces: Mapping[str, InterfaceSyntax]
+) -> dict[str, Any]:
+    """Return the parts that nodes and edges have in common, except for their ids."""
     shapes, rules = _shapes_and_rules(declaration, interfaces)
-    return NodeType(
-        id=ids[declaration.name.text],
-        incarnation=incarnation,
-        name=declaration.name.text,
-        properties=_numbered(shapes),
-        next_property_id=PropertyId(len(shapes) + 1),
-        rules=rules,
-        description=_text_of(declaration.annotations, "description"),
-        renamed_from=_text_of(declaration.annotations, "rename_from"),
-        metadata=metadata_of(declaration.annotations),
-        implements=tuple(name.text for name in declaration.implements),
-    )
-
-
-def _edge(declaration: EdgeSyntax, ids: Mapping[str, TypeId], incarnation: Incarnation) -> EdgeType:
-    shapes, rules = _shapes_and_rules(declaration, {})
-    return EdgeType(
-        id=ids[declaration.name.text],
-        incarnation=incarnation,
-        name=declaration.name.text,
-        properties=_numbered(shapes),
-        next_property_id=PropertyId(len(shapes) + 1),
-        rules=rules,
-        description=_text_of(declaration.annotations, "description"),
-        renamed_from=_text_of(declaration.annotations, "rename_from"),
-        metadata=metadata_of(declaration.annotations),
-        source=ids[declaration.source.text],
-        target=ids[declaration.target.text],
-        cardinality=_cardinality(declaration.annotations),
-    )
+    return {
+        "name": declaration.name.text,
+        "properties": tuple(
+            Property.from_shape(shape, PropertyId(number)) for number, shape in enumerate(shapes, start=1)
+        ),
+        "next_property_id": PropertyId(len(shapes) + 1),
+        "rules": rules,
+        "description": _text_of(declaration.annotations, "description"),
+        "renamed_from": _text_of(declaration.annotations, "rename_from"),
+        "metadata": metadata_of(declaration.annotations),
+    }
 
 
 def _shapes_and_rules(
@@ -180,12 +164,6 @@ def _checks(constraints: tuple[Annotation, ...]) -> Iterator[CheckRule]:
         match constraint.name.text, constraint.arguments:
             case "check", [WordLiteral(name), StringLiteral(pattern)]:
                 yield CheckRule(name, pattern)
-
-
-def _numbered(shapes: tuple[PropertyShape, ...]) -> tuple[Property, ...]:
-    return tuple(
-        Property.from_shape(shape, PropertyId(number)) for number, shape in enumerate(shapes, start=1)
-    )
 
 
 def _shape(declared: PropertySyntax, indexed_in_body: bool) -> PropertyShape:

@@ -7,7 +7,7 @@ dropped before their columns and added after them, edges are dropped before thei
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from omnigraph.base.ids import TypeId, type_id_from_number
@@ -49,25 +49,15 @@ def find_steps(
     """Return the steps from the accepted catalog to the desired one. `hard`: drop data permanently."""
     sizes = rows or {}
     match = _match_types(accepted, desired)
-    steps: list[Step] = [
-        DropType(entity.id, entity.alias, hard)
-        for kind in (EdgeType, NodeType)
-        for entity in match.dropped
-        if isinstance(entity, kind)
-    ]
-    steps += [RenameType(old.id, old.alias, new.name) for old, new in match.pairs if old.name != new.name]
+    steps = [*_drop_steps(match.dropped, hard), *_rename_steps(match.pairs)]
     unsupported = list(match.unsupported)
     for old, new in match.pairs:
         pair = TypePair(old, new, sizes.get(old.id, 0), hard)
         difference = compare_type(pair)
         unsupported += [*difference.unsupported, *_changed_endpoints(old, new, match.ids)]
         steps += difference.supported_steps
-    steps += [
-        AddType(_with_accepted_ids(entity, match.ids))
-        for kind in (NodeType, EdgeType)
-        for entity in match.added
-        if isinstance(entity, kind)
-    ]
+    nodes_first = sorted(match.added, key=lambda entity: isinstance(entity, EdgeType))
+    steps += [AddType(_with_accepted_ids(entity, match.ids)) for entity in nodes_first]
     steps += _interface_steps(accepted, desired)
     return Evolution(tuple(steps), tuple(unsupported))
 
@@ -75,22 +65,22 @@ def find_steps(
 def find_steps_by_id(old: Catalog, new: Catalog, *, hard: bool = False) -> tuple[Step, ...]:
     """Return the steps between two catalogs of one graph, with types and properties matched by id."""
     pairs = [(before, after) for after in new.types if (before := _same_type(old, after)) is not None]
-    steps: list[Step] = [
-        DropType(entity.id, entity.alias, hard)
-        for kind in (EdgeType, NodeType)
-        for entity in old.types
-        if isinstance(entity, kind) and _same_type(new, entity) is None
-    ]
-    steps += [
-        RenameType(before.id, before.alias, after.name)
-        for before, after in pairs
-        if before.name != after.name
-    ]
+    dropped = [entity for entity in old.types if _same_type(new, entity) is None]
+    steps = [*_drop_steps(dropped, hard), *_rename_steps(pairs)]
     for before, after in pairs:
         steps += compare_type(TypePair(before, after, hard=hard, by_id=True)).steps
     steps += [AddType(entity) for entity in new.types if _same_type(old, entity) is None]
     steps += _interface_steps(old, new)
     return tuple(steps)
+
+
+def _drop_steps(types: Iterable[Entity], hard: bool) -> list[Step]:
+    edges_first = sorted(types, key=lambda entity: isinstance(entity, NodeType))
+    return [DropType(entity.id, entity.alias, hard) for entity in edges_first]
+
+
+def _rename_steps(pairs: Iterable[tuple[Entity, Entity]]) -> list[Step]:
+    return [RenameType(old.id, old.alias, new.name) for old, new in pairs if old.name != new.name]
 
 
 def _same_type(catalog: Catalog, entity: Entity) -> Entity | None:
