@@ -226,8 +226,7 @@ INTERNAL: Final[Mapping[str, tuple[str, ...]]] = {
     "PlannedStep": ("step",),
     "CommitRecord": ("manifest_hint", "pins", "extra"),
     "OptimizeOptions": ("blobs_compact", "world", "bounds", "validate"),
-    "RepairOptions": ("refuse_contradiction",),
-    "TableRepairStats": ("flag_error",),
+    "RepairOptions": ("validate",),
     "CleanupPolicyOptions": ("policy", "warnings"),
     "OmnigraphDataSource": ("schema", "reader", "streamReader", "writer", "streamWriter"),
 }
@@ -235,12 +234,12 @@ INTERNAL: Final[Mapping[str, tuple[str, ...]]] = {
 
 OTHER_NAMES: Final[Mapping[str, str]] = {
     "BranchId": "A string. A branch that is made again under the same name has another one.",
-    "BranchPlace": "A `Graph`.",
+    "BranchTarget": "A `Graph`.",
     "CommitId": "A string of 26 letters and digits.",
     "Coverage": "`Indexed` or `Degraded`.",
     "EvolutionCode": "Has `code`, such as `OG-DS-101`, `meaning`, and `advice`: what to do instead.",
     "Fact": "A value as in JSON.",
-    "GraphPlace": "A `Graph`.",
+    "GraphTarget": "A `Graph`.",
     "Intent": "What a write said before it began, among it `op_id`, `kind`, `actor`, `branch` and `created_us`.",
     "Json": "A value as in JSON.",
     "OperationId": "A string: the name of one write, in its commit and in the record of its recovery.",

@@ -8,7 +8,7 @@ import pytest
 
 from omnigraph.graph.recovery.history import TableHistory, operation_properties
 from omnigraph.maintenance.drift import MAINTENANCE, Classification, Obstacles, classify_drift
-from omnigraph.maintenance.repair import RepairAction, RepairOptions, decide_action, explain
+from omnigraph.maintenance.repair import RepairAction, RepairOptions, decide_action, explain_action
 from omnigraph.storage.lance.transactions import (
     GapReason,
     Operation,
@@ -126,8 +126,8 @@ def test_obstacles() -> None:
     assert decide_action(suspicious, FORCE, cannot) is RepairAction.REFUSED
     assert decide_action(suspicious, DISCARD, cannot) is RepairAction.REFUSED
     assert decide_action(suspicious, DISCARD, Obstacles("bad rows")) is RepairAction.DISCARDED
-    assert str(explain(RepairAction.REFUSED, FORCE, cannot)) == "bad rows"
-    assert str(explain(RepairAction.REFUSED, DISCARD, cannot)) == "it is gone"
-    assert str(explain(RepairAction.PREVIEW, PREVIEW, cannot)) == "bad rows"
-    assert explain(RepairAction.PREVIEW, PREVIEW, Obstacles()) is None
-    assert explain(RepairAction.FORCED, FORCE, Obstacles()) is None
+    assert str(explain_action(RepairAction.REFUSED, FORCE, cannot)) == "bad rows"
+    assert str(explain_action(RepairAction.REFUSED, DISCARD, cannot)) == "it is gone"
+    assert str(explain_action(RepairAction.PREVIEW, PREVIEW, cannot)) == "bad rows"
+    assert explain_action(RepairAction.PREVIEW, PREVIEW, Obstacles()) is None
+    assert explain_action(RepairAction.FORCED, FORCE, Obstacles()) is None

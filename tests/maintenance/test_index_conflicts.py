@@ -133,9 +133,9 @@ def test_a_table_that_is_rewritten_each_time_is_left_out_and_the_others_publish(
         append(graph, f"m{len(workers.built)}x")
         run_compaction(graph, [CITES])
 
-    workers = Interrupted(rewrite, limits.UPKEEP_ATTEMPTS_MAX)
+    workers = Interrupted(rewrite, limits.MAINTENANCE_ATTEMPTS_MAX)
     outcome = ensure_indices(graph, MAIN, workers)
-    assert len(workers.built) == limits.UPKEEP_ATTEMPTS_MAX
+    assert len(workers.built) == limits.MAINTENANCE_ATTEMPTS_MAX
     assert outcome.commit is not None
     left = {row.table_key for row in outcome.pending if row.reason.startswith("ConflictingWrites")}
     assert left == {CITES}

@@ -11,7 +11,7 @@ from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import StagedWrite
 from omnigraph.maintenance.cleanup.retention import Needs, Policy, decide
-from omnigraph.maintenance.cleanup.tasks import doomed_of, read_facts
+from omnigraph.maintenance.cleanup.tasks import plan_files, read_facts
 from omnigraph.storage.files import StoredFile, list_files
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
@@ -37,13 +37,13 @@ def test_a_version_that_the_listing_does_not_have_keeps_its_files(local_location
     assert write(local_location, "main", WriteRequest(WriterKind.LOAD, "tester", stage)) is not None
     late = {f"data/{name}" for name in open_dataset(place).data_files()}
     assert late & {file.path for file in listing}, "the rows were staged before the listing"
-    doomed = _doomed(place, listing, pin)
-    assert doomed, "old versions go"
-    assert late.isdisjoint(doomed)
+    deletable = _deletable(place, listing, pin)
+    assert deletable, "old versions go"
+    assert late.isdisjoint(deletable)
 
 
-def _doomed(place: Location, listing: Sequence[StoredFile], pin: Pin) -> set[str]:
+def _deletable(place: Location, listing: Sequence[StoredFile], pin: Pin) -> set[str]:
     policy = Policy(max(file.modified_us for file in listing) + 10 * DAY_US, 1, None, DAY_US, 0)
     needs = Needs(frozenset({pin}), frozenset({pin}), frozenset())
     decision = decide(read_facts(place, listing), needs, policy)
-    return {file.path for file in doomed_of(place, listing, decision, needs, policy)}
+    return {file.path for file in plan_files(place, listing, decision, needs, policy)}

@@ -55,7 +55,7 @@ def _same(rows: Rows) -> Rows:
     return rows
 
 
-_MISFIT: Final = "its columns are not those of the schema: "
+_MISFIT: Final = "its columns do not match the schema: "
 ACTS: Final = {
     "append": Foreign(("Append",), lambda rows: {**rows, "f1": 1, "f2": 2}),
     "delete": Foreign(("Delete",), lambda rows: {name: age for name, age in rows.items() if name != "a"}),
@@ -73,8 +73,8 @@ ACTS: Final = {
         ("Append", "Delete", "Restore", "Update", "ReserveFragments", "Rewrite"),
         lambda rows: {**rows, "a": 99, "f1": 1, "f2": 2},
     ),
-    "add_column": Foreign(("Merge",), None, obstacle=f"{_MISFIT}it has also extra"),
-    "rename_column": Foreign(("Project",), None, obstacle=f"{_MISFIT}it lacks age; it has also years"),
+    "add_column": Foreign(("Merge",), None, obstacle=f"{_MISFIT}unexpected extra"),
+    "rename_column": Foreign(("Project",), None, obstacle=f"{_MISFIT}missing age; unexpected years"),
     "drop_column": Foreign(("Project",), None, obstacle=f"{_MISFIT}it lacks age"),
     "cast_column": Foreign(("Merge",), None, obstacle=f"{_MISFIT}it has changed age"),
     "nullable_key": Foreign(("Project",), None, obstacle=f"{_MISFIT}it has changed slug"),
@@ -272,7 +272,7 @@ def test_a_store_that_fails_at_the_second_branch(tool: ForeignTool, local_locati
         repair(local_location, "confirm")
     done = read_snapshot(local_location).head
     assert failed.value.facts["repaired"] == {MAIN: done}
-    assert str(failed.value) == f"the store does not answer; put right before that: main (commit {done})"
+    assert str(failed.value) == f"the store does not answer; already repaired: main (commit {done})"
     rows = repair(local_location, "confirm")
     assert (rows[MAIN, PERSON].action, rows[DEV, PERSON].action) == (
         RepairAction.NO_OP,

@@ -18,8 +18,8 @@ from omnigraph.graph.manifest.layout import MANIFEST
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.recovery.history import operation_properties
 from omnigraph.graph.recovery.run import recover_on_open
-from omnigraph.maintenance.drift import UNDER_WAY, Classification
-from omnigraph.maintenance.repair import DELETED, RepairAction, RepairOptions, repair_all_tables
+from omnigraph.maintenance.drift import WRITE_IN_PROGRESS, Classification
+from omnigraph.maintenance.repair import BRANCH_DELETED, RepairAction, RepairOptions, repair_all_tables
 from omnigraph.storage.lance.commit import commit_restore
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
@@ -50,7 +50,7 @@ def test_a_write_under_way_is_nobodys_drift(local_location: Location) -> None:
         files = read_tree(local_location)
         for flags in ((), ("confirm", "force"), ("confirm", "discard")):
             rows = repair(local_location, *flags)
-            assert {row.error for row in rows.values()} == {UNDER_WAY}
+            assert {row.error for row in rows.values()} == {WRITE_IN_PROGRESS}
             assert {row.action for row in rows.values()} <= {RepairAction.PREVIEW, RepairAction.REFUSED}
         assert read_tree(local_location) == files
         looked.append(1)
@@ -114,7 +114,7 @@ def test_a_branch_that_is_deleted_while_repair_runs_is_skipped(
     assert {rows[branch, PERSON].action for branch in (MAIN, "other")} == {done}
     of_dev = {table: row for (branch, table), row in rows.items() if branch == "dev"}
     assert of_dev.keys() == {MANIFEST}
-    assert (of_dev[MANIFEST].action, of_dev[MANIFEST].error) == (RepairAction.SKIPPED, DELETED)
+    assert (of_dev[MANIFEST].action, of_dev[MANIFEST].error) == (RepairAction.SKIPPED, BRANCH_DELETED)
     assert {row.action for row in repair(local_location).values()} == {RepairAction.NO_OP}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Final
 
 from omnigraph.base.hints import Action, Argument, Hint, OneOf, Part, Placeholder
@@ -14,17 +15,24 @@ _FLAGS_BY_VALUE: Final[dict[tuple[str, object], str]] = {
 }
 
 
-def render_hint(hint: Hint) -> str:
-    """Return a hint with commands and flags."""
-    return hint.render(_flag_text)
+def render_hint(hint: Hint, address: str | None = None) -> str:
+    """Return a hint with commands and flags. With an address, every command names that graph."""
+    graph = [] if address is None else [shlex.quote(address)]
+
+    def render_part(part: Part) -> str:
+        match part:
+            case Argument():
+                return f"`{_flag(part)}`"
+            case Action(name, arguments):
+                return f"`{' '.join(['omnigraph', name, *graph, *map(_flag, arguments)])}`"
+
+    return hint.render(render_part)
 
 
-def _flag_text(part: Part) -> str:
-    match part:
-        case Argument():
-            return f"`{_flag(part)}`"
-        case Action(name, arguments):
-            return f"`{' '.join(['omnigraph', name, *map(_flag, arguments)])}`"
+def render_command(hint: Hint, address: str | None) -> str:
+    """Return a hint about a graph; one that is only a command has no backticks, so that it can be copied."""
+    text = render_hint(hint, address)
+    return text.strip("`") if hint.text == "{}" else text
 
 
 def _flag(argument: Argument) -> str:
@@ -40,4 +48,4 @@ def _flag(argument: Argument) -> str:
         case OneOf(values):
             return f"{flag} {'|'.join(values)}"
         case _:
-            return f"{flag} {value}"
+            return f"{flag} {shlex.quote(str(value))}"

@@ -7,8 +7,8 @@ import pytest
 from omnigraph.maintenance.cleanup.deletion_plan import (
     Reach,
     Reason,
-    find_all_doomed,
-    find_doomed,
+    find_all_deletable,
+    find_deletable,
     folder_of,
     read_lines,
     ref_times,
@@ -32,19 +32,19 @@ def manifest(version: int) -> str:
     return f"_versions/{2**64 - 1 - version:020d}.manifest"
 
 
-def doomed(
+def deletable(
     files: list[StoredFile], retained: set[str], others: set[str], decision: Decision | None = None
 ) -> list[tuple[Reason, str]]:
     chosen = decision or Decision({None: frozenset({2})}, (), frozenset())
-    found = find_doomed(files, chosen, Reach(frozenset(retained), frozenset(others)), NEEDS, POLICY)
-    return [(file.why, file.path) for file in found]
+    found = find_deletable(files, chosen, Reach(frozenset(retained), frozenset(others)), NEEDS, POLICY)
+    return [(file.reason, file.path) for file in found]
 
 
 def test_versions_go_before_what_only_they_needed_and_orphans_last() -> None:
     files = old(
         manifest(1), manifest(2), "data/a.lance", "data/b.lance", "data/c.lance", "_transactions/1.txn"
     )
-    found = doomed(files, {"data/b.lance"}, {"data/a.lance", "data/b.lance", "_transactions/1.txn"})
+    found = deletable(files, {"data/b.lance"}, {"data/a.lance", "data/b.lance", "_transactions/1.txn"})
     assert found == [
         (Reason.VERSION, manifest(1)),
         (Reason.UNREACHED, "_transactions/1.txn"),
@@ -55,7 +55,7 @@ def test_versions_go_before_what_only_they_needed_and_orphans_last() -> None:
 
 def test_what_belongs_to_a_data_file_or_an_index_goes_with_it() -> None:
     files = old("data/a.lance", "data/a/1.blob", "data/b/1.blob", "_indices/u/x.lance", "_indices/v/x.lance")
-    found = doomed(files, {"data/a.lance", "_indices/u/other.lance"}, {"data/b.lance"})
+    found = deletable(files, {"data/a.lance", "_indices/u/other.lance"}, {"data/b.lance"})
     assert found == [(Reason.UNREACHED, "data/b/1.blob"), (Reason.ORPHAN, "_indices/v/x.lance")]
 
 
@@ -80,12 +80,12 @@ def test_what_belongs_to_a_data_file_or_an_index_goes_with_it() -> None:
     ],
 )
 def test_what_nothing_refers_to_goes_after_the_grace(path: str, age: int, goes: bool) -> None:
-    found = doomed([StoredFile(path, 1, NOW - age)], set(), set())
+    found = deletable([StoredFile(path, 1, NOW - age)], set(), set())
     assert found == ([(Reason.ORPHAN, path)] if goes else [])
 
 
 def test_a_young_file_that_only_an_old_version_needed_goes() -> None:
-    assert doomed([StoredFile("data/a.lance", 1, NOW)], set(), {"data/a.lance"}) == [
+    assert deletable([StoredFile("data/a.lance", 1, NOW)], set(), {"data/a.lance"}) == [
         (Reason.UNREACHED, "data/a.lance")
     ]
 
@@ -102,7 +102,7 @@ def test_a_fork_goes_first_its_manifests_first_and_its_ref_last() -> None:
         f"tree/{child}/{manifest(3)}",
     )
     decision = Decision({None: frozenset({2})}, (child, FORK), frozenset())
-    assert [path for _, path in doomed(files, set(), set(), decision)] == [
+    assert [path for _, path in deletable(files, set(), set(), decision)] == [
         f"tree/{child}/{manifest(3)}",
         f"_refs/branches/{child}.json",
         f"tree/{FORK}/{manifest(3)}",
@@ -116,7 +116,7 @@ def test_a_fork_goes_first_its_manifests_first_and_its_ref_last() -> None:
 def test_a_branch_keeps_what_it_reads_of_its_parent() -> None:
     decision = Decision({None: frozenset({2}), FORK: frozenset({3})}, (), frozenset())
     files = old("data/a.lance", f"tree/{FORK}/data/a.lance", f"tree/{FORK}/{manifest(2)}")
-    found = doomed(files, {"data/a.lance"}, {f"tree/{FORK}/data/a.lance"}, decision)
+    found = deletable(files, {"data/a.lance"}, {f"tree/{FORK}/data/a.lance"}, decision)
     assert found == [
         (Reason.VERSION, f"tree/{FORK}/{manifest(2)}"),
         (Reason.UNREACHED, f"tree/{FORK}/data/a.lance"),
@@ -133,7 +133,7 @@ def test_a_whole_dataset_goes_when_all_of_it_is_old(
 ) -> None:
     paths = ("data/a.lance", manifest(1))
     files = [StoredFile(path, 1, NOW - age) for path, age in zip(paths, ages, strict=True)]
-    found = find_all_doomed(files, POLICY, is_known=is_known)
+    found = find_all_deletable(files, POLICY, is_known=is_known)
     assert [file.path for file in found] == ([manifest(1), "data/a.lance"] if goes else [])
 
 
@@ -167,5 +167,5 @@ def test_which_folders_are_empty_afterwards() -> None:
     files = old(
         f"tree/{FORK}/data/a.lance", "_indices/u/x.lance", "data/b.lance", "data/b/1.blob", manifest(1)
     )
-    found = find_doomed(files, decision, Reach(frozenset(), frozenset()), NEEDS, POLICY)
+    found = find_deletable(files, decision, Reach(frozenset(), frozenset()), NEEDS, POLICY)
     assert {folder_of(file) for file in found} == {f"tree/{FORK}", "_indices/u", "data/b", None}

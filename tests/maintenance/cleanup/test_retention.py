@@ -158,7 +158,7 @@ def test_the_version_that_a_branch_was_made_from_stays_with_the_branch() -> None
     assert decision.retained == {None: {2, 6}, made.name: {6}}
     gone = decide(facts(OLD, made), NOTHING, policy())
     assert gone.retained == {None: {6}}
-    assert gone.doomed_forks == (made.name,)
+    assert gone.deletable_forks == (made.name,)
 
 
 @pytest.mark.parametrize(
@@ -176,20 +176,20 @@ def test_the_version_that_a_branch_was_made_from_stays_with_the_branch() -> None
 )  # fmt: skip
 def test_which_forks_go(made: Fork, needs: Needs, stays: bool) -> None:
     decision = decide(facts(OLD, made), needs, policy())
-    assert (made.name not in decision.doomed_forks) is stays
+    assert (made.name not in decision.deletable_forks) is stays
     assert (made.name in decision.retained) is stays
 
 
 def test_a_tagged_fork_stays() -> None:
     made = fork(GONE, Pin(None, 1))
     decision = decide(facts(OLD, made, tags=frozenset({Pin(made.name, 6)})), NOTHING, policy())
-    assert decision.doomed_forks == ()
+    assert decision.deletable_forks == ()
 
 
 def test_a_fork_whose_newest_version_is_young_stays() -> None:
     made = fork(GONE, Pin(None, 1))
     found = facts(OLD, made, lines={made.name: {6: 0, 7: NOW - 1}})
-    assert decide(found, NOTHING, policy()).doomed_forks == ()
+    assert decide(found, NOTHING, policy()).deletable_forks == ()
 
 
 def test_forks_of_forks_go_children_first() -> None:
@@ -197,7 +197,7 @@ def test_forks_of_forks_go_children_first() -> None:
     second = fork(GONE, Pin(first.name, 6), number=0)
     third = fork(GONE, Pin(second.name, 6), number=2)
     decision = decide(facts(OLD, first, second, third), NOTHING, policy())
-    assert decision.doomed_forks == (third.name, second.name, first.name)
+    assert decision.deletable_forks == (third.name, second.name, first.name)
 
 
 def test_a_gone_fork_stays_for_its_living_child_at_what_the_child_was_made_from() -> None:
@@ -206,7 +206,7 @@ def test_a_gone_fork_stays_for_its_living_child_at_what_the_child_was_made_from(
     found = facts(OLD, parent, child, lines={parent.name: OLD})
     needs = Needs(frozenset({Pin(child.name, 6)}), frozenset(), frozenset({LIVE}))
     decision = decide(found, needs, policy())
-    assert decision.doomed_forks == ()
+    assert decision.deletable_forks == ()
     assert decision.retained == {None: {1, 6}, parent.name: {4, 6}, child.name: {6}}
 
 

@@ -46,7 +46,7 @@ def _more(status: IndexStatus, *fragments: int) -> IndexWork:
 
 
 COMPLETE = NoWork(ALIAS, SPEC, IndexStatus.COMPLETE)
-TAKEN = NoWork(ALIAS, SPEC, IndexStatus.SKIPPED, "'id_btree' is another index, of the column 'age'")
+TAKEN = NoWork(ALIAS, SPEC, IndexStatus.SKIPPED, "the index name 'id_btree' is used by the column 'age'")
 CASES: dict[str, tuple[Mapping[int, int], tuple[IndexDescription, ...], IndexWork | NoWork]] = {
     "missing": (ROWS, (), _built(0, 1, 4)),
     "one row is enough": ({7: 1}, (), _built(7)),

@@ -154,11 +154,11 @@ def test_a_table_whose_groups_are_lost_each_time_still_gets_fewer_fragments(grap
     counts: list[int] = []
     workers = Interrupted(meanwhile, times=99)
     rows = optimize(graph, workers, rows_per_task=1000)
-    assert len(workers.tasks) == limits.UPKEEP_ATTEMPTS_MAX
+    assert len(workers.tasks) == limits.MAINTENANCE_ATTEMPTS_MAX
     assert rows[DOC].committed
     assert rows[DOC].skipped is None
     assert len(read_fragment_files(open_table(graph, DOC))) == 1 < counts[-1]
-    assert len(ids(graph)) == 80 + 6 * limits.UPKEEP_ATTEMPTS_MAX
+    assert len(ids(graph)) == 80 + 6 * limits.MAINTENANCE_ATTEMPTS_MAX
     assert {pending.property for pending in rows[DOC].pending_indexes} >= {"id", "slug", "size"}
     assert answers_are_right(graph)
     assert optimize(graph, Interrupted(lambda: None), rows_per_task=1000)[DOC].committed
