@@ -272,7 +272,8 @@ def inspect_rows(snapshot: Snapshot, inspection: TableInspection) -> TableInspec
     try:
         changes = compare_rows(published, head)
         if changes.duplicates:
-            obstacle = obstacle or f"{changes.duplicates:,} rows have the id of another row"
+            verb = "row has" if changes.duplicates == 1 else "rows have"
+            obstacle = obstacle or f"{changes.duplicates:,} {verb} the id of another row"
     except OmnigraphError as error:
         obstacle = obstacle or error.message
     return replace(
