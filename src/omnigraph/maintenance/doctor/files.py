@@ -20,7 +20,7 @@ from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.maintenance.cleanup.deletion_plan import Reason
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.retention import Needs, owner_of
-from omnigraph.maintenance.cleanup.tasks import DatasetTask, plan_dataset
+from omnigraph.maintenance.cleanup.tasks import DatasetPlan, DatasetTask, plan_dataset
 from omnigraph.maintenance.doctor.findings import CLEANUP, Check, Finding, Health
 from omnigraph.pipeline.runner import in_threads
 from omnigraph.storage.files import StoredFile, has_more_files, list_files
@@ -128,43 +128,6 @@ def _damaged(
 
 
 _ALL_VERSIONS: Final = 2**62
-
-
-@dataclass(frozen=True, slots=True)
-class Orphans:
-    """What cleanup would delete in one dataset now if it kept every version."""
-
-    table_key: str
-    path: str
-    files: int
-    size_bytes: int
-    lance_branches: frozenset[str]
-
-
-def find_orphans(heads: Sequence[Snapshot], world: WriteEnvironment) -> list[Orphans]:
-    """Return the datasets with unneeded files or Lance branches, the manifest first."""
-    policy = CleanupPolicyOptions(keep_versions=_ALL_VERSIONS).policy(world.clock.now_us())
-    live = frozenset(str(head.branch.id) for head in heads)
-    pins: dict[tuple[str, str], set[Pin]] = {}
-    for head in heads:
-        pins.setdefault((MANIFEST, MANIFEST), set()).add(Pin(head.branch.lance_branch, head.version))
-        for table in head.tables.values():
-            pins.setdefault((table.path, table.alias), set()).add(table.pin)
-    tasks = [
-        DatasetTask(heads[0].root, path, alias, policy, Needs(frozenset(), frozenset(heads_of_table), live))
-        for (path, alias), heads_of_table in pins.items()
-    ]
-    orphans = []
-    for plan in in_threads(plan_dataset, tasks):
-        sizes = [file.size_bytes for file in plan.deletable if file.reason is Reason.ORPHAN]
-        forks = frozenset(
-            file.branch for file in plan.deletable if file.reason is Reason.FORK and file.branch is not None
-        )
-        if sizes or forks:
-            orphans.append(Orphans(plan.table_key, plan.path, len(sizes), sum(sizes), forks))
-    return orphans
-
-
 DELETE_EXTERNALLY: Final = hint("Delete it with the tool that created it; {} never does.", action("cleanup"))
 CLEANUP_LATER: Final = hint("Wait: {} deletes it when it is old enough.", action("cleanup"))
 
@@ -197,19 +160,37 @@ def _find_orphans_and_forks(
     main: Snapshot, branches: Sequence[Snapshot], unreadable: frozenset[str]
 ) -> Iterator[Finding]:
     """Yield findings about what `cleanup` would delete now, and about Lance branches that it keeps."""
-    orphans: dict[str, Orphans] = {}
+    plans: dict[str, DatasetPlan] = {}
     if has_more_files(main.root, limits.CLEANUP_DRIVER_FILES_MAX):
         text = f"more than {limits.CLEANUP_DRIVER_FILES_MAX:,} files, not checked"
         yield Finding(Check.ORPHANS, Health.NOTICE, text, fix=CLEANUP)
     else:
-        orphans = {dataset.path: dataset for dataset in find_orphans(branches, WriteEnvironment())}
+        plans = {plan.path: plan for plan in _plan_cleanup(branches)}
     for path, alias, dataset, needed in _open_datasets(main, branches, unreadable):
-        deletable = orphans[path].lance_branches if path in orphans else frozenset[str]()
+        forks = plans[path].deletable if path in plans else ()
+        deletable = frozenset(file.branch for file in forks if file.reason is Reason.FORK)
         yield from _fork_findings(_unneeded_forks(dataset, needed), deletable, alias)
-    for unneeded in orphans.values():
-        if unneeded.files:
-            text = f"{_count(unneeded.files, 'unreferenced file')}, {unneeded.size_bytes:,} bytes"
-            yield Finding(Check.ORPHANS, Health.NOTICE, text, unneeded.table_key, fix=CLEANUP)
+    for plan in plans.values():
+        sizes = [file.size_bytes for file in plan.deletable if file.reason is Reason.ORPHAN]
+        if sizes:
+            text = f"{_count(len(sizes), 'unreferenced file')}, {sum(sizes):,} bytes"
+            yield Finding(Check.ORPHANS, Health.NOTICE, text, plan.table_key, fix=CLEANUP)
+
+
+def _plan_cleanup(heads: Sequence[Snapshot]) -> Sequence[DatasetPlan]:
+    """Plan what cleanup would delete now if it kept every version, the manifest first."""
+    policy = CleanupPolicyOptions(keep_versions=_ALL_VERSIONS).policy(WriteEnvironment().clock.now_us())
+    live = frozenset(str(head.branch.id) for head in heads)
+    pins: dict[tuple[str, str], set[Pin]] = {}
+    for head in heads:
+        pins.setdefault((MANIFEST, MANIFEST), set()).add(Pin(head.branch.lance_branch, head.version))
+        for table in head.tables.values():
+            pins.setdefault((table.path, table.alias), set()).add(table.pin)
+    tasks = [
+        DatasetTask(heads[0].root, path, alias, policy, Needs(frozenset(), frozenset(table_pins), live))
+        for (path, alias), table_pins in pins.items()
+    ]
+    return in_threads(plan_dataset, tasks)
 
 
 def _open_datasets(
@@ -237,7 +218,7 @@ def _unneeded_forks(dataset: Dataset, needed: set[str | None]) -> list[str]:
     return sorted(parents.keys() - retained)
 
 
-def _fork_findings(names: list[str], deletable: frozenset[str], where: str) -> Iterator[Finding]:
+def _fork_findings(names: list[str], deletable: frozenset[str | None], where: str) -> Iterator[Finding]:
     """Yield one finding per action: forks that `cleanup` deletes now, those it deletes later, and external ones."""
     external = [name for name in names if owner_of(name) is None]
     later = [name for name in names if name not in deletable and name not in external]

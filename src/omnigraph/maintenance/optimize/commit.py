@@ -250,7 +250,7 @@ class _MaintenanceRun:
     def _read_views(self, area: StagingArea) -> list[TableView]:
         """Read the requested tables; return those to work on."""
         request = self._request
-        views = read_views(area, request.types, self._fail if request.isolated else None)
+        views = read_views(area.snapshot, request.types, self._fail if request.isolated else None)
         for table in self._tables.values():
             table.view, table.plan, table.indexes = None, None, {}
         in_order = {view.alias: self._table(view.alias) for view in views}

@@ -8,17 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from omnigraph.base import limits
-from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import FormatError, OmnigraphError
 from omnigraph.base.hints import Hint, action, hint
-from omnigraph.base.ids import CommitId, OperationId, new_ulid
-from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.snapshot import Snapshot
-from omnigraph.graph.write.stage import StagingArea
 from omnigraph.maintenance.drift import TableInspection
 from omnigraph.maintenance.optimize.commit import MaintenanceResult, TableResult
 from omnigraph.maintenance.optimize.index_plan import (
@@ -28,7 +23,12 @@ from omnigraph.maintenance.optimize.index_plan import (
     TableIndexes,
     plan_indexes,
 )
-from omnigraph.maintenance.optimize.options import PendingIndex, SkipReason, TableOptimizeStats
+from omnigraph.maintenance.optimize.options import (
+    OptimizeOptions,
+    PendingIndex,
+    SkipReason,
+    TableOptimizeStats,
+)
 from omnigraph.maintenance.optimize.plan import TableMaintenancePlan, plan_run
 from omnigraph.maintenance.optimize.rewrite import Replaced, indexes_after, split_segments
 from omnigraph.maintenance.optimize.table_work import fragments_after
@@ -36,9 +36,6 @@ from omnigraph.maintenance.optimize.tables import TableView, read_views, request
 from omnigraph.schema.catalog import display_order
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.indexes import NO_VECTORS, IndexSpec, has_vectors
-
-if TYPE_CHECKING:
-    from omnigraph.maintenance.optimize.options import OptimizeOptions
 
 
 @dataclass(slots=True)
@@ -92,10 +89,7 @@ def plan_stats(
 ) -> list[TableOptimizeStats]:
     """Return the rows of a dry run. Reads only; the sizes after the run are estimates."""
     errors: dict[str, OmnigraphError] = {}
-    area = StagingArea(
-        snapshot, WriterKind.OPTIMIZE, "", OperationId(new_ulid()), CommitId(new_ulid()), SYSTEM_CLOCK
-    )
-    views = {view.alias: view for view in read_views(area, options.tables, errors.__setitem__)}
+    views = {view.alias: view for view in read_views(snapshot, options.tables, errors.__setitem__)}
     bounds = options.bounds(options.tasks_max)
     unwritten = find_unwritten(snapshot, options.tables)
     healthy = [view for alias, view in views.items() if alias not in drift and alias not in unwritten]

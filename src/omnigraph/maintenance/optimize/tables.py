@@ -1,7 +1,7 @@
 """A table of a branch as maintenance reads it: fragments, indexes and settings, at its pin.
 
-In: a staging area and the requested types. Out: one `TableView` per table in the order of the schema, read in parallel.
-The caller chooses whether a table that cannot be read ends the run or is reported and skipped. Writes nothing.
+In: a snapshot and the requested types. Out: one `TableView` per table in the order of the schema, read in parallel. The
+caller chooses whether a table that cannot be read ends the run or is reported and skipped. Writes nothing.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from omnigraph.base.errors import NotFoundError, OmnigraphError
-from omnigraph.graph.manifest.snapshot import Snapshot
-from omnigraph.graph.write.stage import StagingArea
+from omnigraph.graph.manifest.snapshot import Snapshot, open_table
 from omnigraph.maintenance.optimize.index_plan import DeclaredIndex, TableIndexes
 from omnigraph.pipeline.runner import maintenance_concurrency
 from omnigraph.schema.catalog import Entity
@@ -55,20 +54,17 @@ class TableView:
 
 
 def read_views(
-    area: StagingArea,
+    snapshot: Snapshot,
     types: frozenset[str] | None,
     report_failure: Callable[[str, OmnigraphError], None] | None,
 ) -> tuple[TableView, ...]:
-    """Read the requested tables at their pins.
+    """Read the tables of types, by name or alias, at their pins; `types` None: all.
 
-    Args:
-        area: The staging area whose snapshot is read.
-        types: The types by name or alias; None: all.
-        report_failure: Called with the alias and the error of a table that cannot be read; None: raise the error.
+    `report_failure` is called with the alias and the error of a table that cannot be read; None: raise the error.
     """
-    entities = requested_types(area.snapshot, types)
+    entities = requested_types(snapshot, types)
     with ThreadPoolExecutor(maintenance_concurrency()) as threads:
-        results = list(threads.map(lambda entity: _read_view(area, entity), entities))
+        results = list(threads.map(lambda entity: _read_view(snapshot, entity), entities))
     views = []
     for entity, result in zip(entities, results, strict=True):
         if isinstance(result, TableView):
@@ -106,9 +102,9 @@ def reread_view(view: TableView, dataset: Dataset) -> TableView:
     )
 
 
-def _read_view(area: StagingArea, entity: Entity) -> TableView | OmnigraphError:
+def _read_view(snapshot: Snapshot, entity: Entity) -> TableView | OmnigraphError:
     try:
-        dataset = area.read(entity.alias)
+        dataset = open_table(snapshot.root, snapshot.tables[entity.alias])
         widths = {
             column.name: column.type.size * _FLOAT_BYTES
             for column in entity.properties
