@@ -245,7 +245,7 @@ OTHER_NAMES: Final[Mapping[str, str]] = {
     "Json": "A value as in JSON.",
     "OperationId": "A string: the name of one write, in its commit and in the record of its recovery.",
     "QueryOptions": "`omnigraph.api.querying.QueryOptions(spark_master=…, limits=QueryLimits(…), report=…)`.",
-    "QueryRunOptions": "`omnigraph.engine.run.QueryRunOptions(QueryLimits(…).engine_options(), embed=EmbeddingProvider(…))`.",
+    "QueryRunOptions": "`omnigraph.engine.run.QueryRunOptions(QueryLimits(…).engine_options(), embed=…)`.",
     "Report": "A function that takes a `Progress`.",
     "RunTasks": "A function that takes a function and a list of tasks, and gives the results in their order.",
     "SchemaHash": "A string: the SHA-256 of the compiled schema.",

@@ -13,17 +13,20 @@ _FLAGS_BY_VALUE: Final[dict[tuple[str, object], str]] = {
     ("unverified", "publish"): "--confirm --force",
     ("unverified", "discard"): "--confirm --discard",
 }
+_COMMANDS_WITH_URI: Final = frozenset(
+    {"cleanup", "doctor", "index status", "optimize", "recovery list", "repair", "snapshot"}
+)
 
 
 def render_hint(hint: Hint, address: str | None = None) -> str:
-    """Return a hint with commands and flags. With an address, every command names that graph."""
-    graph = [] if address is None else [shlex.quote(address)]
+    """Return a hint with commands and flags. With an address, commands about a graph name that graph."""
 
     def render_part(part: Part) -> str:
         match part:
             case Argument():
                 return f"`{_flag(part)}`"
             case Action(name, arguments):
+                graph = [] if address is None or name not in _COMMANDS_WITH_URI else [shlex.quote(address)]
                 return f"`{' '.join(['omnigraph', name, *graph, *map(_flag, arguments)])}`"
 
     return hint.render(render_part)

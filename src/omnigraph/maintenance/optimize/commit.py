@@ -312,7 +312,7 @@ class _MaintenanceRun:
                 table.work.add_group(result, max(used) + self._number_gap())
 
     def _number_gap(self) -> int:
-        """How many fragments others can add before the numbers of rewritten ones are in use: grows per attempt."""
+        """Return how many fragments others can add before the numbers of rewritten ones are in use."""
         attempts_lost = limits.MAINTENANCE_ATTEMPTS_MAX - 1 - self._attempts_left
         return int(limits.COMPACTION_NUMBER_GAP * limits.COMPACTION_NUMBER_GAP_FACTOR**attempts_lost)
 
