@@ -6,7 +6,7 @@ import pytest
 
 from omnigraph.base.errors import UsageError, list_all
 from omnigraph.base.hints import Argument, Hint, OneOf, Placeholder, action, hint
-from omnigraph.cli.hints import render_hint
+from omnigraph.cli.hints import render_command, render_hint
 
 CASES = [
     (Hint("Install Java 17 or newer: {17}."), "Install Java 17 or newer: {17}.", None),
@@ -72,3 +72,11 @@ def test_what_is_listed_is_bounded() -> None:
     lines = list_all("many", [str(number) for number in range(25)]).splitlines()
     assert (len(lines), lines[20]) == (22, "  19")
     assert lines[21].startswith("  and 5 more; ")
+
+
+def test_commands_about_a_graph_name_its_address() -> None:
+    value = hint("Run {} or {}.", action("optimize", branch="a b"), action("spark stop"))
+    expected = "Run `omnigraph optimize 'my graph' --branch 'a b'` or `omnigraph spark stop`."
+    assert render_hint(value, "my graph") == expected
+    assert str(value) == "Run `graph.checkout('a b').optimize()` or `omnigraph spark stop`."
+    assert render_command(hint("{}", action("repair")), "g.omni") == "omnigraph repair g.omni"

@@ -1,6 +1,6 @@
-"""Graphs that grow old in a moment, and cleanups of them, for the tests of cleanup.
+"""Graphs whose files get old quickly, and cleanups of them, for the tests of cleanup.
 
-The age of a file is what its store says. So a test moves its own clock and gives every new file the time of it.
+The store reports the age of a file. So a test moves its own clock and gives every new file the time of that clock.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ START: Final = 1_700_000_000.0
 
 @dataclass(slots=True)
 class Calendar:
-    """A clock that stands still unless somebody waits or moves it."""
+    """A clock that moves only when a test or `sleep` moves it."""
 
     seconds: float = START
 
@@ -46,7 +46,7 @@ class Calendar:
 
 @dataclass(slots=True)
 class LeaseClock:
-    """Waiting for a lease takes no time, and a short wait is a long one; so nobody renews beside the test."""
+    """A clock whose `sleep` returns immediately and moves it far ahead, so that no renewal runs during a test."""
 
     seconds: float = 0.0
 
@@ -61,7 +61,7 @@ class LeaseClock:
 
 
 class TomorrowClock(SystemClock):
-    """The machine's clock, a day ahead: everything there is has grown old."""
+    """The system clock, a day ahead: every existing file is old."""
 
     def now_us(self) -> int:
         return super().now_us() + int(DAY * SECOND_US)
@@ -69,7 +69,7 @@ class TomorrowClock(SystemClock):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A graph, and what it needs to be cleaned up."""
+    """A graph to clean up."""
 
     location: Location
 
@@ -88,11 +88,11 @@ class Aging:
         return WriteEnvironment(clock=self.clock, jitter=lambda: 0.5, terms=terms)
 
     def later(self, seconds: float) -> None:
-        """Date what is new or was written again, then let time pass."""
-        moment = self.clock.seconds
+        """Give new files the time of the clock, then move the clock."""
+        now = self.clock.seconds
         for file in list_files(self.location):
-            if file.modified_us > self.clock.now_us():  # by the machine's clock, years ahead
-                os.utime(Path(self.location.uri, file.path), (moment, moment))
+            if file.modified_us > self.clock.now_us():  # a time of the system clock, years ahead
+                os.utime(Path(self.location.uri, file.path), (now, now))
         self.clock.seconds += seconds
 
     def preview(self, options: CleanupPolicyOptions) -> list[TableCleanupStats]:
@@ -106,7 +106,7 @@ class Aging:
 
 
 def files_of(rows: list[TableCleanupStats]) -> list[str]:
-    """Every file that the rows tell of."""
+    """Return every file of the rows."""
     return [file for row in rows for file in row.files]
 
 
@@ -115,12 +115,12 @@ def errors_of(rows: list[TableCleanupStats]) -> dict[str, str]:
 
 
 def every_snapshot(location: Location) -> dict[tuple[str, int], Contents]:
-    """The contents of every manifest version that is there, of every live branch, by branch and version."""
-    found = {}
+    """Return the contents of every manifest version of every live branch, by branch and version."""
+    contents = {}
     main = read_snapshot(location)
     for name, record in main.state.branches.items():
         for version in open_manifest(location, lance_branch=record.lance_branch).dataset.versions():
             manifest = open_manifest(location, lance_branch=record.lance_branch, version=version)
             snapshot = make_snapshot(location, record, manifest, manifest.read_state(), main.identities)
-            found[name, version] = snapshot_contents(snapshot)
-    return found
+            contents[name, version] = snapshot_contents(snapshot)
+    return contents

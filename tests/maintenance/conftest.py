@@ -1,4 +1,4 @@
-"""What the tests of maintenance share: Spark, a foreign tool, and a killer of writers."""
+"""Fixtures for the tests of maintenance: Spark, an external tool, and a process that kills writers."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from tests.graph.crash.killer import Killer, killing
-from tests.maintenance.repairing import ForeignTool, foreign_tool
+from tests.maintenance.repairing import ExternalTool, external_tool_process
 from tests.pipeline.worlds import spark_home, world
 
 __all__ = ["spark_home", "world"]
 
 
 @pytest.fixture(scope="session")
-def tool() -> Iterator[ForeignTool]:
-    with foreign_tool() as running:
+def tool() -> Iterator[ExternalTool]:
+    with external_tool_process() as running:
         yield running
 
 

@@ -1,4 +1,4 @@
-"""Schema changes whose workers run in this process, and graphs to try them on."""
+"""Schema changes whose tasks run in this process, and graphs for them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def evolve(
     hard: bool = False,
     world: WriteEnvironment | None = None,
 ) -> SchemaApplied:
-    """Apply a schema; `tasks`: as if every table were too large for the driver, in small tasks."""
+    """Apply a schema. `tasks`: in small tasks, as if every table were too large for the driver."""
     request = SchemaRequest(schema, "tester", hard=hard)
     if tasks:
         request = replace(request, driver_rows_max=0, rows_per_task=2)
@@ -40,13 +40,13 @@ def opened(snapshot: Snapshot, alias: str) -> Dataset:
 
 
 def contents(root: Location, branch: str = MAIN) -> dict[str, dict[str, dict[str, Any]]]:
-    """The rows of every type by their ids, as a reader of the branch sees them now."""
+    """Return the rows of every type by id, as a reader of the branch sees them now."""
     return snapshot_contents(read_snapshot(root, branch))
 
 
 def snapshot_contents(snapshot: Snapshot) -> dict[str, dict[str, dict[str, Any]]]:
-    found = {}
+    tables = {}
     for alias in snapshot.tables:
         rows = opened(snapshot, alias).read().to_pylist()
-        found[alias] = {row.pop("id"): row for row in rows}
-    return found
+        tables[alias] = {row.pop("id"): row for row in rows}
+    return tables

@@ -1,4 +1,4 @@
-"""A graph whose schema declares every kind of index, rows for it, and ways to look at what an index does."""
+"""A graph whose schema declares every kind of index, rows for it, and ways to inspect what an index does."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def create(location: Location) -> None:
 
 
 def docs(schema: pa.Schema, prefix: str, count: int, *, faces: bool = True) -> pa.Table:
-    """Documents `a0`, `a1`, …; `size` is the number, every second is red."""
+    """Return documents `a0`, `a1`, …; `size` is the number, every second one is red."""
     vectors = np.random.default_rng(count).normal(size=(count, DIMENSIONS)).astype("float32")
     names = [f"{prefix}{number}" for number in range(count)]
     columns: dict[str, list[Any]] = {
@@ -70,12 +70,12 @@ def cites(schema: pa.Schema, prefix: str, count: int) -> pa.Table:
 def append(
     location: Location, prefix: str, count: int = 20, *, branch: str = MAIN, faces: bool = True
 ) -> None:
-    """One commit with so many documents and citations."""
+    """Commit `count` documents and `count` citations."""
     change(
         location,
         {
-            DOC: lambda at: stage_append(at, docs(at.schema, prefix, count, faces=faces)),
-            CITES: lambda at: stage_append(at, cites(at.schema, prefix, count)),
+            DOC: lambda dataset: stage_append(dataset, docs(dataset.schema, prefix, count, faces=faces)),
+            CITES: lambda dataset: stage_append(dataset, cites(dataset.schema, prefix, count)),
         },
         branch=branch,
         rows=count,
@@ -83,25 +83,25 @@ def append(
 
 
 def upsert(location: Location, prefix: str, count: int) -> None:
-    """Replace documents that are there, with sizes above a million."""
+    """Replace existing documents; the new sizes are above a million."""
 
-    def stage(at: Dataset) -> StagedTransaction:
-        rows = docs(at.schema, prefix, count)
+    def stage(dataset: Dataset) -> StagedTransaction:
+        rows = docs(dataset.schema, prefix, count)
         sizes = pa.array([1_000_000 + number for number in range(count)], pa.int32())
-        place = rows.schema.get_field_index("size")
-        return stage_upsert(at, rows.set_column(place, rows.schema.field(place), sizes))
+        position = rows.schema.get_field_index("size")
+        return stage_upsert(dataset, rows.set_column(position, rows.schema.field(position), sizes))
 
     change(location, {DOC: stage}, rows=0)
 
 
 def delete(location: Location, where: str) -> None:
-    def stage(at: Dataset) -> StagedTransaction:
-        staged = stage_delete(at, where)
+    def stage(dataset: Dataset) -> StagedTransaction:
+        staged = stage_delete(dataset, where)
         assert staged is not None
         return staged
 
-    gone = open_table(location, DOC).count_rows(where)
-    change(location, {DOC: stage}, rows=-gone)
+    deleted = open_table(location, DOC).count_rows(where)
+    change(location, {DOC: stage}, rows=-deleted)
 
 
 def change(
@@ -112,14 +112,15 @@ def change(
     branch: str = MAIN,
     world: WriteEnvironment | None = None,
 ) -> None:
-    """One commit; each table gains so many rows."""
+    """Commit once; each table gets `rows` more rows."""
 
-    def stage(at: StagingArea) -> StagedWrite:
+    def stage(area: StagingArea) -> StagedWrite:
         effects = []
-        for alias, how in stages.items():
-            target = at.writable(alias)
-            effects.append(at.transaction_effect(target, how(target.dataset), target.table.row_count + rows))
-        return at.finish(tuple(effects), frozenset(), Outcome({}))
+        for alias, stage_table in stages.items():
+            target = area.writable(alias)
+            row_count = target.table.row_count + rows
+            effects.append(area.transaction_effect(target, stage_table(target.dataset), row_count))
+        return area.finish(tuple(effects), frozenset(), Outcome({}))
 
     assert write(location, branch, WriteRequest(WriterKind.LOAD, "tester", stage), world) is not None
 
@@ -130,16 +131,16 @@ def open_table(location: Location, alias: str, branch: str = MAIN) -> Dataset:
 
 
 def count_scanned(dataset: Dataset, where: str) -> int:
-    """The answer of a full scan."""
+    """Return the result of a full scan."""
     return int(
         dataset.native.scanner(filter=where, use_scalar_index=False, columns=["id"]).to_table().num_rows
     )
 
 
 def rows_scanned(dataset: Dataset, where: str) -> int:
-    """How many rows a filter looked at, as Lance counts them; with an index that covers all, only those it finds."""
+    """Return how many rows a filter reads, as Lance counts them; with a complete index only the matching ones."""
     report = dataset.native.scanner(filter=where, columns=["id"], late_materialization=False).analyze_plan()
-    return sum(int(found) for found in re.findall(r"rows_scanned=(\d+)", report))
+    return sum(int(count) for count in re.findall(r"rows_scanned=(\d+)", report))
 
 
 def nearest(dataset: Dataset, limit: int) -> lance.LanceScanner:

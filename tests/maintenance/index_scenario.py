@@ -1,4 +1,4 @@
-"""Ensure indices on a real session: `python -m tests.maintenance.index_scenario NAME` prints what was seen as JSON."""
+"""Ensure indices on a real session: `python -m tests.maintenance.index_scenario NAME` prints observations as JSON."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PROBES = 30
 
 
 def run_cluster() -> dict[str, Any]:
-    """Build, find nothing to do, append, extend. The driver builds nothing itself."""
+    """Build, run again without work, append, extend. The driver itself builds nothing."""
     root = _root()
     create(root)
     append(root, "a", ROWS)
@@ -49,27 +49,27 @@ def run_cluster() -> dict[str, Any]:
     with observed(lambda effect, _: effects.append(effect)):
         first = ensure_indices(root, MAIN, workers)
         idle = ensure_indices(root, MAIN, workers)
-        built = _seen(root)
+        built = _observe(root)
         append(root, "b")
         second = ensure_indices(root, MAIN, workers, IndexOptions(types=frozenset({"Doc"})))
-        extended, head = _seen(root), read_snapshot(root).head
+        extended, head = _observe(root), read_snapshot(root).head
         for prefix in "defgh":
             append(root, prefix)
         optimized = optimize_all_tables(
-            Graph(root), OptimizeOptions(rows_per_task=40), _telling(root, workers)
+            Graph(root), OptimizeOptions(rows_per_task=40), _marking(root, workers)
         )
     orphan = _plant_orphan(root)
     os.environ[VARIABLE] = "2"
-    here, there = _clean_up(root, workers)
+    previewed, cleaned = _clean_up(root, workers)
     del os.environ[VARIABLE]
     evolved = evolve_on(workers)
     return {
         "evolved": evolved,
-        "previewed": [row.to_json() for row in here],
-        "cleaned": [row.to_json() for row in there],
-        "same_files": [row.files for row in here] == [row.files for row in there],
+        "previewed": [row.to_json() for row in previewed],
+        "cleaned": [row.to_json() for row in cleaned],
+        "same_files": [row.files for row in previewed] == [row.files for row in cleaned],
         "orphan": orphan,
-        "removed": [file for row in there for file in row.files],
+        "removed": [file for row in cleaned for file in row.files],
         "rows_after": open_table(root, DOC).count_rows(),
         "optimized": [row.to_json() for row in optimized],
         "executors": sorted({mark.name.split("-")[0] for mark in Path("marks").iterdir()}),
@@ -87,7 +87,7 @@ def run_cluster() -> dict[str, Any]:
 
 
 def _clean_up(root: Location, workers: RunTasks) -> tuple[list[TableCleanupStats], list[TableCleanupStats]]:
-    """A preview in this process and a cleanup on the executors, as if everything were a day old."""
+    """Preview in this process and clean up on the executors, as if every file were a day old."""
     world, policy = WriteEnvironment(clock=TomorrowClock()), CleanupPolicyOptions(keep_versions=1)
     preview = cleanup_all_tables(Graph(root), policy, world=world)
     done = cleanup_all_tables(Graph(root), replace(policy, confirm=True), run_tasks=workers, world=world)
@@ -95,13 +95,13 @@ def _clean_up(root: Location, workers: RunTasks) -> tuple[list[TableCleanupStats
 
 
 def _root() -> Location:
-    """A graph beside this process, or on S3 when the environment names one."""
+    """Return a graph in the working directory, or on S3 if the environment names one."""
     uri = os.environ.get("SCENARIO_GRAPH", str(Path("graph.omni").resolve()))
     return parse_location(uri, json.loads(os.environ.get("SCENARIO_OPTIONS", "{}")))
 
 
 def _plant_orphan(root: Location) -> str | None:
-    """A data file that no version needs and that is beyond the grace; on S3 nobody can write one with an old date."""
+    """Write an unreferenced data file that is beyond the grace; on S3 a file cannot get an old date."""
     if not root.is_local:
         return None
     path = f"{read_snapshot(root).tables[DOC].path}/data/abandoned.lance"
@@ -111,48 +111,48 @@ def _plant_orphan(root: Location) -> str | None:
     return path
 
 
-def rewrite_and_tell(task: RewriteTask) -> TaskOutcome[FragmentRewrite]:
-    """Runs on an executor, and leaves a mark with the process that started this one."""
+def rewrite_and_mark(task: RewriteTask) -> TaskOutcome[Rewritten]:
+    """Rewrite on an executor, and write a file named after the parent process."""
     marks = Path(os.environ["SCENARIO_FOLDER"], "marks")
     marks.mkdir(exist_ok=True)
     (marks / f"{os.getppid()}-{new_ulid()}").touch()
     return rewrite_group(task)
 
 
-def _telling(root: Location, workers: RunTasks) -> RunTasks:
+def _marking(root: Location, workers: RunTasks) -> RunTasks:
     def run(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Sequence[Any]:
-        return workers(rewrite_and_tell if function is rewrite_group else function, tasks)
+        return workers(rewrite_and_mark if function is rewrite_group else function, tasks)
 
     return run
 
 
-def _seen(root: Location) -> dict[str, Any]:
+def _observe(root: Location) -> dict[str, Any]:
     return {
         "types": {index.name: index.lance_type for index in read_indexes(open_table(root, DOC))},
-        "nearest": _found_themselves(root),
+        "nearest": _count_found_probes(root),
         "doc": rows_scanned(open_table(root, DOC), "size = 3"),
         "cites": rows_scanned(open_table(root, CITES), "src = 'a3'"),
     }
 
 
-def _found_themselves(root: Location) -> int:
-    """Of `PROBES` vectors, how many a search near them finds among five, and by the index.
+def _count_found_probes(root: Location) -> int:
+    """Return for how many of `PROBES` vectors the index finds the vector itself among the five nearest.
 
-    The index holds codes of vectors, so a few may hide behind a hundred others of the same code.
+    The index holds codes of vectors, so a few may be missed because many others have the same code.
     """
     table = open_table(root, DOC)
     rows = table.native.take(list(range(PROBES)), columns=["id", "face"]).to_pylist()
-    found = 0
+    count = 0
     for row in rows:
         query = {"column": "face", "q": row["face"], "k": 5, "metric": "cosine", "refine_factor": 20}
         near = table.native.scanner(nearest=query, columns=["id", "_distance"])
         hits = {hit["id"] for hit in near.to_table().to_pylist()}
-        found += row["id"] in hits and "ANNSubIndex" in str(near.explain_plan())
-    return found
+        count += row["id"] in hits and "ANNSubIndex" in str(near.explain_plan())
+    return count
 
 
 def _failure(root: Location) -> dict[str, Any] | None:
-    """A data file that is gone is told as what it is."""
+    """Return the error that a missing data file causes."""
     append(root, "c")
     table = open_table(root, DOC)
     newest = table.native.get_fragments()[-1].metadata.files[0].path

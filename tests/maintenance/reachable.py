@@ -1,7 +1,7 @@
-"""What may be on disk after a cleanup that kept as little as it could, told by Lance's own handles of the versions.
+"""What may be on disk after a cleanup that kept as little as possible, read from Lance's own handles of the versions.
 
-An oracle for tests: it looks at what is there and asks of each version, branch and file who needs it, in another way
-than cleanup does: fragments, indexes and transactions of opened versions instead of Lance's list of tracked files.
+An oracle for tests: for each version, branch and file on disk it finds what needs it, in a different way than cleanup:
+from fragments, indexes and transactions of opened versions instead of Lance's list of tracked files.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from omnigraph.storage.location import Location
 
 
 def unneeded(location: Location) -> list[str]:
-    """Every version, Lance branch and file that nothing needs, and every file that is needed and not there."""
+    """Return every unneeded version, Lance branch and file, and every file that is needed but missing."""
     pins: dict[str, set[Pin]] = {}
     bases = _base_commits(location)
-    found = []
+    problems = []
     for line in _lines(location.child(MANIFEST)):
         for version in line.versions():
             manifest = open_manifest(location, lance_branch=line.branch, version=version)
             for table in manifest.read_state().live_tables().values():
                 pins.setdefault(table.path, set()).add(table.pin)
             if not _is_newest_or_base(line, version) and manifest.read_head() not in bases:
-                found.append(f"{MANIFEST} {line.branch} version {version}")
+                problems.append(f"{MANIFEST} {line.branch} version {version}")
     live = {record.lance_branch for record in read_snapshot(location).state.branches.values()}
-    found += _forks(location.child(MANIFEST), live)
-    found += _strange_files(location, MANIFEST)
+    problems += _forks(location.child(MANIFEST), live)
+    problems += _wrong_files(location, MANIFEST)
     for path in sorted({*pins, *_folders(location)}):
         if path not in pins:
-            found.append(f"dataset {path}")
+            problems.append(f"dataset {path}")
             continue
         for line in _lines(location.child(path)):
             for version in line.versions():
                 if not _is_newest_or_base(line, version) and Pin(line.branch, version) not in pins[path]:
-                    found.append(f"{path} {line.branch} version {version}")
-        found += _forks(location.child(path), {pin.branch for pin in pins[path]})
-        found += _strange_files(location, path)
-    return found
+                    problems.append(f"{path} {line.branch} version {version}")
+        problems += _forks(location.child(path), {pin.branch for pin in pins[path]})
+        problems += _wrong_files(location, path)
+    return problems
 
 
 def _lines(location: Location) -> Iterator[Dataset]:
@@ -64,26 +64,26 @@ def _is_newest_or_base(line: Dataset, version: int) -> bool:
 
 
 def _forks(location: Location, needed: set[str | None]) -> list[str]:
-    """Lance branches that no snapshot pins and that no other one was made from."""
+    """Return Lance branches that no snapshot pins and from which no other one was created."""
     refs = open_dataset(location).native.branches.list()
     parents = {ref["parent_branch"] for ref in refs.values()}
     return [f"fork {location.uri} {name}" for name in refs if name not in needed and name not in parents]
 
 
 def _folders(location: Location) -> list[str]:
-    places = [Path(location.uri, kind) for kind in (NODES, EDGES)]
-    return [f"{place.name}/{one.name}" for place in places if place.exists() for one in place.iterdir()]
+    kinds = [Path(location.uri, kind) for kind in (NODES, EDGES)]
+    return [f"{kind.name}/{table.name}" for kind in kinds if kind.exists() for table in kind.iterdir()]
 
 
-def _strange_files(location: Location, path: str) -> list[str]:
-    """By name: every file of a dataset has one of its own, wherever it lies."""
-    wanted: set[str] = set()
+def _wrong_files(location: Location, path: str) -> list[str]:
+    """Compare files by name, which is unique in a dataset."""
+    expected: set[str] = set()
     for line in _lines(location.child(path)):
         for version in line.versions():
-            wanted |= set(_names(line, version))
-    there = {_name(file.path) for file in list_files(location.child(path))} - {""}
-    return [f"{path} has {name}" for name in sorted(there - wanted)] + [
-        f"{path} lacks {name}" for name in sorted(wanted - there)
+            expected |= set(_names(line, version))
+    existing = {_name(file.path) for file in list_files(location.child(path))} - {""}
+    return [f"{path} has {name}" for name in sorted(existing - expected)] + [
+        f"{path} lacks {name}" for name in sorted(expected - existing)
     ]
 
 
@@ -109,16 +109,16 @@ def _names(line: Dataset, version: int) -> Iterator[str]:
 
 
 def _base_commits(location: Location) -> set[CommitId]:
-    """By the plain definition, pair by pair."""
+    """Return the merge bases of all pairs of branches, by definition."""
     heads: set[CommitId] = set()
     commits: dict[CommitId, CommitRecord] = {}
     for name in read_snapshot(location).state.branches:
         snapshot = read_snapshot(location, name)
         heads.add(snapshot.head)
         commits.update((commit.id, commit) for commit in snapshot.manifest.read_commits())
-    found: set[CommitId] = set()
+    bases: set[CommitId] = set()
     lineage = Lineage(next(iter(heads)), commits)
-    for one, other in combinations(sorted(heads), 2):
-        common = lineage.ancestors(one) & lineage.ancestors(other)
-        found |= {c for c in common if not any(c in lineage.ancestors(d) - {d} for d in common)}
-    return found
+    for first, second in combinations(sorted(heads), 2):
+        common = lineage.ancestors(first) & lineage.ancestors(second)
+        bases |= {c for c in common if not any(c in lineage.ancestors(d) - {d} for d in common)}
+    return bases

@@ -1,4 +1,4 @@
-"""What the tests of repair share: graphs to harm, a foreign tool to harm them with, and ways to look."""
+"""Helpers for the tests of repair: graphs, an external tool that changes them, and ways to inspect them."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ DEV: Final = "dev"
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignTool:
+class ExternalTool:
     """A process that changes tables with plain Lance."""
 
     process: subprocess.Popen[str]
 
     def act(self, name: str, location: Location, alias: str = PERSON, branch: str = MAIN) -> None:
         table = find_table(location, alias, branch)
-        place = location.child(table.path)
+        dataset = location.child(table.path)
         request = {
             "act": name,
-            "path": place.lance_uri,
+            "path": dataset.lance_uri,
             "branch": table.pin.branch,
-            "options": place.storage_options or {},
+            "options": dataset.storage_options or {},
         }
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -46,18 +46,18 @@ class ForeignTool:
 
 
 @contextmanager
-def foreign_tool() -> Iterator[ForeignTool]:
-    command = [sys.executable, "-W", "ignore", "-m", "tests.maintenance.foreign"]
+def external_tool_process() -> Iterator[ExternalTool]:
+    command = [sys.executable, "-W", "ignore", "-m", "tests.maintenance.external_tool"]
     with subprocess.Popen(
         command, cwd=ROOT, env=dict(os.environ), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
-        yield ForeignTool(process)
+        yield ExternalTool(process)
         assert process.stdin is not None
         process.stdin.close()
 
 
 def seed(location: Location, *branches: str) -> None:
-    """Rows `a`, `b`, `c` in three commits on main; each branch has `d` as well, and so owns its tables."""
+    """Write rows `a`, `b`, `c` in three commits on main; each branch also gets `d`, and so owns its tables."""
     create(location)
     run(location, (*triple(["a", "b"])[1:], Change(PERSON, upsert=(("a", 1), ("b", 2)))))
     run(location, triple(["c"]))
@@ -71,6 +71,6 @@ def find_table(location: Location, alias: str = PERSON, branch: str = MAIN) -> T
 
 
 def repair(location: Location, *flags: str) -> dict[tuple[str, str], TableRepairStats]:
-    """Run it with these flags; the rows by branch and table."""
+    """Run repair with these flags; return the rows by branch and table."""
     rows = Graph(location).repair(**dict.fromkeys(flags, True))
     return {(row.branch, row.table_key): row for row in rows}

@@ -1,4 +1,4 @@
-"""Every kind of step that a schema can take, as a change of one text and of the rows; and a graph to try it on."""
+"""Every kind of schema step, as a change of the schema text and of the rows, and a graph for it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def renamed(row: dict[str, Any], old: str, new: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What replaces what in the base text, and what it makes of the rows."""
+    """A replacement in the base schema, and the rows after it."""
 
     old: str
     new: str
@@ -107,7 +107,7 @@ CASES = {
         'since: Date @default("2024-05-31")  weight: F64 @default(2.5)',
         columns(KNOWS, lambda row: {**row, "since": date(2024, 5, 31)}),
     ),
-    "require and rename with a default, beside others": Case(
+    "require and rename with a default, with other steps": Case(
         "since: Date?  weight: F64?",
         'weight: F64 @default(2.5)  on: Date @default("2024-05-31") @rename_from(since)  n: I64 @default(1)',
         columns(KNOWS, lambda row: {**renamed(row, "since", "on"), "on": date(2024, 5, 31), "n": 1}),
@@ -115,7 +115,7 @@ CASES = {
     "tighten a cardinality": Case("@card(0..5)", "@card(1..1)"),
     "extend an enum": Case("enum(glad, sad)", "enum(glad, sad, calm)"),
     "relax": Case("name: String @index }", "name: String? @index }"),
-    "relax beside a default": Case(
+    "relax together with a default": Case(
         "name: String @index }",
         "name: String? @index  score: F32 @default(0.5) }",
         columns(PERSON, lambda row: {**row, "score": 0.5}),
@@ -138,7 +138,7 @@ CASES = {
     ),
 }
 CASES |= {
-    f"{name}, for good": replace(CASES[name], hard=True)
+    f"{name}, hard": replace(CASES[name], hard=True)
     for name in ("drop properties", "drop a type", "drop an edge and a node")
 }
 

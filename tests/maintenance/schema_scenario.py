@@ -1,4 +1,4 @@
-"""Schema changes on a real session: executors look at the rows and write columns, the driver commits."""
+"""Schema changes on a real session: executors check rows and write columns, the driver commits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REQUIRED = CHANGED.replace("tag: enum(red, blue)? @index", "tag: enum(red, blue)
 
 
 def evolve_on(workers: RunTasks) -> dict[str, Any]:
-    """A change that rows do not allow, and one that checks, fills and drops for good."""
+    """Apply a schema that rows break, and one that checks, fills and drops permanently."""
     root = parse_location(str(Path("evolved.omni").resolve()))
     create(root)
     append(root, "a", ROWS)

@@ -1,4 +1,4 @@
-"""A merge lets its branch point at a version of main's. Cleanup collects it before that, or not at all."""
+"""A merge pins a version of main on its branch. Cleanup deletes that version before the merge, or not at all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tomorrow(wait_seconds: float = 20.0) -> WriteEnvironment:
 
 @pytest.fixture
 def graph(local_location: Location) -> Location:
-    """A branch, and a commit of main that it does not have."""
+    """Return a graph with a branch, and with a commit of main that the branch does not have."""
     create(local_location)
     run(local_location, [Change(PERSON, insert=("a",))])
     create_branch(local_location, "review", "tester", read_snapshot(local_location))
@@ -34,7 +34,7 @@ def graph(local_location: Location) -> Location:
     return local_location
 
 
-def test_a_version_that_was_collected_meanwhile_is_a_conflict(graph: Location) -> None:
+def test_version_deleted_during_a_merge_is_a_conflict(graph: Location) -> None:
     with Actor(jobs.merge, graph, "main", "review", points="lease.acquire.before=stop") as merge:
         merge.until_stopped()
         for name in ("c", "d"):
@@ -47,7 +47,7 @@ def test_a_version_that_was_collected_meanwhile_is_a_conflict(graph: Location) -
     assert set(read_contents(graph, "review")[PERSON]) == {"a", "b", "c", "d"}
 
 
-def test_cleanup_waits_for_a_merge_that_has_looked(graph: Location) -> None:
+def test_cleanup_waits_for_a_merge_that_has_read_main(graph: Location) -> None:
     with Actor(jobs.merge, graph, "main", "review", points="publish.before=stop") as merge:
         merge.until_stopped()
         run(graph, [Change(PERSON, insert=("c",))])
@@ -58,7 +58,7 @@ def test_cleanup_waits_for_a_merge_that_has_looked(graph: Location) -> None:
     assert set(read_contents(graph, "review")[PERSON]) == {"a", "b"}
 
 
-def test_a_branch_is_not_made_from_what_was_collected(graph: Location) -> None:
+def test_branch_cannot_be_created_from_a_deleted_version(graph: Location) -> None:
     source = read_snapshot(graph)
     for name in ("c", "d"):
         run(graph, [Change(PERSON, insert=(name,))])

@@ -1,4 +1,4 @@
-"""Settings that let commits collect old versions, on tables and on the manifest: nothing of ours triggers them."""
+"""Settings for automatic cleanup, on tables and on the manifest: no commit of Omnigraph triggers them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def test_every_version_of_a_table_opens_after_optimize(durable_location: Locatio
     assert (person.stripped, person.committed) == (True, True)
     table = open_table(durable_location, PERSON)
     assert table.config() == {}
-    assert {version: found for version, found in _contents(table).items() if version in before} == before
+    assert {version: ids for version, ids in _contents(table).items() if version in before} == before
     assert set(_contents(table)) == set(range(1, table.version + 1))
 
 
-def test_a_strip_alone_is_published(local_location: Location) -> None:
+def test_strip_without_other_work_is_published(local_location: Location) -> None:
     create(local_location)
     run(local_location, triple(["a"]))
     optimize_all_tables(Graph(local_location), OptimizeOptions(), in_place)
@@ -46,12 +46,12 @@ def test_every_version_of_the_manifest_opens_after_optimize_and_after_a_writer(
     run(local_location, triple(["a"]))
     _plant_on_manifest(local_location)
     optimize_all_tables(Graph(local_location), OptimizeOptions(), in_place)
-    _all_open(local_location)
+    _check_all_versions_open(local_location)
     assert read_snapshot(local_location).manifest.dataset.config() == {}
     _plant_on_manifest(local_location)
     for number in range(limits.MANIFEST_FRAGMENTS_MAX + 3):
         run(local_location, [Change(COMPANY, insert=(f"m{number}",))])
-    _all_open(local_location)
+    _check_all_versions_open(local_location)
 
 
 def _plant_on_manifest(location: Location) -> None:
@@ -59,14 +59,14 @@ def _plant_on_manifest(location: Location) -> None:
     native.update_config({**AUTO_CLEANUP, "lance.auto_cleanup.interval": str(native.version + 2)})
 
 
-def _all_open(location: Location) -> None:
+def _check_all_versions_open(location: Location) -> None:
     newest = open_dataset(location.child(MANIFEST))
     for version in range(1, newest.version + 1):
         assert newest.at_version(version).count_rows() > 0
 
 
 def _contents(table: Dataset) -> dict[int, list[str]]:
-    """The ids of every version that opens."""
+    """Return the ids of every version that opens."""
     return {
         version: sorted(map(str, table.at_version(version).read(["id"])["id"].to_pylist()))
         for version in table.versions()

@@ -1,4 +1,4 @@
-"""How many tables at the same time: the variable, the default, what is rejected, and that a run keeps to it."""
+"""The number of tables in parallel: the variable, the default, invalid values, and the bound of a run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from omnigraph.storage.location import Location
 
 
 @pytest.mark.parametrize(("value", "expected"), [("3", 3), ("1", 1), ("", limits.MAINTENANCE_CONCURRENCY)])
-def test_numbers(value: str, expected: int) -> None:
+def test_valid_values(value: str, expected: int) -> None:
     assert maintenance_concurrency({VARIABLE: value}) == expected
 
 
@@ -30,14 +30,14 @@ def test_default() -> None:
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "two", "1.5", " ", "²"])
-def test_anything_else_is_refused(value: str) -> None:
+def test_invalid_values_are_rejected(value: str) -> None:
     with pytest.raises(UsageError, match=VARIABLE) as refused:
         maintenance_concurrency({VARIABLE: value})
     assert refused.value.code == "maintenance_concurrency"
 
 
 class Workers:
-    """Threads that run all tasks of a call together, as Spark does, and note whose tables they are at."""
+    """Threads that run all tasks of a call together, as Spark does, and record their tables."""
 
     def __init__(self) -> None:
         self.active: list[str] = []
@@ -66,7 +66,7 @@ class Workers:
 
 
 @pytest.mark.parametrize("bound", [1, 2, 8])
-def test_a_run_works_on_no_more_tables_at_the_same_time(
+def test_run_works_on_a_bounded_number_of_tables(
     local_location: Location, monkeypatch: pytest.MonkeyPatch, bound: int
 ) -> None:
     names = [f"T{number}" for number in range(5)]

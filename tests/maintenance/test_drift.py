@@ -1,4 +1,4 @@
-"""The classification, from transactions that were made up."""
+"""Classification of drift and decision of repair, for made-up transactions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from omnigraph.graph.recovery.history import TableHistory, operation_properties
 from omnigraph.maintenance.drift import MAINTENANCE, Classification, Obstacles, classify_drift
-from omnigraph.maintenance.repair import RepairAction, RepairOptions, decide_action, explain
+from omnigraph.maintenance.repair import RepairAction, RepairOptions, decide_action, explain_action
 from omnigraph.storage.lance.transactions import (
     GapReason,
     Operation,
@@ -18,12 +18,12 @@ from omnigraph.storage.lance.transactions import (
 )
 
 BASE: Final = 5
-GAP: Final = TransactionGap(0, GapReason.UNREADABLE, "cut off")
+GAP: Final = TransactionGap(0, GapReason.UNREADABLE, "truncated")
 PREVIEW, CONFIRM = RepairOptions(), RepairOptions(confirm=True)
 FORCE, DISCARD = RepairOptions(confirm=True, force=True), RepairOptions(confirm=True, discard=True)
 
 
-def _foreign(operation: Operation, restored: int | None = None) -> TransactionRecord:
+def _external(operation: Operation, restored: int | None = None) -> TransactionRecord:
     return TransactionRecord(0, operation, "u", BASE, {}, restored)
 
 
@@ -50,16 +50,16 @@ def test_no_version_is_no_drift() -> None:
 
 
 @pytest.mark.parametrize("operation", Operation)
-def test_every_operation_of_a_foreign_tool(operation: Operation) -> None:
+def test_every_operation_of_an_external_tool(operation: Operation) -> None:
     restored = BASE if operation is Operation.RESTORE else None
-    found = classify_drift(_history(_foreign(operation, restored)))
+    drift = classify_drift(_history(_external(operation, restored)))
     expected = Classification.VERIFIED_MAINTENANCE if operation in MAINTENANCE else Classification.SUSPICIOUS
-    assert found.classification is expected
-    assert found.operations == (operation.value,)
-    # Maintenance beside it does not make it better, nor a gap.
-    beside = classify_drift(_history(_foreign(Operation.REWRITE), _foreign(operation, restored)))
-    assert beside.classification is expected
-    gap = classify_drift(_history(_foreign(operation, restored), GAP))
+    assert drift.classification is expected
+    assert drift.operations == (operation.value,)
+    # Neither maintenance before it nor a gap changes the classification for the better.
+    combined = classify_drift(_history(_external(Operation.REWRITE), _external(operation, restored)))
+    assert combined.classification is expected
+    gap = classify_drift(_history(_external(operation, restored), GAP))
     assert gap.classification is Classification.UNVERIFIABLE
 
 
@@ -67,40 +67,40 @@ def test_only_these_two_are_maintenance() -> None:
     assert {Operation.RESERVE_FRAGMENTS, Operation.REWRITE} == MAINTENANCE
 
 
-def test_a_head_below_the_published_version() -> None:
-    found = classify_drift(TableHistory(BASE, BASE - 2, ()))
-    assert (found.classification, found.ours) == (Classification.UNVERIFIABLE, False)
+def test_head_below_the_published_version() -> None:
+    drift = classify_drift(TableHistory(BASE, BASE - 2, ()))
+    assert (drift.classification, drift.ours) == (Classification.UNVERIFIABLE, False)
 
 
-def test_what_is_only_ours() -> None:
-    found = classify_drift(_history(_ours(Operation.APPEND), _ours(Operation.RESTORE, BASE)))
-    assert (found.classification, found.ours) == (Classification.VERIFIED_MAINTENANCE, True)
+def test_only_operations_of_omnigraph() -> None:
+    drift = classify_drift(_history(_ours(Operation.APPEND), _ours(Operation.RESTORE, BASE)))
+    assert (drift.classification, drift.ours) == (Classification.VERIFIED_MAINTENANCE, True)
 
 
 def test_fences_do_not_count() -> None:
     fence = _ours(Operation.RESTORE, BASE + 1)
-    found = classify_drift(_history(_foreign(Operation.REWRITE), fence))
-    assert (found.classification, found.ours) == (Classification.VERIFIED_MAINTENANCE, False)
-    back = classify_drift(_history(_foreign(Operation.REWRITE), _ours(Operation.RESTORE, BASE)))
+    drift = classify_drift(_history(_external(Operation.REWRITE), fence))
+    assert (drift.classification, drift.ours) == (Classification.VERIFIED_MAINTENANCE, False)
+    back = classify_drift(_history(_external(Operation.REWRITE), _ours(Operation.RESTORE, BASE)))
     assert back.classification is Classification.SUSPICIOUS
 
 
-def test_half_a_write_in_the_head() -> None:
-    half = classify_drift(_history(_ours(Operation.APPEND), _foreign(Operation.REWRITE)))
-    assert (half.classification, half.unpublished) == (Classification.SUSPICIOUS, ("OP",))
+def test_partial_write_in_the_head() -> None:
+    partial = classify_drift(_history(_ours(Operation.APPEND), _external(Operation.REWRITE)))
+    assert (partial.classification, partial.unpublished) == (Classification.SUSPICIOUS, ("OP",))
     undone = classify_drift(
-        _history(_ours(Operation.APPEND), _ours(Operation.RESTORE, BASE), _foreign(Operation.APPEND))
+        _history(_ours(Operation.APPEND), _ours(Operation.RESTORE, BASE), _external(Operation.APPEND))
     )
     assert undone.unpublished == ()
-    brought_back = classify_drift(
+    restored = classify_drift(
         _history(
             _ours(Operation.APPEND),
             _ours(Operation.RESTORE, BASE),
-            _foreign(Operation.RESTORE, BASE + 1),
+            _external(Operation.RESTORE, BASE + 1),
         )
     )
-    assert brought_back.unpublished == ("OP",)
-    index = classify_drift(_history(_ours(Operation.CREATE_INDEX), _foreign(Operation.APPEND)))
+    assert restored.unpublished == ("OP",)
+    index = classify_drift(_history(_ours(Operation.CREATE_INDEX), _external(Operation.APPEND)))
     assert index.unpublished == ()
 
 
@@ -113,21 +113,21 @@ ACTIONS: Final = {
 
 
 @pytest.mark.parametrize("classification", Classification)
-def test_the_table_of_actions(classification: Classification) -> None:
-    found = [
+def test_decision_table(classification: Classification) -> None:
+    actions = [
         decide_action(classification, options, Obstacles()) for options in (PREVIEW, CONFIRM, FORCE, DISCARD)
     ]
-    assert found == ACTIONS[classification].split()
+    assert actions == ACTIONS[classification].split()
 
 
 def test_obstacles() -> None:
     suspicious = Classification.SUSPICIOUS
-    cannot = Obstacles("bad rows", "it is gone")
+    cannot = Obstacles("bad rows", "version missing")
     assert decide_action(suspicious, FORCE, cannot) is RepairAction.REFUSED
     assert decide_action(suspicious, DISCARD, cannot) is RepairAction.REFUSED
     assert decide_action(suspicious, DISCARD, Obstacles("bad rows")) is RepairAction.DISCARDED
-    assert str(explain(RepairAction.REFUSED, FORCE, cannot)) == "bad rows"
-    assert str(explain(RepairAction.REFUSED, DISCARD, cannot)) == "it is gone"
-    assert str(explain(RepairAction.PREVIEW, PREVIEW, cannot)) == "bad rows"
-    assert explain(RepairAction.PREVIEW, PREVIEW, Obstacles()) is None
-    assert explain(RepairAction.FORCED, FORCE, Obstacles()) is None
+    assert str(explain_action(RepairAction.REFUSED, FORCE, cannot)) == "bad rows"
+    assert str(explain_action(RepairAction.REFUSED, DISCARD, cannot)) == "version missing"
+    assert str(explain_action(RepairAction.PREVIEW, PREVIEW, cannot)) == "bad rows"
+    assert explain_action(RepairAction.PREVIEW, PREVIEW, Obstacles()) is None
+    assert explain_action(RepairAction.FORCED, FORCE, Obstacles()) is None

@@ -1,4 +1,4 @@
-"""Ensure indices beside other writers: what lands while workers build, and between check and commit."""
+"""Ensure indices next to other writers: commits while tasks build, and between check and commit."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ WHERE = ("size = 3", "size = 1000003", "size > 15", "id = 'a3'", "slug = 'b3'", 
 
 @dataclass(slots=True)
 class Interrupted:
-    """Workers beside whom something happens each time they have built, as often as it is told to."""
+    """A runner that calls `interrupt` each time segments were built, at most `times` times."""
 
-    meanwhile: Callable[[], object]
+    interrupt: Callable[[], object]
     times: int = 1
     built: list[int] = field(default_factory=list)
 
@@ -57,7 +57,7 @@ class Interrupted:
         if function is build_segments:
             self.built.append(sum(len(task.segments) for task in tasks if isinstance(task, BuildTask)))
             if len(self.built) <= self.times:
-                self.meanwhile()
+                self.interrupt()
         return results
 
 
@@ -74,7 +74,7 @@ def answers_are_right(graph: Location, branch: str = MAIN) -> bool:
     return all(dataset.count_rows(where) == count_scanned(dataset, where) for where in WHERE)
 
 
-def test_rows_that_are_appended_meanwhile_cost_nothing(graph: Location) -> None:
+def test_appended_rows_do_not_invalidate_indexes(graph: Location) -> None:
     workers = Interrupted(lambda: append(graph, "b", 30))
     outcome = ensure_indices(graph, MAIN, workers)
     assert outcome.commit is not None
@@ -88,14 +88,14 @@ def test_rows_that_are_appended_meanwhile_cost_nothing(graph: Location) -> None:
 
 
 @pytest.mark.parametrize(
-    "meanwhile",
+    "interrupt",
     [lambda graph: upsert(graph, "a", 5), lambda graph: delete(graph, "size < 5")],
     ids=["update", "delete"],
 )
-def test_rows_that_change_meanwhile_are_found_as_they_are(
-    graph: Location, meanwhile: Callable[[Location], None]
+def test_rows_changed_during_the_build_are_found(
+    graph: Location, interrupt: Callable[[Location], None]
 ) -> None:
-    workers = Interrupted(lambda: meanwhile(graph))
+    workers = Interrupted(lambda: interrupt(graph))
     assert ensure_indices(graph, MAIN, workers).commit is not None
     assert workers.built == [10]
     assert answers_are_right(graph)
@@ -105,7 +105,7 @@ def test_rows_that_change_meanwhile_are_found_as_they_are(
     assert answers_are_right(graph)
 
 
-def test_what_was_built_over_rewritten_fragments_is_built_again_and_the_rest_is_kept(graph: Location) -> None:
+def test_only_indexes_over_rewritten_fragments_are_built_again(graph: Location) -> None:
     workers = Interrupted(lambda: run_compaction(graph, [CITES]))
     outcome = ensure_indices(graph, MAIN, workers)
     assert workers.built == [10, 4]
@@ -115,10 +115,12 @@ def test_what_was_built_over_rewritten_fragments_is_built_again_and_the_rest_is_
     assert commit_operation(graph) == "ensure_indices"
 
 
-def test_rows_that_are_overwritten_meanwhile_are_indexed_anew(graph: Location) -> None:
+def test_rows_overwritten_during_the_build_are_indexed_again(graph: Location) -> None:
     def overwrite() -> None:
         rows = 20 - open_table(graph, DOC).count_rows()
-        change(graph, {DOC: lambda at: stage_overwrite(at, docs(at.schema, "b", 20))}, rows=rows)
+        change(
+            graph, {DOC: lambda dataset: stage_overwrite(dataset, docs(dataset.schema, "b", 20))}, rows=rows
+        )
 
     workers = Interrupted(overwrite)
     ensure_indices(graph, MAIN, workers)
@@ -128,14 +130,14 @@ def test_rows_that_are_overwritten_meanwhile_are_indexed_anew(graph: Location) -
     assert rows_scanned(open_table(graph, DOC), "slug = 'b3'") == 1
 
 
-def test_a_table_that_is_rewritten_each_time_is_left_out_and_the_others_publish(graph: Location) -> None:
+def test_table_rewritten_each_time_is_skipped_and_others_are_published(graph: Location) -> None:
     def rewrite() -> None:
         append(graph, f"m{len(workers.built)}x")
         run_compaction(graph, [CITES])
 
-    workers = Interrupted(rewrite, limits.UPKEEP_ATTEMPTS_MAX)
+    workers = Interrupted(rewrite, limits.MAINTENANCE_ATTEMPTS_MAX)
     outcome = ensure_indices(graph, MAIN, workers)
-    assert len(workers.built) == limits.UPKEEP_ATTEMPTS_MAX
+    assert len(workers.built) == limits.MAINTENANCE_ATTEMPTS_MAX
     assert outcome.commit is not None
     left = {row.table_key for row in outcome.pending if row.reason.startswith("ConflictingWrites")}
     assert left == {CITES}
@@ -144,7 +146,7 @@ def test_a_table_that_is_rewritten_each_time_is_left_out_and_the_others_publish(
     assert answers_are_right(graph)
 
 
-def test_two_at_once_build_each_index_once(graph: Location) -> None:
+def test_two_concurrent_runs_build_each_index_once(graph: Location) -> None:
     workers = Interrupted(lambda: ensure_indices(graph, MAIN, in_place))
     outcome = ensure_indices(graph, MAIN, workers)
     assert outcome.commit is None
@@ -152,7 +154,7 @@ def test_two_at_once_build_each_index_once(graph: Location) -> None:
     assert {index.segments for index in read_indexes(open_table(graph, DOC))} == {1}
 
 
-def test_a_table_that_moved_but_is_not_ours_does_not_matter(graph: Location) -> None:
+def test_change_of_another_table_does_not_matter(graph: Location) -> None:
     workers = Interrupted(lambda: upsert(graph, "a", 5))
     outcome = ensure_indices(graph, MAIN, workers, IndexOptions(types=frozenset({"Cites"})))
     assert (workers.built, len(outcome.built)) == ([4], 4)
@@ -164,8 +166,8 @@ class TestBranch:
         create_branch(graph, "dev", "tester", read_snapshot(graph))
         return "dev"
 
-    def test_a_fork_is_kept_when_another_table_moved(self, graph: Location, dev: str) -> None:
-        """The first attempt forks both tables; the branch's own first write of one of them takes only that fork."""
+    def test_fork_is_kept_when_another_table_moved(self, graph: Location, dev: str) -> None:
+        """The first attempt forks both tables; the first write of the branch to one of them replaces only that fork."""
 
         workers = Interrupted(lambda: write_docs(graph, dev))
         outcome = ensure_indices(graph, dev, workers)
@@ -177,47 +179,52 @@ class TestBranch:
         for alias in (DOC, CITES):
             table = now.tables[alias]
             forks = open_dataset(graph.child(table.path)).native.branches.list()
-            assert set(forks) == {table.pin.branch}, "no fork is left over"
+            assert set(forks) == {table.pin.branch}, "no other fork remains"
 
-    def test_a_branch_that_is_gone_is_a_conflict(self, graph: Location, dev: str) -> None:
+    def test_deleted_branch_is_a_conflict(self, graph: Location, dev: str) -> None:
         with pytest.raises(ConflictError):
             ensure_indices(graph, dev, Interrupted(lambda: _recreate(graph, dev)))
         assert read_indexes(open_table(graph, DOC, dev)) == ()
 
 
 @pytest.mark.parametrize("index", [1, 2, 8])
-def test_a_foreign_append_between_check_and_commit_is_not_published(graph: Location, index: int) -> None:
+def test_external_append_between_check_and_commit_is_not_published(graph: Location, index: int) -> None:
     before = read_snapshot(graph)
-    seen: list[str] = []
+    targets: list[str] = []
 
-    def foreign(effect: str, target: str) -> None:
+    def append_externally(effect: str, target: str) -> None:
         if effect != "dataset.index":
             return
-        seen.append(target)
-        if len(seen) == index:
+        targets.append(target)
+        if len(targets) == index:
             dataset = open_dataset(graph.child(before.tables[DOC if index < 7 else CITES].path))
             make = docs if index < 7 else cites
-            lance.write_dataset(make(dataset.schema, "foreign", 3), dataset.native, mode="append")
+            lance.write_dataset(make(dataset.schema, "external", 3), dataset.native, mode="append")
 
-    with observed(foreign), pytest.raises(ConflictError) as caught:
+    with observed(append_externally), pytest.raises(ConflictError) as caught:
         ensure_indices(graph, MAIN, in_place)
     assert caught.value.code in ("commit_displaced", "commit_race", "recovery_required")
     now = read_snapshot(graph)
     for alias in (DOC, CITES):
         dataset = open_table(graph, alias)
-        assert dataset.count_rows("id LIKE 'foreign%'") == 0
+        assert dataset.count_rows("id LIKE 'external%'") == 0
         assert now.tables[alias].row_count == before.tables[alias].row_count == dataset.count_rows()
 
 
 def commit_operation(graph: Location) -> str:
     snapshot = read_snapshot(graph)
-    found = snapshot.manifest.find_commit(snapshot.head)
-    assert found is not None
-    return found.operation
+    commit = snapshot.manifest.find_commit(snapshot.head)
+    assert commit is not None
+    return commit.operation
 
 
 def write_docs(graph: Location, branch: str) -> None:
-    change(graph, {DOC: lambda at: stage_append(at, docs(at.schema, "b", 7))}, rows=7, branch=branch)
+    change(
+        graph,
+        {DOC: lambda dataset: stage_append(dataset, docs(dataset.schema, "b", 7))},
+        rows=7,
+        branch=branch,
+    )
 
 
 def _recreate(graph: Location, branch: str) -> None:

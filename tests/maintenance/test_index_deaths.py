@@ -1,4 +1,4 @@
-"""Dying at every durable call of ensure indices: rows stay, and running it again finishes what is missing."""
+"""A crash at every durable call of ensure indices: rows are unchanged, and the next run finishes the work."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.maintenance.graphs import CITES, DOC, append, change, create, docs, i
 from tests.storage.raw_writes import stage_append
 
 # Ten segments are built, the lease is taken (with two objects of the one before it), the intent is written, ten
-# indexes are committed, the manifest is staged and published, the intent goes, and the lease is released.
+# indexes are committed, the manifest is staged and published, the intent is deleted, and the lease is released.
 CALLS = 28
 LAST_INDEX = 24
 
 
 @pytest.mark.parametrize("k", range(1, CALLS + 2))
-def test_whenever_it_dies_the_next_run_finishes(local_location: Location, k: int) -> None:
+def test_next_run_finishes_after_a_crash_at_any_call(local_location: Location, k: int) -> None:
     create(local_location)
     append(local_location, "a")
     rows = open_table(local_location, DOC).read().sort_by("id")
@@ -37,8 +37,8 @@ def test_whenever_it_dies_the_next_run_finishes(local_location: Location, k: int
     assert open_table(local_location, DOC).read().sort_by("id") == rows
     built = [index for alias in (DOC, CITES) for index in read_indexes(open_table(local_location, alias))]
     assert [index.segments for index in built] == [1] * 10
-    # What had nothing to do took no lease, so the next writer is who meets an intent that was only not deleted.
-    later = {DOC: lambda at: stage_append(at, docs(at.schema, "b", 3))}
+    # A run without work takes no lease, so the next writer finds an intent that was not deleted.
+    later = {DOC: lambda dataset: stage_append(dataset, docs(dataset.schema, "b", 3))}
     change(local_location, later, rows=3, world=impatient_world(PatientClock()))
     left = unsteady(local_location, impatient_world(PatientClock()))
     assert [text for text in left if "locked" not in text] == []

@@ -14,20 +14,20 @@ from tests.pipeline.test_clusters import small_executors
 pytestmark = pytest.mark.xdist_group("spark")
 
 
-def test_executors_build_and_the_driver_commits(world: ProcessEnvironment) -> None:
-    seen = _checked(world, {})
-    # The anti-join on executors finds what only nothing needs.
+def test_executors_build_and_the_driver_commits(world: WriteEnvironment) -> None:
+    seen = _run_and_check(world, {})
+    # The anti-join on executors finds the unreferenced file.
     assert seen["orphan"] in seen["removed"]
     assert sum(row["orphan_files_removed"] for row in seen["cleaned"]) == 1
 
 
 @pytest.mark.soak
-def test_on_s3_too(world: ProcessEnvironment, s3_location: Location) -> None:
+def test_on_s3(world: WriteEnvironment, s3_location: Location) -> None:
     options = json.dumps(dict(s3_location.options))
-    _checked(world, {"SCENARIO_GRAPH": s3_location.uri, "SCENARIO_OPTIONS": options})
+    _run_and_check(world, {"SCENARIO_GRAPH": s3_location.uri, "SCENARIO_OPTIONS": options})
 
 
-def _checked(world: ProcessEnvironment, more: dict[str, str]) -> dict[str, Any]:
+def _run_and_check(world: WriteEnvironment, more: dict[str, str]) -> dict[str, Any]:
     env = {"MASTER": "local-cluster[2,1,1024]", **small_executors(world), **more}
     seen = world.run("cluster", env, "tests.maintenance.index_scenario")
     assert {row["status"] for row in seen["first"]["indexes"]} == {"built", "skipped"}
@@ -36,7 +36,7 @@ def _checked(world: ProcessEnvironment, more: dict[str, str]) -> dict[str, Any]:
     assert "dataset.index" in seen["driver_effects"]
     assert seen["built"]["doc"] == seen["built"]["cites"] == 1
     assert seen["built"]["types"]["face_vector"] == "IVF_PQ", "there is something to train"
-    # Measured: 28 of 30; chance alone finds none among 120,000.
+    # Measured: 28 of 30. A random choice among 120,000 rows would find none.
     assert seen["built"]["nearest"] >= 20
     assert seen["extended"]["nearest"] >= 20
     assert seen["idle"]["commit"] is None
@@ -44,7 +44,7 @@ def _checked(world: ProcessEnvironment, more: dict[str, str]) -> dict[str, Any]:
     assert seen["second"]["commit"] == seen["head"]
     assert {row["status"] for row in seen["second"]["indexes"]} == {"extended"}
     assert seen["extended"]["doc"] == 2
-    assert seen["extended"]["cites"] == 21, "the citations were not asked for"
+    assert seen["extended"]["cites"] == 21, "Cites was not requested"
     steps = {"train indexes", "build indexes", "work", "read snapshots", "find files"}
     steps |= {"check rows", "write columns"}
     assert set(seen["steps"]) == steps
@@ -58,7 +58,7 @@ def _checked(world: ProcessEnvironment, more: dict[str, str]) -> dict[str, Any]:
         "edge:Cites",
     }
     assert (seen["failure"]["class"], seen["failure"]["code"]) == ("FormatError", "unreadable")
-    # Cleanup, too: what executors find is what a preview in one process found, and it goes.
+    # Cleanup: executors find and delete the files of a preview in one process.
     assert seen["cleaned"] == seen["previewed"]
     assert seen["same_files"]
     assert seen["find_files"] == [2, 2], "the manifest and three tables, two at the same time"
@@ -67,16 +67,16 @@ def _checked(world: ProcessEnvironment, more: dict[str, str]) -> dict[str, Any]:
         "edge:Cites",
     }
     assert seen["rows_after"] == 120_000 + 6 * 20
-    _assert_evolved(seen["evolved"])
+    _check_schema_change(seen["evolved"])
     return seen
 
 
-def _assert_evolved(seen: dict[str, Any]) -> None:
-    """Schema changes, too: executors look at every row and write the columns; the driver only commits."""
+def _check_schema_change(seen: dict[str, Any]) -> None:
+    """Check the schema change: executors check every row and write the columns; the driver only commits."""
     rejected = seen["rejected"]
     assert rejected["code"] == "schema_rejected"
-    told = {(found["property"], found["code"]) for found in rejected["validation_errors"]}
-    assert told == {("size", "V202"), ("tag", "V402")}
+    errors = {(error["property"], error["code"]) for error in rejected["validation_errors"]}
+    assert errors == {("size", "V202"), ("tag", "V402")}
     assert rejected["total"] == 1_000 + 5_000 - 2
     assert seen["commit"] == seen["head"]
     assert seen["rows"] == seen["filled"] == 5_000

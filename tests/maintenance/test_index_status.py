@@ -1,4 +1,4 @@
-"""Coverage of every kind of index: before it is built, after, and after more rows came."""
+"""Coverage of every kind of index: before it is built, after, and after more rows are added."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from omnigraph.storage.lance.indexes import NO_ROWS, Degraded, Indexed
 from omnigraph.storage.location import Location
 from tests.maintenance.graphs import CITES, DOC, EMPTY, append, create, in_place
 
-# A key, its full text and an enum; what is free text or unannotated is never served for equality.
+# Equality on free text and on columns without @index is never indexed.
 BY_DESIGN = {(DOC, "title"): FREE_TEXT, (DOC, "note"): NO_INDEX}
 
 
@@ -61,7 +61,7 @@ def test_coverage_follows_the_rows(graph: Graph) -> None:
     assert len(behind) == 10
 
 
-def test_of_a_branch(graph: Graph) -> None:
+def test_coverage_of_a_branch(graph: Graph) -> None:
     create_branch(graph.location, "dev", "tester", read_snapshot(graph.location))
     ensure_indices(graph.location, "dev", in_place)
     rows = Graph(graph.location, "dev").index_status()

@@ -1,4 +1,4 @@
-"""A writer that commits between cleanup's listing and its look at the versions keeps its files."""
+"""Cleanup keeps the files of a writer that commits after the listing and before the versions are read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import StagedWrite
 from omnigraph.maintenance.cleanup.retention import Needs, Policy, decide
-from omnigraph.maintenance.cleanup.tasks import doomed_of, read_facts
+from omnigraph.maintenance.cleanup.tasks import plan_files, read_facts
 from omnigraph.storage.files import StoredFile, list_files
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
@@ -20,30 +20,30 @@ from tests.graph.writers import PERSON, Change, create, run, stage_changes
 DAY_US = 24 * 3600 * 1_000_000
 
 
-def test_a_version_that_the_listing_does_not_have_keeps_its_files(local_location: Location) -> None:
+def test_version_committed_after_the_listing_keeps_its_files(local_location: Location) -> None:
     create(local_location)
     for name in "abc":
         run(local_location, [Change(PERSON, insert=(name,))])
     snapshot = read_snapshot(local_location)
-    place = local_location.child(snapshot.tables[PERSON].path)
+    table = local_location.child(snapshot.tables[PERSON].path)
     pin = snapshot.tables[PERSON].pin
     listing: list[StoredFile] = []
 
-    def stage(at: StagingArea) -> StagedWrite:
-        staged = stage_changes([Change(PERSON, insert=("late",))])(at)
-        listing.extend(list_files(place))
+    def stage(area: StagingArea) -> StagedWrite:
+        staged = stage_changes([Change(PERSON, insert=("late",))])(area)
+        listing.extend(list_files(table))
         return staged
 
     assert write(local_location, "main", WriteRequest(WriterKind.LOAD, "tester", stage)) is not None
-    late = {f"data/{name}" for name in open_dataset(place).data_files()}
+    late = {f"data/{name}" for name in open_dataset(table).data_files()}
     assert late & {file.path for file in listing}, "the rows were staged before the listing"
-    doomed = _doomed(place, listing, pin)
-    assert doomed, "old versions go"
-    assert late.isdisjoint(doomed)
+    deletable = _deletable(table, listing, pin)
+    assert deletable, "old versions are deleted"
+    assert late.isdisjoint(deletable)
 
 
-def _doomed(place: Location, listing: Sequence[StoredFile], pin: Pin) -> set[str]:
+def _deletable(table: Location, listing: Sequence[StoredFile], pin: Pin) -> set[str]:
     policy = Policy(max(file.modified_us for file in listing) + 10 * DAY_US, 1, None, DAY_US, 0)
     needs = Needs(frozenset({pin}), frozenset({pin}), frozenset())
-    decision = decide(read_facts(place, listing), needs, policy)
-    return {file.path for file in doomed_of(place, listing, decision, needs, policy)}
+    decision = decide(read_facts(table, listing), needs, policy)
+    return {file.path for file in plan_files(table, listing, decision, needs, policy)}

@@ -1,4 +1,4 @@
-"""Methods and commands recover what stopped before they work: a crash on any branch does not make them refuse."""
+"""Methods and commands first recover interrupted writes: a crash on any branch does not make them fail."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tests.graph.writers import read_contents
 
 
 def _optimize(graph: Graph) -> None:
-    """As far as its first refusal after recovery: rewriting anything would start Spark."""
+    """Run optimize up to its first error after recovery, because a rewrite would start Spark."""
     with pytest.raises(OmnigraphError) as refused:
-        graph.optimize(tables=("Nobody",))
+        graph.optimize(tables=("Unknown",))
     assert refused.value.code == "type_missing"
 
 
@@ -34,7 +34,7 @@ ITS_BRANCH: Final[dict[str, Callable[[Graph], object]]] = {
     "revert": lambda graph: graph.revert("HEAD"),
     "apply_schema": lambda graph: graph.apply_schema(EVOLVED),
 }
-LOOKING: Final[dict[str, Callable[[Graph], object]]] = {
+PREVIEWS: Final[dict[str, Callable[[Graph], object]]] = {
     "optimize": lambda graph: graph.optimize(dry_run=True),
     "repair": lambda graph: graph.repair(),
     "cleanup": lambda graph: graph.cleanup(keep=1),
@@ -46,13 +46,13 @@ def _intents(location: Location) -> int:
 
 
 @pytest.mark.parametrize("method", EVERY_BRANCH)
-def test_a_crash_on_another_branch(killer: Killer, method: str) -> None:
+def test_crash_on_another_branch(killer: Killer, method: str) -> None:
     location = killer.prepared("fork")
     before = read_contents(location, DEV)
     killer.kill("fork", location, "commit.before", 2)
     assert _intents(location) == 1
     with pytest.raises(RefusedError) as refused:
-        LOOKING[method](Graph(location, read_only=True))
+        PREVIEWS[method](Graph(location, read_only=True))
     assert refused.value.code == "recovery_pending"
     EVERY_BRANCH[method](Graph(location))
     assert _intents(location) == 0
@@ -60,8 +60,8 @@ def test_a_crash_on_another_branch(killer: Killer, method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ITS_BRANCH)
-def test_a_crash_on_the_branch_itself(killer: Killer, method: str) -> None:
-    """All its tables had moved, so the write is finished first, and the method sees its rows."""
+def test_crash_on_the_same_branch(killer: Killer, method: str) -> None:
+    """All its tables had moved, so recovery finishes the write, and the method reads its rows."""
     location = killer.prepared("fork")
     killer.kill("load", location, "publish.before")
     assert _intents(location) == 1

@@ -1,6 +1,6 @@
-"""Every row of the classification table, by a foreign tool in another process, on main and on a branch, in every mode.
+"""Every classification, by changes of an external tool in another process, on main and on a branch, in every mode.
 
-Contents are compared with a model before and after, and a preview changes no file.
+Contents are compared with a model before and after. A preview changes no file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from omnigraph.storage.location import Location, parse_location
 from tests.graph.crash.observe import read_tree, unsteady
 from tests.graph.writers import PERSON, TABLES, Rows, read_contents, run, triple
 from tests.maintenance.graphs import in_place
-from tests.maintenance.repairing import DEV, ForeignTool, find_table, repair, seed
+from tests.maintenance.repairing import DEV, ExternalTool, find_table, repair, seed
 from tests.pipeline.in_place import load_here
 
 SUSPICIOUS, VERIFIED = Classification.SUSPICIOUS, Classification.VERIFIED_MAINTENANCE
@@ -42,8 +42,8 @@ UNVERIFIABLE = Classification.UNVERIFIABLE
 
 
 @dataclass(frozen=True, slots=True)
-class Foreign:
-    """What a foreign act looks like from here. `after` None: it cannot be published."""
+class ExternalChange:
+    """What repair reports about an external change. `after` None: it cannot be published."""
 
     operations: tuple[str, ...]
     after: Callable[[Rows], Rows] | None
@@ -55,53 +55,55 @@ def _same(rows: Rows) -> Rows:
     return rows
 
 
-_MISFIT: Final = "its columns are not those of the schema: "
-ACTS: Final = {
-    "append": Foreign(("Append",), lambda rows: {**rows, "f1": 1, "f2": 2}),
-    "delete": Foreign(("Delete",), lambda rows: {name: age for name, age in rows.items() if name != "a"}),
-    "update": Foreign(("Update",), lambda rows: {**rows, "a": 99}),
-    "merge_insert": Foreign(("Update",), lambda rows: {**rows, "a": 5, "f": 6}),
-    "overwrite": Foreign(("Overwrite",), lambda _: {"a": 7, "z": 8}),
-    "compaction": Foreign(("ReserveFragments", "Rewrite"), _same, VERIFIED),
-    "index": Foreign(("CreateIndex",), _same),
-    "restore": Foreign(("Restore",), lambda rows: {name: rows[name] for name in list(rows)[:-1]}),
-    "update_config": Foreign(("UpdateConfig",), _same),
-    "collected": Foreign(
+_MISFIT: Final = "its columns do not match the schema: "
+CHANGES: Final = {
+    "append": ExternalChange(("Append",), lambda rows: {**rows, "f1": 1, "f2": 2}),
+    "delete": ExternalChange(
+        ("Delete",), lambda rows: {name: age for name, age in rows.items() if name != "a"}
+    ),
+    "update": ExternalChange(("Update",), lambda rows: {**rows, "a": 99}),
+    "merge_insert": ExternalChange(("Update",), lambda rows: {**rows, "a": 5, "f": 6}),
+    "overwrite": ExternalChange(("Overwrite",), lambda _: {"a": 7, "z": 8}),
+    "compaction": ExternalChange(("ReserveFragments", "Rewrite"), _same, VERIFIED),
+    "index": ExternalChange(("CreateIndex",), _same),
+    "restore": ExternalChange(("Restore",), lambda rows: {name: rows[name] for name in list(rows)[:-1]}),
+    "update_config": ExternalChange(("UpdateConfig",), _same),
+    "collected": ExternalChange(
         ("Append", "missing", "Append"), lambda rows: {**rows, "f1": 1, "f2": 2, "f3": 3}, UNVERIFIABLE
     ),
-    "everything": Foreign(
+    "everything": ExternalChange(
         ("Append", "Delete", "Restore", "Update", "ReserveFragments", "Rewrite"),
         lambda rows: {**rows, "a": 99, "f1": 1, "f2": 2},
     ),
-    "add_column": Foreign(("Merge",), None, obstacle=f"{_MISFIT}it has also extra"),
-    "rename_column": Foreign(("Project",), None, obstacle=f"{_MISFIT}it lacks age; it has also years"),
-    "drop_column": Foreign(("Project",), None, obstacle=f"{_MISFIT}it lacks age"),
-    "cast_column": Foreign(("Merge",), None, obstacle=f"{_MISFIT}it has changed age"),
-    "nullable_key": Foreign(("Project",), None, obstacle=f"{_MISFIT}it has changed slug"),
-    "duplicate": Foreign(("Append",), None, obstacle="1 rows have the id of another row"),
+    "add_column": ExternalChange(("Merge",), None, obstacle=f"{_MISFIT}unexpected extra"),
+    "rename_column": ExternalChange(("Project",), None, obstacle=f"{_MISFIT}missing age; unexpected years"),
+    "drop_column": ExternalChange(("Project",), None, obstacle=f"{_MISFIT}missing age"),
+    "cast_column": ExternalChange(("Merge",), None, obstacle=f"{_MISFIT}changed age"),
+    "nullable_key": ExternalChange(("Project",), None, obstacle=f"{_MISFIT}changed slug"),
+    "duplicate": ExternalChange(("Append",), None, obstacle="1 row has the id of another row"),
 }
 
 
-# On a branch the rest is for `make soak`: what an act is judged by does not depend on where it happened.
+# On a branch the rest is for `make soak`: the classification does not depend on the branch.
 ON_A_BRANCH: Final = frozenset(
     {"append", "merge_insert", "compaction", "restore", "collected", "drop_column"}
 )
 CELLS: Final = [
-    *(pytest.param(name, MAIN) for name in ACTS),
-    *(pytest.param(name, DEV, marks=[] if name in ON_A_BRANCH else [pytest.mark.soak]) for name in ACTS),
+    *(pytest.param(name, MAIN) for name in CHANGES),
+    *(pytest.param(name, DEV, marks=[] if name in ON_A_BRANCH else [pytest.mark.soak]) for name in CHANGES),
 ]
 
 
 @pytest.mark.parametrize(("name", "branch"), CELLS)
-def test_foreign_changes(name: str, branch: str, tool: ForeignTool, local_location: Location) -> None:
-    location, act = local_location, ACTS[name]
+def test_external_changes(name: str, branch: str, tool: ExternalTool, local_location: Location) -> None:
+    location, change = local_location, CHANGES[name]
     seed(location, *([DEV] if branch == DEV else []))
     before = read_contents(location, branch)
-    beside = read_contents(location) if branch == DEV else {}
+    main_before = read_contents(location) if branch == DEV else {}
     tool.act(name, location, branch=branch)
-    _look(location, branch, act, before[PERSON])
-    if act.classification is VERIFIED:
-        _act(location, branch, ("confirm",), RepairAction.HEALED, "omnigraph:repair")
+    _check_preview(location, branch, change, before[PERSON])
+    if change.classification is VERIFIED:
+        _check_repair(location, branch, ("confirm",), RepairAction.HEALED, "omnigraph:repair")
         assert read_contents(location, branch) == before
         run(location, triple(["more"]), branch=branch)
         before = read_contents(location, branch)
@@ -109,48 +111,48 @@ def test_foreign_changes(name: str, branch: str, tool: ForeignTool, local_locati
     else:
         with pytest.raises(DriftError):
             run(location, triple(["e"]), branch=branch)
-        _refused(
+        _check_refusal(
             location,
             branch,
             ("confirm",),
-            act.obstacle or "an external change: `--confirm --force` publishes it",
+            change.obstacle or "an external change: `--confirm --force` publishes it",
         )
-    _act(location, branch, ("confirm", "discard"), RepairAction.DISCARDED, "omnigraph:repair")
+    _check_repair(location, branch, ("confirm", "discard"), RepairAction.DISCARDED, "omnigraph:repair")
     assert read_contents(location, branch) == before
     tool.act(name, location, branch=branch)
-    if act.after is None:
-        _refused(location, branch, ("confirm", "force"), act.obstacle)
-        _act(location, branch, ("confirm", "discard"), RepairAction.DISCARDED, "omnigraph:repair")
-    elif act.classification is VERIFIED:
-        _act(location, branch, ("confirm", "force"), RepairAction.HEALED, "omnigraph:repair")
+    if change.after is None:
+        _check_refusal(location, branch, ("confirm", "force"), change.obstacle)
+        _check_repair(location, branch, ("confirm", "discard"), RepairAction.DISCARDED, "omnigraph:repair")
+    elif change.classification is VERIFIED:
+        _check_repair(location, branch, ("confirm", "force"), RepairAction.HEALED, "omnigraph:repair")
     else:
-        _act(location, branch, ("confirm", "force"), RepairAction.FORCED, "omnigraph:repair:force")
-        before = {**before, PERSON: act.after(before[PERSON])}
+        _check_repair(location, branch, ("confirm", "force"), RepairAction.FORCED, "omnigraph:repair:force")
+        before = {**before, PERSON: change.after(before[PERSON])}
     assert read_contents(location, branch) == before
     run(location, triple(["again"]), branch=branch)
     assert unsteady(location, WriteEnvironment()) == []
     if branch == DEV:
-        assert read_contents(location) == beside
+        assert read_contents(location) == main_before
 
 
-def _look(location: Location, branch: str, act: Foreign, before: Rows) -> None:
-    """A preview tells everything and changes nothing."""
+def _check_preview(location: Location, branch: str, change: ExternalChange, before: Rows) -> None:
+    """A preview reports everything and changes nothing."""
     files, published = read_tree(location), find_table(location, branch=branch)
     rows = repair(location)
     assert read_tree(location) == files
     assert list(rows)[: len(TABLES)] == [(MAIN, "node:Company"), (MAIN, PERSON), (MAIN, "edge:Knows")]
-    found = rows.pop((branch, PERSON))
-    assert {row.action for row in rows.values()} == {RepairAction.NO_OP}
-    assert {row.classification for row in rows.values()} == {Classification.NO_DRIFT}
-    assert (found.classification, found.action) == (act.classification, RepairAction.PREVIEW)
-    assert found.operations == act.operations
-    assert found.manifest_version == published.pin.version
-    assert found.lance_head_version == published.pin.version + len(act.operations)
-    assert found.can_be_published == (not act.obstacle)
-    foreseen = f"it cannot be published: {act.obstacle}; `unverified='discard'` drops it"
-    assert found.error == (foreseen if act.obstacle else None)
-    if act.after is not None:
-        assert _counts(found) == _difference(before, act.after(before))
+    row = rows.pop((branch, PERSON))
+    assert {other.action for other in rows.values()} == {RepairAction.NO_OP}
+    assert {other.classification for other in rows.values()} == {Classification.NO_DRIFT}
+    assert (row.classification, row.action) == (change.classification, RepairAction.PREVIEW)
+    assert row.operations == change.operations
+    assert row.manifest_version == published.pin.version
+    assert row.lance_head_version == published.pin.version + len(change.operations)
+    assert row.can_be_published == (not change.obstacle)
+    expected_error = f"it cannot be published: {change.obstacle}; `unverified='discard'` drops it"
+    assert row.error == (expected_error if change.obstacle else None)
+    if change.after is not None:
+        assert _counts(row) == _difference(before, change.after(before))
 
 
 def _difference(before: Rows, after: Rows) -> tuple[int, int, int]:
@@ -162,8 +164,10 @@ def _counts(row: TableRepairStats) -> tuple[int | None, int | None, int | None]:
     return row.rows_added, row.rows_updated, row.rows_deleted
 
 
-def _act(location: Location, branch: str, flags: tuple[str, ...], action: RepairAction, actor: str) -> None:
-    """One commit on this branch, none elsewhere, and the next look finds nothing to do."""
+def _check_repair(
+    location: Location, branch: str, flags: tuple[str, ...], action: RepairAction, actor: str
+) -> None:
+    """Repair makes one commit on this branch only, and the next repair has nothing to do."""
     heads = {name: read_snapshot(location, name).head for name in read_snapshot(location).state.branches}
     row = repair(location, *flags)[branch, PERSON]
     assert (row.action, row.error) == (action, None)
@@ -177,23 +181,23 @@ def _act(location: Location, branch: str, flags: tuple[str, ...], action: Repair
     others = {name: read_snapshot(location, name).head for name in heads if name != branch}
     assert others == {name: head for name, head in heads.items() if name != branch}
     again = repair(location, *flags)
-    assert {one.action for one in again.values()} == {RepairAction.NO_OP}
+    assert {row.action for row in again.values()} == {RepairAction.NO_OP}
     assert read_snapshot(location, branch).head == newest.id
     assert unsteady(location, WriteEnvironment()) == []
 
 
-def _refused(location: Location, branch: str, flags: tuple[str, ...], why: str) -> None:
+def _check_refusal(location: Location, branch: str, flags: tuple[str, ...], reason: str) -> None:
     files = read_tree(location)
     row = repair(location, *flags)[branch, PERSON]
     assert row.action is RepairAction.REFUSED
     assert row.reason is not None
-    assert render_hint(row.reason).startswith(why)
+    assert render_hint(row.reason).startswith(reason)
     assert "--" not in str(row.error)
     assert read_tree(location) == files
 
 
-def test_maintenance_of_indexed_fragments(tool: ForeignTool, local_location: Location) -> None:
-    """Lance itself cannot read such a transaction back."""
+def test_maintenance_of_indexed_fragments(tool: ExternalTool, local_location: Location) -> None:
+    """Lance itself cannot read such a transaction again."""
     seed(local_location)
     ensure_indices(local_location, MAIN, in_place)
     before = read_contents(local_location)
@@ -202,15 +206,17 @@ def test_maintenance_of_indexed_fragments(tool: ForeignTool, local_location: Loc
     assert (row.classification, row.action) == (VERIFIED, RepairAction.HEALED)
     assert read_contents(local_location) == before
     covered = [
-        one for one in Graph(local_location).index_status() if one.table_key == PERSON and one.declared
+        column
+        for column in Graph(local_location).index_status()
+        if column.table_key == PERSON and column.declared
     ]
-    assert {one.coverage for one in covered} == {Indexed()}
-    found = Graph(local_location).query('query q() { match { $p: Person { slug: "a" } } return { $p.age } }')
-    assert found.rows() == [{"p.age": 1}]
+    assert {column.coverage for column in covered} == {Indexed()}
+    result = Graph(local_location).query('query q() { match { $p: Person { slug: "a" } } return { $p.age } }')
+    assert result.rows() == [{"p.age": 1}]
 
 
 def test_settings_that_collect_versions_are_never_published(
-    tool: ForeignTool, local_location: Location
+    tool: ExternalTool, local_location: Location
 ) -> None:
     seed(local_location)
     before = read_contents(local_location)
@@ -229,9 +235,7 @@ def test_settings_that_collect_versions_are_never_published(
     assert read_contents(local_location)[PERSON] == {**before[PERSON], **added}
 
 
-def test_a_file_that_another_tool_cut_off_is_not_published(
-    tool: ForeignTool, local_location: Location
-) -> None:
+def test_truncated_file_is_not_published(tool: ExternalTool, local_location: Location) -> None:
     seed(local_location)
     table = find_table(local_location)
     before = set(Path(local_location.child(table.path).uri).rglob("*.lance"))
@@ -244,8 +248,8 @@ def test_a_file_that_another_tool_cut_off_is_not_published(
     assert find_table(local_location) == table
 
 
-def test_one_commit_for_all_tables_of_a_branch(tool: ForeignTool, local_location: Location) -> None:
-    """Who forces one table forces the commit; what was only rearranged is healed in it."""
+def test_one_commit_for_all_tables_of_a_branch(tool: ExternalTool, local_location: Location) -> None:
+    """One forced table makes a forced commit; rearranged files are healed in the same commit."""
     seed(local_location, DEV)
     for branch in (MAIN, DEV):
         tool.act("append", local_location, branch=branch)
@@ -262,8 +266,8 @@ def test_one_commit_for_all_tables_of_a_branch(tool: ForeignTool, local_location
     assert rows[MAIN, PERSON].commit != rows[DEV, PERSON].commit
 
 
-def test_a_store_that_fails_at_the_second_branch(tool: ForeignTool, local_location: Location) -> None:
-    """What the first branch got stays, and the error names it."""
+def test_store_fails_at_the_second_branch(tool: ExternalTool, local_location: Location) -> None:
+    """The commit of the first branch is kept, and the error names it."""
     seed(local_location, DEV)
     for branch in (MAIN, DEV):
         tool.act("compaction", local_location, branch=branch)
@@ -271,13 +275,13 @@ def test_a_store_that_fails_at_the_second_branch(tool: ForeignTool, local_locati
 
     def fail_on_dev(effect: str, target: str) -> None:
         if read_snapshot(local_location).head != before:
-            raise StorageError("the store does not answer", code="gone")
+            raise StorageError("the store does not answer", code="unavailable")
 
     with observed(fail_on_dev), pytest.raises(StorageError) as failed:
         repair(local_location, "confirm")
     done = read_snapshot(local_location).head
     assert failed.value.facts["repaired"] == {MAIN: done}
-    assert str(failed.value) == f"the store does not answer; put right before that: main (commit {done})"
+    assert str(failed.value) == f"the store does not answer; already repaired: main (commit {done})"
     rows = repair(local_location, "confirm")
     assert (rows[MAIN, PERSON].action, rows[DEV, PERSON].action) == (
         RepairAction.NO_OP,
@@ -286,7 +290,7 @@ def test_a_store_that_fails_at_the_second_branch(tool: ForeignTool, local_locati
 
 
 def test_blobs_are_compared_by_their_bytes(local_location: Location, tmp_path: Path) -> None:
-    """Wherever a file keeps them: compaction moves them, and an update may keep their length."""
+    """Compaction moves blobs to other positions, and an update may keep their length."""
     init(local_location.uri, "node Photo { name: String @key  image: Blob? }")
     for name in ("a", "b", "c"):
         file = tmp_path / f"{name}.jsonl"
@@ -300,8 +304,8 @@ def test_blobs_are_compared_by_their_bytes(local_location: Location, tmp_path: P
     assert _counts(row) == (0, 0, 1)
 
 
-def test_a_moved_graph_is_repaired_on_main(tool: ForeignTool, local_location: Location) -> None:
-    """Lance branches hold absolute paths, so the other branch cannot be read any more."""
+def test_moved_graph_is_repaired_on_main(tool: ExternalTool, local_location: Location) -> None:
+    """Lance branches have absolute paths, so the other branch can no longer be read."""
     seed(local_location, DEV)
     moved = parse_location(shutil.move(local_location.uri, f"{local_location.uri}-moved"))
     tool.act("compaction", moved)
@@ -314,7 +318,7 @@ def test_a_moved_graph_is_repaired_on_main(tool: ForeignTool, local_location: Lo
     assert "the graph was created at" in str(rows[DEV, MANIFEST].error)
 
 
-def test_a_graph_that_is_open_for_reading(local_location: Location) -> None:
+def test_read_only_graph(local_location: Location) -> None:
     seed(local_location)
     graph = Graph(local_location, read_only=True)
     assert len(graph.repair()) == len(TABLES)
@@ -322,7 +326,7 @@ def test_a_graph_that_is_open_for_reading(local_location: Location) -> None:
         graph.repair(confirm=True)
 
 
-def test_the_flags_that_do_not_go_together(local_location: Location) -> None:
+def test_flags_that_exclude_each_other(local_location: Location) -> None:
     seed(local_location)
     for flags in (("force",), ("discard",)):
         with pytest.raises(RefusedError) as refused:

@@ -1,4 +1,4 @@
-"""Repair beside what else goes on: writers at work, writers that died, foreign tools that do not stop."""
+"""Repair together with running writers, killed writers, and external tools that continue."""
 
 from __future__ import annotations
 
@@ -18,46 +18,46 @@ from omnigraph.graph.manifest.layout import MANIFEST
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.recovery.history import operation_properties
 from omnigraph.graph.recovery.run import recover_on_open
-from omnigraph.maintenance.drift import UNDER_WAY, Classification
-from omnigraph.maintenance.repair import DELETED, RepairAction, RepairOptions, repair_all_tables
+from omnigraph.maintenance.drift import WRITE_IN_PROGRESS, Classification
+from omnigraph.maintenance.repair import BRANCH_DELETED, RepairAction, RepairOptions, repair_all_tables
 from omnigraph.storage.lance.commit import commit_restore
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from tests.graph.crash.killer import Killer
 from tests.graph.crash.observe import read_tree, unsteady
 from tests.graph.writers import COMPANY, KNOWS, PERSON, read_contents, run, triple
-from tests.maintenance.repairing import ForeignTool, find_table, repair, seed
+from tests.maintenance.repairing import ExternalTool, find_table, repair, seed
 
 
-def once(wanted: Callable[[str, str], bool], act: Callable[[], None]) -> Callable[[str, str], None]:
-    """An observer that acts right before the first durable call of a kind."""
+def once(is_trigger: Callable[[str, str], bool], act: Callable[[], None]) -> Callable[[str, str], None]:
+    """Return an observer that acts immediately before the first durable call that is a trigger."""
     done: list[int] = []
 
     def observe(effect: str, target: str) -> None:
-        if not done and wanted(effect, target):
+        if not done and is_trigger(effect, target):
             done.append(1)
             act()
 
     return observe
 
 
-def test_a_write_under_way_is_nobodys_drift(local_location: Location) -> None:
+def test_running_write_is_not_drift(local_location: Location) -> None:
     seed(local_location)
-    looked: list[int] = []
+    previews: list[int] = []
 
-    def look() -> None:
+    def preview() -> None:
         """Three heads have moved, and the manifest has not."""
         files = read_tree(local_location)
         for flags in ((), ("confirm", "force"), ("confirm", "discard")):
             rows = repair(local_location, *flags)
-            assert {row.error for row in rows.values()} == {UNDER_WAY}
+            assert {row.error for row in rows.values()} == {WRITE_IN_PROGRESS}
             assert {row.action for row in rows.values()} <= {RepairAction.PREVIEW, RepairAction.REFUSED}
         assert read_tree(local_location) == files
-        looked.append(1)
+        previews.append(1)
 
-    with observed(once(lambda effect, at: effect == "dataset.commit" and MANIFEST in at, look)):
+    with observed(once(lambda effect, target: effect == "dataset.commit" and MANIFEST in target, preview)):
         run(local_location, triple(["e"]))
-    assert looked
+    assert previews
     assert {row.action for row in repair(local_location).values()} == {RepairAction.NO_OP}
 
 
@@ -74,7 +74,9 @@ def test_a_pending_intent_belongs_to_recovery(killer: Killer) -> None:
     assert {row.action for row in repair(location).values()} == {RepairAction.NO_OP}
 
 
-def test_half_a_write_below_a_foreign_change_is_never_published(killer: Killer, tool: ForeignTool) -> None:
+def test_partial_write_below_an_external_change_is_never_published(
+    killer: Killer, tool: ExternalTool
+) -> None:
     location = killer.prepared("load")
     before = read_contents(location)
     killer.kill("load", location, Failpoint.COMMIT_AFTER, 1)
@@ -91,16 +93,16 @@ def test_half_a_write_below_a_foreign_change_is_never_published(killer: Killer, 
 
 
 @pytest.mark.parametrize("flags", [("confirm", "force"), ("confirm", "discard")])
-@pytest.mark.parametrize("moment", ["before it is read", "after it was judged"])
-def test_a_branch_that_is_deleted_while_repair_runs_is_skipped(
-    flags: tuple[str, ...], moment: str, local_location: Location, tool: ForeignTool
+@pytest.mark.parametrize("time", ["before it is read", "after the inspection"])
+def test_branch_deleted_while_repair_runs_is_skipped(
+    flags: tuple[str, ...], time: str, local_location: Location, tool: ExternalTool
 ) -> None:
-    """Its row says so, and the others are repaired."""
+    """Its row reports it, and the other branches are repaired."""
     seed(local_location, "dev", "other")
     for branch in (MAIN, "dev", "other"):
         tool.act("append", local_location, branch=branch)
     ids = {name: record.id for name, record in read_snapshot(local_location).state.branches.items()}
-    busy = ids[MAIN] if moment == "before it is read" else ids["dev"]
+    busy = ids[MAIN] if time == "before it is read" else ids["dev"]
 
     def is_lease(effect: str, target: str) -> bool:
         return effect == "object.create" and busy in target
@@ -114,13 +116,13 @@ def test_a_branch_that_is_deleted_while_repair_runs_is_skipped(
     assert {rows[branch, PERSON].action for branch in (MAIN, "other")} == {done}
     of_dev = {table: row for (branch, table), row in rows.items() if branch == "dev"}
     assert of_dev.keys() == {MANIFEST}
-    assert (of_dev[MANIFEST].action, of_dev[MANIFEST].error) == (RepairAction.SKIPPED, DELETED)
+    assert (of_dev[MANIFEST].action, of_dev[MANIFEST].error) == (RepairAction.SKIPPED, BRANCH_DELETED)
     assert {row.action for row in repair(local_location).values()} == {RepairAction.NO_OP}
 
 
 @pytest.mark.parametrize("flags", [("confirm", "force"), ("confirm", "discard")])
-def test_a_head_that_moves_after_it_was_judged(
-    flags: tuple[str, ...], local_location: Location, tool: ForeignTool
+def test_head_that_moves_after_the_inspection(
+    flags: tuple[str, ...], local_location: Location, tool: ExternalTool
 ) -> None:
     seed(local_location)
     before = read_contents(local_location)
@@ -133,12 +135,12 @@ def test_a_head_that_moves_after_it_was_judged(
     assert row.error is not None
     assert row.error.startswith("the head of node:Person changed during the write: expected ")
     assert read_contents(local_location) == before
-    found = repair(local_location)[MAIN, PERSON]
-    assert (found.rows_added, found.rows_updated, found.rows_deleted) == (2, 0, 1)
+    row = repair(local_location)[MAIN, PERSON]
+    assert (row.rows_added, row.rows_updated, row.rows_deleted) == (2, 0, 1)
 
 
-def test_a_pin_that_moves_after_it_was_judged(local_location: Location, tool: ForeignTool) -> None:
-    """Two repairs at once: one of them is done, the other is told."""
+def test_pin_that_moves_after_the_inspection(local_location: Location, tool: ExternalTool) -> None:
+    """Of two concurrent repairs one succeeds, and the other reports the conflict."""
     seed(local_location)
     tool.act("compaction", local_location)
     with observed(
@@ -156,9 +158,7 @@ def _healed(rows: object) -> None:
     assert rows[MAIN, PERSON].action is RepairAction.HEALED
 
 
-def test_a_foreign_change_that_slips_below_the_restore_stays(
-    local_location: Location, tool: ForeignTool
-) -> None:
+def test_external_change_below_the_restore_is_kept(local_location: Location, tool: ExternalTool) -> None:
     seed(local_location)
     before = read_contents(local_location)
     tool.act("append", local_location)
@@ -170,13 +170,13 @@ def test_a_foreign_change_that_slips_below_the_restore_stays(
         row = repair(local_location, "confirm", "discard")[MAIN, PERSON]
     assert row.action is RepairAction.REFUSED
     assert read_contents(local_location) == before
-    found = repair(local_location)[MAIN, PERSON]
-    assert (found.rows_added, found.rows_updated, found.rows_deleted) == (2, 0, 1)
+    row = repair(local_location)[MAIN, PERSON]
+    assert (row.rows_added, row.rows_updated, row.rows_deleted) == (2, 0, 1)
     assert repair(local_location, "confirm", "discard")[MAIN, PERSON].action is RepairAction.DISCARDED
     assert read_contents(local_location) == before
 
 
-def test_two_discards_of_which_one_was_done(killer: Killer, tool: ForeignTool) -> None:
+def test_killed_after_the_first_of_two_discards(killer: Killer, tool: ExternalTool) -> None:
     location = killer.prepared("load")
     before = read_contents(location)
     tool.act("delete", location)
@@ -191,7 +191,7 @@ def test_two_discards_of_which_one_was_done(killer: Killer, tool: ForeignTool) -
     run(location, triple(["again"]))
 
 
-def test_a_fence_of_ours_does_not_make_maintenance_suspicious(killer: Killer, tool: ForeignTool) -> None:
+def test_fence_does_not_make_maintenance_suspicious(killer: Killer, tool: ExternalTool) -> None:
     location = killer.prepared("load")
     tool.act("compaction", location)
     killer.kill("repair_discard", location, Failpoint.ARM_AFTER)
@@ -201,7 +201,7 @@ def test_a_fence_of_ours_does_not_make_maintenance_suspicious(killer: Killer, to
     assert (row.classification, row.action) == (Classification.VERIFIED_MAINTENANCE, RepairAction.HEALED)
 
 
-def test_what_only_we_left_above_the_pin_is_taken_back(local_location: Location) -> None:
+def test_versions_that_omnigraph_left_above_the_pin_are_undone(local_location: Location) -> None:
     seed(local_location)
     before = read_contents(local_location)
     table = find_table(local_location)
@@ -215,7 +215,7 @@ def test_what_only_we_left_above_the_pin_is_taken_back(local_location: Location)
     assert unsteady(local_location, WriteEnvironment()) == []
 
 
-def test_an_unreadable_table_does_not_stop_the_others(local_location: Location, tool: ForeignTool) -> None:
+def test_unreadable_table_does_not_stop_the_others(local_location: Location, tool: ExternalTool) -> None:
     seed(local_location)
     before = read_contents(local_location)
     for alias in (PERSON, KNOWS):
@@ -236,9 +236,7 @@ def test_an_unreadable_table_does_not_stop_the_others(local_location: Location, 
     assert read_contents(local_location) == before
 
 
-def test_a_published_version_that_is_gone_can_only_be_forced(
-    local_location: Location, tool: ForeignTool
-) -> None:
+def test_missing_published_version_can_only_be_forced(local_location: Location, tool: ExternalTool) -> None:
     seed(local_location)
     before = read_contents(local_location)
     tool.act("append", local_location)
@@ -259,7 +257,7 @@ def test_a_published_version_that_is_gone_can_only_be_forced(
     ],
 )
 def test_on_s3(
-    act: str, flags: tuple[str, ...], action: RepairAction, s3_location: Location, tool: ForeignTool
+    act: str, flags: tuple[str, ...], action: RepairAction, s3_location: Location, tool: ExternalTool
 ) -> None:
     seed(s3_location)
     before = read_contents(s3_location)

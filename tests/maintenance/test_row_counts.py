@@ -1,4 +1,4 @@
-"""Counting what differs between two versions, against a model, for every type of column."""
+"""Counts of rows that differ between two versions, compared with a model, for every type of column."""
 
 from __future__ import annotations
 
@@ -54,27 +54,27 @@ def _table(rows: dict[str, Row]) -> pa.Table:
 
 
 @given(_ROWS, _ROWS)
-def test_digests_are_equal_for_equal_rows_only(one: Row, other: Row) -> None:
-    rows = {"a": one, "b": other, "c": one}
-    # In a slice, where Arrow arrays have an offset, and in another order of columns.
+def test_digests_are_equal_for_equal_rows_only(first: Row, second: Row) -> None:
+    rows = {"a": first, "b": second, "c": first}
+    # Also in a slice, where Arrow arrays have an offset, and with another order of columns.
     batch = _table(rows).to_batches()[0]
     digests = digest_rows(batch, without="id")
     assert digests[0] == digests[2]
-    assert (digests[0] == digests[1]) == (one == other)
+    assert (digests[0] == digests[1]) == (first == second)
     assert list(digest_rows(batch.slice(1), without="id")) == list(digests[1:])
-    turned = batch.select(batch.schema.names[::-1])
-    assert list(digest_rows(turned, without="id")) == list(digests)
+    reversed_columns = batch.select(batch.schema.names[::-1])
+    assert list(digest_rows(reversed_columns, without="id")) == list(digests)
 
 
-def test_a_column_of_nulls_is_like_none() -> None:
+def test_column_of_nulls_equals_a_missing_column() -> None:
     batch = _table({"a": ("x", *[None] * 8), "b": ("y", *[None] * 8)}).to_batches()[0]
     assert list(digest_rows(batch.select(["id", "text"]), without="id")) == list(
         digest_rows(batch, without="id")
     )
 
 
-def test_other_types_are_told_apart_too() -> None:
-    """What a foreign tool may have added."""
+def test_digests_of_other_types_differ() -> None:
+    """An external tool may add columns of these types."""
     batch = pa.record_batch(
         {
             "id": ["a", "b", "c"],
@@ -105,7 +105,7 @@ def test_changes(before: dict[str, Row], after: dict[str, Row], passes: int, tmp
     )
 
 
-def test_rows_of_shared_fragments_are_looked_at_for_their_ids(tmp_path: Path) -> None:
+def test_ids_of_shared_fragments_are_read(tmp_path: Path) -> None:
     location = parse_location(str(tmp_path / "t.lance"))
     blank: Row = (None,) * 9
     first = create_dataset(location, _table({"a": blank, "b": blank}))
@@ -113,6 +113,6 @@ def test_rows_of_shared_fragments_are_looked_at_for_their_ids(tmp_path: Path) ->
     native.insert(_table({"c": blank}))
     native.insert(_table({"a": blank, "c": blank}))
     for rows_per_pass in (1, 2, 100):
-        found = compare_rows(first, open_dataset(location), rows_per_pass)
-        assert found == RowCounts(added=3, updated=0, deleted=0, duplicates=2)
+        counts = compare_rows(first, open_dataset(location), rows_per_pass)
+        assert counts == RowCounts(added=3, updated=0, deleted=0, duplicates=2)
     assert compare_rows(None, open_dataset(location)).duplicates == 2

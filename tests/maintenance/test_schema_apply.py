@@ -1,4 +1,4 @@
-"""Schema apply beside what each step does: tasks, rows that break rules, refusals, and what goes on afterwards."""
+"""Schema apply as a whole: tasks, rows that break rules, refusals, and the work afterwards."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.pipeline.in_place import in_place
 @pytest.mark.parametrize(
     "name", ["add properties with defaults", "add rules", "require with a default", "tighten a cardinality"]
 )
-def test_tasks_do_the_same(name: str, tmp_path: Path) -> None:
+def test_tasks_give_the_same_result(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     root = graph_at(tmp_path)
     more = "".join(
@@ -62,15 +62,13 @@ NULLABLES: dict[str, tuple[str, list[Any], Any]] = {
 
 @pytest.mark.parametrize("name", NULLABLES)
 @pytest.mark.parametrize("tasks", [False, True], ids=["driver", "tasks"])
-def test_null_becomes_the_default_of_a_property_that_becomes_required(
-    name: str, tasks: bool, tmp_path: Path
-) -> None:
-    """As a load of the same rows into the new schema gives it; a value, also an empty one, is kept."""
+def test_null_becomes_the_default_of_a_required_property(name: str, tasks: bool, tmp_path: Path) -> None:
+    """The result equals a load of the same rows into the new schema; values, also empty ones, are kept."""
     default, values, filled = NULLABLES[name]
     old, new = (
         f"node Doc {{ slug: String @key  p: {name}{end} }}\n" for end in ("?", f" @default({default})")
     )
-    root, fresh = (parse_location(str(tmp_path / f"{place}.omni")) for place in ("graph", "fresh"))
+    root, fresh = (parse_location(str(tmp_path / f"{folder}.omni")) for folder in ("graph", "fresh"))
     create(root, old)
     create(fresh, new)
     records = [
@@ -81,7 +79,7 @@ def test_null_becomes_the_default_of_a_property_that_becomes_required(
         load_records(root, tmp_path, [record])
     load_records(fresh, tmp_path, records)
     plan = omnigraph.open(root.uri).plan_schema(new)
-    assert [(one.to_json()["step"], one.rows, one.filled_rows) for one in plan.steps] == [
+    assert [(step.to_json()["step"], step.rows, step.filled_rows) for step in plan.steps] == [
         ("update_metadata", len(records), 0),
         ("add_constraint", len(records), 2),
     ]
@@ -93,19 +91,19 @@ def test_null_becomes_the_default_of_a_property_that_becomes_required(
     assert unsteady(root, WriteEnvironment()) == []
 
 
-def test_a_column_without_null_is_not_rewritten(tmp_path: Path) -> None:
+def test_column_without_null_is_not_rewritten(tmp_path: Path) -> None:
     root = graph_at(tmp_path)
     files = opened(read_snapshot(root), PERSON).data_files()
     done = evolve(root, BASE.replace("age: I32? @index", "age: I32 @index @default(1)"))
-    assert [(one.cost.value, one.filled_rows) for one in done.plan.steps] == [
+    assert [(step.cost.value, step.filled_rows) for step in done.plan.steps] == [
         ("metadata_only", 0),
         ("reads_data", 0),
     ]
     assert opened(read_snapshot(root), PERSON).data_files() == files
 
 
-def test_a_default_for_null_obeys_the_rules_there_were(tmp_path: Path) -> None:
-    """A null never collides; a default in its place does."""
+def test_default_for_null_must_obey_existing_rules(tmp_path: Path) -> None:
+    """Nulls are never duplicates, but defaults that replace them are."""
     text = BASE.replace("age: I32? @index", "age: I32? @index @unique")
     root = graph_at(tmp_path, populated=False)
     evolve(root, text)
@@ -117,7 +115,9 @@ def test_a_default_for_null_obeys_the_rules_there_were(tmp_path: Path) -> None:
     for default, broken in (("1", ["b", "c"]), ("2", ["c"])):
         with pytest.raises(SchemaRejectedError) as rejected:
             evolve(root, text.replace("age: I32? @index", f"age: I32 @index @default({default})"))
-        assert [one.file for one in rejected.value.report.first] == [f"node:Person {name}" for name in broken]
+        assert [violation.file for violation in rejected.value.report.first] == [
+            f"node:Person {name}" for name in broken
+        ]
     omnigraph.open(root.uri).mutate('query m() { delete Person where slug = "b" }')
     evolve(root, text.replace("age: I32? @index", "age: I32 @index @default(2)"))
     assert {key: row["age"] for key, row in contents(root)[PERSON].items()} == {"a": 1, "c": 2}
@@ -137,11 +137,11 @@ def test_diff_and_feed_report_rows_that_got_a_default_for_null(tmp_path: Path) -
         (change,) = graph.diff(before, after)
         images = ((image or {})["data"].get("age") for image in (change.before, change.after))
         assert (change.id, *images) == ("b", *ages)
-    told = [
+    steps = [
         [(step.planned.filled_rows, step.to_json()["step"]) for step in commit.schema_steps]
         for commit in graph.changes(head).commits
     ]
-    assert told == [
+    assert steps == [
         [(0, "update_metadata"), (1, "add_constraint")],
         [(0, "relax_nullability"), (0, "update_metadata")],
     ]
@@ -166,11 +166,11 @@ REJECTED = {
 
 
 @pytest.mark.parametrize("tasks", [False, True], ids=["driver", "tasks"])
-@pytest.mark.parametrize(("old", "new", "found"), REJECTED.values(), ids=REJECTED.keys())
+@pytest.mark.parametrize(("old", "new", "expected"), REJECTED.values(), ids=REJECTED.keys())
 def test_rows_that_break_a_new_rule(
-    old: str, new: str, found: list[str], tasks: bool, tmp_path: Path
+    old: str, new: str, expected: list[str], tasks: bool, tmp_path: Path
 ) -> None:
-    """All of them are told, and nothing is left behind, however much else the schema would have changed."""
+    """All of them are reported, and no file is left, whatever else the schema would have changed."""
     root = graph_at(tmp_path, populated=False)
     omnigraph.open(root.uri).mutate("""query add() {
       insert Person { slug: "a", age: 1, mood: "glad", name: "a" }
@@ -180,20 +180,23 @@ def test_rows_that_break_a_new_rule(
       insert Knows { from: "b", to: "c" }
     }""")
     create_branch(root, "dev", "tester", read_snapshot(root))
-    files = everything(root)
+    files = all_files(root)
     text = BASE.replace(old, new).replace("since: Date?", "") + "node City { name: String @key }\n"
     for branch in (MAIN, "dev"):
         with pytest.raises(SchemaRejectedError) as rejected:
             evolve(root, text, branch, tasks=tasks)
-        told = [f"{one.file} {one.rule.code} {one.property}" for one in rejected.value.report.first]
-        assert sorted(told) == found
-        assert rejected.value.report.total == len(found)
+        violations = [
+            f"{violation.file} {violation.rule.code} {violation.property}"
+            for violation in rejected.value.report.first
+        ]
+        assert sorted(violations) == expected
+        assert rejected.value.report.total == len(expected)
         assert rejected.value.applied is not None
-    assert everything(root) == files
+    assert all_files(root) == files
 
 
-def test_a_text_that_means_the_same_is_kept(tmp_path: Path) -> None:
-    """It is what `schema show` prints, so it is the newest, comments and all; the schema stays what it was."""
+def test_equivalent_text_is_stored(tmp_path: Path) -> None:
+    """`schema show` prints the newest text with its comments; the schema itself does not change."""
     root = graph_at(tmp_path)
     before = read_snapshot(root)
     text = "// a comment\n" + BASE.replace("node Company", "node   Company")
@@ -205,7 +208,7 @@ def test_a_text_that_means_the_same_is_kept(tmp_path: Path) -> None:
     assert evolve(root, text).commit is None
 
 
-def test_no_id_is_given_on_two_branches(tmp_path: Path) -> None:
+def test_ids_are_unique_across_branches(tmp_path: Path) -> None:
     root = graph_at(tmp_path, branch="dev")
     evolve(root, BASE.replace("age:", "a: I32?  age:") + "node Aa { a: I32 }\n", "dev")
     evolve(root, BASE.replace("age:", "b: I32?  age:") + "node Bb { b: I32 }\n")
@@ -215,12 +218,12 @@ def test_no_id_is_given_on_two_branches(tmp_path: Path) -> None:
     assert len(set(added)) == len(set(types)) == 2
 
 
-def test_what_is_unsupported_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_unsupported_change_leaves_no_file(tmp_path: Path) -> None:
     root = graph_at(tmp_path)
-    files = everything(root)
-    wanted = BASE.replace("age: I32?", "age: String?").replace("since: Date?", "since: I64?")
+    files = all_files(root)
+    text = BASE.replace("age: I32?", "age: String?").replace("since: Date?", "since: I64?")
     with pytest.raises(SchemaRefusedError) as refused:
-        evolve(root, wanted + "node City { name: String @key }\n")
+        evolve(root, text + "node City { name: String @key }\n")
     assert refused.value.code == "OG-DS-101"
     head, *listed = str(refused.value).splitlines()
     assert head == "2 changes are not supported"
@@ -229,10 +232,10 @@ def test_what_is_unsupported_leaves_nothing_behind(tmp_path: Path) -> None:
         ["  OG-DS-101 edge", "Knows.since"],
     ]
     assert "`plan_schema`" in refused.value.hint
-    assert everything(root) == files
+    assert all_files(root) == files
 
 
-def test_what_comes_back_never_shows_what_was(tmp_path: Path) -> None:
+def test_added_again_properties_have_no_old_values(tmp_path: Path) -> None:
     root = graph_at(tmp_path)
     before = contents(root)
     evolve(root, BASE.replace("age: I32? @index", "").replace("node Company { name: String @key }\n", ""))
@@ -246,7 +249,7 @@ def test_what_comes_back_never_shows_what_was(tmp_path: Path) -> None:
     assert snapshot_contents(read_commit_snapshot(root, commits[3])[0]) == before
 
 
-def test_writing_and_querying_go_on(tmp_path: Path) -> None:
+def test_writes_and_queries_work_afterwards(tmp_path: Path) -> None:
     root = graph_at(tmp_path, indexed=True)
     graph = omnigraph.open(root.uri)
     head = graph.snapshot().head
@@ -261,8 +264,8 @@ def test_writing_and_querying_go_on(tmp_path: Path) -> None:
       insert Person { slug: "eve", years: 3, mood: "glad", name: "Eve", score: 2.0 }
       insert Meets { from: "bob", to: "eve" }
     }""")
-    asked = "query q() { match { $p: Person  $p meets $q } return { $p.slug, $q.years, $q.score } order { $p.slug } }"
-    assert graph.query(asked).arrow().to_pylist() == [
+    query = "query q() { match { $p: Person  $p meets $q } return { $p.slug, $q.years, $q.score } order { $p.slug } }"
+    assert graph.query(query).arrow().to_pylist() == [
         {"p.slug": "ada", "q.years": 7, "q.score": 0.5},
         {"p.slug": "bob", "q.years": 3, "q.score": 2.0},
     ]
@@ -274,7 +277,7 @@ def test_writing_and_querying_go_on(tmp_path: Path) -> None:
         graph.query(then)
 
 
-def test_compaction_keeps_what_a_change_made(tmp_path: Path) -> None:
+def test_compaction_keeps_the_result_of_a_change(tmp_path: Path) -> None:
     root = graph_at(tmp_path, indexed=True)
     graph = omnigraph.open(root.uri)
     evolve(
@@ -286,11 +289,11 @@ def test_compaction_keeps_what_a_change_made(tmp_path: Path) -> None:
     optimize_all_tables(graph, OptimizeOptions(), in_place)
     assert len(opened(graph.snapshot(), PERSON).fragment_rows()) == 1
     assert contents(root) == before
-    asked = "query q() { match { $p: Person { years: 36 } } return { $p.n } }"
-    assert graph.query(asked).arrow().to_pylist() == [{"p.n": "n"}]
+    query = "query q() { match { $p: Person { years: 36 } } return { $p.n } }"
+    assert graph.query(query).arrow().to_pylist() == [{"p.n": "n"}]
 
 
-def test_branches_of_an_older_schema_keep_theirs(tmp_path: Path) -> None:
+def test_branches_keep_their_older_schema(tmp_path: Path) -> None:
     root = graph_at(tmp_path, branch="dev")
     evolve(root, BASE.replace("age: I32? @index", "years: I32? @rename_from(age)"))
     dev = omnigraph.open(root.uri, "dev")
@@ -304,6 +307,6 @@ def test_branches_of_an_older_schema_keep_theirs(tmp_path: Path) -> None:
     assert contents(root)[PERSON]["ada"]["years"] == 36
 
 
-def everything(root: Location) -> set[str]:
-    """Every file of the graph but for its locks."""
+def all_files(root: Location) -> set[str]:
+    """Return every file of the graph except its locks."""
     return {entry.path for entry in ObjectStore(root).list("") if not entry.path.startswith("__locks/")}

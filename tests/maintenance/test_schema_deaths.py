@@ -1,4 +1,4 @@
-"""Dying at every durable call of a schema change that does everything: it is as before or as after, names included."""
+"""A crash at every durable call of a schema change with all kinds of steps: the graph is as before or as after."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ node Firm @rename_from(Company) { name: String @key }
 node City { name: String @key }
 edge Knows: Human -> Human
 """
-# The new column is written, the table of a new type made, two leases taken, the intent written, two tables are
-# committed, the manifest is staged and published, the intent goes, and the leases are released.
+# The new column is written, the table of a new type is created, two leases are taken, the intent is written, two tables
+# are committed, the manifest is staged and published, the intent is deleted, and the leases are released.
 CALLS = 14
 SHORT = frozenset({7, 8, 9, 10, 11, 12, CALLS + 1})
 
@@ -37,7 +37,7 @@ SHORT = frozenset({7, 8, 9, 10, 11, 12, CALLS + 1})
 @pytest.mark.parametrize(
     "k", [pytest.param(k, marks=() if k in SHORT else (pytest.mark.soak,)) for k in range(1, CALLS + 2)]
 )
-def test_whenever_it_dies_it_is_before_or_after(local_location: Location, k: int) -> None:
+def test_graph_is_as_before_or_after_a_crash_at_any_call(local_location: Location, k: int) -> None:
     root = local_location
     create(root, BEFORE)
     omnigraph.open(root.uri).mutate("""query m() {
@@ -46,9 +46,9 @@ def test_whenever_it_dies_it_is_before_or_after(local_location: Location, k: int
     }""")
     before, head = contents(root), read_snapshot(root).head
     victim = Victim(k)
-    lived = victim.run(lambda: evolve(root, AFTER, world=impatient_world(PatientClock())))
-    assert (lived, len(victim.done)) == (k > CALLS, min(k - 1, CALLS))
-    # The next writer recovers. Whether that finishes the change or undoes it, what this one had read has moved.
+    survived = victim.run(lambda: evolve(root, AFTER, world=impatient_world(PatientClock())))
+    assert (survived, len(victim.done)) == (k > CALLS, min(k - 1, CALLS))
+    # The next writer recovers, which finishes or undoes the change; in both cases its own read set has changed.
     for _ in range(2):
         with suppress(ReadSetConflictError):
             evolve(root, AFTER, world=impatient_world(PatientClock()))

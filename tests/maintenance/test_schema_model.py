@@ -1,7 +1,7 @@
-"""Any graph brought to any schema is the graph of that schema, loaded with the rows as they should have become.
+"""A graph after a schema change equals a fresh graph of that schema, loaded with the transformed rows.
 
-What becomes of a row is worked out here from the two texts alone: a property is the one of its name, else the one that
-`@rename_from` says, else its default. A change that rows do not allow is one that a fresh graph does not load either.
+The expected rows are computed here from the two texts alone: a property keeps its value by name, else by
+`@rename_from`, else it gets its default. A change that rows break is one that a fresh graph does not load either.
 """
 
 from __future__ import annotations
@@ -33,51 +33,51 @@ _cells = st.tuples(st.booleans(), st.booleans())
 
 @st.composite
 def rows(draw: st.DrawFn, catalog: Catalog) -> list[Record]:
-    """Some rows of every type. Values are mostly distinct and small, so that rules are sometimes broken."""
-    found: list[Record] = []
+    """Draw some rows of every type. Values are mostly distinct and small, so that rules are sometimes broken."""
+    records: list[Record] = []
     sizes: dict[str, int] = {}
     for node in catalog.nodes:
         sizes[node.id] = draw(st.integers(0, 3))
         for number in range(sizes[node.id]):
             data = {"id": f"{node.id[-1]}{number}", **draw(values(node, number))}
-            found.append({"type": node.name, "data": data})
+            records.append({"type": node.name, "data": data})
     for edge in catalog.edges:
         ends = sizes[edge.source], sizes[edge.target]
         for number in range(draw(st.integers(0, 3)) if all(ends) else 0):
             source, target = (draw(st.integers(0, size - 1)) for size in ends)
             named = {"from": f"{edge.source[-1]}{source}", "to": f"{edge.target[-1]}{target}"}
-            found.append({"edge": edge.name, **named, "data": draw(values(edge, number))})
-    return found
+            records.append({"edge": edge.name, **named, "data": draw(values(edge, number))})
+    return records
 
 
 @st.composite
 def values(draw: st.DrawFn, entity: NodeType | EdgeType, number: int) -> Record:
-    found: Record = {}
+    row: Record = {}
     for own in entity.properties:
         is_absent, is_shared = draw(_cells)
-        at = 0 if is_shared else number
+        value_number = 0 if is_shared else number
         assert isinstance(own.type, ScalarType)
         if not (own.nullable and is_absent):
-            found[own.name] = {
-                Scalar.I64: 4 * at,
-                Scalar.STRING: f"text {at}",
-                Scalar.F64: at / 4,
-                Scalar.DATE: f"2024-01-0{at + 1}",
+            row[own.name] = {
+                Scalar.I64: 4 * value_number,
+                Scalar.STRING: f"text {value_number}",
+                Scalar.F64: value_number / 4,
+                Scalar.DATE: f"2024-01-0{value_number + 1}",
             }[own.type.scalar]
-    return found
+    return row
 
 
 def transformed(record: Record, before: Catalog, after: Catalog) -> Record | None:
-    """What a row becomes; None when its type goes."""
+    """Return the row after the change; None if its type is dropped."""
     word = "type" if "type" in record else "edge"
     old = before.type_named(record[word])
     assert old is not None
     for new in after.types:
-        if new.kind is old.kind and origin(new, {found.name for found in before.types}) == old.name:
-            there = {found.name for found in old.properties}
+        if new.kind is old.kind and origin(new, {entity.name for entity in before.types}) == old.name:
+            old_names = {column.name for column in old.properties}
             data = {"id": record["data"]["id"]} if "id" in record["data"] else {}
             for own in new.properties:
-                source = origin(own, there)
+                source = origin(own, old_names)
                 value = record["data"].get(source) if source else None
                 if source is None and own.default is not None:
                     value = own.default.isoformat() if isinstance(own.default, date) else own.default
@@ -87,10 +87,10 @@ def transformed(record: Record, before: Catalog, after: Catalog) -> Record | Non
     return None
 
 
-def origin(found: Any, there: set[str]) -> str | None:
-    if found.name in there:
-        return str(found.name)
-    return found.renamed_from if found.renamed_from in there else None
+def origin(item: Any, old_names: set[str]) -> str | None:
+    if item.name in old_names:
+        return str(item.name)
+    return item.renamed_from if item.renamed_from in old_names else None
 
 
 def dumped(root: Location, path: Path) -> list[Record]:
@@ -103,35 +103,35 @@ def check(pair: SchemaPair, data: st.DataObject, server: S3Server | None = None)
     assume(pair.before and pair.after)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        at = (
+        location = (
             parse_location(f"{name}/graph.omni")
             if server is None
             else server.location(f"{folder.name}/g.omni")
         )
-        root = make_graph(at, pair.before)
+        root = make_graph(location, pair.before)
         try:
             load_records(root, folder, data.draw(rows(before)))
         except LoadRejectedError:
             assume(False)
-        was = dumped(root, folder / "before.jsonl")
+        exported = dumped(root, folder / "before.jsonl")
         fresh = make_graph(parse_location(f"{name}/fresh.omni"), pair.after)
         try:
             evolve(root, pair.after, tasks=data.draw(st.booleans()))
         except SchemaRefusedError:
-            assert dumped(root, folder / "same.jsonl") == was
+            assert dumped(root, folder / "same.jsonl") == exported
             return
         except SchemaRejectedError:
-            assert dumped(root, folder / "same.jsonl") == was
+            assert dumped(root, folder / "same.jsonl") == exported
             with pytest.raises(LoadRejectedError):
-                load_records(fresh, folder, become(was, before, after))
+                load_records(fresh, folder, become(exported, before, after))
             return
-        load_records(fresh, folder, become(was, before, after))
+        load_records(fresh, folder, become(exported, before, after))
         assert dumped(root, folder / "after.jsonl") == dumped(fresh, folder / "fresh.jsonl")
 
 
 def become(records: list[Record], before: Catalog, after: Catalog) -> list[Record]:
-    made = (transformed(record, before, after) for record in records)
-    return [record for record in made if record is not None]
+    transformed_records = (transformed(record, before, after) for record in records)
+    return [record for record in transformed_records if record is not None]
 
 
 _calm = [HealthCheck.filter_too_much, HealthCheck.too_slow]

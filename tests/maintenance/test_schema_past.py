@@ -1,6 +1,6 @@
-"""The past under its own schema: queries, exports and differences across schema changes; and what a plan reads.
+"""Old commits with their own schema: queries, exports and differences across schema changes; and what a plan reads.
 
-On S3 the whole way once: plan, apply in place and for good, branches, merge, time travel.
+On S3 everything once: plan, soft and hard apply, branches, merge, time travel.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def root(tmp_path: Path) -> Location:
     return location
 
 
-def test_an_export_of_the_past_has_its_names(root: Location, tmp_path: Path) -> None:
+def test_export_of_an_old_commit_has_its_names(root: Location, tmp_path: Path) -> None:
     head = omnigraph.open(root.uri).snapshot().head
     evolve(root, RENAMED.replace("node Company { name: String @key }\n", ""))
     export_here(root, tmp_path / "then.jsonl", when=SnapshotSelector(commit=head))
@@ -57,7 +57,7 @@ def test_an_export_of_the_past_has_its_names(root: Location, tmp_path: Path) -> 
     assert lines(tmp_path / "now.jsonl") == [human]
 
 
-def test_a_query_of_the_past_is_checked_by_its_schema(root: Location) -> None:
+def test_query_of_an_old_commit_uses_its_schema(root: Location) -> None:
     graph = omnigraph.open(root.uri)
     head = graph.snapshot().head
     evolve(root, RENAMED)
@@ -70,7 +70,7 @@ def test_a_query_of_the_past_is_checked_by_its_schema(root: Location) -> None:
             graph.query(text, commit=commit)
 
 
-def test_differences_follow_identity(root: Location) -> None:
+def test_differences_follow_property_ids(root: Location) -> None:
     graph = omnigraph.open(root.uri)
     start = graph.snapshot().head
     evolve(root, RENAMED)
@@ -84,7 +84,7 @@ def test_differences_follow_identity(root: Location) -> None:
 
 
 @pytest.mark.parametrize("is_added", [True, False])
-def test_a_type_that_comes_or_goes_is_its_rows(root: Location, is_added: bool) -> None:
+def test_added_or_dropped_type_is_a_difference_of_its_rows(root: Location, is_added: bool) -> None:
     graph = omnigraph.open(root.uri)
     start = graph.snapshot().head
     if is_added:
@@ -96,31 +96,31 @@ def test_a_type_that_comes_or_goes_is_its_rows(root: Location, is_added: bool) -
     assert (change.before is None, change.after is None) == (is_added, not is_added)
 
 
-def test_an_index_stays_with_its_column_and_another_gets_a_name_of_its_own(root: Location) -> None:
+def test_index_keeps_its_column_and_another_gets_its_own_name(root: Location) -> None:
     graph = omnigraph.open(root.uri)
     ensure_indices(root, MAIN, in_place)
     evolve(root, BASE.replace("age: I64? @index", "years: I64? @index @rename_from(age)"))
     evolve(root, BASE.replace("age: I64? @index", "years: I64? @index  age: I64? @index"))
     graph.mutate('query m() { insert Person { slug: "bob", years: 9, age: 7 } }')
     ensure_indices(root, MAIN, in_place)
-    found = {index.name: index.column for index in read_indexes(opened(graph.snapshot(), "node:Person"))}
-    assert found == {"id_btree": "id", "slug_btree": "slug", "age_btree": "years", "age_btree_2": "age"}
+    columns = {index.name: index.column for index in read_indexes(opened(graph.snapshot(), "node:Person"))}
+    assert columns == {"id_btree": "id", "slug_btree": "slug", "age_btree": "years", "age_btree_2": "age"}
     for asked, slug in (("years: 36", "ada"), ("years: 9", "bob"), ("age: 7", "bob")):
         text = f"query q() {{ match {{ $p: Person {{ {asked} }} }} return {{ $p.slug }} }}"
         assert graph.query(text).arrow().to_pylist() == [{"p.slug": slug}]
 
 
-def test_a_plan_reads_one_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the number of types and branches: the manifest is opened once on main, and twice on a branch."""
+def test_plan_reads_one_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The manifest is opened once on main and twice on a branch, for any number of types and branches."""
     text = "\n".join(f"node N{number} {{ a: I32? }}" for number in range(200))
     location = parse_location(str(tmp_path / "graph.omni"))
     create(location, text)
     create_branch(location, "dev", "tester", read_snapshot(location))
     opens: list[str] = []
 
-    def counted(place: Location, **how: Any) -> Dataset:
-        opens.append(place.uri)
-        return open_dataset(place, **how)
+    def counted(dataset: Location, **options: Any) -> Dataset:
+        opens.append(dataset.uri)
+        return open_dataset(dataset, **options)
 
     monkeypatch.setattr(manifest, "open_dataset", counted)
     for branch, expected in ((MAIN, 1), ("dev", 2)):
@@ -130,7 +130,7 @@ def test_a_plan_reads_one_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.soak
-def test_the_whole_way_on_s3(s3_location: Location) -> None:
+def test_everything_on_s3(s3_location: Location) -> None:
     create(s3_location, BASE)
     graph = Graph(s3_location)
     graph.mutate(START)
@@ -162,7 +162,7 @@ def test_the_whole_way_on_s3(s3_location: Location) -> None:
         evolve(s3_location, RENAMED.replace("years: I64?", "years: String?"))
 
 
-def test_a_diff_of_branches_that_got_their_properties_in_another_order(tmp_path: Path) -> None:
+def test_diff_of_branches_with_another_order_of_properties(tmp_path: Path) -> None:
     base = "node P { slug: String @key%s }\n"
     root = parse_location(str(tmp_path / "graph.omni"))
     create(root, base % "")

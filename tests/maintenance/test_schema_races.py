@@ -1,4 +1,4 @@
-"""A schema change beside other writers: who was first wins, and nobody's rows are lost or half changed."""
+"""A schema change next to other writers: the first one wins, and no row is lost or partially changed."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def root(tmp_path: Path) -> Location:
     return location
 
 
-def evolve_after(root: Location, text: str, meanwhile: Callable[[], object]) -> None:
-    """Stage a schema change, let something else happen, and go on."""
+def evolve_after(root: Location, text: str, interrupt: Callable[[], object]) -> None:
+    """Stage a schema change, call `interrupt`, and continue."""
 
-    def stage(at: StagingArea) -> StagedWrite:
-        plan = plan_schema(at.snapshot, text)
-        staged = stage_schema(at, plan, lambda *_: ())
-        meanwhile()
+    def stage(area: StagingArea) -> StagedWrite:
+        plan = plan_schema(area.snapshot, text)
+        staged = stage_schema(area, plan, lambda *_: ())
+        interrupt()
         return staged
 
     write(root, MAIN, WriteRequest(WriterKind.SCHEMA_APPLY, "tester", stage))
@@ -65,14 +65,14 @@ def evolve_after(root: Location, text: str, meanwhile: Callable[[], object]) -> 
     ],
     ids=["rename a property", "rename the type", "drop the property", "drop the type"],
 )
-def test_a_table_that_was_written_meanwhile(root: Location, text: str) -> None:
+def test_table_written_during_the_change(root: Location, text: str) -> None:
     with pytest.raises(ReadSetConflictError):
         evolve_after(root, text, lambda: omnigraph.open(root.uri).mutate(ADD))
     assert sorted(contents(root)["node:Person"]) == ["ada", "eve"]
     evolve(root, text)
 
 
-def test_a_table_that_the_change_does_not_concern(root: Location) -> None:
+def test_unrelated_table_written_during_the_change(root: Location) -> None:
     added = 'query add() { insert Company { name: "Acme" } }'
     evolve_after(root, RENAMED, lambda: omnigraph.open(root.uri).mutate(added))
     assert contents(root) == {
@@ -91,8 +91,8 @@ def test_another_change_was_first(root: Location, text: str) -> None:
 
 
 @pytest.mark.parametrize("with_schema", [False, True])
-def test_a_merge_was_first(root: Location, with_schema: bool) -> None:
-    """It moved the table, or brought another schema; the change is staged for neither."""
+def test_merge_was_first(root: Location, with_schema: bool) -> None:
+    """The merge moved the table or changed the schema, and the staged change fits neither."""
     create_branch(root, "dev", "tester", read_snapshot(root))
     if with_schema:
         evolve(root, BASE + "node City { name: String @key }\n", "dev")
@@ -103,7 +103,7 @@ def test_a_merge_was_first(root: Location, with_schema: bool) -> None:
     evolve(root, RENAMED + ("node City { name: String @key }\n" if with_schema else ""))
 
 
-def test_another_branch_gave_the_same_ids_first(root: Location) -> None:
+def test_another_branch_assigned_the_same_ids_first(root: Location) -> None:
     create_branch(root, "dev", "tester", read_snapshot(root))
     ours, theirs = (BASE.replace("age: I64?", f"age: I64?  {name}: I64?") for name in ("here", "there"))
     with pytest.raises(ReadSetConflictError):
@@ -113,21 +113,23 @@ def test_another_branch_gave_the_same_ids_first(root: Location) -> None:
     assert sorted(contents(root)["node:Person"]["ada"]) == ["age", "here", "slug", "there"]
 
 
-def test_a_branch_that_died_has_given_ids_too(root: Location) -> None:
-    """Its change is announced, and recovery will publish it after ours."""
+def test_ids_of_an_interrupted_change_are_not_reused(root: Location) -> None:
+    """Its intent exists, and recovery publishes the change after ours."""
     create_branch(root, "dev", "tester", read_snapshot(root))
     omnigraph.open(root.uri, "dev").mutate(ADD)
     ours, theirs = (BASE.replace("age: I64?", f"age: I64?  {name}: I64?") for name in ("here", "there"))
     with observed(_die_before_publishing), pytest.raises(_Death):
         evolve(root, theirs, "dev")
     evolve(root, ours)
-    assert [one.action for one in omnigraph.open(root.uri, "dev").recoveries()] == ["rolled_forward"]
+    assert [recovery.action for recovery in omnigraph.open(root.uri, "dev").recoveries()] == [
+        "rolled_forward"
+    ]
     omnigraph.open(root.uri).merge("dev")
     assert sorted(contents(root)["node:Person"]["ada"]) == ["age", "here", "slug", "there"]
 
 
-def test_the_next_run_finishes_one_that_was_interrupted(root: Location) -> None:
-    """It finds its change made, and says so instead of a conflict with itself."""
+def test_next_run_finishes_an_interrupted_change(root: Location) -> None:
+    """It reports that the schema is applied, and no conflict with itself."""
     with observed(_die_before_publishing), pytest.raises(_Death):
         evolve(root, RENAMED)
     assert evolve(root, RENAMED, world=impatient_world(PatientClock())).commit is None
@@ -135,7 +137,7 @@ def test_the_next_run_finishes_one_that_was_interrupted(root: Location) -> None:
 
 
 class _Death(BaseException):
-    """Nothing that the code knows of."""
+    """An exception that no code catches."""
 
 
 def _die_before_publishing(effect: str, target: str) -> None:
@@ -143,24 +145,24 @@ def _die_before_publishing(effect: str, target: str) -> None:
         raise _Death
 
 
-def test_changes_at_the_same_time_go_one_after_the_other(root: Location, tmp_path: Path) -> None:
-    """Each applies its own schema, with loads beside them, until it is in; nobody's change is half."""
+def test_concurrent_changes_are_applied_in_sequence(root: Location, tmp_path: Path) -> None:
+    """Each writer retries its schema, next to loads, until it is applied; no change is partial."""
     texts = [f"{BASE}node T{number} {{ a: I32 }}\n" for number in range(3)]
     name = written(tmp_path, "c.jsonl", '{"type":"Company","data":{"name":"Acme"}}\n')
 
-    def until_in(act: Callable[[], object]) -> int:
+    def retry_until_applied(act: Callable[[], object]) -> int:
         for attempt in range(20):
             try:
                 act()
             except ReadSetConflictError:
                 continue
             return attempt
-        raise AssertionError("it never got in")
+        raise AssertionError("the change was never applied")
 
     acts: list[Callable[[], object]] = [partial(evolve, root, text) for text in texts]
     acts.append(partial(load_here, root, name))
     with ThreadPoolExecutor(len(acts)) as threads:
-        list(threads.map(until_in, acts))
+        list(threads.map(retry_until_applied, acts))
     operations = [commit.operation for commit in omnigraph.open(root.uri).commits()]
     assert (operations.count("schema_apply"), operations.count("load")) == (3, 1)
     now = contents(root)
@@ -168,22 +170,22 @@ def test_changes_at_the_same_time_go_one_after_the_other(root: Location, tmp_pat
     assert len(now) == 3, "each schema drops the type of the one before it"
 
 
-def test_a_writer_that_prepared_against_the_old_schema(root: Location) -> None:
-    """Without a way to stage again it is told; what Lance would have taken is never committed."""
+def test_writer_that_staged_with_the_old_schema(root: Location) -> None:
+    """A write that cannot be staged again fails; rows that Lance would accept are never committed."""
 
-    def stage(at: StagingArea) -> StagedWrite:
-        target = at.writable("node:Person")
+    def stage(area: StagingArea) -> StagedWrite:
+        target = area.writable("node:Person")
         rows = target.dataset.read().slice(0, 1)
         staged = stage_append(target.dataset, rows)
         evolve(root, RENAMED)
-        return at.finish((at.transaction_effect(target, staged, 2),), frozenset(), Outcome({}))
+        return area.finish((area.transaction_effect(target, staged, 2),), frozenset(), Outcome({}))
 
     with pytest.raises(ReadSetConflictError, match="schema"):
         write(root, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage))
     assert contents(root)["node:Person"] == {"ada": {"slug": "ada", "years": 36}}
 
 
-def test_a_difference_follows_a_rename_and_never_guesses(root: Location) -> None:
+def test_diff_follows_a_rename(root: Location) -> None:
     graph = omnigraph.open(root.uri)
     start = graph.snapshot().head
     evolve(root, RENAMED)
@@ -203,7 +205,7 @@ def test_a_difference_follows_a_rename_and_never_guesses(root: Location) -> None
     assert refused.value.code == "diff_schema_changed"
 
 
-def test_a_load_is_read_again_under_the_new_schema(root: Location, tmp_path: Path) -> None:
+def test_load_uses_the_new_schema(root: Location, tmp_path: Path) -> None:
     name = written(tmp_path, "p.jsonl", '{"type":"Person","data":{"slug":"eve","years":3}}\n')
     evolve(root, RENAMED)
     load_here(root, name)

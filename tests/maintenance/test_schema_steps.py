@@ -1,7 +1,7 @@
 """Every kind of step on empty and populated types, on main and a branch, indexed and not, before and after optimize.
 
-Whatever the step, the rows are those of before with the change, each table looks as its type says, the commit before
-still shows what it showed, nothing else moved, and the next plan is empty.
+After each step the rows are the old ones with the change, each table matches its type, the previous commit still has
+its contents, nothing else moved, and the next plan is empty.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ VARIANTS = list(
 
 @pytest.mark.parametrize("variant", VARIANTS, ids="-".join)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_a_step(case: Case, variant: tuple[str, str, str, str], tmp_path: Path) -> None:
+def test_step(case: Case, variant: tuple[str, str, str, str], tmp_path: Path) -> None:
     check(case, variant, tmp_path)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("branch", [MAIN, "dev"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_a_step_on_s3(case: Case, branch: str, s3_location: Location) -> None:
+def test_step_on_s3(case: Case, branch: str, s3_location: Location) -> None:
     check(case, ("populated", branch, "indexed", "optimize then"), s3_location)
 
 
-def check(case: Case, variant: tuple[str, str, str, str], place: Path | Location) -> None:
+def check(case: Case, variant: tuple[str, str, str, str], location: Path | Location) -> None:
     rows, branch, indexed, optimized = variant
-    root = graph_at(place, populated=rows == "populated", indexed=indexed == "indexed", branch=branch)
+    root = graph_at(location, populated=rows == "populated", indexed=indexed == "indexed", branch=branch)
     if optimized == "optimize first":
         optimize(root, branch)
     before, main_before = contents(root, branch), contents(root)
@@ -77,5 +77,8 @@ def optimize(root: Location, branch: str) -> None:
 
 
 def columns_of(schema: pa.Schema) -> list[tuple[str, bool, bytes | None]]:
-    """Names, nullability and identities; Lance shows the type of a blob in another way than it takes it."""
-    return [(one.name, one.nullable, (one.metadata or {}).get(b"omnigraph:property_id")) for one in schema]
+    """Return names, nullability and ids; Lance reports the type of a blob differently from its input."""
+    return [
+        (column.name, column.nullable, (column.metadata or {}).get(b"omnigraph:property_id"))
+        for column in schema
+    ]

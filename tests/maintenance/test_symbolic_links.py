@@ -1,6 +1,6 @@
 """Nothing outside a graph's directory is deleted: symbolic links below the root are never followed.
 
-The root itself may be reached through a link. Each test plants a link to a directory with old files outside.
+The root itself may be reached through a link. Each test creates a link to a directory with old files outside.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ KEEP_ONE = CleanupPolicyOptions(keep_versions=1)
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
-    """A directory that is none of the graph's, with old files and an empty directory."""
+    """Return a directory outside the graph, with old files and an empty directory."""
     folder = tmp_path / "outside"
     (folder / "data").mkdir(parents=True)
     (folder / "empty").mkdir()
@@ -55,7 +55,7 @@ def outside(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def aging(tmp_path: Path) -> Aging:
-    """A graph of three commits, a day apart."""
+    """Return a graph with three commits, a day apart."""
     aging = Aging(parse_location(str(tmp_path / "graph.omni")))
     create(aging.location)
     for name in "ab":
@@ -69,15 +69,15 @@ def contents(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 
 
-def link(root: Location, path: str, target: Path) -> Path:
-    place = Path(root.uri, path)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.symlink_to(target, target_is_directory=True)
-    return place
+def link(root: Location, relative: str, target: Path) -> Path:
+    path = Path(root.uri, relative)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(target, target_is_directory=True)
+    return path
 
 
 def clean(aging: Aging) -> dict[str, str]:
-    """Delete with `cleanup`; the errors of tables."""
+    """Delete with `cleanup`, and return the errors of tables."""
     aging.later(0)
     confirmed = replace(KEEP_ONE, confirm=True)
     rows = cleanup_all_tables(Place(aging.location), confirmed, world=aging.world)
@@ -88,7 +88,7 @@ def clean(aging: Aging) -> dict[str, str]:
 @pytest.mark.parametrize(
     "path", [UNKNOWN, f"{UNKNOWN}/data", f"edges/{'0' * 16}-{'f' * 16}", "nodes/elsewhere"]
 )
-def test_cleanup_leaves_a_planted_link_alone(aging: Aging, outside: Path, path: str) -> None:
+def test_cleanup_does_not_follow_a_link(aging: Aging, outside: Path, path: str) -> None:
     before = contents(outside)
     planted = link(aging.location, path, outside)
     assert clean(aging) == {}
@@ -97,7 +97,7 @@ def test_cleanup_leaves_a_planted_link_alone(aging: Aging, outside: Path, path: 
 
 
 @pytest.mark.parametrize("path", ["_indices/planted", "data/planted", "tree/planted", "planted"])
-def test_cleanup_leaves_a_link_inside_a_table_alone(aging: Aging, outside: Path, path: str) -> None:
+def test_cleanup_does_not_follow_a_link_inside_a_table(aging: Aging, outside: Path, path: str) -> None:
     before = contents(outside)
     table = read_snapshot(aging.location).tables[PERSON].path
     planted = link(aging.location, f"{table}/{path}", outside)
@@ -107,7 +107,7 @@ def test_cleanup_leaves_a_link_inside_a_table_alone(aging: Aging, outside: Path,
 
 
 def test_cleanup_reports_a_table_that_was_replaced_by_a_link(aging: Aging, tmp_path: Path) -> None:
-    """It is still read through the link; the other tables are cleaned."""
+    """The table is still read through the link; the other tables are cleaned."""
     table = Path(aging.location.uri, read_snapshot(aging.location).tables[PERSON].path)
     moved = tmp_path / "moved"
     table.rename(moved)
@@ -121,9 +121,7 @@ def test_cleanup_reports_a_table_that_was_replaced_by_a_link(aging: Aging, tmp_p
 
 
 @pytest.mark.parametrize("folder", [SCRATCH, GRAPH_INDEX])
-def test_cleanup_leaves_linked_directories_of_left_overs_alone(
-    aging: Aging, outside: Path, folder: str
-) -> None:
+def test_cleanup_does_not_follow_linked_directories(aging: Aging, outside: Path, folder: str) -> None:
     before = contents(outside)
     shutil.rmtree(Path(aging.location.uri, folder), ignore_errors=True)
     link(aging.location, folder, outside)
@@ -143,8 +141,8 @@ def test_cleanup_stops_when_the_manifest_is_a_link(aging: Aging, tmp_path: Path)
     assert (contents(moved), aging.files()) == before
 
 
-def test_a_root_that_is_reached_through_a_link_is_cleaned(aging: Aging, tmp_path: Path) -> None:
-    """By the link's own name, too, as a worker may see it that has the graph's disk somewhere else."""
+def test_graph_below_a_link_is_cleaned(aging: Aging, tmp_path: Path) -> None:
+    """Also by the name of the link, as a worker may use it that mounts the disk elsewhere."""
     (tmp_path / "elsewhere").symlink_to(tmp_path, target_is_directory=True)
     parsed = parse_location(str(tmp_path / "elsewhere" / "graph.omni"))
     assert parsed == aging.location
@@ -157,10 +155,10 @@ def test_a_root_that_is_reached_through_a_link_is_cleaned(aging: Aging, tmp_path
 
 
 @pytest.mark.parametrize("planted", [UNKNOWN, "nodes"])
-def test_init_with_a_planted_marker_deletes_nothing_outside(
+def test_init_with_a_changed_marker_deletes_nothing_outside(
     local_location: Location, outside: Path, planted: str
 ) -> None:
-    """The marker is one of a killed init; it names what lies behind the link."""
+    """The marker of a killed init names a directory behind the link."""
     killed = start_init(local_location, f"{Failpoint.INIT_MANIFEST_BEFORE}=kill")
     assert killed.returncode == -signal.SIGKILL
     root = Path(local_location.uri)
@@ -180,7 +178,7 @@ def test_init_with_a_planted_marker_deletes_nothing_outside(
 
 
 def test_init_stops_when_the_manifest_is_a_link(local_location: Location, tmp_path: Path) -> None:
-    """The tables of a marker are those of a graph, which only its manifest can tell."""
+    """Only the manifest can tell whether the tables of a marker belong to a graph."""
     killed = start_init(local_location, f"{Failpoint.INIT_UNMARK_BEFORE}=kill")
     assert killed.returncode == -signal.SIGKILL
     manifest = Path(local_location.uri, MANIFEST)
@@ -208,7 +206,7 @@ def test_scratch_is_not_written_or_deleted_through_a_link(local_location: Locati
     assert not (outside / "x").exists()
 
 
-def test_files_fragments_and_branches_of_a_linked_dataset_stay(tmp_path: Path) -> None:
+def test_files_fragments_and_branches_of_a_linked_dataset_are_kept(tmp_path: Path) -> None:
     root = parse_location(str(tmp_path / "graph.omni"))
     real = make_people(root.child("nodes/real"), ["a"])
     commit_branch(real, "g-1")
@@ -234,7 +232,9 @@ def test_files_fragments_and_branches_of_a_linked_dataset_stay(tmp_path: Path) -
         assert contents(moved) == before
 
 
-def test_a_folder_is_deleted_without_what_its_links_lead_to(local_location: Location, outside: Path) -> None:
+def test_directory_is_deleted_without_the_targets_of_its_links(
+    local_location: Location, outside: Path
+) -> None:
     store = ObjectStore(local_location)
     store.create("a/own", b"x")
     store.create("a/b/own", b"x")
@@ -247,8 +247,8 @@ def test_a_folder_is_deleted_without_what_its_links_lead_to(local_location: Loca
     assert contents(Path(local_location.uri, "a")) == {"b", "b/planted", "notes"}
 
 
-def test_empty_directories_behind_an_escaped_name_stay(tmp_path: Path, outside: Path) -> None:
-    """A directory that Lance creates under the escaped spelling of a path is removed again, and no other."""
+def test_empty_directories_behind_an_escaped_name_are_kept(tmp_path: Path, outside: Path) -> None:
+    """Only a directory that Lance creates under the escaped spelling of a path is removed."""
     (tmp_path / "zo%C3%AB").symlink_to(outside, target_is_directory=True)
     before = contents(outside)
     with remove_escaped_dirs(parse_location(str(tmp_path / "zoë" / "t"))):

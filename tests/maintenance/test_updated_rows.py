@@ -1,4 +1,4 @@
-"""What an updated row was is found by no index any more, whichever step of maintenance came in between."""
+"""No index finds the old values of updated rows, after any step of maintenance."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_indexed_and_scanned_answers_are_equal(local_location: Location, rows_pe
         _optimize(local_location, rows_per_task)
         dataset = open_table(local_location, DOC)
         for word in ("fox", "cat"):
-            assert _found(dataset, word) == dataset.count_rows(f"contains(title, '{word}')")
+            assert _count_matches(dataset, word) == dataset.count_rows(f"contains(title, '{word}')")
         assert _nearest(dataset, old, use_index=True) == _nearest(dataset, old, use_index=False)
 
 
@@ -41,22 +41,22 @@ def _optimize(location: Location, rows_per_task: int) -> None:
 
 
 def _update(location: Location, count: int, seed: int) -> None:
-    """Other words and another face for the first documents."""
+    """Give the first documents another title and another face."""
 
-    def stage(at: Dataset) -> StagedTransaction:
-        rows = docs(at.schema, "a", COUNT).slice(0, count)
+    def stage(dataset: Dataset) -> StagedTransaction:
+        rows = docs(dataset.schema, "a", COUNT).slice(0, count)
         faces = np.random.default_rng(seed).normal(size=(count, DIMENSIONS)).astype("float32")
         values = {"title": [f"cat {seed} {number}" for number in range(count)], "face": list(faces)}
         for name, column in values.items():
-            place = rows.schema.get_field_index(name)
-            field = rows.schema.field(place)
-            rows = rows.set_column(place, field, pa.array(column, field.type))
-        return stage_upsert(at, rows)
+            position = rows.schema.get_field_index(name)
+            field = rows.schema.field(position)
+            rows = rows.set_column(position, field, pa.array(column, field.type))
+        return stage_upsert(dataset, rows)
 
     change(location, {DOC: stage}, rows=0)
 
 
-def _found(dataset: Dataset, word: str) -> int:
+def _count_matches(dataset: Dataset, word: str) -> int:
     return dataset.native.to_table(full_text_query=word, columns=["id"]).num_rows
 
 
@@ -68,5 +68,5 @@ def _nearest(dataset: Dataset, vector: Any, *, use_index: bool) -> list[str]:
         "metric": "cosine",
         "use_index": use_index,
     }
-    found = dataset.native.to_table(nearest=query, columns=["id", "_distance"])
-    return [str(one) for one in found.column("id").to_pylist()]
+    matches = dataset.native.to_table(nearest=query, columns=["id", "_distance"])
+    return [str(row_id) for row_id in matches.column("id").to_pylist()]

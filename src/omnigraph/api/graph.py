@@ -200,7 +200,7 @@ class Maintained:
         from omnigraph.maintenance.repair import RepairOptions, repair_all_tables
 
         options = RepairOptions(confirm, force, discard)
-        options.refuse_contradiction()
+        options.validate()
         if confirm:
             recover_every_branch(self.location)
         return repair_all_tables(self, options)

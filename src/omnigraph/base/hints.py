@@ -132,7 +132,9 @@ def _python_text(part: Part) -> str:
             method = _METHODS.get(name, name if name in _METHODS_OF_THE_SAME_NAME else None)
             if method is None:
                 return f"`omnigraph {name}`"
-            return f"`graph.{method}({', '.join(map(_keyword, arguments))})`"
+            branches = [f".checkout('{item.value}')" for item in arguments if item.name == "branch"]
+            keywords = [_keyword(item) for item in arguments if item.name != "branch"]
+            return f"`graph{''.join(branches)}.{method}({', '.join(keywords)})`"
 
 
 def _keyword(argument: Argument) -> str:

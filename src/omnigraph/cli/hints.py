@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Final
 
 from omnigraph.base.hints import Action, Argument, Hint, OneOf, Part, Placeholder
@@ -21,19 +22,29 @@ _FLAGS_BY_VALUE: Final[dict[tuple[str, object], str]] = {
     ("unverified", "publish"): "--confirm --force",
     ("unverified", "discard"): "--confirm --discard",
 }
+_COMMANDS_WITH_URI: Final = frozenset(
+    {"cleanup", "doctor", "index status", "optimize", "recovery list", "repair", "snapshot"}
+)
 
 
-def render_hint(hint: Hint) -> str:
-    """Return a hint with commands and flags."""
-    return hint.render(_flag_text)
+def render_hint(hint: Hint, address: str | None = None) -> str:
+    """Return a hint with commands and flags. With an address, commands about a graph name that graph."""
+
+    def render_part(part: Part) -> str:
+        match part:
+            case Argument():
+                return f"`{_flag(part)}`"
+            case Action(name, arguments):
+                graph = [] if address is None or name not in _COMMANDS_WITH_URI else [shlex.quote(address)]
+                return f"`{' '.join(['omnigraph', name, *graph, *map(_flag, arguments)])}`"
+
+    return hint.render(render_part)
 
 
-def _flag_text(part: Part) -> str:
-    match part:
-        case Argument():
-            return f"`{_flag(part)}`"
-        case Action(name, arguments):
-            return f"`{' '.join(['omnigraph', name, *map(_flag, arguments)])}`"
+def render_command(hint: Hint, address: str | None) -> str:
+    """Return a hint about a graph; one that is only a command has no backticks, so that it can be copied."""
+    text = render_hint(hint, address)
+    return text.strip("`") if hint.text == "{}" else text
 
 
 def _flag(argument: Argument) -> str:
@@ -49,4 +60,4 @@ def _flag(argument: Argument) -> str:
         case OneOf(values):
             return f"{flag} {'|'.join(values)}"
         case _:
-            return f"{flag} {value}"
+            return f"{flag} {shlex.quote(str(value))}"

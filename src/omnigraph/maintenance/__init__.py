@@ -1,4 +1,4 @@
-"""Optimize, repair, cleanup, doctor."""
+"""Maintenance of a graph: optimize, repair, cleanup, doctor, index status, schema apply."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
     "repair_all_tables",
 ]
 
-_HOMES = {
+_MODULES = {
     "cleanup_all_tables": "omnigraph.maintenance.cleanup.run",
     "CleanupPolicyOptions": "omnigraph.maintenance.cleanup.options",
     "TableCleanupStats": "omnigraph.maintenance.cleanup.options",
@@ -48,9 +48,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for when it is first used: each of these brings libraries of its own."""
-    if name in _HOMES:
+    """Import a name when it is first used, so that a program loads only the libraries that it needs."""
+    if name in _MODULES:
         from importlib import import_module
 
-        return getattr(import_module(_HOMES[name]), name)
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'omnigraph.maintenance' has no attribute '{name}'")

@@ -1,8 +1,8 @@
-"""Looks at every table that a branch owns: is its head where the branch publishes it, and what lies in between?
+"""Inspects every table that a branch owns: is its head the published version, and which transactions are in between?
 
 In: a snapshot. Out: one `TableInspection` per table; a table that cannot be read has an error and does not stop the
-others. Nothing here writes, takes a lease or recovers. A table that a branch has not written yet belongs to another
-branch.
+others. A table that a branch has not written yet belongs to another branch. `require_no_pending` raises while a write
+waits for recovery. Nothing here writes, takes a lease or recovers.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from omnigraph.base import limits
 from omnigraph.base.errors import OmnigraphError, RefusedError
+from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import OperationId
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import PendingIntent, PendingState, list_pending
@@ -33,7 +34,7 @@ from omnigraph.storage.lance.transactions import Operation, TransactionGap, Tran
 from omnigraph.storage.location import Location
 
 MAINTENANCE: Final = frozenset({Operation.RESERVE_FRAGMENTS, Operation.REWRITE})
-"""What keeps every row as it is, whoever does it."""
+"""The operations that change no row, also those of external tools."""
 _KEEPS_ROWS: Final = MAINTENANCE | {Operation.CREATE_INDEX, Operation.UPDATE_CONFIG, Operation.RESTORE}
 
 
@@ -47,15 +48,15 @@ class Classification(StrEnum):
     SUSPICIOUS = "suspicious"
     """Anything else: rows, columns, indexes, settings, restores."""
     UNVERIFIABLE = "unverifiable"
-    """What was done cannot be told."""
+    """The changes cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """The judgement of one table.
+    """The drift of one table.
 
-    `ours`: everything above the pin carries our mark, so that it is what a writer or recovery left, and the published
-    content is put back. `unpublished`: writes of ours that never finished and whose rows the head has.
+    `ours`: every version above the pin has Omnigraph's mark, so a writer or recovery left it, and repair restores the
+    published content. `unpublished`: Omnigraph's writes that never finished and whose rows the head has.
     """
 
     classification: Classification
@@ -65,7 +66,7 @@ class Drift:
 
 
 def classify_drift(history: TableHistory) -> Drift:
-    """Judge everything above the history's base, which is the published version."""
+    """Classify the versions above the history's base, which is the published version."""
     if history.head == history.base:
         return Drift(Classification.NO_DRIFT)
     operations = tuple(_name(record) for record in history.records)
@@ -91,12 +92,12 @@ def _name(record: VersionRecord) -> str:
 
 
 def _operation_of(record: VersionRecord) -> OperationId | None:
-    found = record.properties.get(OPERATION_PROPERTY) if isinstance(record, TransactionRecord) else None
-    return None if found is None else OperationId(found)
+    mark = record.properties.get(OPERATION_PROPERTY) if isinstance(record, TransactionRecord) else None
+    return None if mark is None else OperationId(mark)
 
 
 def _is_fence(history: TableHistory, record: VersionRecord) -> bool:
-    """A Restore of ours that gave the table the content it had."""
+    """Whether it is a Restore by Omnigraph that did not change the content of the table."""
     return (
         isinstance(record, TransactionRecord)
         and record.operation is Operation.RESTORE
@@ -106,12 +107,13 @@ def _is_fence(history: TableHistory, record: VersionRecord) -> bool:
 
 
 def _unpublished(history: TableHistory) -> tuple[OperationId, ...]:
-    """The writes of ours whose rows are part of the head's content, oldest first.
+    """Return Omnigraph's writes whose rows are part of the head's content, oldest first.
 
-    The content is followed down from the head: a Restore leads to what it restored, anything else to the version below.
+    The content is followed down from the head: a Restore leads to the version that it restored, any other operation to
+    the version below.
     """
     by_version = {record.version: record for record in history.records}
-    found: list[OperationId] = []
+    unpublished: list[OperationId] = []
     version = history.head
     while (record := by_version.get(version)) is not None:
         operation = _operation_of(record)
@@ -120,29 +122,29 @@ def _unpublished(history: TableHistory) -> tuple[OperationId, ...]:
             version = record.restored_version if record.restored_version < version else version - 1
             continue
         if operation is not None and isinstance(record, TransactionRecord):
-            found += [] if record.operation in _KEEPS_ROWS else [operation]
+            unpublished += [] if record.operation in _KEEPS_ROWS else [operation]
         version -= 1
-    return tuple(dict.fromkeys(reversed(found)))
+    return tuple(dict.fromkeys(reversed(unpublished)))
 
 
 NOT_CHECKED: Final = ("constraints", "endpoints")
-"""What nobody checks of rows that a foreign tool wrote: the rules of the schema, and that edges end at nodes."""
+"""What repair does not check for rows of an external tool: rules of the schema, and that endpoints of edges exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Obstacles:
-    """Why a foreign change cannot be published, and why it cannot be discarded; empty when it can."""
+    """Why an external change cannot be published, and why it cannot be discarded; empty if it can."""
 
     publish: str = ""
     discard: str = ""
 
 
-UNDER_WAY = "a write is under way on this table; look again when it is done"
+WRITE_IN_PROGRESS: Final = "a write to this table is in progress; run this again when it has finished"
 
 
 @dataclass(frozen=True, slots=True)
 class TableInspection:
-    """One table as it was found. `head` None: it cannot be opened. `changes` None: they are not known."""
+    """One inspected table. `head` None: it cannot be opened. `changes` None: they are not known."""
 
     table: TableRecord
     head: Dataset | None
@@ -156,121 +158,133 @@ class TableInspection:
         return None if self.head is None else self.head.version
 
 
-_PENDING: Final = (
-    "Nothing was changed. Run `omnigraph optimize` or `omnigraph repair --confirm`, which finish or undo that write "
-    "first, or call omnigraph.open() from Python. `omnigraph recovery list` shows it"
-)
-_UNREADABLE: Final = (
-    "Nothing was changed. If a newer release of Omnigraph wrote it, run that release; otherwise move the file out of "
-    "`__recovery/`, then run `omnigraph repair`"
-)
-
-
-def refuse_pending(root: Location, command: str) -> tuple[PendingIntent, ...]:
-    """Raise while a write must be recovered first; those at work are given back."""
-    found = list_pending(root)
-    waiting = [one for one in found if one.state is not PendingState.LIVE]
-    if waiting:
-        # One that cannot be read comes first: the others wait for it.
-        first = min(waiting, key=lambda one: one.state is not PendingState.UNREADABLE)
-        is_unreadable = first.state is PendingState.UNREADABLE
-        what = f"cannot be read: {first.why}" if is_unreadable else "belongs to a write that was interrupted"
-        raise RefusedError(
-            f"{command} is refused: the recovery intent {first.path} {what}",
-            code="recovery_pending",
-            hint=_UNREADABLE if is_unreadable else _PENDING,
-            facts={"path": first.path, "operation_id": first.intent.op_id if first.intent else None},
+def require_no_pending(root: Location, command: str) -> tuple[PendingIntent, ...]:
+    """Raise while a write waits for recovery; return the intents of running writes."""
+    intents = list_pending(root)
+    waiting = [intent for intent in intents if intent.state is not PendingState.LIVE]
+    if not waiting:
+        return intents
+    # An unreadable intent is reported first: recovery of the others waits for it.
+    first = min(waiting, key=lambda intent: intent.state is not PendingState.UNREADABLE)
+    if first.state is PendingState.UNREADABLE:
+        problem = f"cannot be read: {first.why}"
+        advice = hint(
+            "Nothing was changed. If a newer release of Omnigraph wrote it, run that release; otherwise move the file "
+            "out of `__recovery/`, then run {}.",
+            action("repair"),
         )
-    return found
+    else:
+        problem = "belongs to a write that was interrupted"
+        advice = hint(
+            "Nothing was changed. Run {} or {}, which first finish or undo that write. {} shows it.",
+            action("optimize"),
+            action("repair", dry_run=False),
+            action("recovery list"),
+        )
+    raise RefusedError(
+        f"{command} is refused: the recovery intent {first.path} {problem}",
+        code="recovery_pending",
+        hint=advice,
+        facts={"path": first.path, "operation_id": first.intent.op_id if first.intent else None},
+    )
 
 
 def owned_tables(snapshot: Snapshot) -> tuple[TableRecord, ...]:
-    """The tables whose published Lance branch is this branch's own, nodes first, each by name."""
+    """Return the tables whose published Lance branch belongs to this branch, nodes first, each by name."""
     owned = [table for table in snapshot.tables.values() if table.owner == snapshot.branch.id]
     return tuple(sorted(owned, key=lambda table: display_order(table.alias)))
 
 
 def inspect_heads(snapshot: Snapshot) -> tuple[TableInspection, ...]:
-    """The heads and what lies above the pins, from transactions alone."""
+    """Read the heads and the transactions above the pins; no rows."""
     with ThreadPoolExecutor(maintenance_concurrency()) as threads:
-        return tuple(threads.map(lambda table: _look(snapshot.root, table), owned_tables(snapshot)))
+        return tuple(threads.map(lambda table: _inspect_head(snapshot.root, table), owned_tables(snapshot)))
 
 
 @dataclass(frozen=True, slots=True)
 class StableInspection:
-    """The heads of a branch against one snapshot. `busy`: the tables that a writer at work is moving."""
+    """The heads of a branch compared with one snapshot. `busy`: the tables that a running writer moves."""
 
     snapshot: Snapshot
-    looks: tuple[TableInspection, ...]
+    inspections: tuple[TableInspection, ...]
     busy: frozenset[TableId]
 
     @property
     def drifted(self) -> tuple[TableInspection, ...]:
-        """What is ahead, and nobody's write under way."""
-        ahead = (look for look in self.looks if look.drift.classification is not Classification.NO_DRIFT)
-        return tuple(look for look in ahead if look.table.id not in self.busy)
+        """The tables whose head is not the published version, without those of running writes."""
+        return tuple(
+            inspection
+            for inspection in self.inspections
+            if inspection.drift.classification is not Classification.NO_DRIFT
+            and inspection.table.id not in self.busy
+        )
 
 
 def inspect_until_stable(
-    snapshot: Snapshot, pending: Callable[[], tuple[PendingIntent, ...]], world: WriteEnvironment
+    snapshot: Snapshot, read_pending: Callable[[], tuple[PendingIntent, ...]], world: WriteEnvironment
 ) -> StableInspection:
-    """Look until a head that is ahead is certainly no write that is about to be published.
+    """Inspect the heads until no moved head can belong to a write that is about to be published.
 
-    A writer announces itself before it moves a head, and publishes before it says that it is done. So a head that is
-    ahead, with nobody who announced it, and a manifest that stays as it was afterwards: that is drift.
+    A writer writes its intent before it moves a head, and publishes before it removes the intent. So a head has drifted
+    if it is ahead, no intent names it, and the manifest has not changed after that.
     """
     name = snapshot.branch.name
-    for _ in range(limits.REPAIR_LOOKS_MAX):
-        looks = inspect_heads(snapshot)
-        steady = StableInspection(snapshot, looks, frozenset())
-        if not steady.drifted:
-            return steady
-        live = tuple(one for one in pending() if one.state is PendingState.LIVE)
-        busy = frozenset(look.table.id for look in steady.drifted if is_under_way(look, live))
-        steady = StableInspection(snapshot, looks, busy)
+    for _ in range(limits.REPAIR_INSPECTIONS_MAX):
+        inspections = inspect_heads(snapshot)
+        stable = StableInspection(snapshot, inspections, frozenset())
+        if not stable.drifted:
+            return stable
+        live = tuple(intent for intent in read_pending() if intent.state is PendingState.LIVE)
+        busy = (inspection.table.id for inspection in stable.drifted if is_in_progress(inspection, live))
+        stable = StableInspection(snapshot, inspections, frozenset(busy))
         now = read_snapshot(snapshot.root, name, rules=world.rules)
-        if not busy and now.version == snapshot.version:
-            return steady
+        if not stable.busy and now.version == snapshot.version:
+            return stable
         snapshot = now
-        world.clock.sleep(limits.REPAIR_LOOK_SECONDS)
-    return steady
+        world.clock.sleep(limits.REPAIR_INSPECTION_SECONDS)
+    return stable
 
 
-def is_under_way(look: TableInspection, live: tuple[PendingIntent, ...]) -> bool:
-    """Whether one of these writes has announced that it moves this table."""
-    tables = (table for one in live if one.intent is not None for table in one.intent.tables)
-    here = (look.table.path, look.table.pin.branch)
-    return any((table.path, table.lance_branch) == here for table in tables)
+def is_in_progress(inspection: TableInspection, live: tuple[PendingIntent, ...]) -> bool:
+    """Whether the intent of one of these writes names this table."""
+    tables = (table for pending in live if pending.intent is not None for table in pending.intent.tables)
+    path_and_branch = (inspection.table.path, inspection.table.pin.branch)
+    return any((table.path, table.lance_branch) == path_and_branch for table in tables)
 
 
-def inspect_rows(snapshot: Snapshot, look: TableInspection) -> TableInspection:
-    """The same look with what publishing would change, and what speaks against publishing or discarding."""
-    head = look.head
+def inspect_rows(snapshot: Snapshot, inspection: TableInspection) -> TableInspection:
+    """Return the inspection with the rows that publishing changes, and the obstacles to publishing or discarding."""
+    head = inspection.head
     if head is None:
-        return look
-    if look.drift.classification is Classification.NO_DRIFT:
-        return replace(look, changes=RowCounts(0, 0, 0))
-    published, gone = _open_published(head, look.table)
-    if head.version < look.table.pin.version:
-        below = gone or "its head is below the published version"
-        return replace(look, obstacles=Obstacles(below, below))
-    if look.drift.classification is Classification.VERIFIED_MAINTENANCE:
-        # What is ours is taken back, and that needs the published version.
-        obstacles = Obstacles(gone if look.drift.ours else "", gone)
-        return replace(look, changes=RowCounts(0, 0, 0), obstacles=obstacles)
-    against = _unfinished(snapshot, look) or _misfit(snapshot, look.table, head)
+        return inspection
+    if inspection.drift.classification is Classification.NO_DRIFT:
+        return replace(inspection, changes=RowCounts(0, 0, 0))
+    published, missing = _open_published(head, inspection.table)
+    if head.version < inspection.table.pin.version:
+        below = missing or "its head is below the published version"
+        return replace(inspection, obstacles=Obstacles(below, below))
+    if inspection.drift.classification is Classification.VERIFIED_MAINTENANCE:
+        # Our own changes are undone, which needs the published version.
+        obstacles = Obstacles(missing if inspection.drift.ours else "", missing)
+        return replace(inspection, changes=RowCounts(0, 0, 0), obstacles=obstacles)
+    obstacle = _unfinished(snapshot, inspection) or _misfit(snapshot, inspection.table, head)
     changes: RowCounts | None = None
     try:
         changes = compare_rows(published, head)
         if changes.duplicates:
-            against = against or f"{changes.duplicates} rows have the id of another row"
+            verb = "row has" if changes.duplicates == 1 else "rows have"
+            obstacle = obstacle or f"{changes.duplicates:,} {verb} the id of another row"
     except OmnigraphError as error:
-        against = against or error.message
-    known = None if published is None else changes
-    return replace(look, changes=known, obstacles=Obstacles(against, gone), not_checked=NOT_CHECKED)
+        obstacle = obstacle or error.message
+    return replace(
+        inspection,
+        changes=None if published is None else changes,
+        obstacles=Obstacles(obstacle, missing),
+        not_checked=NOT_CHECKED,
+    )
 
 
-def _look(root: Location, table: TableRecord) -> TableInspection:
+def _inspect_head(root: Location, table: TableRecord) -> TableInspection:
     try:
         head = open_dataset(root.child(table.path), branch=table.pin.branch)
         return TableInspection(table, head, classify_drift(read_history(head, table.pin.version)))
@@ -286,41 +300,41 @@ def _open_published(head: Dataset, table: TableRecord) -> tuple[Dataset | None, 
         return None, f"the published version {table.pin.version} cannot be opened: {error.message}"
 
 
-def _unfinished(snapshot: Snapshot, look: TableInspection) -> str:
-    """Publishing would show half of a write that did not finish, or one that recovery took back."""
-    for operation in look.drift.unpublished:
+def _unfinished(snapshot: Snapshot, inspection: TableInspection) -> str:
+    """Return the obstacle if publishing would show a part of an unfinished write, or one that recovery undid."""
+    for operation in inspection.drift.unpublished:
         recovery = snapshot.manifest.find_recovery(operation)
-        what = (
+        state = (
             "never finished" if recovery is None else f"was {recovery.action.replace('_', ' ')} by recovery"
         )
-        return f"it has rows of the write {operation}, which {what}"
+        return f"it has rows of the write {operation}, which {state}"
     return ""
 
 
 def _misfit(snapshot: Snapshot, table: TableRecord, head: Dataset) -> str:
-    """How the columns of the head differ from those of the accepted schema."""
-    wanted = next(arrow_schema(one) for one in snapshot.schema.catalog.types if one.alias == table.alias)
-    expected, actual = _columns(wanted), _columns(head.schema)
+    """Return how the columns of the head differ from those of the accepted schema; empty if they do not."""
+    entity = next(entity for entity in snapshot.schema.catalog.types if entity.alias == table.alias)
+    expected, actual = _columns(arrow_schema(entity)), _columns(head.schema)
     missing = [name for name in expected if name not in actual]
-    strange = [name for name in actual if name not in expected]
-    other = [name for name in expected if name in actual and expected[name] != actual[name]]
+    unexpected = [name for name in actual if name not in expected]
+    changed = [name for name in expected if name in actual and expected[name] != actual[name]]
     parts = [
-        f"{word} {', '.join(names)}"
-        for word, names in (("it lacks", missing), ("it has also", strange), ("it has changed", other))
+        f"{label} {', '.join(names)}"
+        for label, names in (("missing", missing), ("unexpected", unexpected), ("changed", changed))
         if names
     ]
     if not parts and list(expected) != list(actual):
-        parts = ["they are in another order"]
-    return f"its columns are not those of the schema: {'; '.join(parts)}" if parts else ""
+        parts = ["different order"]
+    return f"its columns do not match the schema: {'; '.join(parts)}" if parts else ""
 
 
 def _columns(schema: pa.Schema) -> dict[str, object]:
-    """What matters of each column: type, whether it may be null, and what the schema noted on it."""
+    """Return what repair compares of each column: type, nullability and the metadata of the schema."""
     columns: dict[str, object] = {}
     for column in schema:
         extension = column.type.extension_name if isinstance(column.type, pa.BaseExtensionType) else None
         storage = column.type.storage_type if isinstance(column.type, pa.BaseExtensionType) else column.type
-        noted = dict(column.metadata or {})
-        named = noted.pop(b"ARROW:extension:name", b"").decode() or extension
-        columns[column.name] = (storage, column.nullable, named, tuple(sorted(noted.items())))
+        metadata = dict(column.metadata or {})
+        extension = metadata.pop(b"ARROW:extension:name", b"").decode() or extension
+        columns[column.name] = (storage, column.nullable, extension, tuple(sorted(metadata.items())))
     return columns

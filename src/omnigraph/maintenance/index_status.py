@@ -1,8 +1,8 @@
-"""Index status: how well the indexes of a branch serve its columns, from metadata.
+"""Index status: how well the indexes of a branch cover its columns, from metadata.
 
 In: a graph and a branch. Out: one row per declared index, and one per column on which `=` and ranges are not indexed by
-design: columns without `@index`, free text that is no key, lists and blobs. A vector column that no index
-covers is read up to its first vector. Nothing here writes.
+design: columns without `@index`, free text that is not a key, lists and blobs. A vector column that no index covers is
+read up to its first vector. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from omnigraph.base.errors import Fact
 from omnigraph.graph.manifest.records import TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, open_table, read_snapshot
-from omnigraph.maintenance.target import GraphPlace
+from omnigraph.maintenance.target import GraphTarget
 from omnigraph.pipeline.runner import maintenance_concurrency
 from omnigraph.schema.catalog import Entity, Property, display_order
 from omnigraph.schema.property_types import IndexKind, has_index
@@ -51,25 +51,25 @@ class IndexCoverage:
     kind: IndexKind | None
     """The kind of the declared index; None for a column whose `=` and ranges read every row."""
     coverage: Coverage
-    """Which rows the index leaves out, if any."""
+    """Which rows the index does not cover, if any."""
     rows: int
-    """How many rows the table has."""
+    """The number of rows of the table."""
     reason: str = ""
-    """Why there is no index, or empty."""
+    """Why the column has no index; empty if it has one."""
 
     @property
     def declared(self) -> bool:
-        """Whether the schema declares an index for it."""
+        """Whether the schema declares an index for the column."""
         return self.kind is not None
 
     @property
     def is_behind(self) -> bool:
-        """Whether a declared index leaves rows out that optimize can add to it."""
+        """Whether optimize can extend a declared index over rows that it does not cover."""
         is_partial = isinstance(self.coverage, Degraded) and self.coverage.uncovered_rows > 0
         return self.declared and is_partial and not self.reason
 
     def to_json(self) -> dict[str, Fact]:
-        """As in `omnigraph index status --json`."""
+        """Return the column as in `omnigraph index status --json`."""
         degraded = self.coverage if isinstance(self.coverage, Degraded) else Degraded((), 0)
         return {
             "table_key": self.table_key,
@@ -85,21 +85,21 @@ class IndexCoverage:
         }
 
 
-def index_status(graph: GraphPlace, branch: str = MAIN) -> list[IndexCoverage]:
-    """Every table of the branch, nodes before edges, each by name."""
+def index_status(graph: GraphTarget, branch: str = MAIN) -> list[IndexCoverage]:
+    """Return the coverage of every table of the branch, nodes before edges, each by name."""
     return coverage_of_snapshot(read_snapshot(graph.location, branch))
 
 
 def coverage_of_snapshot(
     snapshot: Snapshot, without: frozenset[TableId] = frozenset()
 ) -> list[IndexCoverage]:
-    """The same for a snapshot that was read already, without some tables."""
+    """Return the coverage for a snapshot, without some tables."""
     entities = sorted(snapshot.schema.catalog.types, key=lambda entity: display_order(entity.alias))
     pairs = [(entity, snapshot.tables[entity.alias]) for entity in entities]
     tables = [(entity, table) for entity, table in pairs if table.id not in without]
     with ThreadPoolExecutor(maintenance_concurrency()) as threads:
-        found = threads.map(lambda pair: list(_coverage(snapshot, *pair)), tables)
-        return [row for rows in found for row in rows]
+        rows_by_table = threads.map(lambda pair: list(_coverage(snapshot, *pair)), tables)
+        return [row for rows in rows_by_table for row in rows]
 
 
 def _coverage(snapshot: Snapshot, entity: Entity, table: TableRecord) -> Iterator[IndexCoverage]:
@@ -107,15 +107,16 @@ def _coverage(snapshot: Snapshot, entity: Entity, table: TableRecord) -> Iterato
     fragments, present = dataset.fragment_rows(), read_indexes(dataset)
     rows = sum(fragments.values())
     name = snapshot.branch.name
-    for wanted in declared_indexes(entity):
-        coverage = coverage_of(IndexSpec(wanted.column, wanted.kind), present, fragments)
-        reason = "" if isinstance(coverage, Indexed) else _why_unbuildable(dataset, wanted, rows)
-        yield IndexCoverage(entity.alias, name, wanted.column, wanted.kind, coverage, rows, reason)
-    served = {one.column for one in declared_indexes(entity) if one.kind is not IndexKind.INVERTED}
-    whole = Degraded(tuple(sorted(fragments)), rows)
-    for found in entity.properties:
-        if found.name not in served:
-            yield IndexCoverage(entity.alias, name, found.name, None, whole, rows, _why(found))
+    declared = declared_indexes(entity)
+    for index in declared:
+        coverage = coverage_of(IndexSpec(index.column, index.kind), present, fragments)
+        reason = "" if isinstance(coverage, Indexed) else _why_unbuildable(dataset, index, rows)
+        yield IndexCoverage(entity.alias, name, index.column, index.kind, coverage, rows, reason)
+    served = {index.column for index in declared if index.kind is not IndexKind.INVERTED}
+    nothing = Degraded(tuple(sorted(fragments)), rows)
+    for column in entity.properties:
+        if column.name not in served:
+            yield IndexCoverage(entity.alias, name, column.name, None, nothing, rows, _why_unindexed(column))
 
 
 def _why_unbuildable(dataset: Dataset, declared: ColumnIndex, rows: int) -> str:
@@ -125,7 +126,7 @@ def _why_unbuildable(dataset: Dataset, declared: ColumnIndex, rows: int) -> str:
     return NO_VECTORS if is_vector and not has_vectors(dataset, declared.column) else ""
 
 
-def _why(found: Property) -> str:
-    if not has_index(found.type):
+def _why_unindexed(column: Property) -> str:
+    if not has_index(column.type):
         return NO_KIND
-    return FREE_TEXT if found.indexed else NO_INDEX
+    return FREE_TEXT if column.indexed else NO_INDEX

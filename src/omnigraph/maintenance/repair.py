@@ -1,11 +1,10 @@
-"""Repair: publishes or drops what foreign tools did to the tables of a graph, on every live branch.
+"""Repair: publishes or discards changes that external tools made to the tables of a graph, on every live branch.
 
-In: a graph and what the caller agreed to. Out: one row per table that a branch owns. A preview only reads. Otherwise
-the tables of a branch are put right in one commit of the write path, whose Check demands that pins and heads still are
-the ones that were judged: publishing moves pointers to versions that are there already (settings that would let Lance
-collect old versions are removed first), discarding is a Restore of the published content. A crash leaves the drift as
-it was, or the commit. One table's failure is on its own row. A branch that is deleted while repair runs is skipped, and
-its row says so.
+In: a graph and what the caller confirmed. Out: one row per table that a branch owns. A preview only reads. Otherwise
+all tables of a branch are repaired in one commit of the write path, whose Check requires that pins and heads are still
+the inspected ones: publishing moves pins to existing versions (settings for Lance's automatic cleanup are removed
+first), discarding is a Restore of the published content. A table that fails has its error in its row. A branch that is
+deleted while repair runs is skipped, and its row reports it. A crash leaves the drift unchanged, or the commit.
 """
 
 from __future__ import annotations
@@ -32,117 +31,125 @@ from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import Outcome, StagingArea
 from omnigraph.graph.write.states import Effect, ExpectedHead, StagedWrite
 from omnigraph.maintenance.drift import (
-    UNDER_WAY,
+    WRITE_IN_PROGRESS,
     Classification,
     Obstacles,
     TableInspection,
     inspect_rows,
     inspect_until_stable,
-    refuse_pending,
+    require_no_pending,
 )
-from omnigraph.maintenance.target import GraphPlace
+from omnigraph.maintenance.target import GraphTarget
 from omnigraph.pipeline.runner import maintenance_concurrency
 from omnigraph.storage.location import Location
 
+logger = logging.getLogger("omnigraph.repair")
+
+ACTOR: Final = "omnigraph:repair"
+FORCE_ACTOR: Final = "omnigraph:repair:force"
 PUBLISH: Final = Argument("unverified", "publish")
 DISCARD: Final = Argument("unverified", "discard")
 EXTERNAL_CHANGE: Final = hint("an external change: {} publishes it, {} drops it", PUBLISH, DISCARD)
-"""Why a change is refused that the other flags put right."""
+"""Why a change was refused that repair can publish or discard with other arguments."""
+BRANCH_DELETED: Final = "skipped: the branch was deleted while repair ran"
 
 
 class RepairAction(StrEnum):
-    """What was done with a table."""
+    """What repair did with a table."""
 
     NO_OP = "no_op"
-    """There was nothing to do."""
+    """Nothing: the table has no drift."""
     PREVIEW = "preview"
-    """Nothing, as `confirm` was not given."""
+    """Nothing: this was a preview, without `confirm`."""
     HEALED = "healed"
-    """A harmless change was published."""
+    """A change that keeps every row was published."""
     REFUSED = "refused"
-    """Nothing; `error` says why."""
+    """Nothing; `error` has the reason."""
     FORCED = "forced"
-    """A foreign change was published."""
+    """An external change was published."""
     DISCARDED = "discarded"
-    """The table got its published content back."""
+    """The published content was restored."""
     SKIPPED = "skipped"
     """Nothing; the branch was deleted while repair ran."""
 
 
+_DONE: Final = frozenset({RepairAction.HEALED, RepairAction.FORCED, RepairAction.DISCARDED})
+
+
 @dataclass(frozen=True, slots=True)
 class RepairOptions:
-    """What repair may do; without any it only looks."""
+    """What repair may do. The default is a preview that changes nothing."""
 
     confirm: bool = False
-    """Publish what is verified to be harmless."""
+    """Publish changes that keep every row."""
     force: bool = False
-    """Publish the rest too; needs `confirm`."""
+    """Publish all other changes too; requires `confirm`."""
     discard: bool = False
-    """Drop what was done instead of publishing it; needs `confirm`."""
+    """Discard the changes instead of publishing them; requires `confirm`."""
 
-    def refuse_contradiction(self) -> None:
-        """Raise when the flags do not go together."""
+    def validate(self) -> None:
+        """Raise for options that exclude each other."""
         if self.force and self.discard:
             raise UsageError(
-                "force publishes foreign changes and discard drops them",
+                "cannot publish and discard external changes in one run: expected one of the two, got both",
                 code="repair_twice",
-                hint="pass --force or --discard",
+                hint=hint("Pass {} or {}.", PUBLISH, DISCARD),
             )
         if (self.force or self.discard) and not self.confirm:
-            word = "force" if self.force else "discard"
+            argument = PUBLISH if self.force else DISCARD
             raise RefusedError(
-                f"{word} changes what the graph publishes, and nobody confirmed it",
+                f"cannot {argument.value} external changes without confirmation",
                 code="confirmation_missing",
-                hint=f"look at the preview first, then pass --{word} --confirm",
+                hint=hint("Nothing was changed. Inspect the preview, then pass {}.", argument),
             )
 
 
 @dataclass(frozen=True, slots=True)
 class TableRepairStats:
-    """One table of one branch, as repair found it."""
+    """What repair found and did for one table of one branch."""
 
     table_key: str
-    """The table, `node:Person`, or `__manifest` when the branch itself cannot be read."""
+    """The table, such as `node:Person`, or `__manifest` if the branch itself cannot be read."""
     branch: str
     """The branch."""
     classification: Classification
     """What kind of drift it has."""
     action: RepairAction
-    """What was done."""
+    """What repair did."""
     manifest_version: int
-    """The published Lance version of the table; after something was done, the new one."""
+    """The published Lance version of the table; after a repair the new one."""
     lance_head_version: int | None
-    """Its newest Lance version; None when the table cannot be read."""
+    """Its newest Lance version; None if the table cannot be read."""
     operations: tuple[str, ...]
-    """What was done to it since it was published, in Lance's words, such as `Delete`."""
+    """The Lance operations since the published version, such as `Delete`."""
     reason: Hint | None
     """`error` as a value, for other surfaces."""
     rows_added: int | None
-    """How many rows publishing adds; None when that cannot be told."""
+    """The number of rows that publishing adds; None if it is not known."""
     rows_updated: int | None
-    """How many rows publishing changes; None when that cannot be told."""
+    """The number of rows that publishing changes; None if it is not known."""
     rows_deleted: int | None
-    """How many rows publishing takes away; None when that cannot be told."""
+    """The number of rows that publishing deletes; None if it is not known."""
     not_checked: tuple[str, ...] = ()
-    """What nobody checks of rows published by force: `constraints` and `endpoints`."""
+    """What repair does not check when it publishes external changes: `constraints` and `endpoints`."""
     commit: str | None = None
-    """The graph commit that put it right, or None."""
+    """The graph commit that repaired the table, or None."""
 
     @property
     def error(self) -> str | None:
-        """Why nothing was done, or in a preview why nothing could be; None when there is no such reason."""
+        """Why nothing was done, or in a preview why nothing can be done; None: no reason."""
         return None if self.reason is None else str(self.reason)
 
     @property
     def can_be_published(self) -> bool:
-        """Whether this is drift that was left alone, and a later call may publish it."""
+        """Whether the table still has drift that a later call may publish."""
         return self.action in (RepairAction.PREVIEW, RepairAction.REFUSED) and self.reason in (
             None,
             EXTERNAL_CHANGE,
         )
 
     def to_json(self) -> dict[str, Fact]:
-        """As a table of `omnigraph repair --json`."""
+        """Return the table as in `omnigraph repair --json`."""
         return {
             "table_key": self.table_key,
             "branch": self.branch,
@@ -160,10 +167,30 @@ class TableRepairStats:
         }
 
 
+def repair_all_tables(graph: GraphTarget, options: RepairOptions | None = None) -> list[TableRepairStats]:
+    """Inspect every table of every live branch, and repair what the options allow."""
+    options = options or RepairOptions()
+    options.validate()
+    root = graph.location
+    require_no_pending(root, "repair")
+    branches = read_snapshot(root).state.branches.values()
+    rows: list[TableRepairStats] = []
+    for branch in sorted(branches, key=lambda branch: (branch.name != MAIN, branch.name)):
+        try:
+            rows += _repair_branch(root, branch, options)
+        except OmnigraphError as error:
+            if _is_deleted(root, branch):
+                rows.append(_branch_row(branch.name, RepairAction.SKIPPED, BRANCH_DELETED))
+                continue
+            _add_finished_commits(error, rows)
+            raise
+    return rows
+
+
 def decide_action(
     classification: Classification, options: RepairOptions, obstacles: Obstacles
 ) -> RepairAction:
-    """What to do with one table."""
+    """Return what to do with one table."""
     match classification:
         case Classification.NO_DRIFT:
             return RepairAction.NO_OP
@@ -179,11 +206,11 @@ def decide_action(
             assert_never(classification)
 
 
-def explain(action: RepairAction, options: RepairOptions, obstacles: Obstacles) -> Hint | None:
+def explain_action(action: RepairAction, options: RepairOptions, obstacles: Obstacles) -> Hint | None:
     """Return why nothing was done, or in a preview why nothing can be done."""
     match action:
         case RepairAction.PREVIEW:
-            return _foreseen(obstacles)
+            return _explain_preview(obstacles)
         case RepairAction.REFUSED if options.discard:
             return Hint(obstacles.discard)
         case RepairAction.REFUSED:
@@ -192,8 +219,7 @@ def explain(action: RepairAction, options: RepairOptions, obstacles: Obstacles) 
             return None
 
 
-def _foreseen(obstacles: Obstacles) -> Hint | None:
-    """What a later call will be refused, in a preview."""
+def _explain_preview(obstacles: Obstacles) -> Hint | None:
     match obstacles:
         case Obstacles("", ""):
             return None
@@ -205,62 +231,25 @@ def _foreseen(obstacles: Obstacles) -> Hint | None:
             return Hint(obstacles.publish)
 
 
-logger = logging.getLogger("omnigraph.repair")
-
-ACTOR = "omnigraph:repair"
-FORCE_ACTOR = "omnigraph:repair:force"
-DELETED = "skipped: the branch was deleted while repair ran"
-_DONE = frozenset({RepairAction.HEALED, RepairAction.FORCED, RepairAction.DISCARDED})
-
-
-def repair_all_tables(graph: GraphPlace, options: RepairOptions | None = None) -> list[TableRepairStats]:
-    """Look at every table of every live branch, and put right what the options allow."""
-    how = options or RepairOptions()
-    how.refuse_contradiction()
-    root = graph.location
-    refuse_pending(root, "repair")
-    branches = read_snapshot(root).state.branches.values()
-    rows: list[TableRepairStats] = []
-    for branch in sorted(branches, key=lambda branch: (branch.name != MAIN, branch.name)):
-        try:
-            rows += _repair_branch(root, branch, how)
-        except OmnigraphError as error:
-            if _is_deleted(root, branch):
-                rows.append(_branch_row(branch.name, RepairAction.SKIPPED, DELETED))
-                continue
-            _tell_what_is_done(error, rows)
+def _repair_branch(root: Location, branch: BranchRecord, options: RepairOptions) -> list[TableRepairStats]:
+    """Return the rows of one branch. A branch that cannot be read, as in a moved graph, does not stop the others."""
+    try:
+        return _BranchRepair(root, branch, options).run()
+    except FormatError as error:
+        if branch.name == MAIN or _is_deleted(root, branch):
             raise
-    return rows
-
-
-def _tell_what_is_done(error: OmnigraphError, rows: Sequence[TableRepairStats]) -> None:
-    """Name the commits on the branches before the one that failed: they stay."""
-    commits = {row.branch: row.commit for row in rows if row.commit is not None}
-    if commits:
-        done = ", ".join(f"{branch} (commit {commit})" for branch, commit in commits.items())
-        error.message = f"{error.message}; put right before that: {done}"
-        error.facts = MappingProxyType({**error.facts, "repaired": dict(commits)})
+        action = RepairAction.REFUSED if options.confirm else RepairAction.PREVIEW
+        return [_branch_row(branch.name, action, error.message)]
 
 
 def _is_deleted(root: Location, branch: BranchRecord) -> bool:
-    """Whether the branch no longer exists, or another one has its name."""
+    """Whether the branch no longer exists, or another branch has its name."""
     now = read_snapshot(root).state.branches.get(branch.name)
     return now is None or now.id != branch.id
 
 
-def _repair_branch(root: Location, branch: BranchRecord, how: RepairOptions) -> list[TableRepairStats]:
-    """The rows of one branch; one that cannot be read, as after the graph was moved, does not stop the others."""
-    try:
-        return _Repair(root, branch, how).run()
-    except FormatError as broken:
-        if branch.name == MAIN or _is_deleted(root, branch):
-            raise
-        action = RepairAction.REFUSED if how.confirm else RepairAction.PREVIEW
-        return [_branch_row(branch.name, action, broken.message)]
-
-
 def _branch_row(name: str, action: RepairAction, error: str) -> TableRepairStats:
-    """What is reported about a branch as a whole."""
+    """Return a row about a branch as a whole."""
     return TableRepairStats(
         table_key=MANIFEST,
         branch=name,
@@ -276,14 +265,23 @@ def _branch_row(name: str, action: RepairAction, error: str) -> TableRepairStats
     )
 
 
+def _add_finished_commits(error: OmnigraphError, rows: Sequence[TableRepairStats]) -> None:
+    """Name the commits on the branches before the one that failed, which are kept."""
+    commits = {row.branch: row.commit for row in rows if row.commit is not None}
+    if commits:
+        finished = ", ".join(f"{branch} (commit {commit})" for branch, commit in commits.items())
+        error.message = f"{error.message}; already repaired: {finished}"
+        error.facts = MappingProxyType({**error.facts, "repaired": dict(commits)})
+
+
 @dataclass(slots=True)
-class _Repair:
-    """The run on one branch. `looks` are those of the newest attempt."""
+class _BranchRepair:
+    """The run on one branch. `inspections` and `rows` are those of the newest attempt, in the same order."""
 
     root: Location
     branch: BranchRecord
     options: RepairOptions
-    looks: list[TableInspection] = field(default_factory=list)
+    inspections: list[TableInspection] = field(default_factory=list)
     rows: list[TableRepairStats] = field(default_factory=list)
 
     def run(self) -> list[TableRepairStats]:
@@ -297,95 +295,94 @@ class _Repair:
                 )
                 commit = None if published is None else published.publication.commit
             else:
-                self._judge(read_snapshot(self.root, self.branch.name))
+                self._inspect(read_snapshot(self.root, self.branch.name))
         except OmnigraphError as error:
             if not self.rows or isinstance(error, StorageError) or _is_deleted(self.root, self.branch):
                 raise
             failure = error
         self.rows = [
-            self._settled(row, look.table.id, commit, failure)
-            for row, look in zip(self.rows, self.looks, strict=True)
+            _finish_row(row, inspection.table.id, commit, failure)
+            for row, inspection in zip(self.rows, self.inspections, strict=True)
         ]
         for row in self.rows:
             _log(row, time.monotonic() - started)
         return self.rows
 
-    def _stage(self, at: StagingArea) -> StagedWrite | None:
-        """What to do, as effects that give content back and as pointers to what is there."""
-        self._judge(at.snapshot)
+    def _stage(self, area: StagingArea) -> StagedWrite | None:
+        """Stage effects that restore content, and pins to existing versions."""
+        self._inspect(area.snapshot)
         effects: list[Effect] = []
         moved: list[TableRecord] = []
-        heads: list[ExpectedHead] = []
-        for look, row in zip(self.looks, self.rows, strict=True):
-            if row.action not in _DONE or look.head is None:
+        heads: list[FoundHead] = []
+        for inspection, row in zip(self.inspections, self.rows, strict=True):
+            if row.action not in _DONE or inspection.head is None:
                 continue
-            pin = Pin(look.head.branch, look.head.version)
-            heads.append(ExpectedHead(look.table, pin))
-            if row.action is RepairAction.DISCARDED or look.drift.ours:
-                effects.append(at.restore_effect(look.table, look.head))
+            table, head = inspection.table, inspection.head
+            heads.append(FoundHead(table, Pin(head.branch, head.version)))
+            if row.action is RepairAction.DISCARDED or inspection.drift.ours:
+                effects.append(area.restore_effect(table, head))
                 continue
-            accepted = at.publish_head_effect(look.table, look.head)
-            if isinstance(accepted, TableRecord):
-                moved.append(accepted)
+            published = area.publish_head_effect(table, head)
+            if isinstance(published, TableRecord):
+                moved.append(published)
             else:
-                effects.append(accepted)
+                effects.append(published)
         if not heads:
             return None
-        is_forced = any(row.action is RepairAction.FORCED for row in self.rows)
-        by = replace(at, actor=FORCE_ACTOR) if is_forced else at
+        if any(row.action is RepairAction.FORCED for row in self.rows):
+            area = replace(area, actor=FORCE_ACTOR)
         outcome = Outcome({"tables": len(heads)}, ManifestChange(tables=tuple(moved)), heads=tuple(heads))
-        return by.finish(tuple(effects), frozenset(found.table.id for found in heads), outcome)
+        return area.finish(tuple(effects), frozenset(head.table.id for head in heads), outcome)
 
-    def _judge(self, snapshot: Snapshot) -> None:
-        """Judge every table of the branch."""
-        steady = inspect_until_stable(
-            snapshot, lambda: refuse_pending(self.root, "repair"), WriteEnvironment()
+    def _inspect(self, snapshot: Snapshot) -> None:
+        """Inspect every table of the branch and decide what to do with it."""
+        stable = inspect_until_stable(
+            snapshot, lambda: require_no_pending(self.root, "repair"), WriteEnvironment()
         )
 
-        def judge(look: TableInspection) -> TableInspection:
-            return look if look.table.id in steady.busy else inspect_rows(steady.snapshot, look)
+        def inspect(inspection: TableInspection) -> TableInspection:
+            is_busy = inspection.table.id in stable.busy
+            return inspection if is_busy else inspect_rows(stable.snapshot, inspection)
 
         with ThreadPoolExecutor(maintenance_concurrency()) as threads:
-            self.looks = list(threads.map(judge, steady.looks))
-        self.rows = [self._row(look, is_busy=look.table.id in steady.busy) for look in self.looks]
+            self.inspections = list(threads.map(inspect, stable.inspections))
+        self.rows = [
+            self._row(inspection, is_busy=inspection.table.id in stable.busy)
+            for inspection in self.inspections
+        ]
 
-    def _row(self, look: TableInspection, *, is_busy: bool) -> TableRepairStats:
-        drift, changes = look.drift, look.changes
-        obstacles = Obstacles(UNDER_WAY, UNDER_WAY) if is_busy else look.obstacles
+    def _row(self, inspection: TableInspection, *, is_busy: bool) -> TableRepairStats:
+        drift, changes = inspection.drift, inspection.changes
+        obstacles = Obstacles(WRITE_IN_PROGRESS, WRITE_IN_PROGRESS) if is_busy else inspection.obstacles
         action = decide_action(drift.classification, self.options, obstacles)
         return TableRepairStats(
-            table_key=look.table.alias,
+            table_key=inspection.table.alias,
             branch=self.branch.name,
             classification=drift.classification,
             action=action,
-            manifest_version=look.table.pin.version,
-            lance_head_version=look.head_version,
+            manifest_version=inspection.table.pin.version,
+            lance_head_version=inspection.head_version,
             operations=drift.operations,
-            reason=explain(action, self.options, obstacles),
+            reason=explain_action(action, self.options, obstacles),
             rows_added=None if changes is None else changes.added,
             rows_updated=None if changes is None else changes.updated,
             rows_deleted=None if changes is None else changes.deleted,
-            not_checked=look.not_checked,
+            not_checked=inspection.not_checked,
         )
 
-    def _settled(
-        self,
-        row: TableRepairStats,
-        table: TableId,
-        commit: CommitRecord | None,
-        failure: OmnigraphError | None,
-    ) -> TableRepairStats:
-        """The row after the write: with the version that is published now."""
-        if row.action not in _DONE:
-            return row
-        if failure is not None:
-            return replace(row, action=RepairAction.REFUSED, reason=Hint(failure.message))
-        assert commit is not None, "something was done"
-        moved = next(move.after for move in commit.tables if move.table == table)
-        assert moved is not None, "repair drops no table"
-        return replace(
-            row, commit=commit.id, manifest_version=moved.version, lance_head_version=moved.version
-        )
+
+def _finish_row(
+    row: TableRepairStats, table: TableId, commit: CommitRecord | None, failure: OmnigraphError | None
+) -> TableRepairStats:
+    """Return the row after the write, with the version that is published now."""
+    if row.action not in _DONE:
+        return row
+    if failure is not None:
+        return replace(row, action=RepairAction.REFUSED, reason=Hint(failure.message))
+    assert commit is not None, "something was done"
+    pin = next(move.after for move in commit.tables if move.table == table)
+    assert pin is not None, "repair drops no table"
+    return replace(row, commit=commit.id, manifest_version=pin.version, lance_head_version=pin.version)
 
 
 def _log(row: TableRepairStats, seconds: float) -> None:

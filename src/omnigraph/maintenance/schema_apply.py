@@ -1,10 +1,10 @@
-"""Schema apply: brings a branch to another schema as one commit, or changes nothing.
+"""Schema apply: changes a branch to another schema as one commit, or changes nothing.
 
-In: a graph, a branch, the text of the desired schema, whoever runs tasks. Out: a `SchemaApplied`. The plan is made from
-the snapshot that everything is staged on. First every row that a new rule concerns is looked at, and all violations are
-raised together; then columns are written and staged (`graph/schema_change`). What is small is done in this process, the
-rest by tasks. A table that moved meanwhile, or another schema change, is a `read_set_conflict`. A crash leaves
-unreferenced files, or what recovery finishes.
+In: a graph, a branch, the text of the desired schema, a function that runs tasks. Out: a `SchemaApplied`. The plan is
+made for the snapshot that everything is staged on. First all rows that a new rule concerns are checked, and all
+violations are raised together; then columns are written and staged (`graph/schema_change`). Small work runs in this
+process, the rest in tasks. Another schema change, or a table that moved during the run, is a `read_set_conflict`. A
+crash leaves unreferenced files, or a commit that recovery finishes.
 """
 
 from __future__ import annotations
@@ -45,163 +45,6 @@ from omnigraph.storage.lance.fragments import group_fragments
 from omnigraph.storage.location import Location
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedTable:
-    """A table, and the columns that it will have."""
-
-    version: DatasetVersion
-    alias: str
-    plan: ColumnPlan
-
-    def read(self, names: Iterable[str], fragment_ids: tuple[int, ...]) -> Iterator[dict[str, Column]]:
-        """The rows of some fragments, batch by batch, as columns under their new names."""
-        origins = self.plan.origins
-        wanted = tuple(dict.fromkeys(("id", *names)))
-        present = [origins[name] for name in wanted if name in origins]
-        for batch in self.version.open().read_fragments(fragment_ids, present):
-            yield {
-                name: self.plan.filled(name, batch.column(origins[name]))
-                if name in origins
-                else self._filled(name, batch.num_rows)
-                for name in wanted
-            }
-
-    def _filled(self, name: str, rows: int) -> Column:
-        make: Any = pa.scalar
-        column: Column = pa.repeat(make(self.plan.fills[name], self.plan.schema.field(name).type), rows)
-        return column
-
-
-@dataclass(frozen=True, slots=True)
-class RowsTask:
-    """The rules about single values. `entity` has only the new ones; `required` are columns that must have values."""
-
-    table: CheckedTable
-    entity: Entity
-    required: tuple[str, ...]
-    fragment_ids: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class UniqueTask:
-    """One `@unique`, over the keys of one bucket."""
-
-    table: CheckedTable
-    names: tuple[str, ...]
-    fragment_ids: tuple[int, ...]
-    bucket: int = 0
-    buckets: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class CardTask:
-    """One `@card`, over the sources of one bucket."""
-
-    table: CheckedTable
-    cardinality: Cardinality
-    fragment_ids: tuple[int, ...]
-    bucket: int = 0
-    buckets: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class FillTask:
-    """Values for some fragments of one table."""
-
-    version: DatasetVersion
-    plan: ColumnPlan
-    fragment_ids: tuple[int, ...]
-
-
-@task("check rows")
-def run_check(task: RowsTask | UniqueTask | CardTask) -> ViolationReport:
-    """What a task finds."""
-    match task:
-        case RowsTask():
-            return _check_rows(task)
-        case UniqueTask():
-            return _check_unique(task)
-        case CardTask():
-            return _check_card(task)
-
-
-@task("write columns")
-def fill_columns(task: FillTask) -> WrittenColumns:
-    """Write the values of one task."""
-    return write_columns(task.version.open(), task.plan, task.fragment_ids)
-
-
-def _check_rows(task: RowsTask) -> ViolationReport:
-    names = {found.name for found in task.entity.properties} | set(task.required)
-    reports = []
-    for columns in task.table.read(sorted(names), task.fragment_ids):
-        breaches = [breach for name in task.required for breach in check_required(name, columns[name])]
-        breaches += check_property_values(task.entity, columns)
-        reports += [_report(task.table.alias, breach, columns["id"]) for breach in breaches]
-    return merge_reports(reports)
-
-
-def _check_unique(task: UniqueTask) -> ViolationReport:
-    keys: list[Column] = []
-    ids: list[Column] = []
-    for columns in task.table.read(task.names, task.fragment_ids):
-        found = unique_keys([columns[name] for name in task.names])
-        mine = _mine(found, task.bucket, task.buckets)
-        keys.append(found.filter(mine))
-        ids.append(columns["id"].filter(mine))
-    whole = whole_array(pa.chunked_array(keys, pa.utf8()))
-    rows = repeated_rows(whole)
-    if not len(rows):
-        return ViolationReport()
-    named = ", ".join(task.names)
-    breach = RuleViolations(
-        Rule.UNIQUE, named, f"another row has the same {named}", rows, whole.take(pa.array(rows))
-    )
-    return _report(task.table.alias, breach, whole_array(pa.chunked_array(ids, pa.utf8())))
-
-
-def _check_card(task: CardTask) -> ViolationReport:
-    sources: list[Column] = []
-    for columns in task.table.read(("src",), task.fragment_ids):
-        found = columns["src"]
-        sources.append(found.filter(_mine(found, task.bucket, task.buckets)))
-    counted: Any = pc.value_counts(whole_array(pa.chunked_array(sources, pa.utf8())))
-    names, counts = counted.field("values"), counted.field("counts").to_numpy(zero_copy_only=False)
-    low, high = task.cardinality.low, task.cardinality.high
-    breaches = []
-    if high is not None:
-        message = f"has more than {edges_of_type(high)}"
-        breaches.append((Rule.CARDINALITY_MAX, message, np.flatnonzero(counts > high)))
-    breaches.append(
-        (Rule.CARDINALITY_MIN, f"has fewer than {edges_of_type(low)}", np.flatnonzero(counts < low))
-    )
-    return merge_reports(
-        _report(task.table.alias, RuleViolations(rule, "from", message, rows), names)
-        for rule, message, rows in breaches
-        if len(rows)
-    )
-
-
-def _mine(keys: Column, bucket: int, buckets: int) -> Column:
-    """Which keys are of the bucket; a null is of none."""
-    there = pa.array(bucket_of(keys, buckets) == bucket) if buckets > 1 else pa.repeat(True, len(keys))
-    answer: Column = pc.and_(there, keys.is_valid())
-    return answer
-
-
-def _report(alias: str, breach: RuleViolations, ids: Column) -> ViolationReport:
-    """The first rows of a breach, named by their ids, and how many there are."""
-    kept = breach.only(np.arange(min(len(breach), limits.VIOLATIONS_KEPT_MAX), dtype=np.int64))
-    first = tuple(
-        Violation(f"{alias} {ids[row].as_py()}", None, breach.property, value, breach.rule, breach.message)
-        for row, value in zip(kept.rows.tolist(), kept.shown_values(), strict=True)
-    )
-    return ViolationReport(first, ((breach.rule, len(breach)),))
-
-
-CheckTask = RowsTask | UniqueTask | CardTask
-
-
 class SchemaRejectedError(ContentError):
     """Rows of the graph break rules of the new schema; nothing was written."""
 
@@ -211,25 +54,22 @@ class SchemaRejectedError(ContentError):
         super().__init__(
             f"{first.file}: {first.message}{more}",
             code="schema_rejected",
-            hint="nothing was written; mend these rows, or leave the rule out",
-            facts={"validation_errors": [found.to_json() for found in report.first], "total": report.total},
+            hint="Nothing was written. Fix these rows, or remove the rule from the schema.",
+            facts={"validation_errors": [item.to_json() for item in report.first], "total": report.total},
         )
         self.report = report
 
     def render(self) -> str:
-        """Each kept violation on a line of its own, and how many there are in all."""
+        """Return the total number and the first violations, each on its own line."""
         shown, total = self.report.first, self.report.total
         more = "" if total == len(shown) else f", of which the first {len(shown)} are shown"
         head = f"the graph has {'a row' if total == 1 else f'{total:,} rows'} that the new schema does not allow{more}"
-        return "\n".join([head, *(f"  {found.describe()}" for found in shown)])
+        return "\n".join([head, *(f"  {violation.describe()}" for violation in shown)])
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaRequest:
-    """Which schema, by whom. `source_name` is what errors in the text call it.
-
-    `hard`: what is dropped goes for good.
-    """
+    """The schema to apply and its actor. `source_name` names the text in errors. `hard`: drop data permanently."""
 
     source: str
     actor: str
@@ -241,12 +81,12 @@ class SchemaRequest:
 
 @dataclass(frozen=True, slots=True)
 class SchemaApplied:
-    """What applying a schema did."""
+    """The result of applying a schema."""
 
     plan: SchemaPlan
-    """The steps that were taken."""
+    """The steps that were applied."""
     commit: CommitRecord | None
-    """The one commit, or None when the branch had the schema already."""
+    """The commit; None if the branch had the schema already."""
 
 
 def apply_schema(
@@ -256,23 +96,23 @@ def apply_schema(
     run_tasks: RunTasks,
     world: WriteEnvironment | None = None,
 ) -> SchemaApplied:
-    """Bring the branch to the schema as one commit, or raise with nothing written."""
-    applying = _Applying(request, run_tasks)
+    """Change the branch to the schema as one commit, or raise with nothing written."""
+    run = _SchemaRun(request, run_tasks)
     try:
         published = write(
-            root, branch, WriteRequest(WriterKind.SCHEMA_APPLY, request.actor, applying.stage), world
+            root, branch, WriteRequest(WriterKind.SCHEMA_APPLY, request.actor, run.stage), world
         )
     except ReadSetConflictError:
-        # What changed may be that an interrupted apply of this very schema was finished on the way.
-        applying.plan = applying.plan_for(read_snapshot(root, branch))
-        if applying.plan.steps or not applying.plan.can_apply:
+        # The conflict may be that recovery has just finished an interrupted apply of this schema.
+        run.plan = run.plan_for(read_snapshot(root, branch))
+        if run.plan.steps or not run.plan.can_apply:
             raise
         published = None
-    assert applying.plan is not None, "it was staged"
-    return SchemaApplied(applying.plan, None if published is None else published.publication.commit)
+    assert run.plan is not None, "it was staged"
+    return SchemaApplied(run.plan, None if published is None else published.publication.commit)
 
 
-class _Applying:
+class _SchemaRun:
     """One run."""
 
     def __init__(self, request: SchemaRequest, run_tasks: RunTasks) -> None:
@@ -280,34 +120,34 @@ class _Applying:
         self._run_tasks = run_tasks
         self.plan: SchemaPlan | None = None
 
-    def stage(self, at: StagingArea) -> StagedWrite | None:
-        self.plan = self.plan_for(at.snapshot)
-        if self.plan.can_apply and self.plan.counter_catalog is not None:
-            self.plan = self.plan_for(at.snapshot, read_other_catalogs(at.snapshot))
-        self.plan.require_supported()
+    def stage(self, area: StagingArea) -> StagedWrite | None:
+        self.plan = self.plan_for(area.snapshot)
+        if self.plan.can_apply and self.plan.counted is not None:
+            self.plan = self.plan_for(area.snapshot, read_other_catalogs(area.snapshot))
+        self.plan.refuse_unsupported()
         if not self.plan.steps:
             return None
-        self._check(at, self.plan)
-        return stage_schema(at, self.plan, self._write_columns)
+        self._check(area, self.plan)
+        return stage_schema(area, self.plan, self._write_columns)
 
     def plan_for(self, snapshot: Snapshot, others: Sequence[Catalog] = ()) -> SchemaPlan:
-        """What there is to do at a snapshot."""
+        """Return the steps that change the schema of a snapshot."""
         request = self._request
         return plan_schema(
             snapshot, request.source, source_name=request.source_name, hard=request.hard, others=others
         )
 
-    def _check(self, at: StagingArea, plan: SchemaPlan) -> None:
-        """Raise `SchemaRejectedError` with everything that the new rules do not allow."""
+    def _check(self, area: StagingArea, plan: SchemaPlan) -> None:
+        """Raise `SchemaRejectedError` with all rows that break a new rule."""
         tasks: list[CheckTask] = []
         rows = 0
-        for old in at.snapshot.schema.catalog.types:
+        for old in area.snapshot.schema.catalog.types:
             new = plan.catalog.type_with_id(old.id)
             rules = _unproven(plan, old)
-            size = at.table(old.alias).row_count
+            size = area.table(old.alias).row_count
             if new is not None and rules and size:
                 columns = column_plan(old, new, size, nulls=plan.null_counts.get(old.id, {}))
-                dataset = at.read(old.alias)
+                dataset = area.read(old.alias)
                 tasks += _check_tasks(dataset, new, columns, rules, self._request.rows_per_task)
                 rows += size
         report = merge_reports(self._runner(rows)(run_check, tasks)) if tasks else ViolationReport()
@@ -326,7 +166,7 @@ class _Applying:
 
 
 def _unproven(plan: SchemaPlan, entity: Entity) -> list[Constraint]:
-    """The rules of a type that its rows may break: new ones, and a `@unique` in which null gets a value."""
+    """Return the rules of a type that its rows may break: new ones, and a `@unique` whose nulls get a value."""
     steps = [planned.step for planned in plan.steps]
     unproven: list[Constraint] = [
         step.constraint
@@ -349,24 +189,182 @@ def _check_tasks(
 ) -> Iterator[CheckTask]:
     rows = dataset.fragment_rows()
     table = CheckedTable(DatasetVersion.of(dataset), new.alias, columns)
-    everything = tuple(rows)
+    all_fragments = tuple(rows)
     buckets = max(1, -(-sum(rows.values()) // rows_per_task))
     required = tuple(rule.property for rule in rules if isinstance(rule, RequiredRule) and rule.fill is None)
-    slim = _only(new, rules)
-    if required or slim.rules != Rules():
-        yield from (RowsTask(table, slim, required, part) for part in group_fragments(rows, rows_per_task))
+    reduced = _with_only(new, rules)
+    if required or reduced.rules != Rules():
+        yield from (RowsTask(table, reduced, required, part) for part in group_fragments(rows, rows_per_task))
     for rule in rules:
         for bucket in range(buckets):
             if isinstance(rule, UniqueRule):
-                yield UniqueTask(table, rule.columns, everything, bucket, buckets)
+                yield UniqueTask(table, rule.columns, all_fragments, bucket, buckets)
             if isinstance(rule, CardRule):
-                yield CardTask(table, rule.cardinality, everything, bucket, buckets)
+                yield CardTask(table, rule.cardinality, all_fragments, bucket, buckets)
 
 
-def _only(entity: Entity, rules: Sequence[Constraint]) -> Entity:
-    """The type with nothing but the new rules about values and the columns they name."""
+def _with_only(entity: Entity, rules: Sequence[Constraint]) -> Entity:
+    """Return the type with only the rules about values and the columns that they name."""
     ranges = tuple(rule for rule in rules if isinstance(rule, RangeRule))
     checks = tuple(rule for rule in rules if isinstance(rule, CheckRule))
     names = {rule.property for rule in ranges} | {rule.property for rule in checks}
-    kept = tuple(found for found in entity.properties if found.name in names)
-    return replace(entity, properties=kept, rules=Rules(ranges=ranges, checks=checks))
+    columns = tuple(column for column in entity.properties if column.name in names)
+    return replace(entity, properties=columns, rules=Rules(ranges=ranges, checks=checks))
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTable:
+    """A table, and the columns of the new schema."""
+
+    version: DatasetVersion
+    alias: str
+    plan: ColumnPlan
+
+    def read(self, names: Iterable[str], fragment_ids: tuple[int, ...]) -> Iterator[dict[str, Column]]:
+        """Read the rows of some fragments, batch by batch, as columns with their new names."""
+        origins = self.plan.origins
+        requested = tuple(dict.fromkeys(("id", *names)))
+        present = [origins[name] for name in requested if name in origins]
+        for batch in self.version.open().read_fragments(fragment_ids, present):
+            yield {
+                name: self.plan.filled(name, batch.column(origins[name]))
+                if name in origins
+                else self._filled(name, batch.num_rows)
+                for name in requested
+            }
+
+    def _filled(self, name: str, rows: int) -> Column:
+        make: Any = pa.scalar
+        column: Column = pa.repeat(make(self.plan.fills[name], self.plan.schema.field(name).type), rows)
+        return column
+
+
+@dataclass(frozen=True, slots=True)
+class RowsTask:
+    """Check rules about single values. `entity` has only new rules; `required` are columns that must have values."""
+
+    table: CheckedTable
+    entity: Entity
+    required: tuple[str, ...]
+    fragment_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueTask:
+    """Check one `@unique` for the keys of one bucket."""
+
+    table: CheckedTable
+    names: tuple[str, ...]
+    fragment_ids: tuple[int, ...]
+    bucket: int = 0
+    buckets: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class CardTask:
+    """Check one `@card` for the sources of one bucket."""
+
+    table: CheckedTable
+    cardinality: Cardinality
+    fragment_ids: tuple[int, ...]
+    bucket: int = 0
+    buckets: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FillTask:
+    """Write column values for some fragments of one table."""
+
+    version: DatasetVersion
+    plan: ColumnPlan
+    fragment_ids: tuple[int, ...]
+
+
+CheckTask = RowsTask | UniqueTask | CardTask
+
+
+@task("check rows")
+def run_check(task: CheckTask) -> ViolationReport:
+    """Run one check and return its violations."""
+    match task:
+        case RowsTask():
+            return _check_rows(task)
+        case UniqueTask():
+            return _check_unique(task)
+        case CardTask():
+            return _check_card(task)
+
+
+@task("write columns")
+def fill_columns(task: FillTask) -> WrittenColumns:
+    """Write the values of one task."""
+    return write_columns(task.version.open(), task.plan, task.fragment_ids)
+
+
+def _check_rows(task: RowsTask) -> ViolationReport:
+    names = {column.name for column in task.entity.properties} | set(task.required)
+    reports = []
+    for columns in task.table.read(sorted(names), task.fragment_ids):
+        breaches = [breach for name in task.required for breach in required_breaches(name, columns[name])]
+        breaches += value_breaches(task.entity, columns)
+        reports += [_report(task.table.alias, breach, columns["id"]) for breach in breaches]
+    return merge_reports(reports)
+
+
+def _check_unique(task: UniqueTask) -> ViolationReport:
+    keys: list[Column] = []
+    ids: list[Column] = []
+    for columns in task.table.read(task.names, task.fragment_ids):
+        batch_keys = unique_keys([columns[name] for name in task.names])
+        in_bucket = _is_in_bucket(batch_keys, task.bucket, task.buckets)
+        keys.append(batch_keys.filter(in_bucket))
+        ids.append(columns["id"].filter(in_bucket))
+    whole = whole_array(pa.chunked_array(keys, pa.utf8()))
+    rows = repeated_rows(whole)
+    if not len(rows):
+        return ViolationReport()
+    named = ", ".join(task.names)
+    breach = RuleViolations(
+        Rule.UNIQUE, named, f"another row has the same {named}", rows, whole.take(pa.array(rows))
+    )
+    return _report(task.table.alias, breach, whole_array(pa.chunked_array(ids, pa.utf8())))
+
+
+def _check_card(task: CardTask) -> ViolationReport:
+    sources: list[Column] = []
+    for columns in task.table.read(("src",), task.fragment_ids):
+        batch_sources = columns["src"]
+        in_bucket = _is_in_bucket(batch_sources, task.bucket, task.buckets)
+        sources.append(batch_sources.filter(in_bucket))
+    counted: Any = pc.value_counts(whole_array(pa.chunked_array(sources, pa.utf8())))
+    names, counts = counted.field("values"), counted.field("counts").to_numpy(zero_copy_only=False)
+    low, high = task.cardinality.low, task.cardinality.high
+    breaches = []
+    if high is not None:
+        message = f"has more than {edges_of_type(high)}"
+        breaches.append((Rule.CARDINALITY_MAX, message, np.flatnonzero(counts > high)))
+    breaches.append(
+        (Rule.CARDINALITY_MIN, f"has fewer than {edges_of_type(low)}", np.flatnonzero(counts < low))
+    )
+    return merge_reports(
+        _report(task.table.alias, RuleViolations(rule, "from", message, rows), names)
+        for rule, message, rows in breaches
+        if len(rows)
+    )
+
+
+def _is_in_bucket(keys: Column, bucket: int, buckets: int) -> Column:
+    """Return per key whether it belongs to the bucket; a null belongs to none."""
+    matches = pa.array(bucket_of(keys, buckets) == bucket) if buckets > 1 else pa.repeat(True, len(keys))
+    in_bucket: Column = pc.and_(matches, keys.is_valid())
+    return in_bucket
+
+
+def _report(alias: str, breach: RuleViolations, ids: Column) -> ViolationReport:
+    """Return the first rows of a breach, named by their ids, and the total number."""
+    shown = breach.only(np.arange(min(len(breach), limits.VIOLATIONS_KEPT_MAX), dtype=np.int64))
+    first = tuple(
+        Violation(f"{alias} {ids[row].as_py()}", None, breach.property, value, breach.rule, breach.message)
+        for row, value in zip(shown.rows.tolist(), shown.shown_values(), strict=True)
+    )
+    return ViolationReport(first, ((breach.rule, len(breach)),))

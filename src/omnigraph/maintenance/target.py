@@ -1,4 +1,4 @@
-"""What maintenance needs of a graph that somebody has opened. The Python surface itself stands above this room."""
+"""The part of an opened graph that maintenance needs. `api` is above this package, so it cannot be imported here."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Protocol
 from omnigraph.storage.location import Location
 
 
-class GraphPlace(Protocol):
-    """A graph, as far as maintenance needs one."""
+class GraphTarget(Protocol):
+    """An opened graph."""
 
     @property
     def location(self) -> Location: ...

@@ -37,7 +37,7 @@ def test_it_shows_and_then_deletes_the_same(tmp_path: Path) -> None:
     done = omnigraph_here(*arguments, "--confirm", cwd=tmp_path)
     assert done.exit_code == 0
     assert "→" in done.stderr
-    assert "warning: keeping only 2 leaves little" in done.stderr
+    assert "warning: few versions of each table are kept (2)" in done.stderr
     document = json.loads(done.stdout)
     assert (shown["confirmed"], document["confirmed"]) == (False, True)
     assert document["tables"] == shown["tables"]

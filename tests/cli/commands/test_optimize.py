@@ -83,7 +83,7 @@ def test_a_damaged_table_is_reported_once_with_what_to_run(written: Path, flags:
     events = [json.loads(line) for line in (written.parent / "events.jsonl").read_text().splitlines()]
     (failed,) = [event for event in events if event["level"] == "ERROR"]
     assert failed["table"] == "node:Person"
-    assert failed["error"].endswith("run `omnigraph doctor --deep`")
+    assert failed["error"].endswith("run `graph.doctor(deep=True)`")
 
 
 @pytest.mark.parametrize(

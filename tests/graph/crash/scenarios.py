@@ -39,7 +39,7 @@ from tests.graph.writers import (
     run,
     triple,
 )
-from tests.maintenance.foreign import compaction, delete, update_config
+from tests.maintenance.external_tool import compaction, delete, update_config
 
 Kill = Callable[[str, Location, Failpoint, int], None]
 """Runs a scenario's `act` in another process and kills it at a hit of a failpoint."""

@@ -1,4 +1,4 @@
-"""Where cleanup looks through a graph: here, or on Spark when there is much of it."""
+"""Where cleanup runs: in this process, or on Spark for a large graph."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from omnigraph.storage.location import Location, parse_location
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Location:
-    """Two versions of a manifest, and three files of a table."""
+    """Return a graph with two versions of a manifest and three files of tables."""
     for name in ("__manifest/_versions/1", "__manifest/_versions/2", "nodes/a/1", "nodes/a/2", "nodes/b/3"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -23,7 +23,7 @@ def graph(tmp_path: Path) -> Location:
 @pytest.mark.parametrize(
     ("versions", "files", "expected"), [(2, 5, False), (1, 5, True), (2, 4, True), (2, 100, False)]
 )
-def test_by_versions_and_by_files(
+def test_spark_is_used_by_versions_and_by_files(
     graph: Location, monkeypatch: pytest.MonkeyPatch, versions: int, files: int, expected: bool
 ) -> None:
     monkeypatch.setattr("omnigraph.base.limits.CLEANUP_DRIVER_VERSIONS_MAX", versions)

@@ -1,4 +1,4 @@
-"""Cleanup on real graphs: what is needed stays and can be read, the rest goes, and the preview said so."""
+"""Cleanup of real graphs: needed versions can be read, other files are deleted, and the preview lists them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ KEEP_ONE = CleanupPolicyOptions(keep_versions=1)
 
 @pytest.fixture
 def aging(local_location: Location) -> Aging:
-    """A graph of six commits, a day apart."""
+    """Return a graph with six commits, a day apart."""
     aging = Aging(local_location)
     create(local_location)
     for name in "abcde":
@@ -63,36 +63,36 @@ def aging(local_location: Location) -> Aging:
 
 
 def cleaned(aging: Aging, options: CleanupPolicyOptions) -> list[TableCleanupStats]:
-    """Preview, delete, and compare: exactly the files of the preview went."""
-    wanted = aging.preview(options)
+    """Preview, delete, and check that exactly the files of the preview were deleted."""
+    planned = aging.preview(options)
     before = aging.files()
     done = cleanup_all_tables(Place(aging.location), replace(options, confirm=True), world=aging.world)
-    gone = before - aging.files()
-    assert sorted(files_of(wanted)) == sorted(gone)
-    assert done == wanted
+    deleted = before - aging.files()
+    assert sorted(files_of(planned)) == sorted(deleted)
+    assert done == planned
     return done
 
 
 def row(rows: list[TableCleanupStats], table: str, branch: str = "main") -> TableCleanupStats:
-    (found,) = [row for row in rows if (row.table_key, row.branch) == (table, branch)]
-    return found
+    (stats,) = [stats for stats in rows if (stats.table_key, stats.branch) == (table, branch)]
+    return stats
 
 
-def test_a_preview_changes_nothing(aging: Aging) -> None:
+def test_preview_changes_nothing(aging: Aging) -> None:
     before = aging.files(locks=True)
     rows = aging.preview(KEEP_ONE)
     assert aging.files(locks=True) == before
-    assert [found.table_key for found in rows] == [*sorted(TABLES, key=display_order), MANIFEST]
-    assert {found.old_versions_removed for found in rows} == {5}
+    assert [stats.table_key for stats in rows] == [*sorted(TABLES, key=display_order), MANIFEST]
+    assert {stats.old_versions_removed for stats in rows} == {5}
 
 
-def test_old_versions_go_with_what_only_they_needed(aging: Aging) -> None:
+def test_old_versions_are_deleted_with_their_files(aging: Aging) -> None:
     run(aging.location, [Change(PERSON, upsert=(("a", 1), ("b", 2)))], world=aging.world)
     run_compaction(aging.location, TABLES, aging.world)
     aging.later(DAY)
-    wanted = read_contents(aging.location)
+    expected = read_contents(aging.location)
     rows = cleaned(aging, KEEP_ONE)
-    assert read_contents(aging.location) == wanted
+    assert read_contents(aging.location) == expected
     assert row(rows, PERSON).old_versions_removed == 8
     assert row(rows, PERSON).bytes_removed > 0
     assert len([file for file in aging.files() if "/data/" in file and not file.startswith(MANIFEST)]) == 3
@@ -102,7 +102,7 @@ def test_old_versions_go_with_what_only_they_needed(aging: Aging) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "kept"),
+    ("options", "retained"),
     [
         (CleanupPolicyOptions(keep_versions=3), 3),
         (CleanupPolicyOptions(older_than=timedelta(days=4)), 4),
@@ -112,15 +112,17 @@ def test_old_versions_go_with_what_only_they_needed(aging: Aging) -> None:
         (CleanupPolicyOptions(keep_versions=100), 6),
     ],
 )
-def test_the_policy_decides_what_can_be_read(aging: Aging, options: CleanupPolicyOptions, kept: int) -> None:
+def test_the_policy_decides_what_can_be_read(
+    aging: Aging, options: CleanupPolicyOptions, retained: int
+) -> None:
     before = every_snapshot(aging.location)
     cleaned(aging, options)
     after = every_snapshot(aging.location)
-    assert len(after) == kept
+    assert len(after) == retained
     assert {key: before[key] for key in after} == after
 
 
-def test_nothing_young_goes_nor_what_was_current_a_moment_ago(local_location: Location) -> None:
+def test_young_and_recently_current_versions_are_kept(local_location: Location) -> None:
     aging = Aging(local_location)
     create(local_location)
     aging.later(DAY)
@@ -131,7 +133,7 @@ def test_nothing_young_goes_nor_what_was_current_a_moment_ago(local_location: Lo
     assert len(files_of(cleaned(aging, KEEP_ONE))) > 0
 
 
-def test_a_branch_that_wrote_nothing_keeps_what_it_reads(aging: Aging) -> None:
+def test_branch_without_writes_keeps_what_it_reads(aging: Aging) -> None:
     create_branch(aging.location, "dev", "tester", read_snapshot(aging.location), aging.world)
     dev = read_contents(aging.location, "dev")
     for name in "xyz":
@@ -146,7 +148,7 @@ def test_a_branch_that_wrote_nothing_keeps_what_it_reads(aging: Aging) -> None:
     assert read_contents(aging.location, "dev")[PERSON].keys() == {*"abcde", "more"}
 
 
-def test_forks_of_forks_read_on_and_go_with_their_branches(aging: Aging) -> None:
+def test_forks_of_forks_are_deleted_with_their_branches(aging: Aging) -> None:
     location = aging.location
     create_branch(location, "one", "tester", read_snapshot(location), aging.world)
     run(location, triple(["one"]), branch="one", world=aging.world)
@@ -155,25 +157,23 @@ def test_forks_of_forks_read_on_and_go_with_their_branches(aging: Aging) -> None
     run(location, triple(["more"]), branch="one", world=aging.world)
     run_compaction(location, TABLES, aging.world)
     aging.later(DAY)
-    wanted = {name: read_contents(location, name) for name in ("main", "one", "two")}
+    expected = {name: read_contents(location, name) for name in ("main", "one", "two")}
     rows = cleaned(aging, KEEP_ONE)
-    assert {name: read_contents(location, name) for name in wanted} == wanted
+    assert {name: read_contents(location, name) for name in expected} == expected
     assert row(rows, PERSON, "one").old_versions_removed == 1
     delete_branch(location, "two", aging.world)
     delete_branch(location, "one", aging.world)
     aging.later(DAY)
     rows = cleaned(aging, KEEP_ONE)
-    assert {found.orphan_branches_removed for found in rows} == {2}
-    assert read_contents(location) == wanted["main"]
+    assert {stats.orphan_branches_removed for stats in rows} == {2}
+    assert read_contents(location) == expected["main"]
     assert not [file for file in aging.files() if "/tree/" in file or "/_refs/branches" in file]
     assert not list(Path(location.uri).glob("*/*/tree/*"))
 
 
 @pytest.mark.parametrize("base", ["main", "dev"])
-def test_versions_of_a_branch_that_a_load_created_are_reported_for_that_branch(
-    aging: Aging, base: str
-) -> None:
-    """The load forks tables before the branch exists, so the forks have the id of the base in their names."""
+def test_versions_of_a_branch_created_by_a_load_are_reported_for_it(aging: Aging, base: str) -> None:
+    """The load forks tables before the branch exists, so the names of the forks have the id of the base."""
     location = aging.location
     create_branch(location, "dev", "tester", read_snapshot(location), aging.world)
     load = WriteRequest(WriterKind.LOAD, "tester", stage_changes(triple(["new"])))
@@ -187,15 +187,15 @@ def test_versions_of_a_branch_that_a_load_created_are_reported_for_that_branch(
     aging.later(DAY)
     rows = cleaned(aging, KEEP_ONE)
     for alias in TABLES:
-        told = row(rows, alias, "new")
-        assert told.old_versions_removed == 4, "the fork itself, the load and two of three writes"
-        assert all(f"/tree/{fork}/" in file for file in told.files if "/_versions/" in file)
+        branch_row = row(rows, alias, "new")
+        assert branch_row.old_versions_removed == 4, "the fork itself, the load and two of three writes"
+        assert all(f"/tree/{fork}/" in file for file in branch_row.files if "/_versions/" in file)
         assert not any("/tree/" in file for file in row(rows, alias).files)
-    assert {found.branch for found in rows if found.table_key in TABLES} == {"main", "new"}
+    assert {stats.branch for stats in rows if stats.table_key in TABLES} == {"main", "new"}
 
 
-def test_a_commit_that_two_branches_part_at_can_still_be_read(aging: Aging) -> None:
-    """Also when it is long gone from the branch itself by the policy."""
+def test_merge_base_can_still_be_read(aging: Aging) -> None:
+    """Even if the policy does not keep it on the branch itself."""
     location = aging.location
     commit = read_snapshot(location).head
     create_branch(location, "dev", "tester", read_snapshot(location), aging.world)
@@ -209,7 +209,7 @@ def test_a_commit_that_two_branches_part_at_can_still_be_read(aging: Aging) -> N
     assert snapshot_contents(snapshot) == base
 
 
-def test_a_fork_that_may_yet_be_published_stays_and_an_abandoned_one_goes(aging: Aging) -> None:
+def test_unpublished_fork_is_deleted_only_after_the_grace(aging: Aging) -> None:
     location = aging.location
     branch = create_branch(location, "dev", "tester", read_snapshot(location), aging.world)
     table = read_snapshot(location, "dev").tables[PERSON]
@@ -221,7 +221,7 @@ def test_a_fork_that_may_yet_be_published_stays_and_an_abandoned_one_goes(aging:
     assert row(cleaned(aging, KEEP_ONE), PERSON, "dev").orphan_branches_removed == 1
 
 
-def test_files_that_nothing_refers_to_go_after_the_grace(aging: Aging) -> None:
+def test_unreferenced_files_are_deleted_after_the_grace(aging: Aging) -> None:
     location = aging.location
     cleaned(aging, KEEP_ONE)
     steady = aging.files()
@@ -238,7 +238,7 @@ def test_files_that_nothing_refers_to_go_after_the_grace(aging: Aging) -> None:
     ObjectStore(location).create(f"{GRAPH_INDEX}/{adjacency}/main-{table.pin.version}.adj", b"x")
     aging.later(2 * DAY)
     rows = cleaned(aging, KEEP_ONE)
-    assert [found.table_key for found in rows if found.files] == [GRAPH_INDEX]
+    assert [stats.table_key for stats in rows if stats.files] == [GRAPH_INDEX]
     aging.later(1.1 * DAY)
     rows = cleaned(aging, KEEP_ONE)
     assert (row(rows, PERSON).orphan_files_removed, row(rows, SCRATCH).orphan_files_removed) == (5, 1)
@@ -246,7 +246,7 @@ def test_files_that_nothing_refers_to_go_after_the_grace(aging: Aging) -> None:
     assert not Path(location.uri, table.path, "_indices/u").exists()
 
 
-def test_a_folder_that_no_manifest_knows_goes_after_the_grace(aging: Aging) -> None:
+def test_unknown_table_directory_is_deleted_after_the_grace(aging: Aging) -> None:
     steady = aging.files()
     place = aging.location.child(f"nodes/{'0' * 16}-{'f' * 16}")
     ObjectStore(place).create("data/x.lance", b"x")
@@ -268,20 +268,18 @@ def test_a_folder_that_no_manifest_knows_goes_after_the_grace(aging: Aging) -> N
         (CleanupPolicyOptions(1, orphans_older_than=timedelta(hours=47)), "cleanup_grace"),
     ],
 )
-def test_what_must_not_be_asked_for(
-    local_location: Location, options: CleanupPolicyOptions, code: str
-) -> None:
+def test_invalid_options(local_location: Location, options: CleanupPolicyOptions, code: str) -> None:
     with pytest.raises(UsageError) as caught:
         cleanup_all_tables(Place(local_location), options)
     assert caught.value.code == code
 
 
-def test_few_versions_are_warned_of() -> None:
+def test_warning_about_few_versions() -> None:
     assert CleanupPolicyOptions(keep_versions=3).warnings() == ()
     assert len(CleanupPolicyOptions(keep_versions=2).warnings()) == 1
 
 
-def test_a_table_that_cannot_be_read_costs_no_other(aging: Aging) -> None:
+def test_unreadable_table_does_not_stop_the_others(aging: Aging) -> None:
     table = read_snapshot(aging.location).tables[PERSON]
     manifest = Path(aging.location.uri, table.path, f"_versions/{2**64 - 1 - 2:020d}.manifest")
     whole = manifest.read_bytes()
@@ -299,7 +297,7 @@ def test_a_table_that_cannot_be_read_costs_no_other(aging: Aging) -> None:
     assert files_of(aging.preview(KEEP_ONE)) == []
 
 
-def test_a_version_that_a_live_branch_reads_is_missing(aging: Aging) -> None:
+def test_missing_version_of_a_live_branch(aging: Aging) -> None:
     location = aging.location
     create_branch(location, "dev", "tester", read_snapshot(location), aging.world)
     table = read_snapshot(location).tables[PERSON]
@@ -313,7 +311,7 @@ def test_a_version_that_a_live_branch_reads_is_missing(aging: Aging) -> None:
     assert aging.files() == before
 
 
-def test_a_version_that_a_tag_names_is_missing(aging: Aging) -> None:
+def test_missing_version_of_a_tag(aging: Aging) -> None:
     place = aging.location.child(_path(aging, PERSON))
     open_dataset(place).native.tags.create("kept", 3)
     aging.later(DAY)
@@ -326,11 +324,11 @@ def test_a_version_that_a_tag_names_is_missing(aging: Aging) -> None:
 
 
 @pytest.mark.parametrize("confirm", [False, True])
-def test_a_table_that_drifted_is_left_alone_and_the_others_are_cleaned(
+def test_drifted_table_is_skipped_and_the_others_are_cleaned(
     aging: Aging, confirm: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = read_snapshot(aging.location).tables[PERSON]
-    open_dataset(aging.location.child(table.path)).native.update_config({"foreign": "1"})
+    open_dataset(aging.location.child(table.path)).native.update_config({"external": "1"})
     aging.later(DAY)
     before = aging.files()
     with caplog.at_level(logging.INFO, "omnigraph.cleanup"):
@@ -340,9 +338,9 @@ def test_a_table_that_drifted_is_left_alone_and_the_others_are_cleaned(
     error = row(rows, PERSON).error
     assert error is not None
     assert error.startswith("drift: ")
-    assert error.endswith("run `omnigraph repair`")
+    assert error.endswith("run `graph.repair()`")
     assert row(rows, PERSON).files == ()
-    assert {found.old_versions_removed for found in rows if found.table_key != PERSON} == {5}
+    assert {stats.old_versions_removed for stats in rows if stats.table_key != PERSON} == {5}
     assert before - aging.files() == (set(files_of(rows)) if confirm else set())
     events = {record.getMessage(): record for record in caplog.records}
     (failed,) = [record for record in events.values() if record.levelno == logging.ERROR]
@@ -352,8 +350,8 @@ def test_a_table_that_drifted_is_left_alone_and_the_others_are_cleaned(
     assert f"cleaned up {PERSON}" not in events
 
 
-def test_keep_counts_what_commits_published(aging: Aging) -> None:
-    """Compaction commits versions of its own in between; they do not use up the number."""
+def test_keep_counts_published_versions(aging: Aging) -> None:
+    """Versions that compaction commits in between do not count."""
     commits = [commit.id for commit in read_snapshot(aging.location).manifest.read_commits()]
     for name in "xy":
         run_compaction(aging.location, TABLES, aging.world)
@@ -370,7 +368,7 @@ def test_keep_counts_what_commits_published(aging: Aging) -> None:
     assert list(after) == [commit.id for commit in _lineage(aging)][-4:]
 
 
-def test_a_failed_table_and_its_log(aging: Aging, caplog: pytest.LogCaptureFixture) -> None:
+def test_log_of_a_failed_table(aging: Aging, caplog: pytest.LogCaptureFixture) -> None:
     """Planning fails, because a version cannot be read."""
     path = _path(aging, PERSON)
     manifest = Path(aging.location.uri, path, f"_versions/{2**64 - 1 - 2:020d}.manifest")
@@ -384,8 +382,8 @@ def test_a_failed_table_and_its_log(aging: Aging, caplog: pytest.LogCaptureFixtu
     assert "cleaned up node:Company" in caplog.messages
 
 
-def test_what_is_kept_although_the_policy_names_it(aging: Aging) -> None:
-    """A branch that reads an old version, a tag, and what is young; each counts once."""
+def test_reasons_of_kept_versions(aging: Aging) -> None:
+    """A branch that reads an old version, a tag, and young versions; each version counts once."""
     location = aging.location
     create_branch(location, "dev", "tester", read_snapshot(location), aging.world)
     open_dataset(location.child(_path(aging, COMPANY))).native.tags.create("kept", 2)
@@ -403,17 +401,17 @@ def test_what_is_kept_although_the_policy_names_it(aging: Aging) -> None:
     run(location, triple(["young"]), world=aging.world)
     rows = cleaned(aging, KEEP_ONE)
     assert _kept(rows)[PERSON]["young"] > 0
-    assert sum(kept.versions for kept in sum_kept(rows)) == sum(
-        sum(found.values()) for found in _kept(rows).values()
+    assert sum(retained.versions for retained in sum_kept(rows)) == sum(
+        sum(stats.values()) for stats in _kept(rows).values()
     )
 
 
-def test_the_marker_of_an_init_that_is_not_known_to_have_ended(aging: Aging) -> None:
-    """It is deleted with the tables that it names once they are beyond the grace."""
+def test_marker_of_an_unfinished_init(aging: Aging) -> None:
+    """It is deleted with the tables that it names, after the grace."""
     store = ObjectStore(aging.location)
     store.create("__init/01ARZ3NDEKTSV4RRFFQ69G5FAV.json", b"{}")
     aging.later(DAY)
-    assert "__init" not in {found.table_key for found in cleaned(aging, KEEP_ONE)}
+    assert "__init" not in {stats.table_key for stats in cleaned(aging, KEEP_ONE)}
     aging.later(3 * DAY)
     assert row(cleaned(aging, KEEP_ONE), "__init").orphan_files_removed == 1
     assert not Path(aging.location.uri, "__init").exists()
@@ -421,28 +419,28 @@ def test_the_marker_of_an_init_that_is_not_known_to_have_ended(aging: Aging) -> 
 
 def _kept(rows: list[TableCleanupStats]) -> dict[str, dict[str, int]]:
     return {
-        found.table_key: {str(kept.reason): kept.versions for kept in found.kept}
-        for found in rows
-        if found.kept
+        stats.table_key: {str(retained.reason): retained.versions for retained in stats.kept}
+        for stats in rows
+        if stats.kept
     }
 
 
 def _lineage(aging: Aging) -> list[CommitRecord]:
-    found = read_snapshot(aging.location).manifest.read_commits()
-    return sorted(found, key=lambda commit: commit.manifest_hint.version)
+    commits = read_snapshot(aging.location).manifest.read_commits()
+    return sorted(commits, key=lambda commit: commit.manifest_hint.version)
 
 
 def _readable(aging: Aging) -> dict[str, Contents]:
-    """The contents of every commit that can be read, the oldest first."""
-    found = {}
+    """Return the contents of every readable commit, the oldest first."""
+    contents = {}
     for commit in _lineage(aging):
         with suppress(OmnigraphError):
-            found[str(commit.id)] = snapshot_contents(Graph(aging.location).snapshot(commit=commit.id))
-    return found
+            contents[str(commit.id)] = snapshot_contents(Graph(aging.location).snapshot(commit=commit.id))
+    return contents
 
 
 @pytest.mark.parametrize("confirm", [False, True])
-def test_a_write_that_waits_for_recovery_comes_first(aging: Aging, confirm: bool) -> None:
+def test_pending_recovery_is_refused(aging: Aging, confirm: bool) -> None:
     ObjectStore(aging.location).create("__recovery/01ARZ3NDEKTSV4RRFFQ69G5FAV.json", b"{}")
     before = aging.files()
     with pytest.raises(RefusedError) as caught:

@@ -1,4 +1,4 @@
-"""What lies beside data files: blobs and indexes stay with what needs them, on a branch too, and go with the rest."""
+"""Blobs and indexes are kept with the rows that need them, also on a branch, and deleted with them."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ from tests.storage.raw_writes import stage_overwrite
 
 KEEP_ONE = CleanupPolicyOptions(keep_versions=1, confirm=True)
 DOC = "node:Doc"
-BLOBS = {"small": b"s" * 10, "packed": b"p" * 200_000, "large": b"l" * 5_000_000}
+BLOBS = {"small": b"s" * 10, "medium": b"p" * 200_000, "large": b"l" * 5_000_000}
 
 
 def clean(aging: Aging) -> None:
     aging.later(5 * DAY)
-    wanted = cleanup_all_tables(Place(aging.location), replace(KEEP_ONE, confirm=False), world=aging.world)
+    expected = cleanup_all_tables(Place(aging.location), replace(KEEP_ONE, confirm=False), world=aging.world)
     before = aging.files()
     cleanup_all_tables(Place(aging.location), KEEP_ONE, world=aging.world)
-    assert before - aging.files() == set(files_of(wanted))
+    assert before - aging.files() == set(files_of(expected))
 
 
 @pytest.fixture
 def library(local_location: Location, tmp_path: Path) -> Aging:
-    """A graph with blobs of every size, one load each."""
+    """Return a graph with blobs of every size, one load each."""
     omnigraph.init(local_location.uri, "node Doc { slug: String @key  pages: I64?  body: Blob? }")
     for name, data in BLOBS.items():
         text = base64.b64encode(data).decode()
@@ -65,14 +65,14 @@ def read_blobs(location: Location, branch: str = MAIN) -> dict[str, bytes]:
     table = read_snapshot(location, branch).tables[DOC]
     dataset = open_dataset(location.child(table.path), branch=table.pin.branch, version=table.pin.version)
     names = [str(name) for name in dataset.read(["id"]).column("id").to_pylist()]
-    found = dataset.native.take_blobs("body", indices=list(range(len(names))))
-    return {name: blob.readall() for name, blob in zip(names, found, strict=True) if blob is not None}
+    blobs = dataset.native.take_blobs("body", indices=list(range(len(names))))
+    return {name: blob.readall() for name, blob in zip(names, blobs, strict=True) if blob is not None}
 
 
-@pytest.mark.parametrize("how", ["compaction", "update", "fork"])
-def test_blobs_stay_with_the_rows_that_have_them(library: Aging, how: str) -> None:
+@pytest.mark.parametrize("change", ["compaction", "update", "fork"])
+def test_blobs_are_kept_with_their_rows(library: Aging, change: str) -> None:
     location = library.location
-    match how:
+    match change:
         case "compaction":
             run_compaction(location, [DOC])
         case "update":
@@ -81,18 +81,18 @@ def test_blobs_stay_with_the_rows_that_have_them(library: Aging, how: str) -> No
         case _:
             create_branch(location, "dev", "tester", read_snapshot(location))
             omnigraph.open(location.uri, "dev").mutate('query x() { insert Doc { slug: "x" } }')
-            omnigraph.open(location.uri).mutate('query gone() { delete Doc where slug = "large" }')
+            omnigraph.open(location.uri).mutate('query remove() { delete Doc where slug = "large" }')
             run_compaction(location, [DOC])
     clean(library)
-    branch = "dev" if how == "fork" else MAIN
-    found = read_blobs(location, branch)
-    assert {name: found[name] for name in BLOBS} == BLOBS
+    branch = "dev" if change == "fork" else MAIN
+    blobs = read_blobs(location, branch)
+    assert {name: blobs[name] for name in BLOBS} == BLOBS
     assert unneeded_but_blobs(location) == []
 
 
-def test_blobs_go_with_the_rows_that_had_them(library: Aging) -> None:
+def test_blobs_are_deleted_with_their_rows(library: Aging) -> None:
     location = library.location
-    omnigraph.open(location.uri).mutate('query gone() { delete Doc where slug = "large" }')
+    omnigraph.open(location.uri).mutate('query remove() { delete Doc where slug = "large" }')
     run_compaction(location, [DOC])
     before = [file for file in library.files() if file.endswith(".blob")]
     clean(library)
@@ -104,7 +104,7 @@ def test_blobs_go_with_the_rows_that_had_them(library: Aging) -> None:
     }
 
 
-def test_a_branch_keeps_the_indexes_of_what_it_was_made_from(local_location: Location) -> None:
+def test_branch_keeps_the_indexes_of_its_base(local_location: Location) -> None:
     aging = Aging(local_location)
     create(local_location)
     run(local_location, [Change(PERSON, upsert=tuple((f"p{n}", n) for n in range(20)))])
@@ -112,9 +112,9 @@ def test_a_branch_keeps_the_indexes_of_what_it_was_made_from(local_location: Loc
     create_branch(local_location, "dev", "tester", read_snapshot(local_location))
     run(local_location, [Change(PERSON, upsert=(("new", 99),))], branch="dev")
     _overwrite(local_location)
-    wanted = read_contents(local_location, "dev")
+    expected = read_contents(local_location, "dev")
     clean(aging)
-    assert read_contents(local_location, "dev") == wanted
+    assert read_contents(local_location, "dev") == expected
     table = read_snapshot(local_location, "dev").tables[PERSON]
     dev = open_dataset(local_location.child(table.path), branch=table.pin.branch, version=table.pin.version)
     assert "ScalarIndexQuery" in str(dev.native.scanner(filter="age = 7").explain_plan())
@@ -122,7 +122,7 @@ def test_a_branch_keeps_the_indexes_of_what_it_was_made_from(local_location: Loc
     assert unneeded(local_location) == []
 
 
-def test_an_index_that_only_old_versions_had_goes(local_location: Location) -> None:
+def test_index_of_old_versions_is_deleted(local_location: Location) -> None:
     aging = Aging(local_location)
     create(local_location)
     run(local_location, [Change(PERSON, upsert=(("a", 1),)), Change(KNOWS, upsert=(("a", 1),))])
@@ -136,15 +136,15 @@ def test_an_index_that_only_old_versions_had_goes(local_location: Location) -> N
 
 
 def unneeded_but_blobs(location: Location) -> list[str]:
-    return [found for found in unneeded(location) if not found.endswith(".blob")]
+    return [problem for problem in unneeded(location) if not problem.endswith(".blob")]
 
 
 def _overwrite(location: Location) -> None:
-    """One row instead of all of them; the old indexes have nothing to cover."""
+    """Replace all rows with one; the old indexes then cover nothing."""
 
-    def stage(at: StagingArea) -> StagedWrite:
-        target = at.writable(PERSON)
+    def stage(area: StagingArea) -> StagedWrite:
+        target = area.writable(PERSON)
         staged = stage_overwrite(target.dataset, rows_table(target, [("only", 1)]))
-        return at.finish((at.transaction_effect(target, staged, 1),), frozenset(), Outcome({}))
+        return area.finish((area.transaction_effect(target, staged, 1),), frozenset(), Outcome({}))
 
     write(location, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage))

@@ -1,8 +1,8 @@
-"""Any order of writes, branches, drops, deaths, cleanups and time: whatever stays reads as ever, and the rest goes.
+"""Any order of writes, branches, drops, crashes, cleanups and time: retained snapshots keep their contents.
 
-Each snapshot is remembered when it appears. After every step each manifest version that is there is opened and
-compared. A cleanup that lived deleted exactly what its preview listed; one that died deleted nothing else. In the end,
-when all is old and nothing is kept, only what is needed is on disk.
+Each snapshot is recorded when it appears. After every step each existing manifest version is opened and compared. A
+cleanup that finished deleted exactly the files of its preview; one that crashed deleted nothing else. In the end, when
+everything is old and nothing is kept, only needed files are on disk.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ POLICIES = st.builds(
 
 
 class Cleanups(RuleBasedStateMachine):
-    """A graph, and every snapshot of it that ever was."""
+    """A graph, and every snapshot that it ever had."""
 
     folder: str
     aging: Aging
@@ -83,7 +83,7 @@ class Cleanups(RuleBasedStateMachine):
 
     @rule(branch=BRANCHES, name=NAMES, death=DEATHS)
     def delete(self, branch: str, name: str, death: int) -> None:
-        if name in self.heads.get(branch, {}).get(PERSON, {}) and not self.is_unsettled():
+        if name in self.heads.get(branch, {}).get(PERSON, {}) and not self.has_pending_intent():
             self.write(branch, [Change(PERSON, delete=(name,))], death)
 
     @rule(death=DEATHS)
@@ -104,13 +104,13 @@ class Cleanups(RuleBasedStateMachine):
     @rule(name=st.sampled_from(["dev", "exp"]), death=DEATHS)
     def unbranch(self, name: str, death: int) -> None:
         if name in self.heads:
-            with suppress(RefusedError):  # another branch was made from it
+            with suppress(RefusedError):  # another branch was created from it
                 Victim(death).run(lambda: delete_branch(self.aging.location, name, self.aging.world))
             self.note()
 
     @rule(branch=BRANCHES)
     def drop(self, branch: str) -> None:
-        """A type is dropped: its table stays on disk, and from here on no snapshot of the branch has it."""
+        """Drop a type: its table remains on disk, but no later snapshot of the branch has it."""
         if COMPANY not in self.heads.get(branch, {}):
             return
         snapshot = read_snapshot(self.aging.location, branch)
@@ -141,21 +141,21 @@ class Cleanups(RuleBasedStateMachine):
         confirmed = replace(options, confirm=True)
         place, world = Place(self.aging.location), self.aging.world
         before = self.aging.files()
-        if self.is_unsettled():
+        if self.has_pending_intent():
             with pytest.raises(RefusedError, match="recovery"):
                 Victim(0).run(lambda: cleanup_all_tables(place, confirmed, world=world))
             assert self.aging.files() == before
             return
-        wanted = self.aging.preview(options)
-        lived = Victim(death).run(lambda: cleanup_all_tables(place, confirmed, world=world))
-        assert errors_of(wanted) == {}
-        gone = before - self.aging.files()
-        assert gone <= set(files_of(wanted))
-        assert not lived or gone == set(files_of(wanted))
+        planned = self.aging.preview(options)
+        survived = Victim(death).run(lambda: cleanup_all_tables(place, confirmed, world=world))
+        assert errors_of(planned) == {}
+        deleted = before - self.aging.files()
+        assert deleted <= set(files_of(planned))
+        assert not survived or deleted == set(files_of(planned))
         self.note()
 
     @invariant()
-    def whatever_stays_reads_as_ever(self) -> None:
+    def retained_snapshots_keep_their_contents(self) -> None:
         if self.heads:
             for key, contents in every_snapshot(self.aging.location).items():
                 assert contents == self.seen[self.key(key)]
@@ -164,22 +164,22 @@ class Cleanups(RuleBasedStateMachine):
         if not self.heads:
             return
         try:
-            self.in_the_end_only_what_is_needed_is_there()
+            self.check_only_needed_files_remain()
         finally:
             shutil.rmtree(self.folder)
 
-    def in_the_end_only_what_is_needed_is_there(self) -> None:
+    def check_only_needed_files_remain(self) -> None:
         for name in self.heads:
             self.recover(name)
-        wanted = dict(self.heads)
+        expected = dict(self.heads)
         keep_one = CleanupPolicyOptions(1, timedelta(0))
-        for _ in range(2):  # the fence of the first one is a version that the second one collects
+        for _ in range(2):  # the fence of the first cleanup is a version that the second one deletes
             self.aging.later(30 * DAY)
             self.cleanup(keep_one, 0)
         assert files_of(self.aging.preview(keep_one)) == []
         assert unneeded(self.aging.location) == []
-        assert {name: read_contents(self.aging.location, name) for name in wanted} == wanted
-        for name in wanted:
+        assert {name: read_contents(self.aging.location, name) for name in expected} == expected
+        for name in expected:
             run(
                 self.aging.location,
                 [Change(PERSON, upsert=(("last", 1),))],
@@ -193,11 +193,11 @@ class Cleanups(RuleBasedStateMachine):
             Victim(death).run(lambda: run(self.aging.location, changes, branch=branch, world=world))
             self.note()
 
-    def is_unsettled(self) -> bool:
+    def has_pending_intent(self) -> bool:
         return bool(ObjectStore(self.aging.location).list(RECOVERY))
 
     def note(self) -> None:
-        """Remember what is new; what is known already is compared after every step."""
+        """Record new snapshots; recorded ones are compared after every step."""
         self.heads = {
             name: read_contents(self.aging.location, name)
             for name in read_snapshot(self.aging.location).state.branches
@@ -205,9 +205,9 @@ class Cleanups(RuleBasedStateMachine):
         for key, contents in every_snapshot(self.aging.location).items():
             self.seen.setdefault(self.key(key), contents)
 
-    def key(self, found: tuple[str, int]) -> tuple[str, int]:
-        """A branch that was deleted and made again under its name is another one."""
-        name, version = found
+    def key(self, branch_version: tuple[str, int]) -> tuple[str, int]:
+        """Return the id of the branch and the version: a branch created again with the same name is a different one."""
+        name, version = branch_version
         return str(read_snapshot(self.aging.location).state.branches[name].id), version
 
 

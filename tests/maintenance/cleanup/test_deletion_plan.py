@@ -1,4 +1,4 @@
-"""Which files go, and in which order, over plain values."""
+"""Which files are deleted, and in which order, with plain values."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 from omnigraph.maintenance.cleanup.deletion_plan import (
     Reach,
     Reason,
-    find_all_doomed,
-    find_doomed,
+    find_all_deletable,
+    find_deletable,
     folder_of,
     read_lines,
     ref_times,
@@ -19,8 +19,8 @@ from omnigraph.storage.lance.layout import split_branch
 
 NOW = 1_000_000
 POLICY = Policy(NOW, 1, None, grace_us=5_000, age_us_min=100)
-LIVE, GONE = "A" * 26, "B" * 26
-FORK = f"g-{GONE}-{'0' * 26}"
+LIVE, DELETED = "A" * 26, "B" * 26
+FORK = f"g-{DELETED}-{'0' * 26}"
 NEEDS = Needs(frozenset(), frozenset(), frozenset({LIVE}))
 
 
@@ -32,20 +32,24 @@ def manifest(version: int) -> str:
     return f"_versions/{2**64 - 1 - version:020d}.manifest"
 
 
-def doomed(
+def deletable(
     files: list[StoredFile], retained: set[str], others: set[str], decision: Decision | None = None
 ) -> list[tuple[Reason, str]]:
     chosen = decision or Decision({None: frozenset({2})}, (), frozenset())
-    found = find_doomed(files, chosen, Reach(frozenset(retained), frozenset(others)), NEEDS, POLICY)
-    return [(file.why, file.path) for file in found]
+    files_to_delete = find_deletable(
+        files, chosen, Reach(frozenset(retained), frozenset(others)), NEEDS, POLICY
+    )
+    return [(file.reason, file.path) for file in files_to_delete]
 
 
-def test_versions_go_before_what_only_they_needed_and_orphans_last() -> None:
+def test_order_versions_then_their_files_then_orphans() -> None:
     files = old(
         manifest(1), manifest(2), "data/a.lance", "data/b.lance", "data/c.lance", "_transactions/1.txn"
     )
-    found = doomed(files, {"data/b.lance"}, {"data/a.lance", "data/b.lance", "_transactions/1.txn"})
-    assert found == [
+    files_to_delete = deletable(
+        files, {"data/b.lance"}, {"data/a.lance", "data/b.lance", "_transactions/1.txn"}
+    )
+    assert files_to_delete == [
         (Reason.VERSION, manifest(1)),
         (Reason.UNREACHED, "_transactions/1.txn"),
         (Reason.UNREACHED, "data/a.lance"),
@@ -53,14 +57,14 @@ def test_versions_go_before_what_only_they_needed_and_orphans_last() -> None:
     ]
 
 
-def test_what_belongs_to_a_data_file_or_an_index_goes_with_it() -> None:
+def test_files_of_a_data_file_or_an_index_are_deleted_with_it() -> None:
     files = old("data/a.lance", "data/a/1.blob", "data/b/1.blob", "_indices/u/x.lance", "_indices/v/x.lance")
-    found = doomed(files, {"data/a.lance", "_indices/u/other.lance"}, {"data/b.lance"})
-    assert found == [(Reason.UNREACHED, "data/b/1.blob"), (Reason.ORPHAN, "_indices/v/x.lance")]
+    files_to_delete = deletable(files, {"data/a.lance", "_indices/u/other.lance"}, {"data/b.lance"})
+    assert files_to_delete == [(Reason.UNREACHED, "data/b/1.blob"), (Reason.ORPHAN, "_indices/v/x.lance")]
 
 
 @pytest.mark.parametrize(
-    ("path", "age", "goes"),
+    ("path", "age", "is_deleted"),
     [
         ("data/a.lance", 5_001, True),
         ("data/a.lance", 5_000, False),
@@ -79,19 +83,19 @@ def test_what_belongs_to_a_data_file_or_an_index_goes_with_it() -> None:
         ("tree/theirs/part/data/a.lance", 5_000, False),
     ],
 )
-def test_what_nothing_refers_to_goes_after_the_grace(path: str, age: int, goes: bool) -> None:
-    found = doomed([StoredFile(path, 1, NOW - age)], set(), set())
-    assert found == ([(Reason.ORPHAN, path)] if goes else [])
+def test_unreferenced_file_is_deleted_after_the_grace(path: str, age: int, is_deleted: bool) -> None:
+    files_to_delete = deletable([StoredFile(path, 1, NOW - age)], set(), set())
+    assert files_to_delete == ([(Reason.ORPHAN, path)] if is_deleted else [])
 
 
-def test_a_young_file_that_only_an_old_version_needed_goes() -> None:
-    assert doomed([StoredFile("data/a.lance", 1, NOW)], set(), {"data/a.lance"}) == [
+def test_young_file_of_an_old_version_is_deleted() -> None:
+    assert deletable([StoredFile("data/a.lance", 1, NOW)], set(), {"data/a.lance"}) == [
         (Reason.UNREACHED, "data/a.lance")
     ]
 
 
-def test_a_fork_goes_first_its_manifests_first_and_its_ref_last() -> None:
-    child = f"g-{GONE}-{'1' * 26}"
+def test_fork_is_deleted_first_with_manifests_first_and_ref_last() -> None:
+    child = f"g-{DELETED}-{'1' * 26}"
     files = old(
         manifest(1),
         f"_refs/branches/{FORK}.json",
@@ -102,7 +106,7 @@ def test_a_fork_goes_first_its_manifests_first_and_its_ref_last() -> None:
         f"tree/{child}/{manifest(3)}",
     )
     decision = Decision({None: frozenset({2})}, (child, FORK), frozenset())
-    assert [path for _, path in doomed(files, set(), set(), decision)] == [
+    assert [path for _, path in deletable(files, set(), set(), decision)] == [
         f"tree/{child}/{manifest(3)}",
         f"_refs/branches/{child}.json",
         f"tree/{FORK}/{manifest(3)}",
@@ -113,31 +117,31 @@ def test_a_fork_goes_first_its_manifests_first_and_its_ref_last() -> None:
     ]
 
 
-def test_a_branch_keeps_what_it_reads_of_its_parent() -> None:
+def test_branch_keeps_files_of_its_parent() -> None:
     decision = Decision({None: frozenset({2}), FORK: frozenset({3})}, (), frozenset())
     files = old("data/a.lance", f"tree/{FORK}/data/a.lance", f"tree/{FORK}/{manifest(2)}")
-    found = doomed(files, {"data/a.lance"}, {f"tree/{FORK}/data/a.lance"}, decision)
-    assert found == [
+    files_to_delete = deletable(files, {"data/a.lance"}, {f"tree/{FORK}/data/a.lance"}, decision)
+    assert files_to_delete == [
         (Reason.VERSION, f"tree/{FORK}/{manifest(2)}"),
         (Reason.UNREACHED, f"tree/{FORK}/data/a.lance"),
     ]
 
 
 @pytest.mark.parametrize(
-    ("ages", "is_known", "goes"),
+    ("ages", "is_known", "is_deleted"),
     [((101, 200), True, True), ((100, 200), True, False), ((5_001, 5_001), False, True),
      ((5_001, 5_000), False, False)],
 )  # fmt: skip
-def test_a_whole_dataset_goes_when_all_of_it_is_old(
-    ages: tuple[int, ...], is_known: bool, goes: bool
+def test_whole_dataset_is_deleted_when_all_files_are_old(
+    ages: tuple[int, ...], is_known: bool, is_deleted: bool
 ) -> None:
     paths = ("data/a.lance", manifest(1))
     files = [StoredFile(path, 1, NOW - age) for path, age in zip(paths, ages, strict=True)]
-    found = find_all_doomed(files, POLICY, is_known=is_known)
-    assert [file.path for file in found] == ([manifest(1), "data/a.lance"] if goes else [])
+    files_to_delete = find_all_deletable(files, POLICY, is_known=is_known)
+    assert [file.path for file in files_to_delete] == ([manifest(1), "data/a.lance"] if is_deleted else [])
 
 
-def test_what_a_listing_says_of_versions() -> None:
+def test_versions_and_refs_from_a_listing() -> None:
     files = [
         StoredFile(manifest(7), 1, 70),
         StoredFile("_versions/3.manifest", 1, 30),
@@ -158,14 +162,14 @@ def test_what_a_listing_says_of_versions() -> None:
         ("tree/a/strange", "a", "strange"),
     ],
 )
-def test_where_a_file_belongs(path: str, branch: str | None, rest: str) -> None:
+def test_lance_branch_of_a_file(path: str, branch: str | None, rest: str) -> None:
     assert split_branch(path) == (branch, rest)
 
 
-def test_which_folders_are_empty_afterwards() -> None:
+def test_directories_that_are_empty_afterwards() -> None:
     decision = Decision({None: frozenset({2})}, (FORK,), frozenset())
     files = old(
         f"tree/{FORK}/data/a.lance", "_indices/u/x.lance", "data/b.lance", "data/b/1.blob", manifest(1)
     )
-    found = find_doomed(files, decision, Reach(frozenset(), frozenset()), NEEDS, POLICY)
-    assert {folder_of(file) for file in found} == {f"tree/{FORK}", "_indices/u", "data/b", None}
+    files_to_delete = find_deletable(files, decision, Reach(frozenset(), frozenset()), NEEDS, POLICY)
+    assert {folder_of(file) for file in files_to_delete} == {f"tree/{FORK}", "_indices/u", "data/b", None}

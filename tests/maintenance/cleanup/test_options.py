@@ -1,3 +1,5 @@
+"""Durations of cleanup options."""
+
 from __future__ import annotations
 
 from datetime import timedelta
@@ -17,7 +19,7 @@ def test_durations(text: str, seconds: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "7", "d", "-1d", "1.5h", "7 d", "7D", "1y", "1d2h", "٣d", "999999999w"])
-def test_what_is_none(text: str) -> None:
+def test_invalid_durations(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_duration(text)
     assert caught.value.code == "duration_malformed"

@@ -1,6 +1,6 @@
-"""Dropping for good: no file of the new commit has the values, and after the next cleanup no file at all has them.
+"""Hard drops: no file of the new commit has the values, and after the next cleanup no file at all has them.
 
-Also what of a dropped or half-made type cleanup takes, and when: never what a commit that can still be read needs.
+Also which files of a dropped or unpublished type cleanup deletes, and when: never files of a readable commit.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ADD = """query m() {
   insert Secret { name: "s3cret-name" }
   insert Knows { from: "ada", to: "bob", why: "s3cret-why" }
 }"""
-KEPT = CleanupPolicyOptions(keep_versions=50, older_than=timedelta(days=30), confirm=True)
+POLICY = CleanupPolicyOptions(keep_versions=50, older_than=timedelta(days=30), confirm=True)
 
 
 @pytest.fixture
@@ -51,13 +51,13 @@ def root(tmp_path: Path) -> Location:
 
 
 def with_text(root: Location, marker: str) -> list[str]:
-    """The data files that have a text."""
+    """Return the data files that contain a text."""
     files = (path for path in Path(root.uri).rglob("*") if path.suffix == ".lance" and path.is_file())
     return [str(path) for path in files if marker.encode() in path.read_bytes()]
 
 
 def clean_tomorrow(root: Location) -> None:
-    cleanup_all_tables(Place(root), KEPT, world=WriteEnvironment(clock=TomorrowClock()))
+    cleanup_all_tables(Place(root), POLICY, world=WriteEnvironment(clock=TomorrowClock()))
 
 
 NO_NOTE = BASE.replace("note: String?", "")
@@ -66,7 +66,7 @@ DROPS = {
     "a property": (NO_NOTE, "s3cret-note"),
     "a property of an edge": (BASE.replace("why: String?", ""), "s3cret-why"),
     "a type": (NO_SECRET, "s3cret-name"),
-    "a property beside a rename and a default": (
+    "a property with a rename and a default": (
         NO_NOTE.replace("age: I64?", "years: I64? @rename_from(age)  rank: I64 @default(1)"),
         "s3cret-note",
     ),
@@ -75,7 +75,7 @@ DROPS = {
 
 @pytest.mark.parametrize("tasks", [False, True], ids=["driver", "tasks"])
 @pytest.mark.parametrize(("text", "marker"), DROPS.values(), ids=DROPS.keys())
-def test_what_is_dropped_for_good_is_gone_after_cleanup(
+def test_hard_dropped_values_are_deleted_by_cleanup(
     root: Location, text: str, marker: str, tasks: bool
 ) -> None:
     head = read_snapshot(root).head
@@ -90,28 +90,28 @@ def test_what_is_dropped_for_good_is_gone_after_cleanup(
     clean_tomorrow(root)
     assert with_text(root, marker) == []
     assert contents(root) == after
-    with pytest.raises(NotFoundError) as gone:
+    with pytest.raises(NotFoundError) as missing:
         read_commit_snapshot(root, head)
-    assert gone.value.code == "snapshot_collected"
+    assert missing.value.code == "snapshot_collected"
     assert {index.column for index in read_indexes(opened(read_snapshot(root), "node:Person"))} >= {"id"}
 
 
-def test_an_index_stays_with_a_column_that_is_written_once_more(root: Location) -> None:
+def test_index_is_kept_when_its_column_is_rewritten(root: Location) -> None:
     evolve(root, NO_NOTE, hard=True)
     graph = omnigraph.open(root.uri)
     assert "age" in {index.column for index in read_indexes(opened(graph.snapshot(), "node:Person"))}
-    asked = "query q() { match { $p: Person { age: 36 } } return { $p.slug } }"
-    assert graph.query(asked).arrow().to_pylist() == [{"p.slug": "ada"}]
+    query = "query q() { match { $p: Person { age: 36 } } return { $p.slug } }"
+    assert graph.query(query).arrow().to_pylist() == [{"p.slug": "ada"}]
 
 
 @pytest.mark.parametrize(("text", "marker"), list(DROPS.values())[::2], ids=list(DROPS)[::2])
-def test_a_soft_drop_is_kept_as_long_as_its_commit(root: Location, text: str, marker: str) -> None:
+def test_soft_drop_is_kept_as_long_as_its_commit(root: Location, text: str, marker: str) -> None:
     before, head = contents(root), read_snapshot(root).head
     evolve(root, text)
     clean_tomorrow(root)
     assert snapshot_contents(read_commit_snapshot(root, head)[0]) == before
-    forgetful = CleanupPolicyOptions(keep_versions=1, confirm=True)
-    cleanup_all_tables(Place(root), forgetful, world=WriteEnvironment(clock=TomorrowClock()))
+    keep_one = CleanupPolicyOptions(keep_versions=1, confirm=True)
+    cleanup_all_tables(Place(root), keep_one, world=WriteEnvironment(clock=TomorrowClock()))
     with pytest.raises(NotFoundError):
         read_commit_snapshot(root, head)
     if text == NO_SECRET:
@@ -119,7 +119,7 @@ def test_a_soft_drop_is_kept_as_long_as_its_commit(root: Location, text: str, ma
         assert len(list(Path(root.uri, "nodes").iterdir())) == 1
 
 
-def test_another_branch_keeps_what_is_dropped_here(root: Location) -> None:
+def test_other_branch_keeps_dropped_values(root: Location) -> None:
     create_branch(root, "dev", "tester", read_snapshot(root))
     before = contents(root)
     evolve(root, NO_SECRET.replace("note: String?", ""), hard=True)
@@ -131,7 +131,7 @@ def test_another_branch_keeps_what_is_dropped_here(root: Location) -> None:
     assert "note" not in contents(root)["node:Person"]["ada"]
 
 
-def test_what_comes_back_never_shows_what_was(root: Location) -> None:
+def test_type_that_is_added_again_has_no_old_values(root: Location) -> None:
     evolve(root, NO_SECRET.replace("note: String?", ""), hard=True)
     evolve(root, BASE)
     clean_tomorrow(root)
@@ -139,7 +139,7 @@ def test_what_comes_back_never_shows_what_was(root: Location) -> None:
     assert (now["node:Secret"], now["node:Person"]["ada"]["note"]) == ({}, None)
 
 
-def test_a_blob_that_stays_cannot_be_written_once_more(tmp_path: Path) -> None:
+def test_blob_column_cannot_be_rewritten(tmp_path: Path) -> None:
     location = parse_location(str(tmp_path / "graph.omni"))
     text = "node Photo { name: String @key  data: Blob?  note: String? }"
     create(location, text)
@@ -154,22 +154,22 @@ def test_a_blob_that_stays_cannot_be_written_once_more(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("days", [1, 5])
-def test_a_table_that_was_made_and_never_published(root: Location, days: int) -> None:
-    """It may be in the making for as long as a write may take; then it is nobody's."""
+def test_table_that_was_never_published(root: Location, days: int) -> None:
+    """A running write may publish it, so cleanup deletes it only after the maximum time of a write."""
     aging = Aging(root)
-    victim = Victim(2)  # the table of the new type was made, and then the lease was not taken any more
+    victim = Victim(2)  # the table of the new type was created, but the lease was not taken
     assert not victim.run(lambda: evolve(root, BASE + "node City { name: String @key }\n", world=aging.world))
     tables = set(Path(root.uri, "nodes").iterdir())
     assert len(tables) == 3
     aging.later(days * DAY)
-    cleanup_all_tables(Place(root), KEPT, world=aging.world)
+    cleanup_all_tables(Place(root), POLICY, world=aging.world)
     assert len(set(Path(root.uri, "nodes").iterdir())) == (3 if days == 1 else 2)
     evolve(root, BASE + "node City { name: String @key }\n")
     assert contents(root)["node:City"] == {}
 
 
-def test_a_table_of_an_intent_is_not_taken(root: Location) -> None:
-    """However old it is: the write is finished or undone first."""
+def test_table_of_an_intent_is_not_deleted(root: Location) -> None:
+    """The write is finished or undone first, however old the table is."""
     text = NO_NOTE + "node City { name: String @key }\n"
     aging = Aging(root)
     victim = Victim(8)
@@ -177,13 +177,13 @@ def test_a_table_of_an_intent_is_not_taken(root: Location) -> None:
     assert victim.tables_committed == 1
     aging.later(9 * DAY)
     with pytest.raises(RefusedError) as refused:
-        cleanup_all_tables(Place(root), KEPT, world=aging.world)
+        cleanup_all_tables(Place(root), POLICY, world=aging.world)
     assert "recover" in (refused.value.hint or "") + refused.value.message
-    settle(lambda: evolve(root, text, world=impatient_world(PatientClock())))
+    recover_and_retry(lambda: evolve(root, text, world=impatient_world(PatientClock())))
     assert contents(root)["node:City"] == {}
 
 
-def settle(act: Callable[[], object]) -> None:
+def recover_and_retry(act: Callable[[], object]) -> None:
     try:
         act()
     except OmnigraphError:

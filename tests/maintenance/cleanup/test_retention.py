@@ -1,4 +1,4 @@
-"""Every rule of what stays and what goes, one by one, over plain values."""
+"""Every rule of retention, one by one, with plain values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from omnigraph.maintenance.cleanup.retention import (
 )
 
 NOW, AGE, GRACE = 1_000_000, 100, 5_000
-LIVE, GONE = "A" * 26, "B" * 26
+LIVE, DELETED = "A" * 26, "B" * 26
 OP = "0" * 26
 OLD: Line = dict.fromkeys(range(1, 7), 0)
 NOTHING = Needs(frozenset(), frozenset(), frozenset({LIVE}))
@@ -46,13 +46,13 @@ def facts(
     return DatasetFacts(branches, {made.name: made for made in forks}, tags)
 
 
-def test_the_ages_are_in_their_order() -> None:
+def test_order_of_the_minimum_ages() -> None:
     assert limits.LEASE_SECONDS + limits.LEASE_WAIT_SECONDS_MAX < limits.CLEANUP_AGE_SECONDS_MIN
     assert limits.STAGING_AGE_SECONDS_MAX < limits.ORPHAN_GRACE_SECONDS_MIN <= limits.ORPHAN_GRACE_SECONDS
 
 
 @pytest.mark.parametrize(
-    ("how", "line", "kept"),
+    ("options", "line", "expected"),
     [
         (policy(1), OLD, {6}),
         (policy(3), OLD, {4, 5, 6}),
@@ -66,15 +66,15 @@ def test_the_ages_are_in_their_order() -> None:
         (policy(1), {1: NOW + 50, 2: 0, 3: 0}, {1, 3}),
         (policy(1), {}, set()),
     ],
-    ids=["newest", "three", "more_than_there_are", "gaps", "age", "age_zero", "both", "current_a_moment_ago",
+    ids=["newest", "three", "more_than_there_are", "gaps", "age", "age_zero", "both", "current_recently",
          "current_long_ago", "from_the_future", "no_version"],
 )  # fmt: skip
-def test_the_policy(how: Policy, line: Line, kept: set[int]) -> None:
-    assert policy_keeps(line, how) | young_versions(line, how) == kept
+def test_policy(options: Policy, line: Line, expected: set[int]) -> None:
+    assert policy_keeps(line, options) | young_versions(line, options) == expected
 
 
 @pytest.mark.parametrize(
-    ("keep", "published", "kept"),
+    ("keep", "published", "expected"),
     [
         (1, {1, 3, 6}, {6}),
         (2, {1, 3, 6}, {3, 6}),
@@ -85,8 +85,8 @@ def test_the_policy(how: Policy, line: Line, kept: set[int]) -> None:
     ],
     ids=["newest", "two", "three", "newest_is_internal", "one_is_missing", "none"],
 )
-def test_only_published_versions_count(keep: int, published: set[int], kept: set[int]) -> None:
-    assert policy_keeps(OLD, policy(keep), published=frozenset(published)) == kept
+def test_only_published_versions_count(keep: int, published: set[int], expected: set[int]) -> None:
+    assert policy_keeps(OLD, policy(keep), published=frozenset(published)) == expected
 
 
 def test_published_versions_count_per_lance_branch() -> None:
@@ -127,86 +127,86 @@ def test_published_versions_count_per_lance_branch() -> None:
     ],
     ids=["nothing", "young", "tag", "tag_before_snapshot", "snapshot", "merge_base", "newest", "branch"],
 )
-def test_the_reasons(needs: Needs, tags: tuple[int, ...], line: Line, reasons: dict[int, KeepReason]) -> None:
-    """Only of versions that the policy names."""
+def test_reasons(needs: Needs, tags: tuple[int, ...], line: Line, reasons: dict[int, KeepReason]) -> None:
+    """Only versions that the policy would delete have a reason."""
     decision = decide(facts(line, tags=frozenset(Pin(None, tag) for tag in tags)), needs, policy())
     assert decision.reasons == {Pin(None, version): reason for version, reason in reasons.items()}
 
 
-def test_pins_heads_and_tags_stay() -> None:
+def test_pins_heads_and_tags_are_retained() -> None:
     needs = Needs(frozenset({Pin(None, 2)}), frozenset({Pin(None, 5)}), frozenset({LIVE}))
     decision = decide(facts(OLD, tags=frozenset({Pin(None, 3)})), needs, policy())
     assert decision.retained == {None: {2, 3, 5, 6}}
     assert decision.missing == frozenset()
 
 
-def test_what_lies_above_the_newest_published_version_stays() -> None:
-    """A fork that a foreign tool moved: repair has to see every step of it."""
+def test_versions_above_the_published_one_are_retained() -> None:
+    """An external tool moved the head: repair must see every version of it."""
     needs = Needs(frozenset(), frozenset({Pin(None, 3)}), frozenset({LIVE}))
     assert decide(facts(OLD), needs, policy()).retained == {None: {3, 4, 5, 6}}
 
 
-def test_a_needed_version_that_is_not_there_is_told() -> None:
+def test_missing_needed_version_is_reported() -> None:
     needs = Needs(frozenset({Pin(None, 9)}), frozenset({Pin("g-x", 1)}), frozenset())
     assert decide(facts(OLD), needs, policy()).missing == {Pin(None, 9), Pin("g-x", 1)}
 
 
-def test_the_version_that_a_branch_was_made_from_stays_with_the_branch() -> None:
+def test_base_of_a_branch_is_retained_with_the_branch() -> None:
     made = fork(LIVE, Pin(None, 2))
     needs = Needs(frozenset({Pin(made.name, 6)}), frozenset(), frozenset({LIVE}))
     decision = decide(facts(OLD, made), needs, policy())
     assert decision.retained == {None: {2, 6}, made.name: {6}}
-    gone = decide(facts(OLD, made), NOTHING, policy())
-    assert gone.retained == {None: {6}}
-    assert gone.doomed_forks == (made.name,)
+    after = decide(facts(OLD, made), NOTHING, policy())
+    assert after.retained == {None: {6}}
+    assert after.deletable_forks == (made.name,)
 
 
 @pytest.mark.parametrize(
-    ("made", "needs", "stays"),
+    ("made", "needs", "is_retained"),
     [
-        (fork(GONE, Pin(None, 1)), NOTHING, False),
-        (fork(GONE, Pin(None, 1), made=NOW - AGE), NOTHING, True),
-        (fork(GONE, Pin(None, 1), made=NOW - AGE - 1), NOTHING, False),
+        (fork(DELETED, Pin(None, 1)), NOTHING, False),
+        (fork(DELETED, Pin(None, 1), made=NOW - AGE), NOTHING, True),
+        (fork(DELETED, Pin(None, 1), made=NOW - AGE - 1), NOTHING, False),
         (fork(LIVE, Pin(None, 1), made=NOW - GRACE), NOTHING, True),
         (fork(LIVE, Pin(None, 1), made=NOW - GRACE - 1), NOTHING, False),
         (Fork("their-branch", Pin(None, 1), 0), NOTHING, True),
-        (fork(GONE, Pin(None, 1)), Needs(frozenset({Pin(f"g-{GONE}-{OP}", 6)}), frozenset(), frozenset()), True),
+        (fork(DELETED, Pin(None, 1)), Needs(frozenset({Pin(f"g-{DELETED}-{OP}", 6)}), frozenset(), frozenset()), True),
     ],
-    ids=["gone", "gone_young", "gone_old", "staging", "abandoned", "foreign", "merge_base_on_a_gone_branch"],
+    ids=["deleted", "deleted_young", "deleted_old", "staging", "abandoned", "external", "merge_base"],
 )  # fmt: skip
-def test_which_forks_go(made: Fork, needs: Needs, stays: bool) -> None:
+def test_which_forks_are_deleted(made: Fork, needs: Needs, is_retained: bool) -> None:
     decision = decide(facts(OLD, made), needs, policy())
-    assert (made.name not in decision.doomed_forks) is stays
-    assert (made.name in decision.retained) is stays
+    assert (made.name not in decision.deletable_forks) is is_retained
+    assert (made.name in decision.retained) is is_retained
 
 
-def test_a_tagged_fork_stays() -> None:
-    made = fork(GONE, Pin(None, 1))
+def test_tagged_fork_is_retained() -> None:
+    made = fork(DELETED, Pin(None, 1))
     decision = decide(facts(OLD, made, tags=frozenset({Pin(made.name, 6)})), NOTHING, policy())
-    assert decision.doomed_forks == ()
+    assert decision.deletable_forks == ()
 
 
-def test_a_fork_whose_newest_version_is_young_stays() -> None:
-    made = fork(GONE, Pin(None, 1))
-    found = facts(OLD, made, lines={made.name: {6: 0, 7: NOW - 1}})
-    assert decide(found, NOTHING, policy()).doomed_forks == ()
+def test_fork_with_a_young_version_is_retained() -> None:
+    made = fork(DELETED, Pin(None, 1))
+    dataset_facts = facts(OLD, made, lines={made.name: {6: 0, 7: NOW - 1}})
+    assert decide(dataset_facts, NOTHING, policy()).deletable_forks == ()
 
 
-def test_forks_of_forks_go_children_first() -> None:
-    first = fork(GONE, Pin(None, 1), number=1)
-    second = fork(GONE, Pin(first.name, 6), number=0)
-    third = fork(GONE, Pin(second.name, 6), number=2)
+def test_child_forks_are_deleted_first() -> None:
+    first = fork(DELETED, Pin(None, 1), number=1)
+    second = fork(DELETED, Pin(first.name, 6), number=0)
+    third = fork(DELETED, Pin(second.name, 6), number=2)
     decision = decide(facts(OLD, first, second, third), NOTHING, policy())
-    assert decision.doomed_forks == (third.name, second.name, first.name)
+    assert decision.deletable_forks == (third.name, second.name, first.name)
 
 
-def test_a_gone_fork_stays_for_its_living_child_at_what_the_child_was_made_from() -> None:
-    parent = fork(GONE, Pin(None, 1))
+def test_fork_of_a_deleted_branch_is_retained_for_its_live_child() -> None:
+    parent = fork(DELETED, Pin(None, 1))
     child = fork(LIVE, Pin(parent.name, 4))
-    found = facts(OLD, parent, child, lines={parent.name: OLD})
+    dataset_facts = facts(OLD, parent, child, lines={parent.name: OLD})
     needs = Needs(frozenset({Pin(child.name, 6)}), frozenset(), frozenset({LIVE}))
-    decision = decide(found, needs, policy())
-    assert decision.doomed_forks == ()
+    decision = decide(dataset_facts, needs, policy())
+    assert decision.deletable_forks == ()
     assert decision.retained == {None: {1, 6}, parent.name: {4, 6}, child.name: {6}}
 
 
@@ -221,5 +221,5 @@ def test_a_gone_fork_stays_for_its_living_child_at_what_the_child_was_made_from(
         (f"x/b-{LIVE}", None),
     ],
 )
-def test_whose_a_lance_branch_is(name: str, owner: str | None) -> None:
+def test_owner_of_a_lance_branch(name: str, owner: str | None) -> None:
     assert owner_of(name) == owner

@@ -33,7 +33,7 @@ from tests.storage.samples import make_people
 
 
 def fragment(number: int, rows: int, deleted: int = 0, *, path: str = "") -> FragmentMetadata:
-    """A fragment whose deletion file is another one for each number of deleted rows."""
+    """Return a fragment; its deletion file depends on the number of deleted rows."""
     file = DataFile(path or f"{number}.lance", [0, 1], [0, 1], 2, 2)
     deletions = DeletionFile(1, deleted, "array", deleted, None) if deleted else None
     return FragmentMetadata(number, [file], rows, deletions)
@@ -61,14 +61,14 @@ CHANGES: dict[str, tuple[FragmentMetadata | None, tuple[int, ...], SourceChange]
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_became_of_a_source(name: str) -> None:
+def test_change_of_a_source(name: str) -> None:
     native, emptied, expected = CHANGES[name]
     now = None if native is None else as_now(native)[0]
     assert classify_source(fragment(0, 5), now, emptied) is expected
 
 
 @pytest.mark.parametrize("operation", Operation)
-def test_only_these_operations_remove_fragments_by_their_rows_alone(operation: Operation) -> None:
+def test_operations_that_remove_only_empty_fragments(operation: Operation) -> None:
     by_rows = {"Append", "Delete", "Update", "CreateIndex", "UpdateConfig", "ReserveFragments"}
     assert (operation in ROW_OPERATIONS) is (operation.value in by_rows)
 
@@ -127,16 +127,16 @@ def test_which_groups_survive(name: str) -> None:
 def test_positions_are_those_of_the_deleted_rows(
     fragments: list[tuple[int, bytes]], rows_per_written: int
 ) -> None:
-    """Each row was deleted before, is deleted since, or lives on; the written rows are known by name."""
+    """Each row was deleted before, was deleted since, or is live; written rows are identified by name."""
     written_rows: list[tuple[int, int]] = []
     deleted_rows: set[tuple[int, int]] = set()
     since: list[Positions] = []
     for number, (count, fates) in enumerate(fragments):
         then = [row for row in range(count) if fates[row] % 3 > 0]
         now = [row for row in then if fates[row] % 3 > 1]
-        found = deleted_positions(offsets(*then), offsets(*now))
-        assert found is not None
-        since.append(found + np.uint32(len(written_rows)))
+        new_positions = deleted_positions(offsets(*then), offsets(*now))
+        assert new_positions is not None
+        since.append(new_positions + np.uint32(len(written_rows)))
         written_rows += [(number, row) for row in then]
         deleted_rows |= {(number, row) for row in set(then) - set(now)}
     cuts = range(0, len(written_rows), rows_per_written)
@@ -148,7 +148,7 @@ def test_positions_are_those_of_the_deleted_rows(
     assert sum(map(len, split)) == len(deleted_rows)
 
 
-def test_a_row_that_exists_again_is_noticed() -> None:
+def test_row_that_exists_again_is_detected() -> None:
     assert deleted_positions(offsets(0, 2), offsets(0, 1)) is None
     assert deleted_positions(offsets(0, 2), offsets(0, 1, 2)) is None
 
@@ -171,7 +171,7 @@ def test_each_deletion_file_is_read_once(local_location: Location) -> None:
     assert opened == [dataset.version]
 
 
-def test_what_versions_did_is_known_from_their_transactions(local_location: Location) -> None:
+def test_operations_are_read_from_transactions(local_location: Location) -> None:
     dataset = make_people(local_location, ["a", "b"], ["c"])
     first = dataset.version
     staged = stage_delete(dataset, "id = 'c'")

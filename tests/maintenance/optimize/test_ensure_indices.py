@@ -1,4 +1,4 @@
-"""Ensure indices: what is missing is built, as one commit, and filters use it. Workers run in place here."""
+"""Ensure indices: missing indexes are built as one commit, and filters use them. Tasks run in this process."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ def run_nothing(function: Callable[[Task], Result], tasks: Sequence[Task]) -> li
 
 
 def statuses(outcome: IndexOutcome) -> dict[str, set[IndexStatus]]:
-    found: dict[str, set[IndexStatus]] = {}
+    by_table: dict[str, set[IndexStatus]] = {}
     for row in outcome.indexes:
-        found.setdefault(row.table_key, set()).add(row.status)
-    return found
+        by_table.setdefault(row.table_key, set()).add(row.status)
+    return by_table
 
 
-def test_every_declared_index_is_built_in_one_commit_and_then_there_is_nothing_to_do(
+def test_every_declared_index_is_built_in_one_commit(
     store_location: Location,
 ) -> None:
     create(store_location)
@@ -96,7 +96,7 @@ def test_every_declared_index_is_built_in_one_commit_and_then_there_is_nothing_t
 
 
 @pytest.mark.parametrize("name", FILTERS)
-def test_a_filter_looks_only_at_what_the_index_finds(graph: Location, name: str) -> None:
+def test_filter_reads_only_matching_rows(graph: Location, name: str) -> None:
     alias, where = FILTERS[name]
     assert rows_scanned(open_table(graph, alias), where) == 20
     ensure_indices(graph, MAIN, in_place)
@@ -111,13 +111,13 @@ def test_a_filter_looks_only_at_what_the_index_finds(graph: Location, name: str)
 
 
 @pytest.mark.parametrize("name", UNINDEXED)
-def test_what_is_not_declared_stays_a_scan(graph: Location, name: str) -> None:
+def test_undeclared_columns_are_scanned(graph: Location, name: str) -> None:
     alias, where = UNINDEXED[name]
     ensure_indices(graph, MAIN, in_place)
     assert rows_scanned(open_table(graph, alias), where) == 20
 
 
-def test_search_by_words_uses_the_index_alone(graph: Location) -> None:
+def test_text_search_uses_only_the_index(graph: Location) -> None:
     def plan() -> str:
         return str(open_table(graph, DOC).native.scanner(full_text_query="fox").explain_plan())
 
@@ -131,7 +131,7 @@ def test_search_by_words_uses_the_index_alone(graph: Location) -> None:
     assert open_table(graph, DOC).native.to_table(full_text_query="fox").num_rows == 40
 
 
-def test_search_by_vectors_uses_the_index_alone(graph: Location) -> None:
+def test_vector_search_uses_only_the_index(graph: Location) -> None:
     def plan() -> str:
         return str(nearest(open_table(graph, DOC), 3).explain_plan())
 
@@ -146,7 +146,7 @@ def test_search_by_vectors_uses_the_index_alone(graph: Location) -> None:
     assert nearest(open_table(graph, DOC), 40).to_table().num_rows == 40
 
 
-def test_only_indexes_were_committed_and_no_row_moved(graph: Location) -> None:
+def test_only_indexes_are_committed(graph: Location) -> None:
     before = read_snapshot(graph).tables[DOC]
     rows = open_table(graph, DOC).read()
     ensure_indices(graph, MAIN, in_place)
@@ -162,7 +162,7 @@ def test_only_indexes_were_committed_and_no_row_moved(graph: Location) -> None:
 
 
 @pytest.mark.parametrize("name", ["Cites", CITES])
-def test_only_the_named_types(graph: Location, name: str) -> None:
+def test_only_requested_types(graph: Location, name: str) -> None:
     outcome = ensure_indices(graph, MAIN, in_place, IndexOptions(types=frozenset({name}), actor="ada"))
     assert statuses(outcome) == {CITES: {BUILT}}
     assert outcome.commit is not None
@@ -170,13 +170,13 @@ def test_only_the_named_types(graph: Location, name: str) -> None:
     assert read_indexes(open_table(graph, DOC)) == ()
 
 
-def test_no_types_are_none_and_an_unknown_one_is_told(graph: Location) -> None:
+def test_empty_set_of_types_and_unknown_type(graph: Location) -> None:
     assert ensure_indices(graph, MAIN, run_nothing, IndexOptions(types=frozenset())).indexes == ()
-    with pytest.raises(NotFoundError, match="no type 'Nobody'"):
-        ensure_indices(graph, MAIN, run_nothing, IndexOptions(types=frozenset({"Doc", "Nobody"})))
+    with pytest.raises(NotFoundError, match="no type 'Unknown'"):
+        ensure_indices(graph, MAIN, run_nothing, IndexOptions(types=frozenset({"Doc", "Unknown"})))
 
 
-def test_a_segment_has_bounded_rows(graph: Location) -> None:
+def test_segment_has_bounded_rows(graph: Location) -> None:
     for prefix in "bcd":
         append(graph, prefix)
     outcome = ensure_indices(graph, MAIN, in_place, IndexOptions(rows_per_task=40))
@@ -186,9 +186,7 @@ def test_a_segment_has_bounded_rows(graph: Location) -> None:
     assert dataset.count_rows("size = 3") == count_scanned(dataset, "size = 3") == 4
 
 
-def test_an_index_of_too_many_segments_is_built_anew(
-    graph: Location, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_index_with_too_many_segments_is_rebuilt(graph: Location, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("omnigraph.base.limits.INDEX_SEGMENTS_MAX", 2)
     for prefix in "bc":
         ensure_indices(graph, MAIN, in_place)
@@ -201,7 +199,7 @@ def test_an_index_of_too_many_segments_is_built_anew(
     assert dataset.native.to_table(full_text_query="fox").num_rows == 60
 
 
-def test_a_vector_index_waits_for_vectors(local_location: Location) -> None:
+def test_vector_index_waits_for_vectors(local_location: Location) -> None:
     create(local_location)
     append(local_location, "a", faces=False)
     outcome = ensure_indices(local_location, MAIN, in_place)
@@ -216,7 +214,7 @@ def test_a_vector_index_waits_for_vectors(local_location: Location) -> None:
     assert nearest(open_table(local_location, DOC), 40).to_table().num_rows == 20
 
 
-def test_a_vector_index_that_outgrew_its_type_is_built_anew(graph: Location) -> None:
+def test_vector_index_that_needs_another_type_is_rebuilt(graph: Location) -> None:
     ensure_indices(graph, MAIN, in_place)
     append(graph, "b", 66_000)
     outcome = ensure_indices(graph, MAIN, in_place)
@@ -227,7 +225,7 @@ def test_a_vector_index_that_outgrew_its_type_is_built_anew(graph: Location) -> 
     assert statuses(ensure_indices(graph, MAIN, run_nothing))[DOC] == {COMPLETE}
 
 
-def test_answers_stay_right_after_updates_and_deletes(graph: Location) -> None:
+def test_results_are_correct_after_updates_and_deletes(graph: Location) -> None:
     ensure_indices(graph, MAIN, in_place)
     upsert(graph, "a", 5)
     delete(graph, "size > 15 AND size < 100")
@@ -238,7 +236,7 @@ def test_answers_stay_right_after_updates_and_deletes(graph: Location) -> None:
     assert rows_scanned(dataset, "size = 1000003") == 1
 
 
-def test_the_outcome_is_json(graph: Location) -> None:
+def test_outcome_as_json(graph: Location) -> None:
     document = json.loads(json.dumps(ensure_indices(graph, MAIN, in_place).to_json()))
     assert document["branch"] == MAIN
     assert document["commit"] == read_snapshot(graph).head
@@ -255,16 +253,16 @@ def test_the_outcome_is_json(graph: Location) -> None:
 
 
 class TestBranch:
-    """A branch builds where it may write: a table that is not its own is forked, if there is something to build."""
+    """A branch forks a table of another branch if there is an index to build."""
 
-    def test_a_branch_of_an_indexed_table_forks_nothing(self, graph: Location) -> None:
+    def test_branch_of_an_indexed_table_forks_nothing(self, graph: Location) -> None:
         ensure_indices(graph, MAIN, in_place)
         create_branch(graph, "dev", "tester", read_snapshot(graph))
         outcome = ensure_indices(graph, "dev", run_nothing)
         assert outcome.commit is None
         assert read_snapshot(graph, "dev").tables == read_snapshot(graph).tables
 
-    def test_a_branch_gets_indexes_of_its_own(self, graph: Location) -> None:
+    def test_branch_gets_its_own_indexes(self, graph: Location) -> None:
         create_branch(graph, "dev", "tester", read_snapshot(graph))
         append(graph, "b", branch="dev")
         before = read_snapshot(graph)
@@ -277,7 +275,7 @@ class TestBranch:
         assert read_indexes(open_table(graph, DOC)) == ()
         assert ensure_indices(graph, "dev", run_nothing).commit is None
 
-    def test_a_table_of_main_is_forked_with_its_first_index(self, graph: Location) -> None:
+    def test_table_of_main_is_forked_with_its_first_index(self, graph: Location) -> None:
         create_branch(graph, "dev", "tester", read_snapshot(graph))
         only = IndexOptions(types=frozenset({"Cites"}))
         assert ensure_indices(graph, "dev", in_place, only).commit is not None
@@ -288,7 +286,7 @@ class TestBranch:
         append(graph, "b", branch="dev")
         assert open_table(graph, CITES, "dev").count_rows() == 40
 
-    def test_a_failed_build_leaves_no_fork(self, graph: Location) -> None:
+    def test_failed_build_leaves_no_fork(self, graph: Location) -> None:
         def fail(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
             raise OSError("no worker today")
 

@@ -1,4 +1,4 @@
-"""What is built over which fragments: the pure decisions, one case a row."""
+"""Which indexes are built over which fragments: the pure decisions as a table of cases."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ def _more(status: IndexStatus, *fragments: int) -> IndexWork:
 
 
 COMPLETE = NoWork(ALIAS, SPEC, IndexStatus.COMPLETE)
-TAKEN = NoWork(ALIAS, SPEC, IndexStatus.SKIPPED, "'id_btree' is another index, of the column 'age'")
+TAKEN = NoWork(ALIAS, SPEC, IndexStatus.SKIPPED, "the index name 'id_btree' is used by the column 'age'")
 CASES: dict[str, tuple[Mapping[int, int], tuple[IndexDescription, ...], IndexWork | NoWork]] = {
     "missing": (ROWS, (), _built(0, 1, 4)),
     "one row is enough": ({7: 1}, (), _built(7)),
     "complete": (ROWS, (_present(0, 1, 4),), COMPLETE),
-    "complete beside a fragment that is gone": (ROWS, (_present(0, 1, 2, 4),), COMPLETE),
-    "complete under another name": (ROWS, (_present(0, 1, 4, name="theirs"),), COMPLETE),
+    "complete, with a fragment that no longer exists": (ROWS, (_present(0, 1, 2, 4),), COMPLETE),
+    "complete under another name": (ROWS, (_present(0, 1, 4, name="external"),), COMPLETE),
     "partial": (ROWS, (_present(0),), _more(IndexStatus.EXTENDED, 1, 4)),
-    "partial under another name": (ROWS, (_present(0, name="theirs"),), _built(0, 1, 4)),
+    "partial under another name": (ROWS, (_present(0, name="external"),), _built(0, 1, 4)),
     "another kind of the same column": (
         ROWS,
         (_present(0, 1, 4, name="id_inverted", kind=IndexKind.INVERTED),),
@@ -77,12 +77,12 @@ CASES: dict[str, tuple[Mapping[int, int], tuple[IndexDescription, ...], IndexWor
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_decision(name: str) -> None:
+def test_decision(name: str) -> None:
     rows, present, expected = CASES[name]
     assert plan_indexes(TableIndexes(ALIAS, rows, (DECLARED,), present), 1_000) == (expected,)
 
 
-def test_a_large_table_is_not_rebuilt_for_having_the_segments_it_needs() -> None:
+def test_large_table_with_necessary_segments_is_not_rebuilt() -> None:
     rows = dict.fromkeys(range(limits.INDEX_SEGMENTS_MAX + 5), 10)
     covered = _present(*range(limits.INDEX_SEGMENTS_MAX + 4), segments=limits.INDEX_SEGMENTS_MAX + 4)
     table = TableIndexes(ALIAS, rows, (DECLARED,), (covered,))
@@ -98,7 +98,7 @@ def test_a_large_table_is_not_rebuilt_for_having_the_segments_it_needs() -> None
         (IndexKind.BTREE, {4}, IndexStatus.EXTENDED),
     ],
 )
-def test_what_knows_rows_by_identity_is_built_anew_over_updated_ones(
+def test_text_and_vector_indexes_are_rebuilt_over_updated_rows(
     kind: IndexKind, updated: set[int], status: IndexStatus
 ) -> None:
     spec = IndexSpec("name", kind)
@@ -107,7 +107,7 @@ def test_what_knows_rows_by_identity_is_built_anew_over_updated_ones(
     assert [entry.status for entry in plan_indexes(table, 1_000)] == [status]
 
 
-def test_there_is_an_entry_for_every_declared_index_in_their_order() -> None:
+def test_one_entry_per_declared_index_in_order() -> None:
     specs = [SPEC, IndexSpec("name", IndexKind.INVERTED), IndexSpec("name", IndexKind.BTREE)]
     table = TableIndexes(ALIAS, ROWS, tuple(map(DeclaredIndex, specs)), (_present(0, 1, 4),))
     planned = plan_indexes(table, 1_000)
@@ -136,7 +136,7 @@ def test_segments_have_bounded_rows(rows_per_task: int, groups: list[tuple[tuple
     assert [(part.fragment_ids, part.rows) for part in cut] == groups
 
 
-def test_vectors_count_by_their_bytes() -> None:
+def test_vectors_are_bounded_by_bytes() -> None:
     spec = IndexSpec("face", IndexKind.VECTOR)
     work = IndexWork(
         ALIAS, DeclaredIndex(spec, limits.INDEX_BYTES_PER_TASK // 30), IndexStatus.BUILT, (0, 1, 4)
@@ -145,7 +145,7 @@ def test_vectors_count_by_their_bytes() -> None:
     assert [part.fragment_ids for part in cut] == [(0, 1), (4,)]
 
 
-def test_a_rebuild_takes_every_fragment() -> None:
+def test_rebuild_covers_every_fragment() -> None:
     assert rebuild(_more(IndexStatus.EXTENDED, 4), ROWS) == _more(IndexStatus.REBUILT, 0, 1, 4)
 
 
@@ -154,19 +154,19 @@ FITS: dict[str, tuple[IndexStatus, Mapping[int, Fragment], tuple[IndexDescriptio
     "nothing happened": (IndexStatus.BUILT, {0: A, 1: B}, (), True),
     "an append": (IndexStatus.BUILT, {0: A, 1: B, 2: C}, (), True),
     "a delete": (IndexStatus.BUILT, {0: Fragment(3, A.files, 7, 1), 1: B}, (), True),
-    "a fragment is gone": (IndexStatus.BUILT, {0: A, 2: C}, (), False),
-    "a fragment is another one": (IndexStatus.BUILT, {0: A, 1: C}, (), False),
+    "a fragment no longer exists": (IndexStatus.BUILT, {0: A, 2: C}, (), False),
+    "a fragment was replaced": (IndexStatus.BUILT, {0: A, 1: C}, (), False),
     "a column was rewritten": (
         IndexStatus.BUILT,
         {0: A, 1: Fragment(10, (("b.lance", (0, -2)), ("c.lance", (1,))), 0, 1)},
         (),
         False,
     ),
-    "extended beside what is there": (IndexStatus.EXTENDED, {0: A, 1: B, 2: C}, (_present(2),), True),
-    "somebody built the same": (IndexStatus.BUILT, {0: A, 1: B}, (_present(0, 1),), False),
-    "somebody extended over a part": (IndexStatus.EXTENDED, {0: A, 1: B}, (_present(1),), False),
-    "only fragments that are gone": (IndexStatus.EXTENDED, {0: A, 1: B}, (_present(7),), True),
-    "another index": (IndexStatus.BUILT, {0: A, 1: B}, (_present(0, 1, name="theirs"),), True),
+    "extended next to an existing segment": (IndexStatus.EXTENDED, {0: A, 1: B, 2: C}, (_present(2),), True),
+    "another writer built the same": (IndexStatus.BUILT, {0: A, 1: B}, (_present(0, 1),), False),
+    "another writer extended over a part": (IndexStatus.EXTENDED, {0: A, 1: B}, (_present(1),), False),
+    "only fragments that no longer exist": (IndexStatus.EXTENDED, {0: A, 1: B}, (_present(7),), True),
+    "another index": (IndexStatus.BUILT, {0: A, 1: B}, (_present(0, 1, name="external"),), True),
     "a rebuild replaces": (IndexStatus.REBUILT, {0: A, 1: B}, (_present(0, segments=9),), True),
     "a rebuild would replace too little": (
         IndexStatus.REBUILT,
@@ -178,13 +178,13 @@ FITS: dict[str, tuple[IndexStatus, Mapping[int, Fragment], tuple[IndexDescriptio
 
 
 @pytest.mark.parametrize(("emptied", "expected"), [((), False), ((1,), True), ((1, 2), True), ((0,), False)])
-def test_an_index_may_name_fragments_that_lost_every_row(emptied: tuple[int, ...], expected: bool) -> None:
+def test_index_may_name_emptied_fragments(emptied: tuple[int, ...], expected: bool) -> None:
     work = IndexWork(ALIAS, DECLARED, IndexStatus.EXTENDED, (0, 1))
     assert still_fits(work, {0: A, 1: B}, {0: A, 7: C}, (), emptied) is expected
 
 
 @pytest.mark.parametrize("name", FITS)
-def test_what_was_built_is_committed_only_where_it_fits(name: str) -> None:
+def test_built_index_is_committed_only_if_it_fits(name: str) -> None:
     status, now, present, expected = FITS[name]
     work = IndexWork(ALIAS, DECLARED, status, (0, 1))
     assert still_fits(work, {0: A, 1: B}, now, present) is expected

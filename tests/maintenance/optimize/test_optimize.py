@@ -1,4 +1,4 @@
-"""Optimize end to end, with workers in this process."""
+"""Optimize from end to end, with tasks in this process."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ WHERE = ("size = 3", "size = 1000003", "size > 15", "id = 'a3'", "slug = 'b3'", 
 
 @pytest.fixture
 def graph(local_location: Location) -> Location:
-    """Four fragments a table; some rows were updated and deleted."""
+    """Return a graph with four fragments per table; some rows were updated and deleted."""
     create(local_location)
     for prefix in "abcd":
         append(local_location, prefix)
@@ -58,8 +58,7 @@ def graph(local_location: Location) -> Location:
 
 
 def optimize(graph: Location, branch: str = MAIN, **options: Any) -> dict[str, TableOptimizeStats]:
-    how = OptimizeOptions(**options)
-    rows = optimize_all_tables(Graph(graph, branch), how, in_place)
+    rows = optimize_all_tables(Graph(graph, branch), OptimizeOptions(**options), in_place)
     return {row.table_key: row for row in rows}
 
 
@@ -69,7 +68,7 @@ def rows_of(dataset: Dataset) -> list[dict[str, object]]:
 
 
 def answers_are_right(graph: Location, branch: str = MAIN) -> bool:
-    """Every way through an index gives what a full scan gives."""
+    """Whether every use of an index returns what a full scan returns."""
     dataset = open_table(graph, DOC, branch)
     rows = dataset.count_rows()
     words = dataset.native.to_table(full_text_query="fox").num_rows if has_words(dataset) else rows
@@ -82,7 +81,7 @@ def has_words(dataset: Dataset) -> bool:
     return any(index.kind is IndexKind.INVERTED for index in read_indexes(dataset))
 
 
-def test_all_that_a_table_needs_is_one_commit_that_changes_no_row(graph: Location) -> None:
+def test_all_work_is_one_commit_that_changes_no_row(graph: Location) -> None:
     before = {alias: rows_of(open_table(graph, alias)) for alias in (DOC, CITES)}
     head = read_snapshot(graph).head
     rows = optimize(graph)
@@ -110,11 +109,11 @@ def test_all_that_a_table_needs_is_one_commit_that_changes_no_row(graph: Locatio
     assert rows[MANIFEST].fragments_removed > 1
 
 
-def test_right_after_it_updates_deletes_and_a_new_schema_succeed(graph: Location) -> None:
+def test_updates_deletes_and_a_schema_change_succeed_afterwards(graph: Location) -> None:
     optimize(graph)
     opened = Graph(graph)
     assert opened.mutate('query up() { update Doc set { size: 77 } where slug = "c5" }').commit is not None
-    assert opened.mutate('query gone() { delete Doc where slug = "c6" }').commit is not None
+    assert opened.mutate('query remove() { delete Doc where slug = "c6" }').commit is not None
     evolved = SCHEMA.replace("note: String?", "note: String?  pages: I32?")
     assert apply_schema(graph, MAIN, SchemaRequest(evolved, "tester"), in_place).commit is not None
     dataset = open_table(graph, DOC)
@@ -123,7 +122,7 @@ def test_right_after_it_updates_deletes_and_a_new_schema_succeed(graph: Location
     assert answers_are_right(graph)
 
 
-def test_a_second_run_finds_nothing_to_do_and_writes_nothing(graph: Location) -> None:
+def test_second_run_writes_nothing(graph: Location) -> None:
     optimize(graph)
     before = read_snapshot(graph)
     effects: list[tuple[str, str]] = []
@@ -134,7 +133,7 @@ def test_a_second_run_finds_nothing_to_do_and_writes_nothing(graph: Location) ->
     assert read_snapshot(graph).manifest.version == before.manifest.version
 
 
-def test_an_appended_fragment_is_folded_and_small_ones_are_merged(graph: Location) -> None:
+def test_appended_fragment_is_indexed_and_small_ones_are_merged(graph: Location) -> None:
     size, note = IndexSpec("size", IndexKind.BTREE), IndexSpec("note", IndexKind.BTREE)
     title = IndexSpec("title", IndexKind.BTREE)
     optimize(graph)
@@ -148,7 +147,7 @@ def test_an_appended_fragment_is_folded_and_small_ones_are_merged(graph: Locatio
     dataset = open_table(graph, DOC)
     assert read_coverage(dataset, [size]) == {size: Indexed()}
     assert isinstance(read_coverage(dataset, [note])[note], Degraded), "no @index"
-    assert isinstance(read_coverage(dataset, [title])[title], Degraded), "free text that is no key"
+    assert isinstance(read_coverage(dataset, [title])[title], Degraded), "free text that is not a key"
     assert answers_are_right(graph)
     assert not any(row.committed for row in optimize(graph).values())
 
@@ -162,37 +161,40 @@ def test_stale_coverage_alone_is_committed(graph: Location) -> None:
     assert answers_are_right(graph)
 
 
-def test_a_dry_run_tells_what_a_run_does_and_writes_nothing(graph: Location) -> None:
+def test_dry_run_reports_what_a_run_does_and_writes_nothing(graph: Location) -> None:
     effects: list[tuple[str, str]] = []
     with observed(lambda effect, target: effects.append((effect, target))):
         planned = optimize(graph, dry_run=True)
     assert effects == []
     done = optimize(graph)
     for alias in (DOC, CITES):
-        told, did = planned[alias], done[alias]
-        assert (told.fragments_removed, told.fragments_added) == (did.fragments_removed, did.fragments_added)
-        assert (set(told.indexes_built), told.indexes_folded) == (set(did.indexes_built), ())
-        assert (told.bytes_before, told.committed) == (did.bytes_before, False)
+        plan, result = planned[alias], done[alias]
+        assert plan.fragments_removed == result.fragments_removed
+        assert plan.fragments_added == result.fragments_added
+        assert (set(plan.indexes_built), plan.indexes_folded) == (set(result.indexes_built), ())
+        assert (plan.bytes_before, plan.committed) == (result.bytes_before, False)
     append(graph, "e")
     planned, done = optimize(graph, dry_run=True), optimize(graph)
     assert set(planned[DOC].indexes_folded) == set(done[DOC].indexes_folded) != set()
 
 
-def test_a_dry_run_reports_a_vector_index_without_vectors_as_a_run_does(local_location: Location) -> None:
+def test_dry_run_reports_a_vector_index_without_vectors(local_location: Location) -> None:
     create(local_location)
     append(local_location, "a", faces=False)
     planned, done = optimize(local_location, dry_run=True), optimize(local_location)
     again = optimize(local_location, dry_run=True)
     for rows in (planned, done, again):
         pending = rows[DOC].pending_indexes
-        assert [(one.property, one.reason) for one in pending] == [("face", "the column has no vectors")]
+        assert [(index.property, index.reason) for index in pending] == [
+            ("face", "the column has no vectors")
+        ]
         assert "face" not in rows[DOC].indexes_built
     assert planned[DOC].indexes_built == done[DOC].indexes_built
     assert again[DOC].indexes_built == ()
 
 
-def test_a_dry_run_counts_the_fragments_that_a_large_one_becomes(graph: Location) -> None:
-    """A fragment with many deleted rows is rewritten alone, also where what is left of it is above the bound."""
+def test_dry_run_counts_the_fragments_of_a_split_fragment(graph: Location) -> None:
+    """A fragment with many deleted rows is rewritten alone, even if its live rows exceed the bound."""
     optimize(graph, rows_per_task=80)
     assert len(read_fragment_files(open_table(graph, DOC))) == 1
     delete(graph, "size > 15")
@@ -204,7 +206,7 @@ def test_a_dry_run_counts_the_fragments_that_a_large_one_becomes(graph: Location
     assert done.fragments_added > 1
 
 
-def test_bounds_hold_and_runs_in_a_row_converge(graph: Location) -> None:
+def test_bounds_hold_and_repeated_runs_converge(graph: Location) -> None:
     before = rows_of(open_table(graph, DOC))
     first = optimize(graph, rows_per_task=40, tasks_max=1)
     assert sum(row.fragments_added for row in first.values() if row.table_key != MANIFEST) == 1
@@ -212,7 +214,7 @@ def test_bounds_hold_and_runs_in_a_row_converge(graph: Location) -> None:
         if not any(row.committed for row in optimize(graph, rows_per_task=40, tasks_max=1).values()):
             break
     else:
-        pytest.fail("it does not end")
+        pytest.fail("the runs do not converge")
     sizes = [fragment.rows for fragment in read_fragment_files(open_table(graph, DOC)).values()]
     assert max(sizes) <= 40
     assert len(sizes) == 2
@@ -240,15 +242,15 @@ def test_partial_progress_is_several_commits(graph: Location, monkeypatch: pytes
     assert answers_are_right(graph)
 
 
-def test_only_the_tables_that_were_asked_for(graph: Location) -> None:
+def test_only_requested_tables(graph: Location) -> None:
     rows = optimize(graph, tables=frozenset({"Cites"}))
     assert list(rows) == [CITES, MANIFEST]
     assert len(read_fragment_files(open_table(graph, DOC))) == 5
 
 
-def test_an_unknown_type_is_refused_before_anything_is_done(graph: Location) -> None:
-    """Also where another tool changed a table, which is looked at under the lease."""
-    open_table(graph, DOC).native_copy().delete("size = 3")
+def test_unknown_type_is_rejected_before_any_work(graph: Location) -> None:
+    """Also if an external tool changed a table, which is inspected under the lease."""
+    open_table(graph, DOC).movable().delete("size = 3")
     effects: list[str] = []
     with (
         observed(lambda effect, _: effects.append(effect)),
@@ -258,7 +260,7 @@ def test_an_unknown_type_is_refused_before_anything_is_done(graph: Location) -> 
     assert effects == []
 
 
-def test_on_a_branch_the_tables_are_forked_and_main_stays(graph: Location) -> None:
+def test_tables_of_a_branch_are_forked_and_main_is_unchanged(graph: Location) -> None:
     create_branch(graph, "work", "tester", read_snapshot(graph))
     append(graph, "e", branch="work")
     main = read_snapshot(graph)
@@ -274,7 +276,7 @@ def test_on_a_branch_the_tables_are_forked_and_main_stays(graph: Location) -> No
     assert answers_are_right(graph)
 
 
-def test_a_branch_leaves_alone_what_it_has_not_written(graph: Location) -> None:
+def test_branch_skips_tables_that_it_has_not_written(graph: Location) -> None:
     create_branch(graph, "thin", "tester", read_snapshot(graph))
     for dry_run in (True, False):
         rows = optimize(graph, "thin", dry_run=dry_run)
@@ -287,8 +289,8 @@ def test_a_branch_leaves_alone_what_it_has_not_written(graph: Location) -> None:
     assert optimize(graph, "thin")[CITES].skipped is None
 
 
-def test_a_table_that_another_tool_changed_is_left_to_repair(graph: Location) -> None:
-    open_table(graph, DOC).newest().native_copy().delete("size = 5")
+def test_table_with_external_changes_is_left_to_repair(graph: Location) -> None:
+    open_table(graph, DOC).newest().movable().delete("size = 5")
     pin = read_snapshot(graph).tables[DOC].pin.version
     for dry_run in (True, False):
         rows = optimize(graph, dry_run=dry_run)
@@ -298,7 +300,7 @@ def test_a_table_that_another_tool_changed_is_left_to_repair(graph: Location) ->
     assert rows[CITES].committed
 
 
-def test_a_pending_intent_refuses_the_run(graph: Location) -> None:
+def test_pending_intent_refuses_the_run(graph: Location) -> None:
     path = "__recovery/01ARZ3NDEKTSV4RRFFQ69G5FAV.json"
     ObjectStore(graph).create(path, b"{}")
     with pytest.raises(RefusedError) as refused:
@@ -306,26 +308,26 @@ def test_a_pending_intent_refuses_the_run(graph: Location) -> None:
     assert refused.value.code == "recovery_pending"
     start = f"optimize is refused: the recovery intent {graph.uri}/{path} cannot be read: it is damaged"
     assert refused.value.message.startswith(start)
-    assert "move the file out of `__recovery/`, then run `omnigraph repair`" in refused.value.hint
+    assert "move the file out of `__recovery/`, then run `graph.repair()`" in refused.value.hint
 
 
-def test_an_interrupted_write_refuses_the_run_and_says_what_to_run(local_location: Location) -> None:
+def test_interrupted_write_refuses_the_run_with_a_hint(local_location: Location) -> None:
     create_people(local_location)
     with Actor(jobs.write_changes, local_location, triple(["a"]), points="arm.after=kill") as writer:
         writer.until_dead()
     with pytest.raises(RefusedError) as refused:
         optimize(local_location, dry_run=True)
     assert refused.value.message.endswith("belongs to a write that was interrupted")
-    assert "Run `omnigraph optimize` or `omnigraph repair --confirm`" in refused.value.hint
+    assert "Run `graph.optimize()` or `graph.repair(dry_run=False)`" in refused.value.hint
 
 
 @pytest.mark.parametrize("options", [{"rows_per_task": 0}, {"tasks_max": 0}])
-def test_bounds_that_let_nothing_be_done_are_refused(graph: Location, options: dict[str, Any]) -> None:
+def test_bounds_below_one_are_rejected(graph: Location, options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         optimize(graph, **options)
 
 
-def test_one_unreadable_table_does_not_stop_the_others(graph: Location) -> None:
+def test_unreadable_table_does_not_stop_the_others(graph: Location) -> None:
     from pathlib import Path
 
     table = open_table(graph, DOC)
@@ -335,13 +337,13 @@ def test_one_unreadable_table_does_not_stop_the_others(graph: Location) -> None:
     assert planned[DOC].error is None, "a plan opens no data file"
     rows = optimize(graph)
     assert rows[DOC].error is not None
-    assert rows[DOC].error.endswith("one of its files is missing, run `omnigraph doctor --deep`")
+    assert rows[DOC].error.endswith("one of its files is missing, run `graph.doctor(deep=True)`")
     assert not rows[DOC].committed
     assert rows[CITES].committed
     assert rows[CITES].error is None
 
 
-def test_a_manifest_that_cannot_be_compacted_is_logged_once(
+def test_failed_manifest_compaction_is_logged_once(
     graph: Location, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> None:
@@ -356,7 +358,7 @@ def test_a_manifest_that_cannot_be_compacted_is_logged_once(
 
 
 @pytest.mark.parametrize("supported", [True, False])
-def test_the_gate_for_blobs(
+def test_blobs_are_compacted_only_if_lance_supports_it(
     local_location: Location, supported: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     import lance
@@ -372,20 +374,21 @@ def test_the_gate_for_blobs(
     rng = np.random.default_rng(1)
     bytes_of = {name: rng.bytes(50_000) for name in "abc"}
 
-    def stage(at: Dataset, name: str) -> object:
+    def stage(dataset: Dataset, name: str) -> object:
         blob = lance.blob_array([bytes_of[name]])
         names = pa.array([name])
         columns = {"id": names, "name": names, "data": blob}
-        return stage_append(at, pa.table([columns[field.name] for field in at.schema], schema=at.schema))
+        schema = dataset.schema
+        return stage_append(dataset, pa.table([columns[field.name] for field in schema], schema=schema))
 
     for name in "abc":
-        change(local_location, {"node:Pic": lambda at, name=name: stage(at, name)}, rows=1)  # type: ignore[misc,dict-item]
+        change(local_location, {"node:Pic": lambda dataset, name=name: stage(dataset, name)}, rows=1)  # type: ignore[misc,dict-item]
     rows = optimize(local_location, blobs_compact=supported)
     pic = rows["node:Pic"]
     assert pic.skipped is (None if supported else SkipReason.BLOB_COLUMNS_UNSUPPORTED_BY_LANCE)
     assert pic.fragments_removed == (3 if supported else 0)
     assert pic.committed
-    assert set(pic.indexes_built) == {"id", "name"}, "indexes are kept up either way"
+    assert set(pic.indexes_built) == {"id", "name"}, "indexes are built in both cases"
     assert supported or "node:Pic" in caplog.text
     native = open_table(local_location, "node:Pic").native
     names = native.to_table(columns=["name"])["name"].to_pylist()
@@ -393,32 +396,32 @@ def test_the_gate_for_blobs(
     assert {name: file.readall() for name, file in zip(names, files, strict=True) if file} == bytes_of
 
 
-def test_the_adjacency_of_edges_is_persisted_and_found(graph: Location) -> None:
+def test_adjacency_of_edges_is_persisted(graph: Location) -> None:
     from omnigraph.engine.traversal.adjacency import PublishedTable, read_adjacency
 
     def cites() -> PublishedTable:
         return PublishedTable(read_snapshot(graph).tables[CITES], open_table(graph, CITES))
 
     optimize(graph)
-    found = read_adjacency(graph, cites())
-    assert found is not None
-    assert len(found.by_source.far) == cites().record.row_count == 80
+    adjacency = read_adjacency(graph, cites())
+    assert adjacency is not None
+    assert len(adjacency.by_source.far) == cites().record.row_count == 80
     append(graph, "e")
     assert read_adjacency(graph, cites()) is None
     optimize(graph)
     assert read_adjacency(graph, cites()) is not None
 
 
-def test_a_run_without_work_opens_few_datasets(graph: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_without_work_opens_few_datasets(graph: Location, monkeypatch: pytest.MonkeyPatch) -> None:
     import lance
 
     optimize(graph)
     opened: list[object] = []
     real = lance.dataset
 
-    def counted(place: object, *arguments: Any, **options: Any) -> object:
-        opened.append(place)
-        return real(place, *arguments, **options)  # type: ignore[arg-type]
+    def counted(location: object, *arguments: Any, **options: Any) -> object:
+        opened.append(location)
+        return real(location, *arguments, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(lance, "dataset", counted)
     optimize(graph)

@@ -1,4 +1,4 @@
-"""Optimize beside other writers: what lands while workers rewrite, and between check and commit."""
+"""Optimize next to other writers: commits while tasks rewrite, and between check and commit."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ from tests.storage.raw_writes import stage_append, stage_overwrite
 
 @dataclass(slots=True)
 class Interrupted:
-    """Workers beside whom something happens after each run of a function, as often as it is told to."""
+    """A runner that calls `interrupt` after each run of the function `after`, at most `times` times."""
 
-    meanwhile: Callable[[], object]
+    interrupt: Callable[[], object]
     after: Callable[..., object] = rewrite_group
     times: int = 1
     tasks: list[int] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Interrupted:
         if function is self.after:
             self.tasks.append(len(tasks))
             if len(self.tasks) <= self.times:
-                self.meanwhile()
+                self.interrupt()
         return results
 
 
@@ -68,8 +68,8 @@ def graph(local_location: Location) -> Location:
 
 
 def optimize(graph: Location, workers: Interrupted, rows_per_task: int = 40) -> dict[str, TableOptimizeStats]:
-    how = OptimizeOptions(rows_per_task=rows_per_task)
-    return {row.table_key: row for row in optimize_all_tables(Graph(graph), how, workers)}
+    options = OptimizeOptions(rows_per_task=rows_per_task)
+    return {row.table_key: row for row in optimize_all_tables(Graph(graph), options, workers)}
 
 
 def ids(graph: Location) -> list[str]:
@@ -77,13 +77,13 @@ def ids(graph: Location) -> list[str]:
 
 
 def identities(graph: Location) -> list[Any]:
-    """Every row with its identity and the versions that created and changed it."""
+    """Return every row with its row id and the versions that created and changed it."""
     columns = ["id", "size", "title", "_row_created_at_version", "_row_last_updated_at_version"]
     rows = open_table(graph, DOC).native.scanner(columns=columns, with_row_id=True).to_table()
     return rows.sort_by("id").to_pylist()
 
 
-def test_appends_cost_nothing(graph: Location) -> None:
+def test_appends_do_not_invalidate_groups(graph: Location) -> None:
     workers = Interrupted(lambda: append(graph, "e"))
     rows = optimize(graph, workers)
     assert workers.tasks == [4]
@@ -96,7 +96,7 @@ def test_appends_cost_nothing(graph: Location) -> None:
 
 @pytest.mark.parametrize("after", [rewrite_group, build_segments])
 @pytest.mark.parametrize(
-    "meanwhile",
+    "interrupt",
     [
         lambda graph: delete(graph, "id = 'a3'"),
         lambda graph: upsert(graph, "a", 4),
@@ -105,11 +105,11 @@ def test_appends_cost_nothing(graph: Location) -> None:
     ],
     ids=["delete", "update", "delete_fragment", "update_fragment"],
 )
-def test_a_change_of_rows_costs_no_group_and_nothing_comes_back(
-    graph: Location, meanwhile: Callable[[Location], None], after: Callable[..., object]
+def test_row_changes_invalidate_no_group_and_old_rows_do_not_return(
+    graph: Location, interrupt: Callable[[Location], None], after: Callable[..., object]
 ) -> None:
-    """Four groups of two fragments, two in each table; one of them has the rows."""
-    workers = Interrupted(lambda: meanwhile(graph), after)
+    """There are four groups of two fragments, two in each table; one of them has the rows."""
+    workers = Interrupted(lambda: interrupt(graph), after)
     expected: list[Any] = []
 
     def counted(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
@@ -118,8 +118,8 @@ def test_a_change_of_rows_costs_no_group_and_nothing_comes_back(
         return results
 
     before = len(read_fragment_files(open_table(graph, DOC)))
-    how = OptimizeOptions(rows_per_task=40)
-    rows = {row.table_key: row for row in optimize_all_tables(Graph(graph), how, counted)}
+    options = OptimizeOptions(rows_per_task=40)
+    rows = {row.table_key: row for row in optimize_all_tables(Graph(graph), options, counted)}
     assert len(workers.tasks) == 1, "no group is rewritten again"
     assert rows[DOC].committed
     assert rows[DOC].skipped is None
@@ -131,7 +131,7 @@ def test_a_change_of_rows_costs_no_group_and_nothing_comes_back(
     assert identities(graph) == expected, "also when the masked rows are dropped from the files"
 
 
-def test_a_table_that_is_changed_all_the_time_is_compacted(graph: Location) -> None:
+def test_table_with_continuous_changes_is_compacted(graph: Location) -> None:
     left = iter(range(20))
     workers = Interrupted(lambda: delete(graph, f"id = 'a{next(left)}'"), times=99)
     rows = optimize(graph, workers, rows_per_task=1000)
@@ -142,38 +142,42 @@ def test_a_table_that_is_changed_all_the_time_is_compacted(graph: Location) -> N
     assert answers_are_right(graph)
 
 
-def test_a_table_whose_groups_are_lost_each_time_still_gets_fewer_fragments(graph: Location) -> None:
-    """Another compaction takes every group; the last attempt merges what it finds while it holds the lease."""
+def test_table_that_loses_its_groups_each_time_gets_fewer_fragments(graph: Location) -> None:
+    """Another compaction replaces every group; the last attempt merges fragments while it holds the lease."""
 
-    def meanwhile() -> None:
+    def interrupt() -> None:
         run_compaction(graph, [DOC])
         for _ in range(3):
-            change(graph, {DOC: lambda at: stage_append(at, docs(at.schema, new_ulid(), 2))}, rows=2)
+            change(
+                graph,
+                {DOC: lambda dataset: stage_append(dataset, docs(dataset.schema, new_ulid(), 2))},
+                rows=2,
+            )
         counts.append(len(read_fragment_files(open_table(graph, DOC))))
 
     counts: list[int] = []
-    workers = Interrupted(meanwhile, times=99)
+    workers = Interrupted(interrupt, times=99)
     rows = optimize(graph, workers, rows_per_task=1000)
-    assert len(workers.tasks) == limits.UPKEEP_ATTEMPTS_MAX
+    assert len(workers.tasks) == limits.MAINTENANCE_ATTEMPTS_MAX
     assert rows[DOC].committed
     assert rows[DOC].skipped is None
     assert len(read_fragment_files(open_table(graph, DOC))) == 1 < counts[-1]
-    assert len(ids(graph)) == 80 + 6 * limits.UPKEEP_ATTEMPTS_MAX
+    assert len(ids(graph)) == 80 + 6 * limits.MAINTENANCE_ATTEMPTS_MAX
     assert {pending.property for pending in rows[DOC].pending_indexes} >= {"id", "slug", "size"}
     assert answers_are_right(graph)
     assert optimize(graph, Interrupted(lambda: None), rows_per_task=1000)[DOC].committed
     assert answers_are_right(graph)
 
 
-def test_a_schema_that_changes_each_time_still_leaves_fewer_fragments(graph: Location) -> None:
+def test_schema_that_changes_each_time_leaves_fewer_fragments(graph: Location) -> None:
     texts = iter(
         SCHEMA.replace("note: String?", f"note: String?  extra{number}: I64?") for number in range(9)
     )
 
-    def meanwhile() -> None:
+    def interrupt() -> None:
         apply_schema(graph, MAIN, SchemaRequest(next(texts), "tester"), in_place)
 
-    rows = optimize(graph, Interrupted(meanwhile, times=99), rows_per_task=1000)
+    rows = optimize(graph, Interrupted(interrupt, times=99), rows_per_task=1000)
     assert (rows[DOC].committed, rows[DOC].skipped) == (True, None)
     assert (rows[DOC].fragments_removed, rows[DOC].fragments_added) == (4, 1)
     assert "extra2" in open_table(graph, DOC).schema.names
@@ -181,18 +185,18 @@ def test_a_schema_that_changes_each_time_still_leaves_fewer_fragments(graph: Loc
     assert answers_are_right(graph)
 
 
-def test_a_table_without_a_part_that_may_be_rewritten_under_the_lease_is_left(graph: Location) -> None:
-    def meanwhile() -> None:
-        change(graph, {DOC: lambda at: stage_overwrite(at, docs(at.schema, "a", 80))}, rows=0)
+def test_table_without_a_bounded_part_is_skipped(graph: Location) -> None:
+    def interrupt() -> None:
+        change(graph, {DOC: lambda dataset: stage_overwrite(dataset, docs(dataset.schema, "a", 80))}, rows=0)
 
-    rows = optimize(graph, Interrupted(meanwhile, build_segments, times=99))
+    rows = optimize(graph, Interrupted(interrupt, build_segments, times=99))
     assert rows[DOC].skipped is SkipReason.CONFLICTING_WRITES
     assert rows[CITES].committed
     assert read_snapshot(graph).tables[CITES].pin.version == rows[CITES].manifest_version
     assert answers_are_right(graph)
 
 
-def test_two_runs_at_once_end_as_one(graph: Location) -> None:
+def test_two_concurrent_runs(graph: Location) -> None:
     workers = Interrupted(lambda: optimize(graph, Interrupted(lambda: None)), build_segments)
     optimize(graph, workers)
     assert len(ids(graph)) == 80
@@ -200,8 +204,8 @@ def test_two_runs_at_once_end_as_one(graph: Location) -> None:
     assert not any(row.committed for row in optimize(graph, Interrupted(lambda: None)).values())
 
 
-def test_drift_that_begins_meanwhile_leaves_the_others(graph: Location) -> None:
-    workers = Interrupted(lambda: open_table(graph, DOC).newest().native_copy().delete("id = 'a3'"))
+def test_drift_that_begins_during_the_run_skips_only_its_table(graph: Location) -> None:
+    workers = Interrupted(lambda: open_table(graph, DOC).newest().movable().delete("id = 'a3'"))
     rows = optimize(graph, workers)
     assert rows[DOC].skipped is SkipReason.DRIFT_NEEDS_REPAIR
     assert rows[DOC].lance_head_version == rows[DOC].manifest_version + 1
@@ -209,38 +213,41 @@ def test_drift_that_begins_meanwhile_leaves_the_others(graph: Location) -> None:
 
 
 @pytest.mark.parametrize("first", ["dataset.commit", "dataset.index"])
-def test_a_foreign_compaction_that_lands_first_is_not_told_as_ours(graph: Location, first: str) -> None:
-    """Before our own rewrite, or before our indexes and over what we had just rewritten."""
-    place = graph.child(read_snapshot(graph).tables[DOC].path).uri
-    landed: list[int] = []
+def test_external_compaction_committed_first_is_not_reported_as_ours(graph: Location, first: str) -> None:
+    """Before our rewrite, or after it and before our indexes."""
+    location = graph.child(read_snapshot(graph).tables[DOC].path).uri
+    versions: list[int] = []
 
-    def foreign(effect: str, target: str) -> None:
-        if (effect, target) == (first, place) and not landed:
-            landed.append(0)
-            dataset = lance.dataset(place)
+    def compact_externally(effect: str, target: str) -> None:
+        if (effect, target) == (first, location) and not versions:
+            versions.append(0)
+            dataset = lance.dataset(location)
             dataset.optimize.compact_files(target_rows_per_fragment=len(ids(graph)))
-            landed.append(dataset.version)
+            versions.append(dataset.version)
 
-    with observed(foreign):
+    with observed(compact_externally):
         rows = optimize(graph, Interrupted(lambda: None))
-    assert len(landed) == 2
+    assert len(versions) == 2
     row = rows[DOC]
     assert {rows[alias].skipped for alias in (DOC, CITES)} == {SkipReason.CONFLICTING_WRITES}
     assert (row.committed, row.fragments_removed, row.fragments_added, row.indexes_built) == (False, 0, 0, ())
     assert {pending.property for pending in row.pending_indexes} >= {"id", "slug", "size"}
     published = read_snapshot(graph).tables[DOC].pin.version
-    assert published == row.manifest_version >= landed[1], "which changed no row either"
+    assert published == row.manifest_version >= versions[1], "the external compaction changed no row either"
     assert len(ids(graph)) == 80
     again = optimize(graph, Interrupted(lambda: None))
     assert (again[DOC].skipped, again[DOC].committed) == (None, True)
     assert answers_are_right(graph)
 
 
-def test_the_seconds_of_a_table_are_those_of_its_own_work(graph: Location) -> None:
-    """Workers say how long they took; here each says so many seconds."""
+def test_seconds_of_a_table_are_its_own_work(graph: Location) -> None:
+    """Workers report their seconds; here they report fixed values."""
 
     def slow(function: Callable[[Task], Any], tasks: Sequence[Any]) -> list[Any]:
-        return [replace(function(task), seconds=1000.0 if _is_of(task, graph) else 1.0) for task in tasks]
+        return [
+            replace(function(task), seconds=1000.0 if _belongs_to_nodes(task, graph) else 1.0)
+            for task in tasks
+        ]
 
     rows = {row.table_key: row for row in optimize_all_tables(Graph(graph), OptimizeOptions(), slow)}
     assert rows[DOC].seconds >= 2000
@@ -248,6 +255,6 @@ def test_the_seconds_of_a_table_are_those_of_its_own_work(graph: Location) -> No
     assert all(row.seconds < 1 for row in rows.values() if not row.indexes_built)
 
 
-def _is_of(task: Any, graph: Location) -> bool:
+def _belongs_to_nodes(task: Any, graph: Location) -> bool:
     table = task.table if getattr(task, "owner", None) is None else task.owner
     return str(table.location.uri).startswith(graph.child("nodes").uri)

@@ -1,4 +1,4 @@
-"""Optimize in a loop beside processes that append, update and delete: at every checkpoint contents are the model."""
+"""Optimize in a loop next to processes that append, update and delete: contents always match the model."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tests.maintenance.graphs import count_scanned, in_place, open_table
 WRITERS: Final = 4
 
 
-def test_contents_are_the_model_while_writers_go_on(local_location: Location, tmp_path: Path) -> None:
+def test_contents_match_the_model_while_writers_run(local_location: Location, tmp_path: Path) -> None:
     _run(local_location, tmp_path, 10.0)
 
 
 @pytest.mark.soak
-def test_contents_are_the_model_while_writers_go_on_for_a_minute(
+def test_contents_match_the_model_while_writers_run_for_a_minute(
     local_location: Location, tmp_path: Path
 ) -> None:
     _run(local_location, tmp_path, 60.0)
@@ -41,7 +41,7 @@ def _run(location: Location, folder: Path, seconds: float) -> None:
     create(location)
     logs = [folder / f"w{number}.log" for number in range(WRITERS)]
     with Actor(os.getpid) as first:
-        first.answer()  # the server of all actors has imported everything: from here on starting one is fast
+        first.answer()  # the server of all actors has imported everything, so later actors start fast
     deadline = SYSTEM_CLOCK.monotonic() + seconds
     commits, conflicts, checkpoints = 0, 0, 0
     with ExitStack() as stack:
@@ -59,7 +59,7 @@ def _run(location: Location, folder: Path, seconds: float) -> None:
         f"\n{checkpoints} runs of optimize, {commits} with a commit, {conflicts} with a conflict; writers {shares}"
     )
     assert commits > 0
-    assert min(shares) > 0, "a writer was starved"
+    assert min(shares) > 0, "every writer commits"
     assert read_logs(logs).acknowledged <= {commit.id for commit in linear_history(location)}
     _check(read_snapshot(location), logs)
     optimize_all_tables(Graph(location), OptimizeOptions(), in_place)
@@ -70,7 +70,7 @@ def _run(location: Location, folder: Path, seconds: float) -> None:
 
 
 def _check(snapshot: Snapshot, logs: list[Path]) -> None:
-    """The rows are those of the commits so far, and indexes find them."""
+    """Check that the rows are those of the commits so far, and that indexes find them."""
     history = tuple(make_lineage(snapshot.head, snapshot.manifest.read_commits()).history())
     model = replay(history, read_logs(log for log in logs if log.exists()).tried, EMPTY)
     assert snapshot_contents(snapshot) == model

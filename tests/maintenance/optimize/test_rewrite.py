@@ -1,4 +1,4 @@
-"""Which fragments are rewritten together, by table."""
+"""Which fragments are rewritten together, as cases."""
 
 from __future__ import annotations
 
@@ -26,29 +26,31 @@ def fragments(*rows: int, deleted: int = 0, size_bytes: int = 0) -> dict[int, Fr
 
 
 def index(name: str, kind: IndexKind, *parts: set[int]) -> IndexDescription:
-    found = tuple(IndexPart(f"{name}-{place}", frozenset(part)) for place, part in enumerate(parts))
+    index_parts = tuple(
+        IndexPart(f"{name}-{position}", frozenset(part)) for position, part in enumerate(parts)
+    )
     covered = frozenset[int]().union(*parts)
-    return IndexDescription(name, "column", kind, kind.name, len(parts), covered, 0, found)
+    return IndexDescription(name, "column", kind, kind.name, len(parts), covered, 0, index_parts)
 
 
-def test_small_ones_are_grouped_up_to_the_bound() -> None:
+def test_small_fragments_are_grouped_up_to_the_bound() -> None:
     assert plan_groups(fragments(40, 40, 40), (), (), BOUNDS) == ((0, 1),)
     assert plan_groups(fragments(40, 40, 20), (), (), BOUNDS) == ((0, 1, 2),)
     assert plan_groups(fragments(40, 100, 40), (), (), BOUNDS) == ((0, 2),)
 
 
-def test_what_is_full_or_alone_stays() -> None:
+def test_full_and_single_fragments_are_kept() -> None:
     assert plan_groups(fragments(100, 200), (), (), BOUNDS) == ()
     assert plan_groups(fragments(40), (), (), BOUNDS) == ()
     assert plan_groups({}, (), (), BOUNDS) == ()
 
 
-def test_deleted_rows_make_a_fragment_worth_it() -> None:
+def test_fragment_with_many_deleted_rows_is_rewritten() -> None:
     assert plan_groups(fragments(100, deleted=20), (), (), BOUNDS) == ((0,),)
     assert plan_groups(fragments(100, deleted=5), (), (), BOUNDS) == ()
 
 
-def test_the_last_attempt_takes_the_smallest_within_its_limits() -> None:
+def test_last_attempt_merges_the_smallest_within_its_limits() -> None:
     rows_max, bytes_max = limits.MAINTENANCE_LEASE_ROWS_MAX, limits.MAINTENANCE_LEASE_BYTES_MAX
     wide = RewriteBounds()
     assert set(plan_lease_part(fragments(rows_max // 2 + 1, 7, 5, 9), (), wide)) == {0, 1, 2, 3}
@@ -59,19 +61,19 @@ def test_the_last_attempt_takes_the_smallest_within_its_limits() -> None:
     assert set(plan_lease_part(fragments(40, 40, 40), (), BOUNDS)) == {0, 1}
 
 
-def test_the_last_attempt_splits_no_segment() -> None:
+def test_last_attempt_splits_no_segment() -> None:
     words = index("words", IndexKind.INVERTED, {0, 1, 2})
     part = plan_lease_part(fragments(9, 9, 9, 5, 5), (words,), RewriteBounds())
     assert set(part) == {0, 1, 2}
     assert split_segments((words,), (part,)) == frozenset()
 
 
-def test_bytes_bound_a_group_too() -> None:
+def test_group_is_bounded_by_bytes() -> None:
     assert plan_groups(fragments(1, 1, 1, size_bytes=400), (), (), BOUNDS) == ((0, 1),)
     assert plan_groups(fragments(1, 1, size_bytes=600), (), (), BOUNDS) == ()
 
 
-def test_a_small_segment_is_dropped_where_a_group_splits_it() -> None:
+def test_small_segment_is_dropped_if_a_group_splits_it() -> None:
     words = index("words", IndexKind.INVERTED, {0, 1})
     groups = plan_groups(fragments(10, 10, 10), (words,), {"words"}, BOUNDS)
     assert groups == ((0, 1, 2),)
@@ -79,7 +81,7 @@ def test_a_small_segment_is_dropped_where_a_group_splits_it() -> None:
     assert split_segments((words,), ((0, 1),)) == frozenset()
 
 
-def test_a_large_segment_and_one_that_nobody_would_build_again_stay_whole() -> None:
+def test_large_and_undeclared_segments_are_kept_whole() -> None:
     wide = RewriteBounds(rows=10 * limits.INDEX_PACKED_ROWS)
     large = fragments(limits.INDEX_PACKED_ROWS, 10, 10, 10)
     words = index("words", IndexKind.INVERTED, {0, 1})
@@ -87,26 +89,26 @@ def test_a_large_segment_and_one_that_nobody_would_build_again_stay_whole() -> N
     assert plan_groups(fragments(10, 10, 10, 10), (words,), (), wide) == ((0, 1), (2, 3))
 
 
-def test_a_btree_is_no_obstacle() -> None:
+def test_btree_does_not_limit_groups() -> None:
     ids = index("ids", IndexKind.BTREE, {0})
     assert plan_groups(fragments(10, 10), (ids,), (), BOUNDS) == ((0, 1),)
     assert split_segments((ids,), ((0, 1),)) == frozenset()
 
 
-def test_what_indexes_cover_afterwards() -> None:
+def test_index_coverage_afterwards() -> None:
     ids, words = index("ids", IndexKind.BTREE, {0, 1, 2}), index("words", IndexKind.INVERTED, {0, 1, 2}, {3})
     after = indexes_after((ids, words), [Replaced((0, 1), (9,))], {"words-1"})
-    assert [found.fragment_ids for found in after] == [{2}, {2, 9}]
-    assert [found.segments for found in after] == [1, 1]
+    assert [description.fragment_ids for description in after] == [{2}, {2, 9}]
+    assert [description.segments for description in after] == [1, 1]
     assert indexes_after((words,), [], {"words-0", "words-1"}) == ()
 
 
 @given(st.lists(st.integers(1, 120), max_size=30))
-def test_a_second_run_finds_nothing(rows: list[int]) -> None:
-    found = fragments(*rows)
-    groups = plan_groups(found, (), (), BOUNDS)
-    assert all(sum(found[number].rows for number in group) <= BOUNDS.rows for group in groups)
-    gone = {number for group in groups for number in group}
-    left = [found[number].rows for number in found if number not in gone]
-    merged = [sum(found[number].rows for number in group) for group in groups]
+def test_second_run_plans_no_group(rows: list[int]) -> None:
+    table = fragments(*rows)
+    groups = plan_groups(table, (), (), BOUNDS)
+    assert all(sum(table[number].rows for number in group) <= BOUNDS.rows for group in groups)
+    rewritten = {number for group in groups for number in group}
+    left = [table[number].rows for number in table if number not in rewritten]
+    merged = [sum(table[number].rows for number in group) for group in groups]
     assert plan_groups(fragments(*left, *merged), (), (), BOUNDS) == ()

@@ -9,6 +9,7 @@ import typer
 
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.errors import ExitCode
+from omnigraph.cli.hints import render_hint
 from omnigraph.cli.options import Format, Json, LogFileOption, SparkMaster, Store, Uri, Yes
 from omnigraph.cli.output import RowsFormat, choose_format, write_json, write_rows
 from omnigraph.cli.target import confirm_destruction, direct_target
@@ -135,7 +136,7 @@ def _to_json(
     from omnigraph.maintenance.cleanup.options import sum_kept
 
     older_than = options.older_than
-    tables = [{**row.to_json(), **({"files": list(row.files)} if with_files else {})} for row in rows]
+    tables = [{**_document(row), **({"files": list(row.files)} if with_files else {})} for row in rows]
     return {
         "uri": location.uri,
         "confirmed": options.confirm,
@@ -149,6 +150,10 @@ def _to_json(
     }
 
 
+def _document(row: TableCleanupStats) -> dict[str, Any]:
+    return {**row.to_json(), "error": None if row.reason is None else render_hint(row.reason)}
+
+
 def _write(how: RowsFormat, rows: Sequence[TableCleanupStats], *, with_files: bool) -> None:
     """With files a program gets a row per file, and a person both tables."""
     is_table = how is RowsFormat.TABLE
@@ -157,7 +162,7 @@ def _write(how: RowsFormat, rows: Sequence[TableCleanupStats], *, with_files: bo
     if is_table and not has_errors:
         titles = {key: title for key, title in TITLES.items() if key != "error"}
     if is_table or not with_files:
-        cells: Any = [row.to_json() for row in rows]
+        cells: Any = [_document(row) for row in rows]
         write_rows(titles, cells, how)
     if with_files:
         files = [(row, file) for row in rows for file in row.files]

@@ -8,6 +8,7 @@ import typer
 
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.errors import ExitCode
+from omnigraph.cli.hints import render_command
 from omnigraph.cli.options import Format, Json, LogFileOption, Store, Uri
 from omnigraph.cli.output import RowsFormat, choose_format, write_json, write_rows
 from omnigraph.cli.target import direct_target
@@ -50,9 +51,12 @@ def doctor(
     from omnigraph.maintenance.doctor.run import examine
 
     graph = None if location is None else Graph(location, read_only=True)
-    findings = examine(graph, deep=deep, address=uri if uri is not None else store)
+    findings = examine(graph, deep=deep)
     healthy = is_healthy(findings)
-    documents: list[dict[str, Any]] = [finding.to_json() for finding in findings]
+    address = uri if uri is not None else store
+    documents: list[dict[str, Any]] = [
+        {**finding.to_json(), "fix": render_command(finding.fix, address) or None} for finding in findings
+    ]
     if how is RowsFormat.JSON:
         place = None if location is None else location.uri
         write_json({"uri": place, "healthy": healthy, "findings": documents})

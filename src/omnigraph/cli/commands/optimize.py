@@ -10,6 +10,7 @@ import typer
 
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.errors import ExitCode
+from omnigraph.cli.hints import render_hint
 from omnigraph.cli.options import Format, Json, LogFileOption, SparkMaster, Store, Uri
 from omnigraph.cli.output import RowsFormat, choose_format, printable, write_json, write_rows
 from omnigraph.cli.target import direct_target
@@ -103,9 +104,13 @@ def to_json(uri: str, branch: str, rows: Sequence[TableOptimizeStats], *, dry_ru
         "uri": uri,
         "branch": branch,
         "dry_run": dry_run,
-        "tables": [row.to_json() for row in rows],
+        "tables": [_document(row) for row in rows],
         "commit": commits[-1] if commits else None,
     }
+
+
+def _document(row: TableOptimizeStats) -> dict[str, Any]:
+    return {**row.to_json(), "error": None if row.reason is None else render_hint(row.reason)}
 
 
 def _as_row(row: TableOptimizeStats, *, dry_run: bool) -> dict[str, Any]:
@@ -123,7 +128,7 @@ def _as_row(row: TableOptimizeStats, *, dry_run: bool) -> dict[str, Any]:
 def _as_facts(row: TableOptimizeStats) -> dict[str, Any]:
     """For programs: every member of the document, lists as text."""
     return {
-        **row.to_json(),
+        **_document(row),
         "pending_indexes": "; ".join(f"{found.property}: {found.reason}" for found in row.pending_indexes),
         "indexes_folded": ", ".join(row.indexes_folded),
         "indexes_built": ", ".join(dict.fromkeys(row.indexes_built)),
@@ -144,7 +149,7 @@ def _result(row: TableOptimizeStats, *, dry_run: bool) -> str:
 
 def _tell(rows: Sequence[TableOptimizeStats], *, quiet: bool) -> None:
     """On stderr: errors in any case, and what waits for something else."""
-    failed = [f"{row.table_key}: {row.error}" for row in rows if row.error is not None]
+    failed = [f"{row.table_key}: {render_hint(row.reason)}" for row in rows if row.reason is not None]
     if failed:
         head = failed if len(failed) == 1 else [f"{len(failed)} tables could not be optimized", *failed]
         sys.stderr.write("error: " + "\n  ".join(map(printable, head)) + f"\n{FAILED_HINT}\n")

@@ -62,7 +62,7 @@ def repair(
     from omnigraph.api.graph import Graph
     from omnigraph.maintenance.repair import RepairOptions
 
-    RepairOptions(confirm=confirm, force=force, discard=discard).refuse_contradiction()
+    RepairOptions(confirm=confirm, force=force, discard=discard).validate()
     rows = Graph(location, read_only=not confirm).repair(confirm=confirm, force=force, discard=discard)
     if how is RowsFormat.JSON:
         write_json(to_json(location.uri, rows))

@@ -1,9 +1,10 @@
-"""Which files of one dataset go, and in which order: a join of a listing with what versions reach. Pure.
+"""Which files of one dataset are deleted, and in which order: a join of a listing with what versions reference. Pure.
 
-In: the files there are, the decision about versions and forks, and the files that retained and other versions need.
-Out: `DeletableFile`s in the order in which they have to go: forks, children before parents; then the manifests of old
-versions; then what only those needed; then orphans, which no version needs and which are beyond the grace. Within
-whatever goes, manifests go first, so nothing half deleted looks whole. A file that is none of Lance's is left alone.
+In: the files of a listing, the decision about versions and forks, and the files that retained and other versions need.
+Out: `DeletableFile`s in the order of deletion: forks, children before parents; then the manifests of old versions; then
+files that only those needed; then orphans, which no version needs and which are beyond the grace. Within each of them
+manifests are first, so that a partial deletion leaves no version that looks complete. Files that Lance did not write
+are never deleted.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from omnigraph.storage.lance.layout import (
 
 
 class Reason(Enum):
-    """Why a file goes. The order here is the order in which they go."""
+    """Why a file is deleted, in the order of deletion."""
 
     FORK = "fork"
     VERSION = "version"
@@ -41,67 +42,66 @@ class Reason(Enum):
     LEFTOVER = "leftover"
 
 
-_ORDER: Final = {why: place for place, why in enumerate(Reason)}
+_ORDER: Final = {reason: position for position, reason in enumerate(Reason)}
 
 
 @dataclass(frozen=True, slots=True)
 class DeletableFile:
-    """A file that goes: its path below the dataset, and the Lance branch that it belongs to."""
+    """A file to delete: its path below the dataset, and the Lance branch that it belongs to."""
 
     path: str
     size_bytes: int
-    why: Reason
+    reason: Reason
     branch: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What versions need, as paths below the dataset: retained ones, and any that there are."""
+    """The files that versions need, as paths below the dataset: retained versions, and all versions."""
 
     retained: frozenset[str]
-    known: frozenset[str]
+    referenced: frozenset[str]
 
 
-def find_doomed(
+def find_deletable(
     files: Sequence[StoredFile], decision: Decision, reach: Reach, needs: Needs, policy: Policy
 ) -> tuple[DeletableFile, ...]:
-    """What goes of a dataset that stays, in order."""
-    forks = {name: place for place, name in enumerate(decision.doomed_forks)}
-    judge = _Judge(decision, file_group_keys(reach.retained), file_group_keys(reach.known), needs, policy)
-    found: list[tuple[tuple[int, int, int], DeletableFile]] = []
+    """Return the files to delete of a dataset that is retained, in order."""
+    forks = {name: position for position, name in enumerate(decision.deletable_forks)}
+    rules = _FileRules(decision, _units(reach.retained), _units(reach.referenced), needs, policy)
+    deletable: list[tuple[tuple[int, int, int], DeletableFile]] = []
     for file in files:
         branch, rest = split_branch(file.path)
         fork = referenced_branch(file.path) if branch is None and forks else branch
         if fork in forks:
-            within = REFERENCES_LAST if branch is None else manifests_first(rest)
-            found.append(
-                ((forks[fork], within, 0), DeletableFile(file.path, file.size_bytes, Reason.FORK, fork))
-            )
-        elif (why := judge.why(file, branch, rest)) is not None:
-            order = (len(forks), _ORDER[why], manifests_first(rest))
-            found.append((order, DeletableFile(file.path, file.size_bytes, why, branch)))
-    return tuple(file for _, file in sorted(found, key=lambda entry: (entry[0], entry[1].path)))
+            within = _REF_LAST if branch is None else _manifests_first(rest)
+            order = (forks[fork], within, 0)
+            deletable.append((order, DeletableFile(file.path, file.size_bytes, Reason.FORK, fork)))
+        elif (reason := rules.reason(file, branch, rest)) is not None:
+            order = (len(forks), _ORDER[reason], _manifests_first(rest))
+            deletable.append((order, DeletableFile(file.path, file.size_bytes, reason, branch)))
+    return tuple(file for _, file in sorted(deletable, key=lambda entry: (entry[0], entry[1].path)))
 
 
-def find_all_doomed(
+def find_all_deletable(
     files: Sequence[StoredFile], policy: Policy, *, is_known: bool
 ) -> tuple[DeletableFile, ...]:
-    """Everything of a dataset that no retained snapshot has, or nothing while a part of it is young.
+    """Return all files of a dataset that no retained snapshot has, or none while one of them is young.
 
-    One that no manifest knows may be in the making, so it has to be beyond the grace.
+    A writer may be creating a dataset that no manifest names, so its files must be beyond the grace.
     """
     is_old = policy.is_beyond_age if is_known else policy.is_beyond_grace
     if not all(is_old(file.modified_us) for file in files):
         return ()
-    why = Reason.DATASET if is_known else Reason.ORPHAN
-    ordered = sorted(files, key=lambda file: (manifests_first(split_branch(file.path)[1]), file.path))
+    reason = Reason.DATASET if is_known else Reason.ORPHAN
+    ordered = sorted(files, key=lambda file: (_manifests_first(split_branch(file.path)[1]), file.path))
     return tuple(
-        DeletableFile(file.path, file.size_bytes, why, split_branch(file.path)[0]) for file in ordered
+        DeletableFile(file.path, file.size_bytes, reason, split_branch(file.path)[0]) for file in ordered
     )
 
 
 def read_lines(files: Iterable[StoredFile]) -> dict[str | None, dict[int, int]]:
-    """The versions of every Lance branch with their times, from a listing alone."""
+    """Return the versions of every Lance branch with their times, from a listing alone."""
     lines: dict[str | None, dict[int, int]] = {None: {}}
     for file in files:
         branch, rest = split_branch(file.path)
@@ -112,54 +112,54 @@ def read_lines(files: Iterable[StoredFile]) -> dict[str | None, dict[int, int]]:
 
 
 def ref_times(files: Iterable[StoredFile]) -> dict[str, int]:
-    """When each Lance branch was made."""
-    refs = ((referenced_branch(file.path), file.modified_us) for file in files)
+    """Return when each Lance branch was created."""
+    refs = ((_ref_of(file.path), file.modified_us) for file in files)
     return {name: time_us for name, time_us in refs if name is not None}
 
 
 def is_manifest(file: DeletableFile) -> bool:
-    """Whether it is what makes a version one."""
-    return split_branch(file.path)[1].startswith(VERSIONS_DIRECTORY)
+    """Whether the file is the manifest of a version."""
+    return split_branch(file.path)[1].startswith(_VERSIONS)
 
 
 def folder_of(file: DeletableFile) -> str | None:
-    """The folder below the dataset that is empty once everything of the file's kind is gone; None when none is."""
-    if file.why is Reason.LEFTOVER:
+    """Return the directory below the dataset that is empty after the deletion; None if there is none."""
+    if file.reason is Reason.LEFTOVER:
         return file.path.partition("/")[0]
-    if file.why is Reason.FORK and file.path.startswith(BRANCHES_DIRECTORY):
-        return f"{BRANCHES_DIRECTORY}{file.branch}"
+    if file.reason is Reason.FORK and file.path.startswith(_TREE):
+        return f"{_TREE}{file.branch}"
     branch, rest = split_branch(file.path)
     unit = file_group(rest)
     return file_group_key(branch, unit) if unit is not None and rest.startswith(f"{unit}/") else None
 
 
 @dataclass(frozen=True, slots=True)
-class _Judge:
-    """Judges the files of what stays. `retained` and `known` are units that retained and any versions need."""
+class _FileRules:
+    """Rules for files of what is retained. `retained` and `referenced` are units of retained and of all versions."""
 
     decision: Decision
     retained: frozenset[str]
-    known: frozenset[str]
+    referenced: frozenset[str]
     needs: Needs
     policy: Policy
 
-    def why(self, file: StoredFile, branch: str | None, rest: str) -> Reason | None:
-        """Why a file goes; None when it stays."""
+    def reason(self, file: StoredFile, branch: str | None, rest: str) -> Reason | None:
+        """Return why a file is deleted; None if it is kept."""
         if branch not in self.decision.retained:
-            return self._why_without_ref(file, branch)
-        version = manifest_version(rest)
+            return self._reason_without_ref(file, branch)
+        version = _version_of(rest)
         if version is not None:
             return None if version in self.decision.retained[branch] else Reason.VERSION
         unit = rest if "#" in rest and UNFINISHED_FILE.fullmatch(rest) else file_group(rest)
         if unit is None or file_group_key(branch, unit) in self.retained:
             return None
-        if file_group_key(branch, unit) in self.known:
+        if _key(branch, unit) in self.referenced:
             return Reason.UNREACHED
         return Reason.ORPHAN if self.policy.is_beyond_grace(file.modified_us) else None
 
-    def _why_without_ref(self, file: StoredFile, branch: str | None) -> Reason | None:
-        """A file of a Lance branch that has no ref: it was made half, or deleted half."""
+    def _reason_without_ref(self, file: StoredFile, branch: str | None) -> Reason | None:
+        """Return the reason for a file of a Lance branch without a ref, which was partially created or deleted."""
         owner = None if branch is None else owner_of(branch)
-        is_gone = owner is not None and owner not in self.needs.live
-        is_old = self.policy.is_beyond_age if is_gone else self.policy.is_beyond_grace
+        is_deleted = owner is not None and owner not in self.needs.live
+        is_old = self.policy.is_beyond_age if is_deleted else self.policy.is_beyond_grace
         return Reason.ORPHAN if is_old(file.modified_us) else None

@@ -1,4 +1,8 @@
-"""What cleanup is asked for, and the rows it reports. The names are those of the specification."""
+"""What cleanup takes and returns: the policy options with their checks, and one row per table and branch.
+
+In: options of the caller. Out: a `Policy` as of a given time, or a `UsageError`; `TableCleanupStats` with their JSON.
+The names are those of the specification. Nothing here reads or writes.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from typing import Final
 
 from omnigraph.base import limits
 from omnigraph.base.errors import Fact, UsageError
+from omnigraph.base.hints import Argument, Hint, hint
 from omnigraph.maintenance.cleanup.retention import KeepReason, Policy
 
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -18,19 +23,19 @@ _DURATION: Final = re.compile(r"(\d{1,9})([smhdw])", re.ASCII)
 
 
 def parse_duration(text: str) -> timedelta:
-    """`90s`, `15m`, `12h`, `7d` or `2w`."""
-    found = _DURATION.fullmatch(text)
+    """Parse a duration: `90s`, `15m`, `12h`, `7d` or `2w`."""
+    match = _DURATION.fullmatch(text)
     try:
-        return timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else _refuse(text)
+        return timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else _reject_duration(text)
     except OverflowError:
-        return _refuse(text)
+        return _reject_duration(text)
 
 
-def _refuse(text: str) -> timedelta:
+def _reject_duration(text: str) -> timedelta:
     raise UsageError(
-        f"'{text}' is no duration",
+        f"invalid duration: expected a whole number and s, m, h, d or w, got '{text}'",
         code="duration_malformed",
-        hint="write a whole number and s, m, h, d or w, as 90s, 12h or 7d",
+        hint="Write it as 90s, 12h or 7d.",
     )
 
 
@@ -39,58 +44,65 @@ _MICROSECONDS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class CleanupPolicyOptions:
-    """What cleanup keeps. One of the first two is needed; with both, either keeps a version."""
+    """What cleanup keeps. Pass `keep_versions`, `older_than`, or both; with both, either of them keeps a version."""
 
     keep_versions: int | None = None
-    """How many of the newest published versions of each table stay; None: their number does not matter."""
+    """How many of the newest published versions of each table are kept; None: no limit by number."""
     older_than: timedelta | None = None
-    """Versions that are not older stay; None: their age does not matter."""
+    """Only versions that are older are deleted; None: no limit by age."""
     orphans_older_than: timedelta = timedelta(seconds=limits.ORPHAN_GRACE_SECONDS)
-    """How old a file that nothing refers to must be to go, at least 2 days."""
+    """The minimum age of an unreferenced file that is deleted; at least 2 days."""
     confirm: bool = False
-    """Delete; without it only tell what would go."""
+    """Delete; without it cleanup only reports what it would delete."""
 
     def policy(self, now_us: int) -> Policy:
-        """The policy as of a moment; raise `UsageError` for one that must not be."""
+        """Return the policy as of a time; raise `UsageError` for options that are not valid."""
         if self.keep_versions is None and self.older_than is None:
+            keep = Argument("keep", limits.CLEANUP_KEEP_RECOMMENDED)
             raise UsageError(
-                "cleanup needs to know what to keep",
+                "cleanup needs a policy: expected a number of versions to keep or an age, got neither",
                 code="cleanup_policy_missing",
-                hint=f"pass --keep {limits.CLEANUP_KEEP_RECOMMENDED}, --older-than 7d, or both",
+                hint=hint("Pass {}, {}, or both.", keep, Argument("older_than", "7d")),
             )
         if self.keep_versions is not None and self.keep_versions < 1:
             raise UsageError(
-                f"{self.keep_versions} is no number of versions to keep",
+                f"invalid number of versions to keep: expected at least 1, got {self.keep_versions}",
                 code="cleanup_keep",
-                hint=f"the newest version always stays; {limits.CLEANUP_KEEP_RECOMMENDED} is a good number",
+                hint=hint("Pass {}.", Argument("keep", limits.CLEANUP_KEEP_RECOMMENDED)),
             )
         if self.older_than is not None and self.older_than < timedelta(0):
             raise UsageError(
-                "an age cannot be negative", code="cleanup_older_than", hint="pass a duration such as 7d"
+                f"invalid age: expected a positive duration, got {self.older_than}",
+                code="cleanup_older_than",
+                hint=hint("Pass {}.", Argument("older_than", "7d")),
             )
         if self.orphans_older_than.total_seconds() < limits.ORPHAN_GRACE_SECONDS_MIN:
             raise UsageError(
-                "files that nothing refers to must be at least 2 days old, as a running load may need younger ones",
+                "a running load may need younger unreferenced files: expected an age of at least 2 days, "
+                f"got {self.orphans_older_than}",
                 code="cleanup_grace",
-                hint="pass --orphans-older-than 2d or more, or leave it out for 3d",
+                hint=hint(
+                    "Pass {} or more, or omit it for the default of 3 days.",
+                    Argument("orphans_older_than", "2d"),
+                ),
             )
         older_than = None if self.older_than is None else _us(self.older_than)
         age_min = int(limits.CLEANUP_AGE_SECONDS_MIN * _MICROSECONDS)
         return Policy(now_us, self.keep_versions, older_than, _us(self.orphans_older_than), age_min)
 
     def warnings(self) -> tuple[str, ...]:
-        """What should be thought about before deleting."""
+        """Return warnings about what a run with these options deletes."""
         if self.keep_versions is None or self.keep_versions >= limits.CLEANUP_KEEP_WARN_BELOW:
             return ()
         return (
-            f"keeping only {self.keep_versions} leaves little for recovery to go back to; "
-            f"{limits.CLEANUP_KEEP_RECOMMENDED} is the recommended number",
+            f"few versions of each table are kept ({self.keep_versions}); "
+            f"{limits.CLEANUP_KEEP_RECOMMENDED} or more are recommended",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class KeptVersions:
-    """How many versions are kept for one reason although the policy names them."""
+    """The number of versions that are kept for one reason although the policy would delete them."""
 
     reason: KeepReason
     """The reason."""
@@ -98,37 +110,43 @@ class KeptVersions:
     """The number of versions."""
 
     def to_json(self) -> dict[str, Fact]:
-        """As a member of `kept` in `omnigraph cleanup --json`."""
+        """Return the member of `kept` in `omnigraph cleanup --json`."""
         return {"reason": self.reason.value, "versions": self.versions}
 
 
 @dataclass(frozen=True, slots=True)
 class TableCleanupStats:
-    """What went of one table on one branch, or would go."""
+    """What cleanup deleted of one table on one branch, or would delete."""
 
     table_key: str
-    """The table, `node:Person`, or another thing of the graph, such as `__manifest`."""
+    """The table, such as `node:Person`, or another part of the graph, such as `__manifest`."""
     branch: str
     """The branch."""
     old_versions_removed: int
-    """How many old versions."""
+    """The number of deleted versions."""
     files_removed: int
-    """How many files in all."""
+    """The number of deleted files."""
     bytes_removed: int
     """The size of these files."""
     orphan_files_removed: int
-    """How many of them nothing referred to."""
+    """The number of deleted files that no version referenced."""
     orphan_branches_removed: int
-    """How many Lance branches of deleted branches."""
-    error: str | None
-    """Why it failed while the others went on, or None."""
+    """The number of deleted Lance branches, which belonged to deleted branches."""
+    reason: Hint | None
+    """`error` as a value, for other surfaces."""
     files: tuple[str, ...] = ()
-    """The paths of the files below the graph, in the order in which they go."""
+    """The paths of the files below the graph, in the order of deletion."""
     kept: tuple[KeptVersions, ...] = ()
-    """The versions of the table that are kept although the policy names them, on all branches; in the row of main."""
+    """The versions of the table, on all branches, that are kept although the policy would delete them; only in the row
+    of main."""
+
+    @property
+    def error(self) -> str | None:
+        """Why the table failed; other tables continue. None if it did not fail."""
+        return None if self.reason is None else str(self.reason)
 
     def to_json(self) -> dict[str, Fact]:
-        """As a table of `omnigraph cleanup --json`."""
+        """Return the table as in `omnigraph cleanup --json`."""
         return {
             "table_key": self.table_key,
             "branch": self.branch,
@@ -138,15 +156,15 @@ class TableCleanupStats:
             "orphan_files_removed": self.orphan_files_removed,
             "orphan_branches_removed": self.orphan_branches_removed,
             "error": self.error,
-            "kept": [kept.to_json() for kept in self.kept],
+            "kept": [versions.to_json() for versions in self.kept],
         }
 
 
 def sum_kept(rows: Iterable[TableCleanupStats]) -> tuple[KeptVersions, ...]:
-    """Return the versions that are kept although the policy names them, of all rows together."""
+    """Return the versions of all rows that are kept although the policy would delete them."""
     total: Counter[KeepReason] = Counter()
     for row in rows:
-        total.update({kept.reason: kept.versions for kept in row.kept})
+        total.update({retained.reason: retained.versions for retained in row.kept})
     return tuple(KeptVersions(reason, total[reason]) for reason in KeepReason if total[reason])
 
 

@@ -1,9 +1,9 @@
-"""What cleanup would delete in a whole graph: every file, by dataset and in order. Nothing is changed.
+"""Plans what cleanup deletes in a whole graph: every file, by dataset and in order. Changes nothing.
 
-In: a graph, a policy, whoever runs tasks. Out: a `GraphPlan`. First it is decided which manifest versions stay, since
-those are the snapshots that can be read afterwards; then their pins say which table versions have to; then each dataset
-is joined with its listing. The moment of the policy is before everything that is read here: what others make meanwhile
-is younger and stays.
+In: a graph, a policy, a function that runs tasks. Out: a `GraphPlan`. First decide which manifest versions are
+retained, since those are the snapshots that can be read afterwards; their pins are the table versions to retain; then
+join each dataset with its listing. The time of the policy is before everything that is read here, so files that other
+writers create while cleanup plans are younger and are kept.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Final
 
 from omnigraph.base import limits
 from omnigraph.base.errors import FormatError, OmnigraphError
+from omnigraph.base.hints import Hint, action, hint
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.layout import (
@@ -39,7 +40,7 @@ from omnigraph.graph.manifest.snapshot import (
     read_snapshot,
     refresh_snapshot,
 )
-from omnigraph.graph.manifest.stamp import FORMAT, Format
+from omnigraph.graph.manifest.stamp import Format
 from omnigraph.graph.schema_change import HARD_DROPS
 from omnigraph.maintenance.cleanup.deletion_plan import DeletableFile, Reason
 from omnigraph.maintenance.cleanup.preflight import Preflight
@@ -61,41 +62,18 @@ from omnigraph.storage.local_tree import list_links
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 
-
-def read_floors(heads: Iterable[Snapshot], rules: Format = FORMAT) -> Mapping[str, frozenset[Pin]]:
-    """The floors of every dataset that has some, by its path."""
-    found: defaultdict[str, set[Pin]] = defaultdict(set)
-    for head in heads:
-        for commit in _hard_commits(head):
-            version = find_commit_version(head.root, commit, rules) or commit.manifest_hint
-            found[MANIFEST].add(version)
-            for move in commit.tables:
-                table = head.state.tables.get(move.table)
-                if move.after is not None and table is not None:
-                    found[table.path].add(move.after)
-    return {path: frozenset(pins) for path, pins in found.items()}
-
-
-def _hard_commits(head: Snapshot) -> list[CommitRecord]:
-    """Those that were made on this very branch."""
-    return [
-        commit
-        for commit in head.manifest.read_commits_naming(HARD_DROPS)
-        if HARD_DROPS in commit.counts and commit.branch_id == head.branch.id
-    ]
-
-
 logger = logging.getLogger("omnigraph.cleanup")
 
-_STRENGTH: Final = {reason: place for place, reason in enumerate(KeepReason)}
+_STRENGTH: Final = {reason: position for position, reason in enumerate(KeepReason)}
 _ADJACENCY: Final = re.compile(r"([0-9a-f]{16}-[0-9a-f]{16})/(.+)-(\d+)\.[a-z]+")
 
 
 @dataclass(frozen=True, slots=True)
 class GraphPlan:
-    """`manifest` goes before `tables`, and those before `leftovers`. `owners` has the names of live branches by id.
+    """Delete `manifest` before `tables`, and those before `leftovers`, the files outside datasets.
 
-    `fork_owners` has the live branch that owns a table's Lance branch, by the path of the table and that branch.
+    `owners` has the names of live branches by id. `fork_owners` has the live branch that owns a table's Lance branch,
+    by the path of the table and that branch.
     """
 
     manifest: DatasetPlan
@@ -106,31 +84,31 @@ class GraphPlan:
 
     @property
     def datasets(self) -> tuple[DatasetPlan, ...]:
-        """All of it, in order."""
+        """All plans in order."""
         return (self.manifest, *self.tables, *self.leftovers)
 
 
 def plan_cleanup(
     preflight: Preflight, policy: Policy, run_tasks: RunTasks, world: WriteEnvironment
 ) -> GraphPlan:
-    """Return what is deleted, as of now; raise when a version that a live branch reads is missing."""
+    """Return what cleanup deletes, as of now; raise if a version that a live branch reads is missing."""
     newest = refresh_snapshot(preflight.main, world.rules)
-    return _Planning(newest.root, policy, run_tasks, world, preflight.drifted).plan(newest)
+    return _CleanupPlanner(newest.root, policy, run_tasks, world, preflight.drifted).plan(newest)
 
 
 @dataclass(frozen=True, slots=True)
-class _Planning:
+class _CleanupPlanner:
     root: Location
     policy: Policy
     run_tasks: RunTasks
     world: WriteEnvironment
-    drifted: Mapping[str, str]
+    drifted: Mapping[str, Hint]
 
     def plan(self, main: Snapshot) -> GraphPlan:
         heads = self._read_heads(main)
         live = frozenset(str(head.branch.id) for head in heads.values())
         newest = frozenset(Pin(head.branch.lance_branch, head.version) for head in heads.values())
-        floors = read_floors(heads.values(), self.world.rules)
+        floors = _read_floors(heads.values(), self.world.rules)
         commits = _read_commits(heads)
         bases = self._merge_base_pins(heads, commits)
         needs = Needs(
@@ -143,19 +121,19 @@ class _Planning:
         )
         snapshots = self._decide_snapshots(needs)
         if is_moved(main.manifest, self.root):
-            _refuse_unreadable(snapshots, self.policy)
+            _require_no_young_forks(snapshots, self.policy)
         pins = self._read_pins(snapshots)
         manifest_task = DatasetTask(self.root, MANIFEST, MANIFEST, self.policy, needs)
         tasks = self._dataset_tasks(heads, live, pins, floors, published_tables(commits.values(), heads))
-        left_alone = [
+        skipped = [
             DatasetPlan(task.table_key, task.path, error=self.drifted[task.path])
             for task in tasks
             if task.path in self.drifted
         ]
         planned = [manifest_task, *(task for task in tasks if task.path not in self.drifted)]
-        manifest, *tables = [*self.run_tasks(plan_dataset, planned), *left_alone]
+        manifest, *tables = [*self.run_tasks(plan_dataset, planned), *skipped]
         for plan in (manifest, *tables):
-            _refuse_lost(plan)
+            _require_nothing_lost(plan)
         leftovers = (
             self._plan_folder(SCRATCH),
             self._plan_folder(INIT_MARKERS),
@@ -172,27 +150,27 @@ class _Planning:
         }
 
     def _decide_snapshots(self, needs: Needs) -> Decision:
-        """Which manifest versions stay. The plan of the manifest decides once more, and then never for fewer."""
+        """Decide which manifest versions to retain. The plan of the manifest decides again, and never retains fewer."""
         location = self.root.child(MANIFEST)
         return decide(read_facts(location, list_versions(location)), needs, self.policy)
 
     def _merge_base_pins(
         self, heads: Mapping[str, Snapshot], commits: Mapping[CommitId, CommitRecord]
     ) -> frozenset[Pin]:
-        """Where the snapshots of the merge bases of live branches are. With one branch there is nothing to merge."""
+        """Return the manifest versions of the merge bases of live branches; one branch has none."""
         if len(heads) == 1:
             return frozenset()
-        found = set()
+        pins = set()
         for base in all_merge_bases([head.head for head in heads.values()], commits):
             pin = find_commit_version(self.root, commits[base], self.world.rules)
             if pin is None:
-                logger.warning("the snapshot of merge base %s is gone", base)
+                logger.warning("the snapshot of merge base %s was deleted", base)
             else:
-                found.add(pin)
-        return frozenset(found)
+                pins.add(pin)
+        return frozenset(pins)
 
     def _read_pins(self, decision: Decision) -> dict[TablePin, KeepReason]:
-        """What every snapshot that is kept reads, with the strongest reason for which such a snapshot is kept."""
+        """Return what retained snapshots pin, each with the strongest reason why such a snapshot is retained."""
         versions_by_reason: dict[tuple[KeepReason, str | None], list[int]] = {}
         for branch, versions in decision.retained.items():
             for version in sorted(versions):
@@ -207,10 +185,10 @@ class _Planning:
         tasks = [
             SnapshotsTask(self.root, branch, tuple(chunk), self.world.rules) for _, branch, chunk in chunks
         ]
-        found: dict[TablePin, KeepReason] = {}
+        strongest: dict[TablePin, KeepReason] = {}
         for (reason, _, _), pins in zip(chunks, self.run_tasks(read_pins, tasks), strict=True):
-            found.update(dict.fromkeys(pins, reason))
-        return found
+            strongest.update(dict.fromkeys(pins, reason))
+        return strongest
 
     def _dataset_tasks(
         self,
@@ -220,7 +198,7 @@ class _Planning:
         floors: Mapping[str, frozenset[Pin]],
         published: Mapping[str, frozenset[Pin]],
     ) -> list[DatasetTask]:
-        """Every table that a snapshot has, that a manifest once had, or that lies where tables do."""
+        """Return a task for every table of a snapshot or an older manifest, and for every other table directory."""
         needed: dict[str, set[TablePin]] = {}
         for pin in sorted(pins, key=lambda pin: (pin.path, pin.alias)):
             needed.setdefault(pin.path, set()).add(pin)
@@ -232,20 +210,20 @@ class _Planning:
             DatasetTask(
                 self.root,
                 path,
-                min(pin.alias for pin in found),
+                min(pin.alias for pin in table_pins),
                 self.policy,
                 Needs(
-                    frozenset(pin.pin for pin in found),
+                    frozenset(pin.pin for pin in table_pins),
                     frozenset(current.get(path, ())),
                     live,
                     floors.get(path, frozenset()),
                     newest_versions(
                         published.get(path, frozenset()) | current.get(path, set()), self.policy.keep
                     ),
-                    {pin.pin: pins[pin] for pin in found},
+                    {pin.pin: pins[pin] for pin in table_pins},
                 ),
             )
-            for path, found in needed.items()
+            for path, table_pins in needed.items()
         ]
         dropped = {table.path: table.alias for table in _all_tables(heads).values()}
         for path in self._table_folders():
@@ -255,39 +233,37 @@ class _Planning:
         return tasks
 
     def _table_folders(self) -> list[str]:
-        """The directories of tables, known or not. A symbolic link is not one: `doctor` reports it."""
-        return [path for kind in self._kinds() for path in self._table_folders_of(kind)]
-
-    def _kinds(self) -> list[str]:
+        """List the directories of tables. Symbolic links are left out: `doctor` reports them."""
+        paths = []
         links = list_links(self.root) if self.root.is_local else ()
-        return [kind for kind in (NODES, EDGES) if kind not in links]
-
-    def _table_folders_of(self, kind: str) -> list[str]:
-        location = self.root.child(kind)
-        links = list_links(location) if location.is_local else ()
-        paths = [f"{kind}/{name}" for name in ObjectStore(location).list_names() if name not in links]
-        return [path for path in paths if TABLE_PATH.fullmatch(path)]
+        for kind in (kind for kind in (NODES, EDGES) if kind not in links):
+            location = self.root.child(kind)
+            table_links = list_links(location) if location.is_local else ()
+            names = [name for name in ObjectStore(location).folders() if name not in table_links]
+            paths += [path for name in names if TABLE_PATH.fullmatch(path := f"{kind}/{name}")]
+        return paths
 
     def _plan_folder(self, folder: str) -> DatasetPlan:
-        """What killed operations left; the files of those that run are younger than the grace."""
+        """Plan the files of operations that were killed; files of running ones are younger than the grace."""
         return self._plan_leftovers(folder, lambda file: self.policy.is_beyond_grace(file.modified_us))
 
     def _plan_adjacency(self, tables: Sequence[DatasetPlan]) -> DatasetPlan:
-        """Derived files of table versions that do not stay. Of a table that could not be read they all stay."""
+        """Plan derived files of deleted table versions. Those of a table that could not be read are kept."""
         retained = {
             plan.path.partition("/")[2]: plan.retained for plan in tables if plan.retained is not None
         }
         unread = {plan.path.partition("/")[2] for plan in tables if plan.error is not None}
 
         def is_stale(file: StoredFile) -> bool:
-            found = _ADJACENCY.fullmatch(file.path)
-            if found is None:
+            match = _ADJACENCY.fullmatch(file.path)
+            if match is None:
                 return self.policy.is_beyond_grace(file.modified_us)
-            if found[1] in unread:
+            table, lance_branch, version = match.groups()
+            if table in unread:
                 return False
-            branch = None if found[2] == MAIN else found[2]
-            versions = (retained.get(found[1]) or {}).get(branch, frozenset())
-            return int(found[3]) not in versions and self.policy.is_beyond_age(file.modified_us)
+            branch = None if lance_branch == MAIN else lance_branch
+            versions = (retained.get(table) or {}).get(branch, frozenset())
+            return int(version) not in versions and self.policy.is_beyond_age(file.modified_us)
 
         return self._plan_leftovers(GRAPH_INDEX, is_stale)
 
@@ -296,16 +272,40 @@ class _Planning:
             files = list_files(self.root.child(folder))
         except OmnigraphError as error:
             return DatasetPlan(folder, folder, error=row_error(error))
-        doomed = tuple(
+        deletable = tuple(
             DeletableFile(file.path, file.size_bytes, Reason.LEFTOVER, None)
             for file in files
             if is_deletable(file)
         )
-        return DatasetPlan(folder, folder, doomed, is_whole=bool(doomed) and len(doomed) == len(files))
+        is_whole = bool(deletable) and len(deletable) == len(files)
+        return DatasetPlan(folder, folder, deletable, is_whole=is_whole)
+
+
+def _read_floors(heads: Iterable[Snapshot], rules: Format) -> Mapping[str, frozenset[Pin]]:
+    """Return by path the versions below which hard schema changes let the policy keep nothing."""
+    floors: defaultdict[str, set[Pin]] = defaultdict(set)
+    for head in heads:
+        for commit in _read_hard_drops(head):
+            version = find_commit_version(head.root, commit, rules) or commit.manifest_hint
+            floors[MANIFEST].add(version)
+            for move in commit.tables:
+                table = head.state.tables.get(move.table)
+                if move.after is not None and table is not None:
+                    floors[table.path].add(move.after)
+    return {path: frozenset(pins) for path, pins in floors.items()}
+
+
+def _read_hard_drops(head: Snapshot) -> list[CommitRecord]:
+    """Return the commits of this branch that dropped something permanently."""
+    return [
+        commit
+        for commit in head.manifest.read_commits_naming(HARD_DROPS)
+        if HARD_DROPS in commit.counts and commit.branch_id == head.branch.id
+    ]
 
 
 def _read_commits(heads: Mapping[str, Snapshot]) -> dict[CommitId, CommitRecord]:
-    """Every commit of the live branches."""
+    """Read every commit of the live branches."""
     commits: dict[CommitId, CommitRecord] = {}
     for head in heads.values():
         commits.update((commit.id, commit) for commit in head.manifest.read_commits())
@@ -326,28 +326,28 @@ def published_tables(
 
 
 def published_snapshots(commits: Iterable[CommitRecord]) -> frozenset[Pin]:
-    """Return one manifest version per commit that is its snapshot, without reading any.
+    """Return the manifest version that is the snapshot of each commit, without reading any.
 
-    A commit was made from the version below its hint, and that version was the snapshot of the commit before it.
+    A commit is based on the version below its hint, and that version is the snapshot of the previous commit.
     """
     hints = (commit.manifest_hint for commit in commits)
     return frozenset(Pin(hint.branch, hint.version - 1) for hint in hints)
 
 
 def newest_versions(pins: AbstractSet[Pin], keep: int | None) -> frozenset[Pin]:
-    """Return the newest versions of each Lance branch, as many as the policy counts."""
+    """Return the `keep` newest versions of each Lance branch."""
     versions: dict[str | None, list[int]] = {}
     for pin in pins:
         versions.setdefault(pin.branch, []).append(pin.version)
     return frozenset(
         Pin(branch, version)
-        for branch, found in versions.items()
-        for version in sorted(found, reverse=True)[: keep or 0]
+        for branch, numbers in versions.items()
+        for version in sorted(numbers, reverse=True)[: keep or 0]
     )
 
 
 def _all_tables(heads: Mapping[str, Snapshot]) -> dict[TableId, TableRecord]:
-    """Also those that a tombstone takes out of their snapshot."""
+    """Return the tables of all heads, also those that a tombstone removes from the snapshot."""
     return {key: table for head in heads.values() for key, table in head.state.tables.items()}
 
 
@@ -362,30 +362,33 @@ def _fork_owners(heads: Mapping[str, Snapshot], owners: Mapping[str, str]) -> di
 
 
 def _chunks(versions: Sequence[int]) -> list[Sequence[int]]:
-    """Enough for all workers, and none that is long."""
+    """Return chunks of bounded size, enough for all workers."""
     size = min(limits.CLEANUP_SNAPSHOTS_PER_TASK, -(-len(versions) // limits.MAINTENANCE_CONCURRENCY)) or 1
     return [versions[start : start + size] for start in range(0, len(versions), size)]
 
 
-def _refuse_unreadable(snapshots: Decision, policy: Policy) -> None:
-    """In a moved graph the manifest of a branch cannot be read, so nobody knows which versions a young one needs."""
+def _require_no_young_forks(snapshots: Decision, policy: Policy) -> None:
+    """Raise if a moved graph has a young fork: its manifest cannot be read, so what it needs is unknown."""
     young = sorted(branch for branch in snapshots.retained if branch is not None)
     if young:
+        minutes = policy.age_us_min // 60_000_000
         raise FormatError(
             f"the graph was copied or moved, and a deleted branch is still kept: {young[0]}",
             code="graph_moved",
-            hint=f"run cleanup again {policy.age_us_min // 60_000_000} minutes after the last write to it or after "
-            "the copy; nothing was deleted",
+            hint=hint(
+                f"Nothing was deleted. Run {{}} again {minutes} minutes after the copy or the last write to it.",
+                action("cleanup"),
+            ),
             facts={"lance_branches": list(young)},
         )
 
 
-def _refuse_lost(plan: DatasetPlan) -> None:
+def _require_nothing_lost(plan: DatasetPlan) -> None:
     for pin in sorted(plan.lost, key=lambda pin: (pin.branch or "", pin.version)):
         where = "" if pin.branch is None else f" on the Lance branch {pin.branch}"
         raise FormatError(
-            f"version {pin.version} of {plan.table_key}{where} is missing, and a live branch or a tag reads it",
+            f"version {pin.version} of {plan.table_key}{where} is missing, but a live branch or a tag reads it",
             code="pinned_version_missing",
-            hint="another tool may have deleted it; restore it from a copy. Nothing was deleted",
+            hint="Nothing was deleted. Restore the version from a copy.",
             facts={"table": plan.table_key, "version": pin.version},
         )

@@ -1,9 +1,9 @@
-"""What is checked before cleanup deletes anything.
+"""The checks before cleanup deletes anything.
 
-While a write waits for recovery or cannot be understood, cleanup fails as a whole. A table of main that is ahead of its
-published version by an external change is reported, so that cleanup leaves it alone. A preview reads only. A run that
-deletes takes every live branch's lease once, so that no writer is between Check and Publish with older facts, and
-inspects main under its lease.
+In: the location of a graph. Out: a `Preflight` with main as it was read. While a write waits for recovery or its intent
+cannot be read, cleanup fails as a whole. A table of main that an external tool changed is reported, so that cleanup
+skips it. A preview only reads. A run that deletes takes the lease of every live branch once, so that no writer is
+between Check and Publish with older facts, and inspects main under its lease. Writes nothing else.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from omnigraph.base.errors import NotFoundError, OmnigraphError
+from omnigraph.base.hints import Hint, action, hint
 from omnigraph.base.progress import log_event
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import acquire_lease
@@ -27,7 +28,7 @@ from omnigraph.graph.manifest.snapshot import (
 )
 from omnigraph.graph.recovery.fence import read_history
 from omnigraph.graph.write.check import drift
-from omnigraph.maintenance.drift import owned_tables, refuse_pending
+from omnigraph.maintenance.drift import owned_tables, require_no_pending
 from omnigraph.pipeline.runner import maintenance_concurrency
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
@@ -40,18 +41,19 @@ _PURPOSE = "cleanup"
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """Main as it was read, and by path why tables must be left alone."""
+    """Main as it was read, and by path why cleanup must skip tables."""
 
     main: Snapshot
-    drifted: Mapping[str, str]
+    drifted: Mapping[str, Hint]
 
 
 def inspect_before_preview(root: Location, world: WriteEnvironment) -> Preflight:
     """Raise when a run that deletes would be refused. Takes no lease."""
     main = read_snapshot(root, rules=world.rules)
-    _refuse_moved(main)
-    live = refuse_pending(root, _PURPOSE)
-    is_written = any(one.intent is not None and one.intent.branch_id == main.branch.id for one in live)
+    _require_not_moved(main)
+    live = require_no_pending(root, _PURPOSE)
+    intents = [pending.intent for pending in live if pending.intent is not None]
+    is_written = any(intent.branch_id == main.branch.id for intent in intents)
     return Preflight(main, {} if is_written else _find_drifted(main))
 
 
@@ -62,39 +64,39 @@ def wait_for_writers(root: Location, world: WriteEnvironment) -> Preflight:
     """
     store = ObjectStore(root)
     main = read_snapshot(root, rules=world.rules)
-    drifted: Mapping[str, str] = {}
-    _refuse_moved(main)
+    drifted: Mapping[str, Hint] = {}
+    _require_not_moved(main)
     for name, record in main.state.branches.items():
         lease = acquire_lease(store, record.id, _PURPOSE, world.terms)
         try:
             if name == MAIN:
-                with lease.renewing():
-                    refuse_pending(root, _PURPOSE)
+                with lease.kept():
+                    require_no_pending(root, _PURPOSE)
                     main = refresh_snapshot(main, world.rules)
                     drifted = _find_drifted(main)
         finally:
             lease.release()
-    refuse_pending(root, _PURPOSE)
+    require_no_pending(root, _PURPOSE)
     return Preflight(main, drifted)
 
 
-def _refuse_moved(main: Snapshot) -> None:
+def _require_not_moved(main: Snapshot) -> None:
     for name in main.state.branches:
         if name != MAIN:
             require_unmoved_graph(main.manifest, main.root, name)
 
 
-def _find_drifted(main: Snapshot) -> dict[str, str]:
+def _find_drifted(main: Snapshot) -> dict[str, Hint]:
     tables = owned_tables(main)
     with ThreadPoolExecutor(maintenance_concurrency()) as threads:
         errors = threads.map(lambda table: _find_drift(main, table), tables)
         return {table.path: error for table, error in zip(tables, errors, strict=True) if error is not None}
 
 
-def _find_drift(main: Snapshot, table: TableRecord) -> str | None:
-    """Why the table has drifted: its head is above the published version by more than our own fences.
+def _find_drift(main: Snapshot, table: TableRecord) -> Hint | None:
+    """Return why the table is skipped: an external tool moved its head above the published version.
 
-    A table that cannot be read has its own row.
+    A table that cannot be read is reported by the plan.
     """
     try:
         dataset = open_dataset(main.root.child(table.path), branch=table.pin.branch)
@@ -103,10 +105,10 @@ def _find_drift(main: Snapshot, table: TableRecord) -> str | None:
         history = read_history(dataset, table.pin.version)
         if not history.has_external_above(table.pin.version):
             return None
-        return f"drift: {drift(table, dataset.version).message}, run `omnigraph repair`"
+        return hint(f"drift: {drift(table, dataset.version).message}, run {{}}", action("repair"))
     except NotFoundError:
-        return None  # the plan finds that a version is missing which a live branch reads
+        return None  # the plan reports the missing version that a live branch reads
     except OmnigraphError as error:
-        sentence = f"{table.alias} could not be compared with its published version: {error.message}"
+        sentence = f"cannot compare {table.alias} with its published version: {error.message}"
         log_event(logger, sentence, level=logging.WARNING, in_result=True, table=table.alias, code=error.code)
         return None

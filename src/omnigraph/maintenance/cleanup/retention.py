@@ -1,10 +1,10 @@
-"""Which versions and Lance branches of one dataset stay, and in which order the others go. Pure.
+"""Decides which versions and Lance branches of one dataset are retained, and the order to delete the others. Pure.
 
-In: what there is (versions with their times, Lance branches, tags), what is needed from outside (the pins of retained
-snapshots, the ids of live graph branches), and the policy. Out: a `Decision`. It never lets go of the newest version of
-a branch that stays, of a version that is needed, tagged or that a staying branch was made from, of anything above the
-newest needed version, or of what was current within the last `CLEANUP_AGE_SECONDS_MIN`. What it retains although the
-policy names it has a `KeepReason`. See decision 0013.
+In: the versions with their times, Lance branches and tags of a dataset; what is needed from outside (the pins of
+retained snapshots, the ids of live graph branches); and the policy. Out: a `Decision`. It never deletes the newest
+version of a retained branch, a version that is needed or tagged or that a retained branch was created from, a version
+above the newest needed one, or one that was current within the last `CLEANUP_AGE_SECONDS_MIN`. A version that is
+retained although the policy names it has a `KeepReason`. See decision 0013.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from omnigraph.graph.manifest.records import Pin
 _OURS: Final = re.compile(r"b-(?P<manifest>[0-9A-Z]{26})|g-(?P<table>[0-9A-Z]{26})-[0-9A-Z]{26}")
 
 Line = Mapping[int, int]
-"""The versions of one Lance branch, each with the time it was made, in microseconds."""
+"""The versions of one Lance branch, each with the time of its creation in microseconds."""
 
 
 class KeepReason(StrEnum):
-    """Why a version is kept although the policy names it. The first that applies counts."""
+    """Why a version is kept although the policy would delete it. The first one that applies counts."""
 
     BRANCH = "branch"
     """A live branch reads it, or a Lance branch was created from it."""
     TAG = "tag"
     """A Lance tag names it."""
     MERGE_BASE = "merge_base"
-    """It is, or belongs to, a commit at which two live branches part."""
+    """It belongs to a commit that is the merge base of two live branches."""
     SNAPSHOT = "snapshot"
-    """A commit that is kept reads it."""
+    """A retained commit reads it."""
     UNPUBLISHED = "unpublished"
     """It is above the published version."""
     YOUNG = "young"
@@ -43,9 +43,10 @@ class KeepReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What may go, as of one moment. Whatever was made after `now_us` is younger than everything.
+    """What may be deleted, as of a time. Files created after `now_us` are too young in every case.
 
-    With `keep` and `older_than_us` a version goes only if it is outside both. `grace_us` is for what nothing refers to.
+    With `keep` and `older_than_us` a version is deleted only if neither keeps it. `grace_us` is the minimum age of
+    unreferenced files, `age_us_min` that of all files.
     """
 
     now_us: int
@@ -55,26 +56,26 @@ class Policy:
     age_us_min: int
 
     def is_beyond_age(self, time_us: int) -> bool:
-        """Whether something is old enough to go at all."""
+        """Whether a file is old enough to be deleted at all."""
         return self.now_us - time_us > self.age_us_min
 
     def is_beyond_grace(self, time_us: int) -> bool:
-        """Whether no write that still may be committed can have made it."""
+        """Whether no running write can have created the file."""
         return self.now_us - time_us > max(self.grace_us, self.age_us_min)
 
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """A Lance branch: what it was made from, and when."""
+    """A Lance branch: the version it was created from, and when."""
 
     name: str
     parent: Pin
-    made_us: int
+    created_us: int
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetFacts:
-    """What there is in a dataset. `lines` has the versions of each Lance branch; None is Lance's main."""
+    """The state of a dataset. `lines` has the versions of each Lance branch; None is Lance's main."""
 
     lines: Mapping[str | None, Line]
     forks: Mapping[str, Fork]
@@ -83,11 +84,11 @@ class DatasetFacts:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What retained snapshots pin, what the heads of live branches pin, and the ids of live graph branches.
+    """The pins of retained snapshots, those of the heads of live branches, and the ids of live graph branches.
 
-    `floors`: below these versions of Lance branches the policy keeps nothing: something was dropped permanently.
-    `published` are the versions that `keep` counts, those of commits; None: every version. `reasons`: why pins are
-    needed, if not by a commit that is kept.
+    `floors`: the policy keeps nothing below these versions, because a schema change dropped something permanently.
+    `published` are the versions of commits, which `keep` counts; None: every version. `reasons`: why pins are needed,
+    if not by a retained commit.
     """
 
     pins: frozenset[Pin]
@@ -100,26 +101,26 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`retained` has the versions that stay, per Lance branch that stays. `doomed_forks` go, in this order.
+    """`retained` has the retained versions per retained Lance branch. `deletable_forks` are deleted in this order.
 
-    `missing` are needed versions that are not there. `reasons`: the retained versions that the policy names.
+    `missing` are needed versions that do not exist. `reasons`: the retained versions that the policy would delete.
     """
 
     retained: Mapping[str | None, frozenset[int]]
-    doomed_forks: tuple[str, ...]
+    deletable_forks: tuple[str, ...]
     missing: frozenset[Pin]
     reasons: Mapping[Pin, KeepReason] = field(default_factory=dict)
 
 
 def decide(facts: DatasetFacts, needs: Needs, policy: Policy) -> Decision:
-    """What stays of a dataset and what goes."""
-    kept = _kept_forks(facts, needs, policy)
-    parents = frozenset(facts.forks[name].parent for name in kept)
+    """Decide what to retain of a dataset and what to delete."""
+    retained_forks = _retained_forks(facts, needs, policy)
+    parents = frozenset(facts.forks[name].parent for name in retained_forks)
     floors = needs.pins | needs.heads | facts.tags | parents
     retained: dict[str | None, frozenset[int]] = {}
     reasons: dict[Pin, KeepReason] = {}
     for branch, line in facts.lines.items():
-        if branch is not None and branch not in kept:
+        if branch is not None and branch not in retained_forks:
             continue
         by_policy = _by_policy(line, needs, policy, branch)
         above = _above(line, needs, branch)
@@ -136,43 +137,43 @@ def decide(facts: DatasetFacts, needs: Needs, policy: Policy) -> Decision:
             else:
                 reasons[pin] = KeepReason.UNPUBLISHED if version in above else KeepReason.YOUNG
     missing = frozenset(pin for pin in floors if pin.version not in retained.get(pin.branch, frozenset()))
-    doomed = [name for name in facts.forks if name not in kept]
-    ordered = sorted(doomed, key=lambda name: (-_depth(facts.forks, name), name))
+    deletable = [name for name in facts.forks if name not in retained_forks]
+    ordered = sorted(deletable, key=lambda name: (-_depth(facts.forks, name), name))
     return Decision(retained, tuple(ordered), missing, reasons)
 
 
 def policy_keeps(
     line: Line, policy: Policy, floor: int = 0, published: frozenset[int] | None = None
 ) -> frozenset[int]:
-    """Return the versions of a Lance branch that the policy does not name: the newest, and those of its two options.
+    """Return the versions of a Lance branch that the policy keeps: the newest, and those of its two options.
 
-    Below `floor` it keeps none. `published` are the versions that count for `keep`; None: all of them.
+    It keeps none below `floor`. `published` are the versions that count for `keep`; None: all of them.
     """
     ordered = sorted(line)
-    kept = set(ordered[-1:])
+    retained = set(ordered[-1:])
     if policy.keep is not None:
         counted = ordered if published is None else sorted(published & line.keys())
-        kept.update(counted[-policy.keep :] if policy.keep else ())
+        retained.update(counted[-policy.keep :] if policy.keep else ())
     if policy.older_than_us is not None:
-        kept.update(
+        retained.update(
             version for version, time_us in line.items() if policy.now_us - time_us <= policy.older_than_us
         )
-    return frozenset(version for version in kept if version >= floor)
+    return frozenset(version for version in retained if version >= floor)
 
 
 def young_versions(line: Line, policy: Policy) -> frozenset[int]:
     """Return the versions that are too young to be deleted, or were current within that time.
 
-    A reader or a writer that began a moment ago may hold what was current then, however old it is.
+    A reader or a writer that began recently may use the version that was current then, however old that version is.
     """
     current = {older for older, newer in pairwise(sorted(line)) if not policy.is_beyond_age(line[newer])}
     return frozenset(current | {version for version, time in line.items() if not policy.is_beyond_age(time)})
 
 
 def owner_of(fork: str) -> str | None:
-    """The id of the graph branch that a Lance branch was made for; None when it is not one of ours."""
-    found = _OURS.fullmatch(fork)
-    return None if found is None else found["manifest"] or found["table"]
+    """Return the id of the graph branch that a Lance branch belongs to; None if an external tool created it."""
+    match = _OURS.fullmatch(fork)
+    return None if match is None else match["manifest"] or match["table"]
 
 
 def _by_policy(line: Line, needs: Needs, policy: Policy, branch: str | None) -> frozenset[int]:
@@ -189,25 +190,25 @@ def _above(line: Line, needs: Needs, branch: str | None) -> frozenset[int]:
     return frozenset(version for version in line if heads and version > max(heads))
 
 
-def _kept_forks(facts: DatasetFacts, needs: Needs, policy: Policy) -> frozenset[str]:
+def _retained_forks(facts: DatasetFacts, needs: Needs, policy: Policy) -> frozenset[str]:
     needed = {pin.branch for pin in needs.pins | needs.heads | facts.tags}
-    kept = {
+    retained = {
         name
         for name, fork in facts.forks.items()
-        if name in needed or _is_excused(fork, facts.lines.get(name, {}), needs, policy)
+        if name in needed or _is_protected(fork, facts.lines.get(name, {}), needs, policy)
     }
-    for name in tuple(kept):
+    for name in tuple(retained):
         parent = facts.forks[name].parent.branch
-        while parent is not None and parent in facts.forks and parent not in kept:
-            kept.add(parent)
+        while parent is not None and parent in facts.forks and parent not in retained:
+            retained.add(parent)
             parent = facts.forks[parent].parent.branch
-    return frozenset(kept)
+    return frozenset(retained)
 
 
-def _is_excused(fork: Fork, line: Line, needs: Needs, policy: Policy) -> bool:
-    """Whether a fork that nothing pins stays: a foreign one, a young one, or one that a live branch may yet publish."""
+def _is_protected(fork: Fork, line: Line, needs: Needs, policy: Policy) -> bool:
+    """Whether an unpinned fork is retained: one of an external tool, a young one, or one that a writer may publish."""
     owner = owner_of(fork.name)
-    newest_us = max((fork.made_us, *line.values()))
+    newest_us = max((fork.created_us, *line.values()))
     if owner is None or not policy.is_beyond_age(newest_us):
         return True
     return owner in needs.live and not policy.is_beyond_grace(newest_us)

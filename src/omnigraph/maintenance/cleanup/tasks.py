@@ -1,7 +1,8 @@
-"""The work of cleanup that runs on workers: which table versions snapshots pin, and which files of a dataset go.
+"""The work of cleanup that runs on workers: read which table versions snapshots pin, and find the files to delete.
 
-In: small descriptions. Out: small answers; listings and reachability stay with the worker that read them. Both only
-read, so Spark may run them twice. A dataset that cannot be read is an answer with an error, so that it costs no other.
+In: small descriptions. Out: small results; listings and references stay with the worker that read them. Both tasks only
+read, so Spark may run them more than once. A dataset that cannot be read is a result with an error and does not stop
+the others.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from omnigraph.base.errors import FormatError, OmnigraphError
+from omnigraph.base.hints import Hint
 from omnigraph.graph.manifest.reader import open_manifest
 from omnigraph.graph.manifest.records import Pin
 from omnigraph.graph.manifest.stamp import FORMAT, Format
 from omnigraph.maintenance.cleanup.deletion_plan import (
     DeletableFile,
     Reach,
-    find_all_doomed,
-    find_doomed,
+    find_all_deletable,
+    find_deletable,
     read_lines,
     ref_times,
 )
@@ -54,7 +56,7 @@ class SnapshotsTask:
 
 @dataclass(frozen=True, slots=True)
 class TablePin:
-    """A version of a table that a snapshot has."""
+    """A version of a table that a snapshot pins."""
 
     path: str
     alias: str
@@ -63,7 +65,7 @@ class TablePin:
 
 @dataclass(frozen=True, slots=True)
 class DatasetTask:
-    """One dataset. Without `needs` no retained snapshot has it; `is_known`: whether any manifest ever had."""
+    """One dataset. `needs` None: no retained snapshot has it. `is_known`: a manifest names or named it."""
 
     root: Location
     path: str
@@ -75,30 +77,31 @@ class DatasetTask:
 
 @dataclass(frozen=True, slots=True)
 class DatasetPlan:
-    """What goes of a dataset, in order; `retained` is what stays. `lost` are versions that a live branch or
-    a tag reads and that are not there. `is_whole`: nothing of it stays. `kept` counts the versions that are retained
-    although the policy names them.
+    """The files to delete of a dataset, in order, and the retained versions.
+
+    `lost` are versions that a live branch or a tag reads and that do not exist. `is_whole`: the whole dataset is
+    deleted. `keep_reasons` counts the versions that are retained although the policy would delete them.
     """
 
     table_key: str
     path: str
-    doomed: tuple[DeletableFile, ...] = ()
+    deletable: tuple[DeletableFile, ...] = ()
     retained: Mapping[str | None, frozenset[int]] | None = None
     lost: frozenset[Pin] = frozenset()
-    error: str | None = None
+    error: Hint | None = None
     is_whole: bool = False
-    kept: Mapping[KeepReason, int] = field(default_factory=dict)
+    keep_reasons: Mapping[KeepReason, int] = field(default_factory=dict)
 
 
 @task("read snapshots")
 def read_pins(task: SnapshotsTask) -> frozenset[TablePin]:
-    """Every table version that one of the snapshots has."""
-    found: set[TablePin] = set()
+    """Return every table version that one of the snapshots pins."""
+    pins: set[TablePin] = set()
     for version in task.versions:
         manifest = open_manifest(task.root, lance_branch=task.lance_branch, version=version, rules=task.rules)
         tables = manifest.read_state().live_tables().values()
-        found.update(TablePin(table.path, table.alias, table.pin) for table in tables)
-    return frozenset(found)
+        pins.update(TablePin(table.path, table.alias, table.pin) for table in tables)
+    return frozenset(pins)
 
 
 @task("find files", is_table=True)
@@ -108,8 +111,8 @@ def plan_dataset(task: DatasetTask) -> DatasetPlan:
     try:
         files = list_files(location)
         if task.needs is None:
-            doomed = find_all_doomed(files, task.policy, is_known=task.is_known)
-            return DatasetPlan(task.table_key, task.path, doomed, is_whole=bool(doomed))
+            deletable = find_all_deletable(files, task.policy, is_known=task.is_known)
+            return DatasetPlan(task.table_key, task.path, deletable, is_whole=bool(deletable))
         facts = read_facts(location, files)
         decision = decide(facts, task.needs, task.policy)
         lost = decision.missing & (task.needs.heads | facts.tags)
@@ -118,29 +121,29 @@ def plan_dataset(task: DatasetTask) -> DatasetPlan:
         return DatasetPlan(
             task.table_key,
             task.path,
-            doomed_of(location, files, decision, task.needs, task.policy),
+            plan_files(location, files, decision, task.needs, task.policy),
             decision.retained,
-            kept=Counter(decision.reasons.values()),
+            keep_reasons=Counter(decision.reasons.values()),
         )
     except OmnigraphError as error:
         return DatasetPlan(task.table_key, task.path, error=row_error(error))
 
 
 def read_facts(location: Location, files: Sequence[StoredFile]) -> DatasetFacts:
-    """What there is, from a listing; a dataset without refs is not even opened."""
+    """Return the state of a dataset from its listing; it is opened only if it has refs."""
     lines = read_lines(files)
     if not any(file.path.startswith(_REFS) for file in files):
         return DatasetFacts(lines, {}, frozenset())
-    refs, made = read_refs(location), ref_times(files)
+    refs, created = read_refs(location), ref_times(files)
     forks = {
-        branch.name: Fork(branch.name, Pin(branch.parent, branch.parent_version), made.get(branch.name, 0))
+        branch.name: Fork(branch.name, Pin(branch.parent, branch.parent_version), created.get(branch.name, 0))
         for branch in refs.branches
     }
     return DatasetFacts(lines, forks, frozenset(Pin(*tag) for tag in refs.tags))
 
 
 def list_versions(location: Location) -> tuple[StoredFile, ...]:
-    """As much of a dataset's listing as `read_facts` needs."""
+    """List the files of a dataset that `read_facts` needs."""
     return tuple(
         replace(file, path=f"{folder}/{file.path}")
         for folder in _FACTS
@@ -148,25 +151,26 @@ def list_versions(location: Location) -> tuple[StoredFile, ...]:
     )
 
 
-def doomed_of(
+def plan_files(
     location: Location, files: Sequence[StoredFile], decision: Decision, needs: Needs, policy: Policy
 ) -> tuple[DeletableFile, ...]:
-    """What goes of a dataset about whose versions is decided."""
+    """Return the files to delete of a dataset, for a decision about its versions."""
     facts_missing = decision.missing - needs.pins - needs.heads
     if facts_missing:
         raise FormatError(
-            f"{location.uri} lacks a version that a branch of it was made from",
+            f"a version of {location.uri} is missing: one of its branches was created from it",
             code="fork_base_missing",
-            hint="another tool may have deleted it; nothing of this table was touched",
+            hint="Nothing of this table was deleted. Restore the version from a copy.",
             facts={"uri": location.uri},
         )
     retained: set[str] = set()
-    known: set[str] = set()
+    referenced: set[str] = set()
     lines = read_lines(files)
     for branch, versions in decision.retained.items():
-        # Only what was listed can leave: a writer may have committed since, files that were in the listing.
-        leaving = lines.get(branch, {}).keys() - versions
-        reached = read_referenced_files(open_dataset(location, branch=branch), leaving)
-        retained |= reached.by_retained
-        known |= reached.by_any
-    return find_doomed(files, decision, Reach(frozenset(retained), frozenset(known)), needs, policy)
+        # Only listed versions are deleted: a later commit may reference files that are in the listing.
+        deleted = lines.get(branch, {}).keys() - versions
+        reached = read_reached(open_dataset(location, branch=branch), deleted)
+        retained |= reached.by_staying
+        referenced |= reached.by_any
+    reach = Reach(frozenset(retained), frozenset(referenced))
+    return find_deletable(files, decision, reach, needs, policy)

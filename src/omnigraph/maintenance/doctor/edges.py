@@ -1,7 +1,7 @@
-"""Edges whose nodes are not there, as a foreign write that was published by force may leave them.
+"""Edges whose nodes do not exist, as after external changes that repair published by force.
 
-In: a snapshot. Out: one `DanglingEdges` per table that has some. Reads the ids of the nodes of one type at a time,
-and the ends of their edges. Nothing here writes.
+In: a snapshot. Out: one `DanglingEdges` per table that has such edges. Reads the ids of the nodes of one type at a
+time, and the endpoints of their edges. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -13,38 +13,38 @@ from omnigraph.graph.manifest.records import Pin, TableId
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table
 from omnigraph.graph.rows.lookup import SnapshotLookup
 from omnigraph.schema.catalog import EdgeType
-from omnigraph.storage.lance.dataset import Texts
-from omnigraph.storage.lance.read import read_all_ids
+from omnigraph.storage.lance.read import every_id
 
 Pins = tuple[tuple[TableId, Pin], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class DanglingEdges:
-    """How many edges of a table lack a node at one of their ends, and one of them: its ends and its id."""
+    """The number of edges of a table without a node at an endpoint, and one of them: its endpoints and its id."""
 
     table_key: str
     edges: int
     example: str
 
 
-def find_loose_edges(snapshot: Snapshot, edge: EdgeType) -> DanglingEdges | None:
-    """The loose edges of one type."""
+def find_dangling_edges(snapshot: Snapshot, edge: EdgeType) -> DanglingEdges | None:
+    """Read the dangling edges of one type; None if there are none."""
     lookup = SnapshotLookup(snapshot)
     aliases = {node.id: node.alias for node in snapshot.schema.catalog.nodes}
-    found: set[str] = set()
-    for end, node in (("src", edge.source), ("dst", edge.target)):
-        loose = lookup.edges_beyond(edge.id, end, _ids(snapshot, aliases[node]))
-        found.update(str(name) for name in loose.to_pylist())
-    if not found:
+    edge_ids: set[str] = set()
+    for endpoint, node in (("src", edge.source), ("dst", edge.target)):
+        node_ids = every_id(open_table(snapshot.root, snapshot.tables[aliases[node]]))
+        dangling = lookup.edges_beyond(edge.id, endpoint, node_ids)
+        edge_ids.update(str(edge_id) for edge_id in dangling.to_pylist())
+    if not edge_ids:
         return None
-    example = min(found)
+    example = min(edge_ids)
     source, target = lookup.edge_ends(edge.id, example)
-    return DanglingEdges(edge.alias, len(found), f"{source} → {target} ({example})")
+    return DanglingEdges(edge.alias, len(edge_ids), f"{source} → {target} ({example})")
 
 
-def edges_to_look_at(snapshot: Snapshot) -> Iterator[tuple[EdgeType, Pins, int]]:
-    """Every type with edges, the published versions that its answer depends on, and the rows that have to be read."""
+def list_edge_checks(snapshot: Snapshot) -> Iterator[tuple[EdgeType, Pins, int]]:
+    """Yield each type with edges, the published versions that its result depends on, and the number of rows to read."""
     aliases = {node.id: node.alias for node in snapshot.schema.catalog.nodes}
     for edge in snapshot.schema.catalog.edges:
         names = dict.fromkeys((edge.alias, aliases[edge.source], aliases[edge.target]))
@@ -52,7 +52,3 @@ def edges_to_look_at(snapshot: Snapshot) -> Iterator[tuple[EdgeType, Pins, int]]
         if tables[0].row_count:
             pins = tuple((table.id, table.pin) for table in tables)
             yield edge, pins, sum(table.row_count for table in tables)
-
-
-def _ids(snapshot: Snapshot, alias: str) -> Texts:
-    return read_all_ids(open_table(snapshot.root, snapshot.tables[alias]))

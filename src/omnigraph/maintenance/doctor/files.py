@@ -1,7 +1,8 @@
-"""What is left in a graph that no branch needs, and what to do about it. Reads only.
+"""Checks the files of a graph: damaged ones, symbolic links, and files and Lance branches that no branch needs.
 
-In: the snapshots of all branches. Out: findings for Lance branches, files that nothing refers to, and what operations
-left. `cleanup` is recommended only for what it would delete now.
+In: the snapshots of all branches. Out: damaged files and links by table, and findings for unneeded Lance branches, for
+unreferenced files and for files that operations left. `cleanup` is recommended only for what it would delete now. Reads
+only.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from omnigraph.base import limits
+from omnigraph.base.hints import Hint, action, hint
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.layout import EDGES, INIT_MARKERS, MANIFEST, NODES, SCRATCH
 from omnigraph.graph.manifest.records import Pin, TableId
@@ -18,8 +20,8 @@ from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.maintenance.cleanup.deletion_plan import Reason
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.retention import Needs, owner_of
-from omnigraph.maintenance.cleanup.tasks import DatasetTask, plan_dataset
-from omnigraph.maintenance.doctor.findings import Check, Commands, Finding, Health
+from omnigraph.maintenance.cleanup.tasks import DatasetPlan, DatasetTask, plan_dataset
+from omnigraph.maintenance.doctor.findings import CLEANUP, Check, Finding, Health
 from omnigraph.pipeline.runner import in_threads
 from omnigraph.storage.files import StoredFile, has_more_files, list_files
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
@@ -42,7 +44,7 @@ class DamagedFile:
 
     @property
     def message(self) -> str:
-        """What is wrong, with both sizes where they are known."""
+        """The problem, with both sizes if they are known."""
         sizes = {"expected": self.expected_bytes, "got": self.actual_bytes}
         texts = [f"{label} {size:,} bytes" for label, size in sizes.items() if size is not None]
         text = f"{self.kind.value} of {self.table_key} {self.problem}"
@@ -51,7 +53,7 @@ class DamagedFile:
 
 @dataclass(frozen=True, slots=True)
 class CheckedTables:
-    """What was found: files, links by their path below the root, and the table versions that have damaged files."""
+    """Damaged files, links by their path below the root, and the table versions with damaged files."""
 
     files: tuple[DamagedFile, ...]
     links: tuple[str, ...]
@@ -62,14 +64,14 @@ class CheckedTables:
 def check_manifest(
     root: Location, branch: str, lance_branch: str | None, *, deep: bool
 ) -> tuple[DamagedFile, ...]:
-    """The damaged files of the newest manifest of a branch. It is checked before it is read."""
+    """Return the damaged files of the newest manifest of a branch. It is checked before it is read."""
     key: VersionKey = (lance_branch, None)
     checked = check_files(root.child(MANIFEST), [key], deep=deep)
     return tuple(_damaged(checked, key, MANIFEST, MANIFEST, branch))
 
 
 def check_tables(snapshots: Sequence[Snapshot], *, deep: bool) -> CheckedTables:
-    """The damaged files of the published versions of all tables, each file once."""
+    """Return the damaged files of the published versions of all tables, each file once."""
     users: dict[str, dict[VersionKey, tuple[str, str]]] = {}
     tables: dict[tuple[str, VersionKey], tuple[TableId, Pin]] = {}
     for snapshot in snapshots:
@@ -97,9 +99,9 @@ def check_tables(snapshots: Sequence[Snapshot], *, deep: bool) -> CheckedTables:
 
 
 def find_links(root: Location, others: Iterable[str]) -> list[str]:
-    """The symbolic links where directories of the graph should be, and `others`, each once.
+    """Return the symbolic links where directories of the graph should be, and `others`, each once.
 
-    What is only reached through one of these links is not a link itself.
+    A path that is below one of these links is left out.
     """
     if not root.is_local:
         return []
@@ -113,35 +115,71 @@ def find_links(root: Location, others: Iterable[str]) -> list[str]:
 def _damaged(
     checked: CheckedDataset, key: VersionKey, path: str, alias: str, branch: str
 ) -> Iterable[DamagedFile]:
-    for found in checked.problems.get(key, ()):
+    for problem in checked.problems.get(key, ()):
         yield DamagedFile(
             table_key=alias,
             branch=branch,
-            path=f"{path}/{found.path}",
-            kind=found.kind,
-            problem=found.problem,
-            expected_bytes=found.expected_bytes,
-            actual_bytes=found.actual_bytes,
+            path=f"{path}/{problem.path}",
+            kind=problem.kind,
+            problem=problem.problem,
+            expected_bytes=problem.expected_bytes,
+            actual_bytes=problem.actual_bytes,
         )
 
 
-_ALL: Final = 2**62
+_ALL_VERSIONS: Final = 2**62
+DELETE_EXTERNALLY: Final = hint("Delete it with the tool that created it; {} never does.", action("cleanup"))
+CLEANUP_LATER: Final = hint("Wait: {} deletes it when it is old enough.", action("cleanup"))
 
 
-@dataclass(frozen=True, slots=True)
-class Orphans:
-    """What cleanup would delete in one dataset now, although it kept every version."""
+def find_unneeded(
+    main: Snapshot, branches: Sequence[Snapshot], unreadable: frozenset[str]
+) -> Iterator[Finding]:
+    """Yield findings about what no branch needs.
 
-    table_key: str
-    path: str
-    files: int
-    size_bytes: int
-    lance_branches: frozenset[str]
+    Args:
+        main: The snapshot of main.
+        branches: The snapshots of the branches that can be read.
+        unreadable: The paths of tables that cannot be opened, which other checks report.
+    """
+    if len(branches) == len(main.state.branches):  # otherwise it is not known what is needed
+        yield from _find_orphans_and_forks(main, branches, unreadable)
+    policy = CleanupPolicyOptions(keep_versions=1).policy(WriteEnvironment().clock.now_us())
+    for folder, operation in ((SCRATCH, "a bulk operation"), (INIT_MARKERS, "an `init`")):
+        files = list_files(main.root.child(folder))
+        old = [file for file in files if policy.is_beyond_grace(file.modified_us)]
+        young = [file for file in files if file not in old]
+        if old:
+            yield _file_finding(old, f"left by {operation}", folder, CLEANUP)
+        if young:
+            text = f"that {operation} uses, or left a short time ago"
+            yield _file_finding(young, text, folder, CLEANUP_LATER)
 
 
-def find_orphans(heads: Sequence[Snapshot], world: WriteEnvironment) -> list[Orphans]:
-    """The datasets in which something was left, the manifest first."""
-    policy = CleanupPolicyOptions(keep_versions=_ALL).policy(world.clock.now_us())
+def _find_orphans_and_forks(
+    main: Snapshot, branches: Sequence[Snapshot], unreadable: frozenset[str]
+) -> Iterator[Finding]:
+    """Yield findings about what `cleanup` would delete now, and about Lance branches that it keeps."""
+    plans: dict[str, DatasetPlan] = {}
+    if has_more_files(main.root, limits.CLEANUP_DRIVER_FILES_MAX):
+        text = f"more than {limits.CLEANUP_DRIVER_FILES_MAX:,} files, not checked"
+        yield Finding(Check.ORPHANS, Health.NOTICE, text, fix=CLEANUP)
+    else:
+        plans = {plan.path: plan for plan in _plan_cleanup(branches)}
+    for path, alias, dataset, needed in _open_datasets(main, branches, unreadable):
+        forks = plans[path].deletable if path in plans else ()
+        deletable = frozenset(file.branch for file in forks if file.reason is Reason.FORK)
+        yield from _fork_findings(_unneeded_forks(dataset, needed), deletable, alias)
+    for plan in plans.values():
+        sizes = [file.size_bytes for file in plan.deletable if file.reason is Reason.ORPHAN]
+        if sizes:
+            text = f"{_count(len(sizes), 'unreferenced file')}, {sum(sizes):,} bytes"
+            yield Finding(Check.ORPHANS, Health.NOTICE, text, plan.table_key, fix=CLEANUP)
+
+
+def _plan_cleanup(heads: Sequence[Snapshot]) -> Sequence[DatasetPlan]:
+    """Plan what cleanup would delete now if it kept every version, the manifest first."""
+    policy = CleanupPolicyOptions(keep_versions=_ALL_VERSIONS).policy(WriteEnvironment().clock.now_us())
     live = frozenset(str(head.branch.id) for head in heads)
     pins: dict[tuple[str, str], set[Pin]] = {}
     for head in heads:
@@ -149,107 +187,55 @@ def find_orphans(heads: Sequence[Snapshot], world: WriteEnvironment) -> list[Orp
         for table in head.tables.values():
             pins.setdefault((table.path, table.alias), set()).add(table.pin)
     tasks = [
-        DatasetTask(heads[0].root, path, alias, policy, Needs(frozenset(), frozenset(found), live))
-        for (path, alias), found in pins.items()
+        DatasetTask(heads[0].root, path, alias, policy, Needs(frozenset(), frozenset(table_pins), live))
+        for (path, alias), table_pins in pins.items()
     ]
-    orphans = []
-    for plan in in_threads(plan_dataset, tasks):
-        sizes = [file.size_bytes for file in plan.doomed if file.why is Reason.ORPHAN]
-        forks = frozenset(file.branch for file in plan.doomed if file.why is Reason.FORK and file.branch)
-        orphans += (
-            [Orphans(plan.table_key, plan.path, len(sizes), sum(sizes), forks)] if sizes or forks else []
-        )
-    return orphans
+    return in_threads(plan_dataset, tasks)
 
 
-FOREIGN_BRANCH: Final = "delete it with the tool that created it; `cleanup` never does"
-LATER: Final = "wait: `cleanup` deletes it when it is old enough"
+def _open_datasets(
+    main: Snapshot, branches: Sequence[Snapshot], unreadable: frozenset[str]
+) -> Iterator[tuple[str, str, Dataset, set[str | None]]]:
+    """Yield path, alias and handle of every dataset, and its Lance branches that live branches read."""
+    tables = [table for snapshot in branches for table in snapshot.tables.values()]
+    aliases = {table.path: table.alias for table in tables if table.path not in unreadable}
+    for path in sorted(aliases):
+        needed = {table.pin.branch for table in tables if table.path == path}
+        yield path, aliases[path], open_dataset(main.root.child(path)), needed
+    live = {record.lance_branch for record in main.state.branches.values()}
+    yield MANIFEST, MANIFEST, main.manifest.dataset, live
 
 
-def find_leftovers(
-    main: Snapshot, branches: Sequence[Snapshot], broken: frozenset[str], commands: Commands
-) -> Iterator[Finding]:
-    """Every finding. `broken`: the paths of tables that cannot be opened, which other checks report."""
-    return _Leftovers(main, branches, broken, commands).find()
-
-
-@dataclass(frozen=True, slots=True)
-class _Leftovers:
-    main: Snapshot
-    branches: Sequence[Snapshot]
-    broken: frozenset[str]
-    commands: Commands
-
-    def find(self) -> Iterator[Finding]:
-        if len(self.branches) == len(self.main.state.branches):  # else it is not known what is needed
-            yield from self._orphans()
-        policy = CleanupPolicyOptions(keep_versions=1).policy(WriteEnvironment().clock.now_us())
-        for folder, operation in ((SCRATCH, "a bulk operation"), (INIT_MARKERS, "an `init`")):
-            files = list_files(self.main.root.child(folder))
-            old = [file for file in files if policy.is_beyond_grace(file.modified_us)]
-            young = [file for file in files if file not in old]
-            if old:
-                yield _left(old, f"left by {operation}", folder, self.commands.cleanup)
-            if young:
-                yield _left(young, f"that {operation} uses, or left a short time ago", folder, LATER)
-
-    def _orphans(self) -> Iterator[Finding]:
-        """What no branch needs, as far as `cleanup` would delete it now, and Lance branches that it keeps."""
-        found: dict[str, Orphans] = {}
-        if has_more_files(self.main.root, limits.CLEANUP_DRIVER_FILES_MAX):
-            text = f"more than {limits.CLEANUP_DRIVER_FILES_MAX:,} files, not checked"
-            yield Finding(Check.ORPHANS, Health.NOTICE, text, fix=self.commands.cleanup)
-        else:
-            found = {one.path: one for one in find_orphans(self.branches, WriteEnvironment())}
-        for path, alias, dataset, needed in self._datasets():
-            deletable = found[path].lance_branches if path in found else frozenset[str]()
-            yield from _forks(_unneeded(dataset, needed), deletable, alias, self.commands.cleanup)
-        for one in found.values():
-            if one.files:
-                text = f"{_count(one.files, 'file')} that nothing refers to, {one.size_bytes:,} bytes"
-                yield Finding(Check.ORPHANS, Health.NOTICE, text, one.table_key, fix=self.commands.cleanup)
-
-    def _datasets(self) -> Iterator[tuple[str, str, Dataset, set[str | None]]]:
-        """Every dataset that can be opened, and the Lance branches of it that live branches read."""
-        tables = [table for snapshot in self.branches for table in snapshot.tables.values()]
-        names = {table.path: table.alias for table in tables if table.path not in self.broken}
-        for path in sorted(names):
-            needed = {table.pin.branch for table in tables if table.path == path}
-            yield path, names[path], open_dataset(self.main.root.child(path)), needed
-        live = {record.lance_branch for record in self.main.state.branches.values()}
-        yield MANIFEST, MANIFEST, self.main.manifest.dataset, live
-
-
-def _unneeded(dataset: Dataset, needed: set[str | None]) -> list[str]:
-    """Lance branches that no live branch reads, nor anything that was created from them."""
+def _unneeded_forks(dataset: Dataset, needed: set[str | None]) -> list[str]:
+    """Return Lance branches that no live branch reads, and from which no needed one was created."""
     parents = dataset.lance_branches()
-    kept: set[str] = set()
+    retained: set[str] = set()
     for name in parents:
-        at: str | None = name if name in needed else None
-        while at is not None and at not in kept:
-            kept.add(at)
-            at = parents.get(at)
-    return sorted(parents.keys() - kept)
+        ancestor: str | None = name if name in needed else None
+        while ancestor is not None and ancestor not in retained:
+            retained.add(ancestor)
+            ancestor = parents.get(ancestor)
+    return sorted(parents.keys() - retained)
 
 
-def _forks(names: list[str], deletable: frozenset[str], where: str, cleanup: str) -> Iterator[Finding]:
-    """One finding per thing to do: what `cleanup` deletes now, what it will, and what it never does."""
-    foreign = [name for name in names if owner_of(name) is None]
-    later = [name for name in names if name not in deletable and name not in foreign]
+def _fork_findings(names: list[str], deletable: frozenset[str | None], where: str) -> Iterator[Finding]:
+    """Yield one finding per action: forks that `cleanup` deletes now, those it deletes later, and external ones."""
+    external = [name for name in names if owner_of(name) is None]
+    later = [name for name in names if name not in deletable and name not in external]
     now = [name for name in names if name in deletable]
-    for group, words, fix in (
-        (now, "of no live branch", cleanup),
-        (later, "of no live branch, too young to be deleted", LATER),
-        (foreign, f"created by another tool: {', '.join(foreign)}", FOREIGN_BRANCH),
+    for group, description, fix in (
+        (now, "of no live branch", CLEANUP),
+        (later, "of no live branch, too young to be deleted", CLEANUP_LATER),
+        (external, f"created by an external tool: {', '.join(external)}", DELETE_EXTERNALLY),
     ):
         if group:
-            text = f"{_count(len(group), 'Lance branch')} {words}"
+            text = f"{_count(len(group), 'Lance branch')} {description}"
             yield Finding(Check.ORPHANS, Health.NOTICE, text, where, fix=fix)
 
 
-def _left(files: Sequence[StoredFile], words: str, folder: str, fix: str) -> Finding:
+def _file_finding(files: Sequence[StoredFile], description: str, folder: str, fix: Hint) -> Finding:
     size = sum(file.size_bytes for file in files)
-    text = f"{_count(len(files), 'file')} {words}, {size:,} bytes"
+    text = f"{_count(len(files), 'file')} {description}, {size:,} bytes"
     return Finding(Check.ORPHANS, Health.NOTICE, text, folder, fix=fix)
 
 

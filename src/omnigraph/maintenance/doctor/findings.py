@@ -1,66 +1,49 @@
-"""What doctor says: findings, each with the command that helps. Pure.
+"""What doctor reports: findings, each with what helps. Pure.
 
-A *problem* needs a hand: something is refused, unsafe or broken until somebody acts. A *notice* is worth knowing, such
-as work for the next optimize or cleanup; nothing waits for it.
+In: nothing. Out: the types of a finding, and the calls that fix problems as hints, which each surface renders in its
+own syntax. A *problem* needs an action: something is refused, unsafe or broken until then. A *notice* is information,
+such as work for the next optimize or cleanup.
 """
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from omnigraph.base import limits
 from omnigraph.base.errors import Fact
+from omnigraph.base.hints import Hint, action, hint
 from omnigraph.graph.manifest.snapshot import MAIN
 
+NO_FIX: Final = Hint()
+CLEANUP: Final = hint("{}", action("cleanup", keep=limits.CLEANUP_KEEP_RECOMMENDED))
+DEEP_CHECK: Final = hint("{}", action("doctor", deep=True))
+REPAIR: Final = hint("{}", action("repair"))
+RESTORE_FILE: Final = Hint("Restore the file from a copy.")
+REPLACE_LINK: Final = Hint("Replace the link with a directory that has its contents, or remove the link.")
 
-@dataclass(frozen=True, slots=True)
-class Commands:
-    """Commands for one graph."""
 
-    address: str
-
-    def optimize(self, branch: str = MAIN) -> str:
-        """Bring files and indexes of a branch up to date, after pending recoveries on all branches."""
-        command = f"omnigraph optimize {self._graph}"
-        return command if branch == MAIN else f"{command} --branch {shlex.quote(branch)}"
-
-    @property
-    def cleanup(self) -> str:
-        """Show what can be deleted."""
-        return f"omnigraph cleanup {self._graph} --keep {limits.CLEANUP_KEEP_RECOMMENDED}"
-
-    @property
-    def repair(self) -> str:
-        """Show what external tools changed."""
-        return f"omnigraph repair {self._graph}"
-
-    @property
-    def deep(self) -> str:
-        """Check everything, whatever it costs."""
-        return f"omnigraph doctor {self._graph} --deep"
-
-    @property
-    def _graph(self) -> str:
-        return shlex.quote(self.address)
+def optimize_branch(branch: str = MAIN) -> Hint:
+    """Return the call that optimizes a branch, after pending recoveries on all branches."""
+    return hint("{}", action("optimize") if branch == MAIN else action("optimize", branch=branch))
 
 
 class Check(StrEnum):
-    """What is looked at, in this order."""
+    """The checks, in their order."""
 
     MACHINE = "machine"
     """Java, Spark and Lance."""
     FORMAT = "format"
     """Whether this release can read every branch."""
     FILES = "files"
-    """Files that are missing, cut off or damaged, and symbolic links."""
+    """Files that are missing, truncated or damaged, and symbolic links."""
     RECOVERY = "recovery"
-    """Writes that stopped half-way."""
+    """Writes that were interrupted."""
     LOCKS = "locks"
-    """Locks that writers hold, or that cannot be understood."""
+    """Locks that writers hold, or that cannot be read."""
     DRIFT = "drift"
-    """Tables that another tool changed."""
+    """Tables that an external tool changed."""
     EDGES = "edges"
     """Edges without nodes."""
     FRAGMENTS = "fragments"
@@ -68,55 +51,55 @@ class Check(StrEnum):
     INDEXES = "indexes"
     """Rows that no declared index covers."""
     ORPHANS = "orphans"
-    """Files that nothing refers to."""
+    """Files that no version references."""
 
 
 class Health(StrEnum):
-    """How a finding is meant."""
+    """The severity of a finding."""
 
     OK = "ok"
-    """All is well."""
+    """Nothing to do."""
     NOTICE = "notice"
-    """It is worth knowing and can wait."""
+    """Information; no action is needed now."""
     PROBLEM = "problem"
-    """Something is refused, unsafe or broken until somebody acts."""
+    """Something is refused, unsafe or broken until it is fixed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was found."""
+    """One result of a check."""
 
     check: Check
-    """What was looked at."""
+    """The check."""
     health: Health
-    """How bad it is."""
+    """The severity."""
     message: str
-    """What was found, in words."""
+    """What the check found."""
     where: str = ""
     """A table, a branch or a path; empty for the whole graph."""
     branch: str = ""
     """The branch, or empty."""
-    fix: str = ""
-    """The command that helps, or empty."""
+    fix: Hint = NO_FIX
+    """What helps: a call or an instruction; empty if there is nothing to do."""
     expected_bytes: int | None = None
     """The recorded size of a file; None if none is recorded, or the finding is not about a file."""
     actual_bytes: int | None = None
-    """The size that a file has; None if it is missing, or the finding is not about a file."""
+    """The size of a file; None if it is missing, or the finding is not about a file."""
 
     def to_json(self) -> dict[str, Fact]:
-        """As in `findings` of `omnigraph doctor --json`."""
+        """Return the finding as in `findings` of `omnigraph doctor --json`."""
         return {
             "check": self.check.value,
             "health": self.health.value,
             "message": self.message,
             "where": self.where or None,
             "branch": self.branch or None,
-            "fix": self.fix or None,
+            "fix": str(self.fix) or None,
             "expected_bytes": self.expected_bytes,
             "actual_bytes": self.actual_bytes,
         }
 
 
 def is_healthy(findings: list[Finding]) -> bool:
-    """Whether nothing needs a hand."""
+    """Whether no finding is a problem."""
     return all(finding.health is not Health.PROBLEM for finding in findings)

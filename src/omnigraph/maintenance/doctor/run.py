@@ -1,8 +1,8 @@
-"""Doctor: checks everything of a graph, and names the command that fixes what it finds.
+"""Doctor: runs all checks of a graph and of this machine.
 
-In: a graph, or nothing but this machine. Out: findings in the order of the checks; a check that finds nothing reports
-that. One that fails is a finding itself, and the others continue. Files are checked before rows are read from them, so
-that a damaged file is named. Nothing here writes, recovers or takes a lease.
+In: a graph, or None to check only this machine. Out: findings in the order of the checks; a check without problems
+reports that. A check that fails is a finding itself, and the others continue. Files are checked before rows are read
+from them, so that a damaged file is named. Nothing here writes, recovers or takes a lease.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final
 
 from omnigraph.base import limits
 from omnigraph.base.errors import FormatError, OmnigraphError
+from omnigraph.base.hints import Hint, action, hint
 from omnigraph.base.progress import log_event
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import PendingState, list_pending
@@ -24,18 +25,27 @@ from omnigraph.graph.manifest.layout import MANIFEST
 from omnigraph.graph.manifest.records import Pin, TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, is_moved, open_table, read_snapshot
 from omnigraph.graph.manifest.stamp import FORMAT
-from omnigraph.maintenance.doctor.edges import Pins, edges_to_look_at, find_loose_edges
+from omnigraph.maintenance.doctor.edges import Pins, find_dangling_edges, list_edge_checks
 from omnigraph.maintenance.doctor.files import (
     DamagedFile,
     check_manifest,
     check_tables,
-    find_leftovers,
     find_links,
+    find_unneeded,
 )
-from omnigraph.maintenance.doctor.findings import Check, Commands, Finding, Health
-from omnigraph.maintenance.drift import inspect_until_stable, is_under_way, owned_tables
+from omnigraph.maintenance.doctor.findings import (
+    DEEP_CHECK,
+    REPAIR,
+    REPLACE_LINK,
+    RESTORE_FILE,
+    Check,
+    Finding,
+    Health,
+    optimize_branch,
+)
+from omnigraph.maintenance.drift import TableInspection, inspect_until_stable, is_in_progress, owned_tables
 from omnigraph.maintenance.index_status import coverage_of_snapshot
-from omnigraph.maintenance.target import GraphPlace
+from omnigraph.maintenance.target import GraphTarget
 from omnigraph.pipeline.spark.java import find_java
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.commit import has_auto_cleanup
@@ -49,19 +59,16 @@ from omnigraph.storage.objects import ObjectStore
 
 logger = logging.getLogger("omnigraph.doctor")
 
-LOOSE: Final = "insert the nodes, or delete these edges"
-RESTORE: Final = "restore the file from a copy"
-UNLINK: Final = "replace the link with a directory that has its contents, or remove the link"
+FIX_EDGES: Final = Hint("Insert the nodes, or delete these edges.")
 _PACKAGES: Final = {"Lance": "pylance", "Spark": "pyspark"}
 
 
-def examine(graph: GraphPlace | None, *, deep: bool = False, address: str | None = None) -> list[Finding]:
-    """Every finding. Without a graph only the machine is checked.
+def examine(graph: GraphTarget | None, *, deep: bool = False) -> list[Finding]:
+    """Run every check. Without a graph only the machine is checked.
 
     Args:
         graph: The graph.
         deep: Whether to open every data file and index, and to read large tables.
-        address: How commands in the findings name the graph. Default: its URI.
     """
     findings = _run(Check.MACHINE, _machine)
     if graph is None:
@@ -73,33 +80,33 @@ def examine(graph: GraphPlace | None, *, deep: bool = False, address: str | None
         if all(file.kind is FileKind.VERSION for file in damaged):
             main = read_snapshot(root)
     except OmnigraphError as error:
-        findings.append(Finding(Check.FORMAT, Health.PROBLEM, error.message, str(root), fix=error.hint))
+        findings.append(Finding(Check.FORMAT, Health.PROBLEM, error.message, str(root), fix=error.advice))
         is_damage = isinstance(error, FormatError)
         return findings + [_damage(root, file) for file in damaged if is_damage]
     if damaged:
         text = f"{MANIFEST} has damaged files, so nothing else was checked"
-        findings.append(Finding(Check.FORMAT, Health.PROBLEM, text, str(root), fix=RESTORE))
+        findings.append(Finding(Check.FORMAT, Health.PROBLEM, text, str(root), fix=RESTORE_FILE))
         return findings + [_damage(root, file) for file in damaged]
-    seen = _InspectedGraph(root, main, Commands(address or str(root)), deep)
+    inspection = _GraphInspection(root, main, deep)
     checks: dict[Check, Callable[[], Iterable[Finding]]] = {
-        Check.FORMAT: seen.formats,
-        Check.FILES: seen.files,
-        Check.RECOVERY: seen.recovery,
-        Check.LOCKS: seen.locks,
-        Check.DRIFT: seen.drift,
-        Check.EDGES: seen.edges,
-        Check.FRAGMENTS: seen.fragments,
-        Check.INDEXES: seen.indexes,
-        Check.ORPHANS: seen.orphans,
+        Check.FORMAT: inspection.formats,
+        Check.FILES: inspection.files,
+        Check.RECOVERY: inspection.recovery,
+        Check.LOCKS: inspection.locks,
+        Check.DRIFT: inspection.drift,
+        Check.EDGES: inspection.edges,
+        Check.FRAGMENTS: inspection.fragments,
+        Check.INDEXES: inspection.indexes,
+        Check.ORPHANS: inspection.orphans,
     }
     return findings + [finding for check, run in checks.items() for finding in _run(check, run)]
 
 
-def _run(check: Check, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
+def _run(check: Check, find: Callable[[], Iterable[Finding]]) -> list[Finding]:
     started = time.monotonic()
     findings: list[Finding] = []
     try:
-        findings.extend(look())
+        findings.extend(find())
     except OmnigraphError as error:
         findings.append(_failed(check, error))
     log_event(
@@ -114,33 +121,32 @@ def _run(check: Check, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
 
 def _failed(check: Check, error: OmnigraphError) -> Finding:
     if error.code != LINK_CODE:
-        return Finding(check, Health.PROBLEM, error.message, fix=error.hint)
-    text = "is a symbolic link, and links below the graph are not followed, so this was not checked"
-    return Finding(check, Health.PROBLEM, text, str(error.facts["path"]), fix=UNLINK)
+        return Finding(check, Health.PROBLEM, error.message, fix=error.advice)
+    text = "symbolic link: not checked, because links below the graph are not followed"
+    return Finding(check, Health.PROBLEM, text, str(error.facts["path"]), fix=REPLACE_LINK)
 
 
 def _machine() -> Iterator[Finding]:
-    found = []
+    versions = []
     for name, package in _PACKAGES.items():
         try:
-            found.append(f"{name} {version(package)}")
+            versions.append(f"{name} {version(package)}")
         except PackageNotFoundError:
-            fix = f"pip install {package}"
+            fix = Hint(f"pip install {package}")
             yield Finding(Check.MACHINE, Health.PROBLEM, f"{name} is not installed", fix=fix)
     java = find_java()
-    yield Finding(Check.MACHINE, Health.OK, ", ".join([*found, f"Java {java.version} ({java.source})"]))
+    yield Finding(Check.MACHINE, Health.OK, ", ".join([*versions, f"Java {java.version} ({java.found_in})"]))
 
 
 @dataclass(slots=True)
-class _InspectedGraph:
-    """A graph while it is looked at. `branches` are the snapshots of those that can be read.
+class _GraphInspection:
+    """The checks of a graph. `branches` are the snapshots of the branches that can be read.
 
-    The checks run in their order: what a later one cannot look at, an earlier one has told.
+    The checks run in their order: a later one skips what an earlier one has reported as unreadable.
     """
 
     root: Location
     main: Snapshot
-    commands: Commands
     deep: bool
     branches: list[Snapshot] = field(default_factory=list)
     unreadable: set[TableId] = field(default_factory=set)
@@ -153,25 +159,26 @@ class _InspectedGraph:
             try:
                 if name != MAIN and self._is_manifest_damaged(name):
                     text = f"{MANIFEST} of the branch has damaged files"
-                    yield Finding(Check.FORMAT, Health.PROBLEM, text, name, name, RESTORE)
+                    yield Finding(Check.FORMAT, Health.PROBLEM, text, name, name, RESTORE_FILE)
                     continue
                 snapshot = self.main if name == MAIN else read_snapshot(self.root, name)
                 snapshot.schema.require_intact()
             except OmnigraphError as error:
-                yield Finding(Check.FORMAT, Health.PROBLEM, error.message, name, name, error.hint)
+                yield Finding(Check.FORMAT, Health.PROBLEM, error.message, name, name, error.advice)
                 continue
             self.branches.append(snapshot)
             if snapshot.stamp != FORMAT.current:
                 text = f"format {snapshot.stamp}; this release writes {FORMAT.current}"
-                yield Finding(Check.FORMAT, Health.NOTICE, text, name, name, "the next write migrates it")
+                fix = Hint("The next write migrates it.")
+                yield Finding(Check.FORMAT, Health.NOTICE, text, name, name, fix)
         count = len(self.branches)
         text = f"format {self.main.stamp}, {count} {'branch' if count == 1 else 'branches'}"
         yield Finding(Check.FORMAT, Health.OK, text)
 
     def _is_manifest_damaged(self, name: str) -> bool:
-        """Whether a file is damaged that reading the branch's manifest needs; it is reported with the files.
+        """Whether a file is damaged that the manifest of the branch needs; the check of files reports it.
 
-        A manifest that cannot even be opened is left to the reader, whose error says more.
+        If the manifest cannot be opened at all, the error of the reader is more specific.
         """
         if is_moved(self.main.manifest, self.root):
             return False
@@ -187,29 +194,25 @@ class _InspectedGraph:
         for file in (*self.damaged_manifests, *checked.files):
             yield _damage(self.root, file)
         for link in find_links(self.root, checked.links):
-            text = "is a symbolic link: nothing is deleted through it"
-            yield Finding(Check.FILES, Health.PROBLEM, text, f"{self.root}/{link}", fix=UNLINK)
+            text = "symbolic link: cleanup deletes nothing through it"
+            yield Finding(Check.FILES, Health.PROBLEM, text, f"{self.root}/{link}", fix=REPLACE_LINK)
 
     def _can_read(self, table: TableRecord) -> bool:
         return table.id not in self.unreadable and (table.id, table.pin) not in self.damaged
 
     def recovery(self) -> Iterator[Finding]:
-        for one in list_pending(self.root):
-            branch = one.intent.branch if one.intent is not None else ""
-            match one.state:
+        for pending in list_pending(self.root):
+            branch = pending.intent.branch if pending.intent is not None else ""
+            health, fix = Health.PROBLEM, Hint()
+            match pending.state:
                 case PendingState.LIVE:
-                    text = "a write is under way"
-                    yield Finding(Check.RECOVERY, Health.NOTICE, text, one.path, branch)
+                    health, text = Health.NOTICE, "a write is in progress"
                 case PendingState.PENDING:
-                    text, fix = (
-                        "a write stopped before its end and waits for recovery",
-                        self.commands.optimize(),
-                    )
-                    yield Finding(Check.RECOVERY, Health.PROBLEM, text, one.path, branch, fix)
+                    text, fix = "a write was interrupted and waits for recovery", optimize_branch()
                 case PendingState.UNREADABLE:
-                    text = f"it cannot be understood: {one.why}"
-                    fix = f"upgrade omnigraph, or move the file away and run `{self.commands.repair}`"
-                    yield Finding(Check.RECOVERY, Health.PROBLEM, text, one.path, branch, fix)
+                    text = f"the intent cannot be read: {pending.why}"
+                    fix = hint("Upgrade Omnigraph, or move the file away and run {}.", action("repair"))
+            yield Finding(Check.RECOVERY, health, text, pending.path, branch, fix)
 
     def locks(self) -> Iterator[Finding]:
         store = ObjectStore(self.root)
@@ -217,57 +220,61 @@ class _InspectedGraph:
             try:
                 lock = inspect_lock(store, folder)
             except FormatError as error:
-                yield Finding(Check.LOCKS, Health.PROBLEM, error.message, folder, fix=error.hint)
+                yield Finding(Check.LOCKS, Health.PROBLEM, error.message, folder, fix=error.advice)
                 continue
             if not lock.is_over:
-                yield Finding(Check.LOCKS, Health.NOTICE, f"held: {lock.holder}", folder)
+                yield Finding(Check.LOCKS, Health.NOTICE, f"held by {lock.holder}", folder)
 
     def drift(self) -> Iterator[Finding]:
         for snapshot in self.branches:
-            for look in inspect_until_stable(
-                snapshot, lambda: list_pending(self.root), WriteEnvironment()
-            ).drifted:
-                if is_under_way(look, list_pending(self.root)):
-                    continue  # a write that stopped half-way, which the check of recoveries has told
-                drift, name = look.drift, snapshot.branch.name
-                if look.head is None:
-                    self.unreadable.add(look.table.id)
-                    if (look.table.id, look.table.pin) in self.damaged:
-                        continue  # the check of files has named the file
-                    text, fix = look.obstacles.publish, "restore its files from a copy"
-                    yield Finding(Check.DRIFT, Health.PROBLEM, text, look.table.alias, name, fix)
-                    continue
-                text = (
-                    f"{drift.classification.value}: published is {look.table.pin.version}, its head is "
-                    f"{look.head.version} ({', '.join(dict.fromkeys(drift.operations))})"
-                )
-                health = Health.NOTICE if drift.ours else Health.PROBLEM
-                yield Finding(Check.DRIFT, health, text, look.table.alias, name, self.commands.repair)
+            stable = inspect_until_stable(snapshot, lambda: list_pending(self.root), WriteEnvironment())
+            for inspection in stable.drifted:
+                if is_in_progress(inspection, list_pending(self.root)):
+                    continue  # an interrupted write, which the check of recoveries reports
+                finding = self._drift_finding(inspection, snapshot.branch.name)
+                if finding is not None:
+                    yield finding
+
+    def _drift_finding(self, inspection: TableInspection, branch: str) -> Finding | None:
+        table, drift = inspection.table, inspection.drift
+        if inspection.head is None:
+            self.unreadable.add(table.id)
+            if (table.id, table.pin) in self.damaged:
+                return None  # the check of files names the file
+            text, fix = inspection.obstacles.publish, Hint("Restore its files from a copy.")
+            return Finding(Check.DRIFT, Health.PROBLEM, text, table.alias, branch, fix)
+        operations = ", ".join(dict.fromkeys(drift.operations))
+        text = (
+            f"{drift.classification.value}: published version {table.pin.version}, "
+            f"head {inspection.head.version} ({operations})"
+        )
+        health = Health.NOTICE if drift.ours else Health.PROBLEM
+        return Finding(Check.DRIFT, health, text, table.alias, branch, REPAIR)
 
     def edges(self) -> Iterator[Finding]:
-        looked: set[Pins] = set()
+        checked: set[Pins] = set()
         for snapshot in self.branches:
-            for edge, pins, rows in edges_to_look_at(snapshot):
-                if pins in looked or not self.damaged.isdisjoint(pins):
+            for edge, pins, rows in list_edge_checks(snapshot):
+                if pins in checked or not self.damaged.isdisjoint(pins):
                     continue
                 if any(table in self.unreadable for table, _ in pins):
                     continue
-                looked.add(pins)
+                checked.add(pins)
                 name = snapshot.branch.name
                 if rows > limits.DOCTOR_EDGE_ROWS_MAX and not self.deep:
-                    text = "many rows, so nobody looked for edges without nodes"
-                    yield Finding(Check.EDGES, Health.OK, text, edge.alias, name, self.commands.deep)
+                    text = "not checked for edges without nodes, because the table is large"
+                    yield Finding(Check.EDGES, Health.OK, text, edge.alias, name, DEEP_CHECK)
                     continue
-                loose = find_loose_edges(snapshot, edge)
-                if loose is not None:
-                    count = f"{loose.edges:,} {'edge lacks' if loose.edges == 1 else 'edges lack'}"
-                    text = f"{count} a node at one end, {loose.example} among them"
-                    yield Finding(Check.EDGES, Health.PROBLEM, text, edge.alias, name, LOOSE)
+                dangling = find_dangling_edges(snapshot, edge)
+                if dangling is not None:
+                    count = f"{dangling.edges:,} {'edge lacks' if dangling.edges == 1 else 'edges lack'}"
+                    text = f"{count} a node at an endpoint, for example {dangling.example}"
+                    yield Finding(Check.EDGES, Health.PROBLEM, text, edge.alias, name, FIX_EDGES)
 
     def fragments(self) -> Iterator[Finding]:
         for snapshot in self.branches:
             name = snapshot.branch.name
-            fix = self.commands.optimize(name)
+            fix = optimize_branch(name)
             yield from _settings(snapshot.manifest.dataset, MANIFEST, name, fix)
             for table in filter(self._can_read, owned_tables(snapshot)):
                 dataset = open_table(self.root, table)
@@ -288,16 +295,16 @@ class _InspectedGraph:
                     behind.setdefault(row.table_key, []).append(row.column)
                 elif row.kind is IndexKind.VECTOR and row.reason == NO_VECTORS:
                     text = f"the index on {row.column} is not built: {row.reason}"
-                    fix = f"load vectors into {row.column}, or remove its @index"
+                    fix = Hint(f"Load vectors into '{row.column}', or remove its @index.")
                     yield Finding(Check.INDEXES, Health.NOTICE, text, row.table_key, name, fix)
             for alias, columns in behind.items():
                 text = f"rows that no index covers: {', '.join(dict.fromkeys(columns))}"
-                yield Finding(Check.INDEXES, Health.NOTICE, text, alias, name, self.commands.optimize(name))
+                yield Finding(Check.INDEXES, Health.NOTICE, text, alias, name, optimize_branch(name))
 
     def orphans(self) -> Iterator[Finding]:
         tables = [table for snapshot in self.branches for table in snapshot.tables.values()]
-        broken = {table.path for table in tables if table.id in self.unreadable} | self.unopened_paths
-        return find_leftovers(self.main, self.branches, frozenset(broken), self.commands)
+        unreadable = {table.path for table in tables if table.id in self.unreadable} | self.unopened_paths
+        return find_unneeded(self.main, self.branches, frozenset(unreadable))
 
 
 def _damage(root: Location, file: DamagedFile) -> Finding:
@@ -307,19 +314,19 @@ def _damage(root: Location, file: DamagedFile) -> Finding:
         file.message,
         f"{root}/{file.path}",
         file.branch,
-        RESTORE,
+        RESTORE_FILE,
         file.expected_bytes,
         file.actual_bytes,
     )
 
 
-def _settings(dataset: Dataset, where: str, branch: str, fix: str) -> Iterator[Finding]:
+def _settings(dataset: Dataset, where: str, branch: str, fix: Hint) -> Iterator[Finding]:
     if has_auto_cleanup(dataset):
-        text = "Lance may collect old versions by itself here, also those that a branch needs"
+        text = "automatic cleanup is on: Lance may delete old versions that a branch needs"
         yield Finding(Check.FRAGMENTS, Health.PROBLEM, text, where, branch, fix)
 
 
-def _files(dataset: Dataset, where: str, branch: str, fix: str) -> Iterator[Finding]:
+def _files(dataset: Dataset, where: str, branch: str, fix: Hint) -> Iterator[Finding]:
     rows = dataset.fragment_rows()
     small = sum(1 for count in rows.values() if count < limits.HEALTHY_FRAGMENT_ROWS_MIN)
     if small > limits.HEALTHY_SMALL_FRAGMENTS_MAX:
@@ -327,5 +334,5 @@ def _files(dataset: Dataset, where: str, branch: str, fix: str) -> Iterator[Find
     deleted, total = count_deleted_rows(dataset), sum(rows.values())
     if deleted > limits.HEALTHY_DELETED_SHARE_MAX * (total + deleted):
         noun = "deleted row" if deleted == 1 else "deleted rows"
-        text = f"{deleted:,} {noun} still in the files, next to {total:,}"
+        text = f"{deleted:,} {noun} still in the files, {total:,} live"
         yield Finding(Check.FRAGMENTS, Health.NOTICE, text, where, branch, fix)

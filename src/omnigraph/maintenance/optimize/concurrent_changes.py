@@ -1,9 +1,9 @@
 """What other writers did to the fragments of a rewritten group since they were read, and whether the group survives.
 
 In: a group, the table's fragments now, and the rows that its sources had then and have now. Out: the group with the
-positions of the rows that were deleted since, or None when it is lost. An update moves a row to another fragment, so
-for its old fragment it is a delete. A group is lost to what replaces fragments or their columns: another compaction, an
-overwrite, a schema change. The decisions are pure; `ChangeReads` reads what they need and remembers it, so that little
+positions of the rows that were deleted since, or None if it is lost. An update moves a row to another fragment, so for
+its old fragment it is a delete. A group is lost to changes that replace fragments or their columns: another compaction,
+an overwrite, a schema change. The decisions are pure; `ChangeReads` reads what they need and caches it, so that little
 is left to read under the lease (decision 0018).
 """
 
@@ -31,18 +31,18 @@ ROW_OPERATIONS: Final = frozenset(
         Operation.RESERVE_FRAGMENTS,
     }
 )
-"""What removes a fragment only when no row is left in it."""
+"""The operations that remove a fragment only if no row is left in it."""
 
 
 class SourceChange(Enum):
-    """What became of a fragment that was rewritten, in the table."""
+    """How a fragment that was rewritten has changed in the table."""
 
     SAME = "same"
     ROWS_DELETED = "rows deleted"
     EMPTIED = "emptied"
-    """It does not exist any more: each of its rows was deleted, or updated and thereby moved."""
+    """It no longer exists: each of its rows was deleted, or updated and thereby moved."""
     REPLACED = "replaced"
-    """It does not exist any more, or has other data: what was written from it is worthless."""
+    """It no longer exists, or has other data: what was written from it cannot be used."""
 
 
 ReadLive = Callable[[Any, bool], Positions]
@@ -50,7 +50,7 @@ ReadLive = Callable[[Any, bool], Positions]
 
 
 def classify_source(source: Any, now: Fragment | None, emptied: Collection[int]) -> SourceChange:
-    """Return what became of one source. `emptied` are the missing fragments known to have been emptied."""
+    """Return how one source has changed. `emptied` are the missing fragments that lost every row."""
     if now is None:
         return SourceChange.EMPTIED if source.id in emptied else SourceChange.REPLACED
     if now.native == source:
@@ -63,9 +63,9 @@ def rebase_group(
 ) -> FragmentRewrite | None:
     """Return the group as it can be committed to the table as it is now; None when it is lost.
 
-    It is also lost when nothing is left of it, and when a row that was deleted when the group was read exists again.
+    It is also lost if no source is left, and if a row that was deleted when the group was read exists again.
     """
-    gone = set[int]()
+    emptied_sources = set[int]()
     lost_rows: list[Positions] = []
     first = 0
     for source in group.sources:
@@ -75,7 +75,7 @@ def rebase_group(
             case SourceChange.REPLACED:
                 return None
             case SourceChange.EMPTIED:
-                gone.add(source.id)
+                emptied_sources.add(source.id)
                 lost_rows.append(np.arange(first, first + live_rows, dtype=np.uint32))
             case SourceChange.ROWS_DELETED:
                 positions = deleted_positions(read_live(source, False), read_live(source, True))
@@ -87,7 +87,7 @@ def rebase_group(
             case _:
                 assert_never(change)
         first += live_rows
-    if len(gone) == len(group.sources):
+    if len(emptied_sources) == len(group.sources):
         return None
     rows = [int(fragment.physical_rows) for fragment in group.written]
     parts = split_positions(np.concatenate([*lost_rows, np.empty(0, np.uint32)]).astype(np.uint32), rows)
@@ -96,7 +96,7 @@ def rebase_group(
     }
     # Deletion files of an earlier version may lack rows; they are written again.
     written = tuple(replace(fragment, deletion_file=None) for fragment in group.written)
-    return replace(group, written=written, emptied=frozenset(gone), deleted=deleted)
+    return replace(group, written=written, emptied=frozenset(emptied_sources), deleted=deleted)
 
 
 def deleted_positions(then: Positions, now: Positions) -> Positions | None:
@@ -111,18 +111,18 @@ def deleted_positions(then: Positions, now: Positions) -> Positions | None:
 
 
 def split_positions(positions: Positions, rows: Sequence[int]) -> tuple[Positions, ...]:
-    """Return positions in a sequence of rows as positions in its consecutive parts, which have so many rows each."""
+    """Return positions in a sequence of rows as positions in its consecutive parts; `rows` are their lengths."""
     starts = np.cumsum([0, *rows])
     cuts = np.searchsorted(positions, starts)
     return tuple(
-        (positions[cuts[place] : cuts[place + 1]] - np.uint32(starts[place])).astype(np.uint32)
-        for place in range(len(rows))
+        (positions[cuts[part] : cuts[part + 1]] - np.uint32(starts[part])).astype(np.uint32)
+        for part in range(len(rows))
     )
 
 
 @dataclass(slots=True)
 class ChangeReads:
-    """Reads of one table on one Lance branch. Each result is about a version or a deletion file, so it stays valid."""
+    """Cached reads of one table on one Lance branch. Versions and deletion files never change."""
 
     _live: dict[tuple[int, str], Positions] = field(default_factory=dict)
     _operations: dict[int, Operation | None] = field(default_factory=dict)
@@ -133,7 +133,7 @@ class ChangeReads:
         return all(self._operation(dataset, version) in ROW_OPERATIONS for version in versions)
 
     def live_offsets(self, source: Any, open_version: Callable[[], Dataset]) -> Positions:
-        """Return the offsets of the rows of a fragment that its description does not call deleted."""
+        """Return the offsets of the live rows of a fragment, as its description says."""
         if source.deletion_file is None:
             return np.arange(int(source.physical_rows), dtype=np.uint32)
         key = (int(source.id), str(source.deletion_file.path(source.id)))

@@ -1,10 +1,9 @@
 """Which indexes of which tables have to be built over which fragments. Pure.
 
-In: per table its fragments, the indexes it has and those that it should have. Out: one row per declared index, with
-the work that it needs or the reason why it needs none, and the work cut into segments of bounded rows. An index is
-built where it is missing, extended over what it does not cover, and rebuilt as a whole when it has come to consist of
-too many segments, since each of them is looked into by every query. Small tables get their indexes too: a declared
-index is built as soon as there is a row.
+In: per table its fragments, its indexes and the declared ones. Out: one entry per declared index, with its work or the
+reason why there is none, and the work cut into segments of bounded rows. A missing index is built, one that does not
+cover all fragments is extended, and one with too many segments is rebuilt, since every query reads all segments. Small
+tables get their indexes too: a declared index is built as soon as the table has a row.
 """
 
 from __future__ import annotations
@@ -32,18 +31,18 @@ class IndexStatus(StrEnum):
     BUILT = "built"
     """It is new."""
     EXTENDED = "extended"
-    """It took in rows that it did not cover."""
+    """It was extended over rows that it did not cover."""
     REBUILT = "rebuilt"
-    """It was built again over every row, in place of the one that was there."""
+    """It was built again over every row and replaces the old one."""
     COMPLETE = "complete"
-    """It covered every row already."""
+    """It covers every row already."""
     SKIPPED = "skipped"
     """It could not be built; `reason` says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredIndex:
-    """An index that a table should have. `row_bytes` is what a value takes when that is large and known, else 0."""
+    """An index that the schema declares. `row_bytes` is the size of a value if that is large and fixed, else 0."""
 
     spec: IndexSpec
     row_bytes: int = 0
@@ -51,8 +50,8 @@ class DeclaredIndex:
 
 @dataclass(frozen=True, slots=True)
 class TableIndexes:
-    """A table as the planner sees it. `rows` are the live rows of each fragment by its number; `updated` are the
-    fragments with rows that were written before, elsewhere.
+    """A table for the planner. `rows` are the live rows of each fragment by its number; `updated` are the fragments
+    with rows that an update moved there.
     """
 
     alias: str
@@ -64,7 +63,7 @@ class TableIndexes:
 
 @dataclass(frozen=True, slots=True)
 class IndexWork:
-    """An index to build over some fragments. `present` is the Lance type of what is there already, if anything is."""
+    """An index to build over some fragments. `present` is the Lance type of the existing index, if there is one."""
 
     alias: str
     declared: DeclaredIndex
@@ -79,7 +78,7 @@ class IndexWork:
 
 @dataclass(frozen=True, slots=True)
 class NoWork:
-    """An index that is complete, or that cannot be built, and then why."""
+    """An index that is complete, or that cannot be built for the reason."""
 
     alias: str
     spec: IndexSpec
@@ -89,7 +88,7 @@ class NoWork:
 
 @dataclass(frozen=True, slots=True)
 class SegmentPlan:
-    """One segment: how to build it, over which fragments, and how many rows that is."""
+    """One segment: how to build it, its fragments, and their number of rows."""
 
     plan: IndexPlan
     fragment_ids: tuple[int, ...]
@@ -97,19 +96,19 @@ class SegmentPlan:
 
 
 def plan_indexes(table: TableIndexes, rows_per_task: int) -> tuple[IndexWork | NoWork, ...]:
-    """One entry per declared index, in their order."""
-    return tuple(_plan_one(table, declared, rows_per_task) for declared in table.declared)
+    """Return one entry per declared index, in their order."""
+    return tuple(_plan_index(table, declared, rows_per_task) for declared in table.declared)
 
 
 def rebuild(work: IndexWork, rows: Mapping[int, int]) -> IndexWork:
-    """The same index over every fragment; what is there is replaced."""
+    """Return the same index over every fragment; it replaces the existing one."""
     return IndexWork(work.alias, work.declared, IndexStatus.REBUILT, tuple(sorted(rows)), work.present)
 
 
 def cut_segments(
     work: IndexWork, plan: IndexPlan, rows: Mapping[int, int], rows_per_task: int
 ) -> tuple[SegmentPlan, ...]:
-    """The plan's fragments in groups of bounded rows; a fragment with more of them is a group of its own."""
+    """Return the plan's fragments in groups of bounded rows; a larger fragment is a group by itself."""
     groups = group_fragments(
         {number: rows[number] for number in plan.fragment_ids}, _rows_max(work.declared, rows_per_task)
     )
@@ -117,7 +116,7 @@ def cut_segments(
 
 
 def pack_segments(segments: Sequence[SegmentPlan]) -> tuple[tuple[SegmentPlan, ...], ...]:
-    """Segments of one table in the order given, small ones together, so that a small table is one task."""
+    """Return the segments of one table in their order, small ones together, so that a small table is one task."""
     packs: list[list[SegmentPlan]] = []
     packed_rows = 0
     for segment in segments:
@@ -138,10 +137,10 @@ def still_fits(
 ) -> bool:
     """Whether an index that was built over the fragments `then` may be committed to a table that changed since.
 
-    They must have the same files now: rows may have been deleted, or have moved to other fragments. `emptied` are
-    fragments that lost every row that way; their numbers are never given again, so an index may name them. And no other
-    writer may have indexed them, because Lance refuses segments that cover a part of an existing one; a rebuild
-    covers it all.
+    The fragments must have the same files now; rows may have been deleted or moved to other fragments. `emptied` are
+    fragments that lost every row that way; Lance never assigns their numbers again, so an index may name them. No other
+    writer may have indexed the fragments, because Lance rejects segments that cover a part of an existing one; a
+    rebuild covers all of it.
     """
     if any(
         number not in emptied if number not in now else now[number].files != was.files
@@ -153,7 +152,7 @@ def still_fits(
     return covered <= then.keys() if work.status is IndexStatus.REBUILT else covered.isdisjoint(then)
 
 
-def _plan_one(table: TableIndexes, declared: DeclaredIndex, rows_per_task: int) -> IndexWork | NoWork:
+def _plan_index(table: TableIndexes, declared: DeclaredIndex, rows_per_task: int) -> IndexWork | NoWork:
     spec = declared.spec
     if isinstance(coverage_of(spec, table.present, table.rows), Indexed):
         return NoWork(table.alias, spec, IndexStatus.COMPLETE)
@@ -163,28 +162,29 @@ def _plan_one(table: TableIndexes, declared: DeclaredIndex, rows_per_task: int) 
     if named is None:
         return IndexWork(table.alias, declared, IndexStatus.BUILT, tuple(sorted(table.rows)))
     if (named.column, named.kind) != (spec.column, spec.kind):
-        reason = f"'{named.name}' is another index, of the column '{named.column}'"
+        reason = f"the index name '{named.name}' is used by the column '{named.column}'"
         return NoWork(table.alias, spec, IndexStatus.SKIPPED, reason)
     uncovered = tuple(sorted(table.rows.keys() - named.fragment_ids))
     work = IndexWork(table.alias, declared, IndexStatus.EXTENDED, uncovered, named.lance_type)
-    is_anew = _has_old_values(work, table) or _is_scattered(work, named, table, rows_per_task)
-    return rebuild(work, table.rows) if is_anew else work
+    needs_rebuild = _has_old_values(work, table) or _is_scattered(work, named, table, rows_per_task)
+    return rebuild(work, table.rows) if needs_rebuild else work
 
 
 def _has_old_values(work: IndexWork, table: TableIndexes) -> bool:
-    """Whether extending would bring back what updated rows were. Indexes of text and vectors know rows by identity,
-    which an updated row keeps, and not by their place: what is there still has its old value.
+    """Whether an extended index would return old values of updated rows.
+
+    Indexes of text and vectors identify rows by row id, which an updated row keeps, so they still have its old value.
     """
     return work.spec.kind is not IndexKind.BTREE and not table.updated.isdisjoint(work.fragment_ids)
 
 
 def _is_scattered(work: IndexWork, named: IndexDescription, table: TableIndexes, rows_per_task: int) -> bool:
-    """Whether extending would leave many more segments than building anew."""
+    """Whether extending would leave many more segments than a rebuild."""
     rows_max = _rows_max(work.declared, rows_per_task)
     uncovered = {number: table.rows[number] for number in work.fragment_ids}
     extended = named.segments + len(group_fragments(uncovered, rows_max))
-    anew = len(group_fragments(dict(sorted(table.rows.items())), rows_max))
-    return extended > max(limits.INDEX_SEGMENTS_MAX, 2 * anew)
+    rebuilt = len(group_fragments(dict(sorted(table.rows.items())), rows_max))
+    return extended > max(limits.INDEX_SEGMENTS_MAX, 2 * rebuilt)
 
 
 def _rows_max(declared: DeclaredIndex, rows_per_task: int) -> int:

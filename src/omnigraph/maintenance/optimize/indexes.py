@@ -1,9 +1,8 @@
-"""What was done for one table and is not committed yet, and whether it still fits the table.
+"""Builds index segments: tasks on workers train and write them, the driver collects them per index.
 
-In: rewritten groups, built index segments, and the table as it is now. Out: the same work for that version, and what of
-it was lost because another writer changed more than rows. Rows that were deleted or updated since are deleted from the
-rewritten groups as well, so none comes back (`concurrent_changes`); an index leaves them to Lance, which masks them.
-Reads the table, writes nothing.
+In: one `IndexOrder` per index to build. Out: per order a `BuiltIndex` with segments that are not committed yet, the
+reason why Lance cannot build the index, or the error of its task. Writes index files that no version references, so a
+crash leaves unreferenced files and a repeated task is harmless. Never commits.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from omnigraph.maintenance.optimize.index_plan import (
 )
 from omnigraph.maintenance.optimize.options import IndexRow
 from omnigraph.maintenance.optimize.tables import TableView
-from omnigraph.maintenance.optimize.task_result import FailedTask, TaskOutcome, isolated
+from omnigraph.maintenance.optimize.task_result import FailedTask, TaskOutcome, run_isolated
 from omnigraph.pipeline.runner import RunTasks, TaskSize, task
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.compaction import adopt_segment
@@ -40,7 +39,7 @@ from omnigraph.storage.location import Location
 
 @dataclass(frozen=True, slots=True)
 class TrainTask:
-    """A vector index over some fragments. `present` is the Lance type of the one that is there, if one is."""
+    """A vector index over some fragments. `present` is the Lance type of the existing index, if there is one."""
 
     table: DatasetVersion
     spec: IndexSpec
@@ -50,7 +49,7 @@ class TrainTask:
 
 @dataclass(frozen=True, slots=True)
 class BuildTask:
-    """Segments of one table. One that is built in a clone is for `owner`, whose files they become."""
+    """Segments of one table. Those built in a clone become files of `owner`."""
 
     table: DatasetVersion
     segments: tuple[SegmentPlan, ...]
@@ -59,7 +58,7 @@ class BuildTask:
 
 @dataclass(frozen=True, slots=True)
 class BuiltSegments:
-    """The segments of a task in its order, and how many rows went into them."""
+    """The segments of a task in its order, and the number of indexed rows."""
 
     segments: tuple[IndexSegment, ...]
     rows: int
@@ -72,14 +71,14 @@ def built_size(built: TaskOutcome[BuiltSegments]) -> TaskSize:
 
 @task("train indexes")
 def train_index(task: TrainTask) -> TaskOutcome[IndexPlan | Unbuildable]:
-    """How to build it. All segments of an index are of one type, so one that grew out of its type is built anew."""
-    return isolated(lambda: _train(task))
+    """Return how to build the index. Its segments have one Lance type; if that changes, all are built again."""
+    return run_isolated(lambda: _train(task))
 
 
 @task("build indexes", built_size)
 def build_segments(task: BuildTask) -> TaskOutcome[BuiltSegments]:
     """Write the index files of the task's segments."""
-    return isolated(lambda: _build(task))
+    return run_isolated(lambda: _build(task))
 
 
 def _train(task: TrainTask) -> IndexPlan | Unbuildable:
@@ -102,13 +101,13 @@ def _build(task: BuildTask) -> BuiltSegments:
 
 
 def _files_of(table: DatasetVersion) -> Location:
-    """Where the own files of a version lie."""
+    """Return the location of the files that a version's Lance branch owns."""
     return branch_location(table.location, table.branch)
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltIndex:
-    """One index that is built and not yet committed, and the fragments as they were then."""
+    """One index that is built and not committed yet, and its fragments as they were when it was built."""
 
     work: IndexWork
     segments: tuple[IndexSegment, ...]
@@ -117,54 +116,56 @@ class BuiltIndex:
 
     @property
     def uuids(self) -> frozenset[str]:
-        """What Lance knows its segments by."""
+        """The ids of its segments in Lance."""
         return frozenset(str(segment.native.uuid) for segment in self.segments)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexOrder:
-    """An index to build. `view` is the table to read; `owner` gets the files when that is another one."""
+    """An index to build. `view` is the table to read; `owner` gets the files if that is another table."""
 
     view: TableView
     work: IndexWork
     owner: DatasetVersion | None = None
 
 
-Built = BuiltIndex | Unbuildable | FailedTask
-Spent = Callable[[str, float], None]
-"""Told how many seconds a worker was at a table, by its alias."""
+IndexResult = BuiltIndex | Unbuildable | FailedTask
+AddSeconds = Callable[[str, float], None]
+"""Called with the alias of a table and the seconds that a worker spent on it."""
 
 
 def build_indexes(
-    orders: Sequence[IndexOrder], run_tasks: RunTasks, rows_per_task: int, spent: Spent
-) -> tuple[Built, ...]:
-    """What became of each order."""
-    plans = _plan(orders, run_tasks, spent)
-    cuts: list[tuple[IndexWork, tuple[SegmentPlan, ...]]] = []
+    orders: Sequence[IndexOrder], run_tasks: RunTasks, rows_per_task: int, add_seconds: AddSeconds
+) -> tuple[IndexResult, ...]:
+    """Build the indexes and return one result per order."""
+    plans = _plan_all(orders, run_tasks, add_seconds)
+    works: list[IndexWork] = []
+    cuts: list[tuple[SegmentPlan, ...]] = []
     for order, plan in zip(orders, plans, strict=True):
+        work: IndexWork = order.work
+        cut: tuple[SegmentPlan, ...] = ()
         if isinstance(plan, IndexPlan):
-            grown = plan.fragment_ids != order.work.fragment_ids
-            work = rebuild(order.work, order.view.rows) if grown else order.work
-            cuts.append((work, cut_segments(work, plan, order.view.rows, rows_per_task)))
-        else:
-            cuts.append((order.work, ()))
-    segments = _segments(orders, [cut for _, cut in cuts], run_tasks, spent)
-    built: list[Built] = []
-    for place, (order, plan) in enumerate(zip(orders, plans, strict=True)):
-        found, (work, cut) = segments[place], cuts[place]
+            is_larger = plan.fragment_ids != work.fragment_ids
+            work = rebuild(work, order.view.rows) if is_larger else work
+            cut = cut_segments(work, plan, order.view.rows, rows_per_task)
+        works.append(work)
+        cuts.append(cut)
+    segments = _build_segments(orders, cuts, run_tasks, add_seconds)
+    results: list[IndexResult] = []
+    for order, plan, work, cut, built in zip(orders, plans, works, cuts, segments, strict=True):
         if not isinstance(plan, IndexPlan):
-            built.append(plan)
-        elif isinstance(found, FailedTask):
-            built.append(found)
+            results.append(plan)
+        elif isinstance(built, FailedTask):
+            results.append(built)
         else:
-            built.append(_built(order.view, work, cut, found))
-    return tuple(built)
+            results.append(_join_segments(order.view, work, cut, built))
+    return tuple(results)
 
 
-def _plan(
-    orders: Sequence[IndexOrder], run_tasks: RunTasks, spent: Spent
+def _plan_all(
+    orders: Sequence[IndexOrder], run_tasks: RunTasks, add_seconds: AddSeconds
 ) -> list[IndexPlan | Unbuildable | FailedTask]:
-    """How to build each one. Vector indexes train on workers."""
+    """Return how to build each index. Vector indexes are trained on workers."""
     trained = [order for order in orders if _is_vector(order.work)]
     tasks = [
         TrainTask(
@@ -177,7 +178,7 @@ def _plan(
     ]
     outcomes = run_tasks(train_index, tasks) if tasks else ()
     for order, outcome in zip(trained, outcomes, strict=True):
-        spent(order.view.alias, outcome.seconds)
+        add_seconds(order.view.alias, outcome.seconds)
     results = iter(outcome.result for outcome in outcomes)
     return [
         next(results)
@@ -187,41 +188,42 @@ def _plan(
     ]
 
 
-def _segments(
+def _build_segments(
     orders: Sequence[IndexOrder],
     cuts: Sequence[Sequence[SegmentPlan]],
     run_tasks: RunTasks,
-    spent: Spent,
+    add_seconds: AddSeconds,
 ) -> list[list[IndexSegment] | FailedTask]:
-    """The segments of each order. Small ones of one table share a task, and then they fail together."""
+    """Build the segments of each order. Small ones of one table share a task, and then they fail together."""
     tasks: list[BuildTask] = []
-    members: list[list[int]] = []
+    task_orders: list[list[int]] = []
     for alias in dict.fromkeys(order.view.alias for order in orders):
-        mine = [place for place, order in enumerate(orders) if order.view.alias == alias]
-        first, numbered = orders[mine[0]], [(place, part) for place in mine for part in cuts[place]]
-        owners = iter(numbered)
-        for pack in pack_segments([part for _, part in numbered]):
+        of_table = [position for position, order in enumerate(orders) if order.view.alias == alias]
+        first = orders[of_table[0]]
+        owners = iter([position for position in of_table for _ in cuts[position]])
+        for pack in pack_segments([part for position in of_table for part in cuts[position]]):
             tasks.append(BuildTask(DatasetVersion.of(first.view.dataset), pack, first.owner))
-            members.append([next(owners)[0] for _ in pack])
+            task_orders.append([next(owners) for _ in pack])
     outcomes = run_tasks(build_segments, tasks) if tasks else ()
-    found: list[list[IndexSegment] | FailedTask] = [[] for _ in orders]
-    for outcome, places in zip(outcomes, members, strict=True):
+    segments: list[list[IndexSegment] | FailedTask] = [[] for _ in orders]
+    for outcome, positions in zip(outcomes, task_orders, strict=True):
         result = outcome.result
-        spent(orders[places[0]].view.alias, outcome.seconds)
-        for number, place in enumerate(places):
-            kept = found[place]
+        add_seconds(orders[positions[0]].view.alias, outcome.seconds)
+        for number, position in enumerate(positions):
+            so_far = segments[position]
             if isinstance(result, FailedTask):
-                found[place] = result
-            elif isinstance(kept, list):
-                kept.append(result.segments[number])
-    return found
+                segments[position] = result
+            elif isinstance(so_far, list):
+                so_far.append(result.segments[number])
+    return segments
 
 
-def _built(
+def _join_segments(
     view: TableView, work: IndexWork, cut: Sequence[SegmentPlan], segments: Sequence[IndexSegment]
 ) -> BuiltIndex:
     if len(segments) != len(cut):
-        raise InvariantError(f"{view.alias}: {len(segments)} segments of {len(cut)}", code="segments_missing")
+        message = f"index segments of {view.alias}: expected {len(cut)}, got {len(segments)}"
+        raise InvariantError(message, code="segments_missing")
     spec = work.spec
     numbers = [number for part in cut for number in part.fragment_ids]
     rows = sum(part.rows for part in cut)

@@ -1,9 +1,7 @@
-"""Optimize: keeps a branch's tables healthy without changing a row. Never destructive.
+"""What optimize and `ensure_indices` take and return: options, and one row per table or index.
 
-In: a graph, options, whoever runs tasks. Out: one `TableOptimizeStats` per table and one for `__manifest`. Refused
-while a write waits for recovery. A table that a foreign tool changed is left to repair. The rest is `upkeep`: strip
-automatic cleanup, compact, fold and build indexes, one commit by `omnigraph:optimize`, or none. Then the manifest is
-compacted and the adjacency of edge tables persisted. A crash leaves orphans, or what recovery publishes.
+In: nothing. Out: `OptimizeOptions` with its checks, and the rows with their JSON. The names are those of the
+specification. Nothing here reads or writes.
 """
 
 from __future__ import annotations
@@ -13,9 +11,11 @@ from enum import StrEnum
 
 from omnigraph.base import limits
 from omnigraph.base.errors import Fact, UsageError
+from omnigraph.base.hints import Hint
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.maintenance.optimize.index_plan import IndexStatus
+from omnigraph.maintenance.optimize.plan import RunBounds
 from omnigraph.maintenance.optimize.rewrite import RewriteBounds
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.compaction import LANCE_SUPPORTS_BLOB_COMPACTION
@@ -34,16 +34,16 @@ class IndexRow:
     status: IndexStatus
     """What happened to it."""
     reason: str = ""
-    """Why nothing was built, or empty."""
+    """Why nothing was built; empty if something was."""
     fragments: int = 0
-    """How many fragments were indexed now."""
+    """The number of fragments that this run indexed."""
     rows: int = 0
-    """How many rows were indexed now."""
+    """The number of rows that this run indexed."""
     segments: int = 0
-    """How many segments of the index were built now; 0 when nothing was."""
+    """The number of index segments that this run built."""
 
     def to_json(self) -> dict[str, Fact]:
-        """The same as a dictionary."""
+        """Return the row as a dictionary."""
         return {
             "table_key": self.table_key,
             "property": self.property,
@@ -58,27 +58,27 @@ class IndexRow:
 
 @dataclass(frozen=True, slots=True)
 class IndexOutcome:
-    """What ensuring indexes did."""
+    """The result of building the declared indexes of a branch."""
 
     branch: str
     """The branch."""
     indexes: tuple[IndexRow, ...]
     """Every declared index, in the order of the schema."""
     commit: CommitRecord | None
-    """The one commit, or None when nothing was built."""
+    """The commit; None if nothing was built."""
 
     @property
     def built(self) -> tuple[IndexRow, ...]:
-        """What was built, extended or rebuilt."""
+        """The indexes that were built, extended or rebuilt."""
         return tuple(row for row in self.indexes if row.segments)
 
     @property
     def pending(self) -> tuple[IndexRow, ...]:
-        """What could not be built, each with its reason."""
+        """The indexes that could not be built, each with its reason."""
         return tuple(row for row in self.indexes if row.status is IndexStatus.SKIPPED)
 
     def to_json(self) -> dict[str, Fact]:
-        """The same as a dictionary, with the commit's id."""
+        """Return the result as a dictionary, with the id of the commit."""
         return {
             "branch": self.branch,
             "commit": None if self.commit is None else self.commit.id,
@@ -87,48 +87,48 @@ class IndexOutcome:
 
 
 class SkipReason(StrEnum):
-    """Why a table, or its compaction, was left alone."""
+    """Why a table, or its compaction, was skipped."""
 
     DRIFT_NEEDS_REPAIR = "DriftNeedsRepair"
-    """Another tool changed the table: `repair` comes first."""
+    """An external tool changed the table: run `repair` first."""
     BLOB_COLUMNS_UNSUPPORTED_BY_LANCE = "BlobColumnsUnsupportedByLance"
-    """Lance cannot compact a table with blobs; its indexes are done."""
+    """Lance cannot compact a table with blobs; its indexes are built."""
     CONFLICTING_WRITES = "ConflictingWrites"
-    """A compaction, an overwrite or a schema change by others replaced what was rewritten: run it again."""
+    """Another compaction, an overwrite or a schema change replaced the rewritten fragments: run `optimize` again."""
     NOT_WRITTEN_ON_BRANCH = "NotWrittenOnBranch"
     """The branch reads another branch's table; name the table to copy and optimize it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingIndex:
-    """A declared index that cannot be built, and why. Not an error."""
+    """A declared index that cannot be built yet. This is not an error."""
 
     property: str
     """The column."""
     reason: str
-    """Why not, such as a vector column without vectors."""
+    """Why it cannot be built, such as a vector column without vectors."""
 
     def to_json(self) -> dict[str, Fact]:
-        """The same as a dictionary."""
+        """Return the index as a dictionary."""
         return {"property": self.property, "reason": self.reason}
 
 
 @dataclass(frozen=True, slots=True)
 class TableOptimizeStats:
-    """What optimize did to one table, or in a dry run would do."""
+    """What optimize did to one table, or would do in a dry run."""
 
     table_key: str
-    """The table, `node:Person`, or `__manifest`, the table of tables."""
+    """The table, such as `node:Person`, or `__manifest`, the table of tables."""
     branch: str
     """The branch."""
     manifest_version: int
     """The published Lance version of the table."""
     lance_head_version: int
-    """Its newest Lance version; another one than the published is drift."""
+    """Its newest Lance version. If it is not the published version, the table has drifted."""
     fragments_removed: int = 0
-    """How many fragments were merged or rewritten."""
+    """The number of fragments that were merged or rewritten."""
     fragments_added: int = 0
-    """How many took their place."""
+    """The number of fragments that replace them."""
     bytes_before: int = 0
     """The size of its data files before."""
     bytes_after: int = 0
@@ -136,24 +136,29 @@ class TableOptimizeStats:
     committed: bool = False
     """Whether anything changed."""
     skipped: SkipReason | None = None
-    """Why it, or its compaction, was left alone; None when it was not."""
+    """Why the table, or its compaction, was skipped; None if it was not."""
     pending_indexes: tuple[PendingIndex, ...] = ()
     """Declared indexes that cannot be built yet."""
     seconds: float = 0.0
-    """The work on this table, its tasks added up."""
+    """The time of the work on this table; tasks that ran in parallel are added up."""
     indexes_folded: tuple[str, ...] = ()
-    """The columns whose indexes took in the rows that they did not cover."""
+    """The columns whose indexes were extended over rows that they did not cover."""
     indexes_built: tuple[str, ...] = ()
     """The columns whose indexes are new."""
     stripped: bool = False
-    """Whether settings of Lance for automatic cleanup were removed."""
+    """Whether Lance settings for automatic cleanup were removed."""
     commit: str | None = None
-    """The graph commit that published it, or None."""
-    error: str | None = None
-    """Why it failed while the others went on, or None."""
+    """The graph commit that published the change, or None."""
+    reason: Hint | None = None
+    """`error` as a value, for other surfaces."""
+
+    @property
+    def error(self) -> str | None:
+        """Why the table failed; other tables continue. None if it did not fail."""
+        return None if self.reason is None else str(self.reason)
 
     def to_json(self) -> dict[str, Fact]:
-        """As a table of `omnigraph optimize --json`."""
+        """Return the table as in `omnigraph optimize --json`."""
         return {
             "table_key": self.table_key,
             "branch": self.branch,
@@ -186,24 +191,24 @@ class OptimizeOptions:
     partial_progress: bool = False
     """Commit groups of tasks as they finish, so that an interrupted run loses little."""
     rows_per_task: int | None = None
-    """How many rows one task rewrites at most; None: about a million."""
+    """The maximum number of rows that one task rewrites; None: about a million."""
     tasks_max: int | None = None
-    """How many tasks a run takes on at most; None: all. Several runs converge."""
+    """The maximum number of tasks of a run; None: all. Repeated runs converge."""
     blobs_compact: bool = LANCE_SUPPORTS_BLOB_COMPACTION
     """Whether Lance compacts tables with blobs; tests inject it."""
     world: WriteEnvironment = field(default_factory=WriteEnvironment)
 
     def validate(self) -> None:
-        """Raise for a bound that lets nothing be done."""
-        for name, value in (("rows of a task", self.rows_per_task), ("tasks", self.tasks_max)):
+        """Raise for a bound below 1."""
+        for name, value in (("rows_per_task", self.rows_per_task), ("tasks_max", self.tasks_max)):
             if value is not None and value < 1:
                 raise UsageError(
-                    f"the number of {name} at most is {value}, and nothing can be done within it",
+                    f"invalid {name}: expected at least 1, got {value}",
                     code="bound_too_small",
-                    hint="pass a whole number from 1 on",
+                    hint="Pass a whole number from 1.",
                 )
 
-    @property
-    def bounds(self) -> RewriteBounds:
-        """How large a rewritten fragment gets."""
-        return RewriteBounds(rows=min(limits.COMPACTION_ROWS, self.rows_per_task or limits.COMPACTION_ROWS))
+    def bounds(self, tasks_max: int | None) -> RunBounds:
+        """Return the bounds of a run with at most this number of tasks; None: all."""
+        rows = min(limits.COMPACTION_ROWS, self.rows_per_task or limits.COMPACTION_ROWS)
+        return RunBounds(RewriteBounds(rows=rows), tasks_max=tasks_max, blobs_compact=self.blobs_compact)

@@ -1,8 +1,8 @@
-"""What one run takes on, over all tables. Pure.
+"""What one run does, over all tables. Pure.
 
 In: tables as they are, groups that an earlier attempt has rewritten already, and bounds. Out: per table whether to
 strip its settings, which groups to rewrite and whether to build indexes. A *task* that counts against the bound of a
-run is a group of fragments with the index work that follows from it, or the index work of a table alone. Runs in a row
+run is a group of fragments with the index work that follows from it, or the index work of a table alone. Repeated runs
 converge.
 """
 
@@ -11,25 +11,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from omnigraph.base import limits
 from omnigraph.maintenance.optimize.index_plan import IndexWork, plan_indexes
 from omnigraph.maintenance.optimize.rewrite import Groups, RewriteBounds, plan_groups
 from omnigraph.maintenance.optimize.tables import TableView
-from omnigraph.storage.lance.compaction import FragmentRewrite
+from omnigraph.storage.lance.compaction import LANCE_SUPPORTS_BLOB_COMPACTION, Rewritten
 
 
 @dataclass(frozen=True, slots=True)
 class RunBounds:
-    """`rewrite` None: only indexes. `blobs_compact`: whether Lance compacts tables with blobs."""
+    """How much a run does. `rewrite` None: only build indexes. `blobs_compact`: Lance compacts tables with blobs."""
 
-    rewrite: RewriteBounds | None
-    rows_per_index_task: int
-    tasks_max: int | None
-    blobs_compact: bool
+    rewrite: RewriteBounds | None = None
+    rows_per_index_task: int = limits.INDEX_ROWS_PER_TASK
+    tasks_max: int | None = None
+    blobs_compact: bool = LANCE_SUPPORTS_BLOB_COMPACTION
 
 
 @dataclass(frozen=True, slots=True)
 class TableMaintenancePlan:
-    """What to do for one table. `more` is left for another run; `gated`: it has blobs that Lance cannot compact."""
+    """What to do for one table. `more`: another run has work; `gated`: it has blobs that Lance cannot compact."""
 
     alias: str
     strip: bool
@@ -44,40 +45,39 @@ class TableMaintenancePlan:
 
 
 def plan_run(
-    views: Sequence[TableView], kept: Mapping[str, Sequence[FragmentRewrite]], bounds: RunBounds
+    views: Sequence[TableView], finished_groups: Mapping[str, Sequence[Rewritten]], bounds: RunBounds
 ) -> Iterator[TableMaintenancePlan]:
-    """The plan of every table, in their order."""
-    left = bounds.tasks_max
+    """Yield the plan of every table, in their order. `finished_groups` are those of earlier attempts, by alias."""
+    tasks_left = bounds.tasks_max
     for view in views:
-        done = kept.get(view.alias, ())
+        finished = finished_groups.get(view.alias, ())
         gated = bounds.rewrite is not None and view.has_blobs and not bounds.blobs_compact
-        groups = () if bounds.rewrite is None or gated else _groups(view, done, bounds.rewrite)
-        chosen = groups if left is None else _largest(groups, view, left)
-        lacking = any(
-            isinstance(found, IndexWork) for found in plan_indexes(view.indexes, bounds.rows_per_index_task)
-        )
-        alone = lacking and not chosen and not done
-        takes_alone = alone and (left is None or left > 0)
-        if left is not None:
-            left -= len(chosen) + takes_alone
+        groups = () if bounds.rewrite is None or gated else _groups(view, finished, bounds.rewrite)
+        chosen = groups if tasks_left is None else _largest(groups, view, tasks_left)
+        index_plans = plan_indexes(view.indexes, bounds.rows_per_index_task)
+        lacks_index = any(isinstance(plan, IndexWork) for plan in index_plans)
+        has_index_work_alone = lacks_index and not chosen and not finished
+        does_index_work_alone = has_index_work_alone and (tasks_left is None or tasks_left > 0)
+        if tasks_left is not None:
+            tasks_left -= len(chosen) + does_index_work_alone
         yield TableMaintenancePlan(
             view.alias,
             strip=bounds.rewrite is not None and view.has_auto_cleanup,
             groups=chosen,
-            indexes=bool(chosen) or bool(done) or takes_alone,
-            more=len(chosen) < len(groups) or (alone and not takes_alone),
+            indexes=bool(chosen) or bool(finished) or does_index_work_alone,
+            more=len(chosen) < len(groups) or (has_index_work_alone and not does_index_work_alone),
             gated=gated,
         )
 
 
-def _groups(view: TableView, done: Sequence[FragmentRewrite], bounds: RewriteBounds) -> Groups:
-    taken = {number for group in done for number in group.old_ids}
+def _groups(view: TableView, finished: Sequence[Rewritten], bounds: RewriteBounds) -> Groups:
+    taken = {number for group in finished for number in group.old_ids}
     free = {number: fragment for number, fragment in view.fragments.items() if number not in taken}
     return plan_groups(free, view.present, {index.spec.name for index in view.declared}, bounds)
 
 
 def _largest(groups: Groups, view: TableView, count: int) -> Groups:
-    """As many groups as may be, the largest, in their order."""
+    """Return at most `count` groups, the largest ones, in their order."""
     rows = {group: sum(view.fragments[number].rows for number in group) for group in groups}
     by_size = sorted(groups, key=lambda group: (-rows[group], group))
     return tuple(sorted(by_size[: max(0, count)]))

@@ -1,20 +1,21 @@
-"""Turns what upkeep did, or would do, into one row per table. Pure but for reading the tables of a dry run."""
+"""Turns the result of a maintenance run, or the plan of a dry run, into one `TableOptimizeStats` per table.
+
+In: a `MaintenanceResult` per commit, or a snapshot to plan for. Out: rows in display order, with the versions that are
+published now. Reads only the tables of a dry run; writes nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from omnigraph.base import limits
-from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import FormatError, OmnigraphError
-from omnigraph.base.ids import CommitId, OperationId, new_ulid
-from omnigraph.graph.coordination.intent import WriterKind
+from omnigraph.base.hints import Hint, action, hint
+from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.snapshot import Snapshot
-from omnigraph.graph.write.stage import StagingArea
 from omnigraph.maintenance.drift import TableInspection
-from omnigraph.maintenance.optimize.commit import MaintenanceResult, TableResult, fragments_after
+from omnigraph.maintenance.optimize.commit import MaintenanceResult, TableResult
 from omnigraph.maintenance.optimize.index_plan import (
     IndexStatus,
     IndexWork,
@@ -22,148 +23,143 @@ from omnigraph.maintenance.optimize.index_plan import (
     TableIndexes,
     plan_indexes,
 )
-from omnigraph.maintenance.optimize.options import IndexRow, PendingIndex, SkipReason, TableOptimizeStats
-from omnigraph.maintenance.optimize.plan import RunBounds, TableMaintenancePlan, plan_run
+from omnigraph.maintenance.optimize.options import (
+    OptimizeOptions,
+    PendingIndex,
+    SkipReason,
+    TableOptimizeStats,
+)
+from omnigraph.maintenance.optimize.plan import TableMaintenancePlan, plan_run
 from omnigraph.maintenance.optimize.rewrite import Replaced, indexes_after, split_segments
-from omnigraph.maintenance.optimize.tables import TableView, chosen_types, read_views
+from omnigraph.maintenance.optimize.table_work import fragments_after
+from omnigraph.maintenance.optimize.tables import TableView, read_views, requested_types
 from omnigraph.schema.catalog import display_order
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.indexes import NO_VECTORS, IndexSpec, has_vectors
 
-if TYPE_CHECKING:
-    from omnigraph.maintenance.optimize.options import OptimizeOptions
-
 
 @dataclass(slots=True)
-class StatsSum:
-    """The rows of a run of one or more commits. `finished` are tables that further commits leave alone."""
+class OptimizeReport:
+    """The rows of a run with one or more commits. `unwritten` are tables that the branch reads from another branch."""
 
     branch: str
     drift: Mapping[str, TableInspection]
-    unwritten: frozenset[str] = frozenset()
+    unwritten: frozenset[str]
     has_more: bool = False
     _rows: dict[str, TableOptimizeStats] = field(default_factory=dict)
     _finished: set[str] = field(default_factory=set)
 
     @property
-    def finished(self) -> frozenset[str]:
+    def skipped(self) -> frozenset[str]:
+        """The tables that the next commit must leave unchanged."""
         return frozenset((*self.drift, *self.unwritten, *self._finished))
 
-    def add(self, done: MaintenanceResult) -> None:
-        """What one commit did."""
+    def add(self, result: MaintenanceResult) -> None:
+        """Add the result of one commit."""
         self.has_more = False
-        for alias, table in done.tables.items():
+        for alias, table in result.tables.items():
             if alias in self._finished:
                 continue
-            row = replace(_row(self.branch, alias, table, done), seconds=table.seconds)
+            row = _make_row(self.branch, table, result.commit)
             before = self._rows.get(alias)
-            self._rows[alias] = row if before is None else _summed(before, row)
-            if table.error is not None or table.has_conflict or alias in done.drifted:
+            self._rows[alias] = row if before is None else _add_rows(before, row)
+            if table.is_finished:
                 self._finished.add(alias)
             elif table.plan is not None and table.plan.more:
                 self.has_more = True
 
-    def tasks_of(self, done: MaintenanceResult) -> int:
-        """How many tasks a commit took on."""
-        plans = [table.plan for table in done.tables.values() if table.plan is not None]
-        return sum(len(plan.groups) or plan.indexes for plan in plans)
-
     def rows(self, after: Snapshot) -> list[TableOptimizeStats]:
-        """The rows with the versions that are published now."""
-        told = sorted(self._rows.values(), key=lambda row: display_order(row.table_key))
-        rows = [_with_versions(row, after, self.drift) for row in told]
-        return [_left_to_others(row) if row.table_key in self.unwritten else row for row in rows]
+        """Return the rows with the versions that are published now."""
+        rows = [_with_versions(row, after, self.drift, self.unwritten) for row in self._rows.values()]
+        return sorted(rows, key=lambda row: display_order(row.table_key))
 
 
-def find_unwritten(snapshot: Snapshot, named: frozenset[str] | None) -> frozenset[str]:
-    """The tables that the branch reads from another one: to compact them it would have to copy them.
+def find_unwritten(snapshot: Snapshot, requested: frozenset[str] | None) -> frozenset[str]:
+    """Return the tables that the branch reads from another branch: optimize would have to copy them.
 
-    A table that is named is meant. Once a commit gave the branch a table of its own, it is the branch's.
+    Requested tables are not among them. After the first commit to a table the branch has its own.
     """
-    if named is not None:
+    if requested is not None:
         return frozenset()
     return frozenset(alias for alias, table in snapshot.tables.items() if table.owner != snapshot.branch.id)
 
 
 def plan_stats(
-    snapshot: Snapshot, drift: Mapping[str, TableInspection], how: OptimizeOptions
+    snapshot: Snapshot, drift: Mapping[str, TableInspection], options: OptimizeOptions
 ) -> list[TableOptimizeStats]:
-    """What a run would do now. Reads only; sizes after it are estimates."""
+    """Return the rows of a dry run. Reads only; the sizes after the run are estimates."""
     errors: dict[str, OmnigraphError] = {}
-    stage = StagingArea(
-        snapshot, WriterKind.OPTIMIZE, "", OperationId(new_ulid()), CommitId(new_ulid()), SYSTEM_CLOCK
-    )
-    views = {view.alias: view for view in read_views(stage, how.tables, errors.__setitem__)}
-    bounds = RunBounds(how.bounds, limits.INDEX_ROWS_PER_TASK, how.tasks_max, blobs_compact=how.blobs_compact)
-    unwritten = find_unwritten(snapshot, how.tables)
+    views = {view.alias: view for view in read_views(snapshot, options.tables, errors.__setitem__)}
+    bounds = options.bounds(options.tasks_max)
+    unwritten = find_unwritten(snapshot, options.tables)
     healthy = [view for alias, view in views.items() if alias not in drift and alias not in unwritten]
     plans = {plan.alias: plan for plan in plan_run(healthy, {}, bounds)}
     rows = []
-    for entity in chosen_types(snapshot, how.tables):
+    for entity in requested_types(snapshot, options.tables):
         alias = entity.alias
         row = TableOptimizeStats(alias, snapshot.branch.name, 0, 0)
         if alias in errors:
-            row = replace(row, error=row_error(errors[alias]))
-        elif alias in plans:
-            row = _planned(row, views[alias], plans[alias], how.bounds.rows)
-        row = _with_versions(row, snapshot, drift)
-        rows.append(_left_to_others(row) if alias in unwritten else row)
+            row = replace(row, reason=row_error(errors[alias]))
+        elif alias in plans and bounds.rewrite is not None:
+            row = _plan_row(row, views[alias], plans[alias], bounds.rewrite.rows)
+        rows.append(_with_versions(row, snapshot, drift, unwritten))
     return sorted(rows, key=lambda row: display_order(row.table_key))
 
 
-def row_error(error: OmnigraphError) -> str:
-    """Return the error of a table for its row, which has no hint: a damaged table names the command to run."""
-    is_damaged = isinstance(error, FormatError) and error.code == "dataset_unreadable"
-    return f"{error.message}, run `omnigraph doctor --deep`" if is_damaged else error.message
+def row_error(error: OmnigraphError) -> Hint:
+    """Return the error of a table for its row, which has no hint: for a damaged table it names the call to make."""
+    if isinstance(error, FormatError) and error.code == "dataset_unreadable":
+        message = error.message.replace("{}", "{ }")  # it may quote a path, and `{}` marks a part of a hint
+        return hint(f"{message}, run {{}}", action("doctor", deep=True))
+    return Hint(error.message)
 
 
-def _left_to_others(row: TableOptimizeStats) -> TableOptimizeStats:
-    return replace(row, skipped=SkipReason.NOT_WRITTEN_ON_BRANCH, pending_indexes=())
-
-
-def _row(branch: str, alias: str, table: TableResult, done: MaintenanceResult) -> TableOptimizeStats:
-    row = TableOptimizeStats(alias, branch, 0, 0)
-    if table.error is not None or table.before is None:
-        return replace(row, error=row_error(table.error) if table.error else "it was not read")
-    before, work = table.before, table.work
-    row = replace(row, bytes_before=before.size_bytes, bytes_after=before.size_bytes)
-    indexes = [found for found in done.indexes if found.table_key == alias]
-    if table.has_conflict:
-        row = replace(row, skipped=SkipReason.CONFLICTING_WRITES)
-    elif alias in done.drifted:
-        head = done.drifted[alias].facts.get("lance_head_version")
-        row = replace(
-            row,
-            skipped=SkipReason.DRIFT_NEEDS_REPAIR,
-            lance_head_version=head if isinstance(head, int) else 0,
-        )
-    elif table.plan is not None and table.plan.gated:
-        row = replace(row, skipped=SkipReason.BLOB_COLUMNS_UNSUPPORTED_BY_LANCE)
-    row = replace(row, pending_indexes=_pending(indexes))
-    if work is None or done.commit is None:
+def _make_row(branch: str, table: TableResult, commit: CommitRecord | None) -> TableOptimizeStats:
+    row = TableOptimizeStats(table.alias, branch, 0, 0, seconds=table.seconds)
+    if table.error is not None:
+        return replace(row, reason=row_error(table.error))
+    view, work = table.view, table.work
+    assert view is not None, "a table without an error was read"
+    head = None if table.drift is None else table.drift.facts.get("lance_head_version")
+    row = replace(
+        row,
+        bytes_before=view.size_bytes,
+        bytes_after=view.size_bytes,
+        skipped=_skip_reason(table),
+        lance_head_version=head if isinstance(head, int) and not table.has_conflict else 0,
+        pending_indexes=tuple(
+            PendingIndex(index.property, index.reason)
+            for index in table.indexes.values()
+            if index.status is IndexStatus.SKIPPED
+        ),
+    )
+    if work is None or commit is None:
         return row
-    there = {index.name for index in before.present}
-    after = fragments_after(before.fragments, work.groups)
+    existing_names = {index.name for index in view.present}
+    after = fragments_after(view.fragments, work.groups)
     return replace(
         row,
         fragments_removed=sum(len(group.old) for group in work.groups),
         fragments_added=sum(len(group.new) for group in work.groups),
         bytes_after=sum(fragment.size_bytes for fragment in after.values()),
         committed=True,
-        indexes_folded=tuple(spec.column for spec in work.built if spec.name in there),
-        indexes_built=tuple(spec.column for spec in work.built if spec.name not in there),
+        indexes_folded=tuple(spec.column for spec in work.built if spec.name in existing_names),
+        indexes_built=tuple(spec.column for spec in work.built if spec.name not in existing_names),
         stripped=work.strip,
-        commit=str(done.commit.id),
+        commit=str(commit.id),
     )
 
 
-def _pending(indexes: list[IndexRow]) -> tuple[PendingIndex, ...]:
-    return tuple(
-        PendingIndex(found.property, found.reason) for found in indexes if found.status is IndexStatus.SKIPPED
-    )
+def _skip_reason(table: TableResult) -> SkipReason | None:
+    if table.has_conflict:
+        return SkipReason.CONFLICTING_WRITES
+    if table.drift is not None:
+        return SkipReason.DRIFT_NEEDS_REPAIR
+    is_gated = table.plan is not None and table.plan.gated
+    return SkipReason.BLOB_COLUMNS_UNSUPPORTED_BY_LANCE if is_gated else None
 
 
-def _summed(before: TableOptimizeStats, row: TableOptimizeStats) -> TableOptimizeStats:
+def _add_rows(before: TableOptimizeStats, row: TableOptimizeStats) -> TableOptimizeStats:
     return replace(
         row,
         fragments_removed=before.fragments_removed + row.fragments_removed,
@@ -179,45 +175,53 @@ def _summed(before: TableOptimizeStats, row: TableOptimizeStats) -> TableOptimiz
 
 
 def _with_versions(
-    row: TableOptimizeStats, snapshot: Snapshot, drift: Mapping[str, TableInspection]
+    row: TableOptimizeStats,
+    snapshot: Snapshot,
+    drift: Mapping[str, TableInspection],
+    unwritten: frozenset[str],
 ) -> TableOptimizeStats:
-    look = drift.get(row.table_key)
-    if look is not None:
-        pin, head = look.table.pin.version, look.head_version or 0
-        skipped = SkipReason.DRIFT_NEEDS_REPAIR
-        return replace(
-            row, manifest_version=pin, lance_head_version=head, skipped=skipped, pending_indexes=()
-        )
-    table = snapshot.tables.get(row.table_key)
-    version = 0 if table is None else table.pin.version
-    return replace(row, manifest_version=version, lance_head_version=max(version, row.lance_head_version))
+    """Return the row with the versions of the snapshot, and with the reason why the run skipped the table."""
+    inspection = drift.get(row.table_key)
+    if inspection is not None:
+        published, head = inspection.table.pin.version, inspection.head_version or 0
+        row = replace(row, skipped=SkipReason.DRIFT_NEEDS_REPAIR, pending_indexes=())
+    else:
+        table = snapshot.tables.get(row.table_key)
+        published = 0 if table is None else table.pin.version
+        head = max(published, row.lance_head_version)
+    row = replace(row, manifest_version=published, lance_head_version=head)
+    if row.table_key in unwritten:
+        return replace(row, skipped=SkipReason.NOT_WRITTEN_ON_BRANCH, pending_indexes=())
+    return row
 
 
-def _planned(
+def _plan_row(
     row: TableOptimizeStats, view: TableView, plan: TableMaintenancePlan, rows_per_fragment: int
 ) -> TableOptimizeStats:
-    """The row of a dry run: a group becomes as many fragments as its live rows fill, which share them evenly."""
-    rows = {number: found.rows for number, found in view.fragments.items()}
+    """Return the row of a dry run. The live rows of a group fill its new fragments evenly."""
+    rows = dict(view.rows)
     replaced: list[Replaced] = []
     size = view.size_bytes
-    number = max(view.fragments, default=0)
+    last_id = max(view.fragments, default=0)
     for group in plan.groups:
-        olds = [view.fragments[one] for one in group]
-        size -= sum(old.size_bytes * old.deleted_rows // max(1, old.rows + old.deleted_rows) for old in olds)
-        live = sum(rows.pop(one) for one in group)
+        old = [view.fragments[number] for number in group]
+        size -= sum(
+            fragment.size_bytes * fragment.deleted_rows // max(1, fragment.rows + fragment.deleted_rows)
+            for fragment in old
+        )
+        live = sum(rows.pop(number) for number in group)
         count = max(min(live, 1), live // rows_per_fragment)
-        new_ids = range(number + 1, number + 1 + count)
-        number += count
+        new_ids = range(last_id + 1, last_id + 1 + count)
+        last_id += count
         rows.update((new, live // count + (new - new_ids[0] < live % count)) for new in new_ids)
         replaced.append(Replaced(group, tuple(new_ids)))
     present = indexes_after(view.present, replaced, split_segments(view.present, plan.groups))
     indexes = plan_indexes(TableIndexes(view.alias, rows, view.declared, present), limits.INDEX_ROWS_PER_TASK)
-    pending = {found.spec: found.reason for found in indexes if isinstance(found, NoWork) and found.reason}
-    works = [found.spec for found in indexes if isinstance(found, IndexWork)] if plan.indexes else []
-    unbuildable = [spec for spec in works if _lacks_vectors(view, spec)]
-    pending |= dict.fromkeys(unbuildable, NO_VECTORS)
-    works = [spec for spec in works if spec not in pending]
-    there = {index.name for index in view.present}
+    reasons = {index.spec: index.reason for index in indexes if isinstance(index, NoWork) and index.reason}
+    planned = [index.spec for index in indexes if isinstance(index, IndexWork)] if plan.indexes else []
+    reasons |= dict.fromkeys((spec for spec in planned if _lacks_vectors(view, spec)), NO_VECTORS)
+    buildable = [spec for spec in planned if spec not in reasons]
+    existing_names = {index.name for index in view.present}
     return replace(
         row,
         fragments_removed=sum(len(group) for group in plan.groups),
@@ -226,14 +230,14 @@ def _planned(
         bytes_after=size,
         skipped=SkipReason.BLOB_COLUMNS_UNSUPPORTED_BY_LANCE if plan.gated else None,
         pending_indexes=tuple(
-            PendingIndex(found.spec.column, pending[found.spec]) for found in indexes if found.spec in pending
+            PendingIndex(index.spec.column, reasons[index.spec]) for index in indexes if index.spec in reasons
         ),
-        indexes_folded=tuple(spec.column for spec in works if spec.name in there),
-        indexes_built=tuple(spec.column for spec in works if spec.name not in there),
+        indexes_folded=tuple(spec.column for spec in buildable if spec.name in existing_names),
+        indexes_built=tuple(spec.column for spec in buildable if spec.name not in existing_names),
         stripped=plan.strip,
     )
 
 
 def _lacks_vectors(view: TableView, spec: IndexSpec) -> bool:
-    """Whether a run will find that the index cannot be built, as `plan_index` does."""
+    """Whether a run will not be able to build the index, as `plan_index` reports."""
     return spec.kind is IndexKind.VECTOR and not has_vectors(view.dataset, spec.column)

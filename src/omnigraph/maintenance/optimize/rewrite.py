@@ -1,10 +1,10 @@
-"""Which fragments of a table are rewritten together, and what that does to its indexes. Pure.
+"""Which fragments of a table are rewritten together, what that does to its indexes, and the task that rewrites them.
 
-In: fragments, indexes and bounds. Out: groups of fragments, each small enough for one task; the segments of indexes
-that have to go before a group can be rewritten; and the indexes as Lance describes them afterwards. Lance drops
-rewritten fragments from a BTREE; other kinds know rows by identity, so a segment that covered a whole group covers what
-takes its place, and Lance refuses a group that a segment covers in part. Such a segment is dropped when it is small and
-cheap to build again; one that is large keeps its fragments apart from the others.
+In: fragments, indexes and bounds. Out: groups of fragments, each small enough for one task; the index segments to drop
+before a group can be rewritten; and the indexes afterwards. Lance removes rewritten fragments from a BTREE; other kinds
+identify rows by row id, so a segment that covered a whole group covers its replacement, and Lance rejects a group that
+a segment covers in part. Such a segment is dropped if it is small and can be built again; a large one keeps its
+fragments apart from the others. Planning is pure; the task writes data files that no version references.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from omnigraph.base import limits
-from omnigraph.maintenance.optimize.task_result import TaskOutcome, isolated
+from omnigraph.maintenance.optimize.task_result import TaskOutcome, run_isolated
 from omnigraph.pipeline.runner import TaskSize, task
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.compaction import FragmentRewrite, rewrite_fragments
@@ -26,7 +26,7 @@ Groups = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class RewriteBounds:
-    """How large a rewritten fragment gets, which is what one task takes on."""
+    """The maximum size of a rewritten fragment, and so of one task."""
 
     rows: int = limits.COMPACTION_ROWS
     size_bytes: int = limits.COMPACTION_FRAGMENT_BYTES
@@ -34,7 +34,7 @@ class RewriteBounds:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """The numbers of some fragments and of those that take their place."""
+    """The numbers of some fragments and of those that replace them."""
 
     old_ids: tuple[int, ...]
     new_ids: tuple[int, ...]
@@ -46,23 +46,23 @@ def plan_groups(
     declared: Collection[str],
     bounds: RewriteBounds,
 ) -> Groups:
-    """Fragments that are worth rewriting as one. No two groups fit into one, so a run over the result finds none.
+    """Return groups of fragments to rewrite. No two groups fit into one, so a run on the result plans no group.
 
-    `declared` are the names of the indexes that would be built again.
+    `declared` are the names of the indexes that are built again.
     """
     heavy = _heavy_segments(fragments, present, declared)
     groups: dict[frozenset[str], list[_Group]] = {}
     for number, fragment in fragments.items():
         if not _is_candidate(fragment, bounds):
             continue
-        alike = groups.setdefault(heavy.get(number, frozenset()), [])
-        group = next((group for group in alike if group.takes(fragment, bounds)), None)
+        candidates = groups.setdefault(heavy.get(number, frozenset()), [])
+        group = next((group for group in candidates if group.has_space(fragment, bounds)), None)
         if group is None:
             group = _Group()
-            alike.append(group)
+            candidates.append(group)
         group.add(number, fragment)
-    found = (group for alike in groups.values() for group in alike if group.is_worth_it())
-    return tuple(sorted(tuple(group.numbers) for group in found))
+    useful = (group for candidates in groups.values() for group in candidates if group.is_useful())
+    return tuple(sorted(tuple(group.numbers) for group in useful))
 
 
 def plan_lease_part(
@@ -70,7 +70,7 @@ def plan_lease_part(
 ) -> tuple[int, ...]:
     """Return the fragments that the last attempt merges while it holds the lease, smallest first; empty: none.
 
-    It drops no segment of an index, because none is built in its place.
+    It drops no index segment, because it does not build a replacement.
     """
     small = RewriteBounds(
         min(bounds.rows, limits.MAINTENANCE_LEASE_ROWS_MAX),
@@ -82,12 +82,12 @@ def plan_lease_part(
 
 
 def indexed_numbers(present: Sequence[IndexDescription]) -> frozenset[int]:
-    """Return the numbers that indexes cover. They include fragments that do not exist any more: never reuse them."""
+    """Return the numbers that indexes cover. They include fragments that no longer exist: never reuse them."""
     return frozenset[int]().union(*(index.fragment_ids for index in present))
 
 
 def split_segments(present: Sequence[IndexDescription], groups: Groups) -> frozenset[str]:
-    """The segments that cover some fragments of a group and not others, of the kinds for which Lance refuses that."""
+    """Return the segments that cover a group in part, of the kinds for which Lance rejects that."""
     return frozenset(
         part.uuid
         for index in present
@@ -101,7 +101,7 @@ def split_segments(present: Sequence[IndexDescription], groups: Groups) -> froze
 def indexes_after(
     present: Sequence[IndexDescription], replaced: Sequence[Replaced], dropped: Collection[str]
 ) -> tuple[IndexDescription, ...]:
-    """The indexes when the segments are dropped and the groups are in place."""
+    """Return the indexes after the segments are dropped and the groups are replaced."""
     after = []
     for index in present:
         parts = tuple(
@@ -126,16 +126,16 @@ def _covered_after(part: IndexPart, replaced: Sequence[Replaced], kind: IndexKin
 def _heavy_segments(
     fragments: Mapping[int, Fragment], present: Sequence[IndexDescription], declared: Collection[str]
 ) -> Mapping[int, frozenset[str]]:
-    """Per fragment, the segments that must stay whole: the large ones, and those that nobody would build again."""
-    found: dict[int, frozenset[str]] = {}
+    """Return per fragment the segments to keep whole: large ones, and those of indexes that are not declared."""
+    heavy: dict[int, frozenset[str]] = {}
     for index in present:
         for part in index.parts if index.kind is not IndexKind.BTREE else ():
             covered = part.fragment_ids & fragments.keys()
             rows = sum(fragments[number].rows for number in covered)
             if rows > limits.INDEX_PACKED_ROWS or index.name not in declared:
                 for number in covered:
-                    found[number] = found.get(number, frozenset()) | {part.uuid}
-    return found
+                    heavy[number] = heavy.get(number, frozenset()) | {part.uuid}
+    return heavy
 
 
 def _is_candidate(fragment: Fragment, bounds: RewriteBounds) -> bool:
@@ -149,14 +149,14 @@ def _deleted_share(fragment: Fragment) -> float:
 
 @dataclass(slots=True)
 class _Group:
-    """Fragments so far."""
+    """A group of fragments while it grows."""
 
     numbers: list[int] = field(default_factory=list)
     rows: int = 0
     size_bytes: int = 0
     deleted_share: float = 0.0
 
-    def takes(self, fragment: Fragment, bounds: RewriteBounds) -> bool:
+    def has_space(self, fragment: Fragment, bounds: RewriteBounds) -> bool:
         rows, size_bytes = self.rows + fragment.rows, self.size_bytes + fragment.size_bytes
         return rows <= bounds.rows and size_bytes <= bounds.size_bytes
 
@@ -166,13 +166,13 @@ class _Group:
         self.size_bytes += fragment.size_bytes
         self.deleted_share = max(self.deleted_share, _deleted_share(fragment))
 
-    def is_worth_it(self) -> bool:
+    def is_useful(self) -> bool:
         return len(self.numbers) > 1 or self.deleted_share > limits.COMPACTION_DELETED_SHARE
 
 
 @dataclass(frozen=True, slots=True)
 class RewriteTask:
-    """One group of one table, and how many rows it has."""
+    """One group of one table, and its number of rows."""
 
     table: DatasetVersion
     fragment_ids: tuple[int, ...]
@@ -187,6 +187,8 @@ def rewritten_size(rewritten: TaskOutcome[FragmentRewrite]) -> TaskSize:
 
 
 @task("rewrite fragments", rewritten_size)
-def rewrite_group(task: RewriteTask) -> TaskOutcome[FragmentRewrite]:
-    """Write the rows of the group anew."""
-    return isolated(lambda: rewrite_fragments(task.table.open(), task.fragment_ids, task.rows_per_fragment))
+def rewrite_group(task: RewriteTask) -> TaskOutcome[Rewritten]:
+    """Write the rows of the group into new fragments."""
+    return run_isolated(
+        lambda: rewrite_fragments(task.table.open(), task.fragment_ids, task.rows_per_fragment)
+    )

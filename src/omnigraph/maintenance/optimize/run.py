@@ -1,9 +1,10 @@
-"""Optimize: keeps a branch's tables healthy without changing a row. Never destructive.
+"""Optimize: compacts the tables of a branch, builds its indexes and compacts `__manifest`, without changing a row.
 
-In: a graph, options, whoever runs tasks. Out: one `TableOptimizeStats` per table and one for `__manifest`. Refused
-while a write waits for recovery. A table that a foreign tool changed is left to repair. The rest is `upkeep`: strip
-automatic cleanup, compact, fold and build indexes, one commit by `omnigraph:optimize`, or none. Then the manifest is
-compacted and the adjacency of edge tables persisted. A crash leaves orphans, or what recovery publishes.
+In: a graph, options, a function that runs tasks. Out: one `TableOptimizeStats` per table and one for `__manifest`.
+Refused while a write waits for recovery. A table that an external tool changed is left to repair. The work itself is a
+maintenance run (`commit`): one commit by `omnigraph:optimize`, or none; with `partial_progress` several. Then the
+manifest is compacted and the adjacency of edge tables is persisted. `ensure_indices` is the part that builds indexes.
+Deletes nothing. A crash leaves unreferenced files, or a commit that recovery publishes.
 """
 
 from __future__ import annotations
@@ -38,13 +39,15 @@ from omnigraph.maintenance.drift import (
     Classification,
     TableInspection,
     inspect_heads,
-    is_under_way,
-    refuse_pending,
+    is_in_progress,
+    require_no_pending,
 )
 from omnigraph.maintenance.optimize.commit import MaintenanceRequest, run_maintenance
 from omnigraph.maintenance.optimize.options import IndexOutcome, OptimizeOptions, TableOptimizeStats
-from omnigraph.maintenance.optimize.report import StatsSum, find_unwritten, plan_stats, row_error
-from omnigraph.maintenance.optimize.tables import chosen_types
+from omnigraph.maintenance.optimize.plan import RunBounds
+from omnigraph.maintenance.optimize.report import OptimizeReport, find_unwritten, plan_stats, row_error
+from omnigraph.maintenance.optimize.tables import requested_types
+from omnigraph.maintenance.target import GraphTarget
 from omnigraph.pipeline.runner import RunTasks
 from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.schema.catalog import EdgeType
@@ -53,45 +56,55 @@ from omnigraph.storage.objects import ObjectStore
 
 logger = logging.getLogger("omnigraph.optimize")
 
-
-def persist_adjacencies(snapshot: Snapshot, types: frozenset[str] | None) -> int:
-    """Write what is missing for the edge types, by name or alias (None: all); how many were written."""
-    try:
-        there = {entry.path for entry in ObjectStore(snapshot.root).list(GRAPH_INDEX)}
-    except OmnigraphError as error:
-        logger.warning("the persisted adjacencies cannot be listed: %s", error.message)
-        return 0
-    edges = [
-        edge for edge in snapshot.schema.catalog.edges if types is None or types & {edge.name, edge.alias}
-    ]
-    return sum(_persist(snapshot, edge, there) for edge in edges)
+OPTIMIZE_ACTOR: Final = "omnigraph:optimize"
+INDEX_ACTOR: Final = "omnigraph:ensure_indices"
 
 
-def _persist(snapshot: Snapshot, edge: EdgeType, there: set[str]) -> bool:
-    record = snapshot.tables[edge.alias]
-    if adjacency_path(record) in there or not 0 < record.row_count <= limits.ADJACENCY_EDGES_MAX:
-        return False
-    pin = record.pin
-    try:
-        dataset = open_table(snapshot.root, record)
-        ends = dataset.read(["src", "dst"])
-        sources, targets = combine_chunks(ends.column("src")), combine_chunks(ends.column("dst"))
-        adjacency = build_adjacency(sources, targets, same_type=edge.source == edge.target)
-        written = write_adjacency(snapshot.root, PublishedTable(record, dataset), adjacency)
-    except OmnigraphError as error:
-        logger.warning("the adjacency of %s is not persisted: %s", edge.alias, error.message)
-        return False
-    sentence = f"persisted the adjacency of {edge.alias} at version {pin.version}"
-    log_event(logger, sentence, table=edge.alias, version=pin.version)
-    return written
+class BranchTarget(GraphTarget, Protocol):
+    """An opened graph on a branch."""
+
+    @property
+    def branch_name(self) -> str: ...
 
 
-INDEX_ACTOR = "omnigraph:ensure_indices"
+def optimize_all_tables(
+    graph: BranchTarget, options: OptimizeOptions | None = None, run_tasks: RunTasks | None = None
+) -> list[TableOptimizeStats]:
+    """Optimize the tables of the graph's branch. `run_tasks` runs the tasks; default: Spark."""
+    options = options or OptimizeOptions()
+    options.validate()
+    root, branch, rules = graph.location, graph.branch_name, options.world.rules
+    live = require_no_pending(root, "optimize")
+    snapshot = read_snapshot(root, branch, rules=rules)
+    requested_types(snapshot, options.tables)
+    if options.dry_run:
+        drift = {
+            alias: inspection
+            for alias, inspection in _find_drift(snapshot).items()
+            if not is_in_progress(inspection, live)
+        }
+        manifest = _manifest_row(branch, plan_manifest_compaction(snapshot.manifest))
+        rows = [*plan_stats(snapshot, drift, options), manifest]
+        for row in rows:
+            if row.reason is not None:
+                _log(row)
+        return rows
+    report = OptimizeReport(
+        branch, _find_drift_under_lease(snapshot, options.world), find_unwritten(snapshot, options.tables)
+    )
+    _commit_tables(graph, options, run_tasks or on_spark(SparkSettings()), report)
+    manifest = _compact_manifest(root, branch, options.world)
+    after = read_snapshot(root, branch, rules=rules)
+    _persist_adjacencies(after, options.tables)
+    rows = [*report.rows(after), manifest]
+    for row in rows:
+        _log(row)
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
 class IndexOptions:
-    """Which types, by name or alias (None: all), by whom, and how many rows one task may index."""
+    """Which types by name or alias (None: all), the actor of the commit, and how many rows one task may index."""
 
     types: frozenset[str] | None = None
     actor: str = INDEX_ACTOR
@@ -106,144 +119,135 @@ def ensure_indices(
     world: WriteEnvironment | None = None,
 ) -> IndexOutcome:
     """Build every declared index that is missing or does not cover its table, as at most one commit."""
-    how = options or IndexOptions()
-    upkeep = MaintenanceRequest(
-        WriterKind.ENSURE_INDICES, how.actor, how.types, rows_per_index_task=how.rows_per_task
+    options = options or IndexOptions()
+    request = MaintenanceRequest(
+        kind=WriterKind.ENSURE_INDICES,
+        actor=options.actor,
+        types=options.types,
+        bounds=RunBounds(rows_per_index_task=options.rows_per_task),
     )
-    done = run_maintenance(root, branch, run_tasks, upkeep, world)
-    return IndexOutcome(branch, done.indexes, done.commit)
+    result = run_maintenance(root, branch, run_tasks, request, world)
+    return IndexOutcome(branch, result.indexes, result.commit)
 
 
-OPTIMIZE_ACTOR: Final = "omnigraph:optimize"
-
-
-class BranchPlace(Protocol):
-    """A graph on a branch, as far as optimize needs one."""
-
-    @property
-    def location(self) -> Location: ...
-
-    @property
-    def branch_name(self) -> str: ...
-
-
-def optimize_all_tables(
-    graph: BranchPlace, options: OptimizeOptions | None = None, run_tasks: RunTasks | None = None
-) -> list[TableOptimizeStats]:
-    """Optimize the tables of the graph's branch; on Spark unless `run_tasks` is given."""
-    how = options or OptimizeOptions()
-    how.validate()
-    root, branch = graph.location, graph.branch_name
-    live = refuse_pending(root, "optimize")
-    snapshot = read_snapshot(root, branch, rules=how.world.rules)
-    chosen_types(snapshot, how.tables)
-    if how.dry_run:
-        drift = {alias: look for alias, look in _drifted(snapshot).items() if not is_under_way(look, live)}
-        manifest = _manifest_row(branch, plan_manifest_compaction(snapshot.manifest))
-        planned = [*plan_stats(snapshot, drift, how), manifest]
-        for row in planned:
-            if row.error is not None:
-                _log(row)
-        return planned
-    total = StatsSum(branch, _judge_drift(snapshot, how.world), find_unwritten(snapshot, how.tables))
-    _run_maintenance(graph, how, run_tasks or SparkRunner(), total)
-    manifest = _compact_manifest(root, branch, how.world)
-    after = read_snapshot(root, branch, rules=how.world.rules)
-    persist_adjacencies(after, how.tables)
-    rows = [*total.rows(after), manifest]
-    for row in rows:
-        _log(row)
-    return rows
-
-
-def _run_maintenance(graph: BranchPlace, how: OptimizeOptions, run_tasks: RunTasks, total: StatsSum) -> None:
-    left = how.tasks_max
-    for _ in range(limits.OPTIMIZE_COMMITS_MAX if how.partial_progress else 1):
-        bound = left
-        if how.partial_progress:
-            bound = limits.OPTIMIZE_GROUP_TASKS if left is None else min(left, limits.OPTIMIZE_GROUP_TASKS)
-        upkeep = MaintenanceRequest(
-            WriterKind.OPTIMIZE,
-            OPTIMIZE_ACTOR,
-            how.tables,
-            how.bounds,
-            tasks_max=bound,
-            blobs_compact=how.blobs_compact,
-            left_alone=total.finished,
+def _commit_tables(
+    graph: BranchTarget, options: OptimizeOptions, run_tasks: RunTasks, report: OptimizeReport
+) -> None:
+    """Do the work on the tables: one commit, or with `partial_progress` one per group of tasks."""
+    tasks_left = options.tasks_max
+    for _ in range(limits.OPTIMIZE_COMMITS_MAX if options.partial_progress else 1):
+        tasks_max = tasks_left
+        if options.partial_progress:
+            group = limits.OPTIMIZE_GROUP_TASKS
+            tasks_max = group if tasks_left is None else min(tasks_left, group)
+        request = MaintenanceRequest(
+            kind=WriterKind.OPTIMIZE,
+            actor=OPTIMIZE_ACTOR,
+            types=options.tables,
+            bounds=options.bounds(tasks_max),
+            skipped=report.skipped,
             isolated=True,
         )
-        done = run_maintenance(graph.location, graph.branch_name, run_tasks, upkeep, how.world)
-        total.add(done)
-        left = None if left is None else left - total.tasks_of(done)
-        if done.commit is None or not total.has_more or (left is not None and left <= 0):
+        result = run_maintenance(graph.location, graph.branch_name, run_tasks, request, options.world)
+        report.add(result)
+        tasks_left = None if tasks_left is None else tasks_left - result.task_count
+        if result.commit is None or not report.has_more or (tasks_left is not None and tasks_left <= 0):
             return
 
 
-def _drifted(snapshot: Snapshot) -> dict[str, TableInspection]:
-    """The tables of the branch whose heads are not where it publishes them, and not by our own doing."""
+def _find_drift(snapshot: Snapshot) -> dict[str, TableInspection]:
+    """Return the tables of the branch whose heads external tools moved from the published versions."""
     return {
-        look.table.alias: look
-        for look in inspect_heads(snapshot)
-        if look.head is not None
-        and look.drift.classification is not Classification.NO_DRIFT
-        and not look.drift.ours
+        inspection.table.alias: inspection
+        for inspection in inspect_heads(snapshot)
+        if inspection.head is not None
+        and inspection.drift.classification is not Classification.NO_DRIFT
+        and not inspection.drift.ours
     }
 
 
-def _judge_drift(snapshot: Snapshot, world: WriteEnvironment) -> Mapping[str, TableInspection]:
-    """Under the branch's lease, because a writer at work moves heads before it publishes them."""
-    if not _drifted(snapshot):
+def _find_drift_under_lease(snapshot: Snapshot, world: WriteEnvironment) -> Mapping[str, TableInspection]:
+    """Return drifted tables; with the branch's lease, because a writer moves heads before it publishes them."""
+    if not _find_drift(snapshot):
         return {}
     root, branch = snapshot.root, snapshot.branch
-    lease = acquire_lease(ObjectStore(root), branch.id, "optimize: look at heads", world.terms)
+    lease = acquire_lease(ObjectStore(root), branch.id, "optimize: inspect heads", world.terms)
     try:
-        refuse_pending(root, "optimize")
-        found = _drifted(read_snapshot(root, branch.name, rules=world.rules))
+        require_no_pending(root, "optimize")
+        drift = _find_drift(read_snapshot(root, branch.name, rules=world.rules))
     finally:
         lease.release()
-    for alias, look in found.items():
-        pin, head = look.table.pin.version, look.head_version
-        sentence = (
-            f"{alias} was changed outside Omnigraph (head {head}, published {pin}); see `omnigraph repair`"
-        )
-        log_event(logger, sentence, table=alias, version=pin)  # its row says it to people
-    return found
+    for alias, inspection in drift.items():
+        pin, head = inspection.table.pin.version, inspection.head_version
+        sentence = f"an external tool changed {alias}: published version {pin}, head {head}"
+        log_event(logger, sentence, table=alias, version=pin)  # people see it in the row of the table
+    return drift
 
 
 def _compact_manifest(root: Location, branch: str, world: WriteEnvironment) -> TableOptimizeStats:
     started = time.perf_counter()
     snapshot = read_snapshot(root, branch, rules=world.rules)
-    version = snapshot.manifest.version
-    error, done = None, ManifestCompaction(version)
+    reason, compaction = None, ManifestCompaction(snapshot.manifest.version)
     try:
-        done = compact_manifest_fully(root, snapshot.branch.lance_branch, world.rules, world.clock)
-    except OmnigraphError as failure:
-        error, stripped = row_error(failure), failure.facts.get("stripped") is True
-        done = replace(done, committed=stripped, stripped=stripped)
-    return replace(_manifest_row(branch, done), seconds=time.perf_counter() - started, error=error)
+        compaction = compact_manifest_fully(root, snapshot.branch.lance_branch, world.rules, world.clock)
+    except OmnigraphError as error:
+        reason, stripped = row_error(error), error.facts.get("stripped") is True
+        compaction = replace(compaction, committed=stripped, stripped=stripped)
+    seconds = time.perf_counter() - started
+    return replace(_manifest_row(branch, compaction), seconds=seconds, reason=reason)
 
 
-def _manifest_row(branch: str, done: ManifestCompaction) -> TableOptimizeStats:
+def _manifest_row(branch: str, compaction: ManifestCompaction) -> TableOptimizeStats:
     return TableOptimizeStats(
         table_key=MANIFEST,
         branch=branch,
-        manifest_version=done.version,
-        lance_head_version=done.version,
-        fragments_removed=done.fragments_removed,
-        fragments_added=done.fragments_added,
-        bytes_before=done.bytes_before,
-        bytes_after=done.bytes_after,
-        committed=done.committed,
-        stripped=done.stripped,
+        manifest_version=compaction.version,
+        lance_head_version=compaction.version,
+        fragments_removed=compaction.fragments_removed,
+        fragments_added=compaction.fragments_added,
+        bytes_before=compaction.bytes_before,
+        bytes_after=compaction.bytes_after,
+        committed=compaction.committed,
+        stripped=compaction.stripped,
     )
 
 
+def _persist_adjacencies(snapshot: Snapshot, types: frozenset[str] | None) -> None:
+    """Write the missing adjacencies of the edge types, by name or alias; None: all."""
+    try:
+        existing_paths = {entry.path for entry in ObjectStore(snapshot.root).list(GRAPH_INDEX)}
+    except OmnigraphError as error:
+        logger.warning("cannot list the persisted adjacencies: %s", error.message)
+        return
+    for edge in snapshot.schema.catalog.edges:
+        if types is None or types & {edge.name, edge.alias}:
+            _persist_adjacency(snapshot, edge, existing_paths)
+
+
+def _persist_adjacency(snapshot: Snapshot, edge: EdgeType, existing_paths: set[str]) -> None:
+    record = snapshot.tables[edge.alias]
+    if adjacency_path(record) in existing_paths or not 0 < record.row_count <= limits.ADJACENCY_EDGES_MAX:
+        return
+    version = record.pin.version
+    try:
+        dataset = open_table(snapshot.root, record)
+        endpoints = dataset.read(["src", "dst"])
+        sources, targets = one_array(endpoints.column("src")), one_array(endpoints.column("dst"))
+        adjacency = build_adjacency(sources, targets, one_type=edge.source == edge.target)
+        write_adjacency(snapshot.root, PublishedTable(record, dataset), adjacency)
+    except OmnigraphError as error:
+        logger.warning("cannot persist the adjacency of %s: %s", edge.alias, error.message)
+        return
+    sentence = f"persisted the adjacency of {edge.alias} at version {version}"
+    log_event(logger, sentence, table=edge.alias, version=version)
+
+
 def _log(row: TableOptimizeStats) -> None:
-    what = "committed" if row.committed else row.skipped or ("failed" if row.error else "nothing to do")
+    result = "committed" if row.committed else row.skipped or ("failed" if row.reason else "nothing to do")
     log_event(
         logger,
-        f"optimize {row.table_key} on {row.branch}: {what}",
-        level=logging.INFO if row.error is None else logging.ERROR,
+        f"optimize {row.table_key} on {row.branch}: {result}",
+        level=logging.INFO if row.reason is None else logging.ERROR,
         in_result=True,
         table=row.table_key,
         branch=row.branch,

@@ -1,7 +1,7 @@
-"""A table of a branch as maintenance sees it: fragments, indexes, settings, at its pin. Reading only.
+"""A table of a branch as maintenance reads it: fragments, indexes and settings, at its pin.
 
-In: a stage and the types that were asked for. Out: one `TableView` per table in the order of the schema, read in
-parallel. Where one table's failure is not to stop the others, it comes back as that table's error.
+In: a snapshot and the requested types. Out: one `TableView` per table in the order of the schema, read in parallel. The
+caller chooses whether a table that cannot be read ends the run or is reported and skipped. Writes nothing.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from omnigraph.base.errors import NotFoundError, OmnigraphError
-from omnigraph.graph.manifest.snapshot import Snapshot
-from omnigraph.graph.write.stage import StagingArea
+from omnigraph.graph.manifest.snapshot import Snapshot, open_table
 from omnigraph.maintenance.optimize.index_plan import DeclaredIndex, TableIndexes
 from omnigraph.pipeline.runner import maintenance_concurrency
 from omnigraph.schema.catalog import Entity
@@ -45,7 +44,7 @@ class TableView:
 
     @property
     def size_bytes(self) -> int:
-        """What its data files take."""
+        """The size of its data files."""
         return sum(fragment.size_bytes for fragment in self.fragments.values())
 
     @property
@@ -55,71 +54,61 @@ class TableView:
 
 
 def read_views(
-    at: StagingArea, types: frozenset[str] | None, failed: Callable[[str, OmnigraphError], None] | None
+    snapshot: Snapshot,
+    types: frozenset[str] | None,
+    report_failure: Callable[[str, OmnigraphError], None] | None,
 ) -> tuple[TableView, ...]:
-    """The chosen tables at their pins. `failed` is told of a table that cannot be read; without it that is raised."""
-    entities = chosen_types(at.snapshot, types)
+    """Read the tables of types, by name or alias, at their pins; `types` None: all.
+
+    `report_failure` is called with the alias and the error of a table that cannot be read; None: raise the error.
+    """
+    entities = requested_types(snapshot, types)
     with ThreadPoolExecutor(maintenance_concurrency()) as threads:
-        found = list(threads.map(lambda entity: _read_or_error(at, entity), entities))
+        results = list(threads.map(lambda entity: _read_view(snapshot, entity), entities))
     views = []
-    for entity, view in zip(entities, found, strict=True):
-        if isinstance(view, TableView):
-            views.append(view)
-        elif failed is None:
-            raise view
+    for entity, result in zip(entities, results, strict=True):
+        if isinstance(result, TableView):
+            views.append(result)
+        elif report_failure is None:
+            raise result
         else:
-            failed(entity.alias, view)
+            report_failure(entity.alias, result)
     return tuple(views)
 
 
-def chosen_types(snapshot: Snapshot, types: frozenset[str] | None) -> list[Entity]:
-    """The types, by name or alias; all of them when None."""
+def requested_types(snapshot: Snapshot, types: frozenset[str] | None) -> list[Entity]:
+    """Return the types by name or alias, all of them if None; raise for a name that the schema does not have."""
     catalog = snapshot.schema.catalog
-    known = {name for entity in catalog.types for name in (entity.name, entity.alias)}
-    for name in sorted((types or frozenset()) - known):
+    existing_names = {name for entity in catalog.types for name in (entity.name, entity.alias)}
+    for name in sorted((types or frozenset()) - existing_names):
         raise NotFoundError(
             f"the schema has no type '{name}'",
             code="type_missing",
-            hint=f"the types are: {', '.join(entity.name for entity in catalog.types)}",
+            hint=f"Use one of: {', '.join(entity.name for entity in catalog.types)}.",
             facts={"type": name},
         )
     return [entity for entity in catalog.types if types is None or types & {entity.name, entity.alias}]
 
 
-def view_of(like: TableView, dataset: Dataset) -> TableView:
-    """The same table at another version or in a clone."""
+def reread_view(view: TableView, dataset: Dataset) -> TableView:
+    """Read the same table at another version or in a clone."""
     return TableView(
-        like.alias,
+        view.alias,
         dataset,
         read_fragment_files(dataset),
-        like.declared,
+        view.declared,
         read_indexes(dataset),
-        has_blobs=like.has_blobs,
+        has_blobs=view.has_blobs,
     )
 
 
-def named_spec(column: str, kind: IndexKind, present: Sequence[IndexDescription]) -> IndexSpec:
-    """The index of a column under the name that it has, or under one that is free.
-
-    An index stays with its column and keeps its name when the column is renamed; another column may then have the old
-    name of the column, and its index needs a name of its own.
-    """
-    plain = IndexSpec(column, kind)
-    owners = {index.name: (index.column, index.kind) for index in present}
-    own = [name for name, owner in owners.items() if owner == (column, kind)]
-    if plain.name in own or (not own and plain.name not in owners):
-        return plain
-    free = (f"{plain.name}_{number}" for number in range(2, len(owners) + 3))
-    return IndexSpec(column, kind, own[0] if own else next(name for name in free if name not in owners))
-
-
-def _read_or_error(at: StagingArea, entity: Entity) -> TableView | OmnigraphError:
+def _read_view(snapshot: Snapshot, entity: Entity) -> TableView | OmnigraphError:
     try:
-        dataset = at.read(entity.alias)
+        dataset = open_table(snapshot.root, snapshot.tables[entity.alias])
         widths = {
-            found.name: found.type.size * _FLOAT_BYTES
-            for found in entity.properties
-            if isinstance(found.type, VectorType)
+            column.name: column.type.size * _FLOAT_BYTES
+            for column in entity.properties
+            if isinstance(column.type, VectorType)
         }
         present = read_indexes(dataset)
         return TableView(
@@ -127,12 +116,27 @@ def _read_or_error(at: StagingArea, entity: Entity) -> TableView | OmnigraphErro
             dataset,
             read_fragment_files(dataset),
             tuple(
-                DeclaredIndex(named_spec(wanted.column, wanted.kind, present), widths.get(wanted.column, 0))
-                for wanted in declared_indexes(entity)
+                DeclaredIndex(_name_index(index.column, index.kind, present), widths.get(index.column, 0))
+                for index in declared_indexes(entity)
             ),
             present,
             has_auto_cleanup=has_auto_cleanup(dataset),
-            has_blobs=any(found.type == ScalarType(Scalar.BLOB) for found in entity.properties),
+            has_blobs=any(column.type == ScalarType(Scalar.BLOB) for column in entity.properties),
         )
     except OmnigraphError as error:
         return error
+
+
+def _name_index(column: str, kind: IndexKind, present: Sequence[IndexDescription]) -> IndexSpec:
+    """Return the index of a column under its existing name, or under an unused one.
+
+    An index keeps its name when its column is renamed. Another column may then get the old name of the column, and its
+    index needs a different name.
+    """
+    default = IndexSpec(column, kind)
+    owners = {index.name: (index.column, index.kind) for index in present}
+    own = [name for name, owner in owners.items() if owner == (column, kind)]
+    if default.name in own or (not own and default.name not in owners):
+        return default
+    numbered = (f"{default.name}_{number}" for number in range(2, len(owners) + 3))
+    return IndexSpec(column, kind, own[0] if own else next(name for name in numbered if name not in owners))

@@ -1,6 +1,7 @@
-"""How a task ended, as a value: so that one table's failure ends its own work and not that of the others.
+"""The outcome of a task as a value, so that the failure of one table does not end the work on the others.
 
-Every outcome also says how long its worker was at it, which is what a table's own work is counted by.
+In: a function. Out: its result or its error, and the seconds that it took on its worker, which count as work on its
+table. An exception that is not an `OmnigraphError` is a bug and is raised.
 """
 
 from __future__ import annotations
@@ -18,25 +19,25 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class FailedTask:
-    """The error of a task, packed so that it travels from an executor."""
+    """The error of a task, encoded as text so that an executor can return it."""
 
-    packed: str
+    encoded: str
 
     @property
     def error(self) -> OmnigraphError:
-        return decode_failure(self.packed)
+        return unpack_failure(self.encoded)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome(Generic[Result]):
-    """What a task gave, or how it failed, and the seconds that took."""
+    """The result of a task, or its error, and its seconds."""
 
     result: Result | FailedTask
     seconds: float
 
 
-def isolated(run: Callable[[], Result]) -> TaskOutcome[Result]:
-    """What the function gives, or how it failed. What is no error of ours is a mistake in the code and is raised."""
+def run_isolated(run: Callable[[], Result]) -> TaskOutcome[Result]:
+    """Run the function and return its outcome; an `OmnigraphError` becomes a `FailedTask`."""
     started = time.perf_counter()
     result: Result | FailedTask
     try:

@@ -1,6 +1,6 @@
-"""A foreign tool: `python -m tests.maintenance.foreign` changes tables with plain Lance and knows nothing of Omnigraph.
+"""An external tool: `python -m tests.maintenance.external_tool` changes tables with plain Lance, without Omnigraph.
 
-It is one process for many requests, a line of JSON each: a path, a Lance branch and the name of what to do.
+One process serves many requests, a line of JSON each: a path, a Lance branch and the name of a change.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def append(dataset: Any) -> None:
 
 
 def duplicate(dataset: Any) -> None:
-    """Lance does not mind two rows with one key."""
+    """Insert a second row with the same key, which Lance allows."""
     dataset.insert(_rows(dataset, {"a": 1}))
 
 
@@ -60,7 +60,7 @@ def index(dataset: Any) -> None:
 
 
 def restore(dataset: Any) -> None:
-    """Back to the version before the published one."""
+    """Restore the version before the published one."""
     dataset.checkout_version(dataset.version - 1).restore()
 
 
@@ -89,21 +89,21 @@ def update_config(dataset: Any) -> None:
 
 
 def greedy_config(dataset: Any) -> None:
-    """Every commit from now on may collect whatever is old."""
+    """From now on every commit may delete old versions."""
     dataset.update_config({"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.older_than": "0s"})
 
 
 def collected(dataset: Any) -> None:
-    """Three appends, and the version in the middle is collected."""
+    """Append three times, and delete the version in the middle."""
     for number in (1, 2, 3):
         dataset.insert(_rows(dataset, {f"f{number}": number}))
-    gone = dataset.version - 1
-    dataset.cleanup_old_versions(older_than=timedelta(0), versions=[gone], delete_unverified=True)
-    assert gone not in {found["version"] for found in dataset.versions()}
+    middle = dataset.version - 1
+    dataset.cleanup_old_versions(older_than=timedelta(0), versions=[middle], delete_unverified=True)
+    assert middle not in {version["version"] for version in dataset.versions()}
 
 
 def collect_all(dataset: Any) -> None:
-    """Everything but the newest version is collected."""
+    """Delete all versions but the newest."""
     dataset.cleanup_old_versions(older_than=timedelta(0), delete_unverified=True)
     assert len(dataset.versions()) == 1
 
@@ -114,12 +114,12 @@ def many_fragments(dataset: Any) -> None:
 
 
 def fork(dataset: Any) -> None:
-    """A Lance branch, and one that was made from it, such as a deleted graph branch leaves."""
+    """Create a Lance branch and one from it, such as a deleted graph branch leaves."""
     dataset.create_branch("g-dead-1").create_branch("g-dead-2")
 
 
 def everything(dataset: Any) -> None:
-    """A few things in a row, with one that is undone on the way."""
+    """Make several changes, and undo one of them."""
     append(dataset)
     before = dataset.version
     delete(dataset)
@@ -129,9 +129,9 @@ def everything(dataset: Any) -> None:
     compaction(dataset)
 
 
-ACTS: Final[dict[str, Callable[[Any], None]]] = {
-    act.__name__: act
-    for act in (
+CHANGES: Final[dict[str, Callable[[Any], None]]] = {
+    change.__name__: change
+    for change in (
         append,
         duplicate,
         delete,
@@ -160,12 +160,12 @@ ACTS: Final[dict[str, Callable[[Any], None]]] = {
 def serve() -> None:
     for line in sys.stdin:
         request = json.loads(line)
-        place = request["path"] + (f"/tree/{request['branch']}" if request["branch"] else "")
+        location = request["path"] + (f"/tree/{request['branch']}" if request["branch"] else "")
         answer = "done"
         try:
-            ACTS[request["act"]](lance.dataset(place, storage_options=request["options"] or None))
+            CHANGES[request["act"]](lance.dataset(location, storage_options=request["options"] or None))
         except (AssertionError, OSError, RuntimeError, ValueError) as error:
-            # The test that asked is told, and the next one is served.
+            # Report it to the test that asked, and serve the next one.
             answer = repr(error).replace("\n", " ")
         sys.stdout.write(f"{answer}\n")
         sys.stdout.flush()

@@ -1,6 +1,6 @@
-"""Cleanup beside writers: whatever they do when it happens, nothing is lost, and what they are told is true.
+"""Cleanup next to writers: at any time of their work nothing is lost, and their results are correct.
 
-Everything in one process: at the k-th durable call of somebody, time passes and a cleanup runs.
+Everything runs in one process: at the k-th durable call of a writer, time passes and a cleanup runs.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ def clean(aging: Aging, later: float = DAY) -> list[TableCleanupStats]:
 
 
 @pytest.mark.parametrize("branch", [MAIN, DEV, "fresh"])
-def test_a_write_that_is_staging_is_not_hit(aging: Aging, branch: str) -> None:
-    """Its files and its fork are not referred to by anything, and its base may be the only version left."""
+def test_staging_write_is_not_affected(aging: Aging, branch: str) -> None:
+    """Nothing references its files and its fork, and its base may be the only version left."""
     location = aging.location
     if branch == "fresh":
         create_branch(location, branch, "tester", read_snapshot(location), aging.world)
     stage = stage_changes(triple(["staged"]))
 
-    def stage_and_wait(at: StagingArea) -> StagedWrite:
-        staged = stage(at)
+    def stage_and_wait(area: StagingArea) -> StagedWrite:
+        staged = stage(area)
         assert files_of(clean(aging, 0.9 * DAY)), "there was something to clean up"
         return staged
 
@@ -72,57 +72,55 @@ def test_a_write_that_is_staging_is_not_hit(aging: Aging, branch: str) -> None:
 
 @pytest.mark.parametrize("branch", [MAIN, DEV])
 @pytest.mark.parametrize("k", range(1, WRITE_CALLS + 1))
-def test_a_writer_that_sleeps_while_it_happens_is_told_the_truth(aging: Aging, branch: str, k: int) -> None:
+def test_writer_that_sleeps_during_cleanup_gets_a_correct_result(aging: Aging, branch: str, k: int) -> None:
     location = aging.location
-    slept: list[int] = []
+    calls: list[int] = []
 
     def sleep_at(effect: str, target: str) -> None:
-        slept.append(0)
-        if len(slept) == k:
-            with suppress(RefusedError):  # an intent is there: the write has to be finished first
+        calls.append(0)
+        if len(calls) == k:
+            with suppress(RefusedError):  # an intent exists: the write must be finished first
                 clean(aging)
 
-    answer: Applied | None
+    applied: Applied | None
     with observed(sleep_at):
         try:
             run(location, triple(["mine"]), branch=branch, world=aging.world)
-            answer = Applied.YES
+            applied = Applied.YES
         except OmnigraphError as error:
-            answer = error.applied
-    assert len(slept) >= k
+            applied = error.applied
+    assert len(calls) >= k
     run(location, triple(["after"]), branch=branch, world=aging.world)
     contents = read_contents(location, branch)
     assert len({frozenset(rows) for rows in contents.values()}) == 1
-    if answer is not Applied.UNKNOWN:
-        assert ("mine" in contents[PERSON]) is (answer is Applied.YES)
+    if applied is not Applied.UNKNOWN:
+        assert ("mine" in contents[PERSON]) is (applied is Applied.YES)
     clean(aging)
     assert read_contents(location, branch) == contents
     assert every_snapshot(location)
 
 
 @pytest.mark.parametrize("k", range(1, BRANCH_CALLS + 1))
-def test_a_branch_that_is_being_made_while_it_happens_can_be_read_or_is_not_there(
-    aging: Aging, k: int
-) -> None:
-    """Whoever makes it and has lost the graph's lease must not publish a row whose Lance branch is gone."""
+def test_branch_created_during_cleanup_is_readable_or_missing(aging: Aging, k: int) -> None:
+    """A writer that lost the graph's lease must not publish a branch whose Lance branch was deleted."""
     location = aging.location
-    wanted = read_contents(location)
-    slept: list[int] = []
+    expected = read_contents(location)
+    calls: list[int] = []
 
     def sleep_at(effect: str, target: str) -> None:
-        slept.append(0)
-        if len(slept) == k:
+        calls.append(0)
+        if len(calls) == k:
             clean(aging)
 
     with observed(sleep_at), suppress(OmnigraphError):
         create_branch(location, "new", "tester", read_snapshot(location), aging.world)
-    assert len(slept) >= k
+    assert len(calls) >= k
     if "new" in read_snapshot(location).state.branches:
-        assert read_contents(location, "new") == wanted
+        assert read_contents(location, "new") == expected
     clean(aging)
-    assert read_contents(location) == wanted
+    assert read_contents(location) == expected
     if "new" in read_snapshot(location).state.branches:
-        assert read_contents(location, "new") == wanted
+        assert read_contents(location, "new") == expected
 
 
 def test_on_s3(s3_server: S3Server) -> None:
@@ -132,7 +130,7 @@ def test_on_s3(s3_server: S3Server) -> None:
         run(location, triple([name]))
     create_branch(location, DEV, "tester", read_snapshot(location))
     run(location, triple(["dev"]), branch=DEV)
-    wanted = {name: read_contents(location, name) for name in (MAIN, DEV)}
+    expected = {name: read_contents(location, name) for name in (MAIN, DEV)}
     aging = Aging(location)
     before = aging.files()
     preview = CleanupPolicyOptions(keep_versions=1)
@@ -140,5 +138,5 @@ def test_on_s3(s3_server: S3Server) -> None:
     rows = cleanup_all_tables(Place(location), preview, world=world)
     assert cleanup_all_tables(Place(location), KEEP_ONE, world=world) == rows
     assert before - aging.files() == set(files_of(rows)) != set()
-    assert {name: read_contents(location, name) for name in wanted} == wanted
+    assert {name: read_contents(location, name) for name in expected} == expected
     assert files_of(cleanup_all_tables(Place(location), preview, world=world)) == []

@@ -1,4 +1,4 @@
-"""Optimize next to writers that update, delete and append while it works: every row stays exactly as they left it."""
+"""Optimize next to writers that update, delete and append while it works: every row keeps the value that they wrote."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.waiting import wait_until
 SCHEMA: Final = "node Person { slug: String @key  note: String? @index  age: I64? @index }"
 COMMITS: Final = 5
 Step = tuple[str, int, int]
-"""What to do, from which row on, to how many rows."""
+"""The operation, the first row, and the number of rows."""
 
 steps = st.lists(
     st.tuples(st.sampled_from(["insert", "update", "delete"]), st.integers(0, 40), st.integers(1, 9)),
@@ -41,7 +41,7 @@ steps = st.lists(
 
 
 @dataclass(slots=True)
-class Beside:
+class ConcurrentGraph:
     """A graph, the model of its one table, and what other writers do to both during a run."""
 
     location: Location
@@ -51,7 +51,7 @@ class Beside:
     def write(self, todo: Sequence[Step]) -> None:
         for what, first, count in todo:
             present = sorted(self.rows)
-            chosen = [present[(first + place) % len(present)] for place in range(min(count, len(present)))]
+            chosen = [present[(first + offset) % len(present)] for offset in range(min(count, len(present)))]
             if what == "insert" or not chosen:
                 change = Change(PERSON, insert=tuple(f"p{next(self.counter):05d}" for _ in range(count)))
             elif what == "update":
@@ -62,36 +62,36 @@ class Beside:
             self.rows = apply({PERSON: self.rows}, [change])[PERSON]
 
     def optimize(self, during: Callable[[str], None]) -> TableOptimizeStats:
-        """A run in which others write after the fragments are rewritten, after the indexes are built, and last right
-        before it takes the lease, when it has read what they did until then.
+        """Run optimize while others write after the rewrite, after the indexes are built, and immediately before the
+        lease, when the run has read their earlier changes.
         """
         waiting = ["lease"]
         is_alone = True
 
         def write(stage: str) -> None:
             nonlocal is_alone
-            is_alone = False  # their leases are not ours
+            is_alone = False  # a lease of another writer
             during(stage)
             is_alone = True
 
         def tasks(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
             results = in_place(function, tasks)
-            for known in (rewrite_group, build_segments):
-                if function is known:
-                    write(known.__name__)
+            for interrupted in (rewrite_group, build_segments):
+                if function is interrupted:
+                    write(interrupted.__name__)
             return results
 
-        def see(effect: str, target: str) -> None:
+        def observe(effect: str, target: str) -> None:
             if effect == "object.create" and target.startswith("__locks/") and is_alone and waiting:
                 write(waiting.pop())
 
-        with observed(see):
+        with observed(observe):
             table, *_ = optimize_all_tables(Graph(self.location), OptimizeOptions(rows_per_task=25), tasks)
         return table
 
 
 def identities(location: Location) -> list[Any]:
-    """Every row with its identity and the versions that created and changed it."""
+    """Return every row with its row id and the versions that created and changed it."""
     columns = ["id", "age", "note", "_row_created_at_version", "_row_last_updated_at_version"]
     rows = open_table(location, PERSON).native.scanner(columns=columns, with_row_id=True).to_table()
     return list(rows.sort_by("id").to_pylist())
@@ -99,7 +99,7 @@ def identities(location: Location) -> list[Any]:
 
 @settings(max_examples=12, deadline=None)
 @given(steps, steps, steps, steps)
-def test_rows_are_the_model(
+def test_rows_match_the_model(
     before: list[Step], rewritten: list[Step], built: list[Step], leased: list[Step]
 ) -> None:
     _check_rows(before, {"rewrite_group": rewritten, "build_segments": built, "lease": leased})
@@ -108,7 +108,7 @@ def test_rows_are_the_model(
 @pytest.mark.soak
 @settings(max_examples=200, deadline=None)
 @given(steps, steps, steps, steps)
-def test_rows_are_the_model_in_many_cases(
+def test_rows_match_the_model_in_many_cases(
     before: list[Step], rewritten: list[Step], built: list[Step], leased: list[Step]
 ) -> None:
     _check_rows(before, {"rewrite_group": rewritten, "build_segments": built, "lease": leased})
@@ -116,15 +116,15 @@ def test_rows_are_the_model_in_many_cases(
 
 def _check_rows(before: list[Step], during: dict[str, list[Step]]) -> None:
     with TemporaryDirectory() as folder:
-        beside = Beside(parse_location(f"{folder}/graph.omni"))
-        init(beside.location.uri, SCHEMA, options=OpenOptions({}, "tester"))
-        beside.write([("insert", 0, 9), ("insert", 0, 9), *before])
-        names = set(beside.rows)
-        row = beside.optimize(lambda stage: beside.write(during.pop(stage, [])))
+        graph = ConcurrentGraph(parse_location(f"{folder}/graph.omni"))
+        init(graph.location.uri, SCHEMA, options=OpenOptions({}, "tester"))
+        graph.write([("insert", 0, 9), ("insert", 0, 9), *before])
+        names = set(graph.rows)
+        row = graph.optimize(lambda stage: graph.write(during.pop(stage, [])))
         assert row.error is None
-        expected = beside.rows
-        assert read_contents(beside.location)[PERSON] == expected
-        table = open_table(beside.location, PERSON)
+        expected = graph.rows
+        assert read_contents(graph.location)[PERSON] == expected
+        table = open_table(graph.location, PERSON)
         for name in names | set(expected):
             assert (
                 count_scanned(table, f"id = '{name}'")
@@ -137,38 +137,38 @@ def _check_rows(before: list[Step], during: dict[str, list[Step]]) -> None:
                 else (name in expected)
             )
             assert words == (name in expected)
-        left = identities(beside.location)
-        optimize_all_tables(Graph(beside.location), OptimizeOptions(), in_place)
-        assert identities(beside.location) == left
-        assert read_contents(beside.location)[PERSON] == expected
+        remaining = identities(graph.location)
+        optimize_all_tables(Graph(graph.location), OptimizeOptions(), in_place)
+        assert identities(graph.location) == remaining
+        assert read_contents(graph.location)[PERSON] == expected
 
 
 def test_identities_and_versions_of_rows_survive(local_location: Location) -> None:
-    """Also of rows that were updated between the rewrite and its commit."""
+    """Also for rows that were updated between the rewrite and its commit."""
     init(local_location.uri, SCHEMA, options=OpenOptions({}, "tester"))
-    beside = Beside(local_location)
-    beside.write([("insert", 0, 9)] * 6 + [("update", 3, 5), ("delete", 20, 4)])
+    graph = ConcurrentGraph(local_location)
+    graph.write([("insert", 0, 9)] * 6 + [("update", 3, 5), ("delete", 20, 4)])
     first = open_table(local_location, PERSON)
-    left: list[Any] = []
+    remaining: list[Any] = []
     tables: list[Dataset] = []
 
     def during(_: str) -> None:
-        beside.write([("update", 2, 4), ("delete", 12, 3), ("insert", 0, 2), ("update", 2, 1)])
-        left[:] = identities(local_location)
+        graph.write([("update", 2, 4), ("delete", 12, 3), ("insert", 0, 2), ("update", 2, 1)])
+        remaining[:] = identities(local_location)
         tables[:] = [open_table(local_location, PERSON)]
 
-    row = beside.optimize(during)
+    row = graph.optimize(during)
     assert (row.committed, row.skipped) == (True, None)
-    assert identities(local_location) == left
-    assert {row["id"]: row["age"] for row in left} == beside.rows
+    assert identities(local_location) == remaining
+    assert {row["id"]: row["age"] for row in remaining} == graph.rows
     now = open_table(local_location, PERSON)
     assert len(row_changes(tables[0], now).ids()) == 0, "the run itself changed no row"
     changed = [set(row_changes(first, table).ids().to_pylist()) for table in (tables[0], now)]
     assert changed[0] == changed[1] != set()
 
 
-def test_next_to_a_process_that_updates_all_the_time(local_location: Location, tmp_path: Path) -> None:
-    """One run is enough, without planning again, and the writer's last values are there."""
+def test_next_to_a_process_that_updates_continuously(local_location: Location, tmp_path: Path) -> None:
+    """One attempt is enough, and the last values of the writer are kept."""
     create(local_location)
     names = [f"p{number}" for number in range(12)]
     for name in names:
@@ -182,7 +182,7 @@ def test_next_to_a_process_that_updates_all_the_time(local_location: Location, t
         results = in_place(function, tasks)
         rewrites.extend([len(tasks)] if function is rewrite_group else [])
         goal = version() + COMMITS
-        wait_until(lambda: version() >= goal, "the writer goes on")
+        wait_until(lambda: version() >= goal, "the writer continues")
         return results
 
     def small_fragments() -> int:
