@@ -111,7 +111,7 @@ def _plant_orphan(root: Location) -> str | None:
     return path
 
 
-def rewrite_and_mark(task: RewriteTask) -> TaskOutcome[Rewritten]:
+def rewrite_and_mark(task: RewriteTask) -> TaskOutcome[FragmentRewrite]:
     """Rewrite on an executor, and write a file named after the parent process."""
     marks = Path(os.environ["SCENARIO_FOLDER"], "marks")
     marks.mkdir(exist_ok=True)

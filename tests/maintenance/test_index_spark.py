@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.pipeline.conftest import ProcessEnvironment
 from omnigraph.storage.location import Location
 from tests.pipeline.process import ProcessEnvironment
 from tests.pipeline.test_clusters import small_executors
@@ -14,7 +15,7 @@ from tests.pipeline.test_clusters import small_executors
 pytestmark = pytest.mark.xdist_group("spark")
 
 
-def test_executors_build_and_the_driver_commits(world: WriteEnvironment) -> None:
+def test_executors_build_and_the_driver_commits(world: ProcessEnvironment) -> None:
     seen = _run_and_check(world, {})
     # The anti-join on executors finds the unreferenced file.
     assert seen["orphan"] in seen["removed"]
@@ -22,12 +23,12 @@ def test_executors_build_and_the_driver_commits(world: WriteEnvironment) -> None
 
 
 @pytest.mark.soak
-def test_on_s3(world: WriteEnvironment, s3_location: Location) -> None:
+def test_on_s3(world: ProcessEnvironment, s3_location: Location) -> None:
     options = json.dumps(dict(s3_location.options))
     _run_and_check(world, {"SCENARIO_GRAPH": s3_location.uri, "SCENARIO_OPTIONS": options})
 
 
-def _run_and_check(world: WriteEnvironment, more: dict[str, str]) -> dict[str, Any]:
+def _run_and_check(world: ProcessEnvironment, more: dict[str, str]) -> dict[str, Any]:
     env = {"MASTER": "local-cluster[2,1,1024]", **small_executors(world), **more}
     seen = world.run("cluster", env, "tests.maintenance.index_scenario")
     assert {row["status"] for row in seen["first"]["indexes"]} == {"built", "skipped"}

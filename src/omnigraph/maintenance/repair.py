@@ -313,12 +313,12 @@ class _BranchRepair:
         self._inspect(area.snapshot)
         effects: list[Effect] = []
         moved: list[TableRecord] = []
-        heads: list[FoundHead] = []
+        heads: list[ExpectedHead] = []
         for inspection, row in zip(self.inspections, self.rows, strict=True):
             if row.action not in _DONE or inspection.head is None:
                 continue
             table, head = inspection.table, inspection.head
-            heads.append(FoundHead(table, Pin(head.branch, head.version)))
+            heads.append(ExpectedHead(table, Pin(head.branch, head.version)))
             if row.action is RepairAction.DISCARDED or inspection.drift.ours:
                 effects.append(area.restore_effect(table, head))
                 continue

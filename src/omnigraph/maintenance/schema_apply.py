@@ -122,9 +122,9 @@ class _SchemaRun:
 
     def stage(self, area: StagingArea) -> StagedWrite | None:
         self.plan = self.plan_for(area.snapshot)
-        if self.plan.can_apply and self.plan.counted is not None:
+        if self.plan.can_apply and self.plan.counter_catalog is not None:
             self.plan = self.plan_for(area.snapshot, read_other_catalogs(area.snapshot))
-        self.plan.refuse_unsupported()
+        self.plan.require_supported()
         if not self.plan.steps:
             return None
         self._check(area, self.plan)
@@ -305,8 +305,8 @@ def _check_rows(task: RowsTask) -> ViolationReport:
     names = {column.name for column in task.entity.properties} | set(task.required)
     reports = []
     for columns in task.table.read(sorted(names), task.fragment_ids):
-        breaches = [breach for name in task.required for breach in required_breaches(name, columns[name])]
-        breaches += value_breaches(task.entity, columns)
+        breaches = [breach for name in task.required for breach in check_required(name, columns[name])]
+        breaches += check_property_values(task.entity, columns)
         reports += [_report(task.table.alias, breach, columns["id"]) for breach in breaches]
     return merge_reports(reports)
 

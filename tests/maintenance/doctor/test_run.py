@@ -145,7 +145,7 @@ def test_fragments_and_settings(graph: Graph, tool: ExternalTool) -> None:
     repair(graph.location, "confirm", "force")
     run(graph.location, [Change(COMPANY, delete=("a",))])
     manifest = open_dataset(graph.location.child(MANIFEST))
-    manifest.movable().update_config({"lance.auto_cleanup.interval": "20"})
+    manifest.native_copy().update_config({"lance.auto_cleanup.interval": "20"})
     findings = [finding for finding in _unhealthy(graph) if finding.check is Check.FRAGMENTS]
     assert [(finding.where, finding.health, finding.fix) for finding in findings] == [
         (MANIFEST, Health.PROBLEM, optimize_branch()),

@@ -250,7 +250,7 @@ def test_only_requested_tables(graph: Location) -> None:
 
 def test_unknown_type_is_rejected_before_any_work(graph: Location) -> None:
     """Also if an external tool changed a table, which is inspected under the lease."""
-    open_table(graph, DOC).movable().delete("size = 3")
+    open_table(graph, DOC).native_copy().delete("size = 3")
     effects: list[str] = []
     with (
         observed(lambda effect, _: effects.append(effect)),
@@ -290,7 +290,7 @@ def test_branch_skips_tables_that_it_has_not_written(graph: Location) -> None:
 
 
 def test_table_with_external_changes_is_left_to_repair(graph: Location) -> None:
-    open_table(graph, DOC).newest().movable().delete("size = 5")
+    open_table(graph, DOC).newest().native_copy().delete("size = 5")
     pin = read_snapshot(graph).tables[DOC].pin.version
     for dry_run in (True, False):
         rows = optimize(graph, dry_run=dry_run)

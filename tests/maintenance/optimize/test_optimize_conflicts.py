@@ -205,7 +205,7 @@ def test_two_concurrent_runs(graph: Location) -> None:
 
 
 def test_drift_that_begins_during_the_run_skips_only_its_table(graph: Location) -> None:
-    workers = Interrupted(lambda: open_table(graph, DOC).newest().movable().delete("id = 'a3'"))
+    workers = Interrupted(lambda: open_table(graph, DOC).newest().native_copy().delete("id = 'a3'"))
     rows = optimize(graph, workers)
     assert rows[DOC].skipped is SkipReason.DRIFT_NEEDS_REPAIR
     assert rows[DOC].lance_head_version == rows[DOC].manifest_version + 1

@@ -68,17 +68,19 @@ def find_deletable(
 ) -> tuple[DeletableFile, ...]:
     """Return the files to delete of a dataset that is retained, in order."""
     forks = {name: position for position, name in enumerate(decision.deletable_forks)}
-    rules = _FileRules(decision, _units(reach.retained), _units(reach.referenced), needs, policy)
+    rules = _FileRules(
+        decision, file_group_keys(reach.retained), file_group_keys(reach.referenced), needs, policy
+    )
     deletable: list[tuple[tuple[int, int, int], DeletableFile]] = []
     for file in files:
         branch, rest = split_branch(file.path)
         fork = referenced_branch(file.path) if branch is None and forks else branch
         if fork in forks:
-            within = _REF_LAST if branch is None else _manifests_first(rest)
+            within = REFERENCES_LAST if branch is None else manifests_first(rest)
             order = (forks[fork], within, 0)
             deletable.append((order, DeletableFile(file.path, file.size_bytes, Reason.FORK, fork)))
         elif (reason := rules.reason(file, branch, rest)) is not None:
-            order = (len(forks), _ORDER[reason], _manifests_first(rest))
+            order = (len(forks), _ORDER[reason], manifests_first(rest))
             deletable.append((order, DeletableFile(file.path, file.size_bytes, reason, branch)))
     return tuple(file for _, file in sorted(deletable, key=lambda entry: (entry[0], entry[1].path)))
 
@@ -94,7 +96,7 @@ def find_all_deletable(
     if not all(is_old(file.modified_us) for file in files):
         return ()
     reason = Reason.DATASET if is_known else Reason.ORPHAN
-    ordered = sorted(files, key=lambda file: (_manifests_first(split_branch(file.path)[1]), file.path))
+    ordered = sorted(files, key=lambda file: (manifests_first(split_branch(file.path)[1]), file.path))
     return tuple(
         DeletableFile(file.path, file.size_bytes, reason, split_branch(file.path)[0]) for file in ordered
     )
@@ -113,21 +115,21 @@ def read_lines(files: Iterable[StoredFile]) -> dict[str | None, dict[int, int]]:
 
 def ref_times(files: Iterable[StoredFile]) -> dict[str, int]:
     """Return when each Lance branch was created."""
-    refs = ((_ref_of(file.path), file.modified_us) for file in files)
+    refs = ((referenced_branch(file.path), file.modified_us) for file in files)
     return {name: time_us for name, time_us in refs if name is not None}
 
 
 def is_manifest(file: DeletableFile) -> bool:
     """Whether the file is the manifest of a version."""
-    return split_branch(file.path)[1].startswith(_VERSIONS)
+    return split_branch(file.path)[1].startswith(VERSIONS_DIRECTORY)
 
 
 def folder_of(file: DeletableFile) -> str | None:
     """Return the directory below the dataset that is empty after the deletion; None if there is none."""
     if file.reason is Reason.LEFTOVER:
         return file.path.partition("/")[0]
-    if file.reason is Reason.FORK and file.path.startswith(_TREE):
-        return f"{_TREE}{file.branch}"
+    if file.reason is Reason.FORK and file.path.startswith(BRANCHES_DIRECTORY):
+        return f"{BRANCHES_DIRECTORY}{file.branch}"
     branch, rest = split_branch(file.path)
     unit = file_group(rest)
     return file_group_key(branch, unit) if unit is not None and rest.startswith(f"{unit}/") else None
@@ -147,13 +149,13 @@ class _FileRules:
         """Return why a file is deleted; None if it is kept."""
         if branch not in self.decision.retained:
             return self._reason_without_ref(file, branch)
-        version = _version_of(rest)
+        version = manifest_version(rest)
         if version is not None:
             return None if version in self.decision.retained[branch] else Reason.VERSION
         unit = rest if "#" in rest and UNFINISHED_FILE.fullmatch(rest) else file_group(rest)
         if unit is None or file_group_key(branch, unit) in self.retained:
             return None
-        if _key(branch, unit) in self.referenced:
+        if file_group_key(branch, unit) in self.referenced:
             return Reason.UNREACHED
         return Reason.ORPHAN if self.policy.is_beyond_grace(file.modified_us) else None
 

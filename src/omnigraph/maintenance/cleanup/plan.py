@@ -239,7 +239,7 @@ class _CleanupPlanner:
         for kind in (kind for kind in (NODES, EDGES) if kind not in links):
             location = self.root.child(kind)
             table_links = list_links(location) if location.is_local else ()
-            names = [name for name in ObjectStore(location).folders() if name not in table_links]
+            names = [name for name in ObjectStore(location).list_names() if name not in table_links]
             paths += [path for name in names if TABLE_PATH.fullmatch(path := f"{kind}/{name}")]
         return paths
 

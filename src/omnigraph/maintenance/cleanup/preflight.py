@@ -70,7 +70,7 @@ def wait_for_writers(root: Location, world: WriteEnvironment) -> Preflight:
         lease = acquire_lease(store, record.id, _PURPOSE, world.terms)
         try:
             if name == MAIN:
-                with lease.kept():
+                with lease.renewing():
                     require_no_pending(root, _PURPOSE)
                     main = refresh_snapshot(main, world.rules)
                     drifted = _find_drifted(main)

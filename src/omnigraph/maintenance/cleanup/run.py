@@ -71,7 +71,7 @@ def cleanup_all_tables(
         return _make_rows(plan)
     lease = acquire_lease(ObjectStore(root), None, "cleanup", world.terms)
     try:
-        with lease.kept():
+        with lease.renewing():
             plan = plan_cleanup(wait_for_writers(root, world), policy, run_tasks, world)
             deleted = _Deletion(root, lease, world).run(plan)
             _log_failures(deleted)
@@ -91,7 +91,7 @@ def run_cleanup(
     if options.confirm:
         recover_every_branch(graph.location)
     is_large = spark.master is not None or is_for_spark(graph.location)
-    run: RunTasks | None = on_spark(spark, report) if is_large else None
+    run: RunTasks | None = SparkRunner(spark, report) if is_large else None
     return cleanup_all_tables(graph, options, run_tasks=run)
 
 
@@ -161,7 +161,7 @@ class _Deletion:
         """Remove local directories of which every file was deleted, so that no writer is about to use them."""
         folders = {""} if plan.is_whole else {folder_of(file) for file in plan.deletable}
         for folder in sorted(folder for folder in folders if folder is not None):
-            ObjectStore(self._root.child(plan.path)).remove_empty_folders(folder)
+            ObjectStore(self._root.child(plan.path)).remove_empty_directories(folder)
 
 
 def _batches(files: Sequence[DeletableFile]) -> Iterator[Sequence[DeletableFile]]:

@@ -169,8 +169,8 @@ def plan_files(
     for branch, versions in decision.retained.items():
         # Only listed versions are deleted: a later commit may reference files that are in the listing.
         deleted = lines.get(branch, {}).keys() - versions
-        reached = read_reached(open_dataset(location, branch=branch), deleted)
-        retained |= reached.by_staying
+        reached = read_referenced_files(open_dataset(location, branch=branch), deleted)
+        retained |= reached.by_retained
         referenced |= reached.by_any
     reach = Reach(frozenset(retained), frozenset(referenced))
     return find_deletable(files, decision, reach, needs, policy)

@@ -13,7 +13,7 @@ from omnigraph.graph.manifest.records import Pin, TableId
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table
 from omnigraph.graph.rows.lookup import SnapshotLookup
 from omnigraph.schema.catalog import EdgeType
-from omnigraph.storage.lance.read import every_id
+from omnigraph.storage.lance.read import read_all_ids
 
 Pins = tuple[tuple[TableId, Pin], ...]
 
@@ -33,7 +33,7 @@ def find_dangling_edges(snapshot: Snapshot, edge: EdgeType) -> DanglingEdges | N
     aliases = {node.id: node.alias for node in snapshot.schema.catalog.nodes}
     edge_ids: set[str] = set()
     for endpoint, node in (("src", edge.source), ("dst", edge.target)):
-        node_ids = every_id(open_table(snapshot.root, snapshot.tables[aliases[node]]))
+        node_ids = read_all_ids(open_table(snapshot.root, snapshot.tables[aliases[node]]))
         dangling = lookup.edges_beyond(edge.id, endpoint, node_ids)
         edge_ids.update(str(edge_id) for edge_id in dangling.to_pylist())
     if not edge_ids:

@@ -135,7 +135,7 @@ def _machine() -> Iterator[Finding]:
             fix = Hint(f"pip install {package}")
             yield Finding(Check.MACHINE, Health.PROBLEM, f"{name} is not installed", fix=fix)
     java = find_java()
-    yield Finding(Check.MACHINE, Health.OK, ", ".join([*versions, f"Java {java.version} ({java.found_in})"]))
+    yield Finding(Check.MACHINE, Health.OK, ", ".join([*versions, f"Java {java.version} ({java.source})"]))
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from omnigraph.base import limits
 from omnigraph.maintenance.optimize.index_plan import IndexWork, plan_indexes
 from omnigraph.maintenance.optimize.rewrite import Groups, RewriteBounds, plan_groups
 from omnigraph.maintenance.optimize.tables import TableView
-from omnigraph.storage.lance.compaction import LANCE_SUPPORTS_BLOB_COMPACTION, Rewritten
+from omnigraph.storage.lance.compaction import LANCE_SUPPORTS_BLOB_COMPACTION, FragmentRewrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class TableMaintenancePlan:
 
 
 def plan_run(
-    views: Sequence[TableView], finished_groups: Mapping[str, Sequence[Rewritten]], bounds: RunBounds
+    views: Sequence[TableView], finished_groups: Mapping[str, Sequence[FragmentRewrite]], bounds: RunBounds
 ) -> Iterator[TableMaintenancePlan]:
     """Yield the plan of every table, in their order. `finished_groups` are those of earlier attempts, by alias."""
     tasks_left = bounds.tasks_max
@@ -70,7 +70,7 @@ def plan_run(
         )
 
 
-def _groups(view: TableView, finished: Sequence[Rewritten], bounds: RewriteBounds) -> Groups:
+def _groups(view: TableView, finished: Sequence[FragmentRewrite], bounds: RewriteBounds) -> Groups:
     taken = {number for group in finished for number in group.old_ids}
     free = {number: fragment for number, fragment in view.fragments.items() if number not in taken}
     return plan_groups(free, view.present, {index.spec.name for index in view.declared}, bounds)

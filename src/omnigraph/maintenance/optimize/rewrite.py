@@ -187,7 +187,7 @@ def rewritten_size(rewritten: TaskOutcome[FragmentRewrite]) -> TaskSize:
 
 
 @task("rewrite fragments", rewritten_size)
-def rewrite_group(task: RewriteTask) -> TaskOutcome[Rewritten]:
+def rewrite_group(task: RewriteTask) -> TaskOutcome[FragmentRewrite]:
     """Write the rows of the group into new fragments."""
     return run_isolated(
         lambda: rewrite_fragments(task.table.open(), task.fragment_ids, task.rows_per_fragment)

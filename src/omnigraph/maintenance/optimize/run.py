@@ -92,7 +92,7 @@ def optimize_all_tables(
     report = OptimizeReport(
         branch, _find_drift_under_lease(snapshot, options.world), find_unwritten(snapshot, options.tables)
     )
-    _commit_tables(graph, options, run_tasks or on_spark(SparkSettings()), report)
+    _commit_tables(graph, options, run_tasks or SparkRunner(), report)
     manifest = _compact_manifest(root, branch, options.world)
     after = read_snapshot(root, branch, rules=rules)
     _persist_adjacencies(after, options.tables)
@@ -232,8 +232,8 @@ def _persist_adjacency(snapshot: Snapshot, edge: EdgeType, existing_paths: set[s
     try:
         dataset = open_table(snapshot.root, record)
         endpoints = dataset.read(["src", "dst"])
-        sources, targets = one_array(endpoints.column("src")), one_array(endpoints.column("dst"))
-        adjacency = build_adjacency(sources, targets, one_type=edge.source == edge.target)
+        sources, targets = combine_chunks(endpoints.column("src")), combine_chunks(endpoints.column("dst"))
+        adjacency = build_adjacency(sources, targets, same_type=edge.source == edge.target)
         write_adjacency(snapshot.root, PublishedTable(record, dataset), adjacency)
     except OmnigraphError as error:
         logger.warning("cannot persist the adjacency of %s: %s", edge.alias, error.message)

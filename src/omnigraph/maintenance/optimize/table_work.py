@@ -30,7 +30,7 @@ from omnigraph.maintenance.optimize.rewrite import (
 from omnigraph.maintenance.optimize.tables import TableView, reread_view
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.commit import has_auto_cleanup
-from omnigraph.storage.lance.compaction import Positions, Rewritten, rewrite_fragments
+from omnigraph.storage.lance.compaction import FragmentRewrite, Positions, rewrite_fragments
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.fragments import Fragment, data_files, read_fragment_files
 from omnigraph.storage.lance.indexes import IndexDescription, IndexSpec, read_indexes
@@ -46,7 +46,7 @@ class TableWork:
 
     target: WritableTable
     strip: bool = False
-    groups: tuple[Rewritten, ...] = ()
+    groups: tuple[FragmentRewrite, ...] = ()
     dropped: frozenset[str] = frozenset()
     built: dict[IndexSpec, BuiltIndex] = field(default_factory=dict)
     emptied: frozenset[int] = frozenset()
@@ -63,7 +63,7 @@ class TableWork:
         dropped = self.dropped if self.groups else frozenset[str]()
         return TableMaintenance(self.strip, dropped, self.groups, segments)
 
-    def add_group(self, group: Rewritten, first_id: int) -> None:
+    def add_group(self, group: FragmentRewrite, first_id: int) -> None:
         """Add a rewritten group. Its fragments get numbers from `first_id` on, above those of earlier groups."""
         assigned = [fragment.id for other in self.groups for fragment in other.written]
         self.groups = (*self.groups, group.numbered(max([first_id, *(number + 1 for number in assigned)])))
@@ -96,7 +96,7 @@ class TableWork:
         def read_live(source: Any, is_now: bool) -> Positions:
             if is_now:
                 return self.reads.live_offsets(fragments[source.id].native, lambda: dataset)
-            return self.reads.live_offsets(source, lambda: dataset.at(read_versions[source.id]))
+            return self.reads.live_offsets(source, lambda: dataset.at_version(read_versions[source.id]))
 
         read_versions = {source.id: group.read_version for group in self.groups for source in group.sources}
         highest = max((*fragments, *indexed_numbers(present)), default=-1)
@@ -132,7 +132,7 @@ class TableWork:
             lost = list(self.built)
             self.groups, self.strip, self.built = (), False, {}
             return lost
-        table = self.target.dataset.at(pin.version)
+        table = self.target.dataset.at_version(pin.version)
         fragments = read_fragment_files(table)
         segments = frozenset(part.uuid for index in read_indexes(table) for part in index.parts)
         has_settings = has_auto_cleanup(table)
@@ -181,7 +181,7 @@ def rewrite_lease_part(
     return grown
 
 
-def fragments_after(now: Mapping[int, Fragment], groups: Sequence[Rewritten]) -> Mapping[int, Fragment]:
+def fragments_after(now: Mapping[int, Fragment], groups: Sequence[FragmentRewrite]) -> Mapping[int, Fragment]:
     """Return the fragments that the table has once the groups are committed."""
     replaced = {number for group in groups for number in group.old_ids}
     after = {number: fragment for number, fragment in now.items() if number not in replaced}
@@ -193,14 +193,14 @@ def fragments_after(now: Mapping[int, Fragment], groups: Sequence[Rewritten]) ->
     return after
 
 
-def _is_in_place(group: Rewritten, now: Mapping[int, Fragment]) -> bool:
+def _is_in_place(group: FragmentRewrite, now: Mapping[int, Fragment]) -> bool:
     """Whether the group has replaced its fragments."""
     is_present = all(new.id in now and now[new.id].files == data_files(new) for new in group.new)
     return is_present and now.keys().isdisjoint(group.old_ids)
 
 
 def _still_dropped(
-    dropped: frozenset[str], present: Sequence[IndexDescription], groups: Sequence[Rewritten]
+    dropped: frozenset[str], present: Sequence[IndexDescription], groups: Sequence[FragmentRewrite]
 ) -> frozenset[str]:
     """Return the dropped segments that cover a remaining group; indexes were built without them."""
     old_ids = {number for group in groups for number in group.old_ids}

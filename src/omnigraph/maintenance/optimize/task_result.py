@@ -25,7 +25,7 @@ class FailedTask:
 
     @property
     def error(self) -> OmnigraphError:
-        return unpack_failure(self.encoded)
+        return decode_failure(self.encoded)
 
 
 @dataclass(frozen=True, slots=True)
