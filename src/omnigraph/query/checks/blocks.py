@@ -144,16 +144,15 @@ def _report_unknown_node(name: str, span: Span, context: Context) -> None:
 
 
 def _is_free(variable: syntax.Variable, block: QueryBlock) -> bool:
-    shown = quoted(f"${variable.name}")
+    """Return whether the variable can be introduced; report it otherwise."""
     if variable.is_anonymous:
         return True
     if variable.name in block.context.params:
-        message = f"variable {shown} has the name of a parameter"
-        block.context.report(QueryCode.PARAMETER_SHADOWED, variable.span, message, "Rename the variable.")
+        block.context.report_shadowed_parameter(variable)
         return False
     if (bound := block.visible.get(variable.name)) is not None:
         hint = "Use another variable. A second binding of a variable must have the same type."
-        message = f"{shown} is already bound to type {quoted(bound.entity.table.name)}"
+        message = f"{quoted(f'${variable.name}')} is already bound to type {quoted(bound.entity.table.name)}"
         block.context.report(QueryCode.VARIABLE_TWICE, variable.span, message, hint)
         return False
     return True

@@ -14,7 +14,7 @@ from typing import Final
 
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import TypeId
-from omnigraph.lang.problems import QueryProblems
+from omnigraph.lang.problems import QueryProblems, quoted
 from omnigraph.lang.syntax import Span
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan.expressions import Expr, Param
@@ -68,6 +68,11 @@ class Context:
     def report(self, code: QueryCode, span: Span, message: str, hint: str = "") -> None:
         """Add a problem of this query."""
         self.problems.report(code, span, f"{self.label}: {message}", hint)
+
+    def report_shadowed_parameter(self, variable: Variable) -> None:
+        """Report a variable that has the name of a parameter."""
+        message = f"variable {quoted(f'${variable.name}')} has the name of a parameter"
+        self.report(QueryCode.PARAMETER_SHADOWED, variable.span, message, "Rename the variable.")
 
     def table(self, entity_type: NodeType | EdgeType) -> Table:
         """Return the table of a type; each is built once."""

@@ -141,8 +141,7 @@ def _is_valid_binding(traversal: Traversal, bounds: tuple[int, int], env: Env) -
         env.report(QueryCode.EDGE_BINDING_HOPS, variable.span, message, hint)
         return False
     if variable.name in env.context.params:
-        message = f"variable {quoted(f'${variable.name}')} has the name of a parameter"
-        env.report(QueryCode.PARAMETER_SHADOWED, variable.span, message, "Rename the variable.")
+        env.context.report_shadowed_parameter(variable)
         return False
     ends = {traversal.source.name, traversal.target.name}
     if not variable.is_anonymous and (variable.name in env.variables or variable.name in ends):
