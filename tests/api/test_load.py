@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from omnigraph.api.load import LoadOptions, plan_load
-from omnigraph.base.progress import report_nothing
+from omnigraph.base.progress import ignore_progress
 from omnigraph.graph.manifest.snapshot import MAIN
 from omnigraph.pipeline.spark.session import SparkSettings
 from omnigraph.storage.location import parse_location
@@ -25,7 +25,7 @@ def test_the_file_for_mistakes_is_written_with_the_settings_of_the_graph(tmp_pat
         errors="s3://bucket/mistakes.jsonl",
         with_indexes=False,
         spark=SparkSettings(),
-        report=report_nothing,
+        report=ignore_progress,
     )
     place = plan_load(root, MAIN, str(rows), options).errors
     assert place == parse_location("s3://bucket/mistakes.jsonl", dict(root.options))

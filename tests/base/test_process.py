@@ -20,7 +20,7 @@ from omnigraph.base.process import (
     ProcessState,
     check_process,
     current_process,
-    is_known_gone,
+    has_certainly_ended,
     shows_other_users,
 )
 from tests.style.source import ROOT
@@ -114,13 +114,13 @@ def test_shows_other_users(mountinfo: str, shown: bool) -> None:
 
 def test_this_process_and_its_children() -> None:
     me = current_process()
-    assert not is_known_gone(me)
+    assert not has_certainly_ended(me)
     with _sleeper() as child:
         identity = _identify(child)
-        assert not is_known_gone(identity)
-    assert is_known_gone(identity)
-    assert not is_known_gone(replace(identity, boot_id="other"))
-    assert not is_known_gone(identity, replace(me, machine_id="other"))
+        assert not has_certainly_ended(identity)
+    assert has_certainly_ended(identity)
+    assert not has_certainly_ended(replace(identity, boot_id="other"))
+    assert not has_certainly_ended(identity, replace(me, machine_id="other"))
 
 
 OBSERVER: Final = """\

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from omnigraph.base.clock import moment
+from omnigraph.base.clock import format_timestamp
 from tests.cli.process import SCHEMA, Outcome, assert_golden, omnigraph, omnigraph_here
 
 
@@ -66,7 +66,10 @@ def test_a_list_says_how_far_branches_are_from_main(place: Path, update_golden: 
     }
     assert (rows["b"]["graph_commit_id"], rows["c"]["parent_branch"]) == (first, "b")
     for row in rows.values():
-        assert [row["committed"], row["created"]] == [moment(row["committed_at"]), moment(row["created_at"])]
+        assert [row["committed"], row["created"]] == [
+            format_timestamp(row["committed_at"]),
+            format_timestamp(row["created_at"]),
+        ]
     assert rows["c"]["parent_commit_id"] == rows["e"]["graph_commit_id"] == first
     csv = branch(place, "list", "--format", "csv")
     assert_golden("branch_list_csv.txt", csv.transcript(place), update_golden)

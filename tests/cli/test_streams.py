@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from omnigraph.base.clock import moment
+from omnigraph.base.clock import format_timestamp
 from omnigraph.cli.main import _prepare_streams, run
 from omnigraph.cli.options import LogFile
 from omnigraph.cli.output import RowsFormat, write_rows
@@ -33,7 +33,7 @@ def test_a_terminal_folds_texts_and_breaks_no_word(graph: Path) -> None:
     commit = next(omnigraph.open(str(graph), read_only=True).commits())
     lines = _without_codes(_run_in_terminal("commit", "list", str(graph), columns=40))
     assert lines[0].split() == ["commit", "created", "actor", "operation", "version", "tables"]
-    assert lines[1].split()[:2] == [commit.id, moment(commit.created_us)]
+    assert lines[1].split()[:2] == [commit.id, format_timestamp(commit.created_us)]
 
 
 def test_a_full_disk_is_said(graph: Path) -> None:

@@ -13,7 +13,7 @@ from omnigraph.query.plan.statements import ColumnAssignment, DeleteRows, Insert
 from omnigraph.query.values import value_from_json
 from omnigraph.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.schema.property_types import EnumType
-from omnigraph.schema.values import ValueMistake, value_text
+from omnigraph.schema.values import InvalidValue, value_text
 from tests.query.reference import run
 from tests.query.reference import value as evaluated
 
@@ -106,7 +106,7 @@ class ModelGraph:
     @staticmethod
     def _typed(json_value: object, value_type: Any) -> Any:
         value = value_from_json(json_value, value_type)
-        assert not isinstance(value, ValueMistake), value
+        assert not isinstance(value, InvalidValue), value
         return value
 
     def _insert(self, entity: Entity, values: Mapping[str, Any], row_id: str | None = None) -> Row:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.pipeline.conftest import ProcessEnvironment
 from omnigraph.storage.location import Location
 from tests.pipeline.process import ProcessEnvironment
 from tests.pipeline.test_clusters import small_executors

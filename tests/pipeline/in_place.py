@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from omnigraph.api.load import LoadOptions, open_source, plan_load
-from omnigraph.base.progress import report_nothing
+from omnigraph.base.progress import ignore_progress
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.pipeline.load.run import Loaded, LoadRejectedError, LoadRequest, load
@@ -42,7 +42,7 @@ def load_here(root: Location, data: object, type_name: str | None = None, mode: 
         errors=None,
         with_indexes=False,
         spark=SparkSettings(),
-        report=report_nothing,
+        report=ignore_progress,
     )
     plan = plan_load(root, MAIN, data, options)
     with open_source(plan, options) as source:

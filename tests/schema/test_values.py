@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.schema.property_types import EnumType, Scalar, ScalarType
-from omnigraph.schema.values import ValueMistake, value_from_text, value_text
+from omnigraph.schema.values import InvalidValue, value_from_text, value_text
 
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
@@ -34,13 +34,13 @@ def test_integers_out_of_range_are_rejected(number: int, scalar: Scalar) -> None
     bits, signed = int(scalar.value[1:]), scalar.value[0] == "I"
     low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
     value = value_from_text(str(number), ScalarType(scalar))
-    assert (value == number) if low <= number <= high else isinstance(value, ValueMistake)
+    assert (value == number) if low <= number <= high else isinstance(value, InvalidValue)
 
 
 def test_datetimes_are_utc_with_milliseconds() -> None:
     kind = ScalarType(Scalar.DATETIME)
     value = value_from_text("2024-05-31T14:00:00.5+02:00", kind)
-    assert not isinstance(value, ValueMistake)
+    assert not isinstance(value, InvalidValue)
     assert value_text(value, kind) == "2024-05-31T12:00:00.500Z"
     for invalid in (
         "2024-05-31T24:00:00Z",
@@ -49,10 +49,10 @@ def test_datetimes_are_utc_with_milliseconds() -> None:
         "0000-01-01T00:00:00Z",
         "x",
     ):
-        assert isinstance(value_from_text(invalid, kind), ValueMistake)
+        assert isinstance(value_from_text(invalid, kind), InvalidValue)
 
 
 def test_enum_values() -> None:
     kind = EnumType(("a", "b"))
     assert value_from_text("a", kind) == "a"
-    assert isinstance(value_from_text("c", kind), ValueMistake)
+    assert isinstance(value_from_text("c", kind), InvalidValue)

@@ -14,7 +14,7 @@ from functools import wraps
 from os import PathLike
 from typing import Final, ParamSpec, TypeVar
 
-from omnigraph.base.actors import refuse_blank_actor
+from omnigraph.base.actors import require_actor_name
 from omnigraph.base.errors import UsageError
 
 P = ParamSpec("P")
@@ -39,7 +39,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
             if kind is not None and not (value is None and name in optional) and not kind.fits(value):
                 raise _misfit(name, value, kind)
             if name == _ACTOR and isinstance(value, str):
-                refuse_blank_actor(value)
+                require_actor_name(value)
         return function(*args, **kwargs)
 
     return call

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from omnigraph.base.errors import UsageError
 from omnigraph.base.ids import CommitId
-from omnigraph.base.progress import Report, report_nothing
+from omnigraph.base.progress import Report, ignore_progress
 from omnigraph.graph.manifest.refs import SnapshotSelector
 from omnigraph.pipeline.export.run import Exported, ExportRequest, export
 from omnigraph.pipeline.export.target import TargetKind, parse_target
@@ -28,7 +28,7 @@ class ExportOptions:
     when: SnapshotSelector = field(default_factory=SnapshotSelector)
     force: bool = False
     spark: SparkSettings = field(default_factory=SparkSettings)
-    report: Report = report_nothing
+    report: Report = ignore_progress
 
 
 @dataclass(frozen=True, slots=True)

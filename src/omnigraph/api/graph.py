@@ -426,7 +426,7 @@ class Graph(VersionedGraph, SchemaMethods):
         """
         self.refuse_if_read_only()
         from omnigraph.api.load import LoadOptions, plan_load, run_load
-        from omnigraph.base.progress import report_nothing
+        from omnigraph.base.progress import ignore_progress
         from omnigraph.pipeline.spark.session import SparkSettings
 
         options = LoadOptions(
@@ -438,7 +438,7 @@ class Graph(VersionedGraph, SchemaMethods):
             errors=None if errors is None else fspath(errors),
             with_indexes=with_indexes,
             spark=SparkSettings(master=spark_master),
-            report=report or report_nothing,
+            report=report or ignore_progress,
         )
         return run_load(plan_load(self.location, branch or self.branch_name, data, options), options)
 
@@ -461,7 +461,7 @@ class Graph(VersionedGraph, SchemaMethods):
         name an earlier state. `force` replaces what an earlier export left. `report` is told how far the work is.
         """
         from omnigraph.api.export import ExportOptions, export_graph
-        from omnigraph.base.progress import report_nothing
+        from omnigraph.base.progress import ignore_progress
         from omnigraph.pipeline.spark.session import SparkSettings
 
         options = ExportOptions(
@@ -471,7 +471,7 @@ class Graph(VersionedGraph, SchemaMethods):
             when=make_when(commit, version, at),
             force=force,
             spark=SparkSettings(master=spark_master),
-            report=report or report_nothing,
+            report=report or ignore_progress,
         )
         return export_graph(self.location, self.branch_name, options)
 

@@ -17,7 +17,7 @@ from omnigraph.api.results import Result, ResultSource
 from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import UsageError
-from omnigraph.base.progress import Report, report_nothing
+from omnigraph.base.progress import Report, ignore_progress
 from omnigraph.embedding.provider import EmbeddingProvider
 from omnigraph.engine.context import Trace
 from omnigraph.engine.options import NO_LIMITS, QueryEngine, QueryLimits
@@ -228,7 +228,7 @@ class QueryOptions:
     spark_master: str | None = None
     embed: EmbeddingProvider | None = None
     limits: QueryLimits = NO_LIMITS
-    report: Report = report_nothing
+    report: Report = ignore_progress
 
 
 def run_prepared(

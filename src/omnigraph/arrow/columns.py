@@ -64,7 +64,7 @@ def nulls(count: int, kind: pa.DataType) -> Column:
     return column
 
 
-def taken_array(array: Column, rows: Rows) -> Column:
+def take_rows(array: Column, rows: Rows) -> Column:
     """Return the values of some rows of an array."""
     taken: Column = array.take(pa.array(rows, pa.int64()))
     return taken
@@ -94,7 +94,7 @@ def bools(mask: Column) -> Mask:
     return values
 
 
-def mask_of(bools: Column) -> Mask:
+def bool_mask(bools: Column) -> Mask:
     """Return a boolean array without nulls as a numpy mask."""
     if not len(bools):
         return np.zeros(0, dtype=np.bool_)
@@ -109,7 +109,7 @@ def bool_array(mask: Mask) -> Column:
     return _array(pa.bool_(), len(mask), None, np.packbits(mask, bitorder="little"))
 
 
-def array_without(values: npt.NDArray[Any], missing: Mask) -> Column:
+def array_with_nulls(values: npt.NDArray[Any], missing: Mask) -> Column:
     """Return numbers as an array with null where they are missing. Not copied: the caller must not change them."""
     return _array(pa.from_numpy_dtype(values.dtype), len(values), ~missing, values)
 

@@ -38,7 +38,7 @@ def hash_texts(texts: Column) -> Hashes:
         part = data[offsets[start] : offsets[stop]]
         hashes[start:stop] = _numbers(bounds, part)
     hashes += np.diff(offsets).astype(np.uint64) * _LENGTH_FACTOR
-    return mixed(hashes)
+    return mix_bits(hashes)
 
 
 def bucket_of(texts: Column, buckets: int) -> npt.NDArray[np.int32]:
@@ -100,7 +100,7 @@ def _computed_powers(base: int, count: int) -> Hashes:
     return powers
 
 
-def mixed(numbers: Hashes) -> Hashes:
+def mix_bits(numbers: Hashes) -> Hashes:
     """Mix the numbers in place, so that every bit of a number depends on all its bits, and return them."""
     numbers ^= numbers >> np.uint64(30)
     numbers *= _MIX_FACTORS[0]
@@ -115,7 +115,7 @@ def digest_rows(batch: pa.RecordBatch, without: str) -> Hashes:
     total = np.zeros(batch.num_rows, dtype=np.uint64)
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if name != without:
-            total += mixed(_digest(column) * _factor(name))
+            total += mix_bits(_digest(column) * _factor(name))
     return total
 
 
@@ -124,7 +124,7 @@ def _digest(column: Column) -> Hashes:
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     values = _hash_values(column)
-    values = mixed(values + _NOT_NULL) | np.uint64(1)
+    values = mix_bits(values + _NOT_NULL) | np.uint64(1)
     if column.null_count:
         values[np.asarray(column.is_null())] = 0
     return values
@@ -163,7 +163,7 @@ def _digest_numbers(column: Column) -> Hashes:
 def _digest_structs(column: Any) -> Hashes:
     total = np.zeros(len(column), dtype=np.uint64)
     for position, field in enumerate(column.type):
-        total += mixed(_digest(column.field(position)) * _factor(field.name))
+        total += mix_bits(_digest(column.field(position)) * _factor(field.name))
     return total
 
 
@@ -177,7 +177,7 @@ def _digest_lists(column: Any, lengths: npt.NDArray[np.int64]) -> Hashes:
     np.cumsum(lengths, out=starts[1:])
     positions = np.arange(len(items), dtype=np.int64) - np.repeat(starts[:-1], lengths)
     sums = np.zeros(len(items) + 1, dtype=np.uint64)
-    np.cumsum(mixed(items + _NOT_NULL * (positions.astype(np.uint64) + np.uint64(1))), out=sums[1:])
+    np.cumsum(mix_bits(items + _NOT_NULL * (positions.astype(np.uint64) + np.uint64(1))), out=sums[1:])
     return sums[starts[1:]] - sums[starts[:-1]] + lengths.astype(np.uint64) * _NOT_NULL
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
-def packed_stream(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> bytes:
+def compress_batches(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> bytes:
     """Return batches of one schema as compressed bytes."""
     sink: Any = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema, options=_COMPRESSED) as writer:

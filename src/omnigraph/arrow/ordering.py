@@ -22,7 +22,7 @@ _TIES_SHARE_MAX: Final = 0.1
 Order = npt.NDArray[np.int64]
 
 
-def id_order(ids: Column) -> Column | None:
+def sort_ids(ids: Column) -> Column | None:
     """Return the positions of distinct ids in ascending order; None if they are already sorted."""
     if pc.all(pc.less(ids[:-1], ids[1:])).as_py() is not False:
         return None
@@ -42,7 +42,7 @@ def id_order(ids: Column) -> Column | None:
     return pa.array(order)
 
 
-def place_of(ids: Column, bound: str) -> int:
+def count_below(ids: Column, bound: str) -> int:
     """Return how many of the sorted ids are less than a bound."""
     low, high = 0, len(ids)
     while low < high:

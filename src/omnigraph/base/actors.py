@@ -20,7 +20,7 @@ def login_name() -> str:
         return "unknown"
 
 
-def refuse_blank_actor(actor: str | None) -> str | None:
+def require_actor_name(actor: str | None) -> str | None:
     """Return the actor of a call; raise for a name without visible characters."""
     if actor is not None and not actor.strip():
         raise UsageError(

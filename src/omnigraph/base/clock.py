@@ -47,13 +47,13 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
-def moment(microseconds: int) -> str:
-    """Microseconds since the epoch as RFC 3339 in UTC. Nothing is cut off, so that `--at` finds what it was told."""
+def format_timestamp(microseconds: int) -> str:
+    """Return microseconds since the epoch as RFC 3339 text in UTC, with all digits, as `as_of` accepts it."""
     exact = _EPOCH + timedelta(microseconds=microseconds)
     return exact.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def age(microseconds: int, now_us: int) -> str:
+def format_age(microseconds: int, now_us: int) -> str:
     """Return how long ago a time was, in the largest unit that fits: 3d, 5h, 12m, 40s."""
     seconds = max(0, (now_us - microseconds) // 1_000_000)
     size, unit = next((unit for unit in _UNITS if seconds >= unit[0]), _UNITS[-1])

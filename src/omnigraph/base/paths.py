@@ -20,7 +20,7 @@ def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
     return (Path(cache) if cache else Path.home() / ".cache") / "omnigraph"
 
 
-def cache_not_writable(path: Path, error: OSError) -> MachineError:
+def cache_not_writable_error(path: Path, error: OSError) -> MachineError:
     """Return the error for a path in the cache directory that is not writable."""
     return MachineError(
         f"cannot write to {path}: {error.strerror}",

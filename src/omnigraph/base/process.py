@@ -85,7 +85,7 @@ def current_process() -> ProcessIdentity:
     return ProcessIdentity(host, boot_id, namespace, pid, started, machine_id, os.geteuid())
 
 
-def is_known_gone(process: ProcessIdentity, observer: ProcessIdentity | None = None) -> bool:
+def has_certainly_ended(process: ProcessIdentity, observer: ProcessIdentity | None = None) -> bool:
     """Return True only if the process certainly ended, as seen from this process (`observer`: its identity)."""
     state, started = _read_pid(process.pid)
     view = PidView(state, started, _read_shows_other_users())

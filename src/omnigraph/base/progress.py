@@ -54,5 +54,5 @@ class Progress:
 Report = Callable[[Progress], None]
 
 
-def report_nothing(_: Progress) -> None:
+def ignore_progress(_: Progress) -> None:
     """Ignore progress."""

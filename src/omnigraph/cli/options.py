@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.base.actors import refuse_blank_actor
+from omnigraph.base.actors import require_actor_name
 from omnigraph.base.errors import UsageError
 from omnigraph.cli.output import RowsFormat
 
@@ -143,7 +143,7 @@ At = Annotated[
 Actor = Annotated[
     str | None,
     typer.Option(
-        "--as", metavar="ACTOR", callback=refuse_blank_actor, help="Who writes; your login name unless given."
+        "--as", metavar="ACTOR", callback=require_actor_name, help="Who writes; your login name unless given."
     ),
 ]
 Yes = Annotated[

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from omnigraph.base.progress import Progress, Report, report_nothing
+from omnigraph.base.progress import Progress, Report, ignore_progress
 
 _SECONDS_BEFORE: Final = 1.0
 _SECONDS_BETWEEN: Final = 1.0
@@ -22,7 +22,7 @@ _SECONDS_BETWEEN: Final = 1.0
 def show_progress(*, quiet: bool) -> Iterator[Report]:
     """Something to report progress to."""
     if quiet:
-        yield report_nothing
+        yield ignore_progress
     elif sys.stderr.isatty():
         bar = _Bar()
         try:

@@ -24,7 +24,7 @@ from omnigraph.base.errors import ConflictError, NotFoundError, OmnigraphError, 
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import Argument, action, hint
 from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
-from omnigraph.base.process import ProcessIdentity, current_process, is_known_gone
+from omnigraph.base.process import ProcessIdentity, current_process, has_certainly_ended
 from omnigraph.graph.manifest.encoding import (
     MANIFEST_SCHEMA,
     encode_branch,
@@ -204,7 +204,7 @@ def _remove_abandoned(store: ObjectStore, me: ProcessIdentity) -> None:
     Files of other attempts are left to cleanup, because their process may run (decision 0003).
     """
     for marker in _read_markers(store):
-        if not is_known_gone(marker.process(), me):
+        if not has_certainly_ended(marker.process(), me):
             continue
         if _has_manifest(store):
             _delete_marker(store, OperationId(marker.op_id))

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.arrow.columns import Column, nulls, rows_where, taken_array, whole_array
+from omnigraph.arrow.columns import Column, nulls, rows_where, take_rows, whole_array
 from omnigraph.base import limits
 from omnigraph.base.ids import TypeId
 from omnigraph.integrity.convert.column import convert
@@ -288,9 +288,9 @@ def _check_unique(
     rows = rows_where(keys.is_valid())
     if not len(rows):
         return
-    batch = pa.RecordBatch.from_arrays([taken_array(column, rows) for column in columns], names=list(names))
+    batch = pa.RecordBatch.from_arrays([take_rows(column, rows) for column in columns], names=list(names))
     holders = lookup.unique_holders(change.entity.id, names, batch)
-    for group in check_held_keys(taken_array(keys, rows), holders, change.replaced, names):
+    for group in check_held_keys(take_rows(keys, rows), holders, change.replaced, names):
         yield replace(group, rows=rows[group.rows])
 
 

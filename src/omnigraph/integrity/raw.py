@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.arrow.columns import NO_ROWS, Column, Mask, Rows, plain_array, rows_where, taken_array
+from omnigraph.arrow.columns import NO_ROWS, Column, Mask, Rows, plain_array, rows_where, take_rows
 from omnigraph.schema.catalog import EdgeType, Entity
 from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
 
@@ -120,7 +120,7 @@ def take_values(column: RawColumn, rows: Rows) -> RawColumn:
     """Return the values of some rows."""
     if isinstance(column, MixedColumn):
         return MixedColumn([column.values[row] for row in rows])
-    return taken_array(column, rows)
+    return take_rows(column, rows)
 
 
 def values_of(column: RawColumn) -> Iterator[object]:

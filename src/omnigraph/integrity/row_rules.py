@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.arrow.columns import Column, Rows, rows_where, taken_array
+from omnigraph.arrow.columns import Column, Rows, rows_where, take_rows
 from omnigraph.integrity.identity import canonical_text
 from omnigraph.integrity.raw import RawColumn, null_rows
 from omnigraph.integrity.rules import Rule, RuleViolations
@@ -91,4 +91,4 @@ def _violations(
     rule: Rule, name: str, message: str, column: Column, is_invalid: Column
 ) -> Iterator[RuleViolations]:
     rows: Rows = rows_where(is_invalid)
-    yield RuleViolations(rule, name, message, rows, canonical_text(taken_array(column, rows)))
+    yield RuleViolations(rule, name, message, rows, canonical_text(take_rows(column, rows)))

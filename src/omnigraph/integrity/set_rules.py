@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.arrow.columns import NO_ROWS, Column, Rows, bools, rows_where, taken_array
+from omnigraph.arrow.columns import NO_ROWS, Column, Rows, bools, rows_where, take_rows
 from omnigraph.arrow.hashing import hash_texts
 from omnigraph.integrity.identity import key_text
 from omnigraph.integrity.raw import ID, take_values
@@ -132,8 +132,8 @@ def repeated_rows(keys: Column) -> Rows:
     if not len(repeated_hashes):
         return NO_ROWS
     rows = np.flatnonzero(np.isin(hashes, repeated_hashes)).astype(np.int64)
-    rows = rows[bools(taken_array(keys, rows).is_valid())]
-    encoded = pc.dictionary_encode(taken_array(keys, rows)).indices.to_numpy(zero_copy_only=False)
+    rows = rows[bools(take_rows(keys, rows).is_valid())]
+    encoded = pc.dictionary_encode(take_rows(keys, rows)).indices.to_numpy(zero_copy_only=False)
     _, first = np.unique(encoded, return_index=True)
     is_repeated = np.ones(len(rows), dtype=np.bool_)
     is_repeated[first] = False
@@ -153,7 +153,7 @@ def _source_violations(
     rule: Rule, message: str, positions: Rows, last_rows: Rows, sources: Column
 ) -> Iterator[RuleViolations]:
     if len(positions):
-        yield RuleViolations(rule, "from", message, last_rows[positions], taken_array(sources, positions))
+        yield RuleViolations(rule, "from", message, last_rows[positions], take_rows(sources, positions))
 
 
 def _violations(

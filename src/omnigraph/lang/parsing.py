@@ -133,7 +133,7 @@ def read_tree(
 
 
 @dataclass(frozen=True, slots=True)
-class EscapeMistake:
+class InvalidEscape:
     """An invalid escape, and its position between the quotes."""
 
     start: int
@@ -162,7 +162,7 @@ def type_expression(parts: list[TypePart], *, is_list: bool) -> TypeExpression:
     )
 
 
-def unescaped(inner: str) -> str | EscapeMistake:
+def unescape(inner: str) -> str | InvalidEscape:
     """Return the characters of a string from the text between its quotes, or its first invalid escape."""
     for escape in _ESCAPE.finditer(inner):
         if escape.group(1) is None and escape.group(2) is None:
@@ -175,11 +175,11 @@ def unescaped(inner: str) -> str | EscapeMistake:
     return value
 
 
-def _invalid_escape(escape: re.Match[str], message: str) -> EscapeMistake:
-    return EscapeMistake(escape.start(), escape.end() - escape.start(), message)
+def _invalid_escape(escape: re.Match[str], message: str) -> InvalidEscape:
+    return InvalidEscape(escape.start(), escape.end() - escape.start(), message)
 
 
-def position_of(error: UnexpectedInput, text: str) -> int:
+def error_offset(error: UnexpectedInput, text: str) -> int:
     """Return the offset of a syntax error."""
     from lark import UnexpectedToken
 
@@ -188,12 +188,12 @@ def position_of(error: UnexpectedInput, text: str) -> int:
     return error.pos_in_stream or 0
 
 
-def span_of(token: re.Match[str] | None, position: int, text: str) -> Span:
+def token_position(token: re.Match[str] | None, position: int, text: str) -> Span:
     """Return the position of an unexpected token; one character wide at the end of the text."""
     return Span.at(position, text, token.end() - token.start() if token else 1)
 
 
-def found_text(token: re.Match[str] | None) -> str:
+def unexpected_text(token: re.Match[str] | None) -> str:
     """Return an unexpected token as part of a message."""
     if token is None:
         return "end of the text"
@@ -212,6 +212,6 @@ def expected_terminals(error: UnexpectedInput) -> frozenset[str]:
     return frozenset()
 
 
-def either(words: list[str]) -> str:
+def join_alternatives(words: list[str]) -> str:
     """Return the words as alternatives: `a, b or c`."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"

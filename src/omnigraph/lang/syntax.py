@@ -25,7 +25,7 @@ class Span:
         return cls(text.count("\n", 0, position) + 1, position - line_start + 1, length)
 
 
-NOWHERE: Final = Span(1, 1, 1)
+NO_POSITION: Final = Span(1, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Name:
     """A name with its position."""
 
     text: str
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class StringLiteral:
     """A quoted string, without its escapes."""
 
     value: str
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class NumberLiteral:
     """A number as written; its value depends on the type of the column."""
 
     text: str
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class WordLiteral:
     """A word without quotes: `true`, an enum value, the name of a property."""
 
     text: str
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class TimeLiteral:
 
     is_datetime: bool
     text: str
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
     @property
     def function(self) -> str:
@@ -82,7 +82,7 @@ class RangeArgument:
 
     low: Literal | None
     high: Literal | None
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ from omnigraph.query.plan.walk import Change, steps_of, transform_plan, with_exp
 from omnigraph.query.rules.coerce_literals import coerce_expression, coerce_literals
 from omnigraph.query.values import value_from_json
 from omnigraph.schema.property_types import PropertyType, Scalar, ScalarType, item_type
-from omnigraph.schema.values import ValueMistake, narrow
+from omnigraph.schema.values import InvalidValue, narrow
 
 ParameterValues = Mapping[str, ex.LiteralValue]
 
@@ -62,7 +62,7 @@ def coerce_params(declared: tuple[ex.Param, ...], values_by_name: Mapping[str, o
     ]
     for param in declared:
         value = _convert_value(param, named)
-        if isinstance(value, ValueMistake):
+        if isinstance(value, InvalidValue):
             errors.append((param.name, value))
         else:
             values[param.name] = value
@@ -71,36 +71,36 @@ def coerce_params(declared: tuple[ex.Param, ...], values_by_name: Mapping[str, o
     return values
 
 
-def _convert_value(param: ex.Param, values_by_name: Mapping[str, object]) -> ex.LiteralValue | ValueMistake:
+def _convert_value(param: ex.Param, values_by_name: Mapping[str, object]) -> ex.LiteralValue | InvalidValue:
     if param.name not in values_by_name:
         if param.nullable:
             return None
         hint = f"Pass a value of type {value_type_text(param.type)}."
-        return ValueMistake("the parameter is required and has no value", hint)
+        return InvalidValue("the parameter is required and has no value", hint)
     value = values_by_name[param.name]
     if value is None:
         return (
             None
             if param.nullable
-            else ValueMistake("the parameter cannot be null, because its type has no `?`")
+            else InvalidValue("the parameter cannot be null, because its type has no `?`")
         )
     assert not isinstance(param.type, EntityValueType | NullType), "a parameter has the type of a property"
     return value_from_json(value, param.type)
 
 
-def _unknown_parameter(name: str, params: Mapping[str, ex.Param]) -> tuple[str, ValueMistake]:
+def _unknown_parameter(name: str, params: Mapping[str, ex.Param]) -> tuple[str, InvalidValue]:
     hint = ProblemList("", "").did_you_mean(name, params)
     if not hint:
         listed = ", ".join(quoted(param_name) for param_name in list(params)[:20])
         hint = f"The parameters are {listed}." if params else "The query has no parameters."
-    return name, ValueMistake("the query does not declare this parameter", hint)
+    return name, InvalidValue("the query does not declare this parameter", hint)
 
 
-def _duplicate_parameter(name: str) -> tuple[str, ValueMistake]:
-    return name, ValueMistake("duplicate value, with and without `$`", "Pass it once.")
+def _duplicate_parameter(name: str) -> tuple[str, InvalidValue]:
+    return name, InvalidValue("duplicate value, with and without `$`", "Pass it once.")
 
 
-def _parameter_error(errors: list[tuple[str, ValueMistake]]) -> ParameterError:
+def _parameter_error(errors: list[tuple[str, InvalidValue]]) -> ParameterError:
     name, first = errors[0]
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     listed: list[Fact] = [

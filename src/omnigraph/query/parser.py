@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from omnigraph.base import limits
 from omnigraph.lang.parsing import Grammar, find_surrogate, load_parser, read_tree
 from omnigraph.lang.problems import QueryProblems
-from omnigraph.lang.syntax import NOWHERE, Span
+from omnigraph.lang.syntax import NO_POSITION, Span
 from omnigraph.query import syntax
 from omnigraph.query.codes import QueryCode
 
@@ -53,7 +53,7 @@ def _check_text(text: str, problems: QueryProblems) -> None:
             f"the text is too large: expected at most {limits.QUERY_TEXT_BYTES_MAX:,} bytes, got {size:,}"
         )
         problems.report(
-            QueryCode.TEXT_TOO_LARGE, NOWHERE, message, "Pass long lists and vectors as parameters."
+            QueryCode.TEXT_TOO_LARGE, NO_POSITION, message, "Pass long lists and vectors as parameters."
         )
     if (surrogate := find_surrogate(text)) is not None:
         problems.report(
@@ -83,7 +83,7 @@ def _check_depth(tree: Tree[Token], problems: QueryProblems) -> None:
         node, depth = pending.pop()
         if depth > limits.QUERY_DEPTH_MAX:
             meta = node.meta
-            span = NOWHERE if meta.empty else Span(meta.line, meta.column, 1)
+            span = NO_POSITION if meta.empty else Span(meta.line, meta.column, 1)
             message = f"nesting is too deep: expected at most {limits.QUERY_DEPTH_MAX} levels"
             hint = "Split the query, or remove parentheses between conditions joined with `and` and `or`."
             problems.report(QueryCode.TOO_DEEP, span, message, hint)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 
 from omnigraph.lang.syntax import (
-    NOWHERE,
+    NO_POSITION,
     Annotation,
     Name,
     NumberLiteral,
@@ -58,7 +58,7 @@ class Variable:
     """`$name`, without the `$`; `_` is anonymous."""
 
     name: str
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
     @property
     def is_anonymous(self) -> bool:
@@ -85,7 +85,7 @@ class Word:
     """An unquoted word: an alias in `order`, a property in `where`."""
 
     text: str
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +93,14 @@ class BoolLiteral:
     """`true` or `false`."""
 
     value: bool
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class NullLiteral:
     """`null`."""
 
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class ListLiteral:
     """`[a, b, …]`."""
 
     items: tuple[Expression, ...]
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class Negative:
     """`-a`, but not of a number literal, which includes its sign."""
 
     operand: Expression
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class Arithmetic:
     sign: Sign
     left: Expression
     right: Expression
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class Comparison:
     operator: ComparisonOperator
     left: Expression
     right: Expression
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class Inversion:
     """`not a`."""
 
     operand: Expression
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 Atom = (
@@ -235,7 +235,7 @@ class Bounds:
 
     low: NumberLiteral
     high: NumberLiteral | None
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +270,7 @@ class NotBlock:
     """`not { … }`."""
 
     clauses: tuple[Clause, ...]
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +278,7 @@ class OptionalBlock:
     """`optional { … }`."""
 
     clauses: tuple[Clause, ...]
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 Clause = Binding | Traversal | Filter | NotBlock | OptionalBlock

@@ -17,14 +17,14 @@ from omnigraph.lang import syntax as lang_syntax
 from omnigraph.lang.parsing import (
     ESCAPES_HINT,
     TypePart,
-    either,
+    error_offset,
     expected_terminals,
-    found_text,
-    position_of,
-    span_of,
+    join_alternatives,
+    token_position,
     token_span,
     type_expression,
-    unescaped,
+    unescape,
+    unexpected_text,
 )
 from omnigraph.lang.problems import QueryProblems
 from omnigraph.lang.syntax import (
@@ -98,15 +98,15 @@ _BODY_KEYWORDS: Final = frozenset({"match", "return", "insert", "update", "delet
 
 def report_syntax_error(error: UnexpectedInput, text: str, problems: QueryProblems) -> int:
     """Add the problem, and return its offset in the text."""
-    position = position_of(error, text)
+    position = error_offset(error, text)
     token = _TOKEN.match(text, position)
     expected = sorted({_terminal_text(name) for name in expected_terminals(error)})
     hint = _hint(position, text, expected)
-    details = f"unexpected {found_text(token)}"
+    details = f"unexpected {unexpected_text(token)}"
     if expected and not hint:
-        details = f"expected {_either(expected)}, got {found_text(token)}"
+        details = f"expected {_either(expected)}, got {unexpected_text(token)}"
     message = f"{_query_prefix(position, text)}syntax error: {details}"
-    problems.report(QueryCode.SYNTAX, span_of(token, position, text), message, hint)
+    problems.report(QueryCode.SYNTAX, token_position(token, position, text), message, hint)
     return position
 
 
@@ -162,7 +162,7 @@ def _terminal_text(name: str) -> str:
 def _either(words: list[str]) -> str:
     if len(words) > _EXPECTED_MAX:
         return "an expression, an operator or the end of the expression"
-    return either(words)
+    return join_alternatives(words)
 
 
 def build_tree(tree: Tree[Token], problems: QueryProblems) -> tuple[syntax.Query, ...]:
@@ -273,7 +273,7 @@ class _Expressions(Transformer[Token, tuple[syntax.Query, ...]]):
     def _unescape(self, token: Token) -> str:
         """Return the characters of a string; report an unknown escape and leave it unchanged."""
         inner = str(token)[1:-1]
-        value = unescaped(inner)
+        value = unescape(inner)
         if isinstance(value, str):
             return value
         self._report(QueryCode.STRING_ESCAPE, token, value.message, ESCAPES_HINT)

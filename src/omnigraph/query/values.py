@@ -31,7 +31,7 @@ from omnigraph.schema.property_types import (
     VectorType,
     type_text,
 )
-from omnigraph.schema.values import BASE64_PREFIX, ValueMistake, narrow, value_from_literal, value_from_text
+from omnigraph.schema.values import BASE64_PREFIX, InvalidValue, narrow, value_from_literal, value_from_text
 
 REVERSED: Final = {
     syntax.ComparisonOperator.LT: syntax.ComparisonOperator.GT,
@@ -131,11 +131,11 @@ def _compare_outside(operator: syntax.ComparisonOperator, *, is_above: bool) -> 
     return (operator in _BELOW) is is_above
 
 
-def value_from_json(value: object, property_type: PropertyType) -> LiteralValue | ValueMistake:
+def value_from_json(value: object, property_type: PropertyType) -> LiteralValue | InvalidValue:
     """Return the value of this type for a member of a JSON document or a Python value."""
     value = _unwrap_numpy(value)
     if isinstance(value, str) and not value.isascii() and _has_lone_surrogate(value):
-        return ValueMistake("the string contains a lone surrogate, which is not a character")
+        return InvalidValue("the string contains a lone surrogate, which is not a character")
     match property_type:
         case ScalarType(Scalar.DATE) if isinstance(value, date) and not isinstance(value, datetime):
             return value
@@ -173,22 +173,22 @@ def _unwrap_numpy(value: object) -> object:
     return unwrap() if isinstance(kind, str) and kind not in "mM" and callable(unwrap) else value
 
 
-def _convert_datetime(timestamp: datetime) -> datetime | ValueMistake:
+def _convert_datetime(timestamp: datetime) -> datetime | InvalidValue:
     # pandas' NaT has no tzinfo, and its utcoffset() cannot be called.
     if timestamp.tzinfo is None or timestamp.utcoffset() is None:
-        return ValueMistake(
+        return InvalidValue(
             "the datetime has no time zone",
             "Add one, as in datetime(2024, 5, 31, 12, tzinfo=UTC).",
         )
     if timestamp.microsecond % 1000 or getattr(timestamp, "nanosecond", 0):
-        return ValueMistake(
+        return InvalidValue(
             "the datetime is more precise than milliseconds",
             "Round it, as in timestamp.replace(microsecond=0).",
         )
     try:
         return datetime.fromisoformat(timestamp.isoformat(timespec="milliseconds")).astimezone(UTC)
     except (ValueError, OverflowError):
-        return ValueMistake(f"{timestamp.isoformat()} is out of range for a DateTime")
+        return InvalidValue(f"{timestamp.isoformat()} is out of range for a DateTime")
 
 
 def _has_lone_surrogate(text: str) -> bool:
@@ -201,7 +201,7 @@ def _has_lone_surrogate(text: str) -> bool:
 
 def value_from_expression(
     expression: syntax.Expression, property_type: PropertyType
-) -> LiteralValue | ValueMistake:
+) -> LiteralValue | InvalidValue:
     """Return the value of this type for a literal of a query."""
     match expression:
         case syntax.NullLiteral():
@@ -215,20 +215,20 @@ def value_from_expression(
         case syntax.ListLiteral(items):
             return _convert_literals(items, property_type)
         case _:
-            return ValueMistake("expected a literal")
+            return InvalidValue("expected a literal")
 
 
-def blob_from_text(text: str) -> bytes | str | ValueMistake:
+def blob_from_text(text: str) -> bytes | str | InvalidValue:
     """Return the bytes of `base64:…`, or the URI itself."""
     if not text.startswith(BASE64_PREFIX):
         return text
     try:
         return base64.b64decode(text.removeprefix(BASE64_PREFIX), validate=True)
     except (binascii.Error, ValueError):
-        return ValueMistake(f"{quoted(text)} is not valid base64")
+        return InvalidValue(f"{quoted(text)} is not valid base64")
 
 
-def _convert_number(value: object, scalar: Scalar) -> LiteralValue | ValueMistake:
+def _convert_number(value: object, scalar: Scalar) -> LiteralValue | InvalidValue:
     property_type = ScalarType(scalar)
     if isinstance(value, Decimal):
         return value_from_text(str(value), property_type)
@@ -243,31 +243,31 @@ def _convert_number(value: object, scalar: Scalar) -> LiteralValue | ValueMistak
         return (
             value
             if fits
-            else ValueMistake(f"the number is out of range for {scalar.value}: expected {low} to {high}")
+            else InvalidValue(f"the number is out of range for {scalar.value}: expected {low} to {high}")
         )
     assert scalar in INTEGER_BOUNDS or scalar in FLOATS
     if isinstance(value, int) and abs(value) > 2**1024:
-        return ValueMistake(f"the number is too large for {scalar.value}")
+        return InvalidValue(f"the number is too large for {scalar.value}")
     return value_from_text(value if isinstance(value, str) else repr(value), property_type)
 
 
 def _convert_items(
     sequence: object, item: ScalarType, property_type: PropertyType
-) -> tuple[LiteralValue, ...] | ValueMistake:
+) -> tuple[LiteralValue, ...] | InvalidValue:
     if not isinstance(sequence, list | tuple):
         return _wrong_kind(sequence, property_type)
     values: list[LiteralValue] = []
     for number, member in enumerate(sequence):
         value = value_from_json(member, item)
-        if isinstance(value, ValueMistake):
-            return ValueMistake(f"item {number}: {value.message}", value.hint)
+        if isinstance(value, InvalidValue):
+            return InvalidValue(f"item {number}: {value.message}", value.hint)
         values.append(value)
     return tuple(values)
 
 
 def _convert_literals(
     items: tuple[syntax.Expression, ...], property_type: PropertyType
-) -> tuple[LiteralValue, ...] | ValueMistake:
+) -> tuple[LiteralValue, ...] | InvalidValue:
     match property_type:
         case ListType(item):
             item_type = ScalarType(item)
@@ -276,23 +276,23 @@ def _convert_literals(
             if len(items) != size:
                 return _wrong_size(len(items), property_type)
         case _:
-            return ValueMistake(f"expected {type_text(property_type)}, got a list")
+            return InvalidValue(f"expected {type_text(property_type)}, got a list")
     values: list[LiteralValue] = []
     for item_literal in items:
         value = value_from_expression(item_literal, item_type)
-        if isinstance(value, ValueMistake):
+        if isinstance(value, InvalidValue):
             return value
         if value is None:
-            return ValueMistake("a list cannot contain null")
+            return InvalidValue("a list cannot contain null")
         values.append(value)
     return tuple(values)
 
 
-def _wrong_size(count: int, vector_type: VectorType) -> ValueMistake:
-    return ValueMistake(f"wrong vector length: expected {vector_type.size}, got {count}")
+def _wrong_size(count: int, vector_type: VectorType) -> InvalidValue:
+    return InvalidValue(f"wrong vector length: expected {vector_type.size}, got {count}")
 
 
-def _wrong_kind(value: object, property_type: PropertyType) -> ValueMistake:
+def _wrong_kind(value: object, property_type: PropertyType) -> InvalidValue:
     """Describe the value in a few words, since it can be huge."""
     match value:
         case None:
@@ -309,7 +309,7 @@ def _wrong_kind(value: object, property_type: PropertyType) -> ValueMistake:
             shown = "an object"
         case _:
             shown = type(value).__name__
-    return ValueMistake(f"expected {type_text(property_type)}, got {shown}", _hint(property_type))
+    return InvalidValue(f"expected {type_text(property_type)}, got {shown}", _hint(property_type))
 
 
 def _hint(property_type: PropertyType) -> str:

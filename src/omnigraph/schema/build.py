@@ -31,7 +31,7 @@ from omnigraph.schema.checks.run import check_schema
 from omnigraph.schema.property_types import PropertyType
 from omnigraph.schema.resolve import (
     Expansion,
-    TypeMistake,
+    InvalidType,
     expand,
     find_annotation,
     metadata_of,
@@ -45,7 +45,7 @@ from omnigraph.schema.syntax import (
     PropertySyntax,
     Schema,
 )
-from omnigraph.schema.values import RangeBounds, Value, ValueMistake, range_bounds, value_from_literal
+from omnigraph.schema.values import InvalidValue, RangeBounds, Value, range_bounds, value_from_literal
 
 
 def build_catalog(schema: Schema, *, new_incarnation: Callable[[], Incarnation] = new_incarnation) -> Catalog:
@@ -168,7 +168,7 @@ def _checks(constraints: tuple[Annotation, ...]) -> Iterator[CheckRule]:
 
 def _shape(declared: PropertySyntax, indexed_in_body: bool) -> PropertyShape:
     resolved = resolve_type(declared.type)
-    assert not isinstance(resolved, TypeMistake), "check_schema rejects it"
+    assert not isinstance(resolved, InvalidType), "check_schema rejects it"
     annotations = declared.annotations
     embedding = _embedding(annotations, required=not declared.type.nullable)
     return PropertyShape(
@@ -191,7 +191,7 @@ def _default(annotations: tuple[Annotation, ...], resolved: PropertyType) -> Val
     literal = annotation.arguments[0]
     assert not isinstance(literal, RangeArgument | NamedArgument), "check_schema rejects it"
     value = value_from_literal(literal, resolved)
-    assert not isinstance(value, ValueMistake), "check_schema rejects it"
+    assert not isinstance(value, InvalidValue), "check_schema rejects it"
     return value
 
 

@@ -34,7 +34,7 @@ from omnigraph.schema.catalog import (
 )
 from omnigraph.schema.consistency import InconsistentCatalogError, require_consistent
 from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
-from omnigraph.schema.values import RangeBounds, Value, ValueMistake, value_from_text, value_text
+from omnigraph.schema.values import InvalidValue, RangeBounds, Value, value_from_text, value_text
 
 CATALOG_VERSION: Final = 1
 _SCALARS: Final = {scalar.value: scalar for scalar in Scalar}
@@ -340,7 +340,7 @@ def _store_value(value: Value | None, property_type: PropertyType) -> str | None
 
 def _restore_value(text: str, property_type: PropertyType) -> Value:
     value = value_from_text(text, property_type)
-    if isinstance(value, ValueMistake):
+    if isinstance(value, InvalidValue):
         raise InconsistentCatalogError(value.message)
     return value
 

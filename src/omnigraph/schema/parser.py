@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from omnigraph.base import limits
 from omnigraph.lang.parsing import Grammar, find_surrogate, load_parser, read_tree
 from omnigraph.lang.problems import ProblemList
-from omnigraph.lang.syntax import NOWHERE
+from omnigraph.lang.syntax import NO_POSITION
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.syntax import Schema
 
@@ -47,11 +47,11 @@ def _check_text(text: str, problems: ProblemList) -> None:
         message = (
             f"the schema is too large: expected at most {limits.SCHEMA_TEXT_BYTES_MAX:,} bytes, got {size:,}"
         )
-        problems.report(SchemaCode.TEXT_TOO_LARGE, NOWHERE, message, "check that this is the right file")
+        problems.report(SchemaCode.TEXT_TOO_LARGE, NO_POSITION, message, "check that this is the right file")
     if text.endswith(".pg") and not any(map(str.isspace, text)):
         hint = "pass the text of the file, such as `Path('schema.pg').read_text()`"
         problems.report(
-            SchemaCode.SYNTAX, NOWHERE, "expected the text of a schema, got the name of a file", hint
+            SchemaCode.SYNTAX, NO_POSITION, "expected the text of a schema, got the name of a file", hint
         )
     if (surrogate := find_surrogate(text)) is not None:
         problems.report(

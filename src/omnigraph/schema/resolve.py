@@ -75,7 +75,7 @@ def metadata_of(annotations: tuple[Annotation, ...]) -> tuple[Annotation, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class TypeMistake:
+class InvalidType:
     """Why an expression is not a valid type."""
 
     code: SchemaCode
@@ -84,10 +84,10 @@ class TypeMistake:
     hint: str = ""
 
 
-def resolve_type(expression: TypeExpression) -> PropertyType | TypeMistake:
+def resolve_type(expression: TypeExpression) -> PropertyType | InvalidType:
     """Return the type that an expression names, or why it names none."""
     name = expression.name
-    resolved: PropertyType | TypeMistake
+    resolved: PropertyType | InvalidType
     if name.text == "Vector":
         resolved = _vector(expression)
     elif name.text == "enum":
@@ -97,54 +97,54 @@ def resolve_type(expression: TypeExpression) -> PropertyType | TypeMistake:
     else:
         equivalent = _OTHER_LANGUAGES.get(name.text.lower())
         hint = f"did you mean `{equivalent}`?" if equivalent else ""
-        resolved = TypeMistake(SchemaCode.UNKNOWN_TYPE, name.span, f"unknown type {quoted(name.text)}", hint)
-    if isinstance(resolved, TypeMistake) or not expression.is_list:
+        resolved = InvalidType(SchemaCode.UNKNOWN_TYPE, name.span, f"unknown type {quoted(name.text)}", hint)
+    if isinstance(resolved, InvalidType) or not expression.is_list:
         return resolved
     return _list(expression, resolved)
 
 
-def _scalar(expression: TypeExpression, scalar: Scalar) -> ScalarType | TypeMistake:
+def _scalar(expression: TypeExpression, scalar: Scalar) -> ScalarType | InvalidType:
     if expression.parameters is not None:
         message = f"`{scalar.value}` takes no parameters"
-        return TypeMistake(SchemaCode.NO_PARAMETERS, expression.name.span, message, f"write `{scalar.value}`")
+        return InvalidType(SchemaCode.NO_PARAMETERS, expression.name.span, message, f"write `{scalar.value}`")
     return ScalarType(scalar)
 
 
-def _vector(expression: TypeExpression) -> VectorType | TypeMistake:
+def _vector(expression: TypeExpression) -> VectorType | InvalidType:
     hint = f"write a size from 1 to {limits.VECTOR_DIMENSIONS_MAX}, such as `Vector(384)`"
     span = expression.name.span
     match expression.parameters:
         case None | ():
-            return TypeMistake(SchemaCode.VECTOR_SIZE, span, "`Vector` needs a size", hint)
+            return InvalidType(SchemaCode.VECTOR_SIZE, span, "`Vector` needs a size", hint)
         case [NumberLiteral(text)]:
             # The length is checked first: Python does not parse integers of thousands of digits.
             digits = text.lstrip("0")
             if digits.isdecimal() and len(digits) <= 9 and 1 <= int(digits) <= limits.VECTOR_DIMENSIONS_MAX:
                 return VectorType(int(digits))
-            return TypeMistake(
+            return InvalidType(
                 SchemaCode.VECTOR_SIZE,
                 expression.parameters[0].span,
                 f"{quoted(text)} is not a valid size of a vector",
                 hint,
             )
         case _:
-            return TypeMistake(SchemaCode.VECTOR_SIZE, span, "`Vector` needs one integer", hint)
+            return InvalidType(SchemaCode.VECTOR_SIZE, span, "`Vector` needs one integer", hint)
 
 
-def _enum(expression: TypeExpression) -> EnumType | TypeMistake:
+def _enum(expression: TypeExpression) -> EnumType | InvalidType:
     if not expression.parameters:
         hint = "write `enum(one, two)`"
-        return TypeMistake(SchemaCode.ENUM_EMPTY, expression.name.span, "`enum` needs values", hint)
+        return InvalidType(SchemaCode.ENUM_EMPTY, expression.name.span, "`enum` needs values", hint)
     seen: set[str] = set()
     for literal in expression.parameters:
         word = _enum_word(literal)
         if word is None:
             message = f"{quoted(_shown(literal))} is not a valid enum value"
             hint = "write words of letters, digits, `_` and inner `-`, without quotes"
-            return TypeMistake(SchemaCode.ENUM_VALUE, literal.span, message, hint)
+            return InvalidType(SchemaCode.ENUM_VALUE, literal.span, message, hint)
         if word in seen:
             message = f"the enum has the duplicate value {quoted(word)}"
-            return TypeMistake(SchemaCode.DUPLICATE_ENUM_VALUE, literal.span, message, "remove one")
+            return InvalidType(SchemaCode.DUPLICATE_ENUM_VALUE, literal.span, message, "remove one")
         seen.add(word)
     return EnumType(tuple(sorted(seen)))
 
@@ -159,15 +159,15 @@ def _shown(literal: Literal) -> str:
     return f'"{literal.value}"' if isinstance(literal, StringLiteral) else literal.text
 
 
-def _list(expression: TypeExpression, item: PropertyType) -> ListType | TypeMistake:
+def _list(expression: TypeExpression, item: PropertyType) -> ListType | InvalidType:
     span = expression.name.span
     if not isinstance(item, ScalarType) or item.scalar is Scalar.BLOB:
         message = f"a list cannot have items of type `{expression.name.text}`"
         hint = f"items are {', '.join(name for name in _SCALARS if name != Scalar.BLOB.value)}"
-        return TypeMistake(SchemaCode.LIST_ITEM, span, message, hint)
+        return InvalidType(SchemaCode.LIST_ITEM, span, message, hint)
     if expression.item_nullable:
         message = "the items of a list are never null"
-        return TypeMistake(SchemaCode.LIST_ITEM_NULLABLE, span, message, f"write `[{item.scalar.value}]?`")
+        return InvalidType(SchemaCode.LIST_ITEM_NULLABLE, span, message, f"write `[{item.scalar.value}]?`")
     return ListType(item.scalar)
 
 
@@ -250,7 +250,7 @@ def _merge(
 def _difference(earlier: PropertySyntax, later: PropertySyntax) -> str:
     """Return the part in which two declarations of a property differ, or an empty string."""
     first, second = resolve_type(earlier.type), resolve_type(later.type)
-    if isinstance(first, TypeMistake) or isinstance(second, TypeMistake):
+    if isinstance(first, InvalidType) or isinstance(second, InvalidType):
         return ""
     if first != second:
         return "type"

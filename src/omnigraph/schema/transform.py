@@ -19,14 +19,14 @@ from lark.lexer import Token
 from omnigraph.lang.parsing import (
     ESCAPES_HINT,
     TypePart,
-    either,
+    error_offset,
     expected_terminals,
-    found_text,
-    position_of,
-    span_of,
+    join_alternatives,
+    token_position,
     token_span,
     type_expression,
-    unescaped,
+    unescape,
+    unexpected_text,
 )
 from omnigraph.lang.problems import ProblemList
 from omnigraph.lang.syntax import (
@@ -84,11 +84,11 @@ _Header = tuple[tuple[Name, ...], tuple[Annotation, ...]]
 
 def report_syntax_error(error: UnexpectedInput, text: str, problems: ProblemList) -> int:
     """Report the problem of a syntax error and return its offset in the text."""
-    position = position_of(error, text)
+    position = error_offset(error, text)
     token = _TOKEN.match(text, position)
-    message = f"{declaration_at(position, text)}unexpected {found_text(token)}"
+    message = f"{declaration_at(position, text)}unexpected {unexpected_text(token)}"
     hint = _hint(error, position, text)
-    problems.report(SchemaCode.SYNTAX, span_of(token, position, text), message, hint)
+    problems.report(SchemaCode.SYNTAX, token_position(token, position, text), message, hint)
     return position
 
 
@@ -118,7 +118,7 @@ def _hint(error: UnexpectedInput, position: int, text: str) -> str:
         return "the items of a list are scalars: `[String]`"
     if text[line_start:position].strip() in _KEYWORDS and expected == ["`:`"]:
         return "is a `}` missing before this declaration?"
-    return f"expected {either(expected)}" if expected else ""
+    return f"expected {join_alternatives(expected)}" if expected else ""
 
 
 def build_tree(tree: Tree[Token], problems: ProblemList) -> tuple[Declaration, ...]:
@@ -229,7 +229,7 @@ class _SchemaBuilder(Transformer[Token, tuple[Declaration, ...]]):
     def _unescape(self, token: Token) -> str:
         """Return the characters of a string; report an unknown escape and leave it unchanged."""
         inner = str(token)[1:-1]
-        value = unescaped(inner)
+        value = unescape(inner)
         if isinstance(value, str):
             return value
         whole = token_span(token)

@@ -50,14 +50,14 @@ _DATETIME: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class ValueMistake:
+class InvalidValue:
     """Why a literal is not a valid value of a type."""
 
     message: str
     hint: str = ""
 
 
-def value_from_literal(literal: Literal, property_type: PropertyType) -> Value | ValueMistake:
+def value_from_literal(literal: Literal, property_type: PropertyType) -> Value | InvalidValue:
     """Return the value of a literal in a column of this type."""
     match property_type, literal:
         case ScalarType(Scalar.DATE), TimeLiteral(False, text):
@@ -70,7 +70,7 @@ def value_from_literal(literal: Literal, property_type: PropertyType) -> Value |
             if text in values:
                 return text
             hint = f"the values are {', '.join(values[:20])}{', …' if len(values) > 20 else ''}"
-            return ValueMistake(f"{quoted(text)} is not a value of the enum", hint)
+            return InvalidValue(f"{quoted(text)} is not a value of the enum", hint)
         case ScalarType(Scalar.STRING | Scalar.DATE | Scalar.DATETIME), StringLiteral(text):
             return value_from_text(text, property_type)
         case ScalarType(Scalar.BOOL), WordLiteral("true" | "false" as text):
@@ -82,15 +82,15 @@ def value_from_literal(literal: Literal, property_type: PropertyType) -> Value |
     raise AssertionError("the cases cover every literal")
 
 
-def value_from_text(text: str, property_type: PropertyType) -> Value | ValueMistake:
+def value_from_text(text: str, property_type: PropertyType) -> Value | InvalidValue:
     """Return the value of a canonical (or unambiguous) text in a column of this type."""
     match property_type:
         case EnumType(values):
-            return text if text in values else ValueMistake(f"{quoted(text)} is not a value of the enum")
+            return text if text in values else InvalidValue(f"{quoted(text)} is not a value of the enum")
         case ScalarType(scalar):
             return _scalar_from_text(text, scalar)
         case ListType() | VectorType():
-            return ValueMistake(f"`{type_text(property_type)}` has no literals")
+            return InvalidValue(f"`{type_text(property_type)}` has no literals")
 
 
 def value_text(value: Value, property_type: PropertyType) -> str:
@@ -106,7 +106,7 @@ def value_text(value: Value, property_type: PropertyType) -> str:
     return str(value)
 
 
-def _scalar_from_text(text: str, scalar: Scalar) -> Value | ValueMistake:
+def _scalar_from_text(text: str, scalar: Scalar) -> Value | InvalidValue:
     match scalar:
         case Scalar.STRING:
             return text
@@ -114,7 +114,7 @@ def _scalar_from_text(text: str, scalar: Scalar) -> Value | ValueMistake:
             return (
                 text == "true"
                 if text in {"true", "false"}
-                else ValueMistake(f"{quoted(text)} is not a valid Bool")
+                else InvalidValue(f"{quoted(text)} is not a valid Bool")
             )
         case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
             return _integer(text, scalar)
@@ -125,34 +125,34 @@ def _scalar_from_text(text: str, scalar: Scalar) -> Value | ValueMistake:
         case Scalar.DATETIME:
             return _datetime(text)
         case Scalar.BLOB:
-            return ValueMistake("`Blob` has no literals")
+            return InvalidValue("`Blob` has no literals")
         case _:
             assert_never(scalar)
 
 
-def _integer(text: str, scalar: Scalar) -> int | ValueMistake:
+def _integer(text: str, scalar: Scalar) -> int | InvalidValue:
     low, high = INTEGER_BOUNDS[scalar]
     if not _INTEGER.fullmatch(text):
-        return ValueMistake(f"{quoted(text)} is not an integer")
+        return InvalidValue(f"{quoted(text)} is not an integer")
     # The length is checked first: Python does not parse integers of thousands of digits.
     if len(text) > _INTEGER_DIGITS_MAX or not low <= int(text) <= high:
-        return ValueMistake(
+        return InvalidValue(
             f"{quoted(text)} is out of range for {scalar.value}", f"the range is {low} to {high}"
         )
     return int(text)
 
 
-def _float(text: str, scalar: Scalar) -> float | ValueMistake:
+def _float(text: str, scalar: Scalar) -> float | InvalidValue:
     try:
         value = float(text)
     except ValueError:
-        return ValueMistake(f"{quoted(text)} is not a number")
+        return InvalidValue(f"{quoted(text)} is not a number")
     if scalar is Scalar.F32:
         value = narrow(value)
     if math.isnan(value):
-        return ValueMistake(f"{quoted(text)} is not a number")
+        return InvalidValue(f"{quoted(text)} is not a number")
     if not math.isfinite(value):
-        return ValueMistake(f"{quoted(text)} is too large for {scalar.value}")
+        return InvalidValue(f"{quoted(text)} is too large for {scalar.value}")
     # Adding zero turns -0.0 into 0.0, as in ids.
     return value + 0.0
 
@@ -175,26 +175,26 @@ def _shortest(value: float) -> str:
     return repr(float(f"{value:.9g}"))
 
 
-def _date(text: str) -> date | ValueMistake:
+def _date(text: str) -> date | InvalidValue:
     try:
         if _DATE.fullmatch(text):
             return date.fromisoformat(text)
     except ValueError:
-        return ValueMistake(f"{quoted(text)} is not a day of the calendar")
-    return ValueMistake(f"{quoted(text)} is not a valid Date", 'write "2024-05-31"')
+        return InvalidValue(f"{quoted(text)} is not a day of the calendar")
+    return InvalidValue(f"{quoted(text)} is not a valid Date", 'write "2024-05-31"')
 
 
-def _datetime(text: str) -> datetime | ValueMistake:
+def _datetime(text: str) -> datetime | InvalidValue:
     try:
         if _DATETIME.fullmatch(text):
             return datetime.fromisoformat(text.upper()).astimezone(UTC)
     except (ValueError, OverflowError):
-        return ValueMistake(f"{quoted(text)} is not a time of the calendar")
+        return InvalidValue(f"{quoted(text)} is not a time of the calendar")
     hint = 'write "2024-05-31T12:00:00Z", with at most three decimals of a second'
-    return ValueMistake(f"{quoted(text)} is not a valid DateTime", hint)
+    return InvalidValue(f"{quoted(text)} is not a valid DateTime", hint)
 
 
-def _wrong_kind(literal: Literal, property_type: PropertyType) -> ValueMistake:
+def _wrong_kind(literal: Literal, property_type: PropertyType) -> InvalidValue:
     match literal:
         case StringLiteral(text):
             shown = f'"{text}"'
@@ -211,7 +211,7 @@ def _wrong_kind(literal: Literal, property_type: PropertyType) -> ValueMistake:
     hint = hints.get(property_type, "write a finite number, without quotes")
     if isinstance(literal, TimeLiteral):
         hint = _time_hint(literal, property_type) or hint
-    return ValueMistake(f"{quoted(shown)} is not a valid {type_text(property_type)}", hint)
+    return InvalidValue(f"{quoted(shown)} is not a valid {type_text(property_type)}", hint)
 
 
 def _time_hint(literal: TimeLiteral, property_type: PropertyType) -> str:
@@ -254,15 +254,15 @@ class RangeBounds:
 
 def range_bounds(
     bounds: RangeArgument, property_type: PropertyType
-) -> RangeBounds | list[tuple[Literal, ValueMistake]]:
+) -> RangeBounds | list[tuple[Literal, InvalidValue]]:
     """Return the bounds, or each literal that is not a valid value of the type."""
-    invalid: list[tuple[Literal, ValueMistake]] = []
+    invalid: list[tuple[Literal, InvalidValue]] = []
     values: list[Value | None] = []
     for literal in (bounds.low, bounds.high):
         value = None if literal is None else value_from_literal(literal, property_type)
-        if literal is not None and isinstance(value, ValueMistake):
+        if literal is not None and isinstance(value, InvalidValue):
             invalid.append((literal, value))
-        elif not isinstance(value, ValueMistake):
+        elif not isinstance(value, InvalidValue):
             values.append(value)
     return invalid or RangeBounds(values[0], values[1])
 

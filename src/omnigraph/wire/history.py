@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from omnigraph.base.clock import moment
+from omnigraph.base.clock import format_timestamp
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.graph.branches import BranchStatus
 from omnigraph.graph.manifest.records import BranchRecord, CommitRecord, Pin, TableId
@@ -48,7 +48,7 @@ def commit_to_json(commit: CommitRecord, names: Mapping[TableId, str]) -> dict[s
         "merged_parent_commit_id": commit.merged_parent,
         "actor_id": commit.actor,
         "created_at": commit.created_us,
-        "created": moment(commit.created_us),
+        "created": format_timestamp(commit.created_us),
         "operation": commit.operation,
         "tables": [
             {
@@ -86,7 +86,7 @@ def branch_to_json(record: BranchRecord) -> dict[str, Any]:
         "parent_commit_id": None if parent is None else parent.commit,
         "actor_id": record.creator,
         "created_at": record.created_us,
-        "created": moment(record.created_us),
+        "created": format_timestamp(record.created_us),
     }
 
 
@@ -96,7 +96,7 @@ def standing_to_json(standing: BranchStatus) -> dict[str, Any]:
         **branch_to_json(standing.record),
         "graph_commit_id": None if standing.head is None else standing.head.id,
         "committed_at": None if standing.head is None else standing.head.created_us,
-        "committed": None if standing.head is None else moment(standing.head.created_us),
+        "committed": None if standing.head is None else format_timestamp(standing.head.created_us),
         "ahead": standing.ahead,
         "behind": standing.behind,
         "readable": standing.is_readable,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.api.graph import open as open_graph
-from omnigraph.base.clock import moment
+from omnigraph.base.clock import format_timestamp
 from omnigraph.storage.location import parse_location
 from tests.cli.process import Outcome, assert_golden, omnigraph_here
 from tests.graph.writers import Change, create, run
@@ -70,7 +70,7 @@ def test_earlier_states(place: Path) -> None:
     error = json.loads(before.stdout)
     assert (error["error_code"], error["hint"]) == (
         "moment_too_early",
-        f"Pass {moment(first.created_us)}, the time of its first commit, or later.",
+        f"Pass {format_timestamp(first.created_us)}, the time of its first commit, or later.",
     )
 
 

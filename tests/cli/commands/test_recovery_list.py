@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.base.clock import moment
+from omnigraph.base.clock import format_timestamp
 from omnigraph.base.failpoints import ENVIRONMENT_VARIABLE, Failpoint
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.manifest.snapshot import read_snapshot
@@ -57,7 +57,7 @@ def test_a_killed_write_is_pending_and_then_rolled_forward(killed: Path, update_
     assert tree(killed) == before, "listing changes nothing"
     document = json.loads(omnigraph_here("recovery", "list", "graph.omni", "--json", cwd=place).stdout)
     assert [found["state"] for found in document["pending"]] == ["pending"]
-    assert all(found["created"] == moment(found["created_at"]) for found in document["pending"])
+    assert all(found["created"] == format_timestamp(found["created_at"]) for found in document["pending"])
 
     og.open(str(killed))
     after = omnigraph_here("recovery", "list", "graph.omni", cwd=place)
@@ -67,7 +67,7 @@ def test_a_killed_write_is_pending_and_then_rolled_forward(killed: Path, update_
     assert [(found["state"], len(found["tables"])) for found in document["recoveries"]] == [
         ("rolled_forward", 3)
     ]
-    assert all(found["created"] == moment(found["created_at"]) for found in document["recoveries"])
+    assert all(found["created"] == format_timestamp(found["created_at"]) for found in document["recoveries"])
 
 
 @pytest.mark.parametrize("command", [("repair",), ("cleanup", "--keep", "10")], ids=lambda words: words[0])

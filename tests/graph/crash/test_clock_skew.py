@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from omnigraph.base.process import current_process, is_known_gone
+from omnigraph.base.process import current_process, has_certainly_ended
 from omnigraph.graph.coordination.lease import Lease, LeaseBusyError, acquire_lease
 from omnigraph.graph.manifest.layout import RECOVERY
 from omnigraph.graph.manifest.lineage import make_lineage
@@ -104,4 +104,4 @@ def test_a_crash_is_recovered_by_a_skewed_clock(graph: Location, skew_us: int, d
 
 
 def test_this_process_is_not_known_to_be_gone() -> None:
-    assert not is_known_gone(current_process())
+    assert not has_certainly_ended(current_process())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnigraph.base.clock import moment
+from omnigraph.base.clock import format_timestamp
 from omnigraph.cli.changes import (
     Format,
     change_line,
@@ -85,7 +85,9 @@ def _lines(feed: ChangeFeed, *, as_json: bool) -> Iterator[str]:
             yield json.dumps(_opening(one), ensure_ascii=False)
             yield from (json.dumps(change_to_json(change), ensure_ascii=False) for change in one.changes)
         else:
-            yield printable(f"{commit.id}  {moment(commit.created_us)}  {commit.actor}  {commit.operation}")
+            yield printable(
+                f"{commit.id}  {format_timestamp(commit.created_us)}  {commit.actor}  {commit.operation}"
+            )
             texts = (str(step.planned.to_json()["text"]) for step in one.schema_steps)
             yield from (f"  schema: {printable(text)}" for text in texts)
             yield from (f"  {change_line(change)}" for change in one.changes)

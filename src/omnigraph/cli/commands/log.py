@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnigraph.base.clock import moment
+from omnigraph.base.clock import format_timestamp
 from omnigraph.cli.changes import write_lines
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.options import Json, Store, Uri
@@ -48,7 +48,9 @@ def log(
 
     def told(commit: CommitRecord) -> str:
         branches = f" ({', '.join(names[commit.id])})" if commit.id in names else ""
-        text = f"{commit.id}{branches} {moment(commit.created_us)} {commit.actor} {commit.operation}"
+        text = (
+            f"{commit.id}{branches} {format_timestamp(commit.created_us)} {commit.actor} {commit.operation}"
+        )
         return printable(text)
 
     drawn = draw_commits(commits, known)

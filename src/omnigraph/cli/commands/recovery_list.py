@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from omnigraph.base.clock import moment
+from omnigraph.base.clock import format_timestamp
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.options import Branch, Format, Json, Store, Uri
 from omnigraph.cli.output import RowsFormat, choose_format, write_json, write_rows
@@ -73,7 +73,7 @@ def _intent_to_json(found: PendingIntent) -> dict[str, Any]:
             "actor_id": intent.actor,
             "graph_commit_id": intent.commit_id,
             "created_at": intent.created_us,
-            "created": moment(intent.created_us),
+            "created": format_timestamp(intent.created_us),
             "tables": [table.id for table in intent.tables],
         }
     return document
@@ -87,7 +87,7 @@ def _recovery_to_json(record: RecoveryRecord, branch: str) -> dict[str, Any]:
         "branch": branch,
         "actor_id": record.actor,
         "created_at": record.recovered_us,
-        "created": moment(record.recovered_us),
+        "created": format_timestamp(record.recovered_us),
         "tables": dict(record.tables),
     }
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.arrow.columns import bool_array, mask_of
+from omnigraph.arrow.columns import bool_array, bool_mask
 from omnigraph.base import limits
 from omnigraph.base.errors import InvariantError
 from omnigraph.engine.columns.compute import Value, broadcast, calculate, compare, negate
@@ -104,7 +104,7 @@ def condition_mask(conditions: tuple[ex.Expr, ...], frame: Frame) -> Mask:
                 return np.zeros(frame.length, dtype=np.bool_)
             continue
         without_nulls: Any = value.fill_null(False) if value.null_count else value
-        mask &= mask_of(without_nulls)
+        mask &= bool_mask(without_nulls)
     return mask
 
 

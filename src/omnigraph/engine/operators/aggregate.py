@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.arrow.columns import mask_of
+from omnigraph.arrow.columns import bool_mask
 from omnigraph.engine.columns.compute import overflow_error
 from omnigraph.engine.columns.dictionary import Array, Codes, distinct_numbers, without_negative_zero
 from omnigraph.engine.columns.expressions import evaluate, value_arrow_type
@@ -316,7 +316,7 @@ def _reduce_column(kind: StateKind, column: Column, groups: Groups, weights: Wei
     if kind == StateKind.COUNT:
         return pa.array(_counts(array, groups, weights))
     if array.null_count:
-        present = mask_of(array.is_valid())
+        present = bool_mask(array.is_valid())
         weights = None if weights is None else weights[present]
         groups = Groups(groups.numbers[present], groups.count, groups.first_rows)
         array = array.drop_null()
@@ -326,7 +326,7 @@ def _reduce_column(kind: StateKind, column: Column, groups: Groups, weights: Wei
 
 
 def _counts(present: Array, groups: Groups, weights: Weights | None) -> npt.NDArray[np.int64]:
-    mask = mask_of(present)
+    mask = bool_mask(present)
     is_complete = bool(mask.all())
     numbers = groups.numbers if is_complete else groups.numbers[mask]
     if weights is None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.arrow.columns import mask_of
+from omnigraph.arrow.columns import bool_mask
 from omnigraph.engine.columns.dictionary import Array, Codes
 from omnigraph.engine.columns.expressions import value_arrow_type
 from omnigraph.engine.columns.frame import (
@@ -179,7 +179,7 @@ def _number_keys(left: Frame, right: Frame, on_left: list[str], on_right: list[s
     missing = np.zeros(left.length, dtype=np.bool_)
     for left_name, right_name in zip(on_left, on_right, strict=True):
         array = left.array(left_name)
-        missing |= mask_of(array.is_null())
+        missing |= bool_mask(array.is_null())
         columns.append(pa.concat_arrays([array, right.array(right_name)]))
     numbers = group_rows(columns, left.length + right.length).numbers
     return np.where(missing, -1, numbers[: left.length]), numbers[left.length :]

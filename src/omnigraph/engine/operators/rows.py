@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.arrow.columns import mask_of
+from omnigraph.arrow.columns import bool_mask
 from omnigraph.engine.columns.dictionary import Array, Codes
 from omnigraph.engine.columns.expressions import (
     condition_mask,
@@ -173,7 +173,7 @@ def _candidates(step: op.Order, frame: Frame, top: int) -> Codes | None:
         # Nulls that are sorted last can be ignored if there are enough other rows.
         if not (first.descending or first.nulls_last) or len(array) - array.null_count < top:
             return None
-        valid_rows = np.flatnonzero(mask_of(array.is_valid()))
+        valid_rows = np.flatnonzero(bool_mask(array.is_valid()))
         array = array.take(pa.array(valid_rows))
     values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
     if first.descending:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.arrow.columns import array_without, mask_of
+from omnigraph.arrow.columns import array_with_nulls, bool_mask
 from omnigraph.base import limits
 from omnigraph.engine.columns.dictionary import Codes, compact_codes
 from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame, concat_frames, distinct_sources
@@ -49,7 +49,7 @@ def score_rows(step: op.Search, needed: RequiredColumns, context: ExecutionConte
     columns: dict[str, Column] = {}
     for score_column in step.scores:
         scores = _scores(score_column.score, rows, context.budget)
-        columns[score_column.name] = array_without(scores, np.isnan(scores))
+        columns[score_column.name] = array_with_nulls(scores, np.isnan(scores))
     yield rows.with_columns(columns)
     context.budget.release(size)
 
@@ -91,7 +91,7 @@ def _distances(column: Column, query: ex.Expr, budget: Budget) -> Scores:
     for start in range(0, len(vectors), _VECTORS_PER_PART):
         budget.require_time()
         part = vectors.slice(start, _VECTORS_PER_PART)
-        present = mask_of(part.is_valid())
+        present = bool_mask(part.is_valid())
         matrix = part.drop_null().flatten().to_numpy(zero_copy_only=False).reshape(-1, len(query_vector))
         distances[start : start + len(part)][present] = _cosine(matrix.astype(np.float64), query_vector)
     scores: Scores = distances[positions]

@@ -25,7 +25,7 @@ from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.errors import Applied, ConflictError, FormatError, OmnigraphError, StorageError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, new_ulid
-from omnigraph.base.process import ProcessIdentity, current_process, is_known_gone
+from omnigraph.base.process import ProcessIdentity, current_process, has_certainly_ended
 from omnigraph.graph.manifest.layout import LOCKS, lock_folder
 from omnigraph.storage.objects import ObjectStore
 
@@ -202,7 +202,7 @@ def is_epoch_over(
     if listing.epoch != epoch:
         return True
     lock = _read_lock(store, folder, epoch)
-    return listing.released or (lock is not None and is_known_gone(lock.process(), observer))
+    return listing.released or (lock is not None and has_certainly_ended(lock.process(), observer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ def inspect_lock(store: ObjectStore, folder: str) -> LockInspection:
     """Return who holds the lease, without taking it; raise `FormatError` if it cannot be read."""
     listing = _list(store, folder)
     lock = None if listing.released or not listing.epoch else _read_lock(store, folder, listing.epoch)
-    is_over = lock is None or is_known_gone(lock.process())
+    is_over = lock is None or has_certainly_ended(lock.process())
     return LockInspection(folder, is_over, "" if lock is None else lock.describe())
 
 
@@ -249,7 +249,9 @@ class _Waiter:
         if listing.marks != self.seen:
             self.seen, self.seen_at = listing.marks, now
             self.holder = _read_lock(self.store, self.folder, listing.epoch)
-        has_ended = self.holder is not None and is_known_gone(self.holder.process(), self.terms.process())
+        has_ended = self.holder is not None and has_certainly_ended(
+            self.holder.process(), self.terms.process()
+        )
         return has_ended or now - self.seen_at > self.terms.lease_seconds
 
     def pause(self, listing: _Listing) -> None:

@@ -21,7 +21,7 @@ from omnigraph.base import limits
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import Hint
-from omnigraph.base.progress import Report, log_event, report_nothing
+from omnigraph.base.progress import Report, ignore_progress, log_event
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import Lease, LeaseLostError, acquire_lease
 from omnigraph.graph.manifest.layout import MANIFEST
@@ -81,7 +81,7 @@ def cleanup_all_tables(
 
 
 def run_cleanup(
-    graph: GraphTarget, options: CleanupPolicyOptions, spark: SparkSettings, report: Report = report_nothing
+    graph: GraphTarget, options: CleanupPolicyOptions, spark: SparkSettings, report: Report = ignore_progress
 ) -> list[TableCleanupStats]:
     """Clean up with Spark if the graph is large or the settings name a master, else in this process.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from omnigraph.base.actors import login_name, refuse_blank_actor
+from omnigraph.base.actors import login_name, require_actor_name
 from omnigraph.base.errors import OmnigraphError, UsageError
 from omnigraph.base.hints import Argument, Hint, Part, action, hint
 from omnigraph.graph.manifest.refs import SnapshotSelector, parse_timestamp
@@ -116,7 +116,7 @@ def write_options(options: Mapping[str, str], purpose: Purpose, *, overwrite: bo
         root=_root(options),
         type=_type(options),
         mode=_mode(options.get("mode"), overwrite=overwrite),
-        actor=refuse_blank_actor(options.get("actor")) or login_name(),
+        actor=require_actor_name(options.get("actor")) or login_name(),
         branch=options.get("branch", MAIN),
     )
 

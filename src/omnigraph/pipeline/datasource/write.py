@@ -17,7 +17,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from omnigraph.arrow.ipc import packed_stream
+from omnigraph.arrow.ipc import compress_batches
 from omnigraph.base.errors import Applied, ConflictError, UsageError
 from omnigraph.graph.manifest.records import StreamBatch
 from omnigraph.graph.manifest.snapshot import pinned_version, read_snapshot
@@ -262,7 +262,7 @@ def _with_fragments(part: LoadPart, alias: str, target: DatasetVersion) -> LoadP
 
 def _no_rows(entity: Entity) -> LoadedRows:
     schema = arrow_schema(entity).append(pa.field(LINE, pa.int64()))
-    return LoadedRows(0, (), packed_stream(schema, ()))
+    return LoadedRows(0, (), compress_batches(schema, ()))
 
 
 def _is_same_table(planned: DatasetVersion, target: DatasetVersion | None) -> bool:

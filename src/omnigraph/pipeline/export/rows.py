@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from omnigraph.arrow.columns import Column
 from omnigraph.arrow.hashing import hash_texts
-from omnigraph.arrow.ordering import id_order, place_of
+from omnigraph.arrow.ordering import count_below, sort_ids
 from omnigraph.base import limits
 from omnigraph.base.ids import new_ulid
 from omnigraph.graph.rows.entity_rows import blob_names
@@ -67,7 +67,7 @@ def sort_rows(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
         return None
     concat: Any = pa.concat_batches  # type: ignore[attr-defined]
     rows: pa.RecordBatch = concat(batches)
-    order = id_order(rows.column(ID))
+    order = sort_ids(rows.column(ID))
     sorted_rows: pa.RecordBatch = rows if order is None else rows.take(order)
     return sorted_rows
 
@@ -150,7 +150,7 @@ def write_run(task: RunTask) -> Run:
     if rows is None:
         return Run({})
     ids = rows.column(ID)
-    positions = [0, *(place_of(ids, bound) for bound in task.bounds), rows.num_rows]
+    positions = [0, *(count_below(ids, bound) for bound in task.bounds), rows.num_rows]
     name = f"run-{new_ulid()}"
     pieces = {}
     with write_file(task.scratch.location.child(name)) as file:

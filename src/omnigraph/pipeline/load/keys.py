@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from omnigraph.arrow.columns import Column, Rows, whole_array
 from omnigraph.arrow.hashing import bucket_of
-from omnigraph.arrow.ipc import packed_stream
+from omnigraph.arrow.ipc import compress_batches
 from omnigraph.base import limits
 from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.set_rules import unique_keys
@@ -116,7 +116,7 @@ def _append_section(data: bytearray, parts: Sequence[tuple[pa.RecordBatch, Rows]
     for last in ends.tolist():
         if last > first:
             part = ordered.slice(first, last - first)
-            data += packed_stream(part.schema, part.to_batches())
+            data += compress_batches(part.schema, part.to_batches())
         offsets.append(len(data))
         first = last
     return np.array(offsets, dtype=np.int64).tobytes()

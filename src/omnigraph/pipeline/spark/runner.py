@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from omnigraph.base.progress import Report, report_nothing
+from omnigraph.base.progress import Report, ignore_progress
 from omnigraph.pipeline.runner import (
     Result,
     Task,
@@ -46,7 +46,7 @@ class SparkRunner:
     """Runs tasks on `session`, or on the session that `settings` choose; `report` receives the progress."""
 
     settings: SparkSettings = field(default_factory=SparkSettings)
-    report: Report = report_nothing
+    report: Report = ignore_progress
     session: SparkSession | None = None
 
     def __call__(self, function: Callable[[Task], Result], tasks: Sequence[Task], /) -> Sequence[Result]:
@@ -77,7 +77,7 @@ class SparkRunner:
 
 def on_master(master: str | None, report: Report | None) -> SparkRunner:
     """Return a runner for a master by its URL; None is the configured master."""
-    return SparkRunner(SparkSettings(master=master), report or report_nothing)
+    return SparkRunner(SparkSettings(master=master), report or ignore_progress)
 
 
 def run_partitions(

@@ -20,8 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
-from omnigraph.base.paths import cache_directory, cache_not_writable, package_directory
-from omnigraph.base.process import ProcessIdentity, current_process, is_known_gone
+from omnigraph.base.paths import cache_directory, cache_not_writable_error, package_directory
+from omnigraph.base.process import ProcessIdentity, current_process, has_certainly_ended
 from omnigraph.pipeline.spark.connect import is_listening
 
 
@@ -106,7 +106,7 @@ def has_stopped(process: ProcessIdentity) -> bool:
     ):
         return True
     machine_id = current.machine_id if process.machine_id is None else process.machine_id
-    return is_known_gone(replace(process, machine_id=machine_id, uid=current.uid), current)
+    return has_certainly_ended(replace(process, machine_id=machine_id, uid=current.uid), current)
 
 
 @cache
@@ -172,5 +172,5 @@ def _folder() -> Path:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise cache_not_writable(folder, error) from error
+        raise cache_not_writable_error(folder, error) from error
     return folder

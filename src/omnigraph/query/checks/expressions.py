@@ -38,7 +38,7 @@ from omnigraph.query.plan.types import (
 )
 from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.schema.property_types import INTEGER_BOUNDS, EnumType, ListType, Scalar, ScalarType
-from omnigraph.schema.values import ValueMistake, value_from_literal, value_from_text
+from omnigraph.schema.values import InvalidValue, value_from_literal, value_from_text
 
 PlainLiteral = StringLiteral | NumberLiteral | syntax.BoolLiteral | syntax.NullLiteral
 
@@ -131,7 +131,7 @@ def _check_literal(literal: PlainLiteral, env: Env, compared_with: ValueType | N
 def _check_string(literal: StringLiteral, env: Env, compared_with: ValueType | None) -> ex.Literal | None:
     if isinstance(compared_with, EnumType):
         value = value_from_literal(literal, compared_with)
-        if isinstance(value, ValueMistake):
+        if isinstance(value, InvalidValue):
             near = env.context.problems.did_you_mean(literal.value, compared_with.values)
             env.report(QueryCode.LITERAL, literal.span, value.message, near or value.hint)
             return None
@@ -145,10 +145,10 @@ def _check_time_string(literal: StringLiteral, env: Env, compared_with: ValueTyp
     """Read a date or a datetime, since both can be compared; report an error for the type of the other side."""
     own, other = (DATE, DATETIME) if compared_with == DATE else (DATETIME, DATE)
     value = value_from_text(literal.value, own)
-    if not isinstance(value, ValueMistake):
+    if not isinstance(value, InvalidValue):
         return ex.Literal(value, own)
     other_value = value_from_text(literal.value, other)
-    if not isinstance(other_value, ValueMistake):
+    if not isinstance(other_value, InvalidValue):
         return ex.Literal(other_value, other)
     env.report(QueryCode.LITERAL, literal.span, value.message, value.hint)
     return None
@@ -158,7 +158,7 @@ def _check_time(literal: TimeLiteral, env: Env) -> ex.Literal | None:
     """Check `date("…")` or `datetime("…")`."""
     time_type = DATETIME if literal.is_datetime else DATE
     value = value_from_text(literal.text, time_type)
-    if isinstance(value, ValueMistake):
+    if isinstance(value, InvalidValue):
         env.report(QueryCode.LITERAL, literal.span, value.message, value.hint)
         return None
     return ex.Literal(value, time_type)

@@ -31,7 +31,7 @@ from omnigraph.query.plan.types import (
 from omnigraph.query.syntax import Call, Expression, ListLiteral
 from omnigraph.query.values import value_from_expression
 from omnigraph.schema.property_types import ListType, Scalar, VectorType
-from omnigraph.schema.values import ValueMistake
+from omnigraph.schema.values import InvalidValue
 
 _AGGREGATES: Final = {function.value: function for function in ex.Function}
 _SEARCHES: Final = {mode.value: mode for mode in ex.TextMode}
@@ -205,7 +205,7 @@ def _vector(items: ListLiteral, column: ex.ColumnRef | None, env: Env) -> ex.Lit
     if not isinstance(vector_type, VectorType):
         return None
     value = value_from_expression(items, vector_type)
-    if isinstance(value, ValueMistake):
+    if isinstance(value, InvalidValue):
         code = QueryCode.VECTOR_LENGTH if len(items.items) != vector_type.size else QueryCode.LITERAL
         env.report(code, items.span, value.message, value.hint)
         return None

@@ -33,7 +33,7 @@ from omnigraph.query.values import value_from_expression
 from omnigraph.schema.catalog import EdgeType, NodeType, Property, TypeKind
 from omnigraph.schema.property_types import Scalar, ScalarType, VectorType, item_type
 from omnigraph.schema.tables import system_columns
-from omnigraph.schema.values import ValueMistake
+from omnigraph.schema.values import InvalidValue
 
 
 def check_mutation(body: syntax.MutationBody, context: Context) -> tuple[StatementPlan, ...]:
@@ -139,7 +139,7 @@ def _check_value(assignment: syntax.Assignment, column: Column, env: Env) -> ex.
 
 def _check_literal(literal: syntax.Expression, column: Column, name: str, env: Env) -> ex.Literal | None:
     value = value_from_expression(literal, column.type)
-    if isinstance(value, ValueMistake):
+    if isinstance(value, InvalidValue):
         match literal, column.type:
             case syntax.ListLiteral(items), VectorType(size) if len(items) != size:
                 code = QueryCode.VECTOR_LENGTH

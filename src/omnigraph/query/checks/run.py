@@ -19,7 +19,7 @@ from omnigraph.query.plan.expressions import Param
 from omnigraph.query.plan.statements import MutationPlan, QueryPlan, ReadPlan
 from omnigraph.query.syntax import Query, QueryFile, ReadBody, variables_of
 from omnigraph.schema.catalog import Catalog
-from omnigraph.schema.resolve import TYPE_NAMES, TypeMistake, find_annotation, resolve_type
+from omnigraph.schema.resolve import TYPE_NAMES, InvalidType, find_annotation, resolve_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _declare_parameters(query: Query, context: Context) -> None:
         variable = parameter.variable
         shown = quoted(f"${variable.name}")
         resolved = resolve_type(parameter.type)
-        if isinstance(resolved, TypeMistake):
+        if isinstance(resolved, InvalidType):
             hint = resolved.hint or context.problems.did_you_mean(parameter.type.name.text, TYPE_NAMES)
             message = f"parameter {shown}: {resolved.message}"
             context.report(QueryCode.PARAMETER_TYPE, resolved.span, message, hint)

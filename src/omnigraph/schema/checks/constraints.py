@@ -22,7 +22,7 @@ from omnigraph.schema.property_types import (
 )
 from omnigraph.schema.resolve import CONSTRAINTS, EDGE_CONSTRAINTS, find_annotation
 from omnigraph.schema.syntax import EdgeSyntax, PropertySyntax
-from omnigraph.schema.values import RangeBounds, ValueMistake, range_bounds
+from omnigraph.schema.values import InvalidValue, RangeBounds, range_bounds
 
 
 def check_constraints(scope: SchemaScope, problems: ProblemList) -> None:
@@ -274,6 +274,6 @@ def _check_bounds(
             problems.report(SchemaCode.RANGE_EMPTY, bounds.span, message, "swap the bounds")
         return
     for literal, invalid in parsed:
-        assert isinstance(invalid, ValueMistake)
+        assert isinstance(invalid, InvalidValue)
         message = f"{where} has an invalid bound in its range: {invalid.message}"
         problems.report(SchemaCode.RANGE_BOUND, literal.span, message, invalid.hint)

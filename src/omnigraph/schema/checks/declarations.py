@@ -8,7 +8,7 @@ from omnigraph.lang.syntax import Literal, Name, RangeArgument
 from omnigraph.schema.checks.scope import DeclaredType, SchemaScope
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.property_types import Scalar, ScalarType
-from omnigraph.schema.resolve import TYPE_NAMES, TypeMistake, find_annotation, resolve_type
+from omnigraph.schema.resolve import TYPE_NAMES, InvalidType, find_annotation, resolve_type
 from omnigraph.schema.syntax import EdgeSyntax, InterfaceSyntax, NodeSyntax
 from omnigraph.schema.values import value_from_literal
 
@@ -132,7 +132,7 @@ def check_property_types(scope: SchemaScope, problems: ProblemList) -> None:
     for member in scope.members:
         for declared in member.declaration.body.properties:
             invalid = resolve_type(declared.type)
-            if not isinstance(invalid, TypeMistake):
+            if not isinstance(invalid, InvalidType):
                 continue
             where = f"{member.label}: property {quoted(declared.name.text)}"
             hint = invalid.hint
@@ -141,7 +141,7 @@ def check_property_types(scope: SchemaScope, problems: ProblemList) -> None:
             problems.report(invalid.code, invalid.span, f"{where}: {invalid.message}", hint)
 
 
-def _unknown_type_hint(name: str, invalid: TypeMistake, scope: SchemaScope, problems: ProblemList) -> str:
+def _unknown_type_hint(name: str, invalid: InvalidType, scope: SchemaScope, problems: ProblemList) -> str:
     declaration = scope.by_name.get(name)
     if declaration is not None:
         return f"{declaration.label} is not a type of values; declare an edge to refer to other nodes"

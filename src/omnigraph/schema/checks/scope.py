@@ -11,7 +11,7 @@ from typing import Final
 
 from omnigraph.lang.syntax import Annotation, WordLiteral
 from omnigraph.schema.property_types import PropertyType
-from omnigraph.schema.resolve import Expansion, TypeMistake, expand, resolve_type
+from omnigraph.schema.resolve import Expansion, InvalidType, expand, resolve_type
 from omnigraph.schema.syntax import Declaration, EdgeSyntax, InterfaceSyntax, PropertySyntax, Schema
 
 EDGE_ENDPOINTS: Final = ("src", "dst")
@@ -50,7 +50,7 @@ class DeclaredType:
         if declared is None:
             return None
         resolved = resolve_type(declared.type)
-        return None if isinstance(resolved, TypeMistake) else resolved
+        return None if isinstance(resolved, InvalidType) else resolved
 
 
 @dataclass(frozen=True, slots=True)

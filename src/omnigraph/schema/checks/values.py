@@ -23,7 +23,7 @@ from omnigraph.schema.property_types import (
 )
 from omnigraph.schema.resolve import find_annotation
 from omnigraph.schema.syntax import PropertySyntax
-from omnigraph.schema.values import RangeBounds, Value, ValueMistake, range_bounds, value_from_literal
+from omnigraph.schema.values import InvalidValue, RangeBounds, Value, range_bounds, value_from_literal
 
 
 def check_defaults(scope: SchemaScope, problems: ProblemList) -> None:
@@ -50,7 +50,7 @@ def _check_default(
         problems.report(SchemaCode.DEFAULT_TYPE, default.span, message, "make it nullable instead")
         return
     value = _default_value(default, resolved)
-    if isinstance(value, ValueMistake):
+    if isinstance(value, InvalidValue):
         message = f"{where} has an invalid default: {value.message}"
         problems.report(SchemaCode.DEFAULT_VALUE, default.arguments[0].span, message, value.hint)
     elif value is not None:
@@ -61,7 +61,7 @@ def _check_default(
                 problems.report(SchemaCode.DEFAULT_VIOLATES_RULE, default.arguments[0].span, message, hint)
 
 
-def _default_value(default: Annotation, resolved: PropertyType) -> Value | ValueMistake | None:
+def _default_value(default: Annotation, resolved: PropertyType) -> Value | InvalidValue | None:
     """Return the value of the default; None if its arguments are invalid, which `annotations` reports."""
     match default.arguments:
         case [StringLiteral() | NumberLiteral() | WordLiteral() | TimeLiteral() as literal]:
@@ -94,7 +94,7 @@ def _check_inherited(
             if default is None or resolved is None or not has_single_value(resolved):
                 return
             value = _default_value(default, resolved)
-            if value is None or isinstance(value, ValueMistake):
+            if value is None or isinstance(value, InvalidValue):
                 return
             if _rejects(constraint, column, value, resolved):
                 message = f"{member.label}: this rejects the default of {quoted(column)} from its interface"

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import typer
 
-from omnigraph.base.clock import age
+from omnigraph.base.clock import format_age
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.options import Format, Json, Store, Uri
 from omnigraph.cli.output import RowsFormat, choose_format, write_json, write_rows
@@ -67,7 +67,7 @@ def _shown(row: dict[str, Any], now: int) -> dict[str, Any]:
     """A row for people."""
     if not row["readable"]:
         return {**row, "graph_commit_id": f"not readable: {row['error']}", "age": None}
-    return {**row, "age": age(row["committed_at"], now)}
+    return {**row, "age": format_age(row["committed_at"], now)}
 
 
 COMMAND = CommandSource(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.base.clock import moment
+from omnigraph.base.clock import format_timestamp
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.options import Json
 from omnigraph.cli.output import write_json, write_pairs
@@ -33,7 +33,7 @@ def status(as_json: Json = False) -> None:
                     "in use": "yes" if found.in_use else "no",
                     "process": server.process.pid,
                     "port": server.port,
-                    "started": moment(server.started_us),
+                    "started": format_timestamp(server.started_us),
                     "idle minutes": f"{server.idle_seconds / 60:g}",
                 }
                 if server

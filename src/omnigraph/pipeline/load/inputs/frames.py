@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from omnigraph.arrow.ipc import packed_stream
+from omnigraph.arrow.ipc import compress_batches
 from omnigraph.base import limits
 from omnigraph.base.errors import ContentError, UsageError
 from omnigraph.graph.scratch import Scratch
@@ -72,7 +72,7 @@ def stage_frame(frame: object, entity: Entity, scratch: Scratch) -> tuple[FrameP
             reject_duplicate_columns(name, reader.schema.names)
             require_known_column(name, reader.schema.names, entity)
             for batches in _group_batches(reader):
-                data = packed_stream(reader.schema, batches)
+                data = compress_batches(reader.schema, batches)
                 size = sum(batch.nbytes for batch in batches)
                 location = scratch.location.child(scratch.write("frame", data))
                 pieces.append(FramePiece(name, len(pieces), entity.name, location, len(data), size))
