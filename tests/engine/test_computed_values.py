@@ -157,7 +157,7 @@ def test_the_items_of_a_list_and_a_vector_are_computed(graph: og.Graph) -> None:
     ("values", "code", "message"),
     [
         ("tags: [$n, $s]", "T310", "`tags[0]` is String, and `$n` is I64"),
-        ("tags: [$s, 3]", "T306", "`tags[1]`: `3` is not a valid String"),
+        ("tags: [$s, 3]", "T306", "`tags[1]`: expected String, got `3`"),
         ("tags: [$s, null]", "T607", "`tags[1]` cannot be null"),
         ("v: [$n + 1]", "T404", "`v`: a vector of 1 number is no Vector(2)"),
         ("t: [$s]", "T306", "`t`: a list is no String"),

@@ -114,7 +114,7 @@ def _scalar_from_text(text: str, scalar: Scalar) -> Value | ValueMistake:
             return (
                 text == "true"
                 if text in {"true", "false"}
-                else ValueMistake(f"{quoted(text)} is not a valid Bool")
+                else ValueMistake(f"expected Bool, got {quoted(text)}")
             )
         case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
             return _integer(text, scalar)
@@ -133,7 +133,7 @@ def _scalar_from_text(text: str, scalar: Scalar) -> Value | ValueMistake:
 def _integer(text: str, scalar: Scalar) -> int | ValueMistake:
     low, high = INTEGER_BOUNDS[scalar]
     if not _INTEGER.fullmatch(text):
-        return ValueMistake(f"{quoted(text)} is not an integer")
+        return ValueMistake(f"expected an integer, got {quoted(text)}")
     # The length is checked first: Python does not parse integers of thousands of digits.
     if len(text) > _INTEGER_DIGITS_MAX or not low <= int(text) <= high:
         return ValueMistake(
@@ -146,11 +146,11 @@ def _float(text: str, scalar: Scalar) -> float | ValueMistake:
     try:
         value = float(text)
     except ValueError:
-        return ValueMistake(f"{quoted(text)} is not a number")
+        return ValueMistake(f"expected a number, got {quoted(text)}")
     if scalar is Scalar.F32:
         value = narrow(value)
     if math.isnan(value):
-        return ValueMistake(f"{quoted(text)} is not a number")
+        return ValueMistake(f"expected a number, got {quoted(text)}")
     if not math.isfinite(value):
         return ValueMistake(f"{quoted(text)} is too large for {scalar.value}")
     # Adding zero turns -0.0 into 0.0, as in ids.
@@ -181,7 +181,7 @@ def _date(text: str) -> date | ValueMistake:
             return date.fromisoformat(text)
     except ValueError:
         return ValueMistake(f"{quoted(text)} is not a day of the calendar")
-    return ValueMistake(f"{quoted(text)} is not a valid Date", 'write "2024-05-31"')
+    return ValueMistake(f"expected Date, got {quoted(text)}", 'write "2024-05-31"')
 
 
 def _datetime(text: str) -> datetime | ValueMistake:
@@ -191,7 +191,7 @@ def _datetime(text: str) -> datetime | ValueMistake:
     except (ValueError, OverflowError):
         return ValueMistake(f"{quoted(text)} is not a time of the calendar")
     hint = 'write "2024-05-31T12:00:00Z", with at most three decimals of a second'
-    return ValueMistake(f"{quoted(text)} is not a valid DateTime", hint)
+    return ValueMistake(f"expected DateTime, got {quoted(text)}", hint)
 
 
 def _wrong_kind(literal: Literal, property_type: PropertyType) -> ValueMistake:
@@ -211,7 +211,7 @@ def _wrong_kind(literal: Literal, property_type: PropertyType) -> ValueMistake:
     hint = hints.get(property_type, "write a finite number, without quotes")
     if isinstance(literal, TimeLiteral):
         hint = _time_hint(literal, property_type) or hint
-    return ValueMistake(f"{quoted(shown)} is not a valid {type_text(property_type)}", hint)
+    return ValueMistake(f"expected {type_text(property_type)}, got {quoted(shown)}", hint)
 
 
 def _time_hint(literal: TimeLiteral, property_type: PropertyType) -> str:

@@ -99,7 +99,7 @@ def test_no_java_at_all_says_what_to_do(tmp_path: Path) -> None:
     old = write_java(tmp_path / "old", "11")
     program = (
         "from omnigraph.base.errors import MachineError\n"
-        "from omnigraph.base.java import find_java\n"
+        "from omnigraph.pipeline.spark.java import find_java\n"
         "try: find_java()\n"
         "except MachineError as error: print(error.code, '|', error.message, '|', error.hint)\n"
     )

@@ -112,7 +112,7 @@ def refuse_blob_beside_fill(schema: MergedSchema, entity: Entity) -> None:
     fills += [rule.property for rule in required if rule.fill is not None]
     mixed = [name for name in changed if name in blob_names(entity)]
     if fills and mixed:
-        code = EvolutionCode.BLOB_WITH_DEFAULT
+        code = EvolutionCode.BLOB_BESIDE_DEFAULT
         detail = f"its nullability changes, and {fills[0]} is filled with its default"
         refused = Unsupported(code, entity.alias, mixed[0], detail)
         raise SchemaRefusedError(

@@ -19,7 +19,7 @@ import msgspec
 
 from omnigraph.base import limits
 from omnigraph.base.errors import Applied, ErrorKind, OmnigraphError
-from omnigraph.base.hints import Argument, Hint
+from omnigraph.base.hints import Argument, Hint, hint_from_json, hint_to_json
 
 _PACKED: Final = re.compile(r"<omnigraph-task-error ([A-Za-z0-9+/=]+)>")
 _WORKER_ENDED: Final = "Python worker exited unexpectedly"
@@ -43,7 +43,7 @@ class _Packed(msgspec.Struct, frozen=True):
     classes: list[str]
     message: str
     code: str
-    hint: Hint
+    hint: dict[str, Any]
     facts: dict[str, Any]
     applied: str | None
     trace: str
@@ -55,7 +55,13 @@ def pack_error(error: Exception) -> TaskFailure:
     if isinstance(error, OmnigraphError):
         applied = None if error.applied is None else error.applied.value
         ours = _Packed(
-            _class_names(error), error.message, error.code, error.advice, dict(error.facts), applied, trace
+            _class_names(error),
+            error.message,
+            error.code,
+            hint_to_json(error.advice),
+            dict(error.facts),
+            applied,
+            trace,
         )
         text = _encode(ours)
         if text is not None:
@@ -64,7 +70,13 @@ def pack_error(error: Exception) -> TaskFailure:
     message = f"a task failed: {name}: {error}"[: limits.SPARK_ERROR_BYTES_MAX]
     advice = Hint("Run the command again with {} to see the traceback.", (Argument("debug"),))
     plain = _Packed(
-        [_class_name(TaskError)], message, "task_failed", advice, {"exception": name}, None, trace
+        [_class_name(TaskError)],
+        message,
+        "task_failed",
+        hint_to_json(advice),
+        {"exception": name},
+        None,
+        trace,
     )
     return TaskFailure(_encode(plain) or "")
 
@@ -85,7 +97,7 @@ def unpack_error(raised: Exception, log: str) -> OmnigraphError:
     except (ValueError, zlib.error):  # a text that only looks like a packed error
         return _explain(text, log)
     error = _find_class(packed.classes)(
-        packed.message, code=packed.code, hint=packed.hint, facts=packed.facts
+        packed.message, code=packed.code, hint=hint_from_json(packed.hint), facts=packed.facts
     )
     if packed.applied is not None:
         error.applied = Applied(packed.applied)
