@@ -150,7 +150,7 @@ def _float(text: str, scalar: Scalar) -> float | ValueMistake:
     if scalar is Scalar.F32:
         value = narrow(value)
     if math.isnan(value):
-        return ValueMistake(f"expected a number, got {quoted(text)}")
+        return ValueMistake(f"{quoted(text)} is not a number")
     if not math.isfinite(value):
         return ValueMistake(f"{quoted(text)} is too large for {scalar.value}")
     # Adding zero turns -0.0 into 0.0, as in ids.
