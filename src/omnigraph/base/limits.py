@@ -176,8 +176,8 @@ INDEX_ROWS_PER_TASK: Final = 4_000_000
 INDEX_BYTES_PER_TASK: Final = 1024**3
 INDEX_PACKED_ROWS: Final = 100_000
 INDEX_SEGMENTS_MAX: Final = 16
-MAINTENANCE_ATTEMPTS_MAX: Final = 3
-MAINTENANCE_LEASE_ROWS_MAX: Final = 65_536  # rows that the last attempt rewrites under the branch's lease
+UPKEEP_ATTEMPTS_MAX: Final = 3
+MAINTENANCE_LEASE_ROWS_MAX: Final = 65_536  # what the last attempt rewrites while it holds the branch's lease
 MAINTENANCE_LEASE_BYTES_MAX: Final = 64 * 1024 * 1024
 
 CLEANUP_AGE_SECONDS_MIN: Final = 600.0  # longer than any lease, and than any wait for one

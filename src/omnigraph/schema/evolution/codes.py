@@ -15,65 +15,65 @@ class EvolutionCode(Enum):
     TYPE_CHANGED = (
         "OG-DS-101",
         "a property's type changes to one that cannot hold every value of the old type",
-        "add a property of the new type under another name, write its values, then drop the old one",
+        "Add a property of the new type under another name, write its values, then drop the old one.",
     )
     ENUM_NARROWED = (
         "OG-DS-102",
         "an enum loses a value",
-        "keep the value; or add a property with the smaller enum, write its values, then drop the old one",
+        "Keep the value. Or add a property with the smaller enum, write its values, then drop the old one.",
     )
     KEY_CHANGED = (
         "OG-DS-103",
         "a type's key changes, and with it the id of every row",
-        "add a type with the new key, export and load the rows into it, then drop the old one",
+        "Add a type with the new key, export and load the rows into it, then drop the old one.",
     )
     ENDPOINTS_CHANGED = (
         "OG-DS-104",
         "the source or target of an edge changes to another node type",
-        "add an edge type between those nodes, export and load the edges into it, then drop the old one",
+        "Add an edge type between those nodes, export and load the edges into it, then drop the old one.",
     )
     KIND_CHANGED = (
         "OG-DS-105",
         "a node type becomes an edge type, or an edge type becomes a node type",
-        "drop the old type in one change of the schema, and add the new one in the next",
+        "Drop the old type in one change of the schema, and add the new one in the next.",
     )
 
     REQUIRED_WITHOUT_DEFAULT = (
         "OG-MF-101",
         "a required property without a default is added to a type that has rows",
-        "add `@default(…)`, or make it nullable with `?`",
+        "Add `@default(…)`, or make it nullable with `?`.",
     )
     TYPE_WIDENED = (
         "OG-MF-102",
         "a property's type changes to a wider one, which rewrites every value",
-        "add a property of the wider type under another name, write its values, then drop the old one",
+        "Add a property of the wider type under another name, write its values, then drop the old one.",
     )
     RENAME_TO_EXISTING = (
         "OG-MF-103",
         "a type or property is renamed to a name that already exists",
-        "drop the type or property that has the name in one change of the schema, and rename in the next",
+        "Drop the type or property that has the name in one change of the schema, and rename in the next.",
     )
     RENAME_UNKNOWN = (
         "OG-MF-104",
         "`@rename_from` names a type or property that does not exist",
-        "fix the old name, or remove the annotation to add a new type or property",
+        "Fix the old name, or remove the annotation to add a new type or property.",
     )
     EMBEDDING_CHANGED = (
         "OG-MF-105",
         "a vector's source or model changes while rows have vectors from the old source or model",
-        "add a vector property with the new `@embed`, fill it, then drop the old one",
+        "Add a vector property with the new `@embed`, fill it, then drop the old one.",
     )
 
-    BLOB_WITH_DEFAULT = (
+    BLOB_BESIDE_DEFAULT = (
         "OG-MF-106",
         "a `Blob` becomes nullable or required while another property of the type is filled with a default",
-        "make the two changes one after the other",
+        "Make the two changes one after the other.",
     )
 
     BLOB_WITH_HARD_DROP = (
         "OG-MF-107",
         "a hard drop of a property from a type with a `Blob`, whose contents cannot be written again",
-        "make it a soft drop; or export the rows and load them into a type without the property",
+        "Make it a soft drop. Or export the rows and load them into a type without the property.",
     )
 
     @property
