@@ -35,7 +35,7 @@ def test_killed_when_the_graph_is_there(point: Failpoint, place: Path) -> None:
     assert omnigraph_here("snapshot", "graph.omni", cwd=place).exit_code == 0
     again = omnigraph_here(*INIT, cwd=place)
     assert again.exit_code == 1
-    assert "already a graph" in again.stderr
+    assert "a graph already exists" in again.stderr
     _assert_only_a_graph(place)
 
 

@@ -58,7 +58,7 @@ def settle(
 
 def _write_again(location: Location, model: Contents, drift: Collection[str], branch: str) -> Contents:
     for alias in drift:
-        with pytest.raises(DriftError, match="changed outside") as refused:
+        with pytest.raises(DriftError, match="an external tool changed") as refused:
             run(location, [Change(alias, insert=("refused",))], branch=branch, world=impatient())
         assert "repair" in refused.value.hint
     name = f"after-{new_ulid()}"

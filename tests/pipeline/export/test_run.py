@@ -342,7 +342,7 @@ def test_graph_of_an_old_format_is_rebuilt(root: Location, tmp_path: Path) -> No
     with pytest.raises(FormatError) as refused:
         export_here(root, tmp_path / "dump.jsonl")
     assert refused.value.code == "stamp_too_old"
-    assert "export it with the omnigraph that created it" in refused.value.hint
+    assert "Export it with the omnigraph that created it" in refused.value.hint
     older = Format(current=0)
     export_here(root, tmp_path / "dump.jsonl", rules=older)
     rebuilt = make_graph(parse_location(str(tmp_path / "rebuilt.omni")), SCHEMA)
