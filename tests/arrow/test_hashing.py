@@ -34,7 +34,7 @@ def test_the_hash_never_changes() -> None:
 
 def test_another_process_gives_the_same_buckets() -> None:
     program = (
-        "import pyarrow as pa; from omnigraph.integrity import bucket_of;"
+        "import pyarrow as pa; from omnigraph.arrow.hashing import bucket_of;"
         "print(bucket_of(pa.array(['ada', 'é', '']), 1000).tolist())"
     )
     output = subprocess.run(

@@ -18,7 +18,9 @@ BLOB = """
 import sys
 {first}
 import pyarrow as pa
-from omnigraph.schema import arrow_schema, build_catalog, parse_schema
+from omnigraph.schema.build import build_catalog
+from omnigraph.schema.parser import parse_schema
+from omnigraph.schema.tables import arrow_schema
 schema = arrow_schema(build_catalog(parse_schema("node A {{ photo: Blob? v: Vector(2) tags: [String] }}")).nodes[0])
 import lance
 rows = [

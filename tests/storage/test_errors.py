@@ -232,7 +232,7 @@ def test_what_a_message_means(text: str, error: type[OmnigraphError], code: str)
 LIMITED = """
 import os, resource, sys
 from omnigraph.base.errors import OmnigraphError
-from omnigraph.storage.dataset import open_dataset
+from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import parse_location
 from omnigraph.storage.objects import ObjectStore
 

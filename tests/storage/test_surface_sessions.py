@@ -114,7 +114,7 @@ def test_the_metadata_of_a_file_is_held_once(local_location: Location) -> None:
 def test_a_forked_process_has_a_session_of_its_own() -> None:
     program = (
         "import os\n"
-        "from omnigraph.storage.dataset import shared_session\n"
+        "from omnigraph.storage.lance.dataset import shared_session\n"
         "mine = shared_session()\n"
         "child = os.fork()\n"
         "if child == 0:\n"

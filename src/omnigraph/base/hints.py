@@ -7,19 +7,20 @@ No layer below `cli` writes a flag, and nothing parses a hint.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
 
-import msgspec
 
-
-class Placeholder(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class Placeholder:
     """A value that the caller chooses, such as FILE."""
 
     name: str
 
 
-class OneOf(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class OneOf:
     """One of several values."""
 
     values: tuple[str, ...]
@@ -28,14 +29,16 @@ class OneOf(msgspec.Struct, frozen=True, tag=True):
 Value = str | int | float | bool | Placeholder | OneOf
 
 
-class Argument(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class Argument:
     """An argument, by its name in Python."""
 
     name: str
     value: Value = True
 
 
-class Action(msgspec.Struct, frozen=True, tag=True):
+@dataclass(frozen=True, slots=True)
+class Action:
     """A call, by the name of its command, such as `branch create`."""
 
     name: str
@@ -45,7 +48,8 @@ class Action(msgspec.Struct, frozen=True, tag=True):
 Part = Argument | Action
 
 
-class Hint(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Hint:
     """Text with one `{}` for each part; text without parts may contain anything."""
 
     text: str = ""
@@ -67,6 +71,29 @@ class Hint(msgspec.Struct, frozen=True):
 
     def __add__(self, other: Hint) -> Hint:
         return Hint(" ".join(text for text in (self.text, other.text) if text), self.parts + other.parts)
+
+
+def hint_to_json(value: Hint) -> dict[str, Any]:
+    """Return a hint as JSON values, for an error that crosses processes."""
+    return asdict(value)
+
+
+def hint_from_json(document: Mapping[str, Any]) -> Hint:
+    """Return the hint of `hint_to_json`."""
+    return Hint(document["text"], tuple(map(_part, document["parts"])))
+
+
+def _part(document: Mapping[str, Any]) -> Part:
+    if "arguments" in document:
+        arguments = tuple(Argument(item["name"], _value(item["value"])) for item in document["arguments"])
+        return Action(document["name"], arguments)
+    return Argument(document["name"], _value(document["value"]))
+
+
+def _value(value: Any) -> Value:
+    if not isinstance(value, dict):
+        return value  # type: ignore[no-any-return]
+    return Placeholder(value["name"]) if "name" in value else OneOf(tuple(value["values"]))
 
 
 def hint(text: str, *parts: Part) -> Hint:

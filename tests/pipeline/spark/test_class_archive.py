@@ -16,8 +16,8 @@ pytestmark = pytest.mark.xdist_group("spark")
 BUILD = (  # as the package does, but not at low priority
     sys.executable,
     "-c",
-    "from omnigraph.base.java import find_java\n"
-    "from omnigraph.pipeline.class_archive_build import build_class_archive\n"
+    "from omnigraph.pipeline.spark.java import find_java\n"
+    "from omnigraph.pipeline.spark.class_archive_build import build_class_archive\n"
     "build_class_archive(find_java())",
 )
 

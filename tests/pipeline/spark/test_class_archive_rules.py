@@ -92,16 +92,17 @@ sleep 3600
 """
 BUILD = """\
 import signal
-from omnigraph.pipeline import class_archive_build
+from omnigraph.base import limits
+from omnigraph.pipeline.spark import class_archive_build
 
 start = class_archive_build.start_classic_session
 
 def start_within_the_limit(*words):
-    assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= class_archive_build.CLASS_ARCHIVE_BUILD_SECONDS_MAX
+    assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= limits.CLASS_ARCHIVE_BUILD_SECONDS_MAX
     return start(*words)
 
 class_archive_build.start_classic_session = start_within_the_limit
-class_archive_build.CLASS_ARCHIVE_BUILD_SECONDS_MAX = 3600.0
+limits.CLASS_ARCHIVE_BUILD_SECONDS_MAX = 3600.0
 class_archive_build.main()
 """
 

@@ -99,7 +99,7 @@ def test_missing_java_has_a_hint(tmp_path: Path) -> None:
     old = write_java(tmp_path / "old", "11")
     program = (
         "from omnigraph.base.errors import MachineError\n"
-        "from omnigraph.base.java import find_java\n"
+        "from omnigraph.pipeline.spark.java import find_java\n"
         "try: find_java()\n"
         "except MachineError as error: print(error.code, '|', error.message, '|', error.hint)\n"
     )

@@ -19,7 +19,7 @@ import msgspec
 
 from omnigraph.base import limits
 from omnigraph.base.errors import Applied, ErrorKind, OmnigraphError
-from omnigraph.base.hints import Argument, Hint
+from omnigraph.base.hints import Argument, Hint, hint_from_json, hint_to_json
 
 _ENCODED: Final = re.compile(r"<omnigraph-task-error ([A-Za-z0-9+/=]+)>")
 _WORKER_ENDED: Final = "Python worker exited unexpectedly"
@@ -43,7 +43,13 @@ def encode_error(error: Exception) -> TaskFailure:
     if isinstance(error, OmnigraphError):
         applied = None if error.applied is None else error.applied.value
         encoded = _EncodedError(
-            _class_names(error), error.message, error.code, error.advice, dict(error.facts), applied, trace
+            _class_names(error),
+            error.message,
+            error.code,
+            hint_to_json(error.advice),
+            dict(error.facts),
+            applied,
+            trace,
         )
         text = _encode(encoded)
         if text is not None:
@@ -52,7 +58,13 @@ def encode_error(error: Exception) -> TaskFailure:
     message = f"a task failed: {name}: {error}"[: limits.SPARK_ERROR_BYTES_MAX]
     advice = Hint("Run the command again with {} to see the traceback.", (Argument("debug"),))
     encoded = _EncodedError(
-        [_class_name(TaskError)], message, "task_failed", advice, {"exception": name}, None, trace
+        [_class_name(TaskError)],
+        message,
+        "task_failed",
+        hint_to_json(advice),
+        {"exception": name},
+        None,
+        trace,
     )
     return TaskFailure(_encode(encoded) or "")
 
@@ -68,7 +80,7 @@ def decode_error(raised: Exception, log: str) -> OmnigraphError:
     except (ValueError, zlib.error):  # the text only looks like a encoded error
         return _explain(text, log)
     error = _find_class(encoded.classes)(
-        encoded.message, code=encoded.code, hint=encoded.hint, facts=encoded.facts
+        encoded.message, code=encoded.code, hint=hint_from_json(encoded.hint), facts=encoded.facts
     )
     if encoded.applied is not None:
         error.applied = Applied(encoded.applied)
@@ -102,7 +114,7 @@ class _EncodedError(msgspec.Struct, frozen=True):
     classes: list[str]
     message: str
     code: str
-    hint: Hint
+    hint: dict[str, Any]
     facts: dict[str, Any]
     applied: str | None
     trace: str
