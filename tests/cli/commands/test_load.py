@@ -140,7 +140,11 @@ def test_a_failed_index_is_not_taken_for_a_failed_load(place: Path, warm_spark: 
             1,
             NOWHERE,
         ),
-        (("--data", "good.csv", "--type", "Knows"), 1, "no column of the header of 'good.csv' belongs to Knows"),
+        (
+            ("--data", "good.csv", "--type", "Knows"),
+            1,
+            "no column of the header of 'good.csv' belongs to Knows",
+        ),
         (("--data", "bad.parquet", "--type", "Person"), 1, "'bad.parquet' is not readable as parquet"),
         ((), 2, "--data"),
     ],
