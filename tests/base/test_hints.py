@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from omnigraph.base.errors import UsageError, list_all
-from omnigraph.base.hints import Argument, Hint, OneOf, Placeholder, action, hint
+from omnigraph.base.hints import (
+    Argument,
+    Hint,
+    OneOf,
+    Placeholder,
+    action,
+    hint,
+    hint_from_json,
+    hint_to_json,
+)
 from omnigraph.cli.hints import render_command, render_hint
 
 CASES = [
@@ -59,6 +70,12 @@ def test_each_surface_renders_its_own_syntax(value: Hint, python: str, flags: st
     assert render_hint(value) == (flags or python)
     error = UsageError("no", code="usage", hint=value)
     assert (error.hint, error.to_json(render_hint(error.advice))["hint"]) == (python, flags or python)
+
+
+def test_text_with_braces_is_a_part() -> None:
+    value = hint("Delete {} or pass {}.", "a{}b", Argument("force"))
+    assert render_hint(value) == "Delete a{}b or pass `--force`."
+    assert hint_from_json(json.loads(json.dumps(hint_to_json(value)))) == value
 
 
 def test_hints_can_be_joined() -> None:

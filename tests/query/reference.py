@@ -36,7 +36,7 @@ def run(relation: op.Relation, tables: Tables, outer: Sequence[Row] = ()) -> lis
     match relation:
         case op.Unit():
             return [{}]
-        case op.Argument(columns):
+        case op.OuterRow(columns):
             names = [column.name for column in columns]
             return _distinct([{name: row[name] for name in names} for row in outer])
         case op.Scan(entity, columns, scan_filter):

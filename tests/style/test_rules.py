@@ -1,6 +1,9 @@
-"""Every Python file follows every rule, and every rule can fail."""
+"""Every Python file follows every rule, every rule can fail, and class names are unique."""
 
 from __future__ import annotations
+
+import ast
+from collections import Counter
 
 import pytest
 from hypothesis import settings
@@ -12,20 +15,33 @@ each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.check._
 
 
 @each_rule
-def test_the_code_follows_the_rule(rule: Rule) -> None:
-    found = [f"{source.path}: {text}" for source in python_sources() for text in rule.check(source)]
-    assert found == []
+def test_sources_follow_the_rule(rule: Rule) -> None:
+    violations = [f"{source.path}: {text}" for source in python_sources() for text in rule.check(source)]
+    assert violations == []
 
 
 @each_rule
-def test_the_rule_finds_a_breach(rule: Rule) -> None:
-    assert len(list(rule.check(rule.breach))) == 1
+def test_rule_reports_its_violation(rule: Rule) -> None:
+    assert len(list(rule.check(rule.violation))) == 1
 
 
-def test_the_tests_mirror_the_package() -> None:
-    rooms = {path.name for path in (ROOT / "src" / "omnigraph").iterdir() if (path / "__init__.py").exists()}
-    folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and any(path.glob("*.py"))}
-    assert folders - rooms <= {"bench", "conformance", "docs", "style"}
+def test_class_names_are_unique() -> None:
+    names = Counter(
+        node.name
+        for source in python_sources()
+        if source.in_package
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_tests_mirror_the_packages() -> None:
+    packages = {path.parent.name for path in (ROOT / "src" / "omnigraph").glob("*/__init__.py")}
+    directories = {
+        path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and any(path.glob("*.py"))
+    }
+    assert directories - packages <= {"bench", "conformance", "docs", "style"}
 
 
 def test_hypothesis_tries_the_same_cases_in_every_run_but_a_soak(pytestconfig: pytest.Config) -> None:

@@ -45,7 +45,8 @@ class Action:
     arguments: tuple[Argument, ...] = ()
 
 
-Part = Argument | Action
+Part = Argument | Action | str
+"""A call, an argument, or text that is only known at run time, such as a path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +62,12 @@ class Hint:
     def __str__(self) -> str:
         return self.render(_python_text)
 
-    def render(self, part_text: Callable[[Part], str]) -> str:
+    def render(self, part_text: Callable[[Argument | Action], str]) -> str:
         """Return the text with each part as the function renders it."""
         if not self.parts:
             return self.text
-        pieces = self.text.split("{}")
-        rendered = [part_text(part) for part in self.parts]
+        pieces = self.text.split("{}", len(self.parts))
+        rendered = [part if isinstance(part, str) else part_text(part) for part in self.parts]
         return "".join(text for pair in zip(pieces, [*rendered, ""], strict=True) for text in pair)
 
     def __add__(self, other: Hint) -> Hint:
@@ -83,7 +84,9 @@ def hint_from_json(document: Mapping[str, Any]) -> Hint:
     return Hint(document["text"], tuple(map(_part, document["parts"])))
 
 
-def _part(document: Mapping[str, Any]) -> Part:
+def _part(document: Mapping[str, Any] | str) -> Part:
+    if isinstance(document, str):
+        return document
     if "arguments" in document:
         arguments = tuple(Argument(item["name"], _value(item["value"])) for item in document["arguments"])
         return Action(document["name"], arguments)
@@ -124,7 +127,7 @@ _METHODS_OF_THE_SAME_NAME: Final = frozenset(
 )
 
 
-def _python_text(part: Part) -> str:
+def _python_text(part: Argument | Action) -> str:
     match part:
         case Argument():
             return f"`{_keyword(part)}`"

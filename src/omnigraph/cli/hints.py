@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Final
 
-from omnigraph.base.hints import Action, Argument, Hint, OneOf, Part, Placeholder
+from omnigraph.base.hints import Action, Argument, Hint, OneOf, Placeholder
 
 _FLAGS: Final = {
     "actor": "as",
@@ -30,7 +30,7 @@ _COMMANDS_WITH_URI: Final = frozenset(
 def render_hint(hint: Hint, address: str | None = None) -> str:
     """Return a hint with commands and flags. With an address, commands about a graph name that graph."""
 
-    def render_part(part: Part) -> str:
+    def render_part(part: Argument | Action) -> str:
         match part:
             case Argument():
                 return f"`{_flag(part)}`"

@@ -171,7 +171,7 @@ def _frames(  # noqa: PLR0912 - one case per step
     match step:
         case op.Unit():
             return iter((Frame(1, {}),))
-        case op.Argument():
+        case op.OuterRow():
             assert context.outer is not None, "an inner plan needs outer rows"
             return iter((context.outer,))
         case op.Scan():

@@ -224,7 +224,7 @@ def _explain_preview(obstacles: Obstacles) -> Hint | None:
         case Obstacles("", ""):
             return None
         case Obstacles(publish, "") if publish:
-            return hint(f"it cannot be published: {publish}; {{}} drops it", DISCARD)
+            return hint("it cannot be published: {}; {} drops it", publish, DISCARD)
         case Obstacles("", discard) if discard:
             return Hint(f"it cannot be discarded: {discard}")
         case _:

@@ -153,7 +153,7 @@ def _step_text(relation: op.Relation) -> str:
     match relation:
         case op.Unit():
             return "unit"
-        case op.Argument(columns):
+        case op.OuterRow(columns):
             return f"outer rows [{', '.join(column.name for column in columns)}]"
         case (
             op.Pattern()

@@ -105,7 +105,7 @@ def _find_drift(main: Snapshot, table: TableRecord) -> Hint | None:
         history = read_history(dataset, table.pin.version)
         if not history.has_external_above(table.pin.version):
             return None
-        return hint(f"drift: {drift(table, dataset.version).message}, run {{}}", action("repair"))
+        return hint("drift: {}, run {}", drift(table, dataset.version).message, action("repair"))
     except NotFoundError:
         return None  # the plan reports the missing version that a live branch reads
     except OmnigraphError as error:

@@ -109,8 +109,7 @@ def plan_stats(
 def row_error(error: OmnigraphError) -> Hint:
     """Return the error of a table for its row, which has no hint: for a damaged table it names the call to make."""
     if isinstance(error, FormatError) and error.code == "dataset_unreadable":
-        message = error.message.replace("{}", "{ }")  # it may quote a path, and `{}` marks a part of a hint
-        return hint(f"{message}, run {{}}", action("doctor", deep=True))
+        return hint("{}, run {}", error.message, action("doctor", deep=True))
     return Hint(error.message)
 
 

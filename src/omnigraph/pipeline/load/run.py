@@ -133,7 +133,7 @@ def _rejection_hint(report: ViolationReport, keyless: Sequence[str]) -> Hint:
     advice = hint("Nothing was written. Pass {} to replace existing rows.", Argument("mode", "merge"))
     if keyless:
         shown = ", ".join((*keyless[:_KEYLESS_SHOWN], *(("…",) if len(keyless) > _KEYLESS_SHOWN else ())))
-        advice += hint(f"Rows of {shown} without an id are added again.")
+        advice += hint("Rows of {} without an id are added again.", shown)
     return advice + more
 
 

@@ -52,7 +52,7 @@ class PlanFrames:
         match step:
             case op.Unit():
                 return self.tables.session.range(1).select(F.lit(True).alias(_ONE_ROW))
-            case op.Argument():
+            case op.OuterRow():
                 assert self.outer is not None, "an inner plan has outer rows"
                 return self.outer.select(*map(plan_column, names(step.outputs))).distinct()
             case op.Scan(entity, columns, scan_filter):

@@ -297,4 +297,4 @@ def _assemble_inner(block: QueryBlock) -> tuple[op.Relation, tuple[str, ...]]:
     """Return the inner relation of a join, and the ids that it joins on."""
     columns = outer_columns(block)
     keys = tuple(column.name for column in columns if column.column == "id")
-    return assemble(block, op.Argument(columns) if columns else None), keys
+    return assemble(block, op.OuterRow(columns) if columns else None), keys

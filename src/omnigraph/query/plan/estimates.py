@@ -115,7 +115,7 @@ def _estimate(relation: op.Relation, facts: PlanFacts, outer: float) -> float:
     match relation:
         case op.Unit():
             return 1.0
-        case op.Argument():
+        case op.OuterRow():
             return outer
         case op.Scan(entity, _, scan_filter):
             return filtered_rows(entity, scan_filter.conjuncts, facts)

@@ -5,9 +5,9 @@ A query is a tree of operators. The checks build it with `Pattern` leaves (what 
 every scan. Rows are bags unless an operator says otherwise. Each operator checks that its inputs have the columns that
 it reads, so that a rule that breaks a plan fails immediately.
 
-The inner plan of `ExistsJoin` and `LeftJoin` runs once for all outer rows: its `Argument` leaf outputs the distinct
+The inner plan of `ExistsJoin` and `LeftJoin` runs once for all outer rows: its `OuterRow` leaf outputs the distinct
 outer rows that it depends on. The join is on `keys`, the ids of those entities, and null equals null. Without keys the
-inner plan has no `Argument` and is the same for every outer row.
+inner plan has no `OuterRow` and is the same for every outer row.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Unit(Operator):
 
 
 @dataclass(frozen=True, slots=True)
-class Argument(Operator):
+class OuterRow(Operator):
     """The distinct outer rows that an inner plan depends on, with columns of the outer plan."""
 
     columns: tuple[ex.ColumnRef, ...]
@@ -459,7 +459,7 @@ class Project(Operator):
         return ex.join_fields(tuple(column.field for column in self.columns))
 
 
-Leaf = Unit | Argument | Scan | EdgeScan
+Leaf = Unit | OuterRow | Scan | EdgeScan
 Extension = Expand | ExpandInto | EdgeExpand | Lookup
 Rows = FilterRows | Search | Aggregate | Order | LimitRows | Project
 Relation = Leaf | Pattern | Extension | Rows | CrossJoin | ExistsJoin | LeftJoin

@@ -18,7 +18,7 @@ Change = Callable[[ex.Expr], ex.Expr]
 
 _INPUTS: Final[dict[type, tuple[str, ...]]] = {
     op.Unit: (),
-    op.Argument: (),
+    op.OuterRow: (),
     op.Scan: (),
     op.EdgeScan: (),
     op.CrossJoin: ("left", "right"),
@@ -77,7 +77,7 @@ def roots_of(plan: QueryPlan) -> tuple[op.Relation, ...]:
 
 def argument_columns(inner: op.Relation) -> frozenset[str]:
     """Return the columns that an inner plan reads from its outer rows, without those of plans inside it."""
-    if isinstance(inner, op.Argument):
+    if isinstance(inner, op.OuterRow):
         return frozenset(ex.names(inner.outputs))
     below = inputs_of(inner)
     if isinstance(inner, op.ExistsJoin | op.LeftJoin):

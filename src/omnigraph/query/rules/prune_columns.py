@@ -29,9 +29,9 @@ def _prune(relation: op.Relation, needed: RequiredColumns) -> op.Relation:
     match relation:
         case op.Unit():
             return relation
-        case op.Argument(columns):
+        case op.OuterRow(columns):
             required = tuple(column for column in columns if column.column == "id" or column.name in needed)
-            return op.Argument(required)
+            return op.OuterRow(required)
         case (
             op.Scan()
             | op.EdgeScan()
