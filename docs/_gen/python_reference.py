@@ -171,7 +171,7 @@ ERRORS: Final[tuple[type[Exception], ...]] = (
     errors.NotFoundError,
     errors.RefusedError,
     check.DriftError,
-    schema_plan.SchemaRefusedError,
+    schema_plan.UnsupportedSchemaChangeError,
     SchemaDiffError,
     requirements.PreconditionFailedError,
     errors.ConflictError,
@@ -290,14 +290,14 @@ _ERRORS_HEAD: Final = """
 
 Every error that is raised on purpose is an `OmnigraphError`. It has `kind`, which decides the exit code of a command
 ([kinds](errors.md#kinds-and-exit-codes)), `code`, which is stable and explained in [errors](errors.md), `message`,
-`hint`, `facts` for programs and, when a write failed, `applied`: `no`, `yes` or `unknown`. `to_json()` gives all of it,
-with the hint as a value for other surfaces (`advice`). `str(error)` lists every mistake, `message` has only the first.
+`hint`, `facts` for programs and, when a write failed, `applied`: `no`, `yes` or `unknown`. `str(error)`
+lists every error and the hint; `message` has only the first error.
 Retry a `conflict`; after `unknown`, look whether the commit is there.
 
 Those that list many things carry them: `MergeConflictError` has `conflicts`, `SchemaTextError` and `QueryTextError`
 have `problems`, and `LoadRejectedError`, `MutationRejectedError` and `SchemaRejectedError` have `report`, with the
-`first` mistakes and the `total`. `facts` has them as plain data, also for `SchemaRefusedError` (`unsupported`) and
-`ParameterError` (`parameters`).
+`first` mistakes and the `total`. `facts` has them as plain data, also for `UnsupportedSchemaChangeError`
+(`unsupported`) and `ParameterError` (`parameters`).
 
 """
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.feed import ChangeFeedGapError
     from omnigraph.graph.manifest.requirements import PreconditionFailedError
     from omnigraph.graph.merge.conflicts import MergeConflictError
-    from omnigraph.graph.schema_plan import SchemaRefusedError
+    from omnigraph.graph.schema_plan import UnsupportedSchemaChangeError
     from omnigraph.maintenance.schema_apply import SchemaRejectedError
     from omnigraph.pipeline.load.run import LoadRejectedError
 
@@ -45,10 +45,10 @@ __all__ = [
     "QueryLimits",
     "QueryTextError",
     "RefusedError",
-    "SchemaRefusedError",
     "SchemaRejectedError",
     "SchemaTextError",
     "StorageError",
+    "UnsupportedSchemaChangeError",
     "UsageError",
     "__version__",
     "init",
@@ -68,7 +68,7 @@ _HOMES: Final = {
     "OpenOptions": "omnigraph.api.graph",
     "PreconditionFailedError": "omnigraph.graph.manifest.requirements",
     "QueryLimits": "omnigraph.engine.options",
-    "SchemaRefusedError": "omnigraph.graph.schema_plan",
+    "UnsupportedSchemaChangeError": "omnigraph.graph.schema_plan",
     "SchemaRejectedError": "omnigraph.maintenance.schema_apply",
     "init": "omnigraph.api.graph",
     "open": "omnigraph.api.graph",

@@ -77,7 +77,7 @@ SECRET: dict[object, object] = {"aws_secret_access_key": "hunter2"}
 def test_what_opens_a_store_is_not_told(given: Any, told: str) -> None:
     with pytest.raises(UsageError) as caught:
         og.OpenOptions(storage_options=given)
-    assert str(caught.value).split(", and ", 1)[1] == told
+    assert caught.value.message.split(", and ", 1)[1] == told
     options: Any = {"storage_options": given}
     with pytest.raises(UsageError, match=r"and cannot be a dict$"):
         og.open("graph.omni", options=options)

@@ -7,6 +7,7 @@ import pytest
 from omnigraph.base.errors import UsageError, list_all
 from omnigraph.base.hints import Argument, Hint, OneOf, Placeholder, action, hint
 from omnigraph.cli.hints import render_hint
+from omnigraph.wire.errors import error_document
 
 CASES = [
     (Hint("Install Java 17 or newer: {17}."), "Install Java 17 or newer: {17}.", None),
@@ -58,7 +59,7 @@ def test_each_surface_renders_its_own_syntax(value: Hint, python: str, flags: st
     assert str(value) == python
     assert render_hint(value) == (flags or python)
     error = UsageError("no", code="usage", hint=value)
-    assert (error.hint, error.to_json(render_hint(error.advice))["hint"]) == (python, flags or python)
+    assert (error.hint, error_document(error, render_hint(error.advice))["hint"]) == (python, flags or python)
 
 
 def test_hints_can_be_joined() -> None:

@@ -238,16 +238,18 @@ def test_a_decision_for_each_entity(diverged: Path) -> None:
     ],
 )
 def test_words_about_conflicts_that_mean_nothing(words: tuple[str, ...], code: str, diverged: Path) -> None:
-    (diverged / "bad.json").write_text('[{"id": "x", "take": "ours"}]', encoding="utf-8")
-    strange = '[{"table_key": "node:Robot", "id": "x", "take": "ours"}]'
+    (diverged / "bad.json").write_text('[{"entity_id": "x", "take": "ours"}]', encoding="utf-8")
+    strange = '[{"entity_kind": "node", "type_name": "Robot", "entity_id": "x", "take": "ours"}]'
     (diverged / "strange.json").write_text(strange, encoding="utf-8")
-    both = [{"table_key": "node:Person", "id": "x", "take": side} for side in ("ours", "theirs")]
+    person = {"entity_kind": "node", "type_name": "Person"}
+    both = [{**person, "entity_id": "x", "take": side} for side in ("ours", "theirs")]
     (diverged / "both.json").write_text(json.dumps(both), encoding="utf-8")
     # Only one side changed y: there is nothing to decide about it.
-    idle = [{"table_key": "node:Person", "id": name, "take": "ours"} for name in ("x", "y")]
+    idle = [{**person, "entity_id": name, "take": "ours"} for name in ("x", "y")]
     (diverged / "idle.json").write_text(json.dumps(idle), encoding="utf-8")
-    (diverged / "open.json").write_text('[{"table_key": "node:Person", "id": "x"}]', encoding="utf-8")
-    bare = [{"table_key": "Person", "id": "x", "take": "ours"}]
+    undecided = json.dumps([{**person, "entity_id": "x"}])
+    (diverged / "open.json").write_text(undecided, encoding="utf-8")
+    bare = [{"entity_kind": "Person", "type_name": "Person", "entity_id": "x", "take": "ours"}]
     (diverged / "bare.json").write_text(json.dumps(bare), encoding="utf-8")
     (diverged / "deep.json").write_text("[" * 100_000, encoding="utf-8")
     outcome = branch(diverged, "merge", "b", *words, "--json")

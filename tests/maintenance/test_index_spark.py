@@ -57,7 +57,7 @@ def _checked(world: WriteEnvironment, more: dict[str, str]) -> dict[str, Any]:
         "node:Doc",
         "edge:Cites",
     }
-    assert (seen["failure"]["class"], seen["failure"]["code"]) == ("FormatError", "unreadable")
+    assert (seen["failure"]["class"], seen["failure"]["kind"]) == ("FormatError", "unreadable")
     # Cleanup, too: what executors find is what a preview in one process found, and it goes.
     assert seen["cleaned"] == seen["previewed"]
     assert seen["same_files"]

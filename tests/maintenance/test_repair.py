@@ -109,7 +109,12 @@ def test_foreign_changes(name: str, branch: str, tool: ForeignTool, local_locati
     else:
         with pytest.raises(DriftError):
             run(location, triple(["e"]), branch=branch)
-        _refused(location, branch, ("confirm",), act.obstacle or "an external change: `--confirm --force` publishes it")
+        _refused(
+            location,
+            branch,
+            ("confirm",),
+            act.obstacle or "an external change: `--confirm --force` publishes it",
+        )
     _act(location, branch, ("confirm", "discard"), RepairAction.DISCARDED, "omnigraph:repair")
     assert read_contents(location, branch) == before
     tool.act(name, location, branch=branch)

@@ -13,7 +13,7 @@ from omnigraph.base.errors import OmnigraphError
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.snapshot import MAIN, read_commit_snapshot, read_snapshot
-from omnigraph.graph.schema_plan import SchemaRefusedError
+from omnigraph.graph.schema_plan import UnsupportedSchemaChangeError
 from omnigraph.maintenance.optimize.options import OptimizeOptions
 from omnigraph.maintenance.optimize.run import ensure_indices, optimize_all_tables
 from omnigraph.maintenance.schema_apply import SchemaRejectedError
@@ -219,10 +219,10 @@ def test_what_is_unsupported_leaves_nothing_behind(tmp_path: Path) -> None:
     root = graph_at(tmp_path)
     files = everything(root)
     wanted = BASE.replace("age: I32?", "age: String?").replace("since: Date?", "since: I64?")
-    with pytest.raises(SchemaRefusedError) as refused:
+    with pytest.raises(UnsupportedSchemaChangeError) as refused:
         evolve(root, wanted + "node City { name: String @key }\n")
     assert refused.value.code == "OG-DS-101"
-    head, *listed = str(refused.value).splitlines()
+    head, *listed = refused.value.render().splitlines()
     assert head == "2 changes are refused"
     assert [line.split(":")[:2] for line in listed] == [
         ["  OG-DS-101 node", "Person.age"],

@@ -133,7 +133,7 @@ def test_all_mistakes_are_told() -> None:
     assert [found["parameter"] for found in listed] == ["q", "p0", "p1"]
     assert "did you mean" in listed[0]["hint"] or "the query has" in listed[0]["hint"]
     assert caught.value.message.endswith("(and 2 more)")
-    assert [line.split(":")[0] for line in str(caught.value).splitlines()[1:]] == [
+    assert [line.split(":")[0] for line in caught.value.render().splitlines()[1:]] == [
         "  `q`",
         "  `p0`",
         "  `p1`",

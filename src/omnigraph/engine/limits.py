@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 
 from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
-from omnigraph.base.errors import InvariantError, OmnigraphError, RunError
+from omnigraph.base.errors import InvariantError, LimitExceededError, OmnigraphError
 from omnigraph.engine.options import EngineOptions
 
 
@@ -51,7 +51,7 @@ class Budget:
             raise _error("time", "seconds", self._options.seconds_max)
 
 
-def _error(resource: str, unit: str, limit: float) -> RunError:
+def _error(resource: str, unit: str, limit: float) -> LimitExceededError:
     small = f"{limit:g} bytes" if limit < 1024**2 else f"{limit / 1024**2:.4g} MiB"
     shown = small if unit == "bytes" else f"{limit:g} s"
     flag, member = ("--max-memory", "memory_bytes") if unit == "bytes" else ("--max-seconds", "seconds")
@@ -59,7 +59,7 @@ def _error(resource: str, unit: str, limit: float) -> RunError:
         f"ask for fewer rows with a filter or a limit, or allow more: `{flag}` on the command line, "
         f"`limits=QueryLimits({member}=…)` in Python"
     )
-    return RunError(
+    return LimitExceededError(
         f"the query hit its {resource} budget of {shown}",
         code=f"query_{resource}",
         hint=hint,

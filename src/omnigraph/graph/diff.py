@@ -99,7 +99,14 @@ def refuse_lost_values(before: Snapshot, after: Snapshot) -> None:
                 code="diff_schema_changed",
                 hint="compare commits on one side of the schema change, or export both; "
                 "`schema show --commit` shows each",
-                facts={"table": entity.alias, "properties": list(lost)},
+                facts={
+                    "change_diff_refusal": {
+                        "reason": "schema_boundary",
+                        "graph_commit_id": after.head,
+                        "type_name": entity.alias.partition(":")[2],
+                    },
+                    "properties": list(lost),
+                },
             )
 
 

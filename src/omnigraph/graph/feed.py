@@ -35,7 +35,7 @@ from omnigraph.storage.location import Location
 class ChangeFeedGapError(OmnigraphError):
     """What came after the cursor cannot be told any more."""
 
-    kind = ErrorKind.NOT_FOUND
+    kind = ErrorKind.CONFLICT
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,5 +181,5 @@ def _gap(branch: str, commit: CommitId, why: str) -> ChangeFeedGapError:
         f"the changes of branch {branch} from {commit} on cannot be told: {why}",
         code="change_feed_gap",
         hint="export the branch again and go on from the commit that the export names",
-        facts={"change_feed_gap": {"branch": branch, "commit": commit}},
+        facts={"change_feed_gap": {"first_unreadable_commit_id": commit}, "branch": branch},
     )

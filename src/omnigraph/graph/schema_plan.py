@@ -43,7 +43,7 @@ NullCounts = Mapping[TypeId, Mapping[str, int]]
 _EACH: Final = "; `schema plan`, in Python `plan_schema`, tells what to do about each"
 
 
-class SchemaRefusedError(RefusedError):
+class UnsupportedSchemaChangeError(RefusedError):
     """The desired schema needs a change that is not supported; all such changes are listed."""
 
     def render(self) -> str:
@@ -103,11 +103,11 @@ class SchemaPlan:
         return not self.unsupported
 
     def refuse_unsupported(self) -> None:
-        """Raise `SchemaRefusedError` unless every change is supported."""
+        """Raise `UnsupportedSchemaChangeError` unless every change is supported."""
         if self.can_apply:
             return
         first, more = self.unsupported[0], len(self.unsupported) - 1
-        raise SchemaRefusedError(
+        raise UnsupportedSchemaChangeError(
             f"{first.code.code} {refusal_text(first)}{f' (and {more} more)' if more else ''}",
             code=first.code.code,
             hint=f"{first.code.advice}{_EACH if more else ''}",

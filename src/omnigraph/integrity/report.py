@@ -16,7 +16,8 @@ import msgspec
 import numpy as np
 
 from omnigraph.base import limits
-from omnigraph.base.errors import Fact
+from omnigraph.base.errors import Applied, ContentError, ErrorKind, Fact
+from omnigraph.base.hints import Hint
 from omnigraph.integrity.rules import RowOrigins, Rule, RuleViolations
 
 
@@ -100,9 +101,41 @@ class ViolationReport:
     def total(self) -> int:
         return sum(count for _, count in self.counts)
 
+    def has_only(self, rule: Rule) -> bool:
+        """Return whether every violation is of this rule."""
+        return all(counted is rule for counted, _ in self.counts)
+
     def moved(self, lines: int) -> ViolationReport:
         """The same report after that many lines before it."""
         return replace(self, first=tuple(found.moved(lines) for found in self.first))
+
+
+class ValidationError(ContentError):
+    """Rows break rules of the schema; nothing was written. `report` has the first violations and the total."""
+
+    applied = Applied.NO
+
+    def __init__(
+        self, message: str, report: ViolationReport, *, head: str, code: str, hint: str | Hint
+    ) -> None:
+        facts: dict[str, Fact] = {
+            "validation_errors": [violation.to_json() for violation in report.first],
+            "total": report.total,
+        }
+        existing_id = report.first[0].value if report.has_only(Rule.KEY_CONFLICT) else None
+        if existing_id is not None:
+            facts["key_conflict"] = {"entity_id": existing_id}
+        super().__init__(message, code=code, hint=hint, facts=facts)
+        if existing_id is not None:
+            self.kind = ErrorKind.CONFLICT
+        self.report = report
+        self._head = head
+
+    def render(self) -> str:
+        """Return the number of violations, and the first of them, one per line."""
+        shown, total = self.report.first, self.report.total
+        more = "" if total == len(shown) else f", of which the first {len(shown)} are shown"
+        return "\n".join([f"{self._head}{more}", *(f"  {violation.describe()}" for violation in shown)])
 
 
 def merge_reports(reports: Iterable[ViolationReport]) -> ViolationReport:

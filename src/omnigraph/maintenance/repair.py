@@ -19,7 +19,14 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, assert_never
 
-from omnigraph.base.errors import Fact, FormatError, OmnigraphError, RefusedError, StorageError, UsageError
+from omnigraph.base.errors import (
+    ConfirmationRequiredError,
+    Fact,
+    FormatError,
+    OmnigraphError,
+    StorageError,
+    UsageError,
+)
 from omnigraph.base.hints import Argument, Hint, hint
 from omnigraph.base.progress import log_event
 from omnigraph.graph.coordination.environment import WriteEnvironment
@@ -90,7 +97,7 @@ class RepairOptions:
             )
         if (self.force or self.discard) and not self.confirm:
             word = "force" if self.force else "discard"
-            raise RefusedError(
+            raise ConfirmationRequiredError(
                 f"{word} changes what the graph publishes, and nobody confirmed it",
                 code="confirmation_missing",
                 hint=f"look at the preview first, then pass --{word} --confirm",

@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 from omnigraph.arrow.columns import Column, whole_array
 from omnigraph.arrow.hashing import bucket_of
 from omnigraph.base import limits
-from omnigraph.base.errors import ContentError
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.records import CommitRecord
@@ -32,7 +31,7 @@ from omnigraph.graph.write.check import read_other_catalogs
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import StagedWrite
-from omnigraph.integrity.report import Violation, ViolationReport, merge_reports
+from omnigraph.integrity.report import ValidationError, Violation, ViolationReport, merge_reports
 from omnigraph.integrity.row_rules import required_breaches, value_breaches
 from omnigraph.integrity.rules import Rule, RuleViolations
 from omnigraph.integrity.set_rules import edges_of_type, repeated_rows, unique_keys
@@ -202,26 +201,20 @@ def _report(alias: str, breach: RuleViolations, ids: Column) -> ViolationReport:
 CheckTask = RowsTask | UniqueTask | CardTask
 
 
-class SchemaRejectedError(ContentError):
+class SchemaRejectedError(ValidationError):
     """Rows of the graph break rules of the new schema; nothing was written."""
 
     def __init__(self, report: ViolationReport) -> None:
         first = report.first[0]
         more = f" (and {report.total - 1:,} more)" if report.total > 1 else ""
+        rows = "a row" if report.total == 1 else f"{report.total:,} rows"
         super().__init__(
             f"{first.file}: {first.message}{more}",
+            report,
+            head=f"the graph has {rows} that the new schema does not allow",
             code="schema_rejected",
             hint="nothing was written; mend these rows, or leave the rule out",
-            facts={"validation_errors": [found.to_json() for found in report.first], "total": report.total},
         )
-        self.report = report
-
-    def render(self) -> str:
-        """Each kept violation on a line of its own, and how many there are in all."""
-        shown, total = self.report.first, self.report.total
-        more = "" if total == len(shown) else f", of which the first {len(shown)} are shown"
-        head = f"the graph has {'a row' if total == 1 else f'{total:,} rows'} that the new schema does not allow{more}"
-        return "\n".join([head, *(f"  {found.describe()}" for found in shown)])
 
 
 @dataclass(frozen=True, slots=True)

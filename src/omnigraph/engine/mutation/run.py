@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.arrow.columns import nulls
-from omnigraph.base.errors import ContentError
 from omnigraph.base.ids import TypeId
 from omnigraph.engine.columns.domain import Array
 from omnigraph.engine.columns.expressions import evaluate
@@ -30,7 +29,7 @@ from omnigraph.graph.rows.lookup import SnapshotLookup
 from omnigraph.integrity.check import ChangeMode, TypeChange, check_batch, check_change
 from omnigraph.integrity.convert.column import convert
 from omnigraph.integrity.raw import MixedColumn, RawBatch, RawColumn, taken
-from omnigraph.integrity.report import ViolationReport, merge_reports
+from omnigraph.integrity.report import ValidationError, ViolationReport, merge_reports
 from omnigraph.integrity.row_rules import required_breaches, value_breaches
 from omnigraph.integrity.rules import RowOrigins, RuleViolations
 from omnigraph.query.plan.expressions import Expr, ListOf, Literal, LiteralValue
@@ -55,26 +54,20 @@ class BoundMutation:
         return all(isinstance(statement, InsertRow) for statement in self.plan.statements)
 
 
-class MutationRejectedError(ContentError):
-    """The change breaks rules; nothing was written."""
+class MutationRejectedError(ValidationError):
+    """A mutation breaks rules of the schema; nothing was written."""
 
     def __init__(self, name: str, report: ViolationReport) -> None:
         first = report.first[0]
         more = f" (and {report.total - 1:,} more)" if report.total > 1 else ""
+        count = "a mistake" if report.total == 1 else f"{report.total:,} mistakes"
         super().__init__(
             f"query {name}: {first.describe()}{more}",
+            report,
+            head=f"the change has {count}",
             code="mutation_rejected",
             hint="nothing was written; the schema says what rows must be like",
-            facts={"validation_errors": [found.to_json() for found in report.first], "total": report.total},
         )
-        self.report = report
-
-    def render(self) -> str:
-        """Each kept violation on a line of its own, and how many there are in all."""
-        shown = self.report.first
-        count = "a mistake" if self.report.total == 1 else f"{self.report.total:,} mistakes"
-        more = "" if self.report.total == len(shown) else f", of which the first {len(shown)} are shown"
-        return "\n".join([f"the change has {count}{more}", *(f"  {found.describe()}" for found in shown)])
 
 
 @dataclass(slots=True)

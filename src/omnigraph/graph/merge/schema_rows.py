@@ -32,7 +32,7 @@ from omnigraph.graph.rows.entity_rows import (
     same_values,
     with_null_fill,
 )
-from omnigraph.graph.schema_plan import SchemaRefusedError, refusal_text, refusal_to_json
+from omnigraph.graph.schema_plan import UnsupportedSchemaChangeError, refusal_text, refusal_to_json
 from omnigraph.integrity.row_rules import row_breaches
 from omnigraph.integrity.set_rules import key_columns
 from omnigraph.schema.catalog import EdgeType, Entity
@@ -115,7 +115,7 @@ def refuse_blob_beside_fill(schema: MergedSchema, entity: Entity) -> None:
         code = EvolutionCode.BLOB_BESIDE_DEFAULT
         detail = f"its nullability changes, and {fills[0]} is filled with its default"
         refused = Unsupported(code, entity.alias, mixed[0], detail)
-        raise SchemaRefusedError(
+        raise UnsupportedSchemaChangeError(
             refusal_text(refused),
             code=code.code,
             hint=f"{code.advice}: merge the commit of the first of them, and then the branch",

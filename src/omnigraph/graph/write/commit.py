@@ -96,7 +96,7 @@ class UnsettledTableError(ConflictError):
 class RecoveryRequiredError(OmnigraphError):
     """A write stopped after it was armed; the next check or open finishes it or undoes it."""
 
-    kind = ErrorKind.CONFLICT
+    kind = ErrorKind.UNAVAILABLE
     applied = Applied.UNKNOWN
 
 

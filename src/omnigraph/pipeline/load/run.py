@@ -17,7 +17,7 @@ import msgspec
 import pyarrow.compute as pc
 
 from omnigraph.base import limits
-from omnigraph.base.errors import ContentError, OmnigraphError
+from omnigraph.base.errors import OmnigraphError
 from omnigraph.graph.branches import create_branch_with
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.records import CommitRecord, StreamBatch, TableRecord
@@ -28,7 +28,13 @@ from omnigraph.graph.write.check import find_stale
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import Outcome, StagingArea, WritableTable, discard_fork
 from omnigraph.graph.write.states import Effect, StagedWrite
-from omnigraph.integrity.report import Violation, ViolationReport, merge_reports, violations_of
+from omnigraph.integrity.report import (
+    ValidationError,
+    Violation,
+    ViolationReport,
+    merge_reports,
+    violations_of,
+)
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.load.buckets import (
     BucketCheck,
@@ -94,34 +100,26 @@ class Loaded:
         return sum(self.counts.values())
 
 
-class LoadRejectedError(ContentError):
-    """The input breaks rules; nothing was written."""
+class LoadRejectedError(ValidationError):
+    """The input breaks rules of the schema; nothing was written."""
 
     def __init__(self, report: ViolationReport, keyless: Sequence[str] = ()) -> None:
         first = report.first[0]
         more = f" (and {report.total - 1:,} more)" if report.total > 1 else ""
+        count = "a mistake" if report.total == 1 else f"{report.total:,} mistakes"
         super().__init__(
             f"{first.describe()}{more}",
+            report,
+            head=f"the input has {count}",
             code="load_rejected",
             hint=_hint(report, keyless),
-            facts={"validation_errors": [found.to_json() for found in report.first], "total": report.total},
         )
-        self.report = report
-
-    def render(self) -> str:
-        """Each kept violation on a line of its own, and how many there are in all."""
-        shown = self.report.first
-        count = "a mistake" if self.report.total == 1 else f"{self.report.total:,} mistakes"
-        more = "" if self.report.total == len(shown) else f", of which the first {len(shown)} are shown"
-        lines = [f"the input has {count}{more}"]
-        lines += [f"  {found.describe()}" for found in shown]
-        return "\n".join(lines)
 
 
 def _hint(report: ViolationReport, keyless: Sequence[str]) -> str:
     """What to do about it. `keyless`: the types of the input that have no key, whose rows a merge cannot know again."""
     more = "; --errors FILE lists every mistake" if report.total > len(report.first) else ""
-    if all(rule is Rule.KEY_CONFLICT for rule, _ in report.counts):
+    if report.has_only(Rule.KEY_CONFLICT):
         shown = ", ".join((*keyless[:_KEYLESS_SHOWN], *(("…",) if len(keyless) > _KEYLESS_SHOWN else ())))
         again = f", but adds rows of {shown} once more unless they have an id" if keyless else ""
         return f"nothing was written; --mode merge replaces rows that are there already{again}{more}"

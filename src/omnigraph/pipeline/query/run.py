@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from omnigraph.base.errors import InvariantError, RunError, UsageError
+from omnigraph.base.errors import InvariantError, LimitExceededError, UsageError
 from omnigraph.base.progress import Report, report_nothing
 from omnigraph.engine.columns.expressions import value_arrow_type
 from omnigraph.engine.columns.frame import Column, Frame
@@ -118,10 +118,10 @@ def _batches(
         yield result_batch(root, schema, Frame(batch.num_rows, columns))
 
 
-def _result_too_large(session: SparkSession) -> RunError:
+def _result_too_large(session: SparkSession) -> LimitExceededError:
     """Spark itself refuses to bring back more than its session allows."""
     limit = str(session.conf.get(_RESULT_SIZE, "1g"))
-    return RunError(
+    return LimitExceededError(
         f"the query hit the memory budget of the Spark session: its result is larger than {limit}",
         code="query_memory",
         hint=f"ask for fewer rows with a filter or a limit, or start Spark with a larger {_RESULT_SIZE}",
