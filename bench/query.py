@@ -142,10 +142,10 @@ def _measured(name: str, graph: Graph, rivals: Mapping[str, Ask]) -> Ratio:
     }
     declared = ", ".join(f"${name}: {kind}" for name, (kind, _) in used.items())
     prepared = graph.prepare(f"query q({declared}) {{ {question.ours} }}")
-    snapshot = graph.pin()
+    snapshot = graph.snapshot()
     params = {name: value for name, (_, value) in used.items()}
     actions: dict[str, Callable[[], object]] = {
-        "omnigraph": lambda: prepared.run(snapshot, params).arrow(),
+        "omnigraph": lambda: prepared.run(params, as_of=snapshot).to_arrow(),
         question.rival: rivals[question.rival](question.theirs),
     }
     # Columns and adjacency enter the cache when they are asked for again.
@@ -183,7 +183,7 @@ def _duckdb(social: Social) -> Ask:
 
 
 def _lance(graph: Graph) -> dict[str, Ask]:
-    snapshot = graph.pin()
+    snapshot = graph.snapshot()
     table = snapshot.tables["node:Person"]
     dataset = lance.dataset(snapshot.root.child(table.path).lance_uri, version=table.pin.version)
     nearest = {"column": "embedding", "q": PARAMETERS["v"][1], "k": 10, "metric": "cosine"}

@@ -91,7 +91,7 @@ def first_queries(folder: Path, graph: Graph, social: Social) -> list[Ratio]:
 
 def _persist(graph: Graph) -> None:
     """What optimize leaves beside an edge table."""
-    snapshot = graph.pin()
+    snapshot = graph.snapshot()
     record = snapshot.tables["edge:Knows"]
     dataset = open_dataset(snapshot.root.child(record.path), version=record.pin.version)
     ends = dataset.read(["src", "dst"])
@@ -101,7 +101,7 @@ def _persist(graph: Graph) -> None:
 
 
 def _first(name: str, folder: Path, graph: Graph) -> Ratio:
-    snapshot = graph.pin()
+    snapshot = graph.snapshot()
     is_hops = name == "two hops"
     places = {
         "graph": graph.uri,

@@ -48,7 +48,7 @@ def main(folder: str, commits: int, report_every: int) -> None:
             graph.mutate(REMOVE, params={"s": name})
         else:
             graph.mutate(ADD, params={"s": name, "n": number})
-        graph.query(QUERY, params={"s": name}).rows()
+        graph.query(QUERY, params={"s": name}).to_pylist()
         if number % COMPACT_EVERY == 0:
             run_compaction(location, TABLES)
         if number % report_every == 0:

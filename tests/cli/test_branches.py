@@ -17,7 +17,7 @@ from tests.cli.process import SCHEMA, Outcome, assert_golden, omnigraph, omnigra
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A directory with a graph that was made there: a branch holds absolute paths."""
-    og.init(str(tmp_path / "graph.omni"), SCHEMA, options=og.OpenOptions(actor="ada"))
+    og.init(str(tmp_path / "graph.omni"), SCHEMA, actor="ada")
     return tmp_path
 
 
@@ -93,7 +93,7 @@ def test_a_branch_starts_from_any_commit_of_any_branch(place: Path) -> None:
     rows = og.open(str(place / "graph.omni"), "early").query(
         "query q() { match { $p: Person } return { $p.slug } }"
     )
-    assert [row["p.slug"] for row in rows.rows()] == ["x"]
+    assert [row["p.slug"] for row in rows.to_pylist()] == ["x"]
     assert branch(place, "delete", "b").exit_code == 3
 
 
@@ -133,13 +133,13 @@ def test_deleting_elsewhere_needs_a_yes(tmp_path: Path, s3_place: tuple[str, dic
 
 def test_a_branch_made_again_shows_nothing_of_the_old_one(place: Path) -> None:
     graph = og.open(str(place / "graph.omni"))
-    old = graph.branch("b", create_from="main")
+    old = graph.create_branch("b", from_="main")
     add(place, "old", "b")
     graph.delete_branch("b")
-    new = graph.branch("b", create_from="main")
+    new = graph.create_branch("b", from_="main")
     assert old == new
-    assert new.query("query q() { match { $p: Person } return { $p.slug } }").rows() == []
-    assert [standing.record.name for standing in graph.branches()] == ["main", "b"]
+    assert new.query("query q() { match { $p: Person } return { $p.slug } }").to_pylist() == []
+    assert [standing.record.name for standing in graph.list_branches()] == ["main", "b"]
 
 
 @pytest.mark.parametrize("written", [True, False])
@@ -149,11 +149,11 @@ def test_a_branch_whose_manifest_files_are_missing_is_not_readable(
 ) -> None:
     """An unwritten branch has no data of its own, and is read from its parent."""
     graph = og.open(str(place / "graph.omni"))
-    graph.branch("b", create_from="main")
-    graph.branch("other", create_from="main")
+    graph.create_branch("b", from_="main")
+    graph.create_branch("other", from_="main")
     if written:
         add(place, "new", "b")
-    lance_branch = graph.branches()[1].record.lance_branch
+    lance_branch = graph.list_branches()[1].record.lance_branch
     shutil.rmtree(
         place / "graph.omni" / "__manifest" / "tree" / str(lance_branch) / folder, ignore_errors=True
     )
@@ -186,7 +186,7 @@ def diverged(place: Path) -> Path:
 
 def ages(place: Path) -> dict[str, int]:
     text = "query q() { match { $p: Person } return { $p.slug, $p.age } }"
-    return {row["p.slug"]: row["p.age"] for row in og.open(str(place / "graph.omni")).query(text).rows()}
+    return {row["p.slug"]: row["p.age"] for row in og.open(str(place / "graph.omni")).query(text).to_pylist()}
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def graph(tmp_path: Path) -> og.Graph:
 def rows(graph: og.Graph, shown: str) -> list[tuple[Any, ...]]:
     columns = ", ".join(f"$p.{name}" for name in shown.split())
     found = graph.query(f"query q() {{ match {{ $p: P }} return {{ {columns} }} order {{ $p.k }} }}")
-    return [tuple(row.values()) for row in found.rows()]
+    return [tuple(row.values()) for row in found.to_pylist()]
 
 
 def test_an_insert_computes_over_parameters(graph: og.Graph) -> None:
@@ -88,7 +88,7 @@ def test_rows_of_the_same_mutation_are_seen(graph: og.Graph) -> None:
 def test_an_edge_computes_over_its_endpoints(graph: og.Graph) -> None:
     graph.mutate("query m() { update E set { w: w + 1 } where from = to or w is not null }")
     found = graph.query("query q() { match { $a $e:e $b } return { $a.k, $b.k, $e.w } order { $a.k } }")
-    assert [tuple(row.values()) for row in found.rows()] == [("a", "b", 11), ("b", "b", None)]
+    assert [tuple(row.values()) for row in found.to_pylist()] == [("a", "b", 11), ("b", "b", None)]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_inline_values_and_second_bindings_filter(graph: og.Graph) -> None:
             f"query q($two: I64) {{ match {{ {match} }} return {{ $p.k as k }} order {{ k }} }}",
             params={"two": 2},
         )
-        return [row["k"] for row in found.rows()]
+        return [row["k"] for row in found.to_pylist()]
 
     assert keys("$p: P { n: $two + 1 }") == ["a"]
     assert keys("$p: P { b: $two > 1 }") == ["a", "c"]

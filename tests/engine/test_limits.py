@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.api.query import PreparedQuery
 from omnigraph.base.errors import RunError, StorageError, UsageError
 from omnigraph.engine.cache import Cache
 from omnigraph.engine.context import Trace
@@ -20,6 +19,7 @@ from omnigraph.engine.options import EngineOptions
 from omnigraph.engine.run import QueryRunOptions
 from omnigraph.graph.manifest.snapshot import Snapshot
 from tests.engine.graphs import ask, make_snapshot
+from tests.engine.running import PlannedText
 
 SCHEMA = (
     "node P { k: String @key  n: I64 }\nnode D { k: String @key  t: String  v: Vector(16) }\nedge E: P -> P\n"
@@ -83,7 +83,7 @@ def test_a_query_that_must_hold_too_much_says_so(graph: Snapshot, body: str) -> 
     ],
 )
 def test_what_streams_needs_no_memory(graph: Snapshot, body: str, count: int) -> None:
-    result = PreparedQuery(f"query q() {{ {body} }}").run(graph, None, QueryRunOptions(SMALL, NO_CACHE))
+    result = PlannedText(f"query q() {{ {body} }}").run(graph, None, QueryRunOptions(SMALL, NO_CACHE))
     assert sum(batch.num_rows for batch in result.batches()) == count
 
 
@@ -144,8 +144,8 @@ def test_a_result_that_is_kept_whole_counts(graph: Snapshot) -> None:
     text = "query q() { match { $p: P } return { $p.k, $p.n } }"
     how = QueryRunOptions(SMALL, NO_CACHE)
     with pytest.raises(RunError, match="memory budget"):
-        PreparedQuery(text).run(graph, None, how).arrow()
-    assert sum(batch.num_rows for batch in PreparedQuery(text).run(graph, None, how).batches()) == ROWS
+        PlannedText(text).run(graph, None, how).to_arrow()
+    assert sum(batch.num_rows for batch in PlannedText(text).run(graph, None, how).batches()) == ROWS
 
 
 def test_words_count_in_the_cache_and_long_texts_do_not_enter_it(graph: Snapshot) -> None:
@@ -167,13 +167,13 @@ def test_a_user_says_what_a_query_may_take(tmp_path: Path) -> None:
     head = graph.mutate(f"query m() {{ {rows} }}").commit
     few = og.QueryLimits(memory_bytes=1_000)
     with pytest.raises(RunError, match="memory budget"):
-        graph.query("query q() { match { $p: P } return { $p.k } order { $p.k } }", limits=few).arrow()
+        graph.query("query q() { match { $p: P } return { $p.k } order { $p.k } }", limits=few).to_arrow()
     with pytest.raises(RunError, match="memory budget"):
         graph.mutate("query m() { update P set { n: 1 } where true }", limits=few)
     with pytest.raises(RunError, match="time budget"):
         graph.query(
             "query q() { match { $p: P } return { $p.k } }", limits=og.QueryLimits(seconds=1e-9)
-        ).arrow()
+        ).to_arrow()
     assert head is not None
     assert graph.snapshot().head == head.id
     assert graph.mutate("query m() { update P set { n: 1 } where true }").affected_nodes == 300
@@ -194,7 +194,7 @@ def test_what_is_released_counts_no_more() -> None:
 
 def test_a_result_sees_one_snapshot_to_its_end(graph: Snapshot) -> None:
     how = QueryRunOptions(SMALL, NO_CACHE)
-    result = PreparedQuery("query q() { match { $p: P } return { $p.k } }").run(graph, None, how)
+    result = PlannedText("query q() { match { $p: P } return { $p.k } }").run(graph, None, how)
     sizes = [batch.num_rows for batch in result.batches()]
     assert sum(sizes) == ROWS
     assert max(sizes) <= 2_000

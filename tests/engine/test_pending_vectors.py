@@ -31,7 +31,7 @@ def graph(tmp_path: Path) -> og.Graph:
 
 def vectors(graph: og.Graph) -> list[tuple[Any, ...]]:
     found = graph.query("query q() { match { $n: Note } return { $n.k, $n.vec, $n.other } order { $n.k } }")
-    return [tuple(row.values()) for row in found.rows()]
+    return [tuple(row.values()) for row in found.to_pylist()]
 
 
 def test_an_insert_gives_the_text_or_the_vector(graph: og.Graph) -> None:
@@ -62,7 +62,7 @@ def test_a_search_ranks_what_has_a_vector(graph: og.Graph) -> None:
       insert Note { k: "b", title: "two", body: "y", vec: [1, 0] }
     }""")
     text = "query q() { match { $n: Note } return { $n.k as k } order { nearest($n.vec, [1, 0]) } limit 9 }"
-    assert [row["k"] for row in graph.query(text).rows()] == ["b"]
+    assert [row["k"] for row in graph.query(text).to_pylist()] == ["b"]
 
 
 def test_the_schema_is_shown_as_it_was_declared(graph: og.Graph) -> None:

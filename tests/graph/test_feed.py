@@ -199,7 +199,7 @@ def test_who_follows_gets_the_rows_when_a_name_has_a_second_life(
     first = list(graph.changes().commits)[-1]
     rows = {(one.table_id, one.id): one.after for one in first.changes}
     start = graph.snapshot().head
-    branch = graph.branch("b", create_from="main")
+    branch = graph.create_branch("b", from_="main")
     for text in schemas:
         branch.apply_schema(text)
     branch.mutate(f"query b() {{ {write} }}")
@@ -237,7 +237,7 @@ def test_images_have_every_kind_of_value(tmp_path: Path) -> None:
     graph.mutate(f'query a() {{ insert Thing {{ name: "t" {given} }} }}')
     made = graph.mutate('query b() { update Thing set { weight: 0.2, data: "base64:" } where name = "t" }')
     assert made.commit is not None
-    (change,) = graph.commit_changes(made.commit.id)
+    (change,) = graph.diff(made.commit.id)
     same = {"id": "t", "name": "t", "tags": [], "at": "2024-05-31T12:00:00.000Z", "vector": [1.5, 2.0]}
     assert (change.table, change.id, change.kind.value) == ("node:Thing", "t", "updated")
     assert change.before == {"type": "Thing", "data": {**same, "weight": 0.1, "data": "base64:YWI="}}

@@ -24,7 +24,7 @@ SHOW = "query q() { match { $p: P } return { $p.slug, $p.here, $p.there } order 
 def moved(tmp_path: Path) -> Path:
     """It was moved away from `old`, with a branch that has a property of its own."""
     graph = og.init(str(tmp_path / "old"), SCHEMA)
-    branch = graph.branch("b", create_from="main")
+    branch = graph.create_branch("b", from_="main")
     branch.apply_schema(SCHEMA.replace("}", " there: I64? }"))
     branch.mutate('query a() { insert P { slug: "b", there: 1 } }')
     return (tmp_path / "old").rename(tmp_path / "new")
@@ -38,7 +38,7 @@ def test_main_gets_properties_that_are_none_of_the_branch(moved: Path) -> None:
     main.mutate('query a() { insert P { slug: "a", here: 2 } }')
     back = og.open(str(moved.rename(moved.parent / "old")))
     back.merge("b")
-    assert back.query(SHOW).rows() == [
+    assert back.query(SHOW).to_pylist() == [
         {"p.slug": "a", "p.here": 2, "p.there": None},
         {"p.slug": "b", "p.here": None, "p.there": 1},
     ]
@@ -46,22 +46,22 @@ def test_main_gets_properties_that_are_none_of_the_branch(moved: Path) -> None:
 
 def test_a_branch_is_listed_refused_and_deleted(moved: Path) -> None:
     graph = og.open(str(moved))
-    assert [(one.record.name, one.is_readable, one.ahead) for one in graph.branches()] == [
+    assert [(one.record.name, one.is_readable, one.ahead) for one in graph.list_branches()] == [
         ("main", True, 0),
         ("b", False, None),
     ]
     made = sorted(path.name for path in (moved / "__manifest" / "tree").iterdir())
     refused: tuple[Callable[[], object], ...] = (
-        lambda: graph.branch("c", create_from="main"),
+        lambda: graph.create_branch("c", from_="main"),
         lambda: graph.merge("b"),
-        lambda: graph.cleanup(keep=1, confirm=True),
+        lambda: graph.cleanup(keep=1, dry_run=False),
     )
     for one in refused:
         _refused_as_moved(one)
-    assert [one.record.name for one in graph.branches()] == ["main", "b"]
+    assert [one.record.name for one in graph.list_branches()] == ["main", "b"]
     assert sorted(path.name for path in (moved / "__manifest" / "tree").iterdir()) == made
     graph.delete_branch("b")
-    assert [one.record.name for one in graph.branches()] == ["main"]
+    assert [one.record.name for one in graph.list_branches()] == ["main"]
 
 
 def test_cleanup_takes_what_a_deleted_branch_left(moved: Path) -> None:
@@ -69,7 +69,7 @@ def test_cleanup_takes_what_a_deleted_branch_left(moved: Path) -> None:
     graph = og.open(str(moved))
     graph.mutate('query a() { insert P { slug: "a" } }')
     graph.delete_branch("b")
-    _refused_as_moved(lambda: graph.cleanup(keep=1, confirm=True))
+    _refused_as_moved(lambda: graph.cleanup(keep=1, dry_run=False))
     found = cleanup_all_tables(
         graph,
         CleanupPolicyOptions(keep_versions=1, confirm=True),
@@ -77,17 +77,17 @@ def test_cleanup_takes_what_a_deleted_branch_left(moved: Path) -> None:
     )
     assert [one.error for one in found] == [None, None]
     assert sum(one.orphan_branches_removed for one in found) == 2
-    assert graph.query("query q() { match { $p: P } return { $p.slug } }").rows() == [{"p.slug": "a"}]
+    assert graph.query("query q() { match { $p: P } return { $p.slug } }").to_pylist() == [{"p.slug": "a"}]
 
 
 def test_the_history_of_main_is_shown(tmp_path: Path) -> None:
     graph = og.init(str(tmp_path / "old"), SCHEMA)
-    branch = graph.branch("b", create_from="main")
+    branch = graph.create_branch("b", from_="main")
     for one, slug in ((graph, "a"), (branch, "b")):
         one.mutate(f'query a() {{ insert P {{ slug: "{slug}" }} }}')
     graph.merge("b")
     (tmp_path / "old").rename(tmp_path / "new")
-    commits = [commit.id for commit in og.open(str(tmp_path / "new")).commits()]
+    commits = [commit.id for commit in og.open(str(tmp_path / "new")).log(None)]
 
     log = omnigraph_here("log", "new", "--json", cwd=tmp_path)
     assert json.loads(log.stdout)["heads"] == {"main": commits[0], "b": None}

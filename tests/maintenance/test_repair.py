@@ -206,7 +206,7 @@ def test_maintenance_of_indexed_fragments(tool: ForeignTool, local_location: Loc
     ]
     assert {one.coverage for one in covered} == {Indexed()}
     found = Graph(local_location).query('query q() { match { $p: Person { slug: "a" } } return { $p.age } }')
-    assert found.rows() == [{"p.age": 1}]
+    assert found.to_pylist() == [{"p.age": 1}]
 
 
 def test_settings_that_collect_versions_are_never_published(
@@ -317,9 +317,9 @@ def test_a_moved_graph_is_repaired_on_main(tool: ForeignTool, local_location: Lo
 def test_a_graph_that_is_open_for_reading(local_location: Location) -> None:
     seed(local_location)
     graph = Graph(local_location, read_only=True)
-    assert len(graph.repair()) == len(TABLES)
+    assert len(graph.repair().tables) == len(TABLES)
     with pytest.raises(UsageError):
-        graph.repair(confirm=True)
+        graph.repair(dry_run=False)
 
 
 def test_the_flags_that_do_not_go_together(local_location: Location) -> None:

@@ -242,7 +242,7 @@ def test_what_comes_back_never_shows_what_was(tmp_path: Path) -> None:
     assert {row["age"] for row in now[PERSON].values()} == {None}
     omnigraph.open(root.uri).mutate('query m() { update Person set { age: 1 } where slug = "ada" }')
     assert {key: row["age"] for key, row in contents(root)[PERSON].items()} == {"ada": 1, "bob": None}
-    commits = [commit.id for commit in omnigraph.open(root.uri).commits()]
+    commits = [commit.id for commit in omnigraph.open(root.uri).log(None)]
     assert snapshot_contents(read_commit_snapshot(root, commits[3])[0]) == before
 
 
@@ -262,14 +262,14 @@ def test_writing_and_querying_go_on(tmp_path: Path) -> None:
       insert Meets { from: "bob", to: "eve" }
     }""")
     asked = "query q() { match { $p: Person  $p meets $q } return { $p.slug, $q.years, $q.score } order { $p.slug } }"
-    assert graph.query(asked).arrow().to_pylist() == [
+    assert graph.query(asked).to_arrow().to_pylist() == [
         {"p.slug": "ada", "q.years": 7, "q.score": 0.5},
         {"p.slug": "bob", "q.years": 3, "q.score": 2.0},
     ]
     by_name = "query q() { match { $p: Person { years: 36 } } return { $p.name } }"
-    assert graph.query(by_name).arrow().to_pylist() == [{"p.name": "Ada"}]
+    assert graph.query(by_name).to_arrow().to_pylist() == [{"p.name": "Ada"}]
     then = "query q() { match { $p: Person  $p knows $q } return { $q.age } }"
-    assert graph.query(then, commit=head).arrow().to_pylist() == [{"q.age": 7}]
+    assert graph.query(then, as_of=head).to_arrow().to_pylist() == [{"q.age": 7}]
     with pytest.raises(OmnigraphError):
         graph.query(then)
 
@@ -287,7 +287,7 @@ def test_compaction_keeps_what_a_change_made(tmp_path: Path) -> None:
     assert len(opened(graph.snapshot(), PERSON).fragment_rows()) == 1
     assert contents(root) == before
     asked = "query q() { match { $p: Person { years: 36 } } return { $p.n } }"
-    assert graph.query(asked).arrow().to_pylist() == [{"p.n": "n"}]
+    assert graph.query(asked).to_arrow().to_pylist() == [{"p.n": "n"}]
 
 
 def test_branches_of_an_older_schema_keep_theirs(tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def test_changes_at_the_same_time_go_one_after_the_other(root: Location, tmp_pat
     acts.append(partial(load_here, root, name))
     with ThreadPoolExecutor(len(acts)) as threads:
         list(threads.map(until_in, acts))
-    operations = [commit.operation for commit in omnigraph.open(root.uri).commits()]
+    operations = [commit.operation for commit in omnigraph.open(root.uri).log(None)]
     assert (operations.count("schema_apply"), operations.count("load")) == (3, 1)
     now = contents(root)
     assert (sorted(now["node:Company"]), now["node:Person"]["ada"]["age"]) == (["Acme"], 36)

@@ -44,10 +44,14 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
+def datetime_of(microseconds: int) -> datetime:
+    """Return microseconds since the epoch as a datetime in UTC."""
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
 def moment(microseconds: int) -> str:
     """Microseconds since the epoch as RFC 3339 in UTC. Nothing is cut off, so that `--at` finds what it was told."""
-    exact = _EPOCH + timedelta(microseconds=microseconds)
-    return exact.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime_of(microseconds).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def age(microseconds: int, now_us: int) -> str:

@@ -6,7 +6,13 @@ from typing import Final
 
 from omnigraph.base.hints import Action, Argument, Hint, OneOf, Part, Placeholder
 
-_FLAGS: Final = {"actor": "as", "from_": "from", "types": "type"}
+_FLAGS: Final = {
+    "actor": "as",
+    "build_indexes": "with-indexes",
+    "from_": "from",
+    "rejects": "errors",
+    "types": "type",
+}
 _FLAGS_BY_VALUE: Final[dict[tuple[str, object], str]] = {
     ("dry_run", False): "--confirm",
     ("unverified", "publish"): "--confirm --force",

@@ -1,6 +1,6 @@
 """Schema apply: brings a branch to another schema as one commit, or changes nothing.
 
-In: a graph, a branch, the text of the desired schema, whoever runs tasks. Out: a `SchemaApplied`. The plan is made from
+In: a graph, a branch, the text of the desired schema, whoever runs tasks. Out: a `SchemaResult`. The plan is made from
 the snapshot that everything is staged on. First every row that a new rule concerns is looked at, and all violations are
 raised together; then columns are written and staged (`graph/schema_change`). What is small is done in this process, the
 rest by tasks. A table that moved meanwhile, or another schema change, is a `read_set_conflict`. A crash leaves
@@ -9,7 +9,7 @@ unreferenced files, or what recovery finishes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from omnigraph.arrow.columns import Column, whole_array
 from omnigraph.arrow.hashing import bucket_of
 from omnigraph.base import limits
+from omnigraph.base.display import Displayed
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.records import CommitRecord
@@ -232,14 +233,21 @@ class SchemaRequest:
     rows_per_task: int = limits.SCHEMA_ROWS_PER_TASK
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaApplied:
+@dataclass(frozen=True, slots=True, repr=False)
+class SchemaResult(Displayed):
     """What applying a schema did."""
 
     plan: SchemaPlan
     """The steps that were taken."""
     commit: CommitRecord | None
     """The one commit, or None when the branch had the schema already."""
+
+    def summary(self) -> Mapping[str, object]:
+        return {
+            "branch": self.plan.branch,
+            "commit": None if self.commit is None else self.commit.id,
+            "steps": len(self.plan.steps),
+        }
 
 
 def apply_schema(
@@ -248,7 +256,7 @@ def apply_schema(
     request: SchemaRequest,
     run_tasks: RunTasks,
     world: WriteEnvironment | None = None,
-) -> SchemaApplied:
+) -> SchemaResult:
     """Bring the branch to the schema as one commit, or raise with nothing written."""
     applying = _Applying(request, run_tasks)
     try:
@@ -262,7 +270,7 @@ def apply_schema(
             raise
         published = None
     assert applying.plan is not None, "it was staged"
-    return SchemaApplied(applying.plan, None if published is None else published.publication.commit)
+    return SchemaResult(applying.plan, None if published is None else published.publication.commit)
 
 
 class _Applying:

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.api.export import ExportOutcome
 from omnigraph.base.ids import CommitId
 from omnigraph.cli.commands.export import where_it_is
 from omnigraph.cli.main import BROKEN_PIPE_EXIT_CODE
-from omnigraph.pipeline.export.run import Exported
+from omnigraph.pipeline.export.run import ExportResult
 from omnigraph.pipeline.export.target import TargetKind
 from omnigraph.pipeline.export.tasks import ExportFormat
 from omnigraph.storage.location import parse_location
@@ -81,9 +80,8 @@ def test_a_file_an_equal_graph_and_a_stream(full_graph: Path, warm_spark: dict[s
     ],
 )
 def test_where_the_data_is_told(kind: TargetKind, files: int, told: str) -> None:
-    exported = Exported({}, CommitId("01"), (parse_location("x"),) * files, 0)
-    outcome = ExportOutcome(exported, kind, ExportFormat.PARQUET)
-    assert where_it_is("there", outcome) == told
+    result = ExportResult({}, CommitId("01"), ("x",) * files, 0, kind, ExportFormat.PARQUET)
+    assert where_it_is("there", result) == told
 
 
 def test_a_reader_that_goes_away_is_no_error(full_graph: Path, warm_spark: dict[str, str]) -> None:

@@ -61,21 +61,26 @@ def test_a_whole_id_reads_nothing() -> None:
 def test_every_call_that_takes_a_commit_takes_a_part_of_its_id(local_location: Location) -> None:
     graph = og.init(local_location.uri, "node P { k: String @key }")
     first = graph.mutate('query a() { insert P { k: "a" } }').commit
-    branch = graph.branch("b", create_from="main")
+    branch = graph.create_branch("b", from_="main")
     there = branch.mutate('query b() { insert P { k: "b" } }').commit
     assert first is not None
     assert there is not None
     tail, other = first.id[-10:], there.id[-10:].lower()
-    assert graph.commit(tail).id == graph.commit("HEAD").id == graph.snapshot(commit=tail).head == first.id
-    assert branch.snapshot(commit=other).head == branch.commit("HEAD").id == there.id
-    assert [change.id for change in graph.commit_changes(tail)] == ["a"]
+    assert (
+        graph.get_commit(tail).id
+        == graph.get_commit("HEAD").id
+        == graph.snapshot(as_of=tail).head
+        == first.id
+    )
+    assert branch.snapshot(as_of=other).head == branch.get_commit("HEAD").id == there.id
+    assert [change.id for change in graph.diff(tail)] == ["a"]
     assert [change.id for change in graph.diff("HEAD", other)] == ["b"]
     assert read_reference(local_location, other).head == there.id
     assert next(iter(branch.changes(tail).commits)).commit.id == there.id
     assert branch.changes("HEAD").cursor == there.id
-    assert graph.branch("c", create_from=other).snapshot().head == there.id
+    assert graph.create_branch("c", from_=other).snapshot().head == there.id
     assert branch.revert("HEAD", dry_run=True).source == there.id
-    for call in (graph.commit, lambda name: graph.snapshot(commit=name), graph.revert):
+    for call in (graph.get_commit, lambda name: graph.snapshot(as_of=name), graph.revert):
         with pytest.raises(OmnigraphError, match=f"there is no commit {other} on branch main"):
             call(other)
     with pytest.raises(UsageError) as caught:

@@ -66,7 +66,7 @@ def test_main_has_it_in_its_own_files(root: Location) -> None:
     copied = Path(root.uri).parent.with_name("moved") / "graph.omni"
     shutil.move(root.uri, copied)
     asked = 'query q() { match { $c: City { name: "Berlin" } } return { $c.size } }'
-    assert omnigraph.open(str(copied)).query(asked).arrow().to_pylist() == [{"c.size": 4}]
+    assert omnigraph.open(str(copied)).query(asked).to_arrow().to_pylist() == [{"c.size": 4}]
     assert unsteady(parse_location(str(copied)), WriteEnvironment(), heads=False) == []
 
 
@@ -205,4 +205,4 @@ def test_a_revert_on_the_branch_that_made_it(root: Location) -> None:
     assert unsteady(root, WriteEnvironment()) == []
     add(root, "dev", "Oslo")
     assert sizes(root, "dev") == {"Berlin": 4, "Oslo": 4}
-    assert [one.operation for one in omnigraph.open(root.uri, "dev").commits()][:2] == ["mutate", "revert"]
+    assert [one.operation for one in omnigraph.open(root.uri, "dev").log(None)][:2] == ["mutate", "revert"]

@@ -39,7 +39,7 @@ def graph(tmp_path: Path) -> og.Graph:
     """A graph with a branch `b`, and on main a commit that the branch has not."""
     graph = og.init(str(tmp_path / "graph.omni"), SCHEMA)
     graph.mutate(START)
-    graph.branch("b", create_from="main")
+    graph.create_branch("b", from_="main")
     graph.mutate('query more() { insert Company { name: "c" } }')
     return graph
 
@@ -80,7 +80,7 @@ def ends(graph: og.Graph, alias: str) -> set[str]:
 @pytest.mark.parametrize(("side", "kept"), [("ours", "x"), ("theirs", "y")])
 def test_two_entities_with_one_unique_value(side: str, kept: str, graph: og.Graph) -> None:
     mutate(graph, 'insert Person { slug: "x", email: "e" }')
-    mutate(graph.branch("b"), 'insert Person { slug: "y", email: "e" }')
+    mutate(graph.checkout("b"), 'insert Person { slug: "y", email: "e" }')
     (found,) = conflicts(graph)
     assert (found["kind"], found["table_key"], found["id"]) == ("unique_violation", "node:Person", "y")
     assert found["properties"] == ["email"]
@@ -93,12 +93,12 @@ def test_two_entities_with_one_unique_value(side: str, kept: str, graph: og.Grap
 
 def test_unique_values_that_change_hands_are_no_conflict(graph: og.Graph) -> None:
     mutate(graph, 'insert Person { slug: "x", email: "e" }')
-    graph.merge("main", into="b")
-    branch = graph.branch("b")
+    graph.checkout("b").merge("main")
+    branch = graph.checkout("b")
     mutate(branch, 'update Person set { email: "f" } where slug = "x"')
     mutate(branch, 'insert Person { slug: "y", email: "e" }')
     mutate(graph, 'insert Company { name: "d" }')
-    assert graph.merge("b").result == "merged"
+    assert graph.merge("b").outcome == "merged"
     found = {row["id"]: row["email"] for row in contents(graph.location)["node:Person"]}
     assert found == {"p": None, "x": "f", "y": "e"}
 
@@ -119,7 +119,7 @@ def test_rows_of_ours_with_one_value_by_a_rule_of_theirs(
 ) -> None:
     graph = og.init(str(tmp_path / "graph.omni"), PLAIN)
     mutate(graph, 'insert P { k: "x" }')
-    graph.branch("b", create_from="main")
+    graph.create_branch("b", from_="main")
     apply_schema(graph.location, "b", SchemaRequest(PLAIN.replace("a: I64?", rule), "tester"), in_place)
     mutate(graph, pairs)
     (found,) = conflicts(graph, strategy="ours")
@@ -133,7 +133,7 @@ def test_rows_of_ours_with_one_value_by_a_rule_of_theirs(
 
 def test_of_two_rows_of_ours_that_one_goes_which_theirs_has_otherwise(tmp_path: Path) -> None:
     graph = og.init(str(tmp_path / "graph.omni"), PLAIN)
-    branch = graph.branch("b", create_from="main")
+    branch = graph.create_branch("b", from_="main")
     mutate(graph, 'insert P { k: "first", a: 5 }')
     mutate(branch, 'insert P { k: "later", a: 5 }')
     graph.merge("b")
@@ -146,7 +146,7 @@ def test_of_two_rows_of_ours_that_one_goes_which_theirs_has_otherwise(tmp_path: 
 
 def test_rows_of_theirs_with_one_value_by_a_rule_of_ours(tmp_path: Path) -> None:
     graph = og.init(str(tmp_path / "graph.omni"), PLAIN)
-    branch = graph.branch("b", create_from="main")
+    branch = graph.create_branch("b", from_="main")
     unique = PLAIN.replace("a: I64?", "a: I64? @unique")
     apply_schema(graph.location, "main", SchemaRequest(unique, "tester"), in_place)
     mutate(branch, 'insert P { k: "y", a: 5 } insert P { k: "z", a: 5 }')
@@ -160,7 +160,7 @@ def test_more_edges_of_ours_than_a_rule_of_theirs_allows(tmp_path: Path) -> None
     text = PLAIN + "edge To: P -> P @card(0..2)\n"
     graph = og.init(str(tmp_path / "graph.omni"), text)
     mutate(graph, 'insert P { k: "x" } insert P { k: "y" }')
-    graph.branch("b", create_from="main")
+    graph.create_branch("b", from_="main")
     request = SchemaRequest(text.replace("0..2", "0..1"), "tester")
     apply_schema(graph.location, "b", request, in_place)
     mutate(graph, 'insert To { from: "x", to: "x" } insert To { from: "x", to: "y" }')
@@ -173,7 +173,7 @@ def test_more_edges_of_ours_than_a_rule_of_theirs_allows(tmp_path: Path) -> None
 @pytest.mark.parametrize(("side", "kept"), [("ours", "a"), ("theirs", "b")])
 def test_more_edges_than_allowed(side: str, kept: str, graph: og.Graph) -> None:
     mutate(graph, 'insert WorksAt { from: "p", to: "a" }')
-    mutate(graph.branch("b"), 'insert WorksAt { from: "p", to: "b" }')
+    mutate(graph.checkout("b"), 'insert WorksAt { from: "p", to: "b" }')
     assert told(graph) == [("cardinality_violation", "node:Person", "p")]
     graph.merge("b", resolve={("node:Person", "p"): side})
     assert ends(graph, "edge:WorksAt") == {kept}
@@ -182,7 +182,7 @@ def test_more_edges_than_allowed(side: str, kept: str, graph: og.Graph) -> None:
 @pytest.mark.parametrize(("side", "kept"), [("ours", "b"), ("theirs", "a")])
 def test_fewer_edges_than_needed(side: str, kept: str, graph: og.Graph) -> None:
     mutate(graph, 'delete Owns where to = "a"')
-    mutate(graph.branch("b"), 'delete Owns where to = "b"')
+    mutate(graph.checkout("b"), 'delete Owns where to = "b"')
     assert told(graph) == [("cardinality_violation", "node:Person", "p")]
     graph.merge("b", strategy=side)
     assert ends(graph, "edge:Owns") == {kept}
@@ -193,9 +193,9 @@ def test_a_decision_about_an_edge_decides_about_its_node(
     side: str, nodes: set[str], edges: set[str], graph: og.Graph
 ) -> None:
     mutate(graph, 'insert Person { slug: "q" }')
-    graph.merge("main", into="b")
+    graph.checkout("b").merge("main")
     mutate(graph, 'insert Meets { from: "p", to: "q" }')
-    mutate(graph.branch("b"), 'delete Person where slug = "q"')
+    mutate(graph.checkout("b"), 'delete Person where slug = "q"')
     (found,) = graph.merge("b", dry_run=True).conflicts
     assert found.describe().endswith('at which this edge of the target ends ("p" → "q")')
     assert found.entity is not None
@@ -205,7 +205,7 @@ def test_a_decision_about_an_edge_decides_about_its_node(
 
 def test_a_deleted_entity_is_told_by_what_the_other_side_changed(graph: og.Graph) -> None:
     mutate(graph, 'delete Person where slug = "p"')
-    mutate(graph.branch("b"), 'update Person set { age: 7 } where slug = "p"')
+    mutate(graph.checkout("b"), 'update Person set { age: 7 } where slug = "p"')
     (line,) = [one.describe() for one in graph.merge("b", dry_run=True).conflicts]
     assert line.startswith("delete_vs_update: Person p: the target deleted it and the source changed it")
     assert line.endswith("(age null, theirs 7)")

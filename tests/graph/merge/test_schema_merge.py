@@ -201,7 +201,7 @@ def test_types_of_both_sides(root: Location) -> None:
     now = contents(root)
     assert (list(now["node:Town"]), list(now["node:City"]), len(now["edge:LivesIn"])) == (["t"], ["c"], 1)
     asked = "query q() { match { $p: Person  $p livesIn $c } return { $p.slug, $c.name } }"
-    assert graph.query(asked).arrow().to_pylist() == [{"p.slug": "ada", "c.name": "c"}]
+    assert graph.query(asked).to_arrow().to_pylist() == [{"p.slug": "ada", "c.name": "c"}]
     # Both write to the type that came over, and merge again.
     graph.mutate('query m() { insert City { name: "d" }  insert LivesIn { from: "bob", to: "d" } }')
     omnigraph.open(root.uri, "dev").mutate('query m() { insert City { name: "e" } }')
@@ -423,4 +423,4 @@ def test_a_dry_run_with_conflicts_does_not_say_that_it_would_merge(root: Locatio
     ours.happen(root, MAIN)
     theirs.happen(root, "dev")
     planned = omnigraph.open(root.uri).merge("dev", dry_run=True)
-    assert (planned.result, len(planned.conflicts), len(planned.schema_steps)) == ("conflicts", 1, 1)
+    assert (planned.outcome, len(planned.conflicts), len(planned.schema_steps)) == ("conflicts", 1, 1)

@@ -11,9 +11,9 @@ from typing import Final
 
 import pytest
 
-from omnigraph.api.merge import make_resolution
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.manifest.snapshot import read_snapshot
+from omnigraph.graph.merge.request import make_resolution
 from omnigraph.graph.merge.run import MergeOutcome, MergeRequest, MergeResult, merge_branch
 from omnigraph.storage.location import Location, parse_location
 from tests.conftest import S3Server
@@ -134,7 +134,7 @@ def pairs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="module")
-def planned(pairs: Pairs) -> MergeOutcome:
+def planned(pairs: Pairs) -> MergeResult:
     return merge_branch(pairs.location, MergeRequest("b", "tester", dry_run=True))
 
 
@@ -146,14 +146,14 @@ CASES: Final = [
 ]
 
 
-def test_conflicts_are_exactly_where_the_table_has_them(planned: MergeOutcome) -> None:
+def test_conflicts_are_exactly_where_the_table_has_them(planned: MergeResult) -> None:
     expected = {(outcome, table, one) for table, one, outcome in CASES if "_" in outcome}
     expected |= {(outcome, KNOWS, name("e", pair)) for pair, outcome in OF_ENDS.items() if "_" in outcome}
     # Our edge that stays until somebody decides about it would lose its end as well.
     expected.add(("orphan_edge", KNOWS, name("e", ("edge updated here", "node deleted there"))))
     assert found_conflicts(planned.conflicts) == expected
     assert len(planned.conflicts) == len(expected), "each is told once"
-    assert planned.result is MergeResult.CONFLICTS
+    assert planned.outcome is MergeOutcome.CONFLICTS
 
 
 def test_what_becomes_of_the_others(pairs: Pairs) -> None:
@@ -173,7 +173,7 @@ def test_what_becomes_of_the_others(pairs: Pairs) -> None:
 
 
 @pytest.mark.parametrize("side", ["ours", "theirs"])
-def test_a_side_settles_every_conflict(side: str, pairs: Pairs, planned: MergeOutcome) -> None:
+def test_a_side_settles_every_conflict(side: str, pairs: Pairs, planned: MergeResult) -> None:
     target = f"all-{side}"
     create_branch(pairs.location, target, "tester", read_snapshot(pairs.location))
     merge_branch(pairs.location, MergeRequest("b", "tester", target, make_resolution(side, None)))

@@ -437,7 +437,7 @@ def _readable(aging: Aging) -> dict[str, Contents]:
     found = {}
     for commit in _lineage(aging):
         with suppress(OmnigraphError):
-            found[str(commit.id)] = snapshot_contents(Graph(aging.location).snapshot(commit=commit.id))
+            found[str(commit.id)] = snapshot_contents(Graph(aging.location).snapshot(as_of=commit.id))
     return found
 
 

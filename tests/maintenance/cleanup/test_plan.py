@@ -101,7 +101,7 @@ def test_an_index_stays_with_a_column_that_is_written_once_more(root: Location) 
     graph = omnigraph.open(root.uri)
     assert "age" in {index.column for index in read_indexes(opened(graph.snapshot(), "node:Person"))}
     asked = "query q() { match { $p: Person { age: 36 } } return { $p.slug } }"
-    assert graph.query(asked).arrow().to_pylist() == [{"p.slug": "ada"}]
+    assert graph.query(asked).to_arrow().to_pylist() == [{"p.slug": "ada"}]
 
 
 @pytest.mark.parametrize(("text", "marker"), list(DROPS.values())[::2], ids=list(DROPS)[::2])

@@ -10,10 +10,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from types import MappingProxyType
 from typing import Final, NewType
 
+from omnigraph.base.clock import datetime_of
 from omnigraph.base.errors import FormatError
 from omnigraph.base.ids import BranchId, CommitId, Incarnation, OperationId, SchemaHash, TypeId
 from omnigraph.schema.catalog import Catalog
@@ -173,6 +175,11 @@ class CommitRecord:
     """The batch of a Spark stream that it holds, else None."""
     extra: Mapping[str, Json] = field(default_factory=nothing, compare=False)
 
+    @property
+    def created_at(self) -> datetime:
+        """When it was created, in UTC."""
+        return datetime_of(self.created_us)
+
 
 @dataclass(frozen=True, slots=True)
 class BranchParent:
@@ -203,6 +210,11 @@ class BranchRecord:
     created_us: int
     """When, in microseconds since 1970-01-01 UTC."""
 
+    @property
+    def created_at(self) -> datetime:
+        """When it was created, in UTC."""
+        return datetime_of(self.created_us)
+
 
 @dataclass(frozen=True, slots=True)
 class RecoveryRecord:
@@ -222,3 +234,8 @@ class RecoveryRecord:
     """What became of each table, by its id: the action, or `fenced`, `drift`, `gone`, `discarded`, `restored`."""
     detail: str = ""
     """More about it, if there is more."""
+
+    @property
+    def recovered_at(self) -> datetime:
+        """When it was recovered, in UTC."""
+        return datetime_of(self.recovered_us)

@@ -1,6 +1,6 @@
 """Merging a branch into another, and reverting a commit: one commit through the one write path, or nothing at all.
 
-In: a source and a target, or a commit to undo. Out: a `MergeOutcome`, or `MergeConflictError` with every conflict. The
+In: a source and a target, or a commit to undo. Out: a `MergeResult`, or `MergeConflictError` with every conflict. The
 commit of a merge has two parents, names the pins of its source, and brings along the commit rows that the target lacks,
 so that a base is found after the source is gone. A target that moved while the merge was planned fails with
 `read_set_conflict`. What a crash leaves is the write path's to settle.
@@ -8,10 +8,11 @@ so that a base is found after the source is gone. A target that moved while the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from omnigraph.base.display import Displayed
 from omnigraph.base.errors import NotFoundError, RefusedError, UsageError
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.coordination.environment import WriteEnvironment
@@ -34,7 +35,7 @@ from omnigraph.schema.catalog import display_order
 from omnigraph.storage.location import Location
 
 
-class MergeResult(StrEnum):
+class MergeOutcome(StrEnum):
     """How a merge ended, or would end."""
 
     ALREADY_UP_TO_DATE = "already_up_to_date"
@@ -63,15 +64,15 @@ class TableCounts:
     """Whether the branch takes over main's version as it is; the rows are not counted then."""
 
 
-@dataclass(frozen=True, slots=True)
-class MergeOutcome:
+@dataclass(frozen=True, slots=True, repr=False)
+class MergeResult(Displayed):
     """What a merge or a revert did, or would do."""
 
     source: str
     """The branch or commit that was merged, or the commit that was undone."""
     target: str
     """The branch that was written to."""
-    result: MergeResult
+    outcome: MergeOutcome
     """How it ended."""
     source_head: CommitId
     """The commit that was merged or undone."""
@@ -83,6 +84,19 @@ class MergeOutcome:
     """What both sides disagree on, of a dry run."""
     schema_steps: tuple[PlannedStep, ...] = ()
     """What the schema of the target goes through."""
+
+    def summary(self) -> Mapping[str, object]:
+        return {
+            "source": self.source,
+            "target": self.target,
+            "outcome": self.outcome.value,
+            "commit": None if self.commit is None else self.commit.id,
+            **{
+                table.table: f"{table.inserted} inserted, {table.updated} updated, {table.deleted} deleted"
+                for table in self.tables
+            },
+            **({"conflicts": len(self.conflicts)} if self.conflicts else {}),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +121,7 @@ class RevertRequest:
     dry_run: bool = False
 
 
-def merge_branch(
-    root: Location, request: MergeRequest, world: WriteEnvironment | None = None
-) -> MergeOutcome:
+def merge_branch(root: Location, request: MergeRequest, world: WriteEnvironment | None = None) -> MergeResult:
     """Merge a branch, or a commit of one, into a branch."""
     if request.source == request.target:
         raise UsageError(
@@ -133,15 +145,15 @@ def merge_branch(
 
     kind = WriterKind.MERGE
     commit = merging.run(root, _Writing(kind, request.actor, request.target, request.dry_run), prepare, world)
-    result = MergeResult.ALREADY_UP_TO_DATE
+    outcome = MergeOutcome.ALREADY_UP_TO_DATE
     if merging.prepared is not None and not merging.is_idle:
-        result = MergeResult.FAST_FORWARD if merging.prepared.sides.ours_is_base else MergeResult.MERGED
-    return merging.outcome(request.source, request.target, result, theirs.head, commit)
+        outcome = MergeOutcome.FAST_FORWARD if merging.prepared.sides.ours_is_base else MergeOutcome.MERGED
+    return merging.result(request.source, request.target, outcome, theirs.head, commit)
 
 
 def revert_commit(
     root: Location, request: RevertRequest, world: WriteEnvironment | None = None
-) -> MergeOutcome:
+) -> MergeResult:
     """Undo what a commit changed against its first parent, as a new commit."""
     merging = _Merging(f"reverting {request.commit}", request.resolution)
 
@@ -155,8 +167,8 @@ def revert_commit(
 
     kind = WriterKind.REVERT
     commit = merging.run(root, _Writing(kind, request.actor, request.branch, request.dry_run), prepare, world)
-    result = MergeResult.ALREADY_UP_TO_DATE if merging.is_idle else MergeResult.MERGED
-    return merging.outcome(request.commit, request.branch, result, request.commit, commit)
+    outcome = MergeOutcome.ALREADY_UP_TO_DATE if merging.is_idle else MergeOutcome.MERGED
+    return merging.result(request.commit, request.branch, outcome, request.commit, commit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,9 +223,9 @@ class _Merging:
         published = write(root, writing.branch, WriteRequest(writing.kind, writing.actor, stage), world)
         return None if published is None else published.publication.commit
 
-    def outcome(
-        self, source: str, target: str, result: MergeResult, head: CommitId, commit: CommitRecord | None
-    ) -> MergeOutcome:
+    def result(
+        self, source: str, target: str, outcome: MergeOutcome, head: CommitId, commit: CommitRecord | None
+    ) -> MergeResult:
         counted = [
             TableCounts(plan.entity.alias, plan.inserted_rows, plan.updated_rows, plan.removed_rows)
             for plan in self.plan.tables
@@ -225,8 +237,8 @@ class _Merging:
         adopted = [TableCounts(table.alias, 0, 0, 0, adopted=True) for table in self.plan.adopted]
         tables = tuple(sorted((*counted, *adopted), key=lambda one: display_order(one.table)))
         conflicts = self.plan.conflicts
-        result = MergeResult.CONFLICTS if conflicts else result
-        return MergeOutcome(source, target, result, head, commit, tables, conflicts, self._schema_steps())
+        outcome = MergeOutcome.CONFLICTS if conflicts else outcome
+        return MergeResult(source, target, outcome, head, commit, tables, conflicts, self._schema_steps())
 
     def _schema_steps(self) -> tuple[PlannedStep, ...]:
         schema = self.plan.schema

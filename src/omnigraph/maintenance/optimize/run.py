@@ -42,7 +42,7 @@ from omnigraph.maintenance.drift import (
     refuse_pending,
 )
 from omnigraph.maintenance.optimize.commit import MaintenanceRequest, run_maintenance
-from omnigraph.maintenance.optimize.options import IndexOutcome, OptimizeOptions, TableOptimizeStats
+from omnigraph.maintenance.optimize.options import IndexResult, OptimizeOptions, TableOptimizeStats
 from omnigraph.maintenance.optimize.report import StatsSum, find_unwritten, plan_stats, row_error
 from omnigraph.maintenance.optimize.tables import chosen_types
 from omnigraph.pipeline.runner import RunTasks
@@ -105,14 +105,14 @@ def ensure_indices(
     run_tasks: RunTasks,
     options: IndexOptions | None = None,
     world: WriteEnvironment | None = None,
-) -> IndexOutcome:
+) -> IndexResult:
     """Build every declared index that is missing or does not cover its table, as at most one commit."""
     how = options or IndexOptions()
     upkeep = MaintenanceRequest(
         WriterKind.ENSURE_INDICES, how.actor, how.types, rows_per_index_task=how.rows_per_task
     )
     done = run_maintenance(root, branch, run_tasks, upkeep, world)
-    return IndexOutcome(branch, done.indexes, done.commit)
+    return IndexResult(branch, done.indexes, done.commit)
 
 
 OPTIMIZE_ACTOR: Final = "omnigraph:optimize"
@@ -125,7 +125,7 @@ class BranchPlace(Protocol):
     def location(self) -> Location: ...
 
     @property
-    def branch_name(self) -> str: ...
+    def branch(self) -> str: ...
 
 
 def optimize_all_tables(
@@ -134,7 +134,7 @@ def optimize_all_tables(
     """Optimize the tables of the graph's branch; on Spark unless `run_tasks` is given."""
     how = options or OptimizeOptions()
     how.validate()
-    root, branch = graph.location, graph.branch_name
+    root, branch = graph.location, graph.branch
     live = refuse_pending(root, "optimize")
     snapshot = read_snapshot(root, branch, rules=how.world.rules)
     chosen_types(snapshot, how.tables)
@@ -173,7 +173,7 @@ def _run_maintenance(graph: BranchPlace, how: OptimizeOptions, run_tasks: RunTas
             left_alone=total.finished,
             isolated=True,
         )
-        done = run_maintenance(graph.location, graph.branch_name, run_tasks, upkeep, how.world)
+        done = run_maintenance(graph.location, graph.branch, run_tasks, upkeep, how.world)
         total.add(done)
         left = None if left is None else left - total.tasks_of(done)
         if done.commit is None or not total.has_more or (left is not None and left <= 0):

@@ -1,10 +1,10 @@
 """Export: a snapshot becomes lines of graph data or Parquet files, whatever its size.
 
-In: a graph, what of it, and a target. Out: an `Exported` with exact counts. The driver cuts tables into parts by ids
-that workers have looked at (`export_plan`), workers read, sort and write parts (`export_part`), and the driver joins
-them. No table is ever held in memory. The order is that of the types in the schema, nodes before edges, and of the
-ids by their bytes; the same graph gives the same bytes wherever the workers are and however its files lie. Nothing of
-the graph changes. Whatever ends an export, only whole files have final names.
+In: a graph, what of it, and a target. Out: an `ExportResult` with exact counts. The driver cuts tables into parts by
+ids that workers have looked at (`export_plan`), workers read, sort and write parts (`export_part`), and the driver
+joins them. No table is ever held in memory. The order is that of the types in the schema, nodes before edges, and of
+the ids by their bytes; the same graph gives the same bytes wherever the workers are and however its files are stored.
+The graph is not changed. Whatever ends an export, only whole files have final names.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from itertools import islice
 from typing import BinaryIO, Protocol, TypeVar
 
 from omnigraph.base import limits
+from omnigraph.base.display import Displayed
 from omnigraph.base.errors import InvariantError, NotFoundError
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.manifest.refs import SnapshotSelector, read_state
@@ -77,21 +78,40 @@ class ExportRequest:
     part_bytes: int = limits.EXPORT_PART_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class Exported:
-    """What an export did: rows by alias, the commit it read, and the files it wrote."""
+@dataclass(frozen=True, slots=True, repr=False)
+class ExportResult(Displayed):
+    """What an export did."""
 
     counts: Mapping[str, int]
+    """The exported rows by the alias of their type, `node:Person` or `edge:Knows`."""
     commit: CommitId
-    files: tuple[Location, ...]
+    """The newest commit of the exported state."""
+    files: tuple[str, ...]
+    """The files that it wrote, as absolute paths or `s3://…`; none for stdout."""
     size_bytes: int
+    """How many bytes it wrote."""
+    kind: TargetKind
+    """Whether it wrote a file, a directory or to stdout."""
+    format: ExportFormat
+    """How the rows are written."""
 
     @property
     def total(self) -> int:
+        """The number of exported rows."""
         return sum(self.counts.values())
 
+    def summary(self) -> Mapping[str, object]:
+        return {
+            "commit": self.commit,
+            "format": self.format.value,
+            "files": len(self.files),
+            "bytes": f"{self.size_bytes:,}",
+            "total": f"{self.total:,}",
+            **{alias: f"{count:,}" for alias, count in self.counts.items()},
+        }
 
-def export(root: Location, request: ExportRequest, workers: Workers, rules: Format = FORMAT) -> Exported:
+
+def export(root: Location, request: ExportRequest, workers: Workers, rules: Format = FORMAT) -> ExportResult:
     """Export a snapshot, or raise with nothing left behind."""
     snapshot = read_state(root, request.branch, request.when, rules)
     tables = _chosen_tables(snapshot, request.types)
@@ -115,7 +135,8 @@ def export(root: Location, request: ExportRequest, workers: Workers, rules: Form
     counts = {table.entity.alias: 0 for table in tables}
     for task, part in zip(tasks, parts, strict=True):
         counts[task.table.entity.alias] += part.rows
-    return Exported(counts, snapshot.head, files, size)
+    uris = tuple(file.uri for file in files)
+    return ExportResult(counts, snapshot.head, uris, size, request.target.kind, request.format)
 
 
 @dataclass(frozen=True, slots=True)

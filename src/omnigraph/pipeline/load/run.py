@@ -94,6 +94,7 @@ class Loaded:
 
     counts: Mapping[str, int]
     commit: CommitRecord | None
+    branch_created: bool = False
 
     @property
     def total(self) -> int:
