@@ -39,7 +39,7 @@ _OURS: Final = (
     "import lance, omnigraph.api.graph, omnigraph.api.querying, omnigraph.integrity.text_hash\n"
     "import omnigraph.query.transform, omnigraph.schema.grammar_table\n"
     + _TIMED.format(
-        "rows = omnigraph.open({graph!r}, read_only=True).query({ours!r}, params={params!r}).arrow()"
+        "rows = omnigraph.open({graph!r}, read_only=True).query({ours!r}, params={params!r}).to_arrow()"
     )
 )
 _LADYBUG: Final = "import ladybug, pyarrow\n" + _TIMED.format(

@@ -2,8 +2,8 @@
 
 python -m docs._gen.python_reference > docs/user/python.md
 
-What is shown is what `omnigraph`, `omnigraph.types`, `omnigraph.maintenance` and `omnigraph.spark` export. The sentence of
-a field, or of a member of an enum, is the string directly below it in the source; a field without one is internal.
+What is shown is what `omnigraph`, `omnigraph.types`, `omnigraph.maintenance` and `omnigraph.spark` export. The sentence
+of a field, or of a member of an enum, is the string directly below it in the source; a field without one is internal.
 """
 
 from __future__ import annotations
@@ -34,11 +34,10 @@ INTERNAL: Final[Mapping[str, tuple[str, ...]]] = {
     "SchemaPlan": ("catalog", "counted", "null_counts", "refuse_unsupported"),
     "OptimizeOptions": ("blobs_compact", "bounds", "validate"),
     "RepairOptions": ("refuse_contradiction",),
-    "TableRepairStats": ("flag_error",),
     "CleanupPolicyOptions": ("policy", "warnings"),
     "OmnigraphDataSource": ("schema", "reader", "streamReader", "writer", "streamWriter"),
 }
-"""Members with a sentence that only Omnigraph itself uses. `summary`, which makes representations, is one everywhere."""
+"""Members with a sentence that only Omnigraph itself uses; `summary`, which makes representations, is one of them."""
 
 OTHER_NAMES: Final[Mapping[str, str]] = {
     "BranchId": "A string. A branch that is deleted and created again has another one.",
@@ -49,9 +48,9 @@ OTHER_NAMES: Final[Mapping[str, str]] = {
     "ExplainedStep": "Has `number`, `depth`, `text` and `figures`: the rows and the time of a step.",
     "Fact": "A value as in JSON.",
     "GraphPlace": "A `Graph`.",
+    "Hint": "Text in which calls and arguments are values; `str` renders it for Python.",
     "Intent": "The description of a write in progress, with `op_id`, `kind`, `actor`, `branch` and `created_us`.",
     "OperationId": "A string: the id of a write, in its commit and in the record of its recovery.",
-    "QueryShape": "The parameters and columns of a query, and the types that it reads and writes.",
     "Report": "A function that takes a `Progress`.",
     "Rule": "Has `code`, such as `V101`, `word` and `meaning`.",
     "RunTasks": "A function that takes a function and a list of tasks, and returns the results in order.",
@@ -194,7 +193,7 @@ def shown_values(kind: type[Any]) -> Iterator[tuple[str, str, str, str]]:
         if field.name in described and field.name not in INTERNAL.get(kind.__name__, ()):
             yield field.name, str(field.type), _default(field), described[field.name]
     for name, member in _public_members(kind):
-        if isinstance(member, property):
+        if isinstance(member, property) and member.__doc__:
             yield (
                 name,
                 str(inspect.signature(member.fget or print).return_annotation),

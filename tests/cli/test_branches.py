@@ -33,7 +33,7 @@ def add(place: Path, slug: str, on: str = "main") -> str:
 
 
 def listed(place: Path) -> dict[str, dict[str, Any]]:
-    found = json.loads(branch(place, "list", "--json").stdout)["branches"]
+    found = json.loads(branch(place, "list", "--json").stdout)["details"]
     return {row["name"]: row for row in found}
 
 
@@ -89,7 +89,7 @@ def test_a_branch_starts_from_any_commit_of_any_branch(place: Path) -> None:
     early = add(place, "x", "b")
     add(place, "y", "b")
     made = branch(place, "create", "--from", early.lower(), "early", "--json")
-    assert json.loads(made.stdout)["parent_branch"] == "b"
+    assert json.loads(made.stdout)["from"] == early.lower()
     rows = og.open(str(place / "graph.omni"), "early").query(
         "query q() { match { $p: Person } return { $p.slug } }"
     )
@@ -158,7 +158,7 @@ def test_a_branch_whose_manifest_files_are_missing_is_not_readable(
         place / "graph.omni" / "__manifest" / "tree" / str(lance_branch) / folder, ignore_errors=True
     )
     is_damaged = written or folder != "data"
-    rows = {row["name"]: row for row in json.loads(branch(place, "list", "--json").stdout)["branches"]}
+    rows = {row["name"]: row for row in json.loads(branch(place, "list", "--json").stdout)["details"]}
     told = (rows["b"]["readable"], rows["b"]["ahead"], rows["b"]["error"] is None)
     assert told == ((False, None, False) if is_damaged else (True, 0, True))
     assert (rows["main"]["readable"], rows["other"]["ahead"]) == (True, 0)

@@ -46,10 +46,10 @@ def test_a_file_an_equal_graph_and_a_stream(full_graph: Path, warm_spark: dict[s
     assert done.exit_code == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["nodes"] == [
-        {"type_name": "Person", "entities_exported": PEOPLE},
-        {"type_name": "Company", "entities_exported": 0},
+        {"name": "Person", "entities_exported": PEOPLE},
+        {"name": "Company", "entities_exported": 0},
     ]
-    assert document["edges"] == [{"type_name": "Knows", "entities_exported": 1}]
+    assert document["edges"] == [{"name": "Knows", "entities_exported": 1}]
     assert document["files"] == [str(place.resolve() / "dump.jsonl.zst")]
     assert document["total_entities"] == PEOPLE + 1
     head = json.loads(omnigraph_here("snapshot", "graph.omni", "--json", cwd=place).stdout)["graph_commit_id"]

@@ -21,7 +21,7 @@ GOOD = [
     {"type": "Person", "data": {"slug": "grace"}},
     {"edge": "Knows", "from": "ada", "to": "grace", "data": {"since": "1843-01-01"}},
 ]
-NOWHERE = "there is no branch 'nowhere'\nhint: the branches are: main; --from BASE makes it first"
+NOWHERE = "there is no branch 'nowhere'"
 
 
 def write(place: Path, name: str, *records: object) -> None:
@@ -99,7 +99,7 @@ def test_a_rejected_load_leaves_no_new_branch(place: Path, warm_spark: dict[str,
         refused = omnigraph("load", "--data", "bad.jsonl", "--mode", mode, *words, cwd=place, env=warm_spark)
         assert json.loads(refused.stdout)["error_code"] == "load_rejected"
         listed = json.loads(omnigraph_here("branch", "list", "graph.omni", "--json", cwd=place).stdout)
-        assert [one["name"] for one in listed["branches"]] == ["main"]
+        assert listed["branches"] == ["main"]
     done = json.loads(omnigraph("load", "--data", "good.jsonl", *words, cwd=place, env=warm_spark).stdout)
     assert (done["branch_created"], done["total_entities"]) == (True, 3)
     told = json.loads(
@@ -132,7 +132,7 @@ def test_a_failed_index_is_not_taken_for_a_failed_load(place: Path, warm_spark: 
     [
         (("--data", "none.jsonl"), 2, "there is no data at 'none.jsonl'"),
         (("--data", "schema.pg"), 2, "'schema.pg' is not a data file that load knows"),
-        (("--data", "good.jsonl", "--mode", "replace"), 2, "'replace' is no load mode"),
+        (("--data", "good.jsonl", "--mode", "replace"), 2, "unknown load mode: 'replace'"),
         (("--data", "good.jsonl", "--branch", "nowhere"), 1, NOWHERE),
         (("--data", "good.jsonl", "--type", "Person"), 2, "where every line names its own"),
         (("--data", "good.csv"), 2, "'good.csv' is csv and does not say which type its rows are"),
