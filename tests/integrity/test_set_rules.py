@@ -62,7 +62,9 @@ def test_buckets_find_what_the_whole_finds(keys: list[str | None], buckets: int)
 
 
 def test_an_id_of_the_graph_is_taken() -> None:
-    assert told(taken_ids(texts(["a", "b"]), pa.array([False, True]))) == [("key_conflict", "id", [1], ["b"])]
+    assert told(taken_ids("node:P", texts(["a", "b"]), pa.array([False, True]))) == [
+        ("key_conflict", "id", [1], ["b"])
+    ]
 
 
 def test_an_end_that_is_nowhere_dangles_and_a_refused_one_does_not() -> None:

@@ -248,7 +248,7 @@ def _checks(
     own = EmptyGraph() if change.mode is ChangeMode.OVERWRITE else lookup
     yield lambda: duplicate_ids(change.ids)
     if change.mode is ChangeMode.INSERT and change.ids.null_count < len(change.ids):
-        yield lambda: taken_ids(change.ids, own.present_ids(entity.id, change.ids))
+        yield lambda: taken_ids(entity.alias, change.ids, own.present_ids(entity.id, change.ids))
     for names in entity.rules.uniques:
         yield partial(_unique_breaches, change, names, own)
     if isinstance(entity, EdgeType):

@@ -31,6 +31,8 @@ class Violation:
     value: str
     rule: Rule
     message: str
+    table: str | None = None
+    """The table of an existing id, such as `node:Person`."""
 
     def order(self) -> tuple[str, int, str, str, str, str]:
         """What violations are sorted by."""
@@ -122,11 +124,13 @@ class ValidationError(ContentError):
             "validation_errors": [violation.to_json() for violation in report.first],
             "total": report.total,
         }
-        existing_id = report.first[0].value if report.has_only(Rule.KEY_CONFLICT) else None
-        if existing_id is not None:
-            facts["key_conflict"] = {"entity_id": existing_id}
+        is_conflict = report.has_only(Rule.KEY_CONFLICT)
+        if is_conflict:
+            first = report.first[0]
+            kind, _, name = (first.table or "").partition(":")
+            facts["key_conflict"] = {"entity_kind": kind, "type_name": name, "entity_id": first.value}
         super().__init__(message, code=code, hint=hint, facts=facts)
-        if existing_id is not None:
+        if is_conflict:
             self.kind = ErrorKind.CONFLICT
         self.report = report
         self._head = head
@@ -181,7 +185,7 @@ def gather_findings(findings: Sequence[TaskFindings]) -> ViolationReport:
 def _expanded(breach: RuleViolations, places: RowOrigins) -> Iterator[Violation]:
     for row, value in zip(breach.rows.tolist(), breach.shown_values(), strict=True):
         file, line = places.of(row)
-        yield Violation(file, line, breach.property, value, breach.rule, breach.message)
+        yield Violation(file, line, breach.property, value, breach.rule, breach.message, breach.table)
 
 
 def _first_rows(breach: RuleViolations, places: RowOrigins) -> RuleViolations:

@@ -9,7 +9,7 @@ takes part in nothing. Of rows with the same key the first is right and the othe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -36,9 +36,10 @@ def duplicate_ids(ids: Column) -> tuple[RuleViolations, ...]:
     return _breaches(Rule.DUPLICATE_ID, ID, message, repeated_rows(ids), ids)
 
 
-def taken_ids(ids: Column, present: Column) -> tuple[RuleViolations, ...]:
-    """Rows that are to be inserted and whose id the graph has; `present` says which."""
-    return _breaches(Rule.KEY_CONFLICT, ID, "the graph has this id already", rows_where(present), ids)
+def taken_ids(alias: str, ids: Column, present: Column) -> tuple[RuleViolations, ...]:
+    """Return the rows to insert into a table that already has their id; `present` says which."""
+    violations = _breaches(Rule.KEY_CONFLICT, ID, "the graph has this id already", rows_where(present), ids)
+    return tuple(replace(violation, table=alias) for violation in violations)
 
 
 def dangling_ends(ends: Column, known: Column, end: str, node: str) -> tuple[RuleViolations, ...]:

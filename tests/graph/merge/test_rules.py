@@ -59,7 +59,13 @@ def conflicts(graph: og.Graph, **how: Any) -> list[dict[str, Any]]:
 
 
 def told(graph: og.Graph, **how: Any) -> list[tuple[Any, ...]]:
-    return [(one["kind"], one["table_key"], one["id"]) for one in conflicts(graph, **how)]
+    return [_named(conflict) for conflict in conflicts(graph, **how)]
+
+
+def _named(conflict: dict[str, Any]) -> tuple[Any, ...]:
+    """The kind, the table and the id of a conflict."""
+    kind, type_name = conflict["entity_kind"], conflict["type_name"]
+    return conflict["kind"], None if kind is None else f"{kind}:{type_name}", conflict["entity_id"]
 
 
 def hint(graph: og.Graph, **how: Any) -> str:
@@ -82,7 +88,7 @@ def test_two_entities_with_one_unique_value(side: str, kept: str, graph: og.Grap
     mutate(graph, 'insert Person { slug: "x", email: "e" }')
     mutate(graph.checkout("b"), 'insert Person { slug: "y", email: "e" }')
     (found,) = conflicts(graph)
-    assert (found["kind"], found["table_key"], found["id"]) == ("unique_violation", "node:Person", "y")
+    assert _named(found) == ("unique_violation", "node:Person", "y")
     assert found["properties"] == ["email"]
     assert "Person x" in found["message"]
     assert (found["base"], found["ours"]) == (None, None)
@@ -124,7 +130,7 @@ def test_rows_of_ours_with_one_value_by_a_rule_of_theirs(
     mutate(graph, pairs)
     (found,) = conflicts(graph, strategy="ours")
     own, name, other = of.split()
-    assert (found["kind"], found["id"], found["properties"]) == ("unique_violation", own, [name])
+    assert (found["kind"], found["entity_id"], found["properties"]) == ("unique_violation", own, [name])
     assert found["message"] == f"{name} is that of P {other} of the target too, against a rule of the source"
     assert "the rows of the target break a rule of the source: choose with --strategy theirs" in hint(graph)
     graph.merge("b", strategy="theirs")
@@ -215,7 +221,11 @@ def test_a_value_that_breaks_a_rule(graph: og.Graph) -> None:
     """Only a writer that did not check it can have written it, so theirs is no way out."""
     _write_unchecked(graph, "old", 999)
     (found,) = conflicts(graph)
-    assert (found["kind"], found["id"], found["properties"]) == ("value_constraint_violation", "old", ["age"])
+    assert (found["kind"], found["entity_id"], found["properties"]) == (
+        "value_constraint_violation",
+        "old",
+        ["age"],
+    )
     assert found["theirs"]["data"]["age"] == 999
     assert told(graph, strategy="theirs") == [("value_constraint_violation", "node:Person", "old")]
     assert "--strategy ours or" in hint(graph)
@@ -228,7 +238,7 @@ def test_schemas_that_contradict_each_other(graph: og.Graph) -> None:
         text = SCHEMA.replace("age: I64?", f"age: I64?  note: {kind}?")
         apply_schema(graph.location, branch, SchemaRequest(text, "tester"), in_place)
     (found,) = conflicts(graph)
-    assert (found["kind"], found["table_key"], found["id"]) == ("schema_diverged", None, None)
+    assert _named(found) == ("schema_diverged", None, None)
     assert told(graph, strategy="theirs") == [("schema_diverged", None, None)]
     assert "no choice of a side settles a schema" in hint(graph)
 

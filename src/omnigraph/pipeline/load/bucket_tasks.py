@@ -216,7 +216,7 @@ def check_ids(task: BucketTask) -> BucketPart:
         ids, graph = rows.column("id"), bucket.graph_rows(Section(alias, of_graph=True).ids)
         breaches = list(duplicate_ids(ids))
         if facts.mode is ChangeMode.INSERT:
-            breaches += taken_ids(ids, _is_in(ids, graph))
+            breaches += taken_ids(alias, ids, _is_in(ids, graph))
         bucket.found(breaches, rows.places)
         if isinstance(entity, EdgeType):
             _check_ends(bucket, entity)
