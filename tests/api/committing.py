@@ -62,7 +62,7 @@ def _report(commits: int) -> None:
     report = {
         "commits": commits,
         "resident_bytes": int(resident.split()[1]) * 1024,
-        "open_datasets": sum(isinstance(found, lance.LanceDataset) for found in gc.get_objects()),
+        "open_datasets": sum(isinstance(value, lance.LanceDataset) for value in gc.get_objects()),
         "cached_bytes": SHARED_CACHE.nbytes,
         "session_bytes": shared_session().size_bytes(),
     }

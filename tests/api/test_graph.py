@@ -21,7 +21,7 @@ def test_the_actor_of_an_open_graph_writes(tmp_path: Path) -> None:
     opened.revert(opened.mutate(ADD, params={"slug": "b"}, actor="bob").commit.id)  # type: ignore[union-attr]
     assert [commit.actor for commit in opened.log(None)] == ["eve", "bob", "eve", "eve", "ada"]
     assert [commit.actor for commit in opened.checkout("b").log(None)] == ["ada", "ada"]
-    assert [found.record.creator for found in opened.list_branches()] == ["ada", "ada"]
+    assert [status.record.creator for status in opened.list_branches()] == ["ada", "ada"]
 
 
 def test_a_graph_for_reading_shows_what_a_merge_would_do(tmp_path: Path) -> None:

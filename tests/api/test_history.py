@@ -52,7 +52,7 @@ def test_a_float_stays_one(tmp_path: Path) -> None:
     graph.mutate("query b() { insert A { a: 2, g: 1.5, v: [0.5, 0.5, 0.5], w: [] } }")
     _, *blocks = graph.changes().commits
     after = [change.after for block in blocks for change in block.changes]
-    assert repr([one and one["data"] for one in after]) == repr(
+    assert repr([state and state["data"] for state in after]) == repr(
         [
             {"id": "1", "a": 1, "f": 0.0, "g": -2.0, "v": [0.0, 0.5, 1.0], "w": [100000.0, 1e20]},
             {"id": "2", "a": 2, "g": 1.5, "v": [0.5, 0.5, 0.5], "w": []},
@@ -86,7 +86,7 @@ def test_a_baseline_and_its_cursor(graph: og.Graph, tmp_path: Path) -> None:
                 for change in block.changes:
                     key = (change.table, change.id)
                     assert records.get(key) == change.before
-                    records = {name: one for name, one in records.items() if name != key}
+                    records = {name: record for name, record in records.items() if name != key}
                     if change.after is not None:
                         records[key] = change.after
             cursor = page.cursor

@@ -1,4 +1,4 @@
-"""What a load is told before it starts."""
+"""The plan of a load, before it starts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def test_the_file_for_mistakes_is_written_with_the_settings_of_the_graph(tmp_pat
     root = parse_location("s3://bucket/graph.omni", {"aws_endpoint": "http://127.0.0.1:9"})
     rows = tmp_path / "rows.jsonl"
     rows.touch()
-    options = LoadOptions(mode="append", actor="ada", rejects="s3://bucket/mistakes.jsonl")
+    options = LoadOptions(mode="append", actor="ada", rejects="s3://bucket/rejects.jsonl")
     place = plan_load(root, MAIN, str(rows), options).rejects
-    assert place == parse_location("s3://bucket/mistakes.jsonl", dict(root.options))
+    assert place == parse_location("s3://bucket/rejects.jsonl", dict(root.options))
     assert place is not None
     assert ("aws_endpoint", "http://127.0.0.1:9") in place.options

@@ -160,7 +160,7 @@ _F32_LISTS = pa.list_(pa.float32())
 
 
 @pytest.mark.parametrize(
-    ("array", "told"),
+    ("array", "expected"),
     [
         (pa.array(_ODD), [1.5, None, None, None]),
         (pa.array([None, None], pa.float64()), [None, None]),
@@ -184,9 +184,9 @@ _F32_LISTS = pa.list_(pa.float32())
     ],
     ids=lambda value: str(getattr(value, "type", "")),
 )
-def test_lists_in_json(array: Any, told: list[object]) -> None:
+def test_lists_in_json(array: Any, expected: list[object]) -> None:
     rows = json_rows(pa.record_batch({"x": array}))
-    assert [row["x"] for row in rows] == told
+    assert [row["x"] for row in rows] == expected
 
 
 def test_the_items_of_lists_are_converted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,7 +92,7 @@ def test_an_open_graph_reads_the_rows_of_the_graph_that_is_there(copies: Copies,
                 assert opened.query(LOOKUP).to_pylist() == [{"p.age": AGES.get(name, 0)}]
         if name in AGES:
             pins.append({alias: (table.path, table.pin) for alias, table in graph.snapshot().tables.items()})
-    assert all(found == pins[0] for found in pins)
+    assert all(pin == pins[0] for pin in pins)
 
 
 def test_a_restored_backup_that_is_written_to_again(copies: Copies) -> None:
@@ -150,8 +150,8 @@ def test_a_write_that_was_staged_on_a_replaced_graph_is_refused(copies: Copies, 
     copies.place("a")
     stage = stage_changes([Change(PERSON, insert=("late",))])
 
-    def staged(at: StagingArea) -> StagedWrite:
-        made = stage(at)
+    def staged(area: StagingArea) -> StagedWrite:
+        made = stage(area)
         copies.place("c")
         return made
 

@@ -63,7 +63,7 @@ def choose_actor(actor: str | None, default: str | None) -> str:
 
 
 def read_names(argument: str, names: Iterable[str] | None) -> tuple[str, ...]:
-    """Return the names of a list; None is no names. A single string is an error: it would be a list of letters."""
+    """Return the names of a list; None is an empty list. A single string is an error: it would be a list of letters."""
     if isinstance(names, str):
         raise _invalid(argument, f"expected a list of names, got the string '{names}'", f"['{names}']")
     return tuple(names or ())

@@ -26,11 +26,17 @@ class Violation:
     """One broken rule at one place. `line` is None for what the input changes without naming it."""
 
     file: str
+    """The file, or the frame as `<Person>`."""
     line: int | None
+    """The line of the file, or the row of the frame, from 1."""
     property: str | None
+    """The property; None if it is about the whole row."""
     value: str
+    """The value, shortened."""
     rule: Rule
+    """The rule that it breaks."""
     message: str
+    """What is wrong."""
     table: str | None = None
     """The table of an existing id, such as `node:Person`."""
 

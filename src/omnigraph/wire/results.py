@@ -199,7 +199,7 @@ class CleanupOutput(msgspec.Struct, frozen=True, kw_only=True):
     older_than_seconds: int | None
     orphans_older_than_seconds: int
     warnings: list[str]
-    kept: list[dict[str, Any]]
+    retained: list[dict[str, Any]] = msgspec.field(name="kept")
     tables: list[dict[str, Any]]
     commit: None = None
 

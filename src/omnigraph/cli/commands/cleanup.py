@@ -144,7 +144,7 @@ def _document(
         older_than_seconds=None if older_than is None else int(older_than.total_seconds()),
         orphans_older_than_seconds=int(options.orphans_older_than.total_seconds()),
         warnings=list(options.warnings()),
-        kept=[dict(kept.to_json()) for kept in sum_kept(rows)],
+        retained=[dict(versions.to_json()) for versions in sum_kept(rows)],
         tables=[{**row.to_json(), **({"files": list(row.files)} if with_files else {})} for row in rows],
     )
 
