@@ -14,7 +14,7 @@ import pyarrow as pa
 
 import omnigraph
 from bench.harness import Ratio, compare, median_seconds, report, sized
-from omnigraph.api.graph import Graph, OpenOptions
+from omnigraph.api.graph import Graph
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.snapshot import MAIN
 from omnigraph.graph.write.commit import WriteRequest, write
@@ -34,9 +34,7 @@ def run(folder: Path) -> list[Ratio]:
     ratios = []
     for rows in ROWS:
         graphs = {
-            setting: omnigraph.init(
-                str(folder / f"{setting}-{rows}.omni"), SCHEMA, options=OpenOptions(durability=setting)
-            )
+            setting: omnigraph.init(str(folder / f"{setting}-{rows}.omni"), SCHEMA, durability=setting)
             for setting in SETTINGS
         }
         times = median_seconds(

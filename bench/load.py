@@ -32,7 +32,6 @@ from bench.load_baselines import (
     write_with_pyarrow,
 )
 from bench.load_shell import shell_ratios
-from omnigraph.api.export import ExportOptions, export_graph
 from omnigraph.pipeline.spark.session import spark_session
 
 LINES: Final = sized(2_000_000, 50_000)
@@ -69,7 +68,7 @@ def load_ratios(folder: Path, lines: int = LINES, rounds: int = ROUNDS) -> list[
         loaded[-1].load(file)
 
     def export() -> None:
-        export_graph(loaded[-1].location, "main", ExportOptions(out=str(outputs.new("export.ndjson"))))
+        loaded[-1].export(outputs.new("export.ndjson"))
 
     def write() -> None:
         folder = outputs.new("plain")

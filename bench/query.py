@@ -144,10 +144,10 @@ def _measure(name: str, graph: Graph, engines: Mapping[str, Prepare]) -> Ratio:
     }
     declared = ", ".join(f"${name}: {kind}" for name, (kind, _) in used.items())
     prepared = graph.prepare(f"query q({declared}) {{ {comparison.ours} }}")
-    snapshot = graph.pin()
+    snapshot = graph.snapshot()
     params = {name: value for name, (_, value) in used.items()}
     actions: dict[str, Callable[[], object]] = {
-        "omnigraph": lambda: prepared.run(snapshot, params).arrow(),
+        "omnigraph": lambda: prepared.run(params, as_of=snapshot).to_arrow(),
         comparison.engine: engines[comparison.engine](comparison.theirs),
     }
     # Columns and adjacency are cached when they are requested again.
@@ -185,7 +185,7 @@ def _duckdb(social: Social) -> Prepare:
 
 
 def _lance(graph: Graph) -> dict[str, Prepare]:
-    snapshot = graph.pin()
+    snapshot = graph.snapshot()
     table = snapshot.tables["node:Person"]
     dataset = lance.dataset(snapshot.root.child(table.path).lance_uri, version=table.pin.version)
     nearest = {"column": "embedding", "q": PARAMETERS["v"][1], "k": 10, "metric": "cosine"}

@@ -40,7 +40,7 @@ _OURS: Final = (
     "import lance, omnigraph.api.graph, omnigraph.api.query, omnigraph.arrow.hashing\n"
     "import omnigraph.query.transform, omnigraph.lang.parser_table\n"
     + _TIMED.format(
-        "rows = omnigraph.open({graph!r}, read_only=True).query({ours!r}, params={params!r}).arrow()"
+        "rows = omnigraph.open({graph!r}, read_only=True).query({ours!r}, params={params!r}).to_arrow()"
     )
 )
 _LADYBUG: Final = "import ladybug, pyarrow\n" + _TIMED.format(
@@ -92,7 +92,7 @@ def first_queries(folder: Path, graph: Graph, social: Social) -> list[Ratio]:
 
 def _store_adjacency(graph: Graph) -> None:
     """Store the adjacency of the edge table, as optimize does."""
-    snapshot = graph.pin()
+    snapshot = graph.snapshot()
     record = snapshot.tables["edge:Knows"]
     dataset = open_dataset(snapshot.root.child(record.path), version=record.pin.version)
     endpoints = dataset.read(["src", "dst"])
@@ -102,7 +102,7 @@ def _store_adjacency(graph: Graph) -> None:
 
 
 def _measure_first(name: str, folder: Path, graph: Graph) -> Ratio:
-    snapshot = graph.pin()
+    snapshot = graph.snapshot()
     is_hops = name == "two hops"
     values = {
         "graph": graph.uri,

@@ -71,14 +71,14 @@ def describe_capabilities(root: TyperGroup) -> Iterator[str]:
     commands = tuple(_leaves("omnigraph", root))
     yield "\n## Command capabilities\n\n"
     yield "Every command also has `--quiet`, `--debug` and `--help`. Its own section says what a flag means there.\n\n"
-    yield from _table(("command", *_COLUMNS), [_taken(found) for found in commands])
+    yield from _table(("command", *_COLUMNS), [_taken(command) for command in commands])
     yield "\n## What is refused\n\n"
     yield "A flag that a command cannot use is never ignored. These are known from other commands and releases:\n\n"
     heads = ("flag", "`error_code`", "exit", "sentence", "of")
     yield from _table(heads, list(_refused_flags(root, commands)))
     yield "\nAnd these graphs, by every command that takes one:\n\n"
     yield from _table(
-        ("graph", "`error_code`", "exit", "sentence"), [_refused_target(*one) for one in _TARGETS]
+        ("graph", "`error_code`", "exit", "sentence"), [_refused_target(*target) for target in _TARGETS]
     )
 
 
@@ -90,24 +90,24 @@ def _leaves(name: str, command: Any) -> Iterator[_Named]:
         yield from _leaves(f"{name} {below}", child)
 
 
-def _taken(found: _Named) -> tuple[str, ...]:
-    cells = (" ".join(f"`{flag}`" for flag in flags if flag in found.words) for flags in _COLUMNS.values())
-    return (f"`{found.name.removeprefix('omnigraph ')}`", *cells)
+def _taken(command: _Named) -> tuple[str, ...]:
+    cells = (" ".join(f"`{flag}`" for flag in flags if flag in command.words) for flags in _COLUMNS.values())
+    return (f"`{command.name.removeprefix('omnigraph ')}`", *cells)
 
 
 def _refused_flags(root: TyperGroup, commands: Sequence[_Named]) -> Iterator[tuple[str, ...]]:
     """One row per flag and sentence, with the commands that answer so."""
-    on_graphs = [found for found in commands if "--store" in found.words]
+    on_graphs = [command for command in commands if "--store" in command.words]
     for flag in FOREIGN_FLAGS:
         refusing: dict[tuple[str, ...], list[str]] = {}
-        for found in on_graphs:
-            if flag not in found.words:
-                error = _refusal(root, found.name, flag)
-                sentence = error.message.replace(f"`{found.name}`", "`COMMAND`")
+        for command in on_graphs:
+            if flag not in command.words:
+                error = _refusal(root, command.name, flag)
+                sentence = error.message.replace(f"`{command.name}`", "`COMMAND`")
                 row = (f"`{flag}`", f"`{error.code}`", str(exit_code(error)), sentence)
-                refusing.setdefault(row, []).append(found.name.removeprefix("omnigraph "))
+                refusing.setdefault(row, []).append(command.name.removeprefix("omnigraph "))
         for cells, names in refusing.items():
-            yield (*cells, _listed(names, [found.name.removeprefix("omnigraph ") for found in on_graphs]))
+            yield (*cells, _listed(names, [command.name.removeprefix("omnigraph ") for command in on_graphs]))
 
 
 def _listed(names: Sequence[str], everyone: Sequence[str]) -> str:
@@ -128,13 +128,13 @@ def _refusal(root: TyperGroup, name: str, flag: str) -> UsageError:
     raise AssertionError(f"{name} takes {flag}")
 
 
-def _refused_target(what: str, given: tuple[str | None, str | None]) -> tuple[str, ...]:
+def _refused_target(what: str, target: tuple[str | None, str | None]) -> tuple[str, ...]:
     context: Any = typer.Context(typer.core.TyperCommand("COMMAND"), info_name="COMMAND")
     try:
-        resolve_target(context, *given)
+        resolve_target(context, *target)
     except UsageError as error:
         return what, f"`{error.code}`", str(exit_code(error)), error.message
-    raise AssertionError(f"{what} is no mistake")
+    raise AssertionError(f"{what} is not rejected")
 
 
 def _table(heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:

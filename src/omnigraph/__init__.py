@@ -6,10 +6,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from omnigraph import spark
-    from omnigraph.api.graph import Graph, OpenOptions, init, open
+    from omnigraph import maintenance, spark, types
+    from omnigraph.api.graph import Graph, init, lint, open
     from omnigraph.base.errors import (
+        ConfirmationRequiredError,
         ConflictError,
+        LimitExceededError,
         NotFoundError,
         OmnigraphError,
         ParameterError,
@@ -25,52 +27,59 @@ if TYPE_CHECKING:
     from omnigraph.graph.feed import ChangeFeedGapError
     from omnigraph.graph.manifest.requirements import PreconditionFailedError
     from omnigraph.graph.merge.conflicts import MergeConflictError
-    from omnigraph.graph.schema_plan import SchemaRefusedError
+    from omnigraph.graph.schema_plan import UnsupportedSchemaChangeError
+    from omnigraph.integrity.report import ValidationError
     from omnigraph.maintenance.schema_apply import SchemaRejectedError
     from omnigraph.pipeline.load.run import LoadRejectedError
 
 __all__ = [
     "ChangeFeedGapError",
+    "ConfirmationRequiredError",
     "ConflictError",
     "EmbeddingProvider",
     "Graph",
+    "LimitExceededError",
     "LoadRejectedError",
     "MergeConflictError",
     "MutationRejectedError",
     "NotFoundError",
     "OmnigraphError",
-    "OpenOptions",
     "ParameterError",
     "PreconditionFailedError",
     "QueryLimits",
     "QueryTextError",
     "RefusedError",
-    "SchemaRefusedError",
     "SchemaRejectedError",
     "SchemaTextError",
     "StorageError",
+    "UnsupportedSchemaChangeError",
     "UsageError",
+    "ValidationError",
     "__version__",
     "init",
+    "lint",
+    "maintenance",
     "open",
     "spark",
+    "types",
 ]
 
 __version__ = "0.1.0"
 
-_HOMES: Final = {
+_MODULES: Final = {
     "ChangeFeedGapError": "omnigraph.graph.feed",
     "EmbeddingProvider": "omnigraph.embedding.provider",
     "Graph": "omnigraph.api.graph",
     "LoadRejectedError": "omnigraph.pipeline.load.run",
     "MergeConflictError": "omnigraph.graph.merge.conflicts",
     "MutationRejectedError": "omnigraph.engine.mutation.run",
-    "OpenOptions": "omnigraph.api.graph",
     "PreconditionFailedError": "omnigraph.graph.manifest.requirements",
     "QueryLimits": "omnigraph.engine.options",
-    "SchemaRefusedError": "omnigraph.graph.schema_plan",
     "SchemaRejectedError": "omnigraph.maintenance.schema_apply",
+    "UnsupportedSchemaChangeError": "omnigraph.graph.schema_plan",
+    "ValidationError": "omnigraph.integrity.report",
     "init": "omnigraph.api.graph",
+    "lint": "omnigraph.api.graph",
     "open": "omnigraph.api.graph",
 }
 
@@ -79,11 +88,11 @@ def __getattr__(name: str) -> Any:
     """Import the Python surface when it is first used, so that `omnigraph version` starts without Lance."""
     if name not in __all__:
         raise AttributeError(f"module 'omnigraph' has no attribute '{name}'")
-    if name == "spark":
-        return import_module("omnigraph.spark")
-    return getattr(import_module(_HOMES.get(name, "omnigraph.base.errors")), name)
+    if name in {"maintenance", "spark", "types"}:
+        return import_module(f"omnigraph.{name}")
+    return getattr(import_module(_MODULES.get(name, "omnigraph.base.errors")), name)
 
 
 def __dir__() -> list[str]:
-    """The public names, those too that are not imported yet."""
-    return sorted({*globals(), *__all__})
+    """Return the public names, including those that are not imported yet."""
+    return list(__all__)

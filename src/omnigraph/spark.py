@@ -1,4 +1,4 @@
-"""`omnigraph.spark`: what Spark programs use. A ready session, and the data source `omnigraph`."""
+"""`omnigraph.spark`: what Spark programs use: a session that is set up, and the data source `omnigraph`."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def main(folder: str, commits: int, report_every: int) -> None:
             graph.mutate(REMOVE, params={"s": name})
         else:
             graph.mutate(ADD, params={"s": name, "n": number})
-        graph.query(QUERY, params={"s": name}).rows()
+        graph.query(QUERY, params={"s": name}).to_pylist()
         if number % COMPACT_EVERY == 0:
             run_compaction(location, TABLES)
         if number % report_every == 0:
@@ -62,7 +62,7 @@ def _report(commits: int) -> None:
     report = {
         "commits": commits,
         "resident_bytes": int(resident.split()[1]) * 1024,
-        "open_datasets": sum(isinstance(found, lance.LanceDataset) for found in gc.get_objects()),
+        "open_datasets": sum(isinstance(value, lance.LanceDataset) for value in gc.get_objects()),
         "cached_bytes": SHARED_CACHE.nbytes,
         "session_bytes": shared_session().size_bytes(),
     }

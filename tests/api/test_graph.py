@@ -13,25 +13,25 @@ ADD = "query add($slug: String) { insert Person { slug: $slug } }"
 
 
 def test_the_actor_of_an_open_graph_writes(tmp_path: Path) -> None:
-    graph = og.init(tmp_path / "g", SCHEMA, options=og.OpenOptions(actor="ada"))
-    graph.branch("b", create_from="main").mutate(ADD, params={"slug": "a"})
-    opened = og.open(tmp_path / "g", options=og.OpenOptions(actor="eve"))
+    graph = og.init(tmp_path / "g", SCHEMA, actor="ada")
+    graph.create_branch("b", from_="main").mutate(ADD, params={"slug": "a"})
+    opened = og.open(tmp_path / "g", actor="eve")
     opened.merge("b")
     opened.apply_schema("node Person { slug: String @key  age: I32? }")
     opened.revert(opened.mutate(ADD, params={"slug": "b"}, actor="bob").commit.id)  # type: ignore[union-attr]
-    assert [commit.actor for commit in opened.commits()] == ["eve", "bob", "eve", "eve", "ada"]
-    assert [commit.actor for commit in opened.branch("b").commits()] == ["ada", "ada"]
-    assert [found.record.creator for found in opened.branches()] == ["ada", "ada"]
+    assert [commit.actor for commit in opened.log(None)] == ["eve", "bob", "eve", "eve", "ada"]
+    assert [commit.actor for commit in opened.checkout("b").log(None)] == ["ada", "ada"]
+    assert [status.record.creator for status in opened.list_branches()] == ["ada", "ada"]
 
 
 def test_a_graph_for_reading_shows_what_a_merge_would_do(tmp_path: Path) -> None:
     graph = og.init(tmp_path / "g", SCHEMA)
-    graph.branch("b", create_from="main").mutate(ADD, params={"slug": "a"})
+    graph.create_branch("b", from_="main").mutate(ADD, params={"slug": "a"})
     reading = og.open(tmp_path / "g", read_only=True)
     assert [table.inserted for table in reading.merge("b", dry_run=True).tables] == [1]
-    undone = reading.branch("b").revert("HEAD", dry_run=True)
+    undone = reading.checkout("b").revert("HEAD", dry_run=True)
     assert ([table.table for table in undone.tables], undone.commit) == (["node:Person"], None)
     with pytest.raises(og.UsageError, match="reading only"):
         reading.merge("b")
     with pytest.raises(og.UsageError, match="reading only"):
-        reading.branch("b").revert("HEAD")
+        reading.checkout("b").revert("HEAD")

@@ -30,13 +30,13 @@ def graph(tmp_path: Path) -> og.Graph:
         'query a() { insert Person { slug: "a", age: 1, photo: "base64:YWI=" } insert Person { slug: "b" } }'
     )
     graph.mutate('query b() { insert Knows { from: "a", to: "b", since: 1 } }')
-    branch = graph.branch("b", create_from="main")
+    branch = graph.create_branch("b", from_="main")
     branch.mutate('query c() { update Person set { age: 2 } where slug = "a" }')
     branch.mutate('query d() { delete Person where slug = "b" }')
     graph.mutate('query e() { insert Person { slug: "c", age: 3 } }')
     graph.merge("b")
     optimize_all_tables(graph, OptimizeOptions(), in_place)
-    (undone, *_) = [commit for commit in graph.commits() if commit.operation == "merge"]
+    (undone, *_) = [commit for commit in graph.log(None) if commit.operation == "merge"]
     graph.revert(undone.id)
     graph.mutate('query f() { update Person set { photo: "base64:eHk=" } where slug = "a" }')
     return graph
@@ -52,7 +52,7 @@ def test_a_float_stays_one(tmp_path: Path) -> None:
     graph.mutate("query b() { insert A { a: 2, g: 1.5, v: [0.5, 0.5, 0.5], w: [] } }")
     _, *blocks = graph.changes().commits
     after = [change.after for block in blocks for change in block.changes]
-    assert repr([one and one["data"] for one in after]) == repr(
+    assert repr([state and state["data"] for state in after]) == repr(
         [
             {"id": "1", "a": 1, "f": 0.0, "g": -2.0, "v": [0.0, 0.5, 1.0], "w": [100000.0, 1e20]},
             {"id": "2", "a": 2, "g": 1.5, "v": [0.5, 0.5, 0.5], "w": []},
@@ -73,7 +73,7 @@ def _name(line: dict[str, Any]) -> tuple[str, str]:
 
 def test_a_baseline_and_its_cursor(graph: og.Graph, tmp_path: Path) -> None:
     now, head = exported(graph, tmp_path)
-    commits = list(graph.commits())
+    commits = list(graph.log(None))
     assert {"load", "init"} | {commit.operation for commit in commits} >= {"merge", "revert", "optimize"}
     for start in commits:
         records, cursor = exported(graph, tmp_path, SnapshotSelector(commit=start.id))
@@ -86,7 +86,7 @@ def test_a_baseline_and_its_cursor(graph: og.Graph, tmp_path: Path) -> None:
                 for change in block.changes:
                     key = (change.table, change.id)
                     assert records.get(key) == change.before
-                    records = {name: one for name, one in records.items() if name != key}
+                    records = {name: record for name, record in records.items() if name != key}
                     if change.after is not None:
                         records[key] = change.after
             cursor = page.cursor

@@ -1,13 +1,11 @@
-"""What a load is told before it starts."""
+"""The plan of a load, before it starts."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from omnigraph.api.load import LoadOptions, plan_load
-from omnigraph.base.progress import ignore_progress
 from omnigraph.graph.manifest.snapshot import MAIN
-from omnigraph.pipeline.spark.session import SparkSettings
+from omnigraph.pipeline.load.plan import LoadOptions, plan_load
 from omnigraph.storage.location import parse_location
 
 
@@ -16,17 +14,8 @@ def test_the_file_for_mistakes_is_written_with_the_settings_of_the_graph(tmp_pat
     root = parse_location("s3://bucket/graph.omni", {"aws_endpoint": "http://127.0.0.1:9"})
     rows = tmp_path / "rows.jsonl"
     rows.touch()
-    options = LoadOptions(
-        mode="append",
-        actor="ada",
-        type=None,
-        base=None,
-        dry_run=False,
-        errors="s3://bucket/mistakes.jsonl",
-        with_indexes=False,
-        spark=SparkSettings(),
-        report=ignore_progress,
-    )
-    place = plan_load(root, MAIN, str(rows), options).errors
-    assert place == parse_location("s3://bucket/mistakes.jsonl", dict(root.options))
+    options = LoadOptions(mode="append", actor="ada", rejects="s3://bucket/rejects.jsonl")
+    place = plan_load(root, MAIN, str(rows), options).rejects
+    assert place == parse_location("s3://bucket/rejects.jsonl", dict(root.options))
+    assert place is not None
     assert ("aws_endpoint", "http://127.0.0.1:9") in place.options

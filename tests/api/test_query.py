@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -37,24 +38,21 @@ def test_a_query_sees_what_was_published_before_it(tmp_path: Path) -> None:
     location = parse_location(str(tmp_path / "graph.omni"))
     create(location)
     graph = og.open(location.uri)
-    assert graph.query(COUNT).rows() == [{"n": 0}]
-    before = graph.pin()
+    assert graph.query(COUNT).to_pylist() == [{"n": 0}]
+    before = graph.snapshot()
     for number in range(3):
         run(location, [Change("node:Person", insert=(f"p{number}",))])
-        assert graph.query(COUNT).rows() == [{"n": number + 1}]
-    assert graph.prepare(COUNT).run(before).rows() == [{"n": 0}]
-    commits = list(graph.commits())
-    assert [graph.query(COUNT, commit=commit.id).rows()[0]["n"] for commit in commits] == [3, 2, 1, 0]
-    first = datetime.fromtimestamp(commits[-1].created_us / 1_000_000, UTC)
-    assert graph.query(COUNT, at=first).rows() == [{"n": 0}]
-    assert graph.query(COUNT, version=before.version).rows() == [{"n": 0}]
-    for moment, commit, code in (
-        (first - timedelta(days=1), None, "moment_too_early"),
-        (first, commits[0].id, "snapshot_twice"),
-    ):
-        with pytest.raises(OmnigraphError) as caught:
-            graph.query(COUNT, at=moment, commit=commit)
-        assert caught.value.code == code
+        assert graph.query(COUNT).to_pylist() == [{"n": number + 1}]
+    assert graph.prepare(COUNT).run(as_of=before).to_pylist() == [{"n": 0}]
+    commits = list(graph.log(None))
+    assert [graph.query(COUNT, as_of=commit.id).to_pylist()[0]["n"] for commit in commits] == [3, 2, 1, 0]
+    first = commits[-1].created_at
+    assert graph.query(COUNT, as_of=first).to_pylist() == [{"n": 0}]
+    assert graph.query(COUNT, as_of=before.version).to_pylist() == [{"n": 0}]
+    assert graph.query(COUNT, as_of=before).to_pylist() == [{"n": 0}]
+    with pytest.raises(OmnigraphError) as caught:
+        graph.query(COUNT, as_of=first - timedelta(days=1))
+    assert caught.value.code == "moment_too_early"
 
 
 def test_another_graph_at_the_same_place(tmp_path: Path) -> None:
@@ -62,7 +60,7 @@ def test_another_graph_at_the_same_place(tmp_path: Path) -> None:
     for count in (1, 2):
         create(location)
         run(location, [Change("node:Person", insert=tuple(f"p{number}" for number in range(count)))])
-        assert og.open(location.uri).query(COUNT).rows() == [{"n": count}]
+        assert og.open(location.uri).query(COUNT).to_pylist() == [{"n": count}]
         shutil.rmtree(location.uri)
 
 
@@ -72,12 +70,12 @@ def test_parameters_and_names(tmp_path: Path) -> None:
     run(location, [Change("node:Person", upsert=(("ada", 36), ("'; drop", 1)))])
     graph = og.open(location.uri, read_only=True)
     text = "query a($s: String) { match { $p: Person { slug: $s } } return { $p.age } } " + COUNT
-    assert graph.query(text, "a", {"s": "ada"}).rows() == [{"p.age": 36}]
-    assert graph.query(text, "a", {"$s": "'; drop"}).rows() == [{"p.age": 1}]
-    assert graph.query(text, "a", {"s": "' or true"}).rows() == []
-    assert graph.query(text, "n").rows() == [{"n": 2}]
+    assert graph.query(text, name="a", params={"s": "ada"}).to_pylist() == [{"p.age": 36}]
+    assert graph.query(text, name="a", params={"$s": "'; drop"}).to_pylist() == [{"p.age": 1}]
+    assert graph.query(text, name="a", params={"s": "' or true"}).to_pylist() == []
+    assert graph.query(text, name="n").to_pylist() == [{"n": 2}]
     with pytest.raises(ParameterError):
-        graph.query(text, "a")
+        graph.query(text, name="a")
     with pytest.raises(UsageError):
         graph.query(text)
 
@@ -93,7 +91,7 @@ def test_open_bounds_go_as_far_as_the_caller_says(tmp_path: Path) -> None:
         graph.query(text)
     assert "QueryLimits(hops=5)" in caught.value.problems[0].hint
     for hops, count in ((1, 1), (2, 2), (5, 2)):
-        assert graph.query(text, limits=og.QueryLimits(hops=hops)).rows() == [{"n": count}]
+        assert graph.query(text, limits=og.QueryLimits(hops=hops)).to_pylist() == [{"n": count}]
     for wrong in (0, 101):
         with pytest.raises(UsageError, match="ceiling"):
             og.QueryLimits(hops=wrong)
@@ -112,7 +110,7 @@ def test_shapes(tmp_path: Path) -> None:
     edges = [{"src": "a", "dst": "b", "w": 2**62}]
     snapshot = make_snapshot(tmp_path, TYPES, {"node:T": [row, {"k": "b", "b": False}], "edge:E": edges})
     text = "query q() { match { $x: T optional { $x $e:e $y } } return { $x, $e, $x.v, $x.f, $x.t } order { $x.k } }"
-    result = og.Graph(snapshot.root).prepare(text).run(snapshot)
+    result = og.Graph(snapshot.root).prepare(text).run(as_of=snapshot)
     shown = {
         "@id": "a",
         "k": "a",
@@ -122,7 +120,7 @@ def test_shapes(tmp_path: Path) -> None:
         "l": [0.1],
         "b": True,
     }
-    assert result.json() == [
+    assert json.loads(result.to_json()) == [
         {
             "x": shown,
             "e": {"@id": "e0", "@from": "a", "@to": "b", "w": 2**62},
@@ -133,10 +131,10 @@ def test_shapes(tmp_path: Path) -> None:
         {"x": {"@id": "b", "k": "b", "b": False}, "e": None, "x.v": None, "x.f": None, "x.t": None},
     ]
     assert result.columns == ["x", "e", "x.v", "x.f", "x.t"]
-    assert result.rows()[0]["x.t"] == row["t"]
-    assert result.arrow().num_rows == 2
-    assert list(result.pandas().columns) == result.columns
-    assert result.polars().shape == (2, 5)
+    assert result.to_pylist()[0]["x.t"] == row["t"]
+    assert result.to_arrow().num_rows == 2
+    assert list(result.to_pandas().columns) == result.columns
+    assert result.to_polars().shape == (2, 5)
 
 
 def test_batches_are_taken_once(tmp_path: Path) -> None:
@@ -145,7 +143,7 @@ def test_batches_are_taken_once(tmp_path: Path) -> None:
     result = og.open(location.uri).query(COUNT)
     assert [batch.num_rows for batch in result.batches()] == [1]
     with pytest.raises(UsageError) as caught:
-        result.arrow()
+        result.to_arrow()
     assert caught.value.code == "result_taken"
 
 
@@ -153,8 +151,8 @@ def test_a_sum_beyond_its_type_is_null_in_json(tmp_path: Path) -> None:
     graph = og.init(tmp_path / "g", "node N { k: String @key  x: F64 }")
     graph.mutate('query a() { insert N { k: "a", x: 1e308 } insert N { k: "b", x: 1e308 } }')
     result = graph.query("query s() { match { $n: N } return { sum($n.x) as s, max($n.x) as x } }")
-    assert result.rows() == [{"s": float("inf"), "x": 1e308}]
-    assert result.json() == [{"s": None, "x": 1e308}]
+    assert result.to_pylist() == [{"s": float("inf"), "x": 1e308}]
+    assert json.loads(result.to_json()) == [{"s": None, "x": 1e308}]
 
 
 _ODD = [1.5, float("nan"), None, float("-inf")]
@@ -162,7 +160,7 @@ _F32_LISTS = pa.list_(pa.float32())
 
 
 @pytest.mark.parametrize(
-    ("array", "told"),
+    ("array", "expected"),
     [
         (pa.array(_ODD), [1.5, None, None, None]),
         (pa.array([None, None], pa.float64()), [None, None]),
@@ -186,9 +184,9 @@ _F32_LISTS = pa.list_(pa.float32())
     ],
     ids=lambda value: str(getattr(value, "type", "")),
 )
-def test_lists_in_json(array: Any, told: list[object]) -> None:
+def test_lists_in_json(array: Any, expected: list[object]) -> None:
     rows = json_rows(pa.record_batch({"x": array}))
-    assert [row["x"] for row in rows] == told
+    assert [row["x"] for row in rows] == expected
 
 
 def test_the_items_of_lists_are_converted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ def copies(tmp_path: Path) -> Copies:
     made = Copies(location, tmp_path)
     create(location)
     run(location, [Change(PERSON, insert=("base",))])
-    og.open(location.uri).branch("dev", create_from="main")
+    og.open(location.uri).create_branch("dev", from_="main")
     for branch in BRANCHES:
         run(location, [Change(PERSON, upsert=(("base", 0),)), Change(KNOWS, insert=("base",))], branch=branch)
     shutil.copytree(location.uri, tmp_path / "backup")
@@ -70,11 +70,11 @@ def copies(tmp_path: Path) -> Copies:
 
 
 def _people(graph: og.Graph) -> list[tuple[object, ...]]:
-    return [tuple(row.values()) for row in graph.query(PEOPLE).rows()]
+    return [tuple(row.values()) for row in graph.query(PEOPLE).to_pylist()]
 
 
 def _sources(graph: og.Graph) -> set[object]:
-    return {row["p.slug"] for row in graph.query(FRIENDS).rows()}
+    return {row["p.slug"] for row in graph.query(FRIENDS).to_pylist()}
 
 
 @pytest.mark.parametrize("branch", BRANCHES)
@@ -89,10 +89,10 @@ def test_an_open_graph_reads_the_rows_of_the_graph_that_is_there(copies: Copies,
             for _ in range(2):
                 assert _people(opened) == expected
                 assert _sources(opened) == ({name, "base"} if name in AGES else {"base"})
-                assert opened.query(LOOKUP).rows() == [{"p.age": AGES.get(name, 0)}]
+                assert opened.query(LOOKUP).to_pylist() == [{"p.age": AGES.get(name, 0)}]
         if name in AGES:
             pins.append({alias: (table.path, table.pin) for alias, table in graph.snapshot().tables.items()})
-    assert all(found == pins[0] for found in pins)
+    assert all(pin == pins[0] for pin in pins)
 
 
 def test_a_restored_backup_that_is_written_to_again(copies: Copies) -> None:
@@ -123,14 +123,14 @@ def test_a_mutation_finds_the_rows_of_the_graph_that_is_there(copies: Copies) ->
 def test_a_pinned_snapshot_of_a_replaced_graph_never_mixes_rows(copies: Copies) -> None:
     copies.place("a")
     graph = og.open(copies.location.uri)
-    pinned, people, friends = graph.pin(), graph.prepare(PEOPLE), graph.prepare(FRIENDS)
-    rows = people.run(pinned).rows()
+    pinned, people, friends = graph.snapshot(), graph.prepare(PEOPLE), graph.prepare(FRIENDS)
+    rows = people.run(as_of=pinned).to_pylist()
     copies.place("c")
-    assert people.run(pinned).rows() == rows
+    assert people.run(as_of=pinned).to_pylist() == rows
     with pytest.raises(GraphReplacedError, match="was replaced since it was read") as caught:
-        friends.run(pinned).rows()
+        friends.run(as_of=pinned).to_pylist()
     assert caught.value.code == "graph_replaced"
-    assert {row["p.slug"] for row in friends.run(graph.pin()).rows()} == {"base", "c"}
+    assert {row["p.slug"] for row in friends.run(as_of=graph.snapshot()).to_pylist()} == {"base", "c"}
     copies.place("a")
     assert _sources(graph) == {"a", "base"}
 
@@ -138,11 +138,11 @@ def test_a_pinned_snapshot_of_a_replaced_graph_never_mixes_rows(copies: Copies) 
 def test_a_snapshot_whose_manifest_version_was_collected_is_read(copies: Copies) -> None:
     copies.place("a")
     graph = og.open(copies.location.uri)
-    pinned = graph.pin()
+    pinned = graph.snapshot()
     run(copies.location, [Change("node:Company", insert=("x",))])
     versions = Path(copies.location.uri, "__manifest", "_versions")
     (versions / f"{2**64 - 1 - pinned.version:020}.manifest").unlink()
-    assert {row["p.slug"] for row in graph.prepare(FRIENDS).run(pinned).rows()} == {"a", "base"}
+    assert {row["p.slug"] for row in graph.prepare(FRIENDS).run(as_of=pinned).to_pylist()} == {"a", "base"}
 
 
 @pytest.mark.parametrize("restages", [False, True])
@@ -150,8 +150,8 @@ def test_a_write_that_was_staged_on_a_replaced_graph_is_refused(copies: Copies, 
     copies.place("a")
     stage = stage_changes([Change(PERSON, insert=("late",))])
 
-    def staged(at: StagingArea) -> StagedWrite:
-        made = stage(at)
+    def staged(area: StagingArea) -> StagedWrite:
+        made = stage(area)
         copies.place("c")
         return made
 

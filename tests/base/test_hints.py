@@ -18,6 +18,7 @@ from omnigraph.base.hints import (
     hint_to_json,
 )
 from omnigraph.cli.hints import render_command, render_hint
+from omnigraph.wire.errors import error_document
 
 CASES = [
     (Hint("Install Java 17 or newer: {17}."), "Install Java 17 or newer: {17}.", None),
@@ -69,7 +70,7 @@ def test_each_surface_renders_its_own_syntax(value: Hint, python: str, flags: st
     assert str(value) == python
     assert render_hint(value) == (flags or python)
     error = UsageError("no", code="usage", hint=value)
-    assert (error.hint, error.to_json(render_hint(error.advice))["hint"]) == (python, flags or python)
+    assert (error.hint, error_document(error, render_hint(error.advice))["hint"]) == (python, flags or python)
 
 
 def test_text_with_braces_is_a_part() -> None:

@@ -23,7 +23,7 @@ def place(tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def made_graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("made") / "graph.omni"
-    omnigraph.init(str(path), SCHEMA, options=omnigraph.OpenOptions(actor="ada"))
+    omnigraph.init(str(path), SCHEMA, actor="ada")
     return path
 
 

@@ -152,7 +152,7 @@ def test_every_read_answers_alike(command: str, graph: Path) -> None:
     outcome = omnigraph_here(*command.split(), "graph.omni", "--json", cwd=graph.parent)
     assert outcome.exit_code == 1
     document = json.loads(outcome.stdout)
-    assert (document["code"], document["error_code"]) == ("unreadable", "stamp_too_new")
+    assert (document["kind"], document["error_code"]) == ("unreadable", "stamp_too_new")
     assert document["error"] in outcome.stderr
 
 

@@ -56,6 +56,6 @@ def test_json_lists_every_problem(tmp_path: Path) -> None:
     (tmp_path / "bad.pg").write_bytes(TEXTS["two_problems"][0])
     outcome = omnigraph_here("init", "--schema", "bad.pg", "graph.omni", "--json", cwd=tmp_path)
     document = json.loads(outcome.stdout)
-    assert document["code"] == "bad_request"
+    assert document["kind"] == "invalid_content"
     assert [problem["line"] for problem in document["problems"]] == [1, 2]
     assert {problem["source"] for problem in document["problems"]} == {"bad.pg"}

@@ -17,7 +17,7 @@ from tests.cli.process import SCHEMA, Outcome, assert_golden, omnigraph, omnigra
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A directory with a graph that was made there: a branch holds absolute paths."""
-    og.init(str(tmp_path / "graph.omni"), SCHEMA, options=og.OpenOptions(actor="ada"))
+    og.init(str(tmp_path / "graph.omni"), SCHEMA, actor="ada")
     return tmp_path
 
 
@@ -33,7 +33,7 @@ def add(place: Path, slug: str, on: str = "main") -> str:
 
 
 def listed(place: Path) -> dict[str, dict[str, Any]]:
-    found = json.loads(branch(place, "list", "--json").stdout)["branches"]
+    found = json.loads(branch(place, "list", "--json").stdout)["details"]
     return {row["name"]: row for row in found}
 
 
@@ -92,11 +92,11 @@ def test_a_branch_starts_from_any_commit_of_any_branch(place: Path) -> None:
     early = add(place, "x", "b")
     add(place, "y", "b")
     made = branch(place, "create", "--from", early.lower(), "early", "--json")
-    assert json.loads(made.stdout)["parent_branch"] == "b"
+    assert json.loads(made.stdout)["from"] == early.lower()
     rows = og.open(str(place / "graph.omni"), "early").query(
         "query q() { match { $p: Person } return { $p.slug } }"
     )
-    assert [row["p.slug"] for row in rows.rows()] == ["x"]
+    assert [row["p.slug"] for row in rows.to_pylist()] == ["x"]
     assert branch(place, "delete", "b").exit_code == 3
 
 
@@ -136,13 +136,13 @@ def test_deleting_elsewhere_needs_a_yes(tmp_path: Path, s3_place: tuple[str, dic
 
 def test_a_branch_made_again_shows_nothing_of_the_old_one(place: Path) -> None:
     graph = og.open(str(place / "graph.omni"))
-    old = graph.branch("b", create_from="main")
+    old = graph.create_branch("b", from_="main")
     add(place, "old", "b")
     graph.delete_branch("b")
-    new = graph.branch("b", create_from="main")
+    new = graph.create_branch("b", from_="main")
     assert old == new
-    assert new.query("query q() { match { $p: Person } return { $p.slug } }").rows() == []
-    assert [standing.record.name for standing in graph.branches()] == ["main", "b"]
+    assert new.query("query q() { match { $p: Person } return { $p.slug } }").to_pylist() == []
+    assert [standing.record.name for standing in graph.list_branches()] == ["main", "b"]
 
 
 @pytest.mark.parametrize("written", [True, False])
@@ -152,16 +152,16 @@ def test_a_branch_whose_manifest_files_are_missing_is_not_readable(
 ) -> None:
     """An unwritten branch has no data of its own, and is read from its parent."""
     graph = og.open(str(place / "graph.omni"))
-    graph.branch("b", create_from="main")
-    graph.branch("other", create_from="main")
+    graph.create_branch("b", from_="main")
+    graph.create_branch("other", from_="main")
     if written:
         add(place, "new", "b")
-    lance_branch = graph.branches()[1].record.lance_branch
+    lance_branch = graph.list_branches()[1].record.lance_branch
     shutil.rmtree(
         place / "graph.omni" / "__manifest" / "tree" / str(lance_branch) / folder, ignore_errors=True
     )
     is_damaged = written or folder != "data"
-    rows = {row["name"]: row for row in json.loads(branch(place, "list", "--json").stdout)["branches"]}
+    rows = {row["name"]: row for row in json.loads(branch(place, "list", "--json").stdout)["details"]}
     told = (rows["b"]["readable"], rows["b"]["ahead"], rows["b"]["error"] is None)
     assert told == ((False, None, False) if is_damaged else (True, 0, True))
     assert (rows["main"]["readable"], rows["other"]["ahead"]) == (True, 0)
@@ -189,7 +189,7 @@ def diverged(place: Path) -> Path:
 
 def ages(place: Path) -> dict[str, int]:
     text = "query q() { match { $p: Person } return { $p.slug, $p.age } }"
-    return {row["p.slug"]: row["p.age"] for row in og.open(str(place / "graph.omni")).query(text).rows()}
+    return {row["p.slug"]: row["p.age"] for row in og.open(str(place / "graph.omni")).query(text).to_pylist()}
 
 
 @pytest.mark.parametrize(
@@ -241,16 +241,18 @@ def test_a_decision_for_each_entity(diverged: Path) -> None:
     ],
 )
 def test_words_about_conflicts_that_mean_nothing(words: tuple[str, ...], code: str, diverged: Path) -> None:
-    (diverged / "bad.json").write_text('[{"id": "x", "take": "ours"}]', encoding="utf-8")
-    strange = '[{"table_key": "node:Robot", "id": "x", "take": "ours"}]'
+    (diverged / "bad.json").write_text('[{"entity_id": "x", "take": "ours"}]', encoding="utf-8")
+    strange = '[{"entity_kind": "node", "type_name": "Robot", "entity_id": "x", "take": "ours"}]'
     (diverged / "strange.json").write_text(strange, encoding="utf-8")
-    both = [{"table_key": "node:Person", "id": "x", "take": side} for side in ("ours", "theirs")]
+    person = {"entity_kind": "node", "type_name": "Person"}
+    both = [{**person, "entity_id": "x", "take": side} for side in ("ours", "theirs")]
     (diverged / "both.json").write_text(json.dumps(both), encoding="utf-8")
     # Only one side changed y: there is nothing to decide about it.
-    idle = [{"table_key": "node:Person", "id": name, "take": "ours"} for name in ("x", "y")]
+    idle = [{**person, "entity_id": name, "take": "ours"} for name in ("x", "y")]
     (diverged / "idle.json").write_text(json.dumps(idle), encoding="utf-8")
-    (diverged / "open.json").write_text('[{"table_key": "node:Person", "id": "x"}]', encoding="utf-8")
-    bare = [{"table_key": "Person", "id": "x", "take": "ours"}]
+    undecided = json.dumps([{**person, "entity_id": "x"}])
+    (diverged / "open.json").write_text(undecided, encoding="utf-8")
+    bare = [{"entity_kind": "Person", "type_name": "Person", "entity_id": "x", "take": "ours"}]
     (diverged / "bare.json").write_text(json.dumps(bare), encoding="utf-8")
     (diverged / "deep.json").write_text("[" * 100_000, encoding="utf-8")
     outcome = branch(diverged, "merge", "b", *words, "--json")

@@ -25,7 +25,7 @@ COUNT = "query q() { match { $n: Note } return { count($n) as notes } }"
 
 
 def _notes(graph: Path) -> object:
-    return og.open(str(graph)).query(COUNT).rows()[0]["notes"]
+    return og.open(str(graph)).query(COUNT).to_pylist()[0]["notes"]
 
 
 def _insert(

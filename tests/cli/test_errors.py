@@ -83,7 +83,7 @@ def test_words(tmp_path: Path, update_golden: bool) -> None:
 def test_json_puts_the_error_on_stdout_too(form: str, tmp_path: Path) -> None:
     outcome = omnigraph_here("snapshot", "g.omni", "--xyzzy", *form.split(), cwd=tmp_path)
     document = json.loads(outcome.stdout)
-    assert document["code"] == "bad_request"
+    assert document["kind"] == "bad_request"
     assert f"error: {document['error']}\nhint: {document['hint']}\n" == outcome.stderr
 
 

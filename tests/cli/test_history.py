@@ -19,9 +19,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make_history(place: Path) -> Path:
-    graph = og.init(str(place / "graph.omni"), SCHEMA, options=og.OpenOptions(actor="ada"))
+    graph = og.init(str(place / "graph.omni"), SCHEMA, actor="ada")
     graph.mutate('query a() { insert Person { slug: "x", age: 1 } insert Person { slug: "y" } }', actor="ada")
-    branch = graph.branch("b", create_from="main", actor="ada")
+    branch = graph.create_branch("b", from_="main", actor="ada")
     branch.mutate('query b() { update Person set { age: 2 } where slug = "x" }', actor="ada")
     branch.mutate('query c() { insert Person { slug: "z" } }', actor="ada")
     branch.mutate('query d() { delete Person where slug = "y" }', actor="ada")
@@ -34,7 +34,7 @@ def run(place: Path, *arguments: str) -> Outcome:
 
 
 def commits(place: Path) -> list[str]:
-    return [commit.id for commit in og.open(str(place / "graph.omni"), read_only=True).commits()]
+    return [commit.id for commit in og.open(str(place / "graph.omni"), read_only=True).log(None)]
 
 
 READS = {
@@ -64,9 +64,7 @@ def test_what_a_command_prints(name: str, place: Path, update_golden: bool) -> N
 
 def test_the_feed_tells_a_rename(tmp_path: Path, update_golden: bool) -> None:
     """Which is all that its commit did; a program finds both names, and the table by the id that changes have."""
-    graph = og.init(
-        str(tmp_path / "graph.omni"), "node P { slug: String @key }", options=og.OpenOptions(actor="ada")
-    )
+    graph = og.init(str(tmp_path / "graph.omni"), "node P { slug: String @key }", actor="ada")
     first = graph.snapshot().head
     graph.apply_schema("node Q @rename_from(P) { name: String @key @rename_from(slug) }", actor="ada")
     graph.mutate('query a() { insert Q { name: "x" } }', actor="ada")
@@ -77,7 +75,7 @@ def test_the_feed_tells_a_rename(tmp_path: Path, update_golden: bool) -> None:
 
 def test_the_log_names_the_types_of_a_branch(tmp_path: Path) -> None:
     graph = og.init(str(tmp_path / "graph.omni"), SCHEMA)
-    branch = graph.branch("b", create_from="main")
+    branch = graph.create_branch("b", from_="main")
     branch.apply_schema(f"{SCHEMA}\nnode City {{ slug: String @key }}")
     branch.mutate('query a() { insert City { slug: "x" } }')
     graph.mutate('query b() { insert Person { slug: "y" } }')

@@ -81,7 +81,7 @@ def test_everything_else_works(place: Path) -> None:
     doctor = without_java(place, "doctor", "graph.omni")
     assert [line for line in doctor.stdout.splitlines() if "problem" in line and "Java" not in line] == []
     assert "Java" in doctor.stdout
-    assert len(og.open(str(place / "graph.omni")).query(PEOPLE).rows()) == 3
+    assert len(og.open(str(place / "graph.omni")).query(PEOPLE).to_pylist()) == 3
 
 
 def write_people(path: Path, count: int) -> None:

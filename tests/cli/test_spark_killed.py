@@ -80,7 +80,7 @@ def write(path: Path, name: str) -> None:
 
 
 def count(graph: Path) -> int:
-    (row,) = og.open(str(graph), read_only=True).query(COUNT).rows()
+    (row,) = og.open(str(graph), read_only=True).query(COUNT).to_pylist()
     people = row["people"]
     assert isinstance(people, int)
     return people

@@ -122,7 +122,7 @@ def check(command: str, proxy: S3Proxy, env: dict[str, str], tmp_path: Path) -> 
         assert_told(tried)
         if command == "load":
             # Finishes what was interrupted; a second load of rows that landed so would be refused for them.
-            og.open(place.uri, options=og.OpenOptions(place.storage_options))
+            og.open(place.uri, storage_options=place.storage_options)
         left = state(place)
         assert left in (before, after)
         if before != after and "known" not in tried.stderr:
@@ -141,11 +141,10 @@ def made(proxy: S3Proxy, command: str, files: Path) -> Location:
     For a change of the schema one with so many people that Spark fills the new column.
     """
     place = proxy.server.location(f"{uuid.uuid4().hex}/graph.omni")
-    how = og.OpenOptions(place.storage_options)
-    graph = og.init(place.uri, SCHEMA, options=how)
+    graph = og.init(place.uri, SCHEMA, storage_options=place.storage_options)
     for slug in SLUGS:
         graph.mutate(f'query a() {{ insert Person {{ slug: "{slug}", age: 1 }} }}')
-    branch = graph.branch("b", create_from="main")
+    branch = graph.create_branch("b", from_="main")
     branch.mutate('query a() { insert Person { slug: "of b" } }')
     if command == "schema apply":
         load_here(place, [str(files / "people.jsonl")])
@@ -160,6 +159,6 @@ def made(proxy: S3Proxy, command: str, files: Path) -> Location:
 
 def state(place: Location) -> State:
     """The people, the schema and the branches, past the proxy."""
-    graph = og.open(place.uri, read_only=True, options=og.OpenOptions(place.storage_options))
-    people = sorted(map(str, graph.query(PEOPLE).rows()))
-    return people, graph.snapshot().schema.source, [found.record.name for found in graph.branches()]
+    graph = og.open(place.uri, read_only=True, storage_options=place.storage_options)
+    people = sorted(map(str, graph.query(PEOPLE).to_pylist()))
+    return people, graph.snapshot().schema.source, [found.record.name for found in graph.list_branches()]

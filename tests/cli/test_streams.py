@@ -30,7 +30,7 @@ def test_a_terminal_folds_texts_and_breaks_no_word(graph: Path) -> None:
     assert "the table has no rows" not in "\n".join(lines)
     assert "uncovered" in lines[0]
 
-    commit = next(omnigraph.open(str(graph), read_only=True).commits())
+    commit = omnigraph.open(str(graph), read_only=True).log()[0]
     lines = _without_codes(_run_in_terminal("commit", "list", str(graph), columns=40))
     assert lines[0].split() == ["commit", "created", "actor", "operation", "version", "tables"]
     assert lines[1].split()[:2] == [commit.id, format_timestamp(commit.created_us)]
@@ -198,7 +198,7 @@ def test_no_rows_are_no_lines(graph: Path) -> None:
 
 def test_a_graph_cannot_write_control_codes(tmp_path: Path) -> None:
     actor = "evé\x1b[2J\nada"
-    omnigraph.init(str(tmp_path / "g"), SCHEMA, options=omnigraph.OpenOptions(actor=actor))
+    omnigraph.init(str(tmp_path / "g"), SCHEMA, actor=actor)
     for form in ("table", "kv"):
         shown = omnigraph_here("commit", "list", "g", "--format", form, cwd=tmp_path).stdout
         assert r"evé\x1b[2J\nada" in shown

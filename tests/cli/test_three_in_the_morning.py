@@ -46,7 +46,9 @@ def add(disk: Path, slug: str) -> Outcome:
 
 def slugs(disk: Path) -> set[str]:
     text = "query q() { match { $p: Person } return { $p.slug } }"
-    return {row["p.slug"] for row in og.open(str(disk / "graph.omni"), read_only=True).query(text).rows()}
+    return {
+        row["p.slug"] for row in og.open(str(disk / "graph.omni"), read_only=True).query(text).to_pylist()
+    }
 
 
 def fill(disk: Path, left: int) -> Path:
@@ -146,7 +148,7 @@ def prepare(disk: Path, command: str) -> None:
     (disk.parent / "people.jsonl").write_text('{"type": "Person", "data": {"slug": "loaded"}}\n')
     assert add(disk, "second").exit_code == 0
     graph = og.open(str(disk / "graph.omni"))
-    graph.branch("b", create_from="main").mutate('query a() { insert Person { slug: "merged" } }')
+    graph.create_branch("b", from_="main").mutate('query a() { insert Person { slug: "merged" } }')
     if command == "repair":
         person = graph.snapshot().tables["node:Person"]
         lance.dataset(str(disk / "graph.omni" / person.path)).optimize.compact_files()

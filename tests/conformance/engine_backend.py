@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import dataclass
 from itertools import count
@@ -10,9 +11,9 @@ from typing import Any, Final
 
 import omnigraph as og
 from omnigraph.api.graph import Graph
-from omnigraph.api.mutate import MutationOptions, run_mutation_text
-from omnigraph.api.query import PreparedQuery, QuerySource
+from omnigraph.engine.mutation.text import MutationOptions, run_mutation_text
 from omnigraph.engine.options import EngineOptions, TraversalMode
+from omnigraph.engine.prepare import QuerySource
 from omnigraph.engine.run import QueryRunOptions
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
@@ -27,6 +28,7 @@ from omnigraph.schema.tables import declared_indexes
 from omnigraph.storage.lance.indexes import IndexSpec
 from omnigraph.storage.location import Location, parse_location
 from tests.conformance.case_files import Case, CaseFile, Changed, Expected, Rows, Step
+from tests.engine.running import PlannedText
 from tests.graph.writers import run_index
 from tests.pipeline.in_place import in_place
 
@@ -50,7 +52,7 @@ BRANCHED: Final = Storage("on a branch", branch=_BRANCH)
 BRANCHED_OPTIMIZED: Final = Storage("on a branch, optimized", indexed=True, optimized=True, branch=_BRANCH)
 
 _BUILT: dict[tuple[str, Storage], Location] = {}
-_PREPARED: dict[tuple[str, str], PreparedQuery] = {}
+_PREPARED: dict[tuple[str, str], PlannedText] = {}
 _NUMBERS: Final = count(1)
 
 
@@ -90,15 +92,15 @@ class EngineSession:
     def run(self, step: Step) -> Expected:
         if self.snapshot is None:
             self.snapshot = read_snapshot(self.root, self.branch)
-        query = _PREPARED.setdefault((self.root.uri, step.text), PreparedQuery(step.text))
-        if query.checked(self.snapshot).is_mutation:
+        query = _PREPARED.setdefault((self.root.uri, step.text), PlannedText(step.text))
+        if query.planner.checked(self.snapshot).is_mutation:
             self.snapshot = None
             mutation_options = MutationOptions("tester", self.branch)
             done = run_mutation_text(self.root, QuerySource(step.text), step.params, mutation_options)
             return Changed(done.affected_nodes, done.affected_edges, committed=done.commit is not None)
         options = EngineOptions(mode=self.backend.mode, cached=self.backend.cached)
         result = query.run(self.snapshot, step.params, QueryRunOptions(options))
-        rows: list[dict[str, Any]] = result.json()
+        rows: list[dict[str, Any]] = json.loads(result.to_json())
         return Rows(tuple(result.columns), tuple(tuple(row.values()) for row in rows))
 
     def copy(self, directory: Path) -> EngineSession:

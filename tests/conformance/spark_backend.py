@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from omnigraph.api.query import PreparedQuery
 from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
 from omnigraph.pipeline.spark.session import SparkSettings, spark_session
 from tests.conformance.case_files import Case, CaseFile, Expected, Rows, Step
 from tests.conformance.engine_backend import PLAIN, build
+from tests.engine.running import PlannedText
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,8 +69,8 @@ class SparkGraph:
     snapshot: Snapshot
 
     def run(self, step: Step) -> Expected:
-        result = PreparedQuery(step.text).run_on_spark(self.snapshot, step.params)
-        rows: list[dict[str, Any]] = result.json()
+        result = PlannedText(step.text).run_on_spark(self.snapshot, step.params)
+        rows: list[dict[str, Any]] = json.loads(result.to_json())
         return Rows(tuple(result.columns), tuple(tuple(row.values()) for row in rows))
 
     def copy(self, directory: Path) -> SparkGraph:

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.api.graph import init
-from omnigraph.api.query import PreparedQuery
 from omnigraph.engine.cache import Cache
 from omnigraph.engine.context import Trace
 from omnigraph.engine.options import EngineOptions
@@ -28,6 +27,7 @@ from omnigraph.storage.lance.indexes import (
     commit_index_segments,
     plan_index,
 )
+from tests.engine.running import PlannedText
 
 Rows = list[dict[str, Any]]
 
@@ -74,8 +74,8 @@ def ask(
 ) -> list[tuple[Any, ...]]:
     """Return the rows of `query q() { body }` as tuples."""
     run_options = QueryRunOptions(options or EngineOptions(), cache or Cache(), trace)
-    result = PreparedQuery(f"query q() {{ {body} }}").run(snapshot, None, run_options)
-    return [tuple(row.values()) for row in result.rows()]
+    result = PlannedText(f"query q() {{ {body} }}").run(snapshot, None, run_options)
+    return [tuple(row.values()) for row in result.to_pylist()]
 
 
 def _table(rows: Rows, entity: NodeType | EdgeType) -> pa.Table:

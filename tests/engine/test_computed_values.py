@@ -50,7 +50,7 @@ def graph(tmp_path: Path) -> og.Graph:
 def rows(graph: og.Graph, shown: str) -> list[tuple[Any, ...]]:
     columns = ", ".join(f"$p.{name}" for name in shown.split())
     result = graph.query(f"query q() {{ match {{ $p: P }} return {{ {columns} }} order {{ $p.k }} }}")
-    return [tuple(row.values()) for row in result.rows()]
+    return [tuple(row.values()) for row in result.to_pylist()]
 
 
 def test_insert_computes_from_parameters(graph: og.Graph) -> None:
@@ -88,7 +88,7 @@ def test_update_reads_rows_inserted_by_the_same_mutation(graph: og.Graph) -> Non
 def test_edge_update_reads_endpoints(graph: og.Graph) -> None:
     graph.mutate("query m() { update E set { w: w + 1 } where from = to or w is not null }")
     result = graph.query("query q() { match { $a $e:e $b } return { $a.k, $b.k, $e.w } order { $a.k } }")
-    assert [tuple(row.values()) for row in result.rows()] == [("a", "b", 11), ("b", "b", None)]
+    assert [tuple(row.values()) for row in result.to_pylist()] == [("a", "b", 11), ("b", "b", None)]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_inline_values_and_repeated_bindings_filter(graph: og.Graph) -> None:
             f"query q($two: I64) {{ match {{ {match} }} return {{ $p.k as k }} order {{ k }} }}",
             params={"two": 2},
         )
-        return [row["k"] for row in result.rows()]
+        return [row["k"] for row in result.to_pylist()]
 
     assert keys("$p: P { n: $two + 1 }") == ["a"]
     assert keys("$p: P { b: $two > 1 }") == ["a", "c"]

@@ -42,24 +42,27 @@ def provider(vector: Any, model: str | None = None, texts: list[str] | None = No
 def test_text_is_embedded_once_and_ranked_by_its_vector(graph: og.Graph) -> None:
     texts: list[str] = []
     result = graph.query(BY_V, params={"t": "zwei"}, embed=provider([0.0, 2.0], texts=texts))
-    assert result.rows() == [{"d.k": "b", "far": 0.0}, {"d.k": "a", "far": 1.0}]
+    assert result.to_pylist() == [{"d.k": "b", "far": 0.0}, {"d.k": "a", "far": 1.0}]
     both = "nearest($d.v, $t) as far, rrf(nearest($d.v, $t), bm25($d.text, $t)) as s"
     text = (
         f"query q($t: String) {{ match {{ $d: Doc }} return {{ $d.k, {both} }} order {{ s desc }} limit 1 }}"
     )
-    assert graph.query(text, params={"t": "two"}, embed=provider((0, 1), texts=texts)).rows()[0]["d.k"] == "b"
+    assert (
+        graph.query(text, params={"t": "two"}, embed=provider((0, 1), texts=texts)).to_pylist()[0]["d.k"]
+        == "b"
+    )
     assert texts == ["zwei", "two"]
 
 
 def test_literal_text_and_vector_parameter(graph: og.Graph) -> None:
     literal = BY_V.replace("$t: String", "").replace("$t", '"zwei"')
-    assert graph.query(literal, embed=provider([0, 1])).rows()[0]["d.k"] == "b"
+    assert graph.query(literal, embed=provider([0, 1])).to_pylist()[0]["d.k"] == "b"
     vector = BY_V.replace("$t: String", "$t: Vector(2)")
-    assert graph.query(vector, params={"t": [0, 1]}).rows()[0]["d.k"] == "b"
+    assert graph.query(vector, params={"t": [0, 1]}).to_pylist()[0]["d.k"] == "b"
 
 
 def test_model_of_provider_must_equal_model_of_schema(graph: og.Graph) -> None:
-    assert graph.query(BY_W, params={"t": "x"}, embed=provider([1, 0], "m1")).rows() == [{"d.k": "b"}]
+    assert graph.query(BY_W, params={"t": "x"}, embed=provider([1, 0], "m1")).to_pylist() == [{"d.k": "b"}]
     for model in (None, "m2"):
         with pytest.raises(OmnigraphError, match="m1") as caught:
             graph.query(BY_W, params={"t": "x"}, embed=provider([1, 0], model))

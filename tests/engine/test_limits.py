@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.api.query import PreparedQuery
 from omnigraph.base.errors import RunError, StorageError, UsageError
 from omnigraph.engine.cache import Cache
 from omnigraph.engine.context import Trace
@@ -20,6 +19,7 @@ from omnigraph.engine.options import EngineOptions
 from omnigraph.engine.run import QueryRunOptions
 from omnigraph.graph.manifest.snapshot import Snapshot
 from tests.engine.graphs import ask, make_snapshot
+from tests.engine.running import PlannedText
 
 SCHEMA = (
     "node P { k: String @key  n: I64 }\nnode D { k: String @key  t: String  v: Vector(16) }\nedge E: P -> P\n"
@@ -83,7 +83,7 @@ def test_query_above_memory_limit_fails(graph: Snapshot, body: str) -> None:
     ],
 )
 def test_streamed_rows_need_no_memory(graph: Snapshot, body: str, count: int) -> None:
-    result = PreparedQuery(f"query q() {{ {body} }}").run(graph, None, QueryRunOptions(SMALL, NO_CACHE))
+    result = PlannedText(f"query q() {{ {body} }}").run(graph, None, QueryRunOptions(SMALL, NO_CACHE))
     assert sum(batch.num_rows for batch in result.batches()) == count
 
 
@@ -143,8 +143,8 @@ def test_result_as_one_table_counts_against_memory_limit(graph: Snapshot) -> Non
     text = "query q() { match { $p: P } return { $p.k, $p.n } }"
     options = QueryRunOptions(SMALL, NO_CACHE)
     with pytest.raises(RunError, match="memory limit"):
-        PreparedQuery(text).run(graph, None, options).arrow()
-    assert sum(batch.num_rows for batch in PreparedQuery(text).run(graph, None, options).batches()) == ROWS
+        PlannedText(text).run(graph, None, options).to_arrow()
+    assert sum(batch.num_rows for batch in PlannedText(text).run(graph, None, options).batches()) == ROWS
 
 
 def test_words_count_in_cache_and_long_texts_are_not_cached(graph: Snapshot) -> None:
@@ -166,13 +166,13 @@ def test_limits_of_user(tmp_path: Path) -> None:
     head = graph.mutate(f"query m() {{ {rows} }}").commit
     few = og.QueryLimits(memory_bytes=1_000)
     with pytest.raises(RunError, match="memory limit"):
-        graph.query("query q() { match { $p: P } return { $p.k } order { $p.k } }", limits=few).arrow()
+        graph.query("query q() { match { $p: P } return { $p.k } order { $p.k } }", limits=few).to_arrow()
     with pytest.raises(RunError, match="memory limit"):
         graph.mutate("query m() { update P set { n: 1 } where true }", limits=few)
     with pytest.raises(RunError, match="time limit"):
         graph.query(
             "query q() { match { $p: P } return { $p.k } }", limits=og.QueryLimits(seconds=1e-9)
-        ).arrow()
+        ).to_arrow()
     assert head is not None
     assert graph.snapshot().head == head.id
     assert graph.mutate("query m() { update P set { n: 1 } where true }").affected_nodes == 300
@@ -193,7 +193,7 @@ def test_released_bytes_do_not_count() -> None:
 
 def test_result_reads_one_snapshot(graph: Snapshot) -> None:
     options = QueryRunOptions(SMALL, NO_CACHE)
-    result = PreparedQuery("query q() { match { $p: P } return { $p.k } }").run(graph, None, options)
+    result = PlannedText("query q() { match { $p: P } return { $p.k } }").run(graph, None, options)
     sizes = [batch.num_rows for batch in result.batches()]
     assert sum(sizes) == ROWS
     assert max(sizes) <= 2_000

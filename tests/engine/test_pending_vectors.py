@@ -31,7 +31,7 @@ def graph(tmp_path: Path) -> og.Graph:
 
 def vectors(graph: og.Graph) -> list[tuple[Any, ...]]:
     result = graph.query("query q() { match { $n: Note } return { $n.k, $n.vec, $n.other } order { $n.k } }")
-    return [tuple(row.values()) for row in result.rows()]
+    return [tuple(row.values()) for row in result.to_pylist()]
 
 
 def test_insert_with_text_or_vector(graph: og.Graph) -> None:
@@ -62,7 +62,7 @@ def test_search_ranks_rows_with_vectors(graph: og.Graph) -> None:
       insert Note { k: "b", title: "two", body: "y", vec: [1, 0] }
     }""")
     text = "query q() { match { $n: Note } return { $n.k as k } order { nearest($n.vec, [1, 0]) } limit 9 }"
-    assert [row["k"] for row in graph.query(text).rows()] == ["b"]
+    assert [row["k"] for row in graph.query(text).to_pylist()] == ["b"]
 
 
 def test_schema_is_printed_as_declared(graph: og.Graph) -> None:

@@ -9,14 +9,16 @@ from typing import Final
 
 import pytest
 
-from omnigraph.api.graph import Graph
 from omnigraph.engine.cache import Cache
 from omnigraph.engine.options import EngineOptions, TraversalMode
+from omnigraph.engine.prepare import newest_snapshot
 from omnigraph.engine.run import QueryRunOptions
+from omnigraph.graph.manifest.snapshot import MAIN
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.indexes import IndexSpec
 from omnigraph.storage.location import Location
 from tests.conftest import S3Server
+from tests.engine.running import PlannedText
 from tests.graph.writers import COMPANY, KNOWS, PERSON, Change, create, run, run_index
 from tests.s3_proxy import Fault, Mode, S3Proxy
 
@@ -73,15 +75,14 @@ def test_requests_of_warm_query_do_not_grow_with_history(proxy: S3Proxy) -> None
 
 def _requests(proxy: S3Proxy, location: Location, name: str, options: QueryRunOptions) -> int:
     """Return the number of requests of a query after the same query ran before."""
-    graph = Graph(location, read_only=True)
-    query = graph.prepare(QUERIES[name])
+    query = PlannedText(QUERIES[name])
     for _ in range(4):
-        assert query.run(graph.pin(), None, options).arrow().num_rows
+        assert query.run(newest_snapshot(location, MAIN), None, options).to_arrow().num_rows
     with ExitStack() as stack:
         counters = [
             stack.enter_context(proxy.fault(Fault(Mode.FAIL, "", method, times=0)))
             for method in ("GET", "HEAD", "PUT", "POST", "DELETE")
         ]
-        query.run(graph.pin(), None, options).arrow()
+        query.run(newest_snapshot(location, MAIN), None, options).to_arrow()
     assert [counter.hits for counter in counters[2:]] == [0, 0, 0]
     return sum(counter.hits for counter in counters)

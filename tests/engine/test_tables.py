@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from omnigraph.api.graph import Graph
-from omnigraph.api.query import PreparedQuery, QuerySource, explain_query
 from omnigraph.engine.context import Trace
 from omnigraph.engine.options import EngineOptions
+from omnigraph.engine.prepare import QuerySource, explain_query
 from omnigraph.engine.run import QueryRunOptions, gather_facts, run_query
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.maintenance.optimize.options import OptimizeOptions
@@ -18,6 +18,7 @@ from omnigraph.query.plan.walk import steps_of
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.indexes import IndexSpec
 from omnigraph.storage.location import Location, parse_location
+from tests.engine.running import PlannedText
 from tests.graph.writers import KNOWS, PERSON, Change, create, run, run_index
 from tests.maintenance.graphs import in_place
 
@@ -63,8 +64,7 @@ def executed(location: Location, text: str) -> str:
     """Return how storage reports that it ran the scan of the query."""
     trace = Trace()
     snapshot = read_snapshot(location)
-    query = PreparedQuery(text)
-    plan = query.bind(query.plan(snapshot), None)
+    plan = PlannedText(text).planner.bound_plan(snapshot, None)
     for _ in run_query(snapshot, plan, QueryRunOptions(EngineOptions(cached=False), trace=trace)).batches:
         pass
     (scan,) = (step for step in steps_of(plan.root) if isinstance(step, op.Scan))

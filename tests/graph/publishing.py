@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from omnigraph.api.graph import OpenOptions, init
+from omnigraph.api.graph import init
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.graph.manifest.publish import (
@@ -42,7 +42,7 @@ class QuickClock:
 
 def make_graph(location: Location, schema: str = SCHEMA) -> Snapshot:
     """Create a graph and return its first snapshot."""
-    init(location.uri, schema, options=OpenOptions(dict(location.options), "tester"))
+    init(location.uri, schema, storage_options=dict(location.options), actor="tester")
     return read_snapshot(location)
 
 

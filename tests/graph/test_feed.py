@@ -203,7 +203,7 @@ def test_follower_gets_the_rows_of_a_reused_type_name(
     first = list(graph.changes().commits)[-1]
     rows = {(change.table_id, change.id): change.after for change in first.changes}
     start = graph.snapshot().head
-    branch = graph.branch("b", create_from="main")
+    branch = graph.create_branch("b", from_="main")
     for text in schemas:
         branch.apply_schema(text)
     branch.mutate(f"query b() {{ {write} }}")
@@ -241,7 +241,7 @@ def test_changes_have_every_kind_of_value(tmp_path: Path) -> None:
     graph.mutate(f'query a() {{ insert Thing {{ name: "t" {values} }} }}')
     made = graph.mutate('query b() { update Thing set { weight: 0.2, data: "base64:" } where name = "t" }')
     assert made.commit is not None
-    (change,) = graph.commit_changes(made.commit.id)
+    (change,) = graph.diff(made.commit.id)
     same = {"id": "t", "name": "t", "tags": [], "at": "2024-05-31T12:00:00.000Z", "vector": [1.5, 2.0]}
     assert (change.table, change.id, change.kind.value) == ("node:Thing", "t", "updated")
     assert change.before == {"type": "Thing", "data": {**same, "weight": 0.1, "data": "base64:YWI="}}

@@ -13,7 +13,7 @@ from typing import Any, Final
 import lance
 import pyarrow as pa
 
-from omnigraph.api.graph import OpenOptions, init
+from omnigraph.api.graph import init
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
@@ -56,7 +56,13 @@ class Change:
 
 def create(location: Location) -> None:
     """Create a graph with the test schema."""
-    init(location.uri, SCHEMA, options=OpenOptions(dict(location.options), "tester", location.durability))
+    init(
+        location.uri,
+        SCHEMA,
+        storage_options=dict(location.options),
+        actor="tester",
+        durability=location.durability,
+    )
 
 
 def triple(ids: Iterable[str]) -> tuple[Change, ...]:

@@ -62,7 +62,7 @@ def test_buckets_give_the_result_of_the_whole_input(keys: list[str | None], buck
 
 
 def test_id_of_the_graph_is_a_conflict() -> None:
-    assert summarize(check_new_ids(texts(["a", "b"]), pa.array([False, True]))) == [
+    assert summarize(check_new_ids("node:P", texts(["a", "b"]), pa.array([False, True]))) == [
         ("key_conflict", "id", [1], ["b"])
     ]
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from omnigraph.api.graph import OpenOptions, init
+from omnigraph.api.graph import init
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
-from omnigraph.maintenance.schema_apply import SchemaApplied, SchemaRequest, apply_schema
+from omnigraph.maintenance.schema_apply import SchemaRequest, SchemaResult, apply_schema
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
 from omnigraph.storage.location import Location
 from tests.pipeline.in_place import in_place
 
 
 def create(root: Location, schema: str) -> None:
-    init(root.uri, schema, options=OpenOptions(dict(root.options), "tester"))
+    init(root.uri, schema, storage_options=dict(root.options), actor="tester")
 
 
 def evolve(
@@ -26,7 +26,7 @@ def evolve(
     tasks: bool = False,
     hard: bool = False,
     world: WriteEnvironment | None = None,
-) -> SchemaApplied:
+) -> SchemaResult:
     """Apply a schema. `tasks`: in small tasks, as if every table were too large for the driver."""
     request = SchemaRequest(schema, "tester", hard=hard)
     if tasks:

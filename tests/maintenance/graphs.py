@@ -10,7 +10,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.api.graph import OpenOptions, init
+from omnigraph.api.graph import init
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
@@ -42,7 +42,7 @@ def in_place(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[
 
 
 def create(location: Location) -> None:
-    init(location.uri, SCHEMA, options=OpenOptions(dict(location.options), "tester"))
+    init(location.uri, SCHEMA, storage_options=dict(location.options), actor="tester")
 
 
 def docs(schema: pa.Schema, prefix: str, count: int, *, faces: bool = True) -> pa.Table:

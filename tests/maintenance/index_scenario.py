@@ -30,6 +30,7 @@ from omnigraph.storage.lance.compaction import FragmentRewrite
 from omnigraph.storage.lance.indexes import read_indexes
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
+from omnigraph.wire.errors import error_document
 from tests.maintenance.cleaning import DAY, TomorrowClock
 from tests.maintenance.graphs import CITES, DOC, append, create, open_table, rows_scanned
 from tests.maintenance.schema_scenario import evolve_on
@@ -160,7 +161,7 @@ def _failure(root: Location) -> dict[str, Any] | None:
     try:
         ensure_indices(root, MAIN, SparkRunner(), IndexOptions(types=frozenset({"Doc"})))
     except OmnigraphError as error:
-        return {"class": type(error).__name__, **error.to_json()}
+        return {"class": type(error).__name__, **error_document(error, error.hint)}
     return None
 
 

@@ -15,7 +15,7 @@ from omnigraph.api.graph import Graph
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.manifest.records import TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
-from omnigraph.maintenance.repair import TableRepairStats
+from omnigraph.maintenance.repair import RepairOptions, TableRepairStats, repair_all_tables
 from omnigraph.storage.location import Location
 from tests.graph.writers import PERSON, Change, create, run, triple
 from tests.style.source import ROOT
@@ -72,5 +72,5 @@ def find_table(location: Location, alias: str = PERSON, branch: str = MAIN) -> T
 
 def repair(location: Location, *flags: str) -> dict[tuple[str, str], TableRepairStats]:
     """Run repair with these flags; return the rows by branch and table."""
-    rows = Graph(location).repair(**dict.fromkeys(flags, True))
+    rows = repair_all_tables(Graph(location), RepairOptions(**dict.fromkeys(flags, True)))
     return {(row.branch, row.table_key): row for row in rows}

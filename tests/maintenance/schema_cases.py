@@ -158,4 +158,4 @@ def graph_at(
 
 
 def opened_at(root: Location, branch: str = MAIN) -> omnigraph.Graph:
-    return omnigraph.open(root.uri, branch, options=omnigraph.OpenOptions(dict(root.options), "tester"))
+    return omnigraph.open(root.uri, branch, storage_options=dict(root.options), actor="tester")

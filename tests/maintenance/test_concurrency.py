@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from omnigraph.api.graph import Graph, OpenOptions, init
+from omnigraph.api.graph import Graph, init
 from omnigraph.base import limits
 from omnigraph.base.errors import UsageError
 from omnigraph.maintenance.optimize.indexes import build_segments
@@ -71,13 +71,13 @@ def test_run_works_on_a_bounded_number_of_tables(
 ) -> None:
     names = [f"T{number}" for number in range(5)]
     schema = "".join(f"node {name} {{ slug: String @key  n: I32? @index }}\n" for name in names)
-    graph = init(local_location.uri, schema, options=OpenOptions(actor="tester"))
+    graph = init(local_location.uri, schema, actor="tester")
     for row in ("a", "b"):
         inserts = " ".join(f'insert {name} {{ slug: "{row}", n: 1 }}' for name in names)
         graph.mutate(f"query add() {{ {inserts} }}")
     monkeypatch.setenv(VARIABLE, str(bound))
     workers = Workers()
-    before = len(list(graph.commits()))
+    before = len(list(graph.log(None)))
     rows = optimize_all_tables(Graph(local_location), OptimizeOptions(), workers.run)
     assert workers.functions == {rewrite_group.__name__, build_segments.__name__}
     assert max(map(len, workers.together)) == min(bound, len(names))
@@ -85,4 +85,4 @@ def test_run_works_on_a_bounded_number_of_tables(
         (row.fragments_removed, row.fragments_added) for row in rows if row.table_key.startswith("node:")
     ]
     assert fragments == [(2, 1)] * len(names)
-    assert len(list(graph.commits())) == before + 1, "one commit, whatever the bound"
+    assert len(list(graph.log(None))) == before + 1, "one commit, whatever the bound"

@@ -57,7 +57,7 @@ def _run_and_check(world: ProcessEnvironment, more: dict[str, str]) -> dict[str,
         "node:Doc",
         "edge:Cites",
     }
-    assert (seen["failure"]["class"], seen["failure"]["code"]) == ("FormatError", "unreadable")
+    assert (seen["failure"]["class"], seen["failure"]["kind"]) == ("FormatError", "unreadable")
     # Cleanup: executors find and delete the files of a preview in one process.
     assert seen["cleaned"] == seen["previewed"]
     assert seen["same_files"]

@@ -20,17 +20,17 @@ from tests.graph.writers import read_contents
 def _optimize(graph: Graph) -> None:
     """Run optimize up to its first error after recovery, because a rewrite would start Spark."""
     with pytest.raises(OmnigraphError) as refused:
-        graph.optimize(tables=("Unknown",))
+        graph.optimize(types=("Unknown",))
     assert refused.value.code == "type_missing"
 
 
 EVERY_BRANCH: Final[dict[str, Callable[[Graph], object]]] = {
     "optimize": _optimize,
-    "repair": lambda graph: graph.repair(confirm=True),
-    "cleanup": lambda graph: graph.cleanup(keep=1, confirm=True),
+    "repair": lambda graph: graph.repair(dry_run=False),
+    "cleanup": lambda graph: graph.cleanup(keep=1, dry_run=False),
 }
 ITS_BRANCH: Final[dict[str, Callable[[Graph], object]]] = {
-    "merge": lambda graph: graph.merge("dev", into="main"),
+    "merge": lambda graph: graph.merge("dev"),
     "revert": lambda graph: graph.revert("HEAD"),
     "apply_schema": lambda graph: graph.apply_schema(EVOLVED),
 }

@@ -212,7 +212,7 @@ def test_maintenance_of_indexed_fragments(tool: ExternalTool, local_location: Lo
     ]
     assert {column.coverage for column in covered} == {Indexed()}
     result = Graph(local_location).query('query q() { match { $p: Person { slug: "a" } } return { $p.age } }')
-    assert result.rows() == [{"p.age": 1}]
+    assert result.to_pylist() == [{"p.age": 1}]
 
 
 def test_settings_that_collect_versions_are_never_published(
@@ -321,9 +321,9 @@ def test_moved_graph_is_repaired_on_main(tool: ExternalTool, local_location: Loc
 def test_read_only_graph(local_location: Location) -> None:
     seed(local_location)
     graph = Graph(local_location, read_only=True)
-    assert len(graph.repair()) == len(TABLES)
+    assert len(graph.repair().tables) == len(TABLES)
     with pytest.raises(UsageError):
-        graph.repair(confirm=True)
+        graph.repair(dry_run=False)
 
 
 def test_flags_that_exclude_each_other(local_location: Location) -> None:

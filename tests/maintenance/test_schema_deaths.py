@@ -7,8 +7,8 @@ from contextlib import suppress
 import pytest
 
 import omnigraph
-from omnigraph.api.mutate import MutationOptions, run_mutation_text
-from omnigraph.api.query import QuerySource
+from omnigraph.engine.mutation.text import MutationOptions, run_mutation_text
+from omnigraph.engine.prepare import QuerySource
 from omnigraph.graph.manifest.requirements import ReadSetConflictError
 from omnigraph.graph.manifest.snapshot import read_commit_snapshot, read_snapshot
 from omnigraph.storage.location import Location
@@ -61,7 +61,7 @@ def test_graph_is_as_before_or_after_a_crash_at_any_call(local_location: Locatio
         "node:City": {"x": {"name": "x"}},
     }
     assert [list(row) for row in now["edge:Knows"].values()] == [["src", "dst"]]
-    operations = [commit.operation for commit in omnigraph.open(root.uri, read_only=True).commits()]
+    operations = [commit.operation for commit in omnigraph.open(root.uri, read_only=True).log(None)]
     assert operations.count("schema_apply") == 1
     assert snapshot_contents(read_commit_snapshot(root, head)[0]) == before
     left = unsteady(root, impatient_world(PatientClock()))

@@ -63,11 +63,11 @@ def test_query_of_an_old_commit_uses_its_schema(root: Location) -> None:
     evolve(root, RENAMED)
     then = "query q() { match { $p: Person } return { $p.age } }"
     now = "query q() { match { $p: Human } return { $p.years } }"
-    assert graph.query(then, commit=head).arrow().to_pylist() == [{"p.age": 36}]
-    assert graph.query(now).arrow().to_pylist() == [{"p.years": 36}]
+    assert graph.query(then, as_of=head).to_arrow().to_pylist() == [{"p.age": 36}]
+    assert graph.query(now).to_arrow().to_pylist() == [{"p.years": 36}]
     for text, commit in ((then, None), (now, head)):
         with pytest.raises(OmnigraphError):
-            graph.query(text, commit=commit)
+            graph.query(text, as_of=commit)
 
 
 def test_differences_follow_property_ids(root: Location) -> None:
@@ -107,7 +107,7 @@ def test_index_keeps_its_column_and_another_gets_its_own_name(root: Location) ->
     assert columns == {"id_btree": "id", "slug_btree": "slug", "age_btree": "years", "age_btree_2": "age"}
     for asked, slug in (("years: 36", "ada"), ("years: 9", "bob"), ("age: 7", "bob")):
         text = f"query q() {{ match {{ $p: Person {{ {asked} }} }} return {{ $p.slug }} }}"
-        assert graph.query(text).arrow().to_pylist() == [{"p.slug": slug}]
+        assert graph.query(text).to_arrow().to_pylist() == [{"p.slug": slug}]
 
 
 def test_plan_reads_one_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

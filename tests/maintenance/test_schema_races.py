@@ -163,7 +163,7 @@ def test_concurrent_changes_are_applied_in_sequence(root: Location, tmp_path: Pa
     acts.append(partial(load_here, root, name))
     with ThreadPoolExecutor(len(acts)) as threads:
         list(threads.map(retry_until_applied, acts))
-    operations = [commit.operation for commit in omnigraph.open(root.uri).commits()]
+    operations = [commit.operation for commit in omnigraph.open(root.uri).log(None)]
     assert (operations.count("schema_apply"), operations.count("load")) == (3, 1)
     now = contents(root)
     assert (sorted(now["node:Company"]), now["node:Person"]["ada"]["age"]) == (["Acme"], 36)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import omnigraph as og
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.manifest.stamp import FORMAT, Format
-from omnigraph.pipeline.export.run import Exported, ExportRequest, export
+from omnigraph.pipeline.export.run import ExportRequest, ExportResult, export
 from omnigraph.pipeline.export.target import parse_target
 from omnigraph.pipeline.export.tasks import ExportFormat
 from omnigraph.pipeline.load.change import LoadMode
@@ -45,7 +45,7 @@ class InProcessRunner:
 
 
 def make_graph(location: Location, schema: str) -> Location:
-    og.init(location.uri, schema, options=og.OpenOptions(dict(location.options), "ada"))
+    og.init(location.uri, schema, storage_options=dict(location.options), actor="ada")
     return location
 
 
@@ -75,7 +75,7 @@ def export_here(
     force: bool = False,
     rules: Format = FORMAT,
     **selection: Any,
-) -> Exported:
+) -> ExportResult:
     options = dict(root.options) or None if str(out).startswith("s3:") else None
     target = parse_target(str(out), format_, options, force=force)
     request = ExportRequest(target, format_, **selection)

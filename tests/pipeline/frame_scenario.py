@@ -33,16 +33,16 @@ def load() -> dict[str, Any]:
     spark = og.spark.session()
     events: list[Progress] = []
     first = graph.load("people.jsonl", actor="ada")
-    second = graph.load(["people.csv"], type="Person", branch="import", from_="main")
+    second = graph.create_branch("import").load(["people.csv"], type="Person")
     numbers = spark.range(0, 1_000, 1, numPartitions=3)
     name = functions.format_string("p%04d", "id")
     people = numbers.select(name.alias("slug"), (functions.col("id") % 100).cast("int").alias("age"))
     knows = pa.table({"from": ["p0001"], "to": ["ada"], "weight": [0.5]})
-    third = graph.load({"Person": people, "Knows": knows}, report=events.append)
+    third = graph.load({"Person": people, "Knows": knows}, progress=events.append)
     return {
         "kind": type(spark).__module__,
         "counts": [dict(outcome.counts) for outcome in (first, second, third)],
-        "created": [outcome.branch_created for outcome in (first, second, third)],
+        "branches": [outcome.branch for outcome in (first, second, third)],
         "heads": [outcome.commit.id if outcome.commit else None for outcome in (first, second, third)],
         "head": graph.snapshot().head,
         "ages": {row["slug"]: row["age"] for row in contents(graph.location)["node:Person"]},
@@ -53,7 +53,6 @@ def load() -> dict[str, Any]:
         "bad": _bad(graph),
         "errors": [
             _code(lambda: graph.load(people, type="Knows")),
-            _code(lambda: graph.load(people, type="Person", spark_master="local[7]")),
             _code(lambda: graph.load(people.selectExpr("slug", "age", "age"), type="Person")),
         ],
         "scratch": sorted(path for path in files(graph.location) if path.startswith("__scratch")),

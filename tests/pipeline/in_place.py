@@ -6,14 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from omnigraph.api.load import LoadOptions, open_source, plan_load
-from omnigraph.base.progress import ignore_progress
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.pipeline.load.change import LoadMode
+from omnigraph.pipeline.load.plan import LoadOptions, open_source, plan_load
 from omnigraph.pipeline.load.run import Loaded, LoadRejectedError, LoadRequest, load
 from omnigraph.pipeline.load.source import PieceSource
 from omnigraph.pipeline.runner import Result, Task
-from omnigraph.pipeline.spark.session import SparkSettings
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
@@ -33,17 +31,7 @@ def in_place(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[
 
 def load_here(root: Location, data: object, type_name: str | None = None, mode: str = "append") -> Loaded:
     """Load as `Graph.load` does, without Spark."""
-    options = LoadOptions(
-        mode=mode,
-        actor="ada",
-        type=type_name,
-        base=None,
-        dry_run=False,
-        errors=None,
-        with_indexes=False,
-        spark=SparkSettings(),
-        report=ignore_progress,
-    )
+    options = LoadOptions(mode=mode, actor="ada", type=type_name)
     plan = plan_load(root, MAIN, data, options)
     with open_source(plan, options) as source:
         return load(root, LoadRequest(source, LoadMode(mode), "ada"), in_place)

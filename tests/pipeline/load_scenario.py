@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import omnigraph as og
-from omnigraph.api.export import ExportOptions, export_graph
 from omnigraph.base.failpoints import observed
 from omnigraph.graph.manifest.layout import MANIFEST
 from omnigraph.graph.manifest.snapshot import read_snapshot
@@ -172,7 +171,7 @@ def run_all() -> dict[str, Any]:
         bad = {rule.word: count for rule, count in rejected.report.counts}
     out = folder() / "out.jsonl"
     with rows_forbidden():
-        export_graph(graph(), "main", ExportOptions(out=str(out)))
+        og.Graph(graph()).export(out)
     return {
         "counts": counts,
         "failed_tasks": failed,

@@ -21,6 +21,7 @@ from omnigraph.base.progress import Progress
 from omnigraph.pipeline.runner import TaskSize, task
 from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.pipeline.spark.session import SparkSettings, spark_session
+from omnigraph.wire.errors import error_document
 
 SETTINGS = (
     "spark.sql.caseSensitive",
@@ -189,7 +190,11 @@ def _error(work: Callable[[], object]) -> dict[str, Any] | None:
     try:
         work()
     except OmnigraphError as error:
-        return {"class": type(error).__name__, "notes": getattr(error, "__notes__", []), **error.to_json()}
+        return {
+            "class": type(error).__name__,
+            "notes": getattr(error, "__notes__", []),
+            **error_document(error, error.hint),
+        }
     return None
 
 

@@ -57,7 +57,7 @@ class Source:
     def __init__(self, spark: SparkSession, name: str, schema: str = SCHEMA) -> None:
         self.spark = spark
         self.uri = str(Path(name).resolve())
-        self.graph = og.init(self.uri, schema, options=og.OpenOptions(actor="ada"))
+        self.graph = og.init(self.uri, schema, actor="ada")
 
     def read(self, of: str, **options: str) -> DataFrame:
         reader = self.spark.read.format("omnigraph").option("uri", self.uri).option("type", of)
@@ -125,7 +125,7 @@ def run_executors() -> dict[str, Any]:
         "executors": len({row["age"] for row in source.rows(PERSON)}),
         "files": source.data_files(),
         "read": frame.selectExpr("count(*)", "count(DISTINCT slug)").collect()[0].asDict(),
-        "commits": len(list(source.graph.commits())),
+        "commits": len(list(source.graph.log(None))),
     }
 
 
@@ -144,8 +144,8 @@ def run_connect() -> dict[str, Any]:
     overflow_error = "query q() { match { $p: Person } return { sum($p.age * 9000000000000000000) as n } }"
     return {
         "kind": type(spark).__module__,
-        "queries": [source.graph.query(text, engine="spark").rows() for text in asked],
-        "same": [source.graph.query(text).rows() for text in asked],
+        "queries": [source.graph.query(text, engine="spark").to_pylist() for text in asked],
+        "same": [source.graph.query(text).to_pylist() for text in asked],
         "refused": [
             _error_message(partial(source.graph.query, asked[0], engine="spark", limits=few))
             for few in (og.QueryLimits(seconds=1e-6), og.QueryLimits(memory_bytes=1))
@@ -295,7 +295,7 @@ def _stream_twice(spark: SparkSession) -> dict[str, Any]:
     run(location, [Change(PERSON, insert=("d",))])
     _copy(first, second)
     batches = [
-        commit.stream and (len(commit.stream.query), commit.stream.batch) for commit in second.graph.commits()
+        commit.stream and (len(commit.stream.query), commit.stream.batch) for commit in second.graph.log(None)
     ]
     return {"rows": [row["id"] for row in second.rows(PERSON)], "batches": batches}
 
@@ -320,7 +320,7 @@ def _failure(act: Callable[[], object]) -> str:
 def _error_message(act: Callable[[], Result]) -> str:
     """Return the message of an Omnigraph error."""
     try:
-        act().rows()
+        act().to_pylist()
     except OmnigraphError as error:
         return error.message
     return "no failure"

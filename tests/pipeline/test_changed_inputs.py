@@ -133,9 +133,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def case(durable_location: Location, name: str) -> Case:
-    og.init(
-        durable_location.uri, SCHEMA, options=og.OpenOptions(storage_options=dict(durable_location.options))
-    )
+    og.init(durable_location.uri, SCHEMA, storage_options=dict(durable_location.options))
     folder = durable_location.uri.rpartition("/")[0]
     made = Case(durable_location, replace(durable_location, uri=f"{folder}/{name}"))
     made.put(FORMATS[name](ROWS))

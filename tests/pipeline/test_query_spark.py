@@ -13,7 +13,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from omnigraph.api.graph import Graph
-from omnigraph.api.query import PreparedQuery
 from omnigraph.base.errors import QueryTextError, RunError, UsageError
 from omnigraph.engine.options import EngineOptions
 from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
@@ -23,6 +22,7 @@ from omnigraph.query.rules.run import rewrite_plan
 from omnigraph.storage.location import parse_location
 from tests.conformance.spark_backend import small_session
 from tests.engine.pool import Pool, make_pool
+from tests.engine.running import PlannedText
 from tests.engine.test_against_reference import rows_of
 from tests.pipeline.exporting import Record, load_records, make_graph
 from tests.query.golden_files import checked
@@ -121,9 +121,9 @@ def _edge(kind: str, source: int, target: int) -> Record:
     ],
 )
 def test_difficult_cases(graph: Snapshot, text: str) -> None:
-    query = PreparedQuery(f"query q() {{ {text} }}")
-    expected = query.run(graph).arrow()
-    actual = query.run_on_spark(graph).arrow()
+    query = PlannedText(f"query q() {{ {text} }}")
+    expected = query.run(graph).to_arrow()
+    actual = query.run_on_spark(graph).to_arrow()
     assert actual.schema == expected.schema
     plan = query.plan(graph)
     assert comparable(_rows(actual), plan) == comparable(_rows(expected), plan)
@@ -132,13 +132,12 @@ def test_difficult_cases(graph: Snapshot, text: str) -> None:
 def test_from_python(graph: Snapshot) -> None:
     opened = Graph(graph.root, read_only=True)
     text = "query q($k: String) { match { $a: N { k: $k }  $a next $b } return { $b.k } }"
-    result = opened.query(text, params={"k": "n0"}, engine="spark")
-    assert result.rows() == opened.query(text, params={"k": "n0"}).rows() == [{"b.k": "n1"}]
+    result = opened.query(text, params={"k": "n0"}, runner="spark")
+    assert result.to_pylist() == opened.query(text, params={"k": "n0"}).to_pylist() == [{"b.k": "n1"}]
     assert result.source == opened.query(text, params={"k": "n0"}).source
+    unknown: Any = "sparc"
     with pytest.raises(UsageError, match="sparc"):
-        opened.query(text, params={"k": "n0"}, engine="sparc")
-    with pytest.raises(UsageError, match="only for queries on Spark"):
-        opened.query(text, params={"k": "n0"}, spark_master="local[1]")
+        opened.query(text, params={"k": "n0"}, engine=unknown)
 
 
 def _rows(table: Any) -> list[list[tuple[str, Any]]]:
@@ -147,18 +146,18 @@ def _rows(table: Any) -> list[list[tuple[str, Any]]]:
 
 @pytest.mark.parametrize("expression", ["sum($a.u)", "sum($a.i * 2)", "max(-$a.u)", "max($a.u + 1)"])
 def test_an_overflow_is_the_error_of_the_engine(graph: Snapshot, expression: str) -> None:
-    query = PreparedQuery(f"query q() {{ match {{ $a: N }} return {{ {expression} as n }} }}")
+    query = PlannedText(f"query q() {{ match {{ $a: N }} return {{ {expression} as n }} }}")
     with pytest.raises(RunError) as failed:
-        query.run_on_spark(graph).arrow()
+        query.run_on_spark(graph).to_arrow()
     assert failed.value.code == "integer_overflow"
 
 
 def test_unsupported_queries(graph: Snapshot, tmp_path: Path) -> None:
     root = make_graph(parse_location(str(tmp_path / "graph.omni")), "node D { t: String @index }\n")
-    search = PreparedQuery('query q() { match { $d: D  search($d.t, "a") } return { $d.t } }')
-    score = PreparedQuery('query q() { match { $d: D } return { bm25($d.t, "a") as s } }')
-    change = PreparedQuery('query q() { insert D { t: "a" } }')
-    skip = PreparedQuery("query q($n: I64) { match { $a: N } return { $a.k } limit 1 offset $n }")
+    search = PlannedText('query q() { match { $d: D  search($d.t, "a") } return { $d.t } }')
+    score = PlannedText('query q() { match { $d: D } return { bm25($d.t, "a") as s } }')
+    change = PlannedText('query q() { insert D { t: "a" } }')
+    skip = PlannedText("query q($n: I64) { match { $a: N } return { $a.k } limit 1 offset $n }")
     for query, snapshot, code in (
         (search, read_snapshot(root), "spark_search"),
         (score, read_snapshot(root), "spark_search"),
@@ -166,7 +165,7 @@ def test_unsupported_queries(graph: Snapshot, tmp_path: Path) -> None:
         (skip, graph, "spark_offset"),
     ):
         with pytest.raises(UsageError) as refused:
-            query.run_on_spark(snapshot, {"n": 2**31} if query is skip else None).arrow()
+            query.run_on_spark(snapshot, {"n": 2**31} if query is skip else None).to_arrow()
         assert refused.value.code == code
         assert refused.value.hint
 

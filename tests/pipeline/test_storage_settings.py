@@ -62,8 +62,7 @@ class TwoStores:
         """Create a graph in B, with a copy in A."""
         prefix = f"{uuid.uuid4().hex}/graph.omni"
         uri = f"s3://{self.b.bucket}/{prefix}"
-        options = og.OpenOptions(storage_options=self.b.options)
-        graph = og.init(uri, SCHEMA, options=options)
+        graph = og.init(uri, SCHEMA, storage_options=self.b.options)
         for slug in slugs:
             graph.mutate(f'query a() {{ insert P {{ slug: "{slug}" }} }}')
         for path in self.paths(self.b, prefix):
@@ -73,8 +72,8 @@ class TwoStores:
 
     def slugs(self, uri: str) -> set[str]:
         """Return the slugs of the graph in B, read by this process."""
-        graph = og.open(uri, options=og.OpenOptions(storage_options=self.b.options))
-        return {row["slug"] for row in graph.query(COUNT).rows()}
+        graph = og.open(uri, storage_options=self.b.options)
+        return {row["slug"] for row in graph.query(COUNT).to_pylist()}
 
     def paths(self, server: S3Server, prefix: str = "") -> set[str]:
         return {str(meta["path"]) for meta in obstore.list(self._store(server), prefix or None).collect()}
@@ -134,7 +133,7 @@ def test_export_writes_to_the_store_of_the_caller(stores: TwoStores) -> None:
 def test_optimize_and_a_query_on_spark_use_the_store_of_the_caller(stores: TwoStores) -> None:
     uri = stores.graph("a", "b")
     before = stores.paths(stores.a)
-    graph = og.open(uri, options=og.OpenOptions(storage_options=stores.b.options))
+    graph = og.open(uri, storage_options=stores.b.options)
     graph.mutate('query a() { insert P { slug: "c" } }')
     stores.omnigraph("optimize", uri)
     assert stores.slugs(uri) == {"a", "b", "c"}
@@ -145,7 +144,7 @@ def test_optimize_and_a_query_on_spark_use_the_store_of_the_caller(stores: TwoSt
 
 def test_the_data_source_uses_the_store_of_the_caller(stores: TwoStores) -> None:
     uri = stores.graph("a")
-    graph = og.open(uri, options=og.OpenOptions(storage_options=stores.b.options))
+    graph = og.open(uri, storage_options=stores.b.options)
     graph.mutate('query a() { insert P { slug: "b" } }')
     before = stores.paths(stores.a)
     program = f"""

@@ -134,7 +134,7 @@ def test_all_errors_are_reported() -> None:
     assert [fact["parameter"] for fact in listed] == ["q", "p0", "p1"]
     assert "did you mean" in listed[0]["hint"] or "The parameters are" in listed[0]["hint"]
     assert caught.value.message.endswith("(and 2 more)")
-    assert [line.split(":")[0] for line in str(caught.value).splitlines()[1:]] == [
+    assert [line.split(":")[0] for line in caught.value.render().splitlines()[1:]] == [
         "  `q`",
         "  `p0`",
         "  `p1`",

@@ -1,180 +1,136 @@
-"""What callers pass to the public functions, checked against the annotations of these functions.
+"""Arguments of the public functions: read where they have several forms, checked where their types do not say enough.
 
-A wrong kind of value, such as a text where a list of names is meant, becomes a `UsageError` with a hint at the call,
-and not a traceback from wherever it was first used. An annotation that is not in the table is not checked here.
+A string where a list of names is expected, a time without an offset and a limit below 1 raise `UsageError` at the call.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from functools import wraps
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from os import PathLike
-from typing import Final, ParamSpec, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from omnigraph.base.actors import require_actor_name
+from omnigraph.base.actors import login_name, require_actor_name
 from omnigraph.base.errors import UsageError
+from omnigraph.base.hints import Argument, hint
+from omnigraph.graph.manifest.refs import SnapshotSelector
 
-P = ParamSpec("P")
-R = TypeVar("R")
-Class = TypeVar("Class", bound=type)
+if TYPE_CHECKING:
+    from omnigraph.graph.manifest.snapshot import Snapshot
 
-_SHOWN_MAX: Final = 60
-_ACTOR: Final = "actor"
-
-
-def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, with its arguments checked before it is called."""
-    parameters = inspect.signature(function).parameters.values()
-    wanted = {one.name: _WANTED.get(str(one.annotation).removesuffix(" | None")) for one in parameters}
-    optional = {one.name for one in parameters if str(one.annotation).endswith(" | None")}
-    names = tuple(wanted)
-
-    @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        for name, value in (*zip(names, args, strict=False), *kwargs.items()):
-            kind = wanted.get(name)
-            if kind is not None and not (value is None and name in optional) and not kind.fits(value):
-                raise _misfit(name, value, kind)
-            if name == _ACTOR and isinstance(value, str):
-                require_actor_name(value)
-        return function(*args, **kwargs)
-
-    return call
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def checked_methods(kind: Class) -> Class:
-    """The class, with the arguments of its own public methods checked."""
-    for name, member in list(vars(kind).items()):
-        if inspect.isfunction(member) and not name.startswith("_"):
-            setattr(kind, name, checked(member))
-    return kind
+class NamedText(str):
+    """Schema or query text, with the name that messages use for it, such as its file."""
+
+    __slots__ = ("source_name",)
+    source_name: str
+
+    @classmethod
+    def make(cls, text: str, source_name: str) -> NamedText:
+        """Return the text with its name."""
+        named = cls(text)
+        named.source_name = source_name
+        return named
 
 
-def require_positive(name: str, most: int) -> None:
-    """Raise when at most so many is none: the caller would believe that there is nothing more."""
-    if most < 1:
+def read_schema(schema: str | PathLike[str]) -> NamedText:
+    """Return schema text. A path object, or a string that ends in `.pg` and is one line, names a file."""
+    if isinstance(schema, NamedText):
+        return schema
+    if isinstance(schema, str) and ("\n" in schema or not schema.endswith(".pg")):
+        return NamedText.make(schema, "<schema>")
+    from omnigraph.base.text_files import read_schema_file
+
+    path = Path(schema)
+    return NamedText.make(read_schema_file(path), str(path))
+
+
+def source_name(text: str, default: str) -> str:
+    """Return the name that messages use for a text."""
+    return text.source_name if isinstance(text, NamedText) else default
+
+
+def choose_actor(actor: str | None, default: str | None) -> str:
+    """Return who writes: the actor of the call, of the graph, or the login name."""
+    chosen = actor if actor is not None else default
+    if chosen is None:
+        return login_name()
+    require_actor_name(chosen)
+    return chosen
+
+
+def read_names(argument: str, names: Iterable[str] | None) -> tuple[str, ...]:
+    """Return the names of a list; None is an empty list. A single string is an error: it would be a list of letters."""
+    if isinstance(names, str):
+        raise _invalid(argument, f"expected a list of names, got the string '{names}'", f"['{names}']")
+    return tuple(names or ())
+
+
+def require_positive(argument: str, count: int) -> None:
+    """Raise if a limit is below 1: the caller would believe that there is nothing."""
+    if count < 1:
+        raise _invalid(argument, f"expected a number of 1 or more, got {count}", "10")
+
+
+def read_duration(argument: str, duration: timedelta | str) -> timedelta:
+    """Return a duration. Text is a number and a unit, such as `14d`."""
+    if isinstance(duration, timedelta):
+        return duration
+    from omnigraph.maintenance.cleanup.options import parse_duration
+
+    if not isinstance(duration, str):
+        raise _invalid(argument, f"expected a timedelta or text, got {duration!r}", "'14d'")
+    return parse_duration(duration)
+
+
+def check_storage_options(options: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    """Return the settings of a store; raise if one is not text. Values are secrets, so only names are reported."""
+    wrong = [str(name) for name, value in (options or {}).items() if not isinstance(value, str)]
+    if wrong:
+        example = "{'aws_allow_http': 'true'}"
+        raise _invalid("storage_options", f"expected text, got other values for {', '.join(wrong)}", example)
+    return options
+
+
+def select_state(as_of: str | int | datetime | None) -> SnapshotSelector:
+    """Return which state a commit, a manifest version or a time means."""
+    match as_of:
+        case None:
+            return SnapshotSelector()
+        case bool():
+            raise _invalid("as_of", f"expected a commit, a version or a time, got {as_of}", "'HEAD'")
+        case str():
+            return SnapshotSelector(commit=as_of)
+        case int():
+            return SnapshotSelector(version=as_of)
+        case datetime():
+            if as_of.utcoffset() is None:
+                raise _invalid(
+                    "as_of",
+                    f"expected a datetime with an offset, got {as_of!r}",
+                    "datetime(2026, 5, 31, 12, tzinfo=UTC)",
+                )
+            return SnapshotSelector(time_us=(as_of - _EPOCH) // timedelta(microseconds=1))
+
+
+def require_same_graph(snapshot: Snapshot, uri: str) -> None:
+    """Raise if a snapshot is of another graph."""
+    if snapshot.root.uri != uri:
         raise UsageError(
-            f"{name} is how many at most, and cannot be {most}",
+            f"the snapshot is of another graph: expected {uri}, got {snapshot.root.uri}",
             code="argument",
-            hint=f"pass a whole number from 1 on, as in {name}=10",
-            facts={"argument": name},
+            hint=hint("Pass a snapshot of this graph as {}.", Argument("as_of", "graph.snapshot()")),
+            facts={"argument": "as_of"},
         )
 
 
-def _blame_value(value: object) -> str:
-    return f"cannot be {_short(value)}"
-
-
-def _blame_type(value: object) -> str:
-    """Without the value, which may hold what opens a store."""
-    return f"cannot be {_a_type(value)}"
-
-
-def _blame_members(value: object) -> str:
-    """Only which members are no texts, as the others may be what opens a store."""
-    if not isinstance(value, Mapping):
-        return _blame_type(value)
-    keys = [f"the name {_short(key)} is {_a_type(key)}" for key in value if not isinstance(key, str)]
-    members = ((key, one) for key, one in value.items() if isinstance(key, str) and not isinstance(one, str))
-    return ", ".join((*keys, *(f"{_short(key)} is {_a_type(one)}" for key, one in members)))
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
-
-
-def _a_type(value: object) -> str:
-    if value is None:
-        return "None"
-    name = type(value).__name__
-    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
-
-
-@dataclass(frozen=True, slots=True)
-class _ArgumentKind:
-    """What fits, what to call it, an example, and how to say what is wrong with another value."""
-
-    fits: Callable[[object], bool]
-    name: str
-    example: str
-    blame: Callable[[object], str] = _blame_value
-
-
-def _of(*types: type) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, types)
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_moment(value: object) -> bool:
-    """A time without an offset would mean another moment on every machine."""
-    return isinstance(value, datetime) and value.utcoffset() is not None
-
-
-def _are_names(value: object) -> bool:
-    return isinstance(value, list | tuple | set | frozenset) and all(isinstance(one, str) for one in value)
-
-
-def _is_by_text(value: object) -> bool:
-    return isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
-
-
-def _are_texts_by_text(value: object) -> bool:
-    return isinstance(value, Mapping) and all(isinstance(one, str) for one in (*value, *value.values()))
-
-
-def _is_side(value: object) -> bool:
-    return isinstance(value, str) or _are_texts_by_text(value)
-
-
-def _is_by_entity(value: object) -> bool:
-    return isinstance(value, Mapping) and all(
-        isinstance(key, tuple) and len(key) == 2 and _are_names(key) for key in value
-    )
-
-
-def _called(name: str) -> Callable[[object], bool]:
-    """By its name, because importing what is seldom passed would slow every start."""
-    return lambda value: any(kind.__name__ == name for kind in type(value).__mro__)
-
-
-_WANTED: Final[Mapping[str, _ArgumentKind]] = {
-    "str": _ArgumentKind(_of(str), "a text", "'…'"),
-    "str | PathLike[str]": _ArgumentKind(_of(str, PathLike), "a text or a path", "'…'"),
-    "bool": _ArgumentKind(_of(bool), "True or False", "True"),
-    "int": _ArgumentKind(_is_count, "a whole number", "10"),
-    "datetime": _ArgumentKind(
-        _is_moment, "a datetime with its offset", "datetime(2026, 5, 31, 12, tzinfo=UTC)"
-    ),
-    "timedelta": _ArgumentKind(_of(timedelta), "a timedelta", "timedelta(weeks=2)"),
-    "tuple[str, ...]": _ArgumentKind(_are_names, "a list of names", "['Person']"),
-    "Mapping[str, object]": _ArgumentKind(_is_by_text, "a dict by name", "{'slug': 'ada'}"),
-    "Mapping[str, str]": _ArgumentKind(
-        _are_texts_by_text, "a dict of texts", "{'region': 'eu-central-1'}", _blame_members
-    ),
-    "str | Mapping[str, str]": _ArgumentKind(_is_side, "a side, or a dict of them by kind", "'theirs'"),
-    "Mapping[tuple[str, str], str]": _ArgumentKind(
-        _is_by_entity, "a dict of sides by table and id", "{('node:Person', 'ada'): 'theirs'}"
-    ),
-    "Snapshot": _ArgumentKind(_called("Snapshot"), "a Snapshot", "graph.pin()"),
-    "QueryLimits": _ArgumentKind(_called("QueryLimits"), "QueryLimits", "omnigraph.QueryLimits(hops=5)"),
-    "OpenOptions": _ArgumentKind(
-        _called("OpenOptions"), "OpenOptions", "omnigraph.OpenOptions(actor='ada')", _blame_type
-    ),
-    "Report": _ArgumentKind(callable, "a function that is told how far the work is", "print"),
-}
-
-
-def _misfit(name: str, value: object, kind: _ArgumentKind) -> UsageError:
+def _invalid(argument: str, problem: str, example: str) -> UsageError:
     return UsageError(
-        f"{name} is {kind.name}, and {kind.blame(value)}",
+        f"invalid {argument}: {problem}",
         code="argument",
-        hint=f"pass it as in {name}={kind.example}",
-        facts={"argument": name},
+        hint=f"Pass it as in `{argument}={example}`.",
+        facts={"argument": argument},
     )

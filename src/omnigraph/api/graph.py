@@ -1,287 +1,618 @@
 """`Graph`: one graph on one branch, as Python programs and the command line use it.
 
-In: a URI and names as users type them. Out: values of `graph/`. Opening looks whether there is a graph that this
-release can read; a read-only graph never writes. The write path is imported when it is first needed, because a
-command that only reads starts twice as fast without it.
+In: a URI and plain arguments. Out: frozen values. A read-only graph never writes. Every method that writes first
+recovers the interrupted writes that concern it. The write path, the engine and Spark are imported by the methods that
+need them, so that a command that only reads starts twice as fast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import islice
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from omnigraph.api.arguments import checked, checked_methods, require_positive
-from omnigraph.base.actors import login_name
+from omnigraph.api.arguments import (
+    check_storage_options,
+    choose_actor,
+    read_duration,
+    read_names,
+    read_schema,
+    require_positive,
+    require_same_graph,
+    select_state,
+    source_name,
+)
+from omnigraph.base.display import Displayed
 from omnigraph.base.errors import UsageError
+from omnigraph.base.progress import ignore_progress
 from omnigraph.graph.manifest.lineage import make_lineage
 from omnigraph.graph.manifest.reader import open_manifest
 from omnigraph.graph.manifest.records import CommitRecord, RecoveryRecord
 from omnigraph.graph.manifest.refs import SnapshotSelector, read_state
-from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, find_named_commit, read_snapshot
+from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, find_named_commit, open_table, read_snapshot
 from omnigraph.storage.location import Location, parse_location
 
 if TYPE_CHECKING:
-    from typing import Self
+    from types import TracebackType
+    from typing import Literal
 
-    from omnigraph.api.export import ExportOutcome
-    from omnigraph.api.history import ChangeFeed, EntityChange
-    from omnigraph.api.load import LoadOutcome
-    from omnigraph.api.mutate import MutationResult
-    from omnigraph.api.query import PreparedQuery
-    from omnigraph.api.results import Result
+    from lance import LanceDataset
+    from pyspark.sql import SparkSession
+
+    from omnigraph.api.results import CleanupResult, OptimizeResult, RepairResult, Result
     from omnigraph.base.progress import Report
     from omnigraph.embedding.provider import EmbeddingProvider
+    from omnigraph.engine.mutation.text import MutationResult
     from omnigraph.engine.options import QueryLimits
+    from omnigraph.engine.prepare import ExplainResult, QuerySource
     from omnigraph.graph.branches import BranchStatus
     from omnigraph.graph.coordination.intent import PendingIntent
-    from omnigraph.graph.merge.run import MergeOutcome
+    from omnigraph.graph.entity_changes import ChangeFeed, EntityChange
+    from omnigraph.graph.merge.run import MergeResult
     from omnigraph.graph.schema_plan import SchemaPlan
-    from omnigraph.maintenance.cleanup.options import TableCleanupStats
     from omnigraph.maintenance.doctor.findings import Finding
     from omnigraph.maintenance.index_status import IndexCoverage
-    from omnigraph.maintenance.optimize.options import IndexOutcome, TableOptimizeStats
-    from omnigraph.maintenance.repair import TableRepairStats
-    from omnigraph.maintenance.schema_apply import SchemaApplied
+    from omnigraph.maintenance.indexed_load import LoadResult
+    from omnigraph.maintenance.optimize.options import IndexResult
+    from omnigraph.maintenance.schema_apply import SchemaResult
+    from omnigraph.pipeline.export.run import ExportResult
+    from omnigraph.pipeline.runner import RunTasks
+    from omnigraph.pipeline.spark.session import SparkSettings
+    from omnigraph.query.lint import LintReport
 
 
-@checked_methods
-class SchemaMethods:
-    """The methods of a graph that are about its schema."""
+def init(
+    uri: str | PathLike[str],
+    schema: str | PathLike[str],
+    *,
+    force: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    actor: str | None = None,
+    durability: str | None = None,
+) -> Graph:
+    """Create a graph.
 
-    __slots__ = ()
+    Args:
+        uri: A local path, `file:///path` or `s3://bucket/prefix`.
+        schema: `.pg` text, or a file: a path object, or a string that ends in `.pg`.
+        force: Allow a directory that has other files in it.
+        storage_options: Settings of the object store, such as `aws_region`. Default: the environment.
+        actor: Who creates the graph, and who writes unless a call names another. Default: the login name.
+        durability: `sync`: an acknowledged write survives a power failure. `process`: it survives only a crash of the
+            process. Default: `OMNIGRAPH_DURABILITY`, or `sync`.
 
-    if TYPE_CHECKING:
+    Example:
+        >>> new = og.init("new.omni", "node City { name: String @key }")
+        >>> new.types()
+        ('node:City',)
+    """
+    location = parse_location(fspath(uri), check_storage_options(storage_options), durability)
+    creator = choose_actor(actor, None)
+    text = read_schema(schema)
+    from omnigraph.graph.create import NewGraph, create_graph
+    from omnigraph.schema.build import build_catalog
+    from omnigraph.schema.parser import parse_schema
 
-        @property
-        def location(self) -> Location: ...
+    catalog = build_catalog(parse_schema(text, text.source_name))
+    create_graph(location, NewGraph(str(text), catalog, creator, allow_other_files=force))
+    return Graph(location, actor=actor)
 
-        @property
-        def branch_name(self) -> str: ...
 
-        def snapshot(self) -> Snapshot: ...
+def open(  # noqa: A001  # users write omnigraph.open
+    uri: str | PathLike[str],
+    branch: str = MAIN,
+    *,
+    read_only: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    actor: str | None = None,
+    spark: str | SparkSession | None = None,
+    durability: str | None = None,
+) -> Graph:
+    """Open a graph; raise if it does not exist or if this release cannot read it.
 
-        def refuse_if_read_only(self) -> None: ...
+    Unless it is read-only, it first finishes or undoes the interrupted writes of the branch.
 
-        def _writer(self, named: str | None) -> str: ...
+    Args:
+        uri: A local path, `file:///path` or `s3://bucket/prefix`.
+        branch: The branch to read and write.
+        read_only: Refuse every call that writes.
+        storage_options: Settings of the object store, such as `aws_region`. Default: the environment.
+        actor: Who writes unless a call names another. Default: the login name.
+        spark: A Spark master, a Connect address or a session. Default: the active session, or the configured one.
+        durability: As for `init`.
 
-    def plan_schema(
-        self, schema: str, *, allow_data_loss: bool = False, source_name: str = "<schema>"
-    ) -> SchemaPlan:
-        """What it takes to bring the branch to this `.pg` schema: steps with their costs, and what is refused.
+    Example:
+        >>> with og.open("people.omni", read_only=True) as reader:
+        ...     reader.branch
+        'main'
+    """
+    location = parse_location(fspath(uri), check_storage_options(storage_options), durability)
+    if actor is not None:
+        choose_actor(actor, None)
+    if branch == MAIN:
+        open_manifest(location)
+    else:
+        read_snapshot(location, branch)
+    if not read_only:
+        from omnigraph.graph.recovery.run import recover_on_open
 
-        `allow_data_loss`: what is dropped goes for good. `source_name` is what errors in the text call it.
+        recover_on_open(location, branch)
+    return Graph(location, branch, read_only, actor, spark)
+
+
+def lint(
+    text: str | Iterable[str], schema: str | PathLike[str], *, limits: QueryLimits | None = None
+) -> LintReport:
+    """Check query text against a schema without running it.
+
+    Args:
+        text: One query text, or several.
+        schema: As for `init`. `graph.schema` is the schema of a graph.
+        limits: `QueryLimits(hops=…)` allows traversals without an upper bound.
+
+    Example:
+        >>> og.lint("query q() { match { $p: Persn } return { $p.slug } }", graph.schema).is_good
+        False
+    """
+    schema_text = read_schema(schema)
+    from omnigraph.engine.options import NO_LIMITS
+    from omnigraph.query.checks.run import CheckOptions
+    from omnigraph.query.lint import lint_queries
+    from omnigraph.schema.build import build_catalog
+    from omnigraph.schema.parser import parse_schema
+
+    catalog = build_catalog(parse_schema(schema_text, schema_text.source_name))
+    texts = [text] if isinstance(text, str) else list(text)
+    named = [(source_name(part, "<query>"), str(part)) for part in texts]
+    return lint_queries(named, catalog, CheckOptions((limits or NO_LIMITS).hops))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Graph(Displayed):
+    """A graph on one branch. `omnigraph.open` and `omnigraph.init` return it.
+
+    Example:
+        >>> graph
+        Graph
+          uri     ...people.omni
+          branch  main
+          commit  ...
+    """
+
+    location: Location
+    branch: str = MAIN
+    """The branch that it reads and writes."""
+    read_only: bool = False
+    """Whether every call that writes is refused."""
+    actor: str | None = None
+    """Who writes unless a call names another; None: the login name."""
+    spark: str | SparkSession | None = None
+    """The Spark master or session; None: the active session, or the configured one."""
+
+    @property
+    def uri(self) -> str:
+        """The location of the graph: an absolute path, or `s3://bucket/prefix`."""
+        return self.location.uri
+
+    @property
+    def schema(self) -> str:
+        """The `.pg` text of the schema of the branch."""
+        return self.snapshot().schema.source
+
+    def close(self) -> None:
+        """Drop the cached states of the graph and their handles. A graph in a `with` statement is closed at its end.
+
+        Example:
+            >>> graph.close()
+        """
+        from omnigraph.engine.prepare import forget_snapshots
+
+        forget_snapshots(self.location)
+
+    def __enter__(self) -> Graph:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def summary(self) -> Mapping[str, object]:
+        return {"uri": self.uri, "branch": self.branch, "commit": self.snapshot().head}
+
+    # Reading
+
+    def snapshot(self, as_of: str | int | datetime | Snapshot | None = None) -> Snapshot:
+        """Return a published state of the branch, which never changes.
+
+        Args:
+            as_of: A commit, a manifest version, a time (the state that was current then) or a snapshot. Default: the
+                newest state.
+
+        Example:
+            >>> snapshot = graph.snapshot()
+            >>> snapshot.tables["node:Person"].row_count
+            2
+        """
+        if isinstance(as_of, Snapshot):
+            require_same_graph(as_of, self.uri)
+            return as_of
+        return read_state(self.location, self.branch, select_state(as_of))
+
+    def query(
+        self,
+        text: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        as_of: str | int | datetime | Snapshot | None = None,
+        engine: Literal["process", "spark"] = "process",
+        embed: EmbeddingProvider | None = None,
+        limits: QueryLimits | None = None,
+        progress: Report | None = None,
+    ) -> Result:
+        """Run a read query.
+
+        Args:
+            text: Text with one query or several.
+            params: The values of its parameters.
+            name: Which query of the text to run.
+            as_of: The state to read, as for `snapshot`.
+            engine: `spark` is for graphs that are too large for one machine. It does not search.
+            embed: Makes vectors from the texts that the query passes to `nearest`.
+            limits: How much memory and time the query may use.
+            progress: A function that receives the progress of Spark.
+
+        Example:
+            >>> graph.query("query q() { match { $p: Person } return { $p.slug } }").to_pylist()
+            [{'p.slug': 'ada'}, {'p.slug': 'bob'}]
+        """
+        return self.prepare(text, name=name, limits=limits).run(
+            params, as_of=as_of, engine=engine, embed=embed, limits=limits, progress=progress
+        )
+
+    def prepare(
+        self, text: str, *, name: str | None = None, limits: QueryLimits | None = None
+    ) -> PreparedQuery:
+        """Return a query that is parsed and planned once and can be run often.
+
+        Args:
+            text: Text with one query or several.
+            name: Which query of the text to use.
+            limits: `QueryLimits(hops=…)` allows traversals without an upper bound.
+
+        Example:
+            >>> query = graph.prepare("query q($s: String) { match { $p: Person {slug: $s} } return { $p.age } }")
+            >>> query.run({"s": "ada"}).scalar()
+            36
+        """
+        return PreparedQuery(self, _query_source(text, name), limits)
+
+    def explain(
+        self,
+        text: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        as_of: str | int | datetime | Snapshot | None = None,
+        analyze: bool = False,
+        limits: QueryLimits | None = None,
+    ) -> ExplainResult:
+        """Return how a query would run; with `analyze`, run it and return how it ran.
+
+        Args:
+            text: Text with one query or several.
+            params: The values of its parameters; without them, the plan for any values.
+            name: Which query of the text to explain.
+            as_of: The state to read, as for `snapshot`.
+            analyze: Run the query, which must be a read.
+            limits: How much memory and time the query may use.
+
+        Example:
+            >>> graph.explain("query q() { match { $p: Person } return { $p.slug } }").query_name
+            'q'
+        """
+        from omnigraph.engine.options import NO_LIMITS
+        from omnigraph.engine.prepare import explain_query
+
+        snapshot = self._newest() if as_of is None else self.snapshot(as_of)
+        source = _query_source(text, name)
+        return explain_query(snapshot, source, params, analyze=analyze, limits=limits or NO_LIMITS)
+
+    def types(self) -> tuple[str, ...]:
+        """Return the aliases of the types of the branch, nodes first.
+
+        Example:
+            >>> graph.types()
+            ('node:Person', 'edge:Knows')
+        """
+        return tuple(entity.alias for entity in self.snapshot().schema.catalog.types)
+
+    def table(
+        self,
+        type: str,  # noqa: A002  # as in `load`
+        *,
+        as_of: str | int | datetime | Snapshot | None = None,
+    ) -> LanceDataset:
+        """Return the Lance dataset of a type, at the version that a state publishes. Do not write to it.
+
+        Args:
+            type: A type by its name or alias, `Person` or `node:Person`.
+            as_of: The state, as for `snapshot`.
+
+        Example:
+            >>> graph.table("Person").count_rows()
+            2
+        """
+        from omnigraph.maintenance.optimize.tables import requested_types
+
+        snapshot = self.snapshot(as_of)
+        (entity,) = requested_types(snapshot, frozenset((type,)))
+        return open_table(self.location, snapshot.tables[entity.alias]).native
+
+    def export(
+        self,
+        out: str | PathLike[str] | None = None,
+        *,
+        format: str = "ndjson",  # noqa: A002  # as in pandas and Spark
+        types: Iterable[str] | None = None,
+        as_of: str | int | datetime | Snapshot | None = None,
+        force: bool = False,
+        progress: Report | None = None,
+    ) -> ExportResult:
+        """Write the graph to a file or a directory, on Spark.
+
+        Args:
+            out: A file, or a directory if it exists or the name ends in `/`. Default: stdout.
+            format: `ndjson`, which `load` reads, or `parquet`.
+            types: Types by name or alias. Default: all.
+            as_of: The state to export, as for `snapshot`.
+            force: Replace an earlier export.
+            progress: A function that receives the progress.
+
+        Example:
+            >>> graph.export("people.jsonl").total
+            3
+        """
+        from omnigraph.pipeline.export.run import ExportRequest, export
+        from omnigraph.pipeline.export.target import TargetKind, parse_format, parse_target
+        from omnigraph.pipeline.spark.runner import SparkRunner
+
+        names = read_names("types", types)
+        export_format = parse_format(format)
+        place = None if out is None else fspath(out)
+        options, durability = dict(self.location.options), self.location.durability
+        target = parse_target(place, export_format, options, force=force, durability=durability)
+        branch, state = self._export_state(as_of)
+        stream = sys.stdout.buffer if target.kind is TargetKind.STREAM else None
+        request = ExportRequest(target, export_format, names, branch, state, stream)
+        return export(self.location, request, SparkRunner(self._spark(), progress or ignore_progress))
+
+    # Writing
+
+    def load(
+        self,
+        data: object,
+        *,
+        type: str | None = None,  # noqa: A002  # what users call it
+        mode: str = "append",
+        actor: str | None = None,
+        dry_run: bool = False,
+        rejects: str | PathLike[str] | None = None,
+        build_indexes: bool = False,
+        progress: Report | None = None,
+    ) -> LoadResult:
+        """Load files or frames as one commit, on Spark, or raise with nothing written.
+
+        Args:
+            data: A file, a directory or a glob, a list of them, a frame (pyarrow, pandas, Polars, Spark), or a dict of
+                frames or files by type.
+            type: The type of the rows of a frame, or of Parquet and CSV files.
+            mode: `append`, `merge` or `overwrite`.
+            actor: Who loads. Default: the actor of the graph.
+            dry_run: Check the input and write nothing.
+            rejects: A file for every violation, as lines of JSON.
+            build_indexes: Build the declared indexes of the loaded types directly after the commit.
+            progress: A function that receives the progress.
+
+        Example:
+            >>> import pyarrow as pa
+            >>> graph.load(pa.table({"slug": ["eve"], "age": [29]}), type="Person").total
+            1
+        """
+        self.require_writable()
+        from omnigraph.maintenance.indexed_load import load_with_indexes
+        from omnigraph.pipeline.load.plan import LoadOptions, plan_load
+
+        options = LoadOptions(
+            mode=mode,
+            actor=choose_actor(actor, self.actor),
+            type=type,
+            dry_run=dry_run,
+            rejects=None if rejects is None else fspath(rejects),
+            spark=self._spark(),
+            progress=progress or ignore_progress,
+        )
+        plan = plan_load(self.location, self.branch, data, options)
+        return load_with_indexes(plan, options, build_indexes=build_indexes)
+
+    def mutate(
+        self,
+        text: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        if_commit: str | None = None,
+        actor: str | None = None,
+        limits: QueryLimits | None = None,
+    ) -> MutationResult:
+        """Run a query that inserts, updates or deletes, as one commit.
+
+        Args:
+            text: Text with one query or several.
+            params: The values of its parameters.
+            name: Which query of the text to run.
+            if_commit: The full id of the commit that the branch must have; otherwise nothing is written.
+            actor: Who writes. Default: the actor of the graph.
+            limits: How much memory and time it may use before it commits.
+
+        Example:
+            >>> graph.mutate('query add() { insert Person { slug: "eve", age: 29 } }').affected_nodes
+            1
+        """
+        self.require_writable()
+        from omnigraph.engine.mutation.text import MutationOptions, run_mutation_text
+        from omnigraph.engine.options import NO_LIMITS
+
+        writer = choose_actor(actor, self.actor)
+        options = MutationOptions(writer, self.branch, if_commit, limits=limits or NO_LIMITS)
+        return run_mutation_text(self.location, _query_source(text, name), params, options)
+
+    def plan_schema(self, schema: str | PathLike[str], *, allow_data_loss: bool = False) -> SchemaPlan:
+        """Return the steps from the schema of the branch to another schema, and the changes that are not supported.
+
+        Args:
+            schema: As for `init`.
+            allow_data_loss: Delete the values of what is dropped permanently.
+
+        Example:
+            >>> plan = graph.plan_schema(graph.schema.replace("age: I32?", "age: I32?  name: String?"))
+            >>> plan.can_apply
+            True
         """
         from omnigraph.graph.schema_plan import plan_schema
 
-        return plan_schema(self.snapshot(), schema, source_name=source_name, hard=allow_data_loss)
+        text = read_schema(schema)
+        return plan_schema(self.snapshot(), str(text), source_name=text.source_name, hard=allow_data_loss)
 
-    def apply_schema(  # noqa: PLR0913  # a program names what it wants
+    def apply_schema(
         self,
-        schema: str,
+        schema: str | PathLike[str],
         *,
-        actor: str | None = None,
         allow_data_loss: bool = False,
-        source_name: str = "<schema>",
-        spark_master: str | None = None,
-        report: Report | None = None,
-    ) -> SchemaApplied:
-        """Bring the branch to this `.pg` schema as one commit, or raise with nothing written.
+        actor: str | None = None,
+        progress: Report | None = None,
+    ) -> SchemaResult:
+        """Change the schema of the branch as one commit, or raise with nothing written.
 
-        New rules are checked against the rows first. What is dropped can be read at earlier commits until cleanup; with
-        `allow_data_loss` its values are in no file of the new commit, and the next cleanup removes the earlier ones.
-        Large tables are worked on by Spark.
+        New rules are checked against the rows first. What is dropped can be read at earlier commits until `cleanup`;
+        with `allow_data_loss` the new commit has no file with its values, and the next `cleanup` deletes the earlier
+        states. Spark rewrites large tables.
+
+        Args:
+            schema: As for `init`.
+            allow_data_loss: Delete the values of what is dropped permanently.
+            actor: Who changes it. Default: the actor of the graph.
+            progress: A function that receives the progress.
+
+        Example:
+            >>> changed = graph.apply_schema(graph.schema.replace("age: I32?", "age: I32?  name: String?"))
+            >>> "name: String?" in graph.schema
+            True
         """
-        self.refuse_if_read_only()
+        self.require_writable()
+        text = read_schema(schema)
         from omnigraph.graph.recovery.run import recover_on_open
         from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
-        from omnigraph.pipeline.spark.runner import on_master
 
-        request = SchemaRequest(schema, self._writer(actor), source_name, allow_data_loss)
-        recover_on_open(self.location, self.branch_name)
-        return apply_schema(self.location, self.branch_name, request, on_master(spark_master, report))
+        request = SchemaRequest(str(text), choose_actor(actor, self.actor), text.source_name, allow_data_loss)
+        recover_on_open(self.location, self.branch)
+        return apply_schema(self.location, self.branch, request, self._tasks(progress))
 
+    # Branches and history
 
-@checked_methods
-class Maintained:
-    """What keeps the tables of a graph healthy."""
+    def checkout(self, branch: str) -> Graph:
+        """Return the graph on another branch.
 
-    __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        @property
-        def location(self) -> Location: ...
-
-        @property
-        def branch_name(self) -> str: ...
-
-        @property
-        def read_only(self) -> bool: ...
-
-        @property
-        def actor(self) -> str | None: ...
-
-    def optimize(  # noqa: PLR0913  # a program names what it wants
-        self,
-        *,
-        tables: tuple[str, ...] = (),
-        dry_run: bool = False,
-        partial_progress: bool = False,
-        max_rows_per_task: int | None = None,
-        max_tasks: int | None = None,
-        spark_master: str | None = None,
-        report: Report | None = None,
-    ) -> list[TableOptimizeStats]:
-        """Compact the tables of the branch, fold and build their indexes, as at most one commit that changes no row.
-
-        `tables` are types by name or alias, all unless given. `dry_run` only plans. `partial_progress` commits groups
-        of tasks as they finish. The bounds are for one task and for the run. One row per table, then `__manifest`.
-        Writes that stopped, on any branch, are recovered first.
+        Example:
+            >>> graph.create_branch("review/1").branch
+            'review/1'
+            >>> graph.checkout("review/1").branch
+            'review/1'
         """
-        if not dry_run:
-            self.refuse_if_read_only()
-        from omnigraph.graph.recovery.run import recover_every_branch
-        from omnigraph.maintenance.optimize.options import OptimizeOptions
-        from omnigraph.maintenance.optimize.run import optimize_all_tables
-        from omnigraph.pipeline.spark.runner import on_master
+        read_snapshot(self.location, branch)
+        return replace(self, branch=branch)
 
-        options = OptimizeOptions(
-            tables=frozenset(tables) or None,
-            dry_run=dry_run,
-            partial_progress=partial_progress,
-            rows_per_task=max_rows_per_task,
-            tasks_max=max_tasks,
-        )
-        options.validate()
-        if not dry_run:
-            recover_every_branch(self.location)
-        return optimize_all_tables(self, options, on_master(spark_master, report))
+    def create_branch(self, name: str, *, from_: str | None = None, actor: str | None = None) -> Graph:
+        """Create a branch and return the graph on it. Nothing is copied.
 
-    def ensure_indices(
-        self, *, tables: tuple[str, ...] = (), spark_master: str | None = None, report: Report | None = None
-    ) -> IndexOutcome:
-        """Build the declared indexes that tables lack, as at most one commit; one row per declared index."""
-        self.refuse_if_read_only()
-        from omnigraph.maintenance.optimize.run import IndexOptions, ensure_indices
-        from omnigraph.pipeline.spark.runner import on_master
+        Args:
+            name: The new branch.
+            from_: The branch or commit to start from. Default: the branch of the graph.
+            actor: Who creates it. Default: the actor of the graph.
 
-        options, workers = IndexOptions(frozenset(tables) or None), on_master(spark_master, report)
-        return ensure_indices(self.location, self.branch_name, workers, options)
-
-    def doctor(self, *, deep: bool = False) -> list[Finding]:
-        """Everything about the graph and this machine in one go, each finding with the command that helps.
-
-        `deep` also opens each data file and index, and looks for edges without nodes in large tables.
+        Example:
+            >>> review = graph.create_branch("review/1", from_="main")
+            >>> review.branch
+            'review/1'
         """
-        from omnigraph.maintenance.doctor.run import examine
+        self.require_writable()
+        from omnigraph.graph.branches import create_branch
+        from omnigraph.graph.manifest.refs import read_reference
 
-        return examine(self, deep=deep)
+        creator = choose_actor(actor, self.actor)
+        create_branch(self.location, name, creator, read_reference(self.location, from_ or self.branch))
+        return replace(self, branch=name)
 
-    def index_status(self) -> list[IndexCoverage]:
-        """How well the declared indexes cover the tables of the branch, and which columns have none."""
-        from omnigraph.maintenance.index_status import index_status
+    def list_branches(self) -> tuple[BranchStatus, ...]:
+        """Return every branch, main first, with its newest commit and its distance from main.
 
-        return index_status(self, self.branch_name)
-
-    def repair(
-        self, *, confirm: bool = False, force: bool = False, discard: bool = False
-    ) -> list[TableRepairStats]:
-        """Look at what foreign tools did to the tables of every branch; with `confirm`, put it right.
-
-        `force` publishes what is not known to be harmless, `discard` drops it. One row per table and branch. With
-        `confirm`, writes that stopped, on any branch, are recovered first.
+        Example:
+            >>> [status.record.name for status in graph.list_branches()]
+            ['main']
         """
-        if confirm:
-            self.refuse_if_read_only()
-        from omnigraph.graph.recovery.run import recover_every_branch
-        from omnigraph.maintenance.repair import RepairOptions, repair_all_tables
-
-        options = RepairOptions(confirm, force, discard)
-        options.validate()
-        if confirm:
-            recover_every_branch(self.location)
-        return repair_all_tables(self, options)
-
-    def refuse_if_read_only(self) -> None:
-        """Raise when the graph was opened for reading only."""
-        if self.read_only:
-            raise UsageError(
-                "the graph is open for reading only", code="graph_read_only", hint="open it without read_only"
-            )
-
-    def _writer(self, named: str | None) -> str:
-        """Who writes: whom a call names, or whom the graph was opened by, or the login name."""
-        return named or self.actor or login_name()
-
-
-@checked_methods
-class VersionedGraph(Maintained):
-    """Branches and history of a graph, beside its maintenance."""
-
-    __slots__ = ()
-
-    def commits(self) -> Iterator[CommitRecord]:
-        """The branch's history, newest first."""
-        snapshot = read_snapshot(self.location, self.branch_name)
-        return make_lineage(snapshot.head, snapshot.manifest.read_commits()).history()
-
-    def commit(self, commit_id: str) -> CommitRecord:
-        """One commit of the branch's lineage, by its id, by enough of its beginning or end, or as `HEAD`."""
-        return find_named_commit(read_snapshot(self.location, self.branch_name), commit_id)
-
-    def branch(self, name: str, *, create_from: str | None = None, actor: str | None = None) -> Self:
-        """The graph on another branch; `create_from`, a branch or a commit, makes it first."""
-        if create_from is not None:
-            self.refuse_if_read_only()
-            from omnigraph.api.merge import create_branch_from
-
-            create_branch_from(self.location, name, create_from, self._writer(actor))
-        else:
-            read_snapshot(self.location, name)
-        graph: Any = self
-        return replace(graph, branch_name=name)  # type: ignore[no-any-return]
-
-    def branches(self) -> tuple[BranchStatus, ...]:
-        """Every branch, main first, with its newest commit and how far it and main are apart."""
         from omnigraph.graph.branches import list_branches
 
         return list_branches(self.location)
 
     def delete_branch(self, name: str) -> None:
-        """Delete a branch. Main stays, and so does a branch that a live branch was made from."""
-        self.refuse_if_read_only()
-        from omnigraph.api.merge import remove_branch
+        """Delete a branch. Main, and a branch that another branch was created from, cannot be deleted.
 
-        remove_branch(self.location, name)
+        Example:
+            >>> review = graph.create_branch("review/1")
+            >>> graph.delete_branch("review/1")
+        """
+        self.require_writable()
+        from omnigraph.graph.branches import delete_branch
 
-    def merge(  # noqa: PLR0913  # a program names what it wants
+        delete_branch(self.location, name)
+
+    def merge(
         self,
         source: str,
         *,
-        into: str | None = None,
         strategy: str | Mapping[str, str] | None = None,
         resolve: Mapping[tuple[str, str], str] | None = None,
         dry_run: bool = False,
         actor: str | None = None,
-    ) -> MergeOutcome:
-        """Merge a branch, or a commit of one, into a branch as one commit, or raise with every conflict.
+    ) -> MergeResult:
+        """Merge a branch, or a commit of one, into the branch of the graph as one commit, or raise with every conflict.
 
-        `into` is the graph's branch unless given. `strategy` is ours (the target's) or theirs (the source's), for every
-        conflict or by kind; `resolve` is a side for single entities, by table, such as node:Person, and id. `dry_run`
-        writes nothing and returns the conflicts.
+        Args:
+            source: The branch or commit to merge.
+            strategy: `ours` (the state of this branch) or `theirs` (of the source), for every conflict or by kind.
+            resolve: `ours` or `theirs` for single entities, by table (`node:Person`) and id.
+            dry_run: Write nothing and return the conflicts.
+            actor: Who merges. Default: the actor of the graph.
+
+        Example:
+            >>> review = graph.create_branch("review/1")
+            >>> added = review.mutate('query add() { insert Person { slug: "eve" } }')
+            >>> graph.merge("review/1").outcome.value
+            'fast_forward'
         """
         if not dry_run:
-            self.refuse_if_read_only()
-        from omnigraph.api.merge import make_resolution, run_merge
+            self.require_writable()
+        from omnigraph.graph.merge.request import make_resolution, run_merge
         from omnigraph.graph.merge.run import MergeRequest
 
         resolution = make_resolution(strategy, resolve)
-        target = into or self.branch_name
-        request = MergeRequest(source, self._writer(actor), target, resolution, dry_run)
-        return run_merge(self.location, request)
+        writer = choose_actor(actor, self.actor)
+        return run_merge(self.location, MergeRequest(source, writer, self.branch, resolution, dry_run))
 
     def revert(
         self,
@@ -291,325 +622,358 @@ class VersionedGraph(Maintained):
         resolve: Mapping[tuple[str, str], str] | None = None,
         dry_run: bool = False,
         actor: str | None = None,
-    ) -> MergeOutcome:
-        """Undo what a commit of the branch changed, as a new commit; conflicts are those of a merge."""
+    ) -> MergeResult:
+        """Undo what a commit of the branch changed, as a new commit.
+
+        Args:
+            commit: The commit: its id, a unique part of it, or `HEAD`.
+            strategy: As for `merge`. `ours` is the current state, `theirs` the state before the commit.
+            resolve: As for `merge`.
+            dry_run: Write nothing and return the conflicts.
+            actor: Who reverts. Default: the actor of the graph.
+
+        Example:
+            >>> added = graph.mutate('query add() { insert Person { slug: "eve" } }')
+            >>> graph.revert("HEAD").outcome.value
+            'merged'
+        """
         if not dry_run:
-            self.refuse_if_read_only()
-        from omnigraph.api.merge import make_resolution, run_revert
+            self.require_writable()
+        from omnigraph.graph.merge.request import make_resolution, run_revert
         from omnigraph.graph.merge.run import RevertRequest
 
         resolution = make_resolution(strategy, resolve)
-        who = self._writer(actor)
-        request = RevertRequest(self.commit(commit).id, who, self.branch_name, resolution, dry_run)
-        return run_revert(self.location, request)
+        writer = choose_actor(actor, self.actor)
+        commit_id = self.get_commit(commit).id
+        return run_revert(self.location, RevertRequest(commit_id, writer, self.branch, resolution, dry_run))
 
-    def commit_changes(self, commit: str) -> Iterator[EntityChange]:
-        """What a commit of the branch changed against its first parent, with images before and after."""
-        from omnigraph.api.history import entity_changes
-        from omnigraph.graph.feed import commit_changes
+    def log(self, limit: int | None = 50) -> list[CommitRecord]:
+        """Return the commits of the branch, newest first.
 
-        newest = read_snapshot(self.location, self.branch_name)
-        return entity_changes(commit_changes(newest, find_named_commit(newest, commit)))
+        Args:
+            limit: How many at most; None: all.
 
-    def diff(self, left: str, right: str) -> Iterator[EntityChange]:
-        """What differs between two branches or commits: the change that leads from the first to the second."""
-        from omnigraph.api.history import read_diff
+        Example:
+            >>> [commit.operation for commit in graph.log()]
+            ['mutate', 'init']
+        """
+        if limit is not None:
+            require_positive("limit", limit)
+        snapshot = read_snapshot(self.location, self.branch)
+        return list(islice(make_lineage(snapshot.head, snapshot.manifest.read_commits()).history(), limit))
 
+    def get_commit(self, commit: str) -> CommitRecord:
+        """Return a commit of the branch, by its id, a unique beginning or end of it, or `HEAD`.
+
+        Example:
+            >>> graph.get_commit("HEAD").created_at.tzinfo
+            datetime.timezone.utc
+        """
+        return find_named_commit(read_snapshot(self.location, self.branch), commit)
+
+    def diff(self, left: str, right: str | None = None) -> Iterator[EntityChange]:
+        """Yield the changes from one branch or commit to another; with one commit, what it changed.
+
+        Args:
+            left: A branch or commit. Without `right`, a commit of the branch, compared with its first parent.
+            right: A branch or commit.
+
+        Example:
+            >>> sorted(change.id for change in graph.diff("HEAD") if change.table == "node:Person")
+            ['ada', 'bob']
+        """
+        from omnigraph.graph.entity_changes import read_commit_diff, read_diff
+
+        if right is None:
+            return read_commit_diff(self.location, self.branch, left)
         return read_diff(self.location, left, right)
 
-    def changes(self, cursor: str | None = None, *, limit: int = 100) -> ChangeFeed:
-        """The next commits of the branch after a cursor, with their changes, oldest first; the caller keeps the cursor.
+    def changes(self, since: str | None = None, *, limit: int = 100) -> ChangeFeed:
+        """Return the next commits of the branch with their changes, oldest first.
 
-        A cursor is a commit id. Without one it is all commits. `limit` is how many commits at most, 1 or more.
+        Args:
+            since: The cursor of an earlier call, which is a commit id. Default: the first commit.
+            limit: How many commits at most.
+
+        Example:
+            >>> feed = graph.changes()
+            >>> [commit.commit.operation for commit in feed.commits], feed.has_more
+            (['init', 'mutate'], False)
         """
         require_positive("limit", limit)
-        from omnigraph.api.history import feed_changes
+        from omnigraph.graph.entity_changes import feed_changes
 
-        return feed_changes(self.location, self.branch_name, cursor, limit)
+        return feed_changes(self.location, self.branch, since, limit)
 
+    # Maintenance
 
-@checked_methods
-@dataclass(frozen=True, slots=True)
-class Graph(VersionedGraph, SchemaMethods):
-    """An open graph on one branch, where reads and writes go unless a call names another."""
-
-    location: Location
-    branch_name: str = MAIN
-    """The branch that it reads and writes, `main` unless another was opened."""
-    read_only: bool = False
-    """Whether every call that would write is refused."""
-    actor: str | None = None
-    """Who writes unless a call names another; None: the login name."""
-
-    @property
-    def uri(self) -> str:
-        """Where the graph is: an absolute path, or `s3://bucket/prefix`."""
-        return self.location.uri
-
-    def snapshot(
-        self, *, commit: str | None = None, version: int | None = None, at: datetime | None = None
-    ) -> Snapshot:
-        """The newest published state, or the one of a commit, of a manifest version or of a moment."""
-        return read_state(self.location, self.branch_name, make_when(commit, version, at))
-
-    def query(  # noqa: PLR0913  # a program names what it wants
+    def optimize(
         self,
-        source: str,
-        name: str | None = None,
-        params: Mapping[str, object] | None = None,
         *,
-        commit: str | None = None,
-        version: int | None = None,
-        at: datetime | None = None,
-        engine: str = "process",
-        spark_master: str | None = None,
-        embed: EmbeddingProvider | None = None,
-        limits: QueryLimits | None = None,
-    ) -> Result:
-        """Run a read query. `name` chooses one of several in the text. `params` are plain values, or what `rows` gives.
-
-        `commit`, `version` or `at` name an earlier state, by its commit, its manifest version or a moment.
-        `engine` is process, or spark for graphs that outgrow one machine, which does not search. `embed` makes vectors
-        from the texts that the query gives to `nearest`. `limits` says how much memory and time it may take.
-        """
-        from omnigraph.api.query import QueryOptions, run_prepared
-        from omnigraph.engine.options import NO_LIMITS
-
-        options = QueryOptions(engine, spark_master, embed, limits or NO_LIMITS)
-        snapshot = self.pin(commit=commit, version=version, at=at)
-        return run_prepared(self.prepare(source, name, limits=limits), snapshot, params, options)
-
-    def prepare(
-        self, source: str, name: str | None = None, *, limits: QueryLimits | None = None
-    ) -> PreparedQuery:
-        """A query that is parsed and planned once and run often, over snapshots that `pin` gives.
-
-        Of `limits` only the ceiling of open traversals counts here; the others are for each run.
-        """
-        from omnigraph.api.query import prepared
-        from omnigraph.engine.options import NO_LIMITS
-
-        return prepared(source, name, limits or NO_LIMITS)
-
-    def pin(
-        self, *, commit: str | None = None, version: int | None = None, at: datetime | None = None
-    ) -> Snapshot:
-        """The state to read: the newest, the one of a commit or version, or the newest that was there at a moment."""
-        if commit is None and version is None and at is None:
-            from omnigraph.api.query import newest_snapshot
-
-            return newest_snapshot(self.location, self.branch_name)
-        return self.snapshot(commit=commit, version=version, at=at)
-
-    def load(  # noqa: PLR0913  # a program names what it wants
-        self,
-        data: object,
-        *,
-        type: str | None = None,  # noqa: A002  # what users call it
-        mode: str = "append",
-        branch: str | None = None,
-        from_: str | None = None,
-        actor: str | None = None,
+        types: Iterable[str] | None = None,
         dry_run: bool = False,
-        errors: str | PathLike[str] | None = None,
-        with_indexes: bool = False,
-        spark_master: str | None = None,
-        report: Report | None = None,
-    ) -> LoadOutcome:
-        """Load files or frames as one commit, on Spark, or raise with nothing written.
+        partial_progress: bool = False,
+        max_rows_per_task: int | None = None,
+        max_tasks: int | None = None,
+        progress: Report | None = None,
+    ) -> OptimizeResult:
+        """Compact the tables of the branch, and extend and build their indexes, as at most one commit. No row changes.
 
-        `data` is the name of a file, directory or glob or a list of them, a frame (pyarrow, pandas, Polars, Spark), or
-        a dict of such by type. `type` is that of a frame, or of Parquet and CSV files. `mode` is append, merge or
-        overwrite. `branch` is the graph's unless given; if it does not exist, it is created from `from_` with the load.
-        `dry_run` checks and writes nothing. `errors` names a file for every mistake, as lines of JSON. `with_indexes`
-        builds the declared indexes of what was loaded right after the commit. `report` is told how far the work is.
+        Args:
+            types: Types by name or alias. Default: all.
+            dry_run: Only plan.
+            partial_progress: Commit groups of tasks as they finish.
+            max_rows_per_task: How many rows one task rewrites at most.
+            max_tasks: How many tasks the run executes at most.
+            progress: A function that receives the progress.
+
+        Example:
+            >>> graph.optimize(dry_run=True).manifest.table_key
+            '__manifest'
         """
-        self.refuse_if_read_only()
-        from omnigraph.api.load import LoadOptions, plan_load, run_load
-        from omnigraph.base.progress import ignore_progress
-        from omnigraph.pipeline.spark.session import SparkSettings
+        if not dry_run:
+            self.require_writable()
+        from omnigraph.api.results import OptimizeResult
+        from omnigraph.graph.recovery.run import recover_every_branch
+        from omnigraph.maintenance.optimize.options import OptimizeOptions
+        from omnigraph.maintenance.optimize.run import optimize_all_tables
 
-        options = LoadOptions(
-            mode=mode,
-            actor=self._writer(actor),
-            type=type,
-            base=from_,
+        options = OptimizeOptions(
+            tables=frozenset(read_names("types", types)) or None,
             dry_run=dry_run,
-            errors=None if errors is None else fspath(errors),
-            with_indexes=with_indexes,
-            spark=SparkSettings(master=spark_master),
-            report=report or ignore_progress,
+            partial_progress=partial_progress,
+            rows_per_task=max_rows_per_task,
+            tasks_max=max_tasks,
         )
-        return run_load(plan_load(self.location, branch or self.branch_name, data, options), options)
+        options.validate()
+        if not dry_run:
+            recover_every_branch(self.location)
+        *tables, manifest = optimize_all_tables(self, options, self._tasks(progress))
+        commits = sorted({row.commit for row in tables if row.commit is not None})
+        return OptimizeResult(tuple(tables), manifest, commits[-1] if commits else None)
 
-    def export(  # noqa: PLR0913  # a program names what it wants
-        self,
-        out: str | PathLike[str] | None = None,
-        *,
-        format: str = "ndjson",  # noqa: A002  # what users call it
-        types: tuple[str, ...] = (),
-        commit: str | None = None,
-        version: int | None = None,
-        at: datetime | None = None,
-        force: bool = False,
-        spark_master: str | None = None,
-        report: Report | None = None,
-    ) -> ExportOutcome:
-        """Write the graph on Spark: to a file, to a folder when `out` is one or ends in `/`, or to stdout without one.
+    def build_indexes(
+        self, *, types: Iterable[str] | None = None, progress: Report | None = None
+    ) -> IndexResult:
+        """Build the declared indexes that do not exist, as at most one commit.
 
-        `format` is ndjson, which load reads, or parquet. `types` are all unless given. `commit`, `version` or `at`
-        name an earlier state. `force` replaces what an earlier export left. `report` is told how far the work is.
+        Args:
+            types: Types by name or alias. Default: all.
+            progress: A function that receives the progress.
+
+        Example:
+            >>> sorted({row.table_key for row in graph.build_indexes(types=["Person"]).built})
+            ['node:Person']
         """
-        from omnigraph.api.export import ExportOptions, export_graph
-        from omnigraph.base.progress import ignore_progress
-        from omnigraph.pipeline.spark.session import SparkSettings
+        self.require_writable()
+        from omnigraph.maintenance.optimize.run import IndexOptions, ensure_indices
 
-        options = ExportOptions(
-            out=None if out is None else fspath(out),
-            format=format,
-            types=types,
-            when=make_when(commit, version, at),
-            force=force,
-            spark=SparkSettings(master=spark_master),
-            report=report or ignore_progress,
-        )
-        return export_graph(self.location, self.branch_name, options)
+        options = IndexOptions(frozenset(read_names("types", types)) or None)
+        return ensure_indices(self.location, self.branch, self._tasks(progress), options)
 
-    def mutate(  # noqa: PLR0913  # a program names what it wants
-        self,
-        source: str,
-        name: str | None = None,
-        params: Mapping[str, object] | None = None,
-        *,
-        if_commit: str | None = None,
-        actor: str | None = None,
-        limits: QueryLimits | None = None,
-    ) -> MutationResult:
-        """Run a query that inserts, updates or deletes, as one commit; `if_commit` insists on a head.
+    def index_status(self) -> list[IndexCoverage]:
+        """Return how well the declared indexes cover the tables of the branch, and which columns have no index.
 
-        `limits` says how much memory and time it may take before it commits.
+        Example:
+            >>> sorted({row.table_key for row in graph.index_status()})
+            ['edge:Knows', 'node:Person']
         """
-        self.refuse_if_read_only()
-        from omnigraph.api.mutate import MutationOptions, run_mutation_text
-        from omnigraph.api.query import QuerySource
-        from omnigraph.engine.options import NO_LIMITS
+        from omnigraph.maintenance.index_status import index_status
 
-        options = MutationOptions(
-            self._writer(actor), self.branch_name, if_commit, limits=limits or NO_LIMITS
-        )
-        return run_mutation_text(self.location, QuerySource(source, name=name), params, options)
+        return index_status(self, self.branch)
+
+    def repair(
+        self, *, unverified: Literal["skip", "publish", "discard"] = "skip", dry_run: bool = True
+    ) -> RepairResult:
+        """Find changes that other tools made to the tables of every branch, and publish or discard them.
+
+        Args:
+            unverified: What to do with a change that is not known to be harmless. `skip` refuses it.
+            dry_run: Only report.
+
+        Example:
+            >>> {row.action.value for row in graph.repair().tables}
+            {'no_op'}
+        """
+        from omnigraph.api.results import RepairResult
+        from omnigraph.graph.recovery.run import recover_every_branch
+        from omnigraph.maintenance.repair import RepairOptions, repair_all_tables
+
+        if unverified not in {"skip", "publish", "discard"}:
+            raise UsageError(
+                f"invalid unverified: expected 'skip', 'publish' or 'discard', got {unverified!r}",
+                code="argument",
+                hint="Pass it as in `unverified='discard'`.",
+                facts={"argument": "unverified"},
+            )
+        options = RepairOptions()
+        if not dry_run:
+            self.require_writable()
+            options = RepairOptions(True, unverified == "publish", unverified == "discard")
+            recover_every_branch(self.location)
+        rows = repair_all_tables(self, options)
+        commits = {row.branch: row.commit for row in rows if row.commit is not None}
+        return RepairResult(tuple(rows), commits)
 
     def cleanup(
         self,
         *,
         keep: int | None = None,
-        older_than: timedelta | None = None,
-        orphans_older_than: timedelta | None = None,
-        confirm: bool = False,
-        spark_master: str | None = None,
-    ) -> list[TableCleanupStats]:
-        """Delete old versions and what nothing refers to, on every branch; without `confirm` only tell what would go.
+        older_than: timedelta | str | None = None,
+        orphans_older_than: timedelta | str | None = None,
+        dry_run: bool = True,
+        progress: Report | None = None,
+    ) -> CleanupResult:
+        """Delete old versions and files that nothing references, on every branch. One of the first two is required.
 
-        `keep` newest published versions of each table stay, and those not older than `older_than`; one of the two is
-        needed. With `confirm`, writes that stopped, on any branch, are recovered first.
+        Args:
+            keep: Keep this many of the newest published versions of each table.
+            older_than: Keep versions that are not older, such as `"14d"`.
+            orphans_older_than: How old an unreferenced file must be, at least 2 days. Default: 3 days.
+            dry_run: Only report what would be deleted.
+            progress: A function that receives the progress.
+
+        Example:
+            >>> graph.cleanup(keep=10).files_removed
+            0
         """
-        if confirm:
-            self.refuse_if_read_only()
+        from omnigraph.api.results import CleanupResult
         from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
         from omnigraph.maintenance.cleanup.run import run_cleanup
-        from omnigraph.pipeline.spark.session import SparkSettings
 
-        options = CleanupPolicyOptions(keep, older_than, confirm=confirm)
+        age = None if older_than is None else read_duration("older_than", older_than)
+        options = CleanupPolicyOptions(keep, age, confirm=not dry_run)
         if orphans_older_than is not None:
-            options = replace(options, orphans_older_than=orphans_older_than)
-        return run_cleanup(self, options, SparkSettings(master=spark_master))
+            grace = read_duration("orphans_older_than", orphans_older_than)
+            options = replace(options, orphans_older_than=grace)
+        if not dry_run:
+            self.require_writable()
+        rows = run_cleanup(self, options, self._spark(), progress or ignore_progress)
+        return CleanupResult(tuple(rows), dry_run)
+
+    def doctor(self, *, deep: bool = False) -> list[Finding]:
+        """Check the graph and this machine, and return findings with the command that fixes each.
+
+        Args:
+            deep: Also open each data file and index, and find edges without nodes in large tables.
+
+        Example:
+            >>> [finding for finding in graph.doctor() if finding.health.value == "problem"]
+            []
+        """
+        from omnigraph.maintenance.doctor.run import examine
+
+        return examine(self, deep=deep)
 
     def recoveries(self) -> tuple[RecoveryRecord, ...]:
-        """The finished recoveries of the branch, newest first."""
-        found = self.snapshot().manifest.read_recoveries()
-        return tuple(sorted(found, key=lambda record: record.recovered_us, reverse=True))
+        """Return the finished recoveries of the branch, newest first.
 
-    def pending_intents(self) -> tuple[PendingIntent, ...]:
-        """Every write under way or waiting for recovery, on any branch, and every intent that cannot be read."""
+        Example:
+            >>> graph.recoveries()
+            ()
+        """
+        records = self.snapshot().manifest.read_recoveries()
+        return tuple(sorted(records, key=lambda record: record.recovered_us, reverse=True))
+
+    def pending_writes(self) -> tuple[PendingIntent, ...]:
+        """Return every write in progress or waiting for recovery, on any branch, and every unreadable intent.
+
+        Example:
+            >>> graph.pending_writes()
+            ()
+        """
         from omnigraph.graph.coordination.intent import list_pending
 
         return list_pending(self.location)
 
+    def require_writable(self) -> None:
+        """Raise if the graph is read-only."""
+        if self.read_only:
+            raise UsageError(
+                "the graph is open for reading only",
+                code="graph_read_only",
+                hint="Open it without `read_only`.",
+            )
 
-@dataclass(frozen=True, slots=True)
-class OpenOptions:
-    """How to open or create a graph."""
+    def _newest(self) -> Snapshot:
+        from omnigraph.engine.prepare import newest_snapshot
 
-    storage_options: Mapping[str, str] | None = None
-    """Settings of the object store, such as `aws_region`; None: the environment alone."""
-    actor: str | None = None
-    """Who writes unless a call names another; None: the login name."""
-    durability: str | None = None
-    """`sync`: an acknowledged write to local files survives a power cut; `process`: only the crash of processes.
+        return newest_snapshot(self.location, self.branch)
 
-    None: as the variable `OMNIGRAPH_DURABILITY` says, `sync` by default.
-    """
+    def _export_state(self, as_of: str | int | datetime | Snapshot | None) -> tuple[str, SnapshotSelector]:
+        if isinstance(as_of, Snapshot):
+            require_same_graph(as_of, self.uri)
+            return as_of.branch.name, SnapshotSelector(version=as_of.version)
+        return self.branch, select_state(as_of)
 
-    def __post_init__(self) -> None:
-        _check_options(self.storage_options, self.actor, self.durability)
+    def _spark(self) -> SparkSettings:
+        from omnigraph.pipeline.spark.session import spark_settings
 
+        return spark_settings(self.spark)
 
-@checked
-def init(
-    uri: str | PathLike[str],
-    schema: str,
-    *,
-    force: bool = False,
-    options: OpenOptions | None = None,
-    schema_name: str = "<schema>",
-) -> Graph:
-    """Create a graph with the given `.pg` schema text. `force` allows a directory that holds other files.
+    def _tasks(self, progress: Report | None) -> RunTasks:
+        from omnigraph.pipeline.spark.runner import SparkRunner
 
-    `schema_name` is what errors in the text call it.
-    """
-    how = options or OpenOptions()
-    location = parse_location(fspath(uri), how.storage_options, how.durability)
-    from omnigraph.graph.create import NewGraph, create_graph
-    from omnigraph.schema.build import build_catalog
-    from omnigraph.schema.parser import parse_schema
-
-    catalog = build_catalog(parse_schema(schema, schema_name))
-    create_graph(location, NewGraph(schema, catalog, how.actor or login_name(), allow_other_files=force))
-    return Graph(location, actor=how.actor)
+        return SparkRunner(self._spark(), progress or ignore_progress)
 
 
-@checked
-def open(  # noqa: A001  # users write omnigraph.open
-    uri: str | PathLike[str],
-    branch: str = MAIN,
-    *,
-    read_only: bool = False,
-    options: OpenOptions | None = None,
-) -> Graph:
-    """Open a graph; raise if there is none or if this release cannot read it.
+@dataclass(frozen=True, slots=True, repr=False)
+class PreparedQuery(Displayed):
+    """A read query of a graph that is parsed and planned once. `Graph.prepare` returns it."""
 
-    A read-write open first finishes or undoes what crashed writers left. A read-only one never writes.
-    """
-    how = options or OpenOptions()
-    location = parse_location(fspath(uri), how.storage_options, how.durability)
-    if branch == MAIN:
-        open_manifest(location)
-    else:
-        read_snapshot(location, branch)
-    if not read_only:
-        from omnigraph.graph.recovery.run import recover_on_open
+    graph: Graph
+    source: QuerySource
+    limits: QueryLimits | None = None
 
-        recover_on_open(location, branch)
-    return Graph(location, branch, read_only, how.actor)
+    def summary(self) -> Mapping[str, object]:
+        return {"graph": self.graph.uri, "branch": self.graph.branch, "text": self.source.text}
+
+    def run(
+        self,
+        params: Mapping[str, object] | None = None,
+        *,
+        as_of: str | int | datetime | Snapshot | None = None,
+        engine: Literal["process", "spark"] = "process",
+        embed: EmbeddingProvider | None = None,
+        limits: QueryLimits | None = None,
+        progress: Report | None = None,
+    ) -> Result:
+        """Run the query. The arguments are those of `Graph.query`.
+
+        Example:
+            >>> query = graph.prepare("query q($s: String) { match { $p: Person {slug: $s} } return { $p.age } }")
+            >>> query.run({"s": "bob"}).scalar()
+            41
+        """
+        from omnigraph.api.results import Result, ResultSource
+        from omnigraph.engine.options import NO_LIMITS, QueryEngine
+        from omnigraph.engine.prepare import find_planner
+
+        if engine not in tuple(QueryEngine):
+            raise UsageError(
+                f"invalid engine: expected 'process' or 'spark', got {engine!r}",
+                code="usage",
+                hint="Pass it as in `engine='spark'`.",
+            )
+        graph, allowed = self.graph, limits or self.limits or NO_LIMITS
+        snapshot = graph._newest() if as_of is None else graph.snapshot(as_of)
+        plan = find_planner(self.source, self.limits or NO_LIMITS).bound_plan(snapshot, params)
+        source = ResultSource(plan.name, snapshot.branch.name, snapshot.version, snapshot.head)
+        if QueryEngine(engine) is QueryEngine.PROCESS:
+            from omnigraph.engine.run import QueryRunOptions, run_query
+
+            return Result(
+                source, run_query(snapshot, plan, QueryRunOptions(allowed.engine_options(), embed=embed))
+            )
+        from omnigraph.base.limits import SPARK_QUERY_SECONDS_MAX
+        from omnigraph.pipeline.query.run import SparkRun, run_query_on_spark
+
+        engine_options = allowed.engine_options(SPARK_QUERY_SECONDS_MAX)
+        run = SparkRun(graph._spark(), engine_options, progress or ignore_progress)
+        return Result(source, run_query_on_spark(snapshot, plan, run))
 
 
-@checked
-def _check_options(
-    storage_options: Mapping[str, str] | None, actor: str | None, durability: str | None
-) -> None:
-    """Raise for a wrong kind of value."""
+def _query_source(text: str, name: str | None) -> QuerySource:
+    from omnigraph.engine.prepare import QuerySource
 
-
-def make_when(commit: str | None, version: int | None, at: datetime | None) -> SnapshotSelector:
-    """Which state is asked for, in the words of callers."""
-    return SnapshotSelector(commit, version, None if at is None else round(at.timestamp() * 1_000_000))
+    return QuerySource(str(text), source_name(text, "<query>"), name)

@@ -47,10 +47,14 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
+def to_datetime(microseconds: int) -> datetime:
+    """Return microseconds since the epoch as a datetime in UTC."""
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
 def format_timestamp(microseconds: int) -> str:
     """Return microseconds since the epoch as RFC 3339 text in UTC, with all digits, as `as_of` accepts it."""
-    exact = _EPOCH + timedelta(microseconds=microseconds)
-    return exact.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return to_datetime(microseconds).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def format_age(microseconds: int, now_us: int) -> str:

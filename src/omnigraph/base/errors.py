@@ -1,8 +1,8 @@
-"""The one error root, one class per stage, and the shape every surface shows.
+"""`OmnigraphError` and one class for each way in which a call can fail.
 
-An error carries a kind (the closed set that decides the exit code and the HTTP status), a stable code, a
-sentence, a hint that says what to do, and facts for programs. User mistakes raise one of these; a broken
-invariant of our own raises `InvariantError`, which no surface turns into advice.
+An error has a kind (a closed set, which decides the exit code and the HTTP status), a stable code, a message, a hint
+that says what to do, and facts for programs. User errors raise one of these classes; a broken invariant raises
+`InvariantError`. `wire/errors.py` makes the JSON document of an error.
 """
 
 from __future__ import annotations
@@ -24,15 +24,18 @@ Fact = str | int | float | bool | None | list["Fact"] | dict[str, "Fact"]
 
 
 class ErrorKind(Enum):
-    """What went wrong, coarsely. The value is the `code` of the JSON error body."""
+    """What went wrong. The value is the `kind` of the JSON document."""
 
     BAD_REQUEST = "bad_request"
+    INVALID_CONTENT = "invalid_content"
+    LIMIT_EXCEEDED = "limit_exceeded"
     UNAUTHORIZED = "unauthorized"
     FORBIDDEN = "forbidden"
     NOT_FOUND = "not_found"
     CONFLICT = "conflict"
     PRECONDITION_FAILED = "precondition_failed"
     REFUSED = "refused"
+    TOO_MANY_REQUESTS = "too_many_requests"
     UNAVAILABLE = "unavailable"
     UNREADABLE = "unreadable"
     INTERNAL = "internal"
@@ -47,7 +50,7 @@ class Applied(Enum):
 
 
 class OmnigraphError(Exception):
-    """Root of every error this package raises on purpose. `applied` is set by errors of a write."""
+    """Base class of all errors of Omnigraph. `applied` is set by errors of a write."""
 
     kind: ErrorKind = ErrorKind.INTERNAL
     applied: Applied | None = None
@@ -67,60 +70,51 @@ class OmnigraphError(Exception):
         return str(self.advice)
 
     def __str__(self) -> str:
-        """All of it, so that a traceback tells every mistake."""
-        return self.render()
+        """Return everything that a traceback should show: what happened, and what to do."""
+        return f"{self.render()}\nhint: {self.hint}" if self.advice else self.render()
 
     def render(self) -> str:
-        """What happened, for people; an error over many things lists them, one after another."""
+        """Return what happened, as text for people. An error about many things lists them, one per line."""
         return self.message
-
-    def to_json(self, hint: str | None = None) -> dict[str, Fact]:
-        """Return the JSON error body. `hint` is the hint as the surface renders it."""
-        return {
-            "error": self.message,
-            "code": self.kind.value,
-            "error_code": self.code,
-            "hint": self.hint if hint is None else hint,
-            **({} if self.applied is None else {"applied": self.applied.value}),
-            **self.facts,
-        }
 
 
 def fact_rows(facts: Mapping[str, Fact], name: str) -> list[dict[str, Fact]]:
-    """The objects of a fact that lists some."""
-    found = facts.get(name)
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    """Return the objects of a fact that is a list of objects."""
+    rows = facts.get(name)
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
 def list_all(head: str, lines: Sequence[str]) -> str:
-    """A sentence, and each thing it is about on a line of its own, as many as people read."""
+    """Return a sentence and the things that it is about, one per line, at most 20 of them."""
     more = len(lines) - _LISTED_MAX
-    tail = (
-        [f"  and {more} more; --json lists all of them, and so do the facts of the error"] if more > 0 else []
-    )
+    tail = [f"  and {more} more; the facts of the error list all of them"] if more > 0 else []
     return "\n".join([head, *(f"  {line}" for line in lines[:_LISTED_MAX]), *tail])
 
 
 class UsageError(OmnigraphError):
-    """The call's words are off: a flag, a URI, a name."""
+    """An argument of the call is wrong: a flag, a URI, a name."""
 
     kind = ErrorKind.BAD_REQUEST
 
 
 class RefusedError(OmnigraphError):
-    """The call is understood and refused until the caller confirms it or repairs something."""
+    """The call is valid, and refused until the caller confirms it or repairs something."""
 
     kind = ErrorKind.REFUSED
 
 
+class ConfirmationRequiredError(RefusedError):
+    """The call would destroy data, and the caller did not confirm it."""
+
+
 class NotFoundError(OmnigraphError):
-    """Something that was named does not exist."""
+    """The call names something that does not exist."""
 
     kind = ErrorKind.NOT_FOUND
 
 
 class StorageError(OmnigraphError):
-    """The disk or object store did not do what was asked."""
+    """The disk or the object store failed."""
 
     kind = ErrorKind.UNAVAILABLE
 
@@ -132,24 +126,24 @@ class MachineError(OmnigraphError):
 
 
 class FormatError(OmnigraphError):
-    """What is stored cannot be read by this release: corrupt, foreign, too new or too old."""
+    """This release cannot read the stored data: damaged, written by another tool, too new or too old."""
 
     kind = ErrorKind.UNREADABLE
 
 
 class ConflictError(OmnigraphError):
-    """Another writer was first; the caller may read again and retry."""
+    """Another writer was first. The caller can read again and retry."""
 
     kind = ErrorKind.CONFLICT
 
 
 class InvariantError(OmnigraphError):
-    """A promise of this package was broken: a defect, never a user's mistake."""
+    """An invariant of Omnigraph is broken: a defect, not a user error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake at one place of a text: a stable code, a position from 1, and the line it stands in."""
+    """One error at one position of a text: a stable code, line and column from 1, and that line."""
 
     code: str
     message: str
@@ -161,7 +155,7 @@ class Problem:
     text: str
 
     def render(self) -> str:
-        """`file:line:column: code message`, the line, and a caret under the place."""
+        """Return `file:line:column: code message`, the line, and a caret below the position."""
         line = "".join(ch if ch == "\t" or ch.isprintable() else _UNPRINTABLE for ch in self.text)
         pad = "".join("\t" if ch == "\t" else " " for ch in line[: self.column - 1])
         caret = "^" * max(1, min(self.length, len(self.text) - self.column + 2))
@@ -180,13 +174,13 @@ class Problem:
 
 
 class ContentError(OmnigraphError):
-    """A file that was given has mistakes in it, unlike the words of the call."""
+    """A text, a file or rows are wrong, and the call itself is not."""
 
-    kind = ErrorKind.BAD_REQUEST
+    kind = ErrorKind.INVALID_CONTENT
 
 
 class TextError(ContentError):
-    """A schema or query text has problems; all of them are listed, in the order of the text."""
+    """A schema or query text has errors. All of them are listed, in the order of the text."""
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
         first = problems[0]
@@ -198,6 +192,10 @@ class TextError(ContentError):
             facts={"problems": [problem.to_json() for problem in problems]},
         )
         self.problems = problems
+
+    def __str__(self) -> str:
+        """Return the problems. Each has its own hint."""
+        return self.render()
 
     def render(self) -> str:
         return "\n".join(problem.render() for problem in self.problems)
@@ -212,15 +210,21 @@ class QueryTextError(TextError):
 
 
 class ParameterError(OmnigraphError):
-    """The parameters given to a query do not fit its declaration; all mistakes are listed."""
+    """The parameters of a query do not match its declaration. All errors are listed."""
 
     kind = ErrorKind.BAD_REQUEST
 
     def render(self) -> str:
-        mistakes = fact_rows(self.facts, "parameters")
-        lines = [f"`{found['parameter']}`: {found['message']}" for found in mistakes]
+        errors = fact_rows(self.facts, "parameters")
+        lines = [f"`{error['parameter']}`: {error['message']}" for error in errors]
         return list_all(f"{len(lines)} parameters do not fit", lines) if len(lines) > 1 else self.message
 
 
 class RunError(ContentError):
-    """A query was stopped while it ran: it hit a budget, or a number left the range of its type."""
+    """A query failed while it ran, such as when a number left the range of its type."""
+
+
+class LimitExceededError(RunError):
+    """A query reached its limit of memory or time."""
+
+    kind = ErrorKind.LIMIT_EXCEEDED

@@ -13,7 +13,7 @@ import typer
 from omnigraph.cli.output import RowsFormat, choose_format, printable, write_json_text, write_text
 
 if TYPE_CHECKING:
-    from omnigraph.api.history import EntityChange
+    from omnigraph.graph.entity_changes import EntityChange
 
 _SIGNS: Final = {"inserted": "+", "updated": "~", "deleted": "-"}
 _LINES_AT_ONCE: Final = 1_000

@@ -10,7 +10,6 @@ from typing import Any, Final
 import typer
 
 from omnigraph.base.errors import (
-    ContentError,
     ErrorKind,
     InvariantError,
     OmnigraphError,
@@ -21,10 +20,11 @@ from omnigraph.base.errors import (
 from omnigraph.cli.hints import render_hint
 from omnigraph.cli.options import Flags
 from omnigraph.cli.output import printable, write_json
+from omnigraph.wire.errors import error_document
 
 
 class ExitCode(IntEnum):
-    """How a command ends that did not do what was asked. Refused: until it is confirmed, or something is repaired."""
+    """The exit codes of commands that failed. Refused: until the caller confirms it or repairs something."""
 
     ERROR = 1
     USAGE = 2
@@ -32,17 +32,17 @@ class ExitCode(IntEnum):
     PRECONDITION_FAILED = 4
 
 
+_EXIT_CODES: Final = {
+    ErrorKind.BAD_REQUEST: ExitCode.USAGE,
+    ErrorKind.REFUSED: ExitCode.REFUSED,
+    ErrorKind.PRECONDITION_FAILED: ExitCode.PRECONDITION_FAILED,
+}
+"""The exit codes of kinds; every other kind is 1."""
+
+
 def exit_code(error: OmnigraphError) -> ExitCode:
-    """Mistakes inside a file are errors; mistakes in the words of the call are usage."""
-    match error.kind:
-        case ErrorKind.BAD_REQUEST:
-            return ExitCode.ERROR if isinstance(error, ContentError) else ExitCode.USAGE
-        case ErrorKind.REFUSED:
-            return ExitCode.REFUSED
-        case ErrorKind.PRECONDITION_FAILED:
-            return ExitCode.PRECONDITION_FAILED
-        case _:
-            return ExitCode.ERROR
+    """Return the exit code of a command that ends with this error."""
+    return _EXIT_CODES.get(error.kind, ExitCode.ERROR)
 
 
 def show_error(error: OmnigraphError, flags: Flags) -> None:
@@ -52,7 +52,7 @@ def show_error(error: OmnigraphError, flags: Flags) -> None:
     sys.stderr.write(_sentences(error) + "\n")
     if flags.json:
         with suppress(StorageError):  # stdout cannot be written to; stderr has said so
-            write_json(error.to_json(render_hint(error.advice)), is_one_line=flags.json_lines)
+            write_json(error_document(error, render_hint(error.advice)), is_one_line=flags.json_lines)
 
 
 def show_defect(defect: Exception, flags: Flags) -> int:

@@ -9,6 +9,7 @@ from omnigraph.base.hints import Action, Argument, Hint, OneOf, Placeholder
 
 _FLAGS: Final = {
     "actor": "as",
+    "build_indexes": "with-indexes",
     "from_": "from",
     "memory_bytes": "max-memory",
     "rejects": "errors",

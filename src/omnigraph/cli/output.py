@@ -50,9 +50,12 @@ def choose_format(rows_format: RowsFormat | None, as_json: bool) -> RowsFormat:
 
 
 def write_json(document: Any, *, is_one_line: bool = False) -> None:
-    """Print one JSON document, on a line of its own where lines are what is read."""
+    """Print one JSON document, a struct of `wire` or plain values, on one line if lines of JSON are printed."""
     import json
 
+    import msgspec
+
+    document = msgspec.to_builtins(document) if isinstance(document, msgspec.Struct) else document
     write_json_text(json.dumps(document, indent=None if is_one_line else 2, ensure_ascii=False))
 
 

@@ -15,14 +15,18 @@ import typer
 
 from omnigraph.base import limits
 from omnigraph.base.errors import QueryTextError, UsageError
-from omnigraph.cli.files import TextKind, decode_text, parse_time, read_bytes
+from omnigraph.base.text_files import TextKind, decode_text, read_bytes
 from omnigraph.cli.options import At, Branch, Commit, Store, Version, refuse_no_number
+from omnigraph.cli.state import choose_state
 from omnigraph.cli.target import named_target
 from omnigraph.storage.location import Location
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from omnigraph.api.arguments import NamedText
+    from omnigraph.api.graph import Graph
     from omnigraph.engine.options import QueryLimits
-    from omnigraph.graph.manifest.snapshot import Snapshot
 
 QueryFiles = Annotated[
     list[Path] | None,
@@ -97,15 +101,18 @@ class GivenQuery:
             )
         source, text = read_query(context.command_path, self.query, self.text)
         values = read_params(self.params, self.params_file)
-        return ReadQuery(text, source, self.name, values, named_target(context, self.name, self.store))
+
+        from omnigraph.api.arguments import NamedText
+
+        named = NamedText.make(text, source)
+        return ReadQuery(named, self.name, values, named_target(context, self.name, self.store))
 
 
 @dataclass(frozen=True, slots=True)
 class ReadQuery:
-    """A text, what messages call it, which of its queries is meant, the parameters, and the graph."""
+    """A text, which of its queries is meant, the parameters, and the graph."""
 
-    text: str
-    source: str
+    text: NamedText
     name: str | None
     params: dict[str, Any] | None
     location: Location
@@ -120,14 +127,17 @@ class GivenMoment:
     version: Version = None
     at: At = None
 
-    def pin(self, location: Location) -> Snapshot:
-        """The state of a graph."""
-        moment = parse_time(self.at)
+    def open(self, location: Location, spark: str | None = None) -> tuple[Graph, str | int | datetime | None]:
+        """Return the graph on the branch, and the state to read."""
+        state = choose_state(self.commit, self.version, self.at)
 
         from omnigraph.api.graph import Graph
 
-        graph = Graph(location, self.branch, read_only=True)
-        return graph.pin(commit=self.commit, version=self.version, at=moment)
+        return Graph(location, self.branch, read_only=True, spark=spark), state
+
+    def requested_commit(self, head: str) -> str | None:
+        """Return the commit that was read if the caller named one."""
+        return None if self.commit is None else head
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ Resolve = Annotated[
     typer.Option(
         "--resolve",
         metavar="FILE",
-        help='Decisions per entity: JSON with table_key, id and "take": "ours" or "theirs".',
+        help='Decisions per entity: JSON with entity_kind, type_name, entity_id and "take": "ours" or "theirs".',
     ),
 ]
 
@@ -99,8 +99,13 @@ def _is_open(entry: Any) -> bool:
 
 def _decision(path: str, entry: Any) -> tuple[tuple[str, str], str]:
     match entry:
-        case {"table_key": str(table), "id": str(name), "take": str(side)}:
-            return (table, name), side
+        case {
+            "entity_kind": ("node" | "edge") as kind,
+            "type_name": str(type_name),
+            "entity_id": str(entity_id),
+            "take": str(side),
+        }:
+            return (f"{kind}:{type_name}", entity_id), side
         case _:
             raise _unusable(path, f"{json.dumps(entry)[:80]} is no decision")
 
@@ -109,6 +114,7 @@ def _unusable(path: str, why: str) -> UsageError:
     return UsageError(
         f"{path} cannot be used as decisions: {why}",
         code="merge_decisions",
-        hint='write a list of {"table_key": "node:Person", "id": "ada", "take": "ours"}',
+        hint="write a list of "
+        '{"entity_kind": "node", "type_name": "Person", "entity_id": "ada", "take": "ours"}',
         facts={"path": path},
     )

@@ -7,7 +7,7 @@ from typing import Final
 
 import typer
 
-from omnigraph.base.errors import RefusedError, UsageError
+from omnigraph.base.errors import ConfirmationRequiredError, UsageError
 from omnigraph.cli.errors import PASS_A_STORE, PASS_A_URI, ExitCode
 from omnigraph.storage.location import Location, Scheme, parse_location
 
@@ -15,7 +15,7 @@ from omnigraph.storage.location import Location, Scheme, parse_location
 def confirm_destruction(
     context: typer.Context, location: Location, action: str, *, yes: bool, as_json: bool
 ) -> None:
-    """Return if the action is confirmed; raise `RefusedError` without a terminal, and exit if the answer is no."""
+    """Return if the action is confirmed; raise without a terminal, and exit if the answer is no."""
     if location.is_local or yes:
         return
     is_asked = not as_json and not context.obj.quiet and sys.stdin.isatty() and sys.stderr.isatty()
@@ -24,7 +24,7 @@ def confirm_destruction(
             return
         sys.stderr.write("cancelled: nothing was changed\n")
         raise typer.Exit(ExitCode.REFUSED)
-    raise RefusedError(
+    raise ConfirmationRequiredError(
         f"{action} destroys data at {location}, which needs a confirmation",
         code="confirmation_missing",
         hint="Nothing was changed. Pass --yes to confirm",

@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 
 from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
-from omnigraph.base.errors import InvariantError, OmnigraphError, RunError
+from omnigraph.base.errors import InvariantError, LimitExceededError, OmnigraphError
 from omnigraph.base.hints import Argument, Placeholder, hint
 from omnigraph.engine.options import EngineOptions
 
@@ -57,8 +57,10 @@ class Budget:
             )
 
 
-def _limit_error(resource: str, unit: str, limit: float, shown: str, argument: Argument) -> RunError:
-    return RunError(
+def _limit_error(
+    resource: str, unit: str, limit: float, shown: str, argument: Argument
+) -> LimitExceededError:
+    return LimitExceededError(
         f"the query reached its {resource} limit of {shown}",
         code=f"query_{resource}",
         hint=hint("Return fewer rows with a filter or a `limit`, or raise the limit with {}.", argument),

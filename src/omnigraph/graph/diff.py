@@ -107,7 +107,14 @@ def require_no_lost_values(before: Snapshot, after: Snapshot) -> None:
                     "Compare commits on one side of the schema change, or export both. Run {} to see each schema.",
                     action("schema show", commit=Placeholder("ID")),
                 ),
-                facts={"table": entity.alias, "properties": list(lost_names)},
+                facts={
+                    "change_diff_refusal": {
+                        "reason": "schema_boundary",
+                        "graph_commit_id": after.head,
+                        "type_name": entity.alias.partition(":")[2],
+                    },
+                    "properties": list(lost_names),
+                },
             )
 
 

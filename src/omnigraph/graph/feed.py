@@ -35,7 +35,7 @@ from omnigraph.storage.location import Location
 class ChangeFeedGapError(OmnigraphError):
     """The changes after the cursor are no longer available."""
 
-    kind = ErrorKind.NOT_FOUND
+    kind = ErrorKind.CONFLICT
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,5 +178,5 @@ def _gap(branch: str, commit: CommitId, reason: str) -> ChangeFeedGapError:
         f"the changes of branch '{branch}' from {commit} on are not available: {reason}",
         code="change_feed_gap",
         hint="Export the branch again, then continue from the commit of the export.",
-        facts={"change_feed_gap": {"branch": branch, "commit": commit}},
+        facts={"change_feed_gap": {"first_unreadable_commit_id": commit}, "branch": branch},
     )

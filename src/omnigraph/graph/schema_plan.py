@@ -37,7 +37,7 @@ NullCounts = Mapping[TypeId, Mapping[str, int]]
 """The number of nulls by type and by the new name of the property."""
 
 
-class SchemaRefusedError(RefusedError):
+class UnsupportedSchemaChangeError(RefusedError):
     """The desired schema needs changes that are not supported; all of them are listed."""
 
     def render(self) -> str:
@@ -97,11 +97,11 @@ class SchemaPlan:
         return not self.unsupported
 
     def require_supported(self) -> None:
-        """Raise `SchemaRefusedError` unless every change is supported."""
+        """Raise `UnsupportedSchemaChangeError` unless every change is supported."""
         if self.can_apply:
             return
         first, more = self.unsupported[0], len(self.unsupported) - 1
-        raise SchemaRefusedError(
+        raise UnsupportedSchemaChangeError(
             f"{first.code.code} {refusal_text(first)}{f' (and {more} more)' if more else ''}",
             code=first.code.code,
             hint=hint(

@@ -246,7 +246,7 @@ def _plan_checks(
     own_lookup = EmptyGraph() if change.mode is ChangeMode.OVERWRITE else lookup
     yield lambda: check_duplicate_ids(change.ids)
     if change.mode is ChangeMode.INSERT and change.ids.null_count < len(change.ids):
-        yield lambda: check_new_ids(change.ids, own_lookup.present_ids(entity.id, change.ids))
+        yield lambda: check_new_ids(entity.alias, change.ids, own_lookup.present_ids(entity.id, change.ids))
     for names in entity.rules.uniques:
         yield partial(_check_unique, change, names, own_lookup)
     if isinstance(entity, EdgeType):

@@ -17,7 +17,8 @@ import msgspec
 import numpy as np
 
 from omnigraph.base import limits
-from omnigraph.base.errors import Fact
+from omnigraph.base.errors import Applied, ContentError, ErrorKind, Fact
+from omnigraph.base.hints import Hint
 from omnigraph.integrity.rules import RowOrigins, Rule, RuleViolations
 
 
@@ -26,11 +27,19 @@ class Violation:
     """One violation of a rule in one line. `line` is None for something that the input changes without naming it."""
 
     file: str
+    """The file, or the frame as `<Person>`."""
     line: int | None
+    """The line of the file, or the row of the frame, from 1."""
     property: str | None
+    """The property; None if it is about the whole row."""
     value: str
+    """The value, shortened."""
     rule: Rule
+    """The rule that it breaks."""
     message: str
+    """What is wrong."""
+    table: str | None = None
+    """The table of an existing id, such as `node:Person`."""
 
     def order(self) -> tuple[str, int, str, str, str, str]:
         """Return the key by which violations are sorted."""
@@ -101,9 +110,43 @@ class ViolationReport:
     def total(self) -> int:
         return sum(count for _, count in self.counts)
 
+    def has_only(self, rule: Rule) -> bool:
+        """Return whether every violation is of this rule."""
+        return all(counted is rule for counted, _ in self.counts)
+
     def shift_lines(self, lines: int) -> ViolationReport:
         """Return the same report with a number of lines before it."""
         return replace(self, first=tuple(violation.shift_lines(lines) for violation in self.first))
+
+
+class ValidationError(ContentError):
+    """Rows violate rules of the schema; nothing was written. `report` has the first violations and the total."""
+
+    applied = Applied.NO
+
+    def __init__(
+        self, message: str, report: ViolationReport, *, head: str, code: str, hint: str | Hint
+    ) -> None:
+        facts: dict[str, Fact] = {
+            "validation_errors": [violation.to_json() for violation in report.first],
+            "total": report.total,
+        }
+        is_conflict = report.has_only(Rule.KEY_CONFLICT)
+        if is_conflict:
+            first = report.first[0]
+            kind, _, name = (first.table or "").partition(":")
+            facts["key_conflict"] = {"entity_kind": kind, "type_name": name, "entity_id": first.value}
+        super().__init__(message, code=code, hint=hint, facts=facts)
+        if is_conflict:
+            self.kind = ErrorKind.CONFLICT
+        self.report = report
+        self._head = head
+
+    def render(self) -> str:
+        """Return the number of violations, and the first of them, one per line."""
+        shown, total = self.report.first, self.report.total
+        more = "" if total == len(shown) else f"; showing the first {len(shown)}"
+        return "\n".join([f"{self._head}{more}", *(f"  {violation.describe()}" for violation in shown)])
 
 
 def merge_reports(reports: Iterable[ViolationReport]) -> ViolationReport:
@@ -149,7 +192,7 @@ def gather_findings(findings: Sequence[TaskFindings]) -> ViolationReport:
 def _expand(group: RuleViolations, origins: RowOrigins) -> Iterator[Violation]:
     for row, value in zip(group.rows.tolist(), group.shown_values(), strict=True):
         file, line = origins.of(row)
-        yield Violation(file, line, group.property, value, group.rule, group.message)
+        yield Violation(file, line, group.property, value, group.rule, group.message, group.table)
 
 
 def _first_rows(group: RuleViolations, origins: RowOrigins) -> RuleViolations:

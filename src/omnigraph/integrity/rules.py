@@ -85,6 +85,7 @@ class RuleViolations:
     message: str
     rows: Rows
     values: RawColumn | None = None
+    table: str | None = None
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -9,7 +9,7 @@ valid and the others violate the rule. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -36,9 +36,11 @@ def check_duplicate_ids(ids: Column) -> tuple[RuleViolations, ...]:
     return _violations(Rule.DUPLICATE_ID, ID, message, repeated_rows(ids), ids)
 
 
-def check_new_ids(ids: Column, present: Column) -> tuple[RuleViolations, ...]:
-    """Check that the graph has no id of the rows to insert; `present` has for each row whether it does."""
-    return _violations(Rule.KEY_CONFLICT, ID, "the graph already has this id", rows_where(present), ids)
+def check_new_ids(alias: str, ids: Column, present: Column) -> tuple[RuleViolations, ...]:
+    """Check that a table has no id of the rows to insert; `present` has for each row whether it does."""
+    message = "the graph already has this id"
+    violations = _violations(Rule.KEY_CONFLICT, ID, message, rows_where(present), ids)
+    return tuple(replace(violation, table=alias) for violation in violations)
 
 
 def check_endpoints(endpoints: Column, exists: Column, name: str, node: str) -> tuple[RuleViolations, ...]:

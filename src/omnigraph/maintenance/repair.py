@@ -18,7 +18,14 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, assert_never
 
-from omnigraph.base.errors import Fact, FormatError, OmnigraphError, RefusedError, StorageError, UsageError
+from omnigraph.base.errors import (
+    ConfirmationRequiredError,
+    Fact,
+    FormatError,
+    OmnigraphError,
+    StorageError,
+    UsageError,
+)
 from omnigraph.base.hints import Argument, Hint, hint
 from omnigraph.base.progress import log_event
 from omnigraph.graph.coordination.environment import WriteEnvironment
@@ -97,7 +104,7 @@ class RepairOptions:
             )
         if (self.force or self.discard) and not self.confirm:
             argument = PUBLISH if self.force else DISCARD
-            raise RefusedError(
+            raise ConfirmationRequiredError(
                 f"cannot {argument.value} external changes without confirmation",
                 code="confirmation_missing",
                 hint=hint("Nothing was changed. Inspect the preview, then pass {}.", argument),

@@ -1,6 +1,6 @@
 """Schema apply: changes a branch to another schema as one commit, or changes nothing.
 
-In: a graph, a branch, the text of the desired schema, a function that runs tasks. Out: a `SchemaApplied`. The plan is
+In: a graph, a branch, the text of the desired schema, a function that runs tasks. Out: a `SchemaResult`. The plan is
 made for the snapshot that everything is staged on. First all rows that a new rule concerns are checked, and all
 violations are raised together; then columns are written and staged (`graph/schema_change`). Small work runs in this
 process, the rest in tasks. Another schema change, or a table that moved during the run, is a `read_set_conflict`. A
@@ -9,7 +9,7 @@ crash leaves unreferenced files, or a commit that recovery finishes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from omnigraph.arrow.columns import Column, whole_array
 from omnigraph.arrow.hashing import bucket_of
 from omnigraph.base import limits
-from omnigraph.base.errors import ContentError
+from omnigraph.base.display import Displayed
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.records import CommitRecord
@@ -32,7 +32,7 @@ from omnigraph.graph.write.check import read_other_catalogs
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import StagedWrite
-from omnigraph.integrity.report import Violation, ViolationReport, merge_reports
+from omnigraph.integrity.report import ValidationError, Violation, ViolationReport, merge_reports
 from omnigraph.integrity.row_rules import check_property_values, check_required
 from omnigraph.integrity.rules import Rule, RuleViolations
 from omnigraph.integrity.set_rules import edges_of_type, repeated_rows, unique_keys
@@ -45,26 +45,20 @@ from omnigraph.storage.lance.fragments import group_fragments
 from omnigraph.storage.location import Location
 
 
-class SchemaRejectedError(ContentError):
+class SchemaRejectedError(ValidationError):
     """Rows of the graph break rules of the new schema; nothing was written."""
 
     def __init__(self, report: ViolationReport) -> None:
         first = report.first[0]
         more = f" (and {report.total - 1:,} more)" if report.total > 1 else ""
+        rows = "a row" if report.total == 1 else f"{report.total:,} rows"
         super().__init__(
             f"{first.file}: {first.message}{more}",
+            report,
+            head=f"the graph has {rows} that the new schema does not allow",
             code="schema_rejected",
             hint="Nothing was written. Fix these rows, or remove the rule from the schema.",
-            facts={"validation_errors": [item.to_json() for item in report.first], "total": report.total},
         )
-        self.report = report
-
-    def render(self) -> str:
-        """Return the total number and the first violations, each on its own line."""
-        shown, total = self.report.first, self.report.total
-        more = "" if total == len(shown) else f", of which the first {len(shown)} are shown"
-        head = f"the graph has {'a row' if total == 1 else f'{total:,} rows'} that the new schema does not allow{more}"
-        return "\n".join([head, *(f"  {violation.describe()}" for violation in shown)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +73,21 @@ class SchemaRequest:
     rows_per_task: int = limits.SCHEMA_ROWS_PER_TASK
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaApplied:
+@dataclass(frozen=True, slots=True, repr=False)
+class SchemaResult(Displayed):
     """The result of applying a schema."""
 
     plan: SchemaPlan
     """The steps that were applied."""
     commit: CommitRecord | None
     """The commit; None if the branch had the schema already."""
+
+    def summary(self) -> Mapping[str, object]:
+        return {
+            "branch": self.plan.branch,
+            "commit": None if self.commit is None else self.commit.id,
+            "steps": len(self.plan.steps),
+        }
 
 
 def apply_schema(
@@ -95,7 +96,7 @@ def apply_schema(
     request: SchemaRequest,
     run_tasks: RunTasks,
     world: WriteEnvironment | None = None,
-) -> SchemaApplied:
+) -> SchemaResult:
     """Change the branch to the schema as one commit, or raise with nothing written."""
     run = _SchemaRun(request, run_tasks)
     try:
@@ -109,7 +110,7 @@ def apply_schema(
             raise
         published = None
     assert run.plan is not None, "it was staged"
-    return SchemaApplied(run.plan, None if published is None else published.publication.commit)
+    return SchemaResult(run.plan, None if published is None else published.publication.commit)
 
 
 class _SchemaRun:

@@ -45,7 +45,7 @@ def test_it_shows_and_then_deletes_the_same(tmp_path: Path) -> None:
     gone = {path for path in before - after if not path.startswith("__locks/")}
     assert {file for row in document["tables"] for file in row["files"]} == gone
     assert {row["old_versions_removed"] for row in document["tables"]} == {3}
-    assert len(list(og.open(str(graph)).commits())) == 5
+    assert len(list(og.open(str(graph)).log(None))) == 5
     listed = omnigraph_here("commit", "list", "graph.omni", "--json", cwd=tmp_path)
     readable = [row["readable"] for row in json.loads(listed.stdout)["commits"]]
     assert readable == [True, True, False, False, False]

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.api.export import ExportOutcome
 from omnigraph.base.ids import CommitId
 from omnigraph.cli.commands.export import where_it_is
 from omnigraph.cli.main import BROKEN_PIPE_EXIT_CODE
-from omnigraph.pipeline.export.run import Exported
+from omnigraph.pipeline.export.run import ExportResult
 from omnigraph.pipeline.export.target import TargetKind
 from omnigraph.pipeline.export.tasks import ExportFormat
 from omnigraph.storage.location import parse_location
@@ -47,10 +46,10 @@ def test_a_file_an_equal_graph_and_a_stream(full_graph: Path, warm_spark: dict[s
     assert done.exit_code == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["nodes"] == [
-        {"type_name": "Person", "entities_exported": PEOPLE},
-        {"type_name": "Company", "entities_exported": 0},
+        {"name": "Person", "entities_exported": PEOPLE},
+        {"name": "Company", "entities_exported": 0},
     ]
-    assert document["edges"] == [{"type_name": "Knows", "entities_exported": 1}]
+    assert document["edges"] == [{"name": "Knows", "entities_exported": 1}]
     assert document["files"] == [str(place.resolve() / "dump.jsonl.zst")]
     assert document["total_entities"] == PEOPLE + 1
     head = json.loads(omnigraph_here("snapshot", "graph.omni", "--json", cwd=place).stdout)["graph_commit_id"]
@@ -81,9 +80,8 @@ def test_a_file_an_equal_graph_and_a_stream(full_graph: Path, warm_spark: dict[s
     ],
 )
 def test_where_the_data_is_told(kind: TargetKind, files: int, told: str) -> None:
-    exported = Exported({}, CommitId("01"), (parse_location("x"),) * files, 0)
-    outcome = ExportOutcome(exported, kind, ExportFormat.PARQUET)
-    assert where_it_is("there", outcome) == told
+    result = ExportResult({}, CommitId("01"), ("x",) * files, 0, kind, ExportFormat.PARQUET)
+    assert where_it_is("there", result) == told
 
 
 def test_a_reader_that_goes_away_is_no_error(full_graph: Path, warm_spark: dict[str, str]) -> None:

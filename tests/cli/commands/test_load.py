@@ -9,10 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from omnigraph.api.load import LoadOutcome
 from omnigraph.base.failpoints import Failpoint
 from omnigraph.cli.commands.load import _about_indexes
-from omnigraph.pipeline.load.run import Loaded
+from omnigraph.maintenance.indexed_load import LoadResult
 from tests.cli.process import Outcome, omnigraph, omnigraph_here, tree
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -43,8 +42,8 @@ def test_a_load_is_one_commit_and_a_bad_one_is_none(graph: Path, warm_spark: dic
         f"omnigraph load → {graph.resolve()} (direct, local)",
     )
     document = json.loads(done.stdout)
-    assert document["nodes"] == [{"type_name": "Person", "entities_loaded": 2}]
-    assert document["edges"] == [{"type_name": "Knows", "entities_loaded": 1}]
+    assert document["nodes"] == [{"name": "Person", "entities_loaded": 2}]
+    assert document["edges"] == [{"name": "Knows", "entities_loaded": 1}]
     assert (document["total_entities"], document["actor_id"]) == (3, "ada")
     head = json.loads(omnigraph_here("snapshot", "graph.omni", "--json", cwd=place).stdout)["graph_commit_id"]
     assert document["commit"]["graph_commit_id"] == head
@@ -84,7 +83,10 @@ def test_files_without_types_are_loaded_as_the_type_that_is_named(
 
 
 def test_who_builds_the_indexes_of_a_branch_is_told() -> None:
-    outcome = LoadOutcome(Loaded({"node:Person": 1}, None), True, None, ("node:Person",))
+    counts = {"node:Person": 1}
+    outcome = LoadResult(
+        branch="main", mode="append", counts=counts, actor="ada", commit=None, unindexed=tuple(counts)
+    )
     assert list(_about_indexes("my graph.omni", "import/1", outcome)) == [
         "the indexes of Person do not know the new rows yet: "
         "`omnigraph optimize 'my graph.omni' --branch import/1` will build them; next time, load --with-indexes"
@@ -100,7 +102,7 @@ def test_a_rejected_load_leaves_no_new_branch(place: Path, warm_spark: dict[str,
         refused = omnigraph("load", "--data", "bad.jsonl", "--mode", mode, *words, cwd=place, env=warm_spark)
         assert json.loads(refused.stdout)["error_code"] == "load_rejected"
         listed = json.loads(omnigraph_here("branch", "list", "graph.omni", "--json", cwd=place).stdout)
-        assert [one["name"] for one in listed["branches"]] == ["main"]
+        assert listed["branches"] == ["main"]
     done = json.loads(omnigraph("load", "--data", "good.jsonl", *words, cwd=place, env=warm_spark).stdout)
     assert (done["branch_created"], done["total_entities"]) == (True, 3)
     told = json.loads(
@@ -133,7 +135,7 @@ def test_a_failed_index_is_not_taken_for_a_failed_load(place: Path, warm_spark: 
     [
         (("--data", "none.jsonl"), 2, "no data file at 'none.jsonl'"),
         (("--data", "schema.pg"), 2, "unknown data format of 'schema.pg'"),
-        (("--data", "good.jsonl", "--mode", "replace"), 2, "'replace' is no load mode"),
+        (("--data", "good.jsonl", "--mode", "replace"), 2, "unknown load mode: 'replace'"),
         (("--data", "good.jsonl", "--branch", "nowhere"), 1, NOWHERE),
         (("--data", "good.jsonl", "--type", "Person"), 2, "in which every line names its type"),
         (("--data", "good.csv"), 2, "missing type: 'good.csv' is csv"),

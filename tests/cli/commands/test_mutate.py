@@ -74,7 +74,7 @@ def test_a_head_that_the_caller_insists_on(place: Path) -> None:
     refused = mutate(place, *add, "--if-commit", before, "--json")
     assert refused.exit_code == 4
     document = json.loads(refused.stdout)
-    assert document["code"] == "precondition_failed"
+    assert document["kind"] == "precondition_failed"
     assert document["precondition_failure"] == {"expected": before, "actual": head(place)}
 
 

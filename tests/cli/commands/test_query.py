@@ -57,7 +57,7 @@ def test_golden(name: str, place: Path, update_golden: bool) -> None:
 
 def test_earlier_states(place: Path) -> None:
     text = "query n() { match { $p: Person } return { count($p) as n } }"
-    commits = list(open_graph(str(place / "graph.omni"), read_only=True).commits())
+    commits = list(open_graph(str(place / "graph.omni"), read_only=True).log(None))
     first = commits[-1]
     for flag, value in (
         ("--commit", first.id.lower()),

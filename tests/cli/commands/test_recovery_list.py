@@ -121,7 +121,7 @@ def test_wrong_words_change_nothing(killed: Path) -> None:
 def test_a_quiet_command_recovers_without_a_word(killed: Path) -> None:
     done = omnigraph("repair", "--confirm", "--quiet", "graph.omni", cwd=killed.parent)
     assert (done.exit_code, done.stderr) == (0, "")
-    assert og.open(str(killed), read_only=True).pending_intents() == ()
+    assert og.open(str(killed), read_only=True).pending_writes() == ()
 
 
 def test_what_cannot_be_settled_is_told_first(killed: Path) -> None:

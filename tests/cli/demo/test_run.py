@@ -30,7 +30,7 @@ def test_the_story(tmp_path: Path, warm_spark: dict[str, str]) -> None:
 
     graph = og.open(str(tmp_path / "demo" / "graph.omni"), read_only=True)
     pay = "query q() { match { $p: Person } return { $p.slug, $p.salary } }"
-    salaries = {row["p.slug"]: row["p.salary"] for row in graph.query(pay).rows()}
+    salaries = {row["p.slug"]: row["p.salary"] for row in graph.query(pay).to_pylist()}
     # The merge took p7 from the branch and p8 with it; the foreign delete of the well paid was discarded.
     assert (salaries["p7"], salaries["p8"], salaries["p9"]) == (90_000, 165_000, 92_000)
     assert len(salaries) == PEOPLE + COMMITS
@@ -42,10 +42,10 @@ def test_the_story(tmp_path: Path, warm_spark: dict[str, str]) -> None:
     assert all(salaries[slug] > loaded[slug] for slug in ("p7", "p8", "p9")), "a raise is no cut"
     # The killed writer had committed both tables, so recovery published both.
     night = 'query q() { match { $p memberOf $t  $t: Team { slug: "night" } } return { $p.slug } }'
-    assert graph.query(night).rows() == [{"p.slug": "p1"}]
+    assert graph.query(night).to_pylist() == [{"p.slug": "p1"}]
     assert len(graph.recoveries()) == 1
-    assert [branch.record.name for branch in graph.branches()] == ["main"]
-    assert not graph.pending_intents()
+    assert [branch.record.name for branch in graph.list_branches()] == ["main"]
+    assert not graph.pending_writes()
     # Cleanup took the versions of the small commits.
     versions = next((tmp_path / "demo" / "graph.omni" / "nodes").glob("*/_versions"))
     assert len(list(versions.iterdir())) <= COMMITS

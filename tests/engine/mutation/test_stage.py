@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from omnigraph.api.mutate import MutationResult, PreparedMutation
+from omnigraph.api.query import QuerySource
 
 import omnigraph as og
 from omnigraph.api.graph import Graph
-from omnigraph.api.mutate import MutationResult, PreparedMutation
-from omnigraph.api.query import QuerySource
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import UsageError
 from omnigraph.base.ids import CommitId
 from omnigraph.engine.mutation.run import BoundMutation, MutationRejectedError
 from omnigraph.engine.mutation.stage import EntityCounts, MutationOutcome, MutationRequest, mutate
+from omnigraph.engine.mutation.text import MutationResult, PreparedMutation
+from omnigraph.engine.prepare import QuerySource
 from omnigraph.graph.manifest.requirements import PreconditionFailedError
 from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
 from omnigraph.storage.lance.dataset import ADDRESS, open_dataset
@@ -40,7 +42,7 @@ def graph(tmp_path: Path) -> Graph:
 
 
 def rows(graph: Graph, query: str) -> list[tuple[Any, ...]]:
-    return [tuple(row.values()) for row in graph.query(f"query q() {{ {query} }}").rows()]
+    return [tuple(row.values()) for row in graph.query(f"query q() {{ {query} }}").to_pylist()]
 
 
 def people(graph: Graph) -> dict[str, int | None]:

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from omnigraph.api.graph import OpenOptions, init
+from omnigraph.api.graph import init
 from omnigraph.base.failpoints import observed
 from omnigraph.storage.location import Location
 from tests.conftest import S3Server
@@ -46,7 +46,7 @@ def test_requests_of_a_commit_do_not_grow(proxy: S3Proxy) -> None:
     many = proxy.server.location(f"{uuid.uuid4().hex}/many.omni")
     types = "\n".join(f"node Other{number} {{ name: String @key }}" for number in range(OTHER_TABLES))
     schema = f"node Person {{ slug: String @key  age: I64? }}\n{types}"
-    init(many.uri, schema, options=OpenOptions(dict(many.options), "tester"))
+    init(many.uri, schema, storage_options=dict(many.options), actor="tester")
     _commit(many, SHORT_HISTORY)
     wide = _count(proxy, many)
     print(f"\nrequests of a one-table commit: {short}, long history {long}, many tables {wide}")  # noqa: T201

@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from omnigraph.api.graph import Graph
-from omnigraph.api.mutate import MutationOptions, run_mutation_text
-from omnigraph.api.query import QuerySource
 from omnigraph.base import failpoints
+from omnigraph.engine.mutation.text import MutationOptions, run_mutation_text
+from omnigraph.engine.prepare import QuerySource
 from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import LeaseTerms

@@ -61,21 +61,26 @@ def test_full_id_reads_no_ids() -> None:
 def test_calls_accept_part_of_a_commit_id(local_location: Location) -> None:
     graph = og.init(local_location.uri, "node P { k: String @key }")
     first = graph.mutate('query a() { insert P { k: "a" } }').commit
-    branch = graph.branch("b", create_from="main")
+    branch = graph.create_branch("b", from_="main")
     second = branch.mutate('query b() { insert P { k: "b" } }').commit
     assert first is not None
     assert second is not None
     tail, other = first.id[-10:], second.id[-10:].lower()
-    assert graph.commit(tail).id == graph.commit("HEAD").id == graph.snapshot(commit=tail).head == first.id
-    assert branch.snapshot(commit=other).head == branch.commit("HEAD").id == second.id
-    assert [change.id for change in graph.commit_changes(tail)] == ["a"]
+    assert (
+        graph.get_commit(tail).id
+        == graph.get_commit("HEAD").id
+        == graph.snapshot(as_of=tail).head
+        == first.id
+    )
+    assert branch.snapshot(as_of=other).head == branch.get_commit("HEAD").id == second.id
+    assert [change.id for change in graph.diff(tail)] == ["a"]
     assert [change.id for change in graph.diff("HEAD", other)] == ["b"]
     assert read_reference(local_location, other).head == second.id
     assert next(iter(branch.changes(tail).commits)).commit.id == second.id
     assert branch.changes("HEAD").cursor == second.id
-    assert graph.branch("c", create_from=other).snapshot().head == second.id
+    assert graph.create_branch("c", from_=other).snapshot().head == second.id
     assert branch.revert("HEAD", dry_run=True).source == second.id
-    for call in (graph.commit, lambda name: graph.snapshot(commit=name), graph.revert):
+    for call in (graph.get_commit, lambda name: graph.snapshot(as_of=name), graph.revert):
         with pytest.raises(OmnigraphError, match=f"branch 'main' has no commit {other}"):
             call(other)
     with pytest.raises(UsageError) as caught:

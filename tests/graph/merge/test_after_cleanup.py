@@ -9,7 +9,7 @@ from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.merge.conflicts import MergeConflictError
-from omnigraph.graph.merge.run import MergeRequest, MergeResult, RevertRequest, merge_branch, revert_commit
+from omnigraph.graph.merge.run import MergeOutcome, MergeRequest, RevertRequest, merge_branch, revert_commit
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from omnigraph.storage.location import Location
@@ -34,8 +34,8 @@ def set_ages(location: Location, branch_name: str, **ages: int) -> None:
     run(location, [Change(PERSON, upsert=tuple(ages.items()))], branch=branch_name)
 
 
-def merge(location: Location, source: str, target: str = MAIN) -> MergeResult:
-    return merge_branch(location, MergeRequest(source, "tester", target)).result
+def merge(location: Location, source: str, target: str = MAIN) -> MergeOutcome:
+    return merge_branch(location, MergeRequest(source, "tester", target)).outcome
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def graph(local_location: Location) -> Location:
     set_ages(local_location, MAIN, b=1)
     set_ages(local_location, "y", c=1)
     for target in (MAIN, "y"):
-        assert merge(local_location, "x", target) is MergeResult.MERGED
+        assert merge(local_location, "x", target) is MergeOutcome.MERGED
     delete_branch(local_location, "x")
     return local_location
 
@@ -58,7 +58,7 @@ def test_base_is_a_commit_of_a_deleted_branch(graph: Location) -> None:
     set_ages(graph, MAIN, new=5)
     set_ages(graph, "y", a=6)
     clean(graph)
-    assert merge(graph, "y") is MergeResult.MERGED
+    assert merge(graph, "y") is MergeOutcome.MERGED
     assert read_contents(graph)[PERSON] == {"a": 6, "b": 1, "c": 1, "new": 5}
 
 

@@ -66,7 +66,7 @@ def test_type_is_stored_in_the_files_of_main(root: Location) -> None:
     copied = Path(root.uri).parent.with_name("moved") / "graph.omni"
     shutil.move(root.uri, copied)
     text = 'query q() { match { $c: City { name: "Berlin" } } return { $c.size } }'
-    assert omnigraph.open(str(copied)).query(text).arrow().to_pylist() == [{"c.size": 4}]
+    assert omnigraph.open(str(copied)).query(text).to_arrow().to_pylist() == [{"c.size": 4}]
     assert unsteady(parse_location(str(copied)), WriteEnvironment(), heads=False) == []
 
 
@@ -207,7 +207,7 @@ def test_revert_on_the_branch_that_created_the_type(root: Location) -> None:
     assert unsteady(root, WriteEnvironment()) == []
     add(root, "dev", "Oslo")
     assert sizes(root, "dev") == {"Berlin": 4, "Oslo": 4}
-    assert [commit.operation for commit in omnigraph.open(root.uri, "dev").commits()][:2] == [
+    assert [commit.operation for commit in omnigraph.open(root.uri, "dev").log(None)][:2] == [
         "mutate",
         "revert",
     ]

@@ -11,7 +11,7 @@ from omnigraph.base.failpoints import observed
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.manifest.requirements import ReadSetConflictError
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
-from omnigraph.graph.schema_plan import SchemaRefusedError
+from omnigraph.graph.schema_plan import UnsupportedSchemaChangeError
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location, parse_location
 from tests.maintenance.evolving import contents, create, evolve
@@ -46,7 +46,7 @@ def test_blob_that_becomes_nullable_next_to_a_default(root: Location, dry_run: b
     evolve(root, NULLABLE, "dev")
     between = read_snapshot(root, "dev").head
     evolve(root, FILLED, "dev")
-    with pytest.raises(SchemaRefusedError) as caught:
+    with pytest.raises(UnsupportedSchemaChangeError) as caught:
         omnigraph.open(root.uri).merge("dev", dry_run=dry_run)
     assert caught.value.code == "OG-MF-106"
     assert "Doc.body" in caught.value.message

@@ -15,7 +15,7 @@ from omnigraph.graph.branches import create_branch
 from omnigraph.graph.manifest.requirements import ReadSetConflictError
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.graph.merge.conflicts import MergeConflictError
-from omnigraph.graph.merge.run import MergeOutcome, MergeRequest, merge_branch
+from omnigraph.graph.merge.run import MergeRequest, MergeResult, merge_branch
 from omnigraph.storage.location import Location
 from tests.graph.merge.model import conflict_set, merge_states
 from tests.graph.writers import KNOWS, PERSON, Change, Contents, apply, create, read_contents, run
@@ -44,7 +44,7 @@ def write_main(location: Location, commits: int) -> None:
         run(location, [Change(PERSON, upsert=((f"main{number}", number),))])
 
 
-def merge_patiently(location: Location, request: MergeRequest) -> MergeOutcome:
+def merge_patiently(location: Location, request: MergeRequest) -> MergeResult:
     """Merge and retry: main is written at the same time, so a merge may have to be planned again."""
     for _ in range(ATTEMPTS_MAX):
         try:

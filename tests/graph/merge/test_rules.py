@@ -39,7 +39,7 @@ def graph(tmp_path: Path) -> og.Graph:
     """Return a graph with a branch `b`, and on main a commit that the branch lacks."""
     graph = og.init(str(tmp_path / "graph.omni"), SCHEMA)
     graph.mutate(START)
-    graph.branch("b", create_from="main")
+    graph.create_branch("b", from_="main")
     graph.mutate('query more() { insert Company { name: "c" } }')
     return graph
 
@@ -59,9 +59,13 @@ def conflicts(graph: og.Graph, **options: Any) -> list[dict[str, Any]]:
 
 
 def conflict_names(graph: og.Graph, **options: Any) -> list[tuple[Any, ...]]:
-    return [
-        (conflict["kind"], conflict["table_key"], conflict["id"]) for conflict in conflicts(graph, **options)
-    ]
+    return [_name(conflict) for conflict in conflicts(graph, **options)]
+
+
+def _name(conflict: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the kind, the table and the id of a conflict."""
+    kind, type_name = conflict["entity_kind"], conflict["type_name"]
+    return conflict["kind"], None if kind is None else f"{kind}:{type_name}", conflict["entity_id"]
 
 
 def hint(graph: og.Graph, **options: Any) -> str:
@@ -82,9 +86,9 @@ def ends(graph: og.Graph, alias: str) -> set[str]:
 @pytest.mark.parametrize(("side", "kept_ids"), [("ours", "x"), ("theirs", "y")])
 def test_two_entities_with_the_same_unique_value(side: str, kept_ids: str, graph: og.Graph) -> None:
     mutate(graph, 'insert Person { slug: "x", email: "e" }')
-    mutate(graph.branch("b"), 'insert Person { slug: "y", email: "e" }')
+    mutate(graph.checkout("b"), 'insert Person { slug: "y", email: "e" }')
     (conflict,) = conflicts(graph)
-    assert (conflict["kind"], conflict["table_key"], conflict["id"]) == (
+    assert _name(conflict) == (
         "unique_violation",
         "node:Person",
         "y",
@@ -99,12 +103,12 @@ def test_two_entities_with_the_same_unique_value(side: str, kept_ids: str, graph
 
 def test_unique_value_that_moves_to_another_row_is_not_a_conflict(graph: og.Graph) -> None:
     mutate(graph, 'insert Person { slug: "x", email: "e" }')
-    graph.merge("main", into="b")
-    branch = graph.branch("b")
+    graph.checkout("b").merge("main")
+    branch = graph.checkout("b")
     mutate(branch, 'update Person set { email: "f" } where slug = "x"')
     mutate(branch, 'insert Person { slug: "y", email: "e" }')
     mutate(graph, 'insert Company { name: "d" }')
-    assert graph.merge("b").result == "merged"
+    assert graph.merge("b").outcome == "merged"
     emails = {row["id"]: row["email"] for row in contents(graph.location)["node:Person"]}
     assert emails == {"p": None, "x": "f", "y": "e"}
 
@@ -125,12 +129,16 @@ def test_our_rows_break_a_unique_rule_of_theirs(
 ) -> None:
     graph = og.init(str(tmp_path / "graph.omni"), PLAIN)
     mutate(graph, 'insert P { k: "x" }')
-    graph.branch("b", create_from="main")
+    graph.create_branch("b", from_="main")
     apply_schema(graph.location, "b", SchemaRequest(PLAIN.replace("a: I64?", rule), "tester"), in_place)
     mutate(graph, pairs)
     (conflict,) = conflicts(graph, strategy="ours")
     own, name, other = of.split()
-    assert (conflict["kind"], conflict["id"], conflict["properties"]) == ("unique_violation", own, [name])
+    assert (conflict["kind"], conflict["entity_id"], conflict["properties"]) == (
+        "unique_violation",
+        own,
+        [name],
+    )
     assert (
         conflict["message"]
         == f"{name} is equal to that of P {other} of the target, which breaks a rule of the source"
@@ -142,7 +150,7 @@ def test_our_rows_break_a_unique_rule_of_theirs(
 
 def test_of_two_rows_of_ours_the_one_that_theirs_has_is_kept(tmp_path: Path) -> None:
     graph = og.init(str(tmp_path / "graph.omni"), PLAIN)
-    branch = graph.branch("b", create_from="main")
+    branch = graph.create_branch("b", from_="main")
     mutate(graph, 'insert P { k: "first", a: 5 }')
     mutate(branch, 'insert P { k: "later", a: 5 }')
     graph.merge("b")
@@ -155,7 +163,7 @@ def test_of_two_rows_of_ours_the_one_that_theirs_has_is_kept(tmp_path: Path) -> 
 
 def test_their_rows_break_a_unique_rule_of_ours(tmp_path: Path) -> None:
     graph = og.init(str(tmp_path / "graph.omni"), PLAIN)
-    branch = graph.branch("b", create_from="main")
+    branch = graph.create_branch("b", from_="main")
     unique = PLAIN.replace("a: I64?", "a: I64? @unique")
     apply_schema(graph.location, "main", SchemaRequest(unique, "tester"), in_place)
     mutate(branch, 'insert P { k: "y", a: 5 } insert P { k: "z", a: 5 }')
@@ -169,7 +177,7 @@ def test_our_edges_exceed_a_maximum_of_theirs(tmp_path: Path) -> None:
     text = PLAIN + "edge To: P -> P @card(0..2)\n"
     graph = og.init(str(tmp_path / "graph.omni"), text)
     mutate(graph, 'insert P { k: "x" } insert P { k: "y" }')
-    graph.branch("b", create_from="main")
+    graph.create_branch("b", from_="main")
     request = SchemaRequest(text.replace("0..2", "0..1"), "tester")
     apply_schema(graph.location, "b", request, in_place)
     mutate(graph, 'insert To { from: "x", to: "x" } insert To { from: "x", to: "y" }')
@@ -182,7 +190,7 @@ def test_our_edges_exceed_a_maximum_of_theirs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("side", "kept_ids"), [("ours", "a"), ("theirs", "b")])
 def test_too_many_edges(side: str, kept_ids: str, graph: og.Graph) -> None:
     mutate(graph, 'insert WorksAt { from: "p", to: "a" }')
-    mutate(graph.branch("b"), 'insert WorksAt { from: "p", to: "b" }')
+    mutate(graph.checkout("b"), 'insert WorksAt { from: "p", to: "b" }')
     assert conflict_names(graph) == [("cardinality_violation", "node:Person", "p")]
     graph.merge("b", resolve={("node:Person", "p"): side})
     assert ends(graph, "edge:WorksAt") == {kept_ids}
@@ -191,7 +199,7 @@ def test_too_many_edges(side: str, kept_ids: str, graph: og.Graph) -> None:
 @pytest.mark.parametrize(("side", "kept_ids"), [("ours", "b"), ("theirs", "a")])
 def test_too_few_edges(side: str, kept_ids: str, graph: og.Graph) -> None:
     mutate(graph, 'delete Owns where to = "a"')
-    mutate(graph.branch("b"), 'delete Owns where to = "b"')
+    mutate(graph.checkout("b"), 'delete Owns where to = "b"')
     assert conflict_names(graph) == [("cardinality_violation", "node:Person", "p")]
     graph.merge("b", strategy=side)
     assert ends(graph, "edge:Owns") == {kept_ids}
@@ -202,9 +210,9 @@ def test_choice_for_an_edge_applies_to_its_node(
     side: str, nodes: set[str], edges: set[str], graph: og.Graph
 ) -> None:
     mutate(graph, 'insert Person { slug: "q" }')
-    graph.merge("main", into="b")
+    graph.checkout("b").merge("main")
     mutate(graph, 'insert Meets { from: "p", to: "q" }')
-    mutate(graph.branch("b"), 'delete Person where slug = "q"')
+    mutate(graph.checkout("b"), 'delete Person where slug = "q"')
     (conflict,) = graph.merge("b", dry_run=True).conflicts
     assert conflict.describe().endswith('an endpoint of this edge of the target ("p" → "q")')
     assert conflict.entity is not None
@@ -214,7 +222,7 @@ def test_choice_for_an_edge_applies_to_its_node(
 
 def test_deleted_entity_is_reported_with_the_change_of_the_other_side(graph: og.Graph) -> None:
     mutate(graph, 'delete Person where slug = "p"')
-    mutate(graph.branch("b"), 'update Person set { age: 7 } where slug = "p"')
+    mutate(graph.checkout("b"), 'update Person set { age: 7 } where slug = "p"')
     (line,) = [conflict.describe() for conflict in graph.merge("b", dry_run=True).conflicts]
     assert line.startswith("delete_vs_update: Person p: the target deleted it and the source changed it")
     assert line.endswith("(age null, theirs 7)")
@@ -224,7 +232,7 @@ def test_value_that_breaks_a_rule(graph: og.Graph) -> None:
     """Only a writer without checks can have written it, so choosing theirs does not resolve it."""
     _write_unchecked(graph, "old", 999)
     (conflict,) = conflicts(graph)
-    assert (conflict["kind"], conflict["id"], conflict["properties"]) == (
+    assert (conflict["kind"], conflict["entity_id"], conflict["properties"]) == (
         "value_constraint_violation",
         "old",
         ["age"],
@@ -241,7 +249,7 @@ def test_diverged_schemas(graph: og.Graph) -> None:
         text = SCHEMA.replace("age: I64?", f"age: I64?  note: {kind}?")
         apply_schema(graph.location, branch, SchemaRequest(text, "tester"), in_place)
     (conflict,) = conflicts(graph)
-    assert (conflict["kind"], conflict["table_key"], conflict["id"]) == ("schema_diverged", None, None)
+    assert _name(conflict) == ("schema_diverged", None, None)
     assert conflict_names(graph, strategy="theirs") == [("schema_diverged", None, None)]
     assert "No strategy resolves it" in hint(graph)
 

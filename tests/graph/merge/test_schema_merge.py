@@ -203,7 +203,7 @@ def test_types_of_both_sides(root: Location) -> None:
     now = contents(root)
     assert (list(now["node:Town"]), list(now["node:City"]), len(now["edge:LivesIn"])) == (["t"], ["c"], 1)
     text = "query q() { match { $p: Person  $p livesIn $c } return { $p.slug, $c.name } }"
-    assert graph.query(text).arrow().to_pylist() == [{"p.slug": "ada", "c.name": "c"}]
+    assert graph.query(text).to_arrow().to_pylist() == [{"p.slug": "ada", "c.name": "c"}]
     # Both write to the merged type, and merge again.
     graph.mutate('query m() { insert City { name: "d" }  insert LivesIn { from: "bob", to: "d" } }')
     omnigraph.open(root.uri, "dev").mutate('query m() { insert City { name: "e" } }')
@@ -427,4 +427,4 @@ def test_dry_run_with_conflicts_has_result_conflicts(root: Location) -> None:
     ours.apply(root, MAIN)
     theirs.apply(root, "dev")
     planned = omnigraph.open(root.uri).merge("dev", dry_run=True)
-    assert (planned.result, len(planned.conflicts), len(planned.schema_steps)) == ("conflicts", 1, 1)
+    assert (planned.outcome, len(planned.conflicts), len(planned.schema_steps)) == ("conflicts", 1, 1)

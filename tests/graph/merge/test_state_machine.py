@@ -24,18 +24,20 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-
-from omnigraph.api.graph import Graph
 from omnigraph.api.history import entity_changes
 from omnigraph.api.merge import make_resolution
+
+from omnigraph.api.graph import Graph
 from omnigraph.base.errors import NotFoundError, RefusedError, UsageError
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.coordination.lease import acquire_lease
 from omnigraph.graph.diff import SchemaDiffError, diff_snapshots
+from omnigraph.graph.entity_changes import entity_changes
 from omnigraph.graph.manifest.snapshot import MAIN, read_commit_snapshot, read_snapshot
 from omnigraph.graph.merge.conflicts import MergeConflictError
-from omnigraph.graph.merge.run import MergeRequest, MergeResult, RevertRequest, merge_branch, revert_commit
+from omnigraph.graph.merge.request import make_resolution
+from omnigraph.graph.merge.run import MergeOutcome, MergeRequest, RevertRequest, merge_branch, revert_commit
 from omnigraph.graph.recovery.run import recover_on_open
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
@@ -225,7 +227,7 @@ class MergeMachine(RuleBasedStateMachine):
             return
         if theirs in self.history.ancestors(ours):
             done = merge_branch(self.location, request, self.world)
-            assert done.result is MergeResult.ALREADY_UP_TO_DATE
+            assert done.outcome is MergeOutcome.ALREADY_UP_TO_DATE
             return
         base = self.history.base({ours}, {theirs})
         expected, conflicts = merge_graphs(base, self.state(into), self.state(source))
@@ -246,10 +248,10 @@ class MergeMachine(RuleBasedStateMachine):
             self.check_choice(expected, conflicts, with_facts(chosen, expected[FACTS]))
         is_forward = ours in self.history.ancestors(theirs)
         if done.commit is None:
-            assert (done.result, is_forward) == (MergeResult.ALREADY_UP_TO_DATE, True)
+            assert (done.outcome, is_forward) == (MergeOutcome.ALREADY_UP_TO_DATE, True)
             assert expected == self.state(into)
             return
-        assert done.result is (MergeResult.FAST_FORWARD if is_forward else MergeResult.MERGED)
+        assert done.outcome is (MergeOutcome.FAST_FORWARD if is_forward else MergeOutcome.MERGED)
         self.record(into, expected, ours, theirs)
 
     @rule(

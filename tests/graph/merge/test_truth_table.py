@@ -10,10 +10,11 @@ from itertools import product
 from typing import Final
 
 import pytest
-
 from omnigraph.api.merge import make_resolution
+
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.manifest.snapshot import read_snapshot
+from omnigraph.graph.merge.request import make_resolution
 from omnigraph.graph.merge.run import MergeOutcome, MergeRequest, MergeResult, merge_branch
 from omnigraph.storage.location import Location, parse_location
 from tests.conftest import S3Server
@@ -145,7 +146,7 @@ def pairs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="module")
-def planned(pairs: Pairs) -> MergeOutcome:
+def planned(pairs: Pairs) -> MergeResult:
     return merge_branch(pairs.location, MergeRequest("b", "tester", dry_run=True))
 
 
@@ -157,14 +158,14 @@ CASES: Final = [
 ]
 
 
-def test_conflicts_match_the_table(planned: MergeOutcome) -> None:
+def test_conflicts_match_the_table(planned: MergeResult) -> None:
     expected = {(outcome, table, entity_id) for table, entity_id, outcome in CASES if "_" in outcome}
     expected |= {(outcome, KNOWS, name("e", pair)) for pair, outcome in OF_ENDS.items() if "_" in outcome}
     # Our edge, which is kept until a side is chosen, would lose its endpoint as well.
     expected.add(("orphan_edge", KNOWS, name("e", ("edge updated here", "node deleted there"))))
     assert conflict_set(planned.conflicts) == expected
     assert len(planned.conflicts) == len(expected), "each is reported once"
-    assert planned.result is MergeResult.CONFLICTS
+    assert planned.outcome is MergeOutcome.CONFLICTS
 
 
 def test_merged_entities_match_the_table(pairs: Pairs) -> None:
@@ -188,7 +189,7 @@ def test_merged_entities_match_the_table(pairs: Pairs) -> None:
 
 
 @pytest.mark.parametrize("side", ["ours", "theirs"])
-def test_strategy_resolves_every_conflict(side: str, pairs: Pairs, planned: MergeOutcome) -> None:
+def test_strategy_resolves_every_conflict(side: str, pairs: Pairs, planned: MergeResult) -> None:
     target = f"all-{side}"
     create_branch(pairs.location, target, "tester", read_snapshot(pairs.location))
     merge_branch(pairs.location, MergeRequest("b", "tester", target, make_resolution(side, None)))

@@ -435,7 +435,7 @@ def _readable(aging: Aging) -> dict[str, Contents]:
     contents = {}
     for commit in _lineage(aging):
         with suppress(OmnigraphError):
-            contents[str(commit.id)] = snapshot_contents(Graph(aging.location).snapshot(commit=commit.id))
+            contents[str(commit.id)] = snapshot_contents(Graph(aging.location).snapshot(as_of=commit.id))
     return contents
 
 

@@ -16,7 +16,7 @@ from omnigraph.base.errors import NotFoundError, OmnigraphError, RefusedError
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.snapshot import MAIN, read_commit_snapshot, read_snapshot
-from omnigraph.graph.schema_plan import SchemaRefusedError
+from omnigraph.graph.schema_plan import UnsupportedSchemaChangeError
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from omnigraph.maintenance.optimize.run import ensure_indices
@@ -101,7 +101,7 @@ def test_index_is_kept_when_its_column_is_rewritten(root: Location) -> None:
     graph = omnigraph.open(root.uri)
     assert "age" in {index.column for index in read_indexes(opened(graph.snapshot(), "node:Person"))}
     query = "query q() { match { $p: Person { age: 36 } } return { $p.slug } }"
-    assert graph.query(query).arrow().to_pylist() == [{"p.slug": "ada"}]
+    assert graph.query(query).to_arrow().to_pylist() == [{"p.slug": "ada"}]
 
 
 @pytest.mark.parametrize(("text", "marker"), list(DROPS.values())[::2], ids=list(DROPS)[::2])
@@ -147,7 +147,7 @@ def test_blob_column_cannot_be_rewritten(tmp_path: Path) -> None:
     plan = omnigraph.open(location.uri).plan_schema(without, allow_data_loss=True)
     assert (plan.can_apply, plan.steps[0].cost.value) == (True, "metadata_only")
     omnigraph.open(location.uri).mutate('query m() { insert Photo { name: "a" } }')
-    with pytest.raises(SchemaRefusedError) as refused:
+    with pytest.raises(UnsupportedSchemaChangeError) as refused:
         evolve(location, without, hard=True)
     assert refused.value.code == "OG-MF-107"
     evolve(location, without)

@@ -11,7 +11,7 @@ from omnigraph.base.errors import NotFoundError
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.optimize.index_plan import IndexStatus
-from omnigraph.maintenance.optimize.options import IndexOutcome
+from omnigraph.maintenance.optimize.options import IndexResult
 from omnigraph.maintenance.optimize.run import INDEX_ACTOR, IndexOptions, ensure_indices
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.lance.indexes import NO_ROWS, read_indexes
@@ -60,7 +60,7 @@ def run_nothing(function: Callable[[Task], Result], tasks: Sequence[Task]) -> li
     raise AssertionError("there is nothing to do")
 
 
-def statuses(outcome: IndexOutcome) -> dict[str, set[IndexStatus]]:
+def statuses(outcome: IndexResult) -> dict[str, set[IndexStatus]]:
     by_table: dict[str, set[IndexStatus]] = {}
     for row in outcome.indexes:
         by_table.setdefault(row.table_key, set()).add(row.status)

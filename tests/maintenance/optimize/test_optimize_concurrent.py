@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.api.graph import Graph, OpenOptions, init
+from omnigraph.api.graph import Graph, init
 from omnigraph.base.failpoints import observed
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.maintenance.optimize.indexes import build_segments
@@ -117,7 +117,7 @@ def test_rows_match_the_model_in_many_cases(
 def _check_rows(before: list[Step], during: dict[str, list[Step]]) -> None:
     with TemporaryDirectory() as folder:
         graph = ConcurrentGraph(parse_location(f"{folder}/graph.omni"))
-        init(graph.location.uri, SCHEMA, options=OpenOptions({}, "tester"))
+        init(graph.location.uri, SCHEMA, storage_options={}, actor="tester")
         graph.write([("insert", 0, 9), ("insert", 0, 9), *before])
         names = set(graph.rows)
         row = graph.optimize(lambda stage: graph.write(during.pop(stage, [])))
@@ -145,7 +145,7 @@ def _check_rows(before: list[Step], during: dict[str, list[Step]]) -> None:
 
 def test_identities_and_versions_of_rows_survive(local_location: Location) -> None:
     """Also for rows that were updated between the rewrite and its commit."""
-    init(local_location.uri, SCHEMA, options=OpenOptions({}, "tester"))
+    init(local_location.uri, SCHEMA, storage_options={}, actor="tester")
     graph = ConcurrentGraph(local_location)
     graph.write([("insert", 0, 9)] * 6 + [("update", 3, 5), ("delete", 20, 4)])
     first = open_table(local_location, PERSON)

@@ -201,7 +201,7 @@ def test_an_empty_graph_is_an_empty_file(local_location: Location, tmp_path: Pat
 
 def test_parquet_has_files_per_type(root: Location, tmp_path: Path) -> None:
     exported = export_here(root, tmp_path / "parquet", ExportFormat.PARQUET)
-    names = [Path(file.uri).name for file in exported.files]
+    names = [Path(file).name for file in exported.files]
     assert names == [
         "node-Person-00000.parquet", "node-Note-00000.parquet", "node-Empty-00000.parquet",
         "edge-Knows-00000.parquet", "edge-About-00000.parquet",

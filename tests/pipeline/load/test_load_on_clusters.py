@@ -93,8 +93,8 @@ def test_killed_driver_leaves_the_graph_unchanged(world: ProcessEnvironment) -> 
     wait_until(lambda: not is_alive(process.pid))
     graph = og.open(str(world.folder / "graph.omni"))
     assert [table.row_count for table in graph.snapshot().tables.values()] == [0, 0]
-    assert graph.pending_intents() == ()
-    assert len(list(graph.commits())) == 1
+    assert graph.pending_writes() == ()
+    assert len(list(graph.log(None))) == 1
 
 
 @pytest.mark.parametrize(
@@ -120,4 +120,4 @@ def test_a_driver_killed_in_the_commit_is_finished_or_undone(
     assert process.returncode == -signal.SIGKILL
     graph = og.open(str(folder / "g.omni"))
     assert [table.row_count for table in graph.snapshot().tables.values()] == [rows, rows]
-    assert graph.pending_intents() == ()
+    assert graph.pending_writes() == ()

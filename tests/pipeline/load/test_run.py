@@ -41,7 +41,7 @@ def source(*paths: Path, kind: type[PieceSource] = PieceSource) -> PieceSource:
 
 @pytest.fixture
 def root(store_location: Location) -> Location:
-    og.init(store_location.uri, SCHEMA, options=og.OpenOptions(dict(store_location.options), "ada"))
+    og.init(store_location.uri, SCHEMA, storage_options=dict(store_location.options), actor="ada")
     return store_location
 
 

@@ -23,7 +23,7 @@ from omnigraph.cli.output import RowsFormat, printable
 from omnigraph.cli.target import resolve_target
 
 if TYPE_CHECKING:
-    from omnigraph.api.history import ChangeFeed, CommitChanges
+    from omnigraph.graph.entity_changes import ChangeFeed, CommitChanges
 
 Cursor = Annotated[
     str | None,
@@ -68,10 +68,13 @@ def _block(one: CommitChanges) -> dict[str, Any]:
 
 def _opening(one: CommitChanges) -> dict[str, Any]:
     """All but the changes of rows."""
-    from omnigraph.wire.history import commit_to_json
+    import msgspec
+
+    from omnigraph.wire.commits import commit_output
 
     steps = [step.to_json() for step in one.schema_steps]
-    return {"commit": commit_to_json(one.commit, one.table_names), "schema_steps": steps}
+    commit = msgspec.to_builtins(commit_output(one.commit, one.table_names))
+    return {"commit": commit, "schema_steps": steps}
 
 
 def _lines(feed: ChangeFeed, *, as_json: bool) -> Iterator[str]:

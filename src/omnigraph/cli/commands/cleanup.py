@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, TableCleanupStats
     from omnigraph.storage.location import Location
+    from omnigraph.wire.results import CleanupOutput
 
 TITLES: Final = {
     "table_key": "table",
@@ -105,7 +106,7 @@ def cleanup(
         confirm_destruction(context, location, "cleanup --confirm", yes=yes, as_json=how is RowsFormat.JSON)
     rows = _run(context, location, options, spark_master)
     if how is RowsFormat.JSON:
-        write_json(_to_json(location, options, rows, with_files=list_files))
+        write_json(_output(location, options, rows, with_files=list_files))
     else:
         _write(how, rows, with_files=list_files)
         if not context.obj.quiet:
@@ -126,28 +127,27 @@ def _run(
         return run_cleanup(Graph(location), options, SparkSettings(master=spark_master), report)
 
 
-def _to_json(
+def _output(
     location: Location,
     options: CleanupPolicyOptions,
     rows: Sequence[TableCleanupStats],
     *,
     with_files: bool,
-) -> dict[str, Any]:
+) -> CleanupOutput:
     from omnigraph.maintenance.cleanup.options import sum_kept
+    from omnigraph.wire.results import CleanupOutput
 
     older_than = options.older_than
-    tables = [{**_document(row), **({"files": list(row.files)} if with_files else {})} for row in rows]
-    return {
-        "uri": location.uri,
-        "confirmed": options.confirm,
-        "keep_versions": options.keep_versions,
-        "older_than_seconds": None if older_than is None else int(older_than.total_seconds()),
-        "orphans_older_than_seconds": int(options.orphans_older_than.total_seconds()),
-        "warnings": list(options.warnings()),
-        "kept": [kept.to_json() for kept in sum_kept(rows)],
-        "tables": tables,
-        "commit": None,  # what is deleted was part of no published state
-    }
+    return CleanupOutput(
+        uri=location.uri,
+        confirmed=options.confirm,
+        keep_versions=options.keep_versions,
+        older_than_seconds=None if older_than is None else int(older_than.total_seconds()),
+        orphans_older_than_seconds=int(options.orphans_older_than.total_seconds()),
+        warnings=list(options.warnings()),
+        retained=[dict(versions.to_json()) for versions in sum_kept(rows)],
+        tables=[{**_document(row), **({"files": list(row.files)} if with_files else {})} for row in rows],
+    )
 
 
 def _document(row: TableCleanupStats) -> dict[str, Any]:

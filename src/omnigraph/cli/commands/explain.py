@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,8 +13,7 @@ from omnigraph.cli.output import write_json, write_text
 from omnigraph.cli.query_options import GivenLimits, GivenMoment, GivenQuery, MaxHops
 
 if TYPE_CHECKING:
-    from omnigraph.api.query import Explained
-    from omnigraph.query.explain import ExplainedStep
+    pass
 
 Analyze = Annotated[
     bool, typer.Option("--analyze", help="Run the query, and tell what each step really did.")
@@ -44,41 +43,16 @@ def explain(
             code="usage",
             hint="pass --analyze as well, or leave them out",
         )
-    snapshot = moment.pin(asked.location)
-
-    from omnigraph.api.query import QuerySource, explain_query
-
-    source = QuerySource(asked.text, asked.source, asked.name)
-    explained = explain_query(snapshot, source, asked.params, analyze=analyze, limits=allowed)
+    graph, state = moment.open(asked.location)
+    explained = graph.explain(
+        asked.text, asked.params, name=asked.name, as_of=state, analyze=analyze, limits=allowed
+    )
     if as_json:
-        write_json(_to_json(explained))
+        from omnigraph.wire.results import explain_output
+
+        write_json(explain_output(explained, moment.requested_commit(explained.snapshot.head)))
     else:
         write_text(explained.text)
-
-
-def _to_json(explained: Explained) -> dict[str, Any]:
-    snapshot = explained.snapshot
-    return {
-        "query_name": explained.query_name,
-        "target": {"branch": snapshot.branch.name, "snapshot": snapshot.version},
-        "graph_commit_id": snapshot.head,
-        "steps": [_step_to_json(step) for step in explained.steps],
-        "text": explained.text,
-    }
-
-
-def _step_to_json(step: ExplainedStep) -> dict[str, Any]:
-    figures = step.figures
-    return {
-        "number": step.number,
-        "depth": step.depth,
-        "step": step.text,
-        "rows_estimated": figures.rows_estimated,
-        "rows": figures.rows,
-        "seconds": figures.seconds,
-        "mode": figures.mode,
-        "reason": figures.reason,
-    }
 
 
 COMMAND = CommandSource(

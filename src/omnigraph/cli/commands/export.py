@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from omnigraph.base.errors import UsageError
 from omnigraph.cli.command import CommandSource
-from omnigraph.cli.files import parse_time
 from omnigraph.cli.options import At, Branch, Commit, Json, SparkMaster, Store, Uri, Version
 from omnigraph.cli.output import output_errors, write_json
+from omnigraph.cli.state import choose_state
 from omnigraph.cli.target import resolve_target
 
 if TYPE_CHECKING:
-    from omnigraph.api.export import ExportOutcome
-    from omnigraph.storage.location import Location
+    from omnigraph.pipeline.export.run import ExportResult
 
 Out = Annotated[
     str | None,
@@ -59,66 +58,42 @@ def export(
     Nodes before edges, types in the order of the schema, rows in the order of their ids, so the same graph always
     gives the same bytes. Runs on Spark: locally unless a master is configured. Only whole files get their names.
     """
-    moment = parse_time(at)
+    state = choose_state(commit, version, at)
     location = resolve_target(context, uri, store)
     if as_json and out in (None, "-"):
         raise UsageError(
             "--json and the data cannot both go to stdout", code="export_json", hint="pass --out as well"
         )
 
-    from omnigraph.api.export import ExportOptions, export_graph
-    from omnigraph.api.graph import make_when
+    from omnigraph.api.graph import Graph
     from omnigraph.cli.progress import show_progress
-    from omnigraph.pipeline.spark.session import SparkSettings
 
-    with show_progress(quiet=context.obj.quiet) as report:
-        options = ExportOptions(
-            out,
-            export_format,
-            tuple(types or ()),
-            make_when(commit, version, moment),
-            force,
-            spark=SparkSettings(master=spark_master),
-            report=report,
+    graph = Graph(location, branch, read_only=True, spark=spark_master)
+    with show_progress(quiet=context.obj.quiet) as report, output_errors():
+        result = graph.export(
+            out, format=export_format, types=types, as_of=state, force=force, progress=report
         )
-        with output_errors():
-            outcome = export_graph(location, branch, options)
-            sys.stdout.flush()
+        sys.stdout.flush()
     if as_json:
-        write_json(_to_json(location, branch, outcome))
+        from omnigraph.wire.results import export_output
+
+        write_json(export_output(location, branch, result))
     elif not context.obj.quiet:
-        exported = outcome.exported
         sys.stderr.write(
-            f"exported {exported.total:,} entities of commit {exported.commit}{where_it_is(out, outcome)}\n"
+            f"exported {result.total:,} entities of commit {result.commit}{where_it_is(out, result)}\n"
         )
 
 
-def where_it_is(out: str | None, outcome: ExportOutcome) -> str:
+def where_it_is(out: str | None, result: ExportResult) -> str:
     """Where the data is now; nothing is said of stdout."""
-    match outcome.kind.value:
+    match result.kind.value:
         case "stream":
             return ""
         case "folder":
-            count = len(outcome.exported.files)
+            count = len(result.files)
             return f" as {count:,} file{'' if count == 1 else 's'} in the folder {out}"
         case _:
             return f" to {out}"
-
-
-def _to_json(location: Location, branch: str, outcome: ExportOutcome) -> dict[str, Any]:
-    from omnigraph.wire.history import counts_to_json
-
-    exported = outcome.exported
-    return {
-        "uri": location.uri,
-        "branch": branch,
-        "graph_commit_id": exported.commit,
-        "format": outcome.format.value,
-        "files": [file.uri for file in exported.files],
-        "size_bytes": exported.size_bytes,
-        **counts_to_json(exported.counts, "entities_exported"),
-        "total_entities": exported.total,
-    }
 
 
 COMMAND = CommandSource(

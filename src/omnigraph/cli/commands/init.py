@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from omnigraph.base.text_files import read_schema_file
 from omnigraph.cli.command import CommandSource
-from omnigraph.cli.files import read_schema_file
 from omnigraph.cli.options import Actor, Json, Store, Uri
 from omnigraph.cli.target import announce_target, resolve_target
 
@@ -38,15 +38,17 @@ def init(
     text = read_schema_file(Path(schema))
     announce_target(context, location)
 
-    from omnigraph.api.graph import OpenOptions
+    from omnigraph.api.arguments import NamedText
     from omnigraph.api.graph import init as create
-    from omnigraph.cli.output import write_json
-    from omnigraph.wire.history import snapshot_to_json
 
-    options = OpenOptions(actor=actor)
-    graph = create(location.uri, text, force=force, options=options, schema_name=schema)
+    graph = create(location.uri, NamedText.make(text, schema), force=force, actor=actor)
     if as_json:
-        write_json({"uri": graph.uri, **snapshot_to_json(graph.snapshot())})
+        import msgspec
+
+        from omnigraph.cli.output import write_json
+        from omnigraph.wire.commits import snapshot_output
+
+        write_json({"uri": graph.uri, **msgspec.to_builtins(snapshot_output(graph.snapshot()))})
     elif not context.obj.quiet:
         snapshot = graph.snapshot()
         sys.stderr.write(f"created a graph with {len(snapshot.tables)} tables at commit {snapshot.head}\n")

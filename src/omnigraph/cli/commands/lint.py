@@ -11,10 +11,10 @@ import typer
 from omnigraph.base.errors import UsageError
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.errors import ExitCode
-from omnigraph.cli.files import parse_time
 from omnigraph.cli.options import At, Branch, Commit, Json, Store, Uri, Version
 from omnigraph.cli.output import write_json, write_text
 from omnigraph.cli.query_options import GivenLimits, MaxHops, QueryFiles, QueryText, read_queries
+from omnigraph.cli.state import choose_state
 from omnigraph.cli.target import resolve_target
 
 if TYPE_CHECKING:
@@ -52,13 +52,13 @@ def lint(
         _refuse_graph(uri or store, branch, [flag for flag, value in states.items() if value is not None])
         catalog = _catalog_of_file(schema)
     else:
-        moment = parse_time(at)
-        graph = _graph(context, uri, store, branch)
-        catalog = graph.snapshot(commit=commit, version=version, at=moment).schema.catalog
+        state = choose_state(commit, version, at)
+        catalog = _graph(context, uri, store, branch).snapshot(state).schema.catalog
 
-    from omnigraph.api.query import lint_texts
+    from omnigraph.query.checks.run import CheckOptions
+    from omnigraph.query.lint import lint_queries
 
-    report = lint_texts(texts, catalog, GivenLimits().limits(max_hops))
+    report = lint_queries(texts, catalog, CheckOptions(GivenLimits().limits(max_hops).hops))
     if as_json:
         write_json(report.to_json())
     else:
@@ -78,13 +78,11 @@ def _refuse_graph(graph: str | None, branch: str, states: list[str]) -> None:
 
 
 def _catalog_of_file(path: Path) -> Catalog:
-    from omnigraph.cli.files import read_schema_file
+    from omnigraph.base.text_files import read_schema_file
+    from omnigraph.schema.build import build_catalog
+    from omnigraph.schema.parser import parse_schema
 
-    text = read_schema_file(path)
-
-    from omnigraph.api.query import catalog_of_text
-
-    return catalog_of_text(text, str(path))
+    return build_catalog(parse_schema(read_schema_file(path), str(path)))
 
 
 def _graph(context: typer.Context, uri: str | None, store: str | None, branch: str) -> Graph:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,8 +16,7 @@ from omnigraph.cli.output import write_json
 from omnigraph.cli.target import announce_target, confirm_destruction, resolve_target
 
 if TYPE_CHECKING:
-    from omnigraph.api.load import LoadOptions, LoadOutcome
-    from omnigraph.storage.location import Location
+    from omnigraph.maintenance.indexed_load import LoadResult
 
 Data = Annotated[
     list[str],
@@ -87,8 +86,9 @@ def load(
     if mode == "overwrite" and not dry_run:
         confirm_destruction(context, location, f"load --mode {mode}", yes=yes, as_json=as_json)
 
-    from omnigraph.api.load import LoadOptions, plan_load, run_load
     from omnigraph.cli.progress import show_progress
+    from omnigraph.maintenance.indexed_load import load_with_indexes
+    from omnigraph.pipeline.load.plan import LoadOptions, plan_load
     from omnigraph.pipeline.spark.session import SparkSettings
 
     with show_progress(quiet=context.obj.quiet) as report:
@@ -98,56 +98,39 @@ def load(
             type=type_name,
             base=base,
             dry_run=dry_run,
-            errors=errors,
-            with_indexes=with_indexes,
+            rejects=errors,
             spark=SparkSettings(master=spark_master),
-            report=report,
+            progress=report,
         )
         plan = plan_load(location, branch, data, options)
         announce_target(context, location)
-        outcome = run_load(plan, options)
+        result = load_with_indexes(plan, options, build_indexes=with_indexes)
     if as_json:
-        write_json(_to_json(location, branch, options, outcome))
+        from omnigraph.wire.results import ingest_output
+
+        write_json(ingest_output(location, result))
     elif not context.obj.quiet:
         verb = "checked" if dry_run else "loaded"
-        at = f" at commit {outcome.commit.id}" if outcome.commit else ""
-        sys.stderr.write(f"{verb} {_counted(outcome.total)}{at}\n")
-        for line in _about_indexes(uri or store or location.uri, branch, outcome):
+        at = f" at commit {result.commit.id}" if result.commit else ""
+        sys.stderr.write(f"{verb} {_counted(result.total)}{at}\n")
+        for line in _about_indexes(uri or store or location.uri, branch, result):
             sys.stderr.write(f"{line}\n")
 
 
-def _to_json(location: Location, branch: str, options: LoadOptions, outcome: LoadOutcome) -> dict[str, Any]:
-    from omnigraph.wire.history import counts_to_json, new_commit_to_json
-
-    return {
-        "uri": location.uri,
-        "branch": branch,
-        "branch_created": outcome.branch_created,
-        "base_branch": options.base,
-        "mode": options.mode,
-        "dry_run": options.dry_run,
-        **counts_to_json(outcome.counts, "entities_loaded"),
-        "total_entities": outcome.total,
-        "actor_id": options.actor,
-        "commit": new_commit_to_json(location, outcome.commit),
-        "indexes": None if outcome.indexes is None else outcome.indexes.to_json(),
-    }
-
-
-def _about_indexes(address: str, branch: str, outcome: LoadOutcome) -> Iterator[str]:
-    if outcome.unindexed:
-        names = ", ".join(alias.partition(":")[2] for alias in outcome.unindexed)
+def _about_indexes(address: str, branch: str, result: LoadResult) -> Iterator[str]:
+    if result.unindexed:
+        names = ", ".join(alias.partition(":")[2] for alias in result.unindexed)
         there = "" if branch == "main" else f" --branch {shlex.quote(branch)}"
         yield (
             f"the indexes of {names} do not know the new rows yet: "
             f"`omnigraph optimize {shlex.quote(address)}{there}` will build them; next time, load --with-indexes"
         )
-    if outcome.indexes is not None:
-        built = len(outcome.indexes.built)
+    if result.indexes is not None:
+        built = len(result.indexes.built)
         yield f"built {built} index{'' if built == 1 else 'es'}"
         yield from (
             f"not built: {row.table_key} {row.property}, because {row.reason}"
-            for row in outcome.indexes.pending
+            for row in result.indexes.pending
         )
 
 

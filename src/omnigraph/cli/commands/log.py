@@ -75,12 +75,17 @@ def _documents(
     location: Location, commits: Sequence[CommitRecord], heads: Mapping[str, CommitId | None]
 ) -> list[dict[str, Any]]:
     """The commits, each with the tables as its own branch calls them, or main when that branch is gone."""
+    import msgspec
+
     from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
-    from omnigraph.wire.history import commit_to_json, table_names
+    from omnigraph.wire.commits import commit_output, table_names
 
     living = {commit.branch for commit in commits if heads.get(commit.branch) is not None}
     names = {branch: table_names(read_snapshot(location, branch)) for branch in {MAIN, *living}}
-    return [commit_to_json(commit, {**names[MAIN], **names.get(commit.branch, {})}) for commit in commits]
+    return [
+        msgspec.to_builtins(commit_output(commit, {**names[MAIN], **names.get(commit.branch, {})}))
+        for commit in commits
+    ]
 
 
 COMMAND = CommandSource(

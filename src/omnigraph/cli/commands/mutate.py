@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraph.base.actors import login_name
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.options import Actor, Json, TargetBranch
 from omnigraph.cli.output import write_json
@@ -15,8 +14,7 @@ from omnigraph.cli.query_options import GivenLimits, GivenQuery
 from omnigraph.cli.target import announce_target
 
 if TYPE_CHECKING:
-    from omnigraph.api.mutate import MutationResult
-    from omnigraph.storage.location import Location
+    from omnigraph.engine.mutation.text import MutationResult
 
 IfCommit = Annotated[
     str | None,
@@ -45,15 +43,16 @@ def mutate(
     asked = given.read(context)
     allowed = limits.limits()
 
-    from omnigraph.api.mutate import MutationOptions, run_mutation_text
-    from omnigraph.api.query import QuerySource
+    from omnigraph.api.graph import Graph
 
     announce_target(context, asked.location)
-    options = MutationOptions(actor or login_name(), branch, if_commit, limits=allowed)
-    source = QuerySource(asked.text, asked.source, asked.name)
-    result = run_mutation_text(asked.location, source, asked.params, options)
+    result = Graph(asked.location, branch).mutate(
+        asked.text, asked.params, name=asked.name, if_commit=if_commit, actor=actor, limits=allowed
+    )
     if as_json:
-        write_json(_to_json(asked.location, result))
+        from omnigraph.wire.results import change_output
+
+        write_json(change_output(asked.location, result))
     elif not context.obj.quiet:
         sys.stderr.write(f"{_sentence(result)}\n")
 
@@ -75,21 +74,6 @@ def _sentence(result: MutationResult) -> str:
 
 def _number(count: int, word: str) -> str:
     return f"{count:,} {word}{'' if count == 1 else 's'}"
-
-
-def _to_json(location: Location, result: MutationResult) -> dict[str, Any]:
-    from omnigraph.wire.history import new_commit_to_json
-
-    return {
-        "query_name": result.query_name,
-        "branch": result.branch,
-        "affected_nodes": result.affected_nodes,
-        "affected_edges": result.affected_edges,
-        "nodes": result.nodes.to_json(),
-        "edges": result.edges.to_json(),
-        "actor_id": result.actor,
-        "commit": new_commit_to_json(location, result.commit),
-    }
 
 
 COMMAND = CommandSource(

@@ -77,17 +77,19 @@ def optimize(
     from omnigraph.cli.progress import show_progress
 
     with show_progress(quiet=context.obj.quiet) as report:
-        rows = Graph(location, branch, read_only=dry_run).optimize(
-            tables=tuple(tables or ()),
+        result = Graph(location, branch, read_only=dry_run, spark=spark_master).optimize(
+            types=tables,
             dry_run=dry_run,
             partial_progress=partial_progress,
             max_rows_per_task=max_rows_per_task,
             max_tasks=max_tasks,
-            spark_master=spark_master,
-            report=report,
+            progress=report,
         )
+    rows = (*result.tables, result.manifest)
     if how is RowsFormat.JSON:
-        write_json(to_json(location.uri, branch, rows, dry_run=dry_run))
+        from omnigraph.wire.results import optimize_output
+
+        write_json(optimize_output(location.uri, branch, result, dry_run=dry_run))
     else:
         is_table = how is RowsFormat.TABLE
         cells = [_as_row(row, dry_run=dry_run) if is_table else _as_facts(row) for row in rows]
@@ -95,18 +97,6 @@ def optimize(
     _tell(rows, quiet=context.obj.quiet)
     if any(row.error is not None for row in rows):
         raise typer.Exit(ExitCode.ERROR)
-
-
-def to_json(uri: str, branch: str, rows: Sequence[TableOptimizeStats], *, dry_run: bool) -> dict[str, Any]:
-    """The document: `commit` is the last one that the run published, or null."""
-    commits = sorted({row.commit for row in rows if row.commit is not None})
-    return {
-        "uri": uri,
-        "branch": branch,
-        "dry_run": dry_run,
-        "tables": [_document(row) for row in rows],
-        "commit": commits[-1] if commits else None,
-    }
 
 
 def _document(row: TableOptimizeStats) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -48,27 +47,23 @@ def query(
         raise UsageError(
             "--spark-master is only for queries on Spark", code="usage", hint="pass --engine spark as well"
         )
-    snapshot = moment.pin(asked.location)
-
-    from omnigraph.api.query import PreparedQuery, QueryOptions, run_prepared
-
-    prepared = PreparedQuery(asked.text, asked.name, asked.source, max_hops)
+    graph, state = moment.open(asked.location, spark_master)
+    prepared = graph.prepare(asked.text, name=asked.name, limits=allowed)
     if engine is QueryEngine.PROCESS:
-        show_result(run_prepared(prepared, snapshot, asked.params, QueryOptions(limits=allowed)), how)
+        _show_result(prepared.run(asked.params, as_of=state), how, moment)
         return
 
     from omnigraph.cli.progress import show_progress
 
     with show_progress(quiet=context.obj.quiet) as report:
-        options = QueryOptions(engine, spark_master, limits=allowed, report=report)
-        result = run_prepared(prepared, snapshot, asked.params, options)
+        result = prepared.run(asked.params, as_of=state, engine="spark", progress=report)
         # A bar on stderr and rows on stdout would mix on a terminal.
-        result.arrow()
-    show_result(result, how)
+        result.to_arrow()
+    _show_result(result, how, moment)
 
 
-def show_result(result: Result, how: RowsFormat) -> None:
-    """Print the rows of a result; as lines of JSON while they come."""
+def _show_result(result: Result, how: RowsFormat, moment: GivenMoment) -> None:
+    """Print the rows of a result; lines of JSON are printed while the rows are made."""
     from omnigraph.api.results import json_rows
 
     if how is RowsFormat.JSONL:
@@ -79,25 +74,15 @@ def show_result(result: Result, how: RowsFormat) -> None:
             if lines:
                 write_json_text("\n".join(lines))
         return
-    rows = result.json()
+
+    from omnigraph.wire.results import read_output
+
+    document = read_output(result, moment.requested_commit(result.source.commit))
     if how is RowsFormat.JSON:
-        write_json(_to_json(result, rows))
+        write_json(document)
     else:
-        titles = {column: column for column in result.columns}
-        write_rows(titles, [{key: _cell(value) for key, value in row.items()} for row in rows], how)
-
-
-def _to_json(result: Result, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    listed = list(rows)
-    source = result.source
-    return {
-        "query_name": source.query_name,
-        "target": {"branch": source.branch, "snapshot": source.manifest_version},
-        "columns": result.columns,
-        "row_count": len(listed),
-        "rows": listed,
-        "graph_commit_id": source.commit,
-    }
+        titles = {column: column for column in document.columns}
+        write_rows(titles, [{key: _cell(value) for key, value in row.items()} for row in document.rows], how)
 
 
 def _cell(value: Any) -> Cell:

@@ -48,7 +48,7 @@ def list_recoveries(
 
     graph = Graph(location, branch, read_only=True)
     recoveries = [_recovery_to_json(record, branch) for record in graph.recoveries()]
-    pending = [_intent_to_json(found) for found in graph.pending_intents()]
+    pending = [_intent_to_json(found) for found in graph.pending_writes()]
     if how is RowsFormat.JSON:
         write_json({"uri": graph.uri, "graph_branch": branch, "pending": pending, "recoveries": recoveries})
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -63,26 +63,22 @@ def repair(
     from omnigraph.maintenance.repair import RepairOptions
 
     RepairOptions(confirm=confirm, force=force, discard=discard).validate()
-    rows = Graph(location, read_only=not confirm).repair(confirm=confirm, force=force, discard=discard)
+    unverified: Literal["skip", "publish", "discard"] = (
+        "publish" if force else "discard" if discard else "skip"
+    )
+    graph = Graph(location, read_only=not confirm)
+    result = graph.repair(unverified=unverified, dry_run=not confirm)
+    rows = result.tables
     if how is RowsFormat.JSON:
-        write_json(to_json(location.uri, rows))
+        from omnigraph.wire.results import repair_output
+
+        write_json(repair_output(location.uri, [_document(row) for row in rows], result))
     else:
         names = {name: name for name in (*TITLES, "error", "commit")}
         write_rows(TITLES if how is RowsFormat.TABLE else names, [_as_row(row) for row in rows], how)
     _tell(rows, quiet=context.obj.quiet)
     if any(row.action.value == "refused" for row in rows):
         raise typer.Exit(ExitCode.REFUSED)
-
-
-def to_json(uri: str, rows: Sequence[TableRepairStats]) -> dict[str, Any]:
-    """The document: `commit` is main's, or that of the first branch that has one; `commits` are all of them."""
-    commits = {row.branch: row.commit for row in rows if row.commit is not None}
-    return {
-        "uri": uri,
-        "tables": [_document(row) for row in rows],
-        "commit": next(iter(commits.values()), None),
-        "commits": [{"branch": branch, "graph_commit_id": commit} for branch, commit in commits.items()],
-    }
 
 
 def _document(row: TableRepairStats) -> dict[str, Any]:

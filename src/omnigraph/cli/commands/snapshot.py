@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from omnigraph.cli.command import CommandSource
-from omnigraph.cli.files import parse_time
 from omnigraph.cli.options import At, Branch, Commit, Format, Json, Store, Uri, Version
 from omnigraph.cli.output import RowsFormat, choose_format, write_json, write_pairs, write_rows, write_text
+from omnigraph.cli.state import choose_state
 from omnigraph.cli.target import resolve_target
 
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 TITLES: Final = {
     "table_key": "table",
-    "table_version": "version",
-    "table_branch": "lance branch",
-    "row_count": "rows",
+    "published_dataset_version": "version",
+    "native_dataset_branch": "lance branch",
+    "entity_count": "rows",
 }
 
 
@@ -39,37 +39,37 @@ def snapshot(
     Of a branch as it is now, or of an earlier commit, manifest version or time.
     """
     how = choose_format(rows_format, as_json)
-    moment = parse_time(at)
+    state = choose_state(commit, version, at)
     location = resolve_target(context, uri, store)
 
     from omnigraph.api.graph import Graph
 
     graph = Graph(location, branch, read_only=True)
-    found = graph.snapshot(commit=commit, version=version, at=moment)
+    found = graph.snapshot(state)
     found.schema.require_intact()
     _show(found, how)
 
 
 def _show(found: Snapshot, how: RowsFormat) -> None:
-    from omnigraph.wire.history import snapshot_to_json
+    from omnigraph.wire.commits import snapshot_output
 
-    document = snapshot_to_json(found)
+    document = snapshot_output(found)
     if how is RowsFormat.JSON:
         write_json(document)
         return
-    rows = document["datasets"]
+    rows = [{name: getattr(dataset, name) for name in TITLES} for dataset in document.datasets]
     if how is RowsFormat.TABLE:
         write_pairs(
             {
-                "branch": document["graph_branch"],
-                "commit": document["graph_commit_id"],
-                "manifest version": document["graph_manifest_version"],
-                "internal-schema": document["internal_schema_version"],
-                "schema": document["schema_hash"],
+                "branch": document.graph_branch,
+                "commit": document.graph_commit_id,
+                "manifest version": document.graph_manifest_version,
+                "internal-schema": document.internal_schema_version,
+                "schema": document.schema_hash,
             }
         )
         write_text("")
-        rows = [{**row, "table_branch": row["table_branch"] or "main"} for row in rows]
+        rows = [{**row, "native_dataset_branch": row["native_dataset_branch"] or "main"} for row in rows]
     write_rows(TITLES, rows, how)
 
 

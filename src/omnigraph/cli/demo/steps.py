@@ -118,7 +118,7 @@ def _raise(slug: str, salary: int, where: str) -> str:
 
 
 def _write_decisions(stage: DemoStep) -> None:
-    text = json.dumps([{"table_key": "node:Person", "id": "p7", "take": "theirs"}])
+    text = json.dumps([{"entity_kind": "node", "type_name": "Person", "entity_id": "p7", "take": "theirs"}])
     (stage.place / "decisions.json").write_text(text, encoding="utf-8")
     write_text(text)
 

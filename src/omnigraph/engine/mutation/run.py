@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.arrow.columns import nulls
-from omnigraph.base.errors import ContentError
 from omnigraph.base.ids import TypeId
 from omnigraph.engine.columns.dictionary import Array
 from omnigraph.engine.columns.expressions import condition_mask, evaluate
@@ -30,7 +29,7 @@ from omnigraph.graph.rows.lookup import SnapshotLookup
 from omnigraph.integrity.check import ChangeMode, TypeChange, check_batch, check_change
 from omnigraph.integrity.convert.column import convert
 from omnigraph.integrity.raw import MixedColumn, RawBatch, RawColumn, take_values
-from omnigraph.integrity.report import ViolationReport, merge_reports
+from omnigraph.integrity.report import ValidationError, ViolationReport, merge_reports
 from omnigraph.integrity.row_rules import check_property_values, check_required
 from omnigraph.integrity.rules import RowOrigins, RuleViolations
 from omnigraph.query.plan import expressions as ex
@@ -55,26 +54,20 @@ class BoundMutation:
         return all(isinstance(statement, InsertRow) for statement in self.plan.statements)
 
 
-class MutationRejectedError(ContentError):
-    """The change violates rules of the schema; nothing was written."""
+class MutationRejectedError(ValidationError):
+    """A mutation violates rules of the schema; nothing was written."""
 
     def __init__(self, name: str, report: ViolationReport) -> None:
         first = report.first[0]
         more = f" (and {report.total - 1:,} more)" if report.total > 1 else ""
+        count = "1 error" if report.total == 1 else f"{report.total:,} errors"
         super().__init__(
             f"query {name}: {first.describe()}{more}",
+            report,
+            head=f"the change has {count}",
             code="mutation_rejected",
             hint="Nothing was written. Change the values so that they satisfy the rules of the schema.",
-            facts={"validation_errors": [error.to_json() for error in report.first], "total": report.total},
         )
-        self.report = report
-
-    def render(self) -> str:
-        """Return the number of violations, and each reported violation on its own line."""
-        shown = self.report.first
-        count = "1 error" if self.report.total == 1 else f"{self.report.total:,} errors"
-        more = "" if self.report.total == len(shown) else f" (first {len(shown)} shown)"
-        return "\n".join([f"the change has {count}{more}", *(f"  {error.describe()}" for error in shown)])
 
 
 @dataclass(slots=True)

@@ -10,10 +10,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from types import MappingProxyType
 from typing import Final, NewType
 
+from omnigraph.base.clock import to_datetime
 from omnigraph.base.errors import FormatError
 from omnigraph.base.hints import Placeholder, action, hint
 from omnigraph.base.ids import BranchId, CommitId, Incarnation, OperationId, SchemaHash, TypeId
@@ -177,6 +179,11 @@ class CommitRecord:
     """The batch of a Spark stream that it holds, else None."""
     extra: Mapping[str, Json] = field(default_factory=empty_mapping, compare=False)
 
+    @property
+    def created_at(self) -> datetime:
+        """When it was created, in UTC."""
+        return to_datetime(self.created_us)
+
 
 @dataclass(frozen=True, slots=True)
 class BranchParent:
@@ -207,6 +214,11 @@ class BranchRecord:
     created_us: int
     """When it was created, in microseconds since 1970-01-01 UTC."""
 
+    @property
+    def created_at(self) -> datetime:
+        """When it was created, in UTC."""
+        return to_datetime(self.created_us)
+
 
 @dataclass(frozen=True, slots=True)
 class RecoveryRecord:
@@ -226,3 +238,8 @@ class RecoveryRecord:
     """The result for each table, by its id: the action, or `fenced`, `drift`, `gone`, `discarded`, `restored`."""
     detail: str = ""
     """More details, or empty."""
+
+    @property
+    def recovered_at(self) -> datetime:
+        """When it was recovered, in UTC."""
+        return to_datetime(self.recovered_us)

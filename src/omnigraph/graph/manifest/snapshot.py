@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from omnigraph.base import limits
+from omnigraph.base.display import Displayed
 from omnigraph.base.errors import Applied, ConflictError, FormatError, NotFoundError
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId
@@ -48,8 +49,8 @@ class Identities:
         return self.main if pin.branch is None else self.own
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+@dataclass(frozen=True, slots=True, repr=False)
+class Snapshot(Displayed):
     """One published state of a graph: its tables and its schema. It never changes."""
 
     root: Location
@@ -67,13 +68,21 @@ class Snapshot:
 
     @property
     def version(self) -> int:
-        """Its number on the branch, which only grows; `Graph.query` takes it as `version`."""
+        """The manifest version of the branch, which only grows; `Graph.query` takes it as `as_of`."""
         return self.manifest.version
 
     @property
     def stamp(self) -> int:
         """The version of its storage format."""
         return self.manifest.stamp
+
+    def summary(self) -> Mapping[str, object]:
+        return {
+            "branch": self.branch.name,
+            "commit": self.head,
+            "version": self.version,
+            **{alias: f"{table.row_count:,} rows" for alias, table in self.tables.items()},
+        }
 
 
 def read_snapshot(

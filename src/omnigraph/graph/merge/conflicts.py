@@ -105,14 +105,14 @@ class Conflict:
     def to_json(self) -> dict[str, Fact]:
         """Return the conflict as in `merge_conflicts` of `omnigraph branch merge --json`."""
         entity = self.entity
-        table = None if entity is None else entity.table
+        entity_kind, _, type_name = (None,) * 3 if entity is None else entity.table.partition(":")
         return {
+            "entity_kind": entity_kind,
+            "type_name": type_name,
+            "entity_id": None if entity is None else entity.id,
             "kind": self.kind.value,
-            "table_key": table,
-            "type_name": None if table is None else table.partition(":")[2],
-            "id": None if entity is None else entity.id,
-            "properties": list(self.properties),
             "message": self.message,
+            "properties": list(self.properties),
             **({} if self.states is None else _objects(self.states)),
             **(
                 {"plans": {"ours": list(self.plans[0]), "theirs": list(self.plans[1])}}

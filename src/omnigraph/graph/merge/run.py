@@ -1,6 +1,6 @@
 """Merge a branch into another, or revert a commit: one commit through the write path, or nothing.
 
-In: a source and a target, or a commit to revert. Out: a `MergeOutcome`, or `MergeConflictError` with every conflict.
+In: a source and a target, or a commit to revert. Out: a `MergeResult`, or `MergeConflictError` with every conflict.
 The commit of a merge has two parents, records the pins of its source, and adds the commit rows that the target lacks,
 so that a base is found after the source was deleted. If the target changed while the merge was planned, it fails with
 `read_set_conflict`. The write path recovers from crashes.
@@ -8,10 +8,11 @@ so that a base is found after the source was deleted. If the target changed whil
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from omnigraph.base.display import Displayed
 from omnigraph.base.errors import RefusedError, UsageError
 from omnigraph.base.hints import Argument, Placeholder, hint
 from omnigraph.base.ids import CommitId
@@ -41,7 +42,7 @@ from omnigraph.schema.catalog import display_order
 from omnigraph.storage.location import Location
 
 
-class MergeResult(StrEnum):
+class MergeOutcome(StrEnum):
     """How a merge ended, or would end."""
 
     ALREADY_UP_TO_DATE = "already_up_to_date"
@@ -70,15 +71,15 @@ class TableCounts:
     """Whether the branch uses a version of main unchanged; its rows are not counted then."""
 
 
-@dataclass(frozen=True, slots=True)
-class MergeOutcome:
+@dataclass(frozen=True, slots=True, repr=False)
+class MergeResult(Displayed):
     """What a merge or a revert did, or would do."""
 
     source: str
     """The branch or commit that was merged, or the commit that was reverted."""
     target: str
     """The branch that was written."""
-    result: MergeResult
+    outcome: MergeOutcome
     """How it ended."""
     source_head: CommitId
     """The commit that was merged or reverted."""
@@ -90,6 +91,19 @@ class MergeOutcome:
     """The conflicts of a dry run."""
     schema_steps: tuple[PlannedStep, ...] = ()
     """The steps that change the schema of the target."""
+
+    def summary(self) -> Mapping[str, object]:
+        return {
+            "source": self.source,
+            "target": self.target,
+            "outcome": self.outcome.value,
+            "commit": None if self.commit is None else self.commit.id,
+            **{
+                table.table: f"{table.inserted} inserted, {table.updated} updated, {table.deleted} deleted"
+                for table in self.tables
+            },
+            **({"conflicts": len(self.conflicts)} if self.conflicts else {}),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +130,7 @@ class RevertRequest:
 
 def merge_branch(
     root: Location, request: MergeRequest, environment: WriteEnvironment | None = None
-) -> MergeOutcome:
+) -> MergeResult:
     """Merge a branch, or a commit of one, into a branch."""
     if request.source == request.target:
         raise UsageError(
@@ -144,15 +158,15 @@ def merge_branch(
     commit = merge.run(
         root, _WriteTarget(kind, request.actor, request.target, request.dry_run), prepare, environment
     )
-    result = MergeResult.ALREADY_UP_TO_DATE
+    outcome = MergeOutcome.ALREADY_UP_TO_DATE
     if merge.prepared is not None and not merge.is_idle:
-        result = MergeResult.FAST_FORWARD if merge.prepared.sides.ours_is_base else MergeResult.MERGED
-    return merge.outcome(request.source, request.target, result, theirs.head, commit)
+        outcome = MergeOutcome.FAST_FORWARD if merge.prepared.sides.ours_is_base else MergeOutcome.MERGED
+    return merge.result(request.source, request.target, outcome, theirs.head, commit)
 
 
 def revert_commit(
     root: Location, request: RevertRequest, environment: WriteEnvironment | None = None
-) -> MergeOutcome:
+) -> MergeResult:
     """Undo what a commit changed compared with its first parent, as a new commit."""
     merge = _MergeRun(f"reverting {request.commit}", request.resolution)
 
@@ -168,8 +182,8 @@ def revert_commit(
     commit = merge.run(
         root, _WriteTarget(kind, request.actor, request.branch, request.dry_run), prepare, environment
     )
-    result = MergeResult.ALREADY_UP_TO_DATE if merge.is_idle else MergeResult.MERGED
-    return merge.outcome(request.commit, request.branch, result, request.commit, commit)
+    outcome = MergeOutcome.ALREADY_UP_TO_DATE if merge.is_idle else MergeOutcome.MERGED
+    return merge.result(request.commit, request.branch, outcome, request.commit, commit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +238,9 @@ class _MergeRun:
         published = write(root, target.branch, WriteRequest(target.kind, target.actor, stage), environment)
         return None if published is None else published.publication.commit
 
-    def outcome(
-        self, source: str, target: str, result: MergeResult, head: CommitId, commit: CommitRecord | None
-    ) -> MergeOutcome:
+    def result(
+        self, source: str, target: str, outcome: MergeOutcome, head: CommitId, commit: CommitRecord | None
+    ) -> MergeResult:
         counted = [
             TableCounts(plan.entity.alias, plan.inserted_rows, plan.updated_rows, plan.removed_rows)
             for plan in self.plan.tables
@@ -240,8 +254,8 @@ class _MergeRun:
         adopted = [TableCounts(table.alias, 0, 0, 0, adopted=True) for table in self.plan.adopted]
         tables = tuple(sorted((*counted, *adopted), key=lambda counts: display_order(counts.table)))
         conflicts = self.plan.conflicts
-        result = MergeResult.CONFLICTS if conflicts else result
-        return MergeOutcome(source, target, result, head, commit, tables, conflicts, self._schema_steps())
+        outcome = MergeOutcome.CONFLICTS if conflicts else outcome
+        return MergeResult(source, target, outcome, head, commit, tables, conflicts, self._schema_steps())
 
     def _schema_steps(self) -> tuple[PlannedStep, ...]:
         schema = self.plan.schema

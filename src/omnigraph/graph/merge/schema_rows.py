@@ -32,7 +32,7 @@ from omnigraph.graph.rows.entity_rows import (
     same_values,
     with_null_fill,
 )
-from omnigraph.graph.schema_plan import SchemaRefusedError, refusal_text, refusal_to_json
+from omnigraph.graph.schema_plan import UnsupportedSchemaChangeError, refusal_text, refusal_to_json
 from omnigraph.integrity.row_rules import check_rows
 from omnigraph.integrity.set_rules import key_columns
 from omnigraph.schema.catalog import EdgeType, Entity
@@ -120,7 +120,7 @@ def reject_blob_next_to_fill(schema: MergedSchema, entity: Entity) -> None:
         code = EvolutionCode.BLOB_WITH_DEFAULT
         detail = f"its nullability changes, and {fills[0]} is filled with its default"
         change = Unsupported(code, entity.alias, changed_blobs[0], detail)
-        raise SchemaRefusedError(
+        raise UnsupportedSchemaChangeError(
             refusal_text(change),
             code=code.code,
             hint=f"Nothing was written. {code.advice}: merge the commit of the first change, then the branch.",

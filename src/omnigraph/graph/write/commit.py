@@ -100,7 +100,7 @@ class TableContentionError(ConflictError):
 class RecoveryRequiredError(OmnigraphError):
     """A write stopped after it was armed; the next check or open finishes it or undoes it."""
 
-    kind = ErrorKind.CONFLICT
+    kind = ErrorKind.UNAVAILABLE
     applied = Applied.UNKNOWN
 
 

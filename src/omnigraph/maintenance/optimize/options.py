@@ -6,10 +6,12 @@ specification. Nothing here reads or writes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from omnigraph.base import limits
+from omnigraph.base.display import Displayed
 from omnigraph.base.errors import Fact, UsageError
 from omnigraph.base.hints import Hint
 from omnigraph.graph.coordination.environment import WriteEnvironment
@@ -56,8 +58,8 @@ class IndexRow:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class IndexOutcome:
+@dataclass(frozen=True, slots=True, repr=False)
+class IndexResult(Displayed):
     """The result of building the declared indexes of a branch."""
 
     branch: str
@@ -66,6 +68,13 @@ class IndexOutcome:
     """Every declared index, in the order of the schema."""
     commit: CommitRecord | None
     """The commit; None if nothing was built."""
+
+    def summary(self) -> Mapping[str, object]:
+        return {
+            "branch": self.branch,
+            "commit": None if self.commit is None else self.commit.id,
+            **{f"{row.table_key} {row.property}": row.status.value for row in self.indexes},
+        }
 
     @property
     def built(self) -> tuple[IndexRow, ...]:

@@ -43,7 +43,7 @@ from omnigraph.maintenance.drift import (
     require_no_pending,
 )
 from omnigraph.maintenance.optimize.commit import MaintenanceRequest, run_maintenance
-from omnigraph.maintenance.optimize.options import IndexOutcome, OptimizeOptions, TableOptimizeStats
+from omnigraph.maintenance.optimize.options import IndexResult, OptimizeOptions, TableOptimizeStats
 from omnigraph.maintenance.optimize.plan import RunBounds
 from omnigraph.maintenance.optimize.report import OptimizeReport, find_unwritten, plan_stats, row_error
 from omnigraph.maintenance.optimize.tables import requested_types
@@ -64,7 +64,7 @@ class BranchTarget(GraphTarget, Protocol):
     """An opened graph on a branch."""
 
     @property
-    def branch_name(self) -> str: ...
+    def branch(self) -> str: ...
 
 
 def optimize_all_tables(
@@ -73,7 +73,7 @@ def optimize_all_tables(
     """Optimize the tables of the graph's branch. `run_tasks` runs the tasks; default: Spark."""
     options = options or OptimizeOptions()
     options.validate()
-    root, branch, rules = graph.location, graph.branch_name, options.world.rules
+    root, branch, rules = graph.location, graph.branch, options.world.rules
     live = require_no_pending(root, "optimize")
     snapshot = read_snapshot(root, branch, rules=rules)
     requested_types(snapshot, options.tables)
@@ -117,7 +117,7 @@ def ensure_indices(
     run_tasks: RunTasks,
     options: IndexOptions | None = None,
     world: WriteEnvironment | None = None,
-) -> IndexOutcome:
+) -> IndexResult:
     """Build every declared index that is missing or does not cover its table, as at most one commit."""
     options = options or IndexOptions()
     request = MaintenanceRequest(
@@ -127,7 +127,7 @@ def ensure_indices(
         bounds=RunBounds(rows_per_index_task=options.rows_per_task),
     )
     result = run_maintenance(root, branch, run_tasks, request, world)
-    return IndexOutcome(branch, result.indexes, result.commit)
+    return IndexResult(branch, result.indexes, result.commit)
 
 
 def _commit_tables(
@@ -148,7 +148,7 @@ def _commit_tables(
             skipped=report.skipped,
             isolated=True,
         )
-        result = run_maintenance(graph.location, graph.branch_name, run_tasks, request, options.world)
+        result = run_maintenance(graph.location, graph.branch, run_tasks, request, options.world)
         report.add(result)
         tasks_left = None if tasks_left is None else tasks_left - result.task_count
         if result.commit is None or not report.has_more or (tasks_left is not None and tasks_left <= 0):

@@ -1,6 +1,6 @@
 """Export: the driver that writes a snapshot of any size as lines of graph data or as Parquet files.
 
-In: a graph, the types to export, and a target. Out: an `Exported` with exact counts. The driver divides tables into
+In: a graph, the types to export, and a target. Out: an `ExportResult` with exact counts. The driver divides tables into
 parts by ids that workers sample (`plan`), workers read, sort and write parts (`tasks`), and the driver joins them. No
 table is held in memory. The order is that of the types in the schema, nodes before edges, and of the bytes of the ids,
 so the same graph gives the same bytes on every runner and with every file layout. The graph is never changed. If an
@@ -15,6 +15,7 @@ from itertools import islice
 from typing import BinaryIO, Protocol
 
 from omnigraph.base import limits
+from omnigraph.base.display import Displayed
 from omnigraph.base.errors import InvariantError, NotFoundError
 from omnigraph.base.hints import Argument, Placeholder, hint
 from omnigraph.base.ids import CommitId
@@ -74,21 +75,42 @@ class ExportRequest:
     part_bytes: int = limits.EXPORT_PART_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class Exported:
-    """The result of an export: rows by alias, the commit that was read, and the written files."""
+@dataclass(frozen=True, slots=True, repr=False)
+class ExportResult(Displayed):
+    """The result of an export."""
 
     counts: Mapping[str, int]
+    """The exported rows by the alias of their type, `node:Person` or `edge:Knows`."""
     commit: CommitId
-    files: tuple[Location, ...]
+    """The newest commit of the exported state."""
+    files: tuple[str, ...]
+    """The files that it wrote, as absolute paths or `s3://…`; none for stdout."""
     size_bytes: int
+    """How many bytes it wrote."""
+    kind: TargetKind
+    """Whether it wrote a file, a directory or to stdout."""
+    format: ExportFormat
+    """How the rows are written."""
 
     @property
     def total(self) -> int:
+        """The number of exported rows."""
         return sum(self.counts.values())
 
+    def summary(self) -> Mapping[str, object]:
+        return {
+            "commit": self.commit,
+            "format": self.format.value,
+            "files": len(self.files),
+            "bytes": f"{self.size_bytes:,}",
+            "total": f"{self.total:,}",
+            **{alias: f"{count:,}" for alias, count in self.counts.items()},
+        }
 
-def export(root: Location, request: ExportRequest, runner: ExportRunner, rules: Format = FORMAT) -> Exported:
+
+def export(
+    root: Location, request: ExportRequest, runner: ExportRunner, rules: Format = FORMAT
+) -> ExportResult:
     """Export a snapshot, or raise and delete what was written."""
     snapshot = read_state(root, request.branch, request.when, rules)
     tables = _select_tables(snapshot, request.types)
@@ -112,7 +134,8 @@ def export(root: Location, request: ExportRequest, runner: ExportRunner, rules: 
     counts = {table.entity.alias: 0 for table in tables}
     for task, part in zip(tasks, parts, strict=True):
         counts[task.table.entity.alias] += part.rows
-    return Exported(counts, snapshot.head, files, size)
+    uris = tuple(file.uri for file in files)
+    return ExportResult(counts, snapshot.head, uris, size, request.target.kind, request.format)
 
 
 @dataclass(frozen=True, slots=True)

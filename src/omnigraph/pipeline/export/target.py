@@ -56,6 +56,17 @@ class TargetKind(Enum):
     """A folder of files."""
 
 
+def parse_format(name: str) -> ExportFormat:
+    """Return the format of that name."""
+    try:
+        return ExportFormat(name)
+    except ValueError as unknown:
+        names = ", ".join(export_format.value for export_format in ExportFormat)
+        raise UsageError(
+            f"unknown export format: '{name}'", code="export_format", hint=f"Use one of {names}."
+        ) from unknown
+
+
 @dataclass(frozen=True, slots=True)
 class ExportTarget:
     """The location of an export; a stream has none. `force` replaces an earlier export."""

@@ -215,7 +215,7 @@ def check_ids(task: BucketTask) -> BucketPart:
         ids, graph = rows.column("id"), bucket.graph_rows(Section(alias, of_graph=True).ids)
         breaches = list(check_duplicate_ids(ids))
         if facts.mode is ChangeMode.INSERT:
-            breaches += check_new_ids(ids, _is_in(ids, graph))
+            breaches += check_new_ids(alias, ids, _is_in(ids, graph))
         bucket.add_violations(breaches, rows.origins)
         if isinstance(entity, EdgeType):
             _check_ends(bucket, entity)

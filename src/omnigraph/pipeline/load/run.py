@@ -18,7 +18,7 @@ import msgspec
 import pyarrow.compute as pc
 
 from omnigraph.base import limits
-from omnigraph.base.errors import ContentError, OmnigraphError
+from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.hints import Argument, Hint, Placeholder, hint
 from omnigraph.graph.branches import create_branch_with_write
 from omnigraph.graph.coordination.intent import WriterKind
@@ -30,7 +30,13 @@ from omnigraph.graph.write.check import find_stale
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import Outcome, StagingArea, WritableTable, discard_fork
 from omnigraph.graph.write.states import Effect, StagedWrite
-from omnigraph.integrity.report import Violation, ViolationReport, expand_violations, merge_reports
+from omnigraph.integrity.report import (
+    ValidationError,
+    Violation,
+    ViolationReport,
+    expand_violations,
+    merge_reports,
+)
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.load.buckets import (
     BucketCheck,
@@ -90,37 +96,27 @@ class Loaded:
 
     counts: Mapping[str, int]
     commit: CommitRecord | None
+    branch_created: bool = False
 
     @property
     def total(self) -> int:
         return sum(self.counts.values())
 
 
-class LoadRejectedError(ContentError):
-    """The input violates rules; nothing was written."""
+class LoadRejectedError(ValidationError):
+    """The input violates rules of the schema; nothing was written."""
 
     def __init__(self, report: ViolationReport, keyless: Sequence[str] = ()) -> None:
         first = report.first[0]
         more = f" (and {report.total - 1:,} more)" if report.total > 1 else ""
+        count = "1 error" if report.total == 1 else f"{report.total:,} errors"
         super().__init__(
             f"{first.describe()}{more}",
+            report,
+            head=f"the input has {count}",
             code="load_rejected",
             hint=_rejection_hint(report, keyless),
-            facts={
-                "validation_errors": [violation.to_json() for violation in report.first],
-                "total": report.total,
-            },
         )
-        self.report = report
-
-    def render(self) -> str:
-        """Return the first violations, one per line, and how many there are."""
-        shown = self.report.first
-        count = "1 error" if self.report.total == 1 else f"{self.report.total:,} errors"
-        more = "" if self.report.total == len(shown) else f"; showing the first {len(shown)}"
-        lines = [f"the input has {count}{more}"]
-        lines += [f"  {violation.describe()}" for violation in shown]
-        return "\n".join(lines)
 
 
 def _rejection_hint(report: ViolationReport, keyless: Sequence[str]) -> Hint:
@@ -128,7 +124,7 @@ def _rejection_hint(report: ViolationReport, keyless: Sequence[str]) -> Hint:
     more = hint("Pass {} to list every error.", Argument("rejects", Placeholder("FILE")))
     if report.total == len(report.first):
         more = hint("")
-    if any(rule is not Rule.KEY_CONFLICT for rule, _ in report.counts):
+    if not report.has_only(Rule.KEY_CONFLICT):
         return hint("Nothing was written. Fix these lines and load again.") + more
     advice = hint("Nothing was written. Pass {} to replace existing rows.", Argument("mode", "merge"))
     if keyless:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from omnigraph.base.errors import InvariantError, RunError, UsageError
+from omnigraph.base.errors import InvariantError, LimitExceededError, UsageError
 from omnigraph.base.hints import Argument, hint
 from omnigraph.base.progress import Report, ignore_progress
 from omnigraph.engine.columns.expressions import value_arrow_type
@@ -122,10 +122,10 @@ def _batches(
         yield make_result_batch(root, schema, Frame(batch.num_rows, columns))
 
 
-def _result_too_large(session: SparkSession) -> RunError:
+def _result_too_large(session: SparkSession) -> LimitExceededError:
     """Return the error for a result above Spark's own limit."""
     limit = str(session.conf.get(_RESULT_SIZE, "1g"))
-    return RunError(
+    return LimitExceededError(
         f"the result exceeds the memory limit of the Spark session: expected at most {limit}",
         code="query_memory",
         hint=f"Return fewer rows with a filter or a limit, or start Spark with a larger {_RESULT_SIZE}.",

@@ -75,11 +75,6 @@ class SparkRunner:
         return self.session or spark_session(self.settings)
 
 
-def on_master(master: str | None, report: Report | None) -> SparkRunner:
-    """Return a runner for a master by its URL; None is the configured master."""
-    return SparkRunner(SparkSettings(master=master), report or ignore_progress)
-
-
 def run_partitions(
     frame: DataFrame,
     function: PartitionFunction[Result],

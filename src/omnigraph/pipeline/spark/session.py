@@ -55,11 +55,18 @@ class SparkSettings:
 
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
+    session: SparkSession | None = None
+    """A session to use unchanged."""
 
 
 def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
     """Return a session: the active one, that of `master` or of Spark's settings, the warm one, or a new local one."""
     return spark_session(SparkSettings(master, conf or {}), shared=False)
+
+
+def spark_settings(spark: str | SparkSession | None) -> SparkSettings:
+    """Return the settings for a master, a Connect address or a session; None is the configured Spark."""
+    return SparkSettings(master=spark) if isinstance(spark, str | None) else SparkSettings(session=spark)
 
 
 def spark_session(settings: SparkSettings | None = None, *, shared: bool = True) -> SparkSession:
@@ -68,6 +75,8 @@ def spark_session(settings: SparkSettings | None = None, *, shared: bool = True)
     A program needs its own session for what it registers, above all the data source with its storage settings.
     """
     settings = settings or SparkSettings()
+    if settings.session is not None:
+        return settings.session
     requested = settings.master or settings.conf.get("spark.master")
     active = active_session()
     if active is not None:

@@ -186,7 +186,7 @@ def test_header_alone_gives_no_rows(root: Location, tmp_path: Path) -> None:
 
 def test_rows_from_s3(s3_location: Location, root: Location) -> None:
     ObjectStore(s3_location).create("things.csv", b"slug,small\na,1\n")
-    og.init(s3_location.child("g").uri, SCHEMA, options=og.OpenOptions(dict(s3_location.options)))
+    og.init(s3_location.child("g").uri, SCHEMA, storage_options=dict(s3_location.options))
     remote = s3_location.child("g")
     assert load_here(remote, s3_location.child("things.csv").uri, "Thing").total == 1
     assert contents(root)["node:Thing"] == []

@@ -91,7 +91,7 @@ def test_several_frames_and_files_are_one_commit(root: Location, tmp_path: Path)
 
 
 def test_frames_on_s3(s3_location: Location) -> None:
-    og.init(s3_location.uri, SCHEMA, options=og.OpenOptions(dict(s3_location.options)))
+    og.init(s3_location.uri, SCHEMA, storage_options=dict(s3_location.options))
     load_here(s3_location, {"Person": TABLE, "Knows": pd.DataFrame({"from": ["ada"], "to": ["grace"]})})
     assert [row["slug"] for row in contents(s3_location)["node:Person"]] == ["ada", "grace"]
     assert not {path for path in files(s3_location) if path.startswith("__scratch")}

@@ -33,7 +33,7 @@ PERSON = CATALOG.nodes[0]
 
 @pytest.fixture
 def root(durable_location: Location) -> Location:
-    og.init(durable_location.uri, SCHEMA, options=og.OpenOptions(dict(durable_location.options)))
+    og.init(durable_location.uri, SCHEMA, storage_options=dict(durable_location.options))
     return durable_location
 
 
@@ -115,7 +115,7 @@ def test_typed_files_and_ndjson_are_one_commit(root: Location, tmp_path: Path) -
 def test_files_on_an_object_store(s3_location: Location, tmp_path: Path) -> None:
     ObjectStore(s3_location).create("in/people.parquet", parquet(people(1_000), row_group_size=100))
     graph = s3_location.child("g")
-    og.init(graph.uri, SCHEMA, options=og.OpenOptions(dict(s3_location.options)))
+    og.init(graph.uri, SCHEMA, storage_options=dict(s3_location.options))
     assert load_here(graph, s3_location.child("in").uri, "Person").total == 1_000
 
 

@@ -36,14 +36,15 @@ def create(
     """
     location = resolve_target(context, uri, store)
 
-    from omnigraph.api.merge import create_branch_from
+    from omnigraph.graph.branches import create_branch
+    from omnigraph.graph.manifest.refs import read_reference
 
     announce_target(context, location)
-    record = create_branch_from(location, name, source, actor or login_name())
+    record = create_branch(location, name, actor or login_name(), read_reference(location, source))
     if as_json:
-        from omnigraph.wire.history import branch_to_json
+        from omnigraph.wire.commits import branch_create_output
 
-        write_json(branch_to_json(record))
+        write_json(branch_create_output(location, source, record))
     elif not context.obj.quiet:
         assert record.parent is not None, "it was made from something"
         sys.stderr.write(f"created branch {name} from commit {record.parent.commit}\n")

@@ -29,15 +29,15 @@ def delete(
     """
     location = resolve_target(context, uri, store)
 
-    from omnigraph.api.merge import remove_branch
+    from omnigraph.graph.branches import delete_branch
 
     announce_target(context, location)
     confirm_destruction(context, location, f"deleting branch {name}", yes=yes, as_json=as_json)
-    record = remove_branch(location, name)
+    record = delete_branch(location, name)
     if as_json:
-        from omnigraph.wire.history import branch_to_json
+        from omnigraph.wire.commits import branch_delete_output
 
-        write_json({**branch_to_json(record), "deleted": True})
+        write_json(branch_delete_output(location, record))
     elif not context.obj.quiet:
         sys.stderr.write(f"deleted branch {name}\n")
 

@@ -50,12 +50,13 @@ def list_all(
     location = resolve_target(context, uri, store)
 
     from omnigraph.graph.branches import list_branches
-    from omnigraph.wire.history import standing_to_json
+    from omnigraph.wire.commits import branch_list_output
 
-    rows = [standing_to_json(standing) for standing in list_branches(location)]
+    document = branch_list_output(list_branches(location))
     if how is RowsFormat.JSON:
-        write_json({"branches": rows})
+        write_json(document)
         return
+    rows = [{name: getattr(branch, name) for name in FIELDS} for branch in document.details]
     now = time.time_ns() // 1_000
     if how is RowsFormat.TABLE:
         write_rows(TITLES, [_shown(row, now) for row in rows], how)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,8 +17,7 @@ from omnigraph.cli.resolution import Resolve, Strategy, read_decisions, read_str
 from omnigraph.cli.target import announce_target, confirm_destruction, resolve_target
 
 if TYPE_CHECKING:
-    from omnigraph.graph.merge.run import MergeOutcome
-    from omnigraph.storage.location import Location
+    from omnigraph.graph.merge.run import MergeResult
 
 Source = Annotated[
     str, typer.Argument(metavar="SOURCE", help="The branch to merge, or a commit.", show_default=False)
@@ -53,7 +52,7 @@ def merge(
     decisions = read_decisions(resolve)
     location = resolve_target(context, uri, store)
 
-    from omnigraph.api.merge import delete_merged, make_resolution, run_merge
+    from omnigraph.graph.merge.request import delete_merged, make_resolution, run_merge
     from omnigraph.graph.merge.run import MergeRequest
 
     resolution = make_resolution(sides, decisions)
@@ -62,87 +61,68 @@ def merge(
         if delete_source:
             confirm_destruction(context, location, f"deleting branch {source}", yes=yes, as_json=as_json)
     request = MergeRequest(source, actor or login_name(), into, resolution, dry_run)
-    outcome = run_merge(location, request)
-    failure = delete_merged(location, outcome) if delete_source and not dry_run else None
+    result = run_merge(location, request)
+    failure = delete_merged(location, result) if delete_source and not dry_run else None
     deleted = delete_source and not dry_run and failure is None
     if as_json:
-        write_json(
-            {**outcome_to_json(location, outcome), "branch_deleted": deleted, "branch_delete_error": failure}
-        )
+        from msgspec.structs import replace
+
+        from omnigraph.wire.results import merge_output
+
+        document = merge_output(location, result)
+        if delete_source and not dry_run:
+            document = replace(document, branch_deleted=deleted, branch_delete_error=failure)
+        write_json(document)
     elif dry_run:
-        write_text(_sentences(outcome, dry_run=True))
-        tell_how_to_go_on(outcome, quiet=context.obj.quiet)
+        write_text(_sentences(result, dry_run=True))
+        tell_how_to_go_on(result, quiet=context.obj.quiet)
     elif not context.obj.quiet:
-        sys.stderr.write(_sentences(outcome, dry_run=False))
+        sys.stderr.write(_sentences(result, dry_run=False))
         sys.stderr.write(f"deleted branch {source}\n" if deleted else "")
     if failure is not None and not as_json:
         sys.stderr.write(f"warning: branch {source} was not deleted: {printable(failure)}\n")
-    if outcome.conflicts:
+    if result.conflicts:
         raise typer.Exit(ExitCode.ERROR)
 
 
-def outcome_to_json(location: Location, outcome: MergeOutcome) -> dict[str, Any]:
-    """What a merge or a revert did."""
-    from omnigraph.wire.history import new_commit_to_json
-
-    return {
-        "source": outcome.source,
-        "target": outcome.target,
-        "outcome": outcome.result.value,
-        "commit": new_commit_to_json(location, outcome.commit),
-        "schema_steps": [planned.to_json() for planned in outcome.schema_steps],
-        "tables": [
-            {
-                "table_key": table.table,
-                "inserted": table.inserted,
-                "updated": table.updated,
-                "deleted": table.deleted,
-                "adopted": table.adopted,
-            }
-            for table in outcome.tables
-        ],
-        "merge_conflicts": [conflict.to_json() for conflict in outcome.conflicts],
-    }
-
-
-def change_sentences(outcome: MergeOutcome) -> list[str]:
+def change_sentences(result: MergeResult) -> list[str]:
     """One line for each step of the schema, one for each table that changes, and one for each conflict."""
-    lines = [f"  schema: {printable(str(planned.to_json()['text']))}" for planned in outcome.schema_steps]
-    for table in outcome.tables:
+    lines = [f"  schema: {printable(str(planned.to_json()['text']))}" for planned in result.schema_steps]
+    for table in result.tables:
         counts = ((table.inserted, "inserted"), (table.updated, "updated"), (table.deleted, "deleted"))
         told = ", ".join(f"{count:,} {word}" for count, word in counts if count)
         lines.append(f"  {table.table}: {told or 'as main has it'}")
-    return lines + [f"  {printable(conflict.describe())}" for conflict in outcome.conflicts]
+    return lines + [f"  {printable(conflict.describe())}" for conflict in result.conflicts]
 
 
-def tell_how_to_go_on(outcome: MergeOutcome, *, quiet: bool) -> None:
+def tell_how_to_go_on(result: MergeResult, *, quiet: bool) -> None:
     """After a dry run: the hint with which the real one would end."""
     from omnigraph.graph.merge.conflicts import MergeConflictError
 
-    if outcome.conflicts and not quiet:
-        error = MergeConflictError(outcome.source, outcome.conflicts)
+    if result.conflicts and not quiet:
+        error = MergeConflictError(result.source, result.conflicts)
         sys.stderr.write(f"hint: {render_hint(error.advice)}\n")
 
 
-def conflict_count(outcome: MergeOutcome) -> str:
+def conflict_count(result: MergeResult) -> str:
     """How many conflicts there are, in words."""
-    count = len(outcome.conflicts)
+    count = len(result.conflicts)
     return "a conflict" if count == 1 else f"{count:,} conflicts"
 
 
-def _sentences(outcome: MergeOutcome, *, dry_run: bool) -> str:
-    between = f"{outcome.source} into {outcome.target}"
-    how = " (fast_forward)" if outcome.result == "fast_forward" else ""
-    if outcome.conflicts:
-        first = f"merging {between} has {conflict_count(outcome)}"
-    elif outcome.result == "already_up_to_date":
-        first = f"{outcome.target} is already up to date with {outcome.source}"
+def _sentences(result: MergeResult, *, dry_run: bool) -> str:
+    between = f"{result.source} into {result.target}"
+    how = " (fast_forward)" if result.outcome == "fast_forward" else ""
+    if result.conflicts:
+        first = f"merging {between} has {conflict_count(result)}"
+    elif result.outcome == "already_up_to_date":
+        first = f"{result.target} is already up to date with {result.source}"
     elif dry_run:
         first = f"would merge {between}{how}"
     else:
-        commit = "" if outcome.commit is None else f" at commit {outcome.commit.id}"
+        commit = "" if result.commit is None else f" at commit {result.commit.id}"
         first = f"merged {between}{how}{commit}"
-    return "\n".join([first, *change_sentences(outcome)]) + "\n"
+    return "\n".join([first, *change_sentences(result)]) + "\n"
 
 
 COMMAND = CommandSource(

@@ -29,9 +29,9 @@ def changes(
     from omnigraph.api.graph import Graph
 
     graph = Graph(location, branch, read_only=True)
-    commit = graph.commit(commit_id)
+    commit = graph.get_commit(commit_id)
     head = {"graph_commit_id": commit.id, "parent_commit_id": commit.parent}
-    write_changes(head, graph.commit_changes(commit.id), how)
+    write_changes(head, graph.diff(commit.id), how)
 
 
 COMMAND = CommandSource(

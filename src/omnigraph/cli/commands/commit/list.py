@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import islice
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -11,6 +10,9 @@ from omnigraph.cli.command import CommandSource
 from omnigraph.cli.options import Branch, Format, Json, Store, Uri
 from omnigraph.cli.output import RowsFormat, choose_format, write_json, write_rows
 from omnigraph.cli.target import resolve_target
+
+if TYPE_CHECKING:
+    from omnigraph.wire.commits import CommitOutput
 
 Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Show at most so many commits.")]
 
@@ -55,32 +57,33 @@ def list_commits(
 
     from omnigraph.api.graph import Graph
     from omnigraph.graph.manifest.refs import readable_commits
-    from omnigraph.wire.history import commit_to_json, table_names
+    from omnigraph.wire.commits import commit_output, table_names
 
     graph = Graph(location, branch, read_only=True)
-    commits = tuple(islice(graph.commits(), limit))
+    commits = tuple(graph.log(limit))
     newest = graph.snapshot()
     names = table_names(newest)
     readable = readable_commits(newest, commits)
-    documents = [{**commit_to_json(commit, names), "readable": commit.id in readable} for commit in commits]
+    documents = [commit_output(commit, names, readable=commit.id in readable) for commit in commits]
     if how is RowsFormat.JSON:
-        write_json({"graph_branch": branch, "commits": documents})
+        import msgspec
+
+        write_json({"graph_branch": branch, "commits": msgspec.to_builtins(documents)})
     else:
         _show(documents, how)
 
 
-def _show(documents: list[dict[str, Any]], how: RowsFormat) -> None:
-    """Print commits as rows. People are told only when something is gone."""
+def _show(documents: list[CommitOutput], how: RowsFormat) -> None:
+    """Print commits as rows. The column about data is shown only if some was collected."""
     rows = [
         {
-            **document,
-            "tables_moved": len(document["tables"]),
-            "gone": "" if document["readable"] else "collected",
+            **{name: getattr(document, name) for name in FIELDS if hasattr(document, name)},
+            "tables_moved": len(document.tables),
+            "gone": "" if document.readable else "collected",
         }
         for document in documents
     ]
-    is_whole = all(document["readable"] for document in documents)
-    titles = TITLES if is_whole else {**TITLES, "gone": "data"}
+    titles = TITLES if all(document.readable for document in documents) else {**TITLES, "gone": "data"}
     write_rows(titles if how is RowsFormat.TABLE else {name: name for name in FIELDS}, rows, how)
 
 

@@ -12,7 +12,6 @@ from omnigraph.cli.commands.branch.merge import (
     DryRun,
     change_sentences,
     conflict_count,
-    outcome_to_json,
     tell_how_to_go_on,
 )
 from omnigraph.cli.errors import ExitCode
@@ -22,7 +21,7 @@ from omnigraph.cli.resolution import Resolve, Strategy, read_decisions, read_str
 from omnigraph.cli.target import announce_target, resolve_target
 
 if TYPE_CHECKING:
-    from omnigraph.graph.merge.run import MergeOutcome
+    from omnigraph.graph.merge.run import MergeResult
 
 CommitId = Annotated[
     str,
@@ -55,30 +54,32 @@ def revert(
     from omnigraph.api.graph import Graph
 
     graph = Graph(location, branch)
-    wanted = graph.commit(commit_id).id
+    commit = graph.get_commit(commit_id).id
     if not dry_run:
         announce_target(context, location)
-    outcome = graph.revert(wanted, strategy=sides, resolve=decisions, dry_run=dry_run, actor=actor)
-    text = "\n".join([_sentence(outcome, dry_run=dry_run), *change_sentences(outcome)]) + "\n"
+    result = graph.revert(commit, strategy=sides, resolve=decisions, dry_run=dry_run, actor=actor)
+    text = "\n".join([_sentence(result, dry_run=dry_run), *change_sentences(result)]) + "\n"
     if as_json:
-        write_json(outcome_to_json(location, outcome))
+        from omnigraph.wire.results import merge_output
+
+        write_json(merge_output(location, result))
     elif dry_run:
         write_text(text)
-        tell_how_to_go_on(outcome, quiet=context.obj.quiet)
+        tell_how_to_go_on(result, quiet=context.obj.quiet)
     elif not context.obj.quiet:
         sys.stderr.write(text)
-    if outcome.conflicts:
+    if result.conflicts:
         raise typer.Exit(ExitCode.ERROR)
 
 
-def _sentence(outcome: MergeOutcome, *, dry_run: bool) -> str:
-    if outcome.conflicts:
-        return f"undoing {outcome.source} has {conflict_count(outcome)}"
-    if outcome.result == "already_up_to_date":
+def _sentence(result: MergeResult, *, dry_run: bool) -> str:
+    if result.conflicts:
+        return f"undoing {result.source} has {conflict_count(result)}"
+    if result.outcome == "already_up_to_date":
         return "nothing to undo"
     if dry_run:
-        return f"would undo {outcome.source}"
-    return f"reverted {outcome.source}" + (f" at commit {outcome.commit.id}" if outcome.commit else "")
+        return f"would undo {result.source}"
+    return f"reverted {result.source}" + (f" at commit {result.commit.id}" if result.commit else "")
 
 
 COMMAND = CommandSource(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
@@ -10,6 +10,9 @@ from omnigraph.cli.command import CommandSource
 from omnigraph.cli.options import Branch, CommitId, Json, Store, Uri
 from omnigraph.cli.output import RowsFormat, write_json, write_pairs, write_rows, write_text
 from omnigraph.cli.target import resolve_target
+
+if TYPE_CHECKING:
+    from omnigraph.wire.commits import CommitOutput, PinOutput
 
 TITLES: Final = {"table": "table", "before": "from version", "after": "to version"}
 
@@ -27,52 +30,51 @@ def show(
 
     from omnigraph.api.graph import Graph
     from omnigraph.graph.manifest.refs import readable_commits
-    from omnigraph.wire.history import commit_to_json, table_names
+    from omnigraph.wire.commits import commit_output, table_names
 
     graph = Graph(location, branch, read_only=True)
-    record, newest = graph.commit(commit_id), graph.snapshot()
+    record, newest = graph.get_commit(commit_id), graph.snapshot()
     is_readable = record.id in readable_commits(newest, (record,))
-    document = {**commit_to_json(record, table_names(newest)), "readable": is_readable}
+    document = commit_output(record, table_names(newest), readable=is_readable)
     if as_json:
         write_json(document)
     else:
         _show(document)
 
 
-def _show(document: dict[str, Any]) -> None:
+def _show(commit: CommitOutput) -> None:
+    merged = commit.merged_parent_commit_id
     write_pairs(
         {
-            "commit": document["graph_commit_id"],
-            "parent": document["parent_commit_id"] or "none",
-            **(
-                {"merged": document["merged_parent_commit_id"]} if document["merged_parent_commit_id"] else {}
-            ),
-            "branch": document["graph_branch"],
-            "manifest version": document["graph_manifest_version"],
-            "actor": document["actor_id"],
-            "created": document["created"],
-            "operation": document["operation"],
-            **({} if document["readable"] else {"data": "collected"}),
-            **{f"count of {name}": count for name, count in document["counts"].items()},
+            "commit": commit.graph_commit_id,
+            "parent": commit.parent_commit_id or "none",
+            **({"merged": merged} if merged else {}),
+            "branch": commit.graph_branch,
+            "manifest version": commit.graph_manifest_version,
+            "actor": commit.actor_id,
+            "created": commit.created,
+            "operation": commit.operation,
+            **({} if commit.readable else {"data": "collected"}),
+            **{f"count of {name}": count for name, count in commit.counts.items()},
         }
     )
-    if document["tables"]:
+    if commit.tables:
         write_text("")
         rows = [
             {
-                "table": move["table_key"] or move["table_id"],
-                "before": _version(move["from"]),
-                "after": _version(move["to"]),
+                "table": move.table_key or move.table_id,
+                "before": _version(move.before),
+                "after": _version(move.after),
             }
-            for move in document["tables"]
+            for move in commit.tables
         ]
         write_rows(TITLES, rows, RowsFormat.TABLE)
 
 
-def _version(pin: dict[str, Any] | None) -> str:
+def _version(pin: PinOutput | None) -> str:
     if pin is None:
         return "none"
-    return f"{pin['version']}" + (f" on {pin['branch']}" if pin["branch"] else "")
+    return f"{pin.version}" + (f" on {pin.branch}" if pin.branch else "")
 
 
 COMMAND = CommandSource(

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph.base.text_files import read_schema_file
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.commands.schema.plan import AllowDataLoss, SchemaFile, show_steps
-from omnigraph.cli.files import read_schema_file
 from omnigraph.cli.options import Actor, Json, SparkMaster, Store, Uri, Yes
 from omnigraph.cli.output import write_json
 from omnigraph.cli.target import announce_target, confirm_destruction, resolve_target
 
 if TYPE_CHECKING:
-    from omnigraph.maintenance.schema_apply import SchemaApplied
-    from omnigraph.storage.location import Location
+    from omnigraph.maintenance.schema_apply import SchemaResult
 
 Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Change the schema of this branch.")]
 
@@ -46,41 +45,29 @@ def apply(
     if allow_data_loss:
         confirm_destruction(context, location, "schema apply --allow-data-loss", yes=yes, as_json=as_json)
 
+    from omnigraph.api.arguments import NamedText
     from omnigraph.api.graph import Graph
     from omnigraph.cli.progress import show_progress
 
     with show_progress(quiet=context.obj.quiet) as report:
-        done = Graph(location, branch).apply_schema(
-            text,
-            actor=actor,
-            allow_data_loss=allow_data_loss,
-            source_name=schema,
-            spark_master=spark_master,
-            report=report,
+        done = Graph(location, branch, spark=spark_master).apply_schema(
+            NamedText.make(text, schema), actor=actor, allow_data_loss=allow_data_loss, progress=report
         )
     if as_json:
-        write_json(_to_json(location, done))
+        from omnigraph.wire.results import schema_apply_output
+
+        write_json(schema_apply_output(location, done))
         return
     show_steps(done.plan)
     if not context.obj.quiet:
         sys.stderr.write(f"{_sentence(done)}\n")
 
 
-def _sentence(done: SchemaApplied) -> str:
+def _sentence(done: SchemaResult) -> str:
     if done.commit is None:
         return f"branch {done.plan.branch} has this schema already; there is no commit"
     count = len(done.plan.steps)
     return f"took {count} step{'' if count == 1 else 's'} at commit {done.commit.id}"
-
-
-def _to_json(location: Location, done: SchemaApplied) -> dict[str, Any]:
-    from omnigraph.wire.history import new_commit_to_json
-
-    return {
-        "graph_branch": done.plan.branch,
-        "steps": [step.to_json() for step in done.plan.steps],
-        "commit": new_commit_to_json(location, done.commit),
-    }
 
 
 COMMAND = CommandSource(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph.base.text_files import read_schema_file
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.errors import ExitCode
-from omnigraph.cli.files import read_schema_file
 from omnigraph.cli.options import Branch, Json, Store, Uri
 from omnigraph.cli.output import printable, write_json, write_text
 from omnigraph.cli.target import direct_target
@@ -43,10 +43,11 @@ def plan(
     text = read_schema_file(Path(schema))
     location = direct_target(context, uri, store)
 
+    from omnigraph.api.arguments import NamedText
     from omnigraph.api.graph import Graph
 
     graph = Graph(location, branch, read_only=True)
-    found = graph.plan_schema(text, allow_data_loss=allow_data_loss, source_name=schema)
+    found = graph.plan_schema(NamedText.make(text, schema), allow_data_loss=allow_data_loss)
     if as_json:
         write_json(found.to_json())
     else:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import typer
 
 from omnigraph.cli.command import CommandSource
-from omnigraph.cli.files import parse_time
 from omnigraph.cli.options import At, Branch, Commit, Json, Store, Uri, Version
 from omnigraph.cli.output import write_json, write_text
+from omnigraph.cli.state import choose_state
 from omnigraph.cli.target import resolve_target
 
 
@@ -25,27 +25,18 @@ def show(
 
     With --json also the catalog made from it, which has the ids of types and properties.
     """
-    moment = parse_time(at)
+    state = choose_state(commit, version, at)
     location = resolve_target(context, uri, store)
 
     from omnigraph.api.graph import Graph
 
-    found = Graph(location, branch, read_only=True).snapshot(commit=commit, version=version, at=moment)
-    if not as_json:
-        write_text(found.schema.source)
-        return
+    snapshot = Graph(location, branch, read_only=True).snapshot(state)
+    if as_json:
+        from omnigraph.wire.commits import schema_output
 
-    import json
-
-    write_json(
-        {
-            "graph_branch": found.branch.name,
-            "graph_commit_id": found.head,
-            "schema_hash": found.schema.hash,
-            "source": found.schema.source,
-            "catalog": json.loads(found.schema.catalog_json),
-        }
-    )
+        write_json(schema_output(snapshot))
+    else:
+        write_text(snapshot.schema.source)
 
 
 COMMAND = CommandSource(

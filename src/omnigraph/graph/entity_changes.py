@@ -1,6 +1,7 @@
-"""Changes as programs want them: one value per entity, with its images before and after as plain data.
+"""Changes as programs read them: one value per entity, with its states before and after as plain data.
 
-An image is what `load` reads: the object of a line of graph data. Values are made while they are taken.
+In: two states, a commit, or a cursor of the change feed. Out: lazily made values. A state is the object of a line of
+graph data, as `load` reads it.
 """
 
 from __future__ import annotations
@@ -14,20 +15,10 @@ from omnigraph.graph.diff import ChangeBatch, ChangeKind, diff_snapshots
 from omnigraph.graph.feed import FeedBlock, SchemaStep, commit_changes, read_feed
 from omnigraph.graph.manifest.records import CommitRecord, TableId
 from omnigraph.graph.manifest.refs import read_reference
+from omnigraph.graph.manifest.snapshot import find_named_commit, read_snapshot
 from omnigraph.graph.rows.entity_rows import EntityRows, entity_lines
 from omnigraph.schema.catalog import Entity
 from omnigraph.storage.location import Location
-
-__all__ = [
-    "ChangeFeed",
-    "CommitChanges",
-    "EntityChange",
-    "SchemaStep",
-    "commit_changes",
-    "entity_changes",
-    "feed_changes",
-    "read_diff",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +28,15 @@ class EntityChange:
     table: str
     """Its type, such as `node:Person`."""
     table_id: str
-    """The id of that table, which stays when the type gets another name."""
+    """The id of that table, which does not change when the type is renamed."""
     id: str
     """Its id."""
     kind: ChangeKind
     """What happened to it."""
     before: dict[str, Any] | None
-    """What it was, as an object that `load` reads; None when it was not there."""
+    """Its state before, as an object that `load` reads; None if it did not exist."""
     after: dict[str, Any] | None
-    """What it is now, in the same form; None when it is gone."""
+    """Its state after, in the same form; None if it was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +46,11 @@ class CommitChanges:
     commit: CommitRecord
     """The commit."""
     schema_steps: tuple[SchemaStep, ...]
-    """What it did to the schema, which comes before its changes of rows."""
+    """What it did to the schema, before its changes of rows."""
     table_names: Mapping[TableId, str]
-    """The alias of each table by its id, also of one whose type went."""
+    """The alias of each table by its id, including types that were dropped."""
     changes: Iterator[EntityChange]
-    """What it did to nodes and edges, under the new names of types and properties; it can be taken once."""
+    """What it did to nodes and edges, under the new names of types and properties. It can be iterated once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +58,26 @@ class ChangeFeed:
     """Some commits of a branch after a cursor."""
 
     commits: Iterator[CommitChanges]
-    """The commits, oldest first; they can be taken once."""
+    """The commits, oldest first. They can be iterated once."""
     cursor: str
-    """What to pass to the next call, once all of these commits were taken."""
+    """The cursor to pass to the next call, after all of these commits were read."""
     has_more: bool
-    """Whether there are more commits by now."""
+    """Whether there are more commits."""
 
 
 def read_diff(root: Location, left: str, right: str) -> Iterator[EntityChange]:
-    """What has to change to come from one branch or commit to another."""
+    """Return the changes that lead from one branch or commit to another."""
     return entity_changes(diff_snapshots(read_reference(root, left), read_reference(root, right)))
 
 
+def read_commit_diff(root: Location, branch: str, commit: str) -> Iterator[EntityChange]:
+    """Return what a commit of a branch changed compared with its first parent."""
+    newest = read_snapshot(root, branch)
+    return entity_changes(commit_changes(newest, find_named_commit(newest, commit)))
+
+
 def feed_changes(root: Location, branch: str, cursor: str | None, limit: int) -> ChangeFeed:
-    """The next commits of a branch's change feed."""
+    """Return the next commits of the change feed of a branch."""
     page = read_feed(root, branch, cursor, limit)
     return ChangeFeed(map(_commit_changes, page.blocks), page.cursor, page.has_more)
 
@@ -91,7 +88,7 @@ def _commit_changes(block: FeedBlock) -> CommitChanges:
 
 
 def entity_changes(batches: Iterable[ChangeBatch]) -> Iterator[EntityChange]:
-    """Each change of some batches."""
+    """Return each change of some batches."""
     for batch in batches:
         rows = zip(
             batch.ids.to_pylist(),
@@ -104,6 +101,6 @@ def entity_changes(batches: Iterable[ChangeBatch]) -> Iterator[EntityChange]:
             yield EntityChange(batch.entity.alias, batch.table_id, str(name), kind, before, after)
 
 
-def _objects(entity: Entity, image: EntityRows) -> Iterator[dict[str, Any] | None]:
-    for line in entity_lines(entity, image):
+def _objects(entity: Entity, rows: EntityRows) -> Iterator[dict[str, Any] | None]:
+    for line in entity_lines(entity, rows):
         yield None if line is None else json.loads(line)

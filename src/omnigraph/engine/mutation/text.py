@@ -1,7 +1,9 @@
-"""`Graph.mutate`: the text of a mutation and parameters come in, one commit goes out, or none when nothing matched.
+"""Mutations from their text.
 
-The text is checked against the schema of the very snapshot it is staged on. The moment that `now()` means is fixed
-once, however often the mutation is staged.
+In: text and parameters. Out: one commit, or none if nothing matched.
+
+The text is checked against the schema of the snapshot on which it is staged. The time that `now()` means is fixed once,
+even if the mutation is staged again.
 """
 
 from __future__ import annotations
@@ -10,13 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from omnigraph.api.query import QuerySource
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
+from omnigraph.base.display import Displayed
 from omnigraph.base.errors import UsageError
+from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import CommitId, as_commit_id
 from omnigraph.engine.mutation.run import BoundMutation
 from omnigraph.engine.mutation.stage import EntityCounts, MutationOutcome, MutationRequest, mutate
 from omnigraph.engine.options import NO_LIMITS, QueryLimits
+from omnigraph.engine.prepare import QuerySource
 from omnigraph.engine.run import gather_facts
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.lineage import is_full_id
@@ -34,7 +38,7 @@ from omnigraph.storage.location import Location
 
 @dataclass(frozen=True, slots=True)
 class MutationOptions:
-    """As whom and where to write, which head the caller insists on, and what the mutation may take."""
+    """Actor, branch, the commit that the branch must have, and the limits of the query."""
 
     actor: str
     branch: str = MAIN
@@ -43,9 +47,9 @@ class MutationOptions:
     limits: QueryLimits = NO_LIMITS
 
 
-@dataclass(frozen=True, slots=True)
-class MutationResult:
-    """What a mutation did. A node or an edge counts once, however many statements touched it."""
+@dataclass(frozen=True, slots=True, repr=False)
+class MutationResult(Displayed):
+    """What a mutation did. A node or an edge counts once, however many statements changed it."""
 
     query_name: str
     """The name of the mutation in its text."""
@@ -54,7 +58,7 @@ class MutationResult:
     nodes: EntityCounts
     """How many nodes changed."""
     edges: EntityCounts
-    """How many edges changed, those too that went with their nodes."""
+    """How many edges changed, including those that were deleted with their nodes."""
     actor: str
     """Who made the change."""
     commit: CommitRecord | None
@@ -70,14 +74,24 @@ class MutationResult:
         """All edges that were inserted, updated or deleted."""
         return self.edges.total
 
+    def summary(self) -> Mapping[str, object]:
+        return {
+            "query": self.query_name,
+            "branch": self.branch,
+            "nodes": self.nodes,
+            "edges": self.edges,
+            "actor": self.actor,
+            "commit": None if self.commit is None else self.commit.id,
+        }
+
 
 def run_mutation_text(
     root: Location, source: QuerySource, params: Mapping[str, object] | None, options: MutationOptions
 ) -> MutationResult:
-    """Run one mutation of a text."""
+    """Run one mutation of a text as one commit."""
     prepared = PreparedMutation(source, params or {}, options.world.clock if options.world else SYSTEM_CLOCK)
-    wanted = None if options.if_commit is None else _whole_id(options.if_commit)
-    request = MutationRequest(prepared.prepare, options.actor, options.branch, wanted, options.limits)
+    expected = None if options.if_commit is None else _require_full_id(options.if_commit)
+    request = MutationRequest(prepared.prepare, options.actor, options.branch, expected, options.limits)
     done: MutationOutcome = mutate(root, request, options.world)
     return MutationResult(
         prepared.query_name,
@@ -89,13 +103,13 @@ def run_mutation_text(
     )
 
 
-def _whole_id(text: str) -> CommitId:
-    """A precondition names its commit exactly: a part of an id could come to mean another one."""
+def _require_full_id(text: str) -> CommitId:
+    """Return the commit id of a precondition; a part of an id could mean another commit later."""
     if not is_full_id(text):
         raise UsageError(
-            f"'{text}' is no whole commit id, and a head that you insist on is named by one",
+            f"cannot use part of a commit id as a precondition: expected a full commit id, got '{text}'",
             code="commit_id_partial",
-            hint="`omnigraph snapshot` shows the head's",
+            hint=hint("Nothing was written. Run {} to see the full id of the head.", action("log", limit=1)),
             facts={"commit": text},
         )
     return as_commit_id(text)
@@ -118,7 +132,9 @@ class PreparedMutation:
         body = checked.query.body
         if not isinstance(body, MutationBody):
             raise UsageError(
-                f"query {checked.name} changes nothing", code="query_is_read", hint="run it with `query`"
+                f"query '{checked.name}' is not a mutation",
+                code="query_is_read",
+                hint=hint("Run it with {}.", action("query")),
             )
         values = coerce_params(checked.plan.parameters, self.params)
         facts = gather_facts(snapshot, query_shape(checked, catalog).reads)

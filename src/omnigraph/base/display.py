@@ -1,0 +1,50 @@
+"""How values show themselves in a console and in a notebook: a title and a few lines, at most ten. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from html import escape
+from typing import Final
+
+LINES_MAX: Final = 10
+_VALUE_CHARACTERS_MAX: Final = 120
+
+
+class Displayed:
+    """A value with a `__repr__` of at most ten lines and a table for notebooks, made from `summary()`."""
+
+    __slots__ = ()
+
+    def summary(self) -> Mapping[str, object]:
+        """Return what to show, by label."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        rows = _rows(self.summary())
+        width = max((len(label) for label, _ in rows), default=0)
+        return "\n".join([type(self).__name__, *(f"  {label:<{width}}  {value}" for label, value in rows)])
+
+    def _repr_html_(self) -> str:
+        return html_table(type(self).__name__, ("", ""), _rows(self.summary()))
+
+
+def html_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """Return a table for notebooks. All text is escaped."""
+    names = list(columns)
+    head = "".join(f"<th>{escape(name)}</th>" for name in names) if any(names) else ""
+    body = "".join(f"<tr>{''.join(f'<td>{escape(shorten(cell))}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><caption>{escape(title)}</caption>{f'<tr>{head}</tr>' if head else ''}{body}</table>"
+
+
+def shorten(value: object) -> str:
+    """Return a value as one short line."""
+    text = " ".join(str(value).split())
+    return text if len(text) <= _VALUE_CHARACTERS_MAX else f"{text[: _VALUE_CHARACTERS_MAX - 1]}…"
+
+
+def _rows(summary: Mapping[str, object]) -> list[tuple[str, str]]:
+    rows = [(label, shorten(value)) for label, value in summary.items()]
+    if len(rows) < LINES_MAX:
+        return rows
+    shown = rows[: LINES_MAX - 2]
+    return [*shown, ("…", f"{len(rows) - len(shown)} more")]

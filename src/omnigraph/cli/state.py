@@ -1,0 +1,16 @@
+"""Which state of a graph a command reads: `--commit`, `--version` or `--at`, as the one argument that `Graph` takes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from omnigraph.base.clock import to_datetime
+
+
+def choose_state(commit: str | None, version: int | None, time: str | None) -> str | int | datetime | None:
+    """Return the commit, the version or the time that the caller named; raise if there are two. None: the newest."""
+    from omnigraph.graph.manifest.refs import SnapshotSelector, parse_timestamp
+
+    time_us = None if time is None else parse_timestamp(time)
+    SnapshotSelector(commit, version, time_us)
+    return commit if commit is not None else version if time_us is None else to_datetime(time_us)

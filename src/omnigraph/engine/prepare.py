@@ -1,0 +1,211 @@
+"""Queries from their text: parsed and checked once per schema, planned once per version of the tables that they read.
+
+In: query text, a snapshot, parameters. Out: a bound plan for the engine or for Spark, or the explanation of one. The
+caches keep the last few plans and snapshots of this process. Nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Final, TypeVar
+
+from omnigraph.base.clock import SYSTEM_CLOCK
+from omnigraph.base.display import Displayed
+from omnigraph.base.errors import UsageError
+from omnigraph.base.hints import Argument, action, hint
+from omnigraph.engine.context import Trace
+from omnigraph.engine.options import NO_LIMITS, QueryLimits
+from omnigraph.engine.run import QueryRunOptions, gather_facts, planned_modes, run_query, step_figures
+from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot, refresh_snapshot
+from omnigraph.query.checks.run import CheckedQuery, CheckOptions, check_query
+from omnigraph.query.explain import ExplainedStep, StepFigures, estimate_steps, explain_plan, explain_steps
+from omnigraph.query.parameters import bind_plan, coerce_params
+from omnigraph.query.parser import parse_queries
+from omnigraph.query.plan.statements import QueryPlan, ReadPlan
+from omnigraph.query.rules.run import rewrite_plan
+from omnigraph.query.shapes import query_shape
+from omnigraph.storage.location import Location
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+_PLANS_MAX: Final = 16
+_TEXTS_MAX: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySource:
+    """Query text, its name in messages, and the name of the query to use. None: the text has one query."""
+
+    text: str
+    source: str = "<query>"
+    name: str | None = None
+
+
+@dataclass(slots=True)
+class QueryPlanner:
+    """One query of a text, parsed once. It keeps plans for the last few schemas and table versions."""
+
+    source: QuerySource
+    hops_ceiling: int | None = None
+    _checked: OrderedDict[str, CheckedQuery] = field(default_factory=OrderedDict, init=False)
+    _reads: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False)
+    _plans: OrderedDict[tuple[object, ...], ReadPlan] = field(default_factory=OrderedDict, init=False)
+    _bound: OrderedDict[tuple[int, str], tuple[ReadPlan, ReadPlan]] = field(
+        default_factory=OrderedDict, init=False
+    )
+
+    def bound_plan(self, snapshot: Snapshot, params: Mapping[str, object] | None) -> ReadPlan:
+        """Return the plan to run on a snapshot, with the values of its parameters."""
+        return self.bind(self.plan(snapshot), params)
+
+    def checked(self, snapshot: Snapshot) -> CheckedQuery:
+        """Return the query, checked against the schema of the snapshot."""
+        checked = self._checked.get(snapshot.schema.hash)
+        if checked is None:
+            file = parse_queries(self.source.text, self.source.source)
+            options = CheckOptions(self.hops_ceiling)
+            checked = check_query(file, self.source.name, snapshot.schema.catalog, options)
+            _store(self._checked, snapshot.schema.hash, checked)
+        return checked
+
+    def plan(self, snapshot: Snapshot) -> ReadPlan:
+        """Return the rewritten plan for the tables of a snapshot, without values of parameters."""
+        checked = self.checked(snapshot)
+        reads = self._read_tables(checked, snapshot)
+        key = (
+            snapshot.identities,
+            snapshot.schema.hash,
+            *((alias, snapshot.tables[alias].pin) for alias in reads),
+        )
+        cached = self._plans.get(key)
+        if cached is not None:
+            return cached
+        plan = checked.plan
+        if not isinstance(plan, ReadPlan):
+            raise UsageError(
+                f"query '{checked.name}' is a mutation",
+                code="query_is_mutation",
+                hint=hint("Run it with {}.", action("mutate")),
+            )
+        rewritten = rewrite_plan(plan, gather_facts(snapshot, reads))
+        assert isinstance(rewritten, ReadPlan)
+        _store(self._plans, key, rewritten)
+        return rewritten
+
+    def bind(self, plan: ReadPlan, params: Mapping[str, object] | None) -> ReadPlan:
+        """Return the plan with the values of its parameters and the current time."""
+        values = coerce_params(plan.parameters, params or {})
+        key = (id(plan), repr(values))
+        cached = self._bound.get(key)
+        if cached is not None and cached[0] is plan:
+            return cached[1]
+        now = datetime.fromtimestamp(SYSTEM_CLOCK.now_us() / 1_000_000, UTC)
+        bound: QueryPlan = bind_plan(plan, values, now)
+        assert isinstance(bound, ReadPlan)
+        # A text without "now" does not read the clock, so that the same values give the same plan.
+        if "now" not in self.source.text:
+            _store(self._bound, key, (plan, bound))
+        return bound
+
+    def _read_tables(self, checked: CheckedQuery, snapshot: Snapshot) -> tuple[str, ...]:
+        schema = snapshot.schema
+        reads = self._reads.get(schema.hash)
+        if reads is None:
+            reads = self._reads[schema.hash] = query_shape(checked, schema.catalog).reads
+        return reads
+
+
+_PLANNERS: OrderedDict[tuple[QuerySource, int | None], QueryPlanner] = OrderedDict()
+_NEWEST: OrderedDict[tuple[Location, str], Snapshot] = OrderedDict()
+
+
+def find_planner(source: QuerySource, limits: QueryLimits = NO_LIMITS) -> QueryPlanner:
+    """Return the planner of a text: the same one for the same text, for as long as it is cached."""
+    key = (source, limits.hops)
+    planner = _PLANNERS.get(key)
+    if planner is None:
+        planner = QueryPlanner(source, limits.hops)
+        _store(_PLANNERS, key, planner, _TEXTS_MAX)
+    return planner
+
+
+def newest_snapshot(root: Location, branch: str) -> Snapshot:
+    """Return the newest state of a branch. The last one is used again if nothing was published since."""
+    key = (root, branch)
+    cached = _NEWEST.get(key)
+    newest = read_snapshot(root, branch) if cached is None else refresh_snapshot(cached)
+    _store(_NEWEST, key, newest)
+    return newest
+
+
+def forget_snapshots(root: Location) -> None:
+    """Drop the cached states of a graph and the handles in them."""
+    for key in [key for key in _NEWEST if key[0] == root]:
+        _NEWEST.pop(key, None)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ExplainResult(Displayed):
+    """How a query would run on a state of the graph, or how it ran."""
+
+    query_name: str
+    """The name of the query in its text."""
+    snapshot: Snapshot
+    """The state that it reads."""
+    text: str
+    """The plan as text, one line per step."""
+    steps: tuple[ExplainedStep, ...]
+    """The steps as values."""
+
+    def summary(self) -> Mapping[str, object]:
+        return {"query": self.query_name, "plan": self.text}
+
+
+def explain_query(
+    snapshot: Snapshot,
+    source: QuerySource,
+    params: Mapping[str, object] | None = None,
+    *,
+    analyze: bool = False,
+    limits: QueryLimits = NO_LIMITS,
+) -> ExplainResult:
+    """Return the plan of a query; with parameters, the plan for exactly those values. `analyze` also runs it."""
+    catalog = snapshot.schema.catalog
+    file = parse_queries(source.text, source.source)
+    checked = check_query(file, source.name, catalog, CheckOptions(limits.hops))
+    facts = gather_facts(snapshot, query_shape(checked, catalog).reads)
+    plan: QueryPlan = rewrite_plan(checked.plan, facts)
+    if params is not None or analyze:
+        plan = bind_plan(plan, coerce_params(plan.parameters, params or {}), datetime.now(UTC))
+    figures = dict(estimate_steps(plan, facts))
+    estimates = {number: figure.rows_estimated or 0 for number, figure in figures.items()}
+    for number, (mode, reason) in planned_modes(snapshot, plan, estimates).items():
+        figures[number] = replace(figures[number], mode=mode, reason=reason)
+    if analyze:
+        for number, measured in _run(snapshot, plan, limits).items():
+            figures[number] = replace(measured, rows_estimated=figures[number].rows_estimated)
+    return ExplainResult(checked.name, snapshot, explain_plan(plan, figures), explain_steps(plan, figures))
+
+
+def _run(snapshot: Snapshot, plan: QueryPlan, limits: QueryLimits) -> Mapping[int, StepFigures]:
+    """Run a read to its end and return the figures of its steps. The rows are dropped."""
+    if not isinstance(plan, ReadPlan):
+        raise UsageError(
+            f"cannot analyze query '{plan.name}': it is a mutation",
+            code="query_is_mutation",
+            hint=hint("Omit {} to see the plan.", Argument("analyze")),
+        )
+    trace = Trace()
+    for _ in run_query(snapshot, plan, QueryRunOptions(limits.engine_options(), trace=trace)).batches:
+        pass
+    return step_figures(plan, trace)
+
+
+def _store(cache: OrderedDict[Key, Value], key: Key, value: Value, entries_max: int = _PLANS_MAX) -> None:
+    cache[key] = value
+    if len(cache) > entries_max:
+        cache.popitem(last=False)

@@ -1,0 +1,139 @@
+"""Merges and reverts as callers ask for them: sides and decisions as text come in, one commit or all conflicts go out.
+
+A decision about an entity that is in no conflict is an error, raised before anything is written: it is a typing error,
+or it is about a conflict that no longer exists. Interrupted writes to the branch are recovered first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from omnigraph.base.errors import OmnigraphError, UsageError
+from omnigraph.graph.branches import delete_branch
+from omnigraph.graph.merge.conflicts import ConflictKind, EntityName, Side
+from omnigraph.graph.merge.plan import Resolution
+from omnigraph.graph.merge.run import (
+    MergeOutcome,
+    MergeRequest,
+    MergeResult,
+    RevertRequest,
+    merge_branch,
+    revert_commit,
+)
+from omnigraph.graph.recovery.run import recover_on_open
+from omnigraph.storage.location import Location
+
+_NAMED_MAX: Final = 10
+
+
+def run_merge(root: Location, request: MergeRequest) -> MergeResult:
+    """Merge a branch, or a commit of one, into a branch as one commit."""
+    if not request.dry_run:
+        recover_on_open(root, request.target)
+
+    def preview(resolution: Resolution) -> MergeResult:
+        return merge_branch(root, replace(request, resolution=resolution, dry_run=True))
+
+    _reject_unused_decisions(preview, request.resolution)
+    return merge_branch(root, request)
+
+
+def run_revert(root: Location, request: RevertRequest) -> MergeResult:
+    """Undo what a commit changed compared with its first parent, as a new commit."""
+    if not request.dry_run:
+        recover_on_open(root, request.branch)
+
+    def preview(resolution: Resolution) -> MergeResult:
+        return revert_commit(root, replace(request, resolution=resolution, dry_run=True))
+
+    _reject_unused_decisions(preview, request.resolution)
+    return revert_commit(root, request)
+
+
+def make_resolution(
+    strategy: str | Mapping[str, str] | None, resolve: Mapping[tuple[str, str], str] | None
+) -> Resolution:
+    """Return how to resolve conflicts: a side for all kinds or for each kind, and a side for single entities."""
+    kinds = {kind.value: strategy for kind in ConflictKind} if isinstance(strategy, str) else strategy or {}
+    return Resolution(
+        {
+            EntityName(_parse_table(table), entity_id): _parse_side(side)
+            for (table, entity_id), side in (resolve or {}).items()
+        },
+        {_parse_kind(kind): _parse_side(side) for kind, side in kinds.items()},
+    )
+
+
+def delete_merged(root: Location, merged: MergeResult) -> str | None:
+    """Delete the source of a merge if it has no newer commits. Return why it could not be deleted, or None."""
+    try:
+        delete_branch(root, merged.source, head=merged.source_head)
+    except OmnigraphError as error:
+        return error.message
+    return None
+
+
+def _reject_unused_decisions(preview: Callable[[Resolution], MergeResult], resolution: Resolution) -> None:
+    """Raise for decisions about entities that are in no conflict. A decision can cause a conflict of another entity."""
+    unused = set(resolution.entities)
+    trial = Resolution()
+    while unused:
+        result = preview(trial)
+        if result.outcome is MergeOutcome.ALREADY_UP_TO_DATE or any(
+            conflict.entity is None for conflict in result.conflicts
+        ):
+            return  # there is nothing to decide, or another error has to be reported first
+        unused -= {
+            name
+            for conflict in result.conflicts
+            for name in (conflict.entity, *conflict.ours, *conflict.theirs)
+            if name
+        }
+        decided = {name: side for name, side in resolution.entities.items() if name not in unused}
+        next_trial = Resolution(decided, resolution.kinds)
+        if next_trial == trial:
+            break
+        trial = next_trial
+    if unused:
+        names = sorted(f"{name.table} {name.id}" for name in unused)
+        more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+        raise UsageError(
+            f"decisions about entities without a conflict: {', '.join(names[:_NAMED_MAX])}{more}",
+            code="merge_decisions",
+            hint="Remove these decisions. A dry run lists the conflicts.",
+            facts={"entities": [*names]},
+        )
+
+
+def _parse_table(name: str) -> str:
+    if not name.startswith(("node:", "edge:")):
+        raise UsageError(
+            f"invalid table name: expected 'node:' or 'edge:' and a type, got '{name}'",
+            code="merge_decisions",
+            hint=f"Write 'node:{name}' for a node type, 'edge:{name}' for an edge type.",
+        )
+    return name
+
+
+def _parse_kind(name: str) -> ConflictKind:
+    try:
+        return ConflictKind(name)
+    except ValueError:
+        raise UsageError(
+            f"unknown kind of conflict: '{name}'",
+            code="merge_strategy",
+            hint=f"Use one of {', '.join(ConflictKind)}.",
+        ) from None
+
+
+def _parse_side(name: str) -> Side:
+    try:
+        return Side(name)
+    except ValueError:
+        raise UsageError(
+            f"unknown side of a merge: expected 'ours' or 'theirs', got '{name}'",
+            code="merge_strategy",
+            hint="Use 'ours' for the state of the target, 'theirs' for the state of the source.",
+        ) from None

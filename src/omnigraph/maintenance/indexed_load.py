@@ -1,0 +1,115 @@
+"""A load, and on request the indexes of what it loaded, built directly after its commit as a commit of their own.
+
+In: a planned load. Out: a `LoadResult`. If the index build fails the rows are loaded: the error says so, with `applied:
+yes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from omnigraph.base.display import Displayed
+from omnigraph.base.errors import Applied, OmnigraphError, StorageError
+from omnigraph.base.hints import Value, action, hint
+from omnigraph.graph.manifest.records import CommitRecord
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.maintenance.optimize.options import IndexResult
+from omnigraph.maintenance.optimize.run import IndexOptions, ensure_indices
+from omnigraph.pipeline.load.plan import LoadOptions, LoadPlan, run_load, spark_runner
+from omnigraph.pipeline.load.run import Loaded
+from omnigraph.schema.tables import declared_indexes
+
+
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class LoadResult(Displayed):
+    """What a load did."""
+
+    branch: str
+    """The branch that was written to."""
+    mode: str
+    """`append`, `merge` or `overwrite`."""
+    counts: Mapping[str, int]
+    """The rows of the input by the alias of their type, `node:Person` or `edge:Knows`."""
+    actor: str
+    """Who loaded."""
+    commit: CommitRecord | None
+    """The commit; None for a dry run and for an input without rows."""
+    dry_run: bool = False
+    """Whether the input was only checked."""
+    branch_created: bool = False
+    """Whether the load created its branch."""
+    base_branch: str | None = None
+    """The branch from which the load was to create its branch if that did not exist."""
+    indexes: IndexResult | None = None
+    """The indexes that were built directly after the load; None if that was not requested."""
+    unindexed: tuple[str, ...] = ()
+    """The loaded types, by alias, whose declared indexes do not cover the new rows."""
+
+    @property
+    def total(self) -> int:
+        """The number of rows of the input."""
+        return sum(self.counts.values())
+
+    def summary(self) -> Mapping[str, object]:
+        return {
+            "branch": self.branch,
+            "mode": f"{self.mode} (dry run)" if self.dry_run else self.mode,
+            "commit": None if self.commit is None else self.commit.id,
+            "total": f"{self.total:,}",
+            **{alias: f"{count:,}" for alias, count in self.counts.items()},
+        }
+
+
+def load_with_indexes(plan: LoadPlan, options: LoadOptions, *, build_indexes: bool = False) -> LoadResult:
+    """Run a planned load, then build the declared indexes of the loaded types if that is requested."""
+    loaded = run_load(plan, options)
+    unindexed = _indexed_types(plan, loaded)
+    indexes = None
+    if build_indexes and unindexed:
+        try:
+            indexes = _build_indexes(plan, unindexed, options)
+        except OmnigraphError as error:
+            raise _load_unindexed(error, loaded) from error
+    return LoadResult(
+        branch=plan.branch,
+        mode=options.mode,
+        counts=loaded.counts,
+        actor=options.actor,
+        commit=loaded.commit,
+        dry_run=options.dry_run,
+        branch_created=loaded.branch_created,
+        base_branch=options.base,
+        indexes=indexes,
+        unindexed=unindexed if indexes is None else (),
+    )
+
+
+def _indexed_types(plan: LoadPlan, loaded: Loaded) -> tuple[str, ...]:
+    """Return the loaded types for which the schema declares indexes."""
+    if loaded.commit is None:
+        return ()
+    types = read_snapshot(plan.root, plan.branch).schema.catalog.types
+    return tuple(
+        entity.alias for entity in types if loaded.counts.get(entity.alias) and declared_indexes(entity)
+    )
+
+
+def _build_indexes(plan: LoadPlan, types: Sequence[str], options: LoadOptions) -> IndexResult:
+    index_options = IndexOptions(frozenset(types), options.actor)
+    return ensure_indices(plan.root, plan.branch, spark_runner(plan, options), index_options)
+
+
+def _load_unindexed(error: OmnigraphError, loaded: Loaded) -> OmnigraphError:
+    """Return the error of a failed index build, which says that the rows are loaded."""
+    commit = loaded.commit
+    assert commit is not None, "only a commit is indexed"
+    arguments: dict[str, Value] = {} if commit.branch == MAIN else {"branch": commit.branch}
+    failure = StorageError(
+        f"the rows are loaded as commit {commit.id}, but their indexes were not built: {error.message}",
+        code="load_unindexed",
+        hint=hint("Do not load again. Run {} to build the indexes.", action("optimize", **arguments)),
+        facts={**error.facts, "graph_commit_id": commit.id, "index_error_code": error.code},
+    )
+    failure.kind, failure.applied = error.kind, Applied.YES
+    return failure

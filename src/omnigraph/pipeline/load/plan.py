@@ -1,0 +1,194 @@
+"""Plan and run a load on Spark: files or frames and a mode are the input, one commit is the output.
+
+Everything that can be rejected without reading rows is rejected before Spark starts and before a branch is created:
+arguments, names, types, headers and footers. A frame is first written to the scratch directory, which is deleted when
+the load ends. Indexes are not built here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from omnigraph.base.errors import NotFoundError, RefusedError, UsageError
+from omnigraph.base.hints import Argument, Placeholder, hint
+from omnigraph.base.progress import Report, ignore_progress
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.graph.scratch import open_scratch
+from omnigraph.integrity.report import Violation
+from omnigraph.pipeline.load.change import LoadMode
+from omnigraph.pipeline.load.inputs.blocks import Piece
+from omnigraph.pipeline.load.run import ErrorSink, Loaded, LoadRequest, load
+from omnigraph.pipeline.load.source import (
+    LoadInputs,
+    LoadSource,
+    classify_inputs,
+    plan_files,
+    plan_source,
+)
+from omnigraph.pipeline.spark.runner import SparkRunner
+from omnigraph.pipeline.spark.session import SparkSettings
+from omnigraph.schema.catalog import Catalog
+from omnigraph.storage.files import write_file
+from omnigraph.storage.location import Location, parse_location
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadOptions:
+    """How to load."""
+
+    mode: str
+    actor: str
+    type: str | None = None
+    """The type of rows that do not name it themselves."""
+    base: str | None = None
+    """The branch from which the load creates its branch if that does not exist."""
+    dry_run: bool = False
+    """Check the input and write nothing."""
+    rejects: str | None = None
+    """A file for every violation."""
+    spark: SparkSettings = field(default_factory=SparkSettings)
+    progress: Report = ignore_progress
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlan:
+    """A load with valid arguments: what it reads, the branch, and the file for violations.
+
+    The catalog is read if a type is named.
+    """
+
+    root: Location
+    branch: str
+    inputs: LoadInputs
+    pieces: tuple[Piece, ...]
+    catalog: Catalog | None
+    rejects: Location | None
+
+
+def plan_load(root: Location, branch: str, data: object, options: LoadOptions) -> LoadPlan:
+    """Return the plan of a load; raise for a mode, a name, a type or a file that load cannot use."""
+    _check_mode(options.mode)
+    _reject_base_of_main(branch, options)
+    inputs = classify_inputs(data, options.type, dict(root.options))
+    rejects = None if options.rejects is None else _locate_rejects(options.rejects, inputs, root)
+    with _branch_hint(branch):
+        catalog = _read_catalog(root, branch, options) if inputs.names_types else None
+    return LoadPlan(root, branch, inputs, plan_files(inputs, catalog), catalog, rejects)
+
+
+def run_load(plan: LoadPlan, options: LoadOptions) -> Loaded:
+    """Run a planned load as one commit, on Spark."""
+    with open_source(plan, options) as source:
+        base = _missing_base(plan, options)
+        rejects = None if plan.rejects is None else _write_rejects_to(plan.rejects)
+        mode = LoadMode(options.mode)
+        request = LoadRequest(source, mode, options.actor, plan.branch, options.dry_run, rejects, base=base)
+        with _branch_hint(plan.branch):
+            loaded = load(plan.root, request, spark_runner(plan, options))
+    return replace(loaded, branch_created=base is not None)
+
+
+@contextmanager
+def _branch_hint(branch: str) -> Iterator[None]:
+    """Say that the load can create a missing branch."""
+    try:
+        yield
+    except NotFoundError as error:
+        if error.code == "branch_missing" and error.facts.get("branch") == branch:
+            error.advice += hint(
+                "To create the branch first, pass {}.", Argument("from_", Placeholder("BASE"))
+            )
+        raise
+
+
+@contextmanager
+def open_source(plan: LoadPlan, options: LoadOptions) -> Iterator[LoadSource]:
+    """Yield the source of a plan. Its files in the scratch directory are deleted afterwards."""
+    scratch = open_scratch(plan.root) if plan.inputs.needs_scratch else nullcontext()
+    with scratch as area:
+        yield plan_source(plan.inputs, plan.pieces, plan.catalog, area, options.progress)
+
+
+def spark_runner(plan: LoadPlan, options: LoadOptions) -> SparkRunner:
+    """Return the runner of a load: the session of its frames, or the session that the options choose."""
+    return SparkRunner(options.spark, options.progress, plan.inputs.session)
+
+
+def _write_rejects_to(location: Location) -> ErrorSink:
+    """Return a sink that writes every violation as a line of JSON. The file is empty if there is none."""
+
+    def write(violations: Iterable[Violation]) -> None:
+        with write_file(location) as file:
+            file.writelines(violation.to_ndjson() for violation in violations)
+
+    return write
+
+
+def _check_mode(name: str) -> None:
+    try:
+        LoadMode(name)
+    except ValueError as unknown:
+        names = ", ".join(mode.value for mode in LoadMode)
+        raise UsageError(
+            f"unknown load mode: '{name}'", code="load_mode", hint=f"Use one of {names}."
+        ) from unknown
+
+
+def _locate_rejects(text: str, inputs: LoadInputs, root: Location) -> Location:
+    """Return the file for violations. It must be writable and not an input."""
+    location = parse_location(text, dict(root.options))
+    if any(file.location.uri == location.uri for group in inputs.files for file in group.files):
+        raise UsageError(
+            f"the file for rejected rows is also an input: '{text}'",
+            code="errors_file",
+            hint=hint("Pass another file as {}.", Argument("rejects", Placeholder("FILE"))),
+        )
+    path = Path(location.uri)
+    if location.is_local and (path.is_dir() or not os.access(path.parent, os.W_OK)):
+        raise UsageError(
+            f"no file can be written at '{text}'",
+            code="errors_file",
+            hint="Pass a file in an existing directory that you may write to.",
+        )
+    return location
+
+
+def _read_catalog(root: Location, branch: str, options: LoadOptions) -> Catalog:
+    """Return the schema of the branch, or of the branch that it will be created from."""
+    readable_branch = branch if options.base is None or _has_branch(root, branch) else options.base
+    return read_snapshot(root, readable_branch).schema.catalog
+
+
+def _has_branch(root: Location, branch: str) -> bool:
+    return branch in read_snapshot(root).manifest.read_state().branches
+
+
+def _reject_base_of_main(branch: str, options: LoadOptions) -> None:
+    """Raise if a load to main names a base: main always exists, so the caller means another branch."""
+    if options.base is not None and branch == MAIN:
+        raise UsageError(
+            f"no branch to create from '{options.base}': the load writes to {MAIN}",
+            code="load_base",
+            hint=hint(
+                "Pass {} with the branch to create, or omit {}.",
+                Argument("branch", Placeholder("NAME")),
+                Argument("from_", Placeholder("BASE")),
+            ),
+        )
+
+
+def _missing_base(plan: LoadPlan, options: LoadOptions) -> str | None:
+    """Return the branch from which the load creates its branch; None if that exists."""
+    if options.base is None or _has_branch(plan.root, plan.branch):
+        return None
+    if options.dry_run:
+        raise RefusedError(
+            f"branch '{plan.branch}' does not exist, and a dry run does not create it",
+            code="dry_run_branch",
+            hint=f"Check the input on branch '{options.base}', or create the branch first.",
+        )
+    return options.base

@@ -1,0 +1,266 @@
+"""The JSON documents of commits, snapshots and branches, as `--json` prints them and HTTP sends them.
+
+Scripts rely on them: later releases only add members. `created_at` is in microseconds since the epoch; `created` is the
+same time as text, as `--at` takes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from omnigraph.base.clock import format_timestamp
+from omnigraph.base.errors import OmnigraphError
+from omnigraph.graph.branches import BranchStatus
+from omnigraph.graph.manifest.records import BranchRecord, CommitRecord, Pin, TableId
+from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
+from omnigraph.schema.catalog import display_order
+from omnigraph.storage.location import Location
+
+
+class PinOutput(msgspec.Struct, frozen=True):
+    """A published version of a Lance dataset."""
+
+    branch: str | None
+    version: int
+
+
+class TableMoveOutput(msgspec.Struct, frozen=True, kw_only=True, rename={"before": "from", "after": "to"}):
+    """A table that a commit changed."""
+
+    table_id: str
+    table_key: str | None
+    before: PinOutput | None
+    after: PinOutput | None
+
+
+class CommitOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """A commit. `readable` is present where it was asked for: whether its data was not cleaned up."""
+
+    graph_commit_id: str
+    graph_branch: str
+    graph_manifest_version: int
+    parent_commit_id: str | None
+    merged_parent_commit_id: str | None
+    actor_id: str
+    created_at: int
+    created: str
+    operation: str
+    counts: Mapping[str, int]
+    tables: list[TableMoveOutput]
+    readable: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+class DatasetOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """The dataset of a type, as a snapshot publishes it."""
+
+    table_key: str
+    entity_kind: str
+    type_name: str
+    dataset_path: str
+    published_dataset_version: int
+    native_dataset_branch: str | None
+    entity_count: int
+
+
+class SnapshotOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """What one manifest version publishes."""
+
+    graph_branch: str
+    graph_commit_id: str
+    graph_manifest_version: int
+    internal_schema_version: int
+    schema_hash: str
+    datasets: list[DatasetOutput]
+
+
+class SchemaOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """The schema of a state: its text, and the catalog that was made from it."""
+
+    graph_branch: str
+    graph_commit_id: str
+    schema_hash: str
+    schema_source: str
+    catalog: dict[str, Any]
+
+
+class BranchOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """A branch, its newest commit, and its distance from main."""
+
+    name: str
+    branch_id: str
+    parent_branch: str | None
+    parent_commit_id: str | None
+    actor_id: str
+    created_at: int
+    created: str
+    graph_commit_id: str | None
+    committed_at: int | None
+    committed: str | None
+    ahead: int | None
+    behind: int | None
+    readable: bool
+    error: str | None
+
+
+class BranchListOutput(msgspec.Struct, frozen=True):
+    """The names of all branches, and each branch in detail."""
+
+    branches: list[str]
+    details: list[BranchOutput]
+
+
+class BranchCreateOutput(msgspec.Struct, frozen=True, kw_only=True, rename={"source": "from"}):
+    """A branch that was created."""
+
+    uri: str
+    source: str
+    name: str
+    actor_id: str
+    branch_id: str
+    parent_commit_id: str | None
+    created_at: int
+    created: str
+
+
+class BranchDeleteOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """A branch that was deleted."""
+
+    uri: str
+    name: str
+    actor_id: str | None
+    branch_id: str
+
+
+def snapshot_output(snapshot: Snapshot) -> SnapshotOutput:
+    """Return the document of a snapshot: nodes before edges, each by name."""
+    tables = sorted(snapshot.tables.items(), key=lambda entry: display_order(entry[0]))
+    return SnapshotOutput(
+        graph_branch=snapshot.branch.name,
+        graph_commit_id=snapshot.head,
+        graph_manifest_version=snapshot.version,
+        internal_schema_version=snapshot.stamp,
+        schema_hash=snapshot.schema.hash,
+        datasets=[
+            DatasetOutput(
+                table_key=alias,
+                entity_kind=alias.partition(":")[0],
+                type_name=alias.partition(":")[2],
+                dataset_path=table.path,
+                published_dataset_version=table.pin.version,
+                native_dataset_branch=table.pin.branch,
+                entity_count=table.row_count,
+            )
+            for alias, table in tables
+        ],
+    )
+
+
+def schema_output(snapshot: Snapshot) -> SchemaOutput:
+    """Return the document of the schema of a snapshot."""
+    return SchemaOutput(
+        graph_branch=snapshot.branch.name,
+        graph_commit_id=snapshot.head,
+        schema_hash=snapshot.schema.hash,
+        schema_source=snapshot.schema.source,
+        catalog=msgspec.json.decode(snapshot.schema.catalog_json),
+    )
+
+
+def commit_output(
+    commit: CommitRecord, names: Mapping[TableId, str], *, readable: bool | None = None
+) -> CommitOutput:
+    """Return the document of a commit. `names` has the alias of each table that still has one."""
+    return CommitOutput(
+        graph_commit_id=commit.id,
+        graph_branch=commit.branch,
+        graph_manifest_version=commit.manifest_hint.version,
+        parent_commit_id=commit.parent,
+        merged_parent_commit_id=commit.merged_parent,
+        actor_id=commit.actor,
+        created_at=commit.created_us,
+        created=format_timestamp(commit.created_us),
+        operation=commit.operation,
+        counts=dict(commit.counts),
+        tables=[
+            TableMoveOutput(
+                table_id=move.table,
+                table_key=names.get(move.table),
+                before=_pin_output(move.before),
+                after=_pin_output(move.after),
+            )
+            for move in sorted(commit.tables, key=lambda move: display_order(names.get(move.table, "")))
+        ],
+        readable=msgspec.UNSET if readable is None else readable,
+    )
+
+
+def new_commit_output(location: Location, commit: CommitRecord | None) -> CommitOutput | None:
+    """Return the document of a commit that was just created, with the current names of its tables.
+
+    The commit exists: if the store fails now, or the branch was deleted, only the names are missing.
+    """
+    if commit is None:
+        return None
+    names: dict[TableId, str] = {}
+    with suppress(OmnigraphError):
+        names = table_names(read_snapshot(location, commit.branch))
+    return commit_output(commit, names)
+
+
+def branch_list_output(statuses: tuple[BranchStatus, ...]) -> BranchListOutput:
+    """Return the document of all branches."""
+    return BranchListOutput(
+        sorted(status.record.name for status in statuses), [_branch_output(status) for status in statuses]
+    )
+
+
+def branch_create_output(location: Location, source: str, record: BranchRecord) -> BranchCreateOutput:
+    """Return the document of a branch that was created from `source`."""
+    return BranchCreateOutput(
+        uri=location.uri,
+        source=source,
+        name=record.name,
+        actor_id=record.creator,
+        branch_id=record.id,
+        parent_commit_id=None if record.parent is None else record.parent.commit,
+        created_at=record.created_us,
+        created=format_timestamp(record.created_us),
+    )
+
+
+def branch_delete_output(location: Location, record: BranchRecord) -> BranchDeleteOutput:
+    """Return the document of a branch that was deleted."""
+    return BranchDeleteOutput(uri=location.uri, name=record.name, actor_id=None, branch_id=record.id)
+
+
+def table_names(snapshot: Snapshot) -> dict[TableId, str]:
+    """Return the alias of every table of a snapshot."""
+    return {table.id: alias for alias, table in snapshot.tables.items()}
+
+
+def _branch_output(status: BranchStatus) -> BranchOutput:
+    record, head = status.record, status.head
+    return BranchOutput(
+        name=record.name,
+        branch_id=record.id,
+        parent_branch=None if record.parent is None else record.parent.branch,
+        parent_commit_id=None if record.parent is None else record.parent.commit,
+        actor_id=record.creator,
+        created_at=record.created_us,
+        created=format_timestamp(record.created_us),
+        graph_commit_id=None if head is None else head.id,
+        committed_at=None if head is None else head.created_us,
+        committed=None if head is None else format_timestamp(head.created_us),
+        ahead=status.ahead,
+        behind=status.behind,
+        readable=status.is_readable,
+        error=status.error or None,
+    )
+
+
+def _pin_output(pin: Pin | None) -> PinOutput | None:
+    return None if pin is None else PinOutput(pin.branch, pin.version)
