@@ -132,7 +132,7 @@ def test_difficult_cases(graph: Snapshot, text: str) -> None:
 def test_from_python(graph: Snapshot) -> None:
     opened = Graph(graph.root, read_only=True)
     text = "query q($k: String) { match { $a: N { k: $k }  $a next $b } return { $b.k } }"
-    result = opened.query(text, params={"k": "n0"}, runner="spark")
+    result = opened.query(text, params={"k": "n0"}, engine="spark")
     assert result.to_pylist() == opened.query(text, params={"k": "n0"}).to_pylist() == [{"b.k": "n1"}]
     assert result.source == opened.query(text, params={"k": "n0"}).source
     unknown: Any = "sparc"

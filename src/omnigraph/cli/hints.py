@@ -18,8 +18,6 @@ _FLAGS: Final = {
 }
 _FLAGS_BY_VALUE: Final[dict[tuple[str, object], str]] = {
     ("dry_run", False): "--confirm",
-    ("runner", "local"): "--engine process",
-    ("runner", "spark"): "--engine spark",
     ("unverified", "publish"): "--confirm --force",
     ("unverified", "discard"): "--confirm --discard",
 }

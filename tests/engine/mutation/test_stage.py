@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from omnigraph.api.mutate import MutationResult, PreparedMutation
-from omnigraph.api.query import QuerySource
 
 import omnigraph as og
 from omnigraph.api.graph import Graph

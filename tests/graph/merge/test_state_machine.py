@@ -24,8 +24,6 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from omnigraph.api.history import entity_changes
-from omnigraph.api.merge import make_resolution
 
 from omnigraph.api.graph import Graph
 from omnigraph.base.errors import NotFoundError, RefusedError, UsageError

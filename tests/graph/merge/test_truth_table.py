@@ -10,7 +10,6 @@ from itertools import product
 from typing import Final
 
 import pytest
-from omnigraph.api.merge import make_resolution
 
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.manifest.snapshot import read_snapshot

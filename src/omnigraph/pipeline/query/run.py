@@ -78,7 +78,7 @@ def _reject_search(plan: ReadPlan) -> None:
                 code="spark_search",
                 hint=hint(
                     "Pass {}, or remove search, match_text, fuzzy, bm25, nearest and rrf.",
-                    Argument("runner", "local"),
+                    Argument("engine", "process"),
                 ),
             )
 
