@@ -17,7 +17,7 @@ from omnigraph.base.errors import (
     SchemaTextError,
     UsageError,
 )
-from omnigraph.cli.app import COMMANDS, CommandGroup, make_command
+from omnigraph.cli.app import COMMANDS, CommandFamily, make_command
 from omnigraph.cli.errors import exit_code
 from tests.cli.process import assert_golden, omnigraph_here
 
@@ -114,7 +114,7 @@ def test_nothing_lacks_its_help_text() -> None:
     families = {
         f"omnigraph {name}": root.commands[name]
         for name, one in COMMANDS.items()
-        if isinstance(one, CommandGroup)
+        if isinstance(one, CommandFamily)
     }
     named = {**families, **dict(_commands("omnigraph", root))}
     assert {"omnigraph branch", "omnigraph branch merge"} < set(named)
