@@ -126,13 +126,13 @@ def test_this_process_and_its_children() -> None:
 OBSERVER: Final = """\
 import encodings.ascii, json, os, subprocess, sys
 hidepid, uid, *identities = sys.argv[1:]
-from omnigraph.base.process import ProcessIdentity, is_known_gone
+from omnigraph.base.process import ProcessIdentity, has_certainly_ended
 if hidepid:
     subprocess.run(["mount", "-t", "proc", "-o", f"hidepid={hidepid}", "proc", "/proc"], check=True)
 os.setgroups([])
 os.setresgid(int(uid), int(uid), int(uid))
 os.setresuid(int(uid), int(uid), int(uid))
-print(json.dumps([is_known_gone(ProcessIdentity(**json.loads(identity))) for identity in identities]))
+print(json.dumps([has_certainly_ended(ProcessIdentity(**json.loads(identity))) for identity in identities]))
 """
 
 
