@@ -114,7 +114,7 @@ def _scalar_from_text(text: str, scalar: Scalar) -> Value | InvalidValue:
             return (
                 text == "true"
                 if text in {"true", "false"}
-                else ValueMistake(f"expected Bool, got {quoted(text)}")
+                else InvalidValue(f"expected Bool, got {quoted(text)}")
             )
         case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
             return _integer(text, scalar)
@@ -133,7 +133,7 @@ def _scalar_from_text(text: str, scalar: Scalar) -> Value | InvalidValue:
 def _integer(text: str, scalar: Scalar) -> int | InvalidValue:
     low, high = INTEGER_BOUNDS[scalar]
     if not _INTEGER.fullmatch(text):
-        return ValueMistake(f"expected an integer, got {quoted(text)}")
+        return InvalidValue(f"expected an integer, got {quoted(text)}")
     # The length is checked first: Python does not parse integers of thousands of digits.
     if len(text) > _INTEGER_DIGITS_MAX or not low <= int(text) <= high:
         return InvalidValue(
@@ -146,7 +146,7 @@ def _float(text: str, scalar: Scalar) -> float | InvalidValue:
     try:
         value = float(text)
     except ValueError:
-        return ValueMistake(f"expected a number, got {quoted(text)}")
+        return InvalidValue(f"expected a number, got {quoted(text)}")
     if scalar is Scalar.F32:
         value = narrow(value)
     if math.isnan(value):
@@ -180,8 +180,8 @@ def _date(text: str) -> date | InvalidValue:
         if _DATE.fullmatch(text):
             return date.fromisoformat(text)
     except ValueError:
-        return ValueMistake(f"{quoted(text)} is not a day of the calendar")
-    return ValueMistake(f"expected Date, got {quoted(text)}", 'write "2024-05-31"')
+        return InvalidValue(f"{quoted(text)} is not a day of the calendar")
+    return InvalidValue(f"expected Date, got {quoted(text)}", 'write "2024-05-31"')
 
 
 def _datetime(text: str) -> datetime | InvalidValue:
@@ -191,7 +191,7 @@ def _datetime(text: str) -> datetime | InvalidValue:
     except (ValueError, OverflowError):
         return InvalidValue(f"{quoted(text)} is not a time of the calendar")
     hint = 'write "2024-05-31T12:00:00Z", with at most three decimals of a second'
-    return ValueMistake(f"expected DateTime, got {quoted(text)}", hint)
+    return InvalidValue(f"expected DateTime, got {quoted(text)}", hint)
 
 
 def _wrong_kind(literal: Literal, property_type: PropertyType) -> InvalidValue:
@@ -211,7 +211,7 @@ def _wrong_kind(literal: Literal, property_type: PropertyType) -> InvalidValue:
     hint = hints.get(property_type, "write a finite number, without quotes")
     if isinstance(literal, TimeLiteral):
         hint = _time_hint(literal, property_type) or hint
-    return ValueMistake(f"expected {type_text(property_type)}, got {quoted(shown)}", hint)
+    return InvalidValue(f"expected {type_text(property_type)}, got {quoted(shown)}", hint)
 
 
 def _time_hint(literal: TimeLiteral, property_type: PropertyType) -> str:

@@ -116,7 +116,7 @@ def test_every_code_is_tested() -> None:
     tested = {code for _, _, code, _ in REJECTED.values()}
     others = {
         EvolutionCode.EMBEDDING_CHANGED,
-        EvolutionCode.BLOB_BESIDE_DEFAULT,
+        EvolutionCode.BLOB_WITH_DEFAULT,
         EvolutionCode.BLOB_WITH_HARD_DROP,
     }
     assert tested | others == set(EvolutionCode)
@@ -139,7 +139,7 @@ def test_a_change_that_copies_a_blob_is_rejected() -> None:
     accepted = catalog_of("node N { b: Blob }")
     desired = catalog_of("node N { b: Blob?  i: I32 @default(1) }")
     rejected = find_steps(accepted, desired, populated(accepted)).unsupported
-    assert [change.code for change in rejected] == [EvolutionCode.BLOB_BESIDE_DEFAULT]
+    assert [change.code for change in rejected] == [EvolutionCode.BLOB_WITH_DEFAULT]
     assert find_steps(accepted, desired).unsupported == ()
     for text in ("node N { b: Blob  i: I32 @default(1) }", "node N { b: Blob?  i: I32? }"):
         assert find_steps(accepted, catalog_of(text), populated(accepted)).unsupported == ()

@@ -64,7 +64,7 @@ class EvolutionCode(Enum):
         "Add a vector property with the new `@embed`, fill it, then drop the old one.",
     )
 
-    BLOB_BESIDE_DEFAULT = (
+    BLOB_WITH_DEFAULT = (
         "OG-MF-106",
         "a `Blob` becomes nullable or required while another property of the type is filled with a default",
         "Make the two changes one after the other.",

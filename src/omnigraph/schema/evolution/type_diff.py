@@ -215,7 +215,7 @@ def _compare_property(
     _compare_nullability(pair, (before, after), difference)
     if before.nullable != after.nullable and pair.fills and after.type == ScalarType(Scalar.BLOB):
         detail = f"{pair.fills[0]} is filled with its default"
-        difference.reject(EvolutionCode.BLOB_BESIDE_DEFAULT, pair, name, detail)
+        difference.reject(EvolutionCode.BLOB_WITH_DEFAULT, pair, name, detail)
     if after.indexed > before.indexed:
         difference.adding.append(step.AddIndex(type_id, alias, name))
     embedding = before.embedding and before.embedding.renamed(names)
