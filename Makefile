@@ -1,5 +1,5 @@
-# Everything runs in .venv, which is made when it is missing and refreshed when the pins change.
-# It needs Python 3.11 or newer and nothing else; choose another one with `make PYTHON=python3.13 …`.
+# Every target runs in .venv, which is created if it is missing and updated if the pinned versions change.
+# Only Python 3.11 or newer is required. Choose an interpreter with `make PYTHON=python3.13 …`.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -12,36 +12,36 @@ PEER_PINS := requirements-bench.lock
 .PHONY: help setup demo test check format reference bench soak lock clean
 
 help:  ## show this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 8
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
 
-setup: $(READY)  ## make or refresh .venv
+setup: $(READY)  ## create or update .venv
 
-demo: $(READY)  ## the main job end to end, with readable output
+demo: $(READY)  ## run the demo: the main features on a sample graph
 	@$(BIN)/omnigraph demo
 
-# Three at once on two cores, since many tests wait for a lease to run out.
-test: $(READY)  ## all tests but the soak tests
+# Three processes on two cores, because many tests wait for a lease to expire.
+test: $(READY)  ## run all tests except the soak tests
 	$(BIN)/pytest -n 3
 
-check: $(READY)  ## lint, format, types, the import rule, style and documentation
+check: $(READY)  ## check lint, format, types, import rules, style and documentation
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest tests/style tests/docs --ignore tests/docs/test_commands.py --ignore tests/docs/test_formats.py
 
-format: $(READY)  ## let ruff fix and format the code
+format: $(READY)  ## fix and format the code with ruff
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-reference: $(READY)  ## write the generated pages of the documentation anew
+reference: $(READY)  ## generate docs/user/cli.md and docs/user/python.md
 	$(BIN)/python -m docs._gen.cli_reference > docs/user/cli.md
 	$(BIN)/python -m docs._gen.python_reference > docs/user/python.md
 
-bench: $(PEERS)  ## measure beside other engines, for about forty minutes; for minutes with BENCH=quick
+bench: $(PEERS)  ## run the benchmarks, also of other engines: 40 minutes, or a few with BENCH=quick
 	$(BIN)/python -m bench
 
-soak: $(READY)  ## the long tests that `make test` leaves out, and random cases
+soak: $(READY)  ## run the long tests that `make test` skips, and random cases
 	$(BIN)/pytest -m "soak or hypothesis" --hypothesis-profile=soak
 
 lock: $(READY)  ## pin the newest versions that pyproject.toml allows
@@ -51,17 +51,17 @@ lock: $(READY)  ## pin the newest versions that pyproject.toml allows
 	  --group bench --constraints $(PINS) -o $(PEER_PINS)
 	@$(MAKE) --no-print-directory setup
 
-clean:  ## remove .venv and every cache
+clean:  ## delete .venv and all caches
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# uv installs three times faster than pip but does not read pip's settings. So a machine whose pip is told
-# where to look for packages uses pip, and so does one where uv does not get through.
+# uv installs three times faster than pip but does not read pip's settings. So pip is used if it has settings for an
+# index or a proxy, or if uv fails.
 $(READY): $(PINS) pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Omnigraph needs Python 3.11 or newer, \
-	but $(PYTHON) is " + sys.version.split()[0] + ": choose one, as in make PYTHON=python3.13 setup.")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "unsupported Python: expected 3.11 or newer, \
+	got " + sys.version.split()[0] + ". Choose another one: make PYTHON=python3.13 setup")'
 	@$(BIN)/python -c 'import pip' 2>/dev/null && test -x $(BIN)/pip || \
-	  { echo "making .venv, which takes about half a minute"; $(PYTHON) -m venv --clear .venv; }
+	  { echo "creating .venv, which takes about half a minute"; $(PYTHON) -m venv --clear .venv; }
 	@if ! $(BIN)/pip config list | grep -E 'index-url|no-index|proxy' >/dev/null \
 	  && $(BIN)/pip install -q --only-binary :all: "$$(grep '^uv==' $(PINS))" \
 	  && $(BIN)/uv pip sync -q --system-certs --python $(BIN)/python $(PINS); \
@@ -69,7 +69,7 @@ $(READY): $(PINS) pyproject.toml
 	@$(BIN)/pip install -q --no-deps --no-build-isolation -e .
 	@touch $@
 
-# The engines that only measurements need, and what draws them.
+# The engines and the plot library that only `make bench` needs.
 $(PEERS): $(PEER_PINS) $(READY)
 	@$(BIN)/pip install -q --no-deps -r $(PEER_PINS)
 	@touch $@
