@@ -44,11 +44,12 @@ def test_the_codes_of_rules() -> None:
 
 
 def _codes(source: Source) -> Iterator[str]:
-    """What is passed as `code=`, and the first of three texts in the rules for what the libraries raise."""
+    """Yield every `code=`, and the codes of the rules in `storage/errors.py` for errors of libraries."""
     for node in ast.walk(source.tree):
         match node:
             case ast.keyword(arg="code", value=ast.Constant(value=str(code))):
                 yield code
-            case ast.Tuple(elts=[ast.Constant(value=str(code)), ast.Constant(), ast.Constant()]):
-                if source.module == "omnigraph.storage.errors":
-                    yield code
+            case ast.Call(ast.Name("_Rule"), [_, _, ast.Constant(str(code)), *_]) | ast.Tuple(
+                [ast.Constant(str(code)), ast.Constant(str()), _]
+            ) if source.module == "omnigraph.storage.errors":
+                yield code
