@@ -155,7 +155,7 @@ def lint(
         limits: `QueryLimits(hops=…)` allows traversals without an upper bound.
 
     Example:
-        >>> og.lint("query q() { match { $p: Persn } return { $p.slug } }", graph.schema).is_good
+        >>> og.lint("query q() { match { $p: Persn } return { $p.slug } }", graph.schema).is_valid
         False
     """
     schema_text = read_schema(schema)
