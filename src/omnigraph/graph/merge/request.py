@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from omnigraph.base.errors import OmnigraphError, UsageError
-from omnigraph.graph.branches import delete_branch
+from omnigraph.graph.branches import delete_branch as delete_graph_branch
 from omnigraph.graph.merge.conflicts import ConflictKind, EntityName, Side
 from omnigraph.graph.merge.plan import Resolution
 from omnigraph.graph.merge.run import (
@@ -69,7 +69,7 @@ def make_resolution(
 def delete_merged(root: Location, merged: MergeResult) -> str | None:
     """Delete the source of a merge if it has no newer commits. Return why it could not be deleted, or None."""
     try:
-        delete_branch(root, merged.source, head=merged.source_head)
+        delete_graph_branch(root, merged.source, head=merged.source_head)
     except OmnigraphError as error:
         return error.message
     return None

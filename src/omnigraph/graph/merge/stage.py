@@ -30,8 +30,8 @@ from omnigraph.schema.tables import arrow_schema
 from omnigraph.storage.lance.columns import (
     ColumnPlan,
     stage_columns,
+    stage_columns_in_process,
     stage_rows_for_new_schema,
-    write_and_stage_columns,
 )
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
 from omnigraph.storage.lance.stage import (
@@ -124,7 +124,7 @@ def _stage_type(area: StagingArea, old: Entity, plan: MergePlan, work: SchemaWor
         remaining = table.row_count - (0 if rows is None else rows.removed_rows + rows.updated_rows)
         nulls = count_nulls(target.dataset, old, new)
         new_columns = column_plan(old, new, table.row_count, nulls=nulls, remaining=remaining)
-        columns = write_and_stage_columns(target.dataset, new_columns)
+        columns = stage_columns_in_process(target.dataset, new_columns)
     if rows is not None:
         effect = stage_table(area, target, rows, columns)
     else:

@@ -99,7 +99,7 @@ def stage_columns(dataset: Dataset, plan: ColumnPlan) -> StagedTransaction:
     return StagedTransaction.of(lance.LanceOperation.Project(schema), dataset.version)
 
 
-def write_and_stage_columns(dataset: Dataset, plan: ColumnPlan) -> StagedTransaction:
+def stage_columns_in_process(dataset: Dataset, plan: ColumnPlan) -> StagedTransaction:
     """Stage any plan; this process writes its values."""
     if not plan.writes:
         return stage_columns(dataset, plan)
