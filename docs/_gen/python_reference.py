@@ -24,7 +24,7 @@ import omnigraph
 from omnigraph import maintenance, spark, types
 from omnigraph.base.errors import OmnigraphError
 
-HIDDEN_ERRORS: Final = frozenset({"FailpointError", "WireError"})
+HIDDEN_ERRORS: Final = frozenset({"FailpointError", "InconsistentCatalogError", "WireError"})
 """Errors that no caller receives."""
 
 INTERNAL: Final[Mapping[str, tuple[str, ...]]] = {
