@@ -158,7 +158,7 @@ def test_items_of_lists_and_vectors_are_computed(graph: og.Graph) -> None:
 @pytest.mark.parametrize(
     ("values", "code", "message"),
     [
-        ("tags: [$n, $s]", "T310", "`tags[0]` is String, and `$n` is I64"),
+        ("tags: [$n, $s]", "T310", "`tags[0]`: expected String, got I64"),
         ("tags: [$s, 3]", "T306", "`tags[1]`: expected String, got `3`"),
         ("tags: [$s, null]", "T607", "`tags[1]` cannot be null"),
         ("v: [$n + 1]", "T404", "`v`: wrong vector length: expected 2, got 1"),

@@ -231,7 +231,7 @@ def test_unsupported_change_leaves_no_file(tmp_path: Path) -> None:
         ["  OG-DS-101 node", "Person.age"],
         ["  OG-DS-101 edge", "Knows.since"],
     ]
-    assert "`plan_schema`" in refused.value.hint
+    assert "`graph.plan_schema()`" in refused.value.hint
     assert all_files(root) == files
 
 
