@@ -44,11 +44,10 @@ def test_the_codes_of_rules() -> None:
 
 
 def _codes(source: Source) -> Iterator[str]:
-    """What is passed as `code=`, and the first of three texts in the rules for what the libraries raise."""
+    """Yield the values of `code=`, and the codes in the rules for exceptions of libraries."""
     for node in ast.walk(source.tree):
         match node:
             case ast.keyword(arg="code", value=ast.Constant(value=str(code))):
                 yield code
-            case ast.Tuple(elts=[ast.Constant(value=str(code)), ast.Constant(), ast.Constant()]):
-                if source.module == "omnigraph.storage.errors":
-                    yield code
+            case ast.Call(func=ast.Name(id="_Rule"), args=[_, _, ast.Constant(value=str(code)), *_]):
+                yield code
