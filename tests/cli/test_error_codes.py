@@ -44,12 +44,10 @@ def test_the_codes_of_rules() -> None:
 
 
 def _codes(source: Source) -> Iterator[str]:
-    """Yield every `code=`, and the codes of the rules in `storage/errors.py` for errors of libraries."""
+    """Yield the values of `code=`, and the codes in the rules for exceptions of libraries."""
     for node in ast.walk(source.tree):
         match node:
             case ast.keyword(arg="code", value=ast.Constant(value=str(code))):
                 yield code
-            case ast.Call(ast.Name("_Rule"), [_, _, ast.Constant(str(code)), *_]) | ast.Tuple(
-                [ast.Constant(str(code)), ast.Constant(str()), _]
-            ) if source.module == "omnigraph.storage.errors":
+            case ast.Call(func=ast.Name(id="_Rule"), args=[_, _, ast.Constant(value=str(code)), *_]):
                 yield code

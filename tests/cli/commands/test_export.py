@@ -105,8 +105,8 @@ def test_a_reader_that_goes_away_is_no_error(full_graph: Path, warm_spark: dict[
     ("arguments", "exit_code", "sentence"),
     [
         (("--type", "Persn", "--out", "x.jsonl"), 1, "unknown type 'Persn'"),
-        (("--commit", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "--out", "x.jsonl"), 1, "there is no commit"),
-        (("--branch", "nowhere", "--out", "x.jsonl"), 1, "there is no branch 'nowhere'"),
+        (("--commit", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "--out", "x.jsonl"), 1, "branch 'main' has no commit"),
+        (("--branch", "nowhere", "--out", "x.jsonl"), 1, "no branch 'nowhere'"),
         (("--format", "xml", "--out", "x.xml"), 2, "unknown export format: 'xml'"),
         (("--format", "parquet"), 2, "Parquet is written to files"),
         (("--out", "x.parquet"), 2, "does not match the format"),
