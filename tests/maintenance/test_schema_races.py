@@ -200,7 +200,7 @@ def test_diff_follows_a_rename(root: Location) -> None:
     assert list(graph.diff(start, graph.snapshot().head)) == [change]
     assert list(graph.diff(graph.snapshot().head, graph.snapshot().head)) == []
     evolve(root, RENAMED.replace("years: I64? @rename_from(age)", ""))
-    with pytest.raises(OmnigraphError, match="lost age with its values") as refused:
+    with pytest.raises(OmnigraphError, match="lost the property age with its values") as refused:
         list(graph.diff(start, graph.snapshot().head))
     assert refused.value.code == "diff_schema_changed"
 

@@ -127,7 +127,7 @@ def test_types_branches_and_commits_are_chosen(root: Location, tmp_path: Path) -
         (
             {"when": SnapshotSelector(commit="01ARZ3NDEKTSV4RRFFQ69G5FAV")},
             "commit_missing",
-            "omnigraph commit list",
+            "graph.log()",
         ),
         ({"branch": "other"}, "branch_missing", "main"),
     ],

@@ -227,5 +227,5 @@ def test_lines_are_counted_over_ranges_and_files(root: Location, tmp_path: Path)
 def test_large_numbers_can_be_read() -> None:
     first = Violation("people.jsonl", 1, "slug", "", Rule.REQUIRED, "a value is required")
     rejected = LoadRejectedError(ViolationReport((first,), ((Rule.REQUIRED, 300_000),)))
-    assert rejected.message.endswith("V101 slug: needs a value (and 299,999 more)")
+    assert rejected.message.endswith("V101 slug: a value is required (and 299,999 more)")
     assert rejected.render().startswith("the input has 300,000 errors; showing the first 1")

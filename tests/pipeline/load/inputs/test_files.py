@@ -148,11 +148,11 @@ def test_folder_is_listed_although_s3_denies_a_file(s3_server: S3Server) -> None
         with proxy.fault(Fault(Mode.FORBID, "", "HEAD", times=3)) as refused:
             inputs = find_inputs([f"{place.uri}/in"], options)
             assert [file.name for file in inputs] == [f"{place.uri}/in/a.jsonl"]
-            with pytest.raises(StorageError, match=r"no permission to look for .*/none$"):
+            with pytest.raises(StorageError, match=r"no permission to find an object at .*/none\n"):
                 find_inputs([f"{place.uri}/none"], options)
             with (
                 proxy.fault(Fault(Mode.FORBID, "", "GET")),
-                pytest.raises(StorageError, match=r"no permission to look for .*/in$"),
+                pytest.raises(StorageError, match=r"no permission to find an object at .*/in\n"),
             ):
                 find_inputs([f"{place.uri}/in"], options)
             assert len(refused.acted) == 3
