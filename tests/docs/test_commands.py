@@ -18,7 +18,7 @@ FOR_USERS = [path for path in DOCUMENTS if path.name == "README.md" or path.part
 
 @pytest.mark.parametrize("document", FOR_USERS, ids=str)
 @pytest.mark.xdist_group("spark")
-def test_the_document_tells_the_truth(document: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_commands_print_what_the_document_shows(document: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     text = (ROOT / document).read_text()
     commands = read_commands(text.replace("```python", "```py") if document == _CELLS else text)
     starts_its_own = any("spark start" in command.typed for command in commands)
@@ -67,12 +67,12 @@ assert og.__version__ == omnigraph.__version__
 """
 
 
-def test_what_is_true_passes(tmp_path: Path) -> None:
+def test_correct_document_passes(tmp_path: Path) -> None:
     assert_true(read_commands(GOOD), tmp_path)
 
 
 @pytest.mark.parametrize("lie", ["$ echo one\ntwo", "$ false", "$ exit 3\n$ true", "$ seq 3\n1\n...\n2"])
-def test_what_is_false_fails(lie: str, tmp_path: Path) -> None:
+def test_wrong_document_fails(lie: str, tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
         assert_true(read_commands(f"```console\n{lie}\n```\n"), tmp_path)
 

@@ -98,7 +98,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Keys:
         make_graph(location)
         create_branch(location, "b", "me", read_snapshot(location))
         terms = LeaseTerms(lease_seconds=0.0)
-        run(location, [TableChange(PERSON, insert=("a",))], branch="b", world=WriteEnvironment(terms=terms))
+        run(location, [TableChange(PERSON, insert=("a",))], branch="b", environment=WriteEnvironment(terms=terms))
         look("", "")
     return found
 
@@ -122,25 +122,25 @@ def _rows(location: Location) -> Iterable[tuple[str, str, dict[str, Any]]]:
         yield row["object_type"], row["object_id"], json.loads(row["metadata"])
 
 
-def test_the_layout(graph: Location) -> None:
+def test_layout(graph: Location) -> None:
     assert documented("Layout") == ROOT_NAMES
     assert {path.name for path in Path(graph.uri).iterdir()} <= ROOT_NAMES
 
 
-def test_the_columns_and_their_types(graph: Location) -> None:
+def test_columns_and_their_types(graph: Location) -> None:
     schema = open_manifest(graph).dataset.schema
     found = {field.name: {"string": "utf8"}.get(str(field.type), str(field.type)) for field in schema}
     assert dict(_ROW_WITH_TYPE.findall(sections()["Manifest columns"])) == found
 
 
-def test_the_schema_metadata_of_main_and_of_a_branch(graph: Location) -> None:
+def test_schema_metadata_of_main_and_of_a_branch(graph: Location) -> None:
     branch = read_snapshot(graph, "review/1").manifest
     for manifest in (open_manifest(graph), branch):
         assert documented("Manifest schema metadata") == manifest.dataset.metadata.keys()
         assert manifest.dataset.metadata["omnigraph:internal_schema_version"] == "1"
 
 
-def test_the_kinds_of_rows_and_their_keys(graph: Location) -> None:
+def test_kinds_of_rows_and_their_keys(graph: Location) -> None:
     rows = list(_rows(graph))
     assert documented("Manifest rows") == {kind for kind, _, _ in rows} == METADATA_KEYS.keys()
     keys = dict(re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", sections()["Manifest rows"], re.MULTILINE))
@@ -149,12 +149,12 @@ def test_the_kinds_of_rows_and_their_keys(graph: Location) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(METADATA_KEYS))
-def test_the_metadata_of_every_kind(graph: Location, kind: str) -> None:
+def test_metadata_of_every_kind(graph: Location, kind: str) -> None:
     found = {key for found, _, facts in _rows(graph) if found == kind for key in facts}
     assert found - {"v"} == documented(f"Metadata of {kind}") == METADATA_KEYS[kind]
 
 
-def test_what_is_inside_the_metadata(graph: Location) -> None:
+def test_nested_metadata(graph: Location) -> None:
     found: Keys = defaultdict(set)
     for kind, _, facts in _rows(graph):
         if kind == "branch":
@@ -174,20 +174,20 @@ def test_what_is_inside_the_metadata(graph: Location) -> None:
 @pytest.mark.parametrize(
     "heading", ["Intent members", "Intent table", "Lock members", "Mark members", "Init marker members"]
 )
-def test_the_control_objects(objects: Keys, heading: str) -> None:
+def test_control_objects(objects: Keys, heading: str) -> None:
     assert objects[heading] == documented(heading)
 
 
-def test_what_a_fork_names(objects: Keys) -> None:
+def test_members_of_a_fork(objects: Keys) -> None:
     assert objects["fork"] == {"branch", "version"}
 
 
-def test_the_names_of_locks(objects: Keys) -> None:
+def test_names_of_locks(objects: Keys) -> None:
     names = {re.sub(r"<[^>]+>", "N", name) for name in documented("Locks")}
     assert objects["Locks"] == names
 
 
-def test_the_transaction_properties_of_tables(graph: Location) -> None:
+def test_transaction_properties_of_tables(graph: Location) -> None:
     main, branch = read_snapshot(graph), read_snapshot(graph, "review/1")
     found = {key for snapshot in (main, branch) for key in _properties(snapshot)}
     assert found == documented("Transaction properties of tables")
@@ -203,7 +203,7 @@ def _properties(snapshot: Snapshot) -> Iterable[str]:
         yield from record.properties
 
 
-def test_the_field_metadata_of_tables(graph: Location) -> None:
+def test_field_metadata_of_tables(graph: Location) -> None:
     table = read_snapshot(graph).tables[PERSON]
     schema = open_dataset(graph.child(table.path)).schema
     found = {key.decode() for field in schema for key in (field.metadata or {})}
@@ -211,7 +211,7 @@ def test_the_field_metadata_of_tables(graph: Location) -> None:
     assert found == documented("Field metadata of tables")
 
 
-def test_the_catalog() -> None:
+def test_catalog() -> None:
     found: Keys = defaultdict(set)
     for path in GOLDEN.glob("*.catalog.json"):
         catalog = json.loads(path.read_text())

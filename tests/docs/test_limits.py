@@ -22,7 +22,7 @@ UNITS: Final = {
 }  # fmt: skip
 
 
-def test_every_bound_is_there_with_its_value() -> None:
+def test_every_limit_is_listed_with_its_value() -> None:
     assert sorted(VALUES.keys() ^ ROWS.keys()) == []
     assert {name: read_value(text) for name, text in ROWS.items()} == pytest.approx(VALUES, rel=1e-12)
 
@@ -31,7 +31,7 @@ def test_every_bound_is_there_with_its_value() -> None:
     ("text", "value"),
     [("1,000", 1000), ("2^31 - 1", 2**31 - 1), ("5 ms", 0.005), ("1 GiB", 2**30), ("3 d", 259200)],
 )
-def test_how_values_are_written(text: str, value: float) -> None:
+def test_format_of_values(text: str, value: float) -> None:
     assert read_value(text) == value
 
 
@@ -44,7 +44,7 @@ def read_value(text: str) -> float:
     return float(found[1].replace(",", "")) * UNITS[found[2]]
 
 
-def test_every_variable_is_there() -> None:
+def test_every_environment_variable_is_listed() -> None:
     sources = (source for source in python_sources() if source.in_package)
     read = {name for source in sources for name in _variables(source) if name.isupper()}
     assert {"OMNIGRAPH_HOME", "OMNIGRAPH_MAINTENANCE_CONCURRENCY", "JAVA_HOME", "AWS_ENDPOINT"} < read
@@ -56,7 +56,7 @@ def test_every_variable_is_there() -> None:
     assert sorted(name for name in read - theirs if f"`{name}`" not in PAGE) == []
 
 
-def test_every_way_to_read_a_variable_is_seen() -> None:
+def test_all_ways_to_read_a_variable_are_recognized() -> None:
     text = """
 A = "OMNIGRAPH_A"
 b = environ.get("B_B") or os.environ["C_C"] or os.getenv("D_D") or "E_E" in os.environ

@@ -10,7 +10,7 @@ from tests.docs.markdown import DOCUMENTS, ROOT, anchors, links
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
-def test_links_lead_somewhere(document: Path) -> None:
+def test_links_have_a_target(document: Path) -> None:
     text = (ROOT / document).read_text()
     assert [link for link in links(text) if not _leads_somewhere(ROOT / document, link)] == []
 
@@ -18,13 +18,13 @@ def test_links_lead_somewhere(document: Path) -> None:
 @pytest.mark.parametrize(
     ("index", "folder"), [("docs/user/README.md", "docs/user"), ("README.md", "docs/dev")]
 )
-def test_every_page_is_in_its_list(index: str, folder: str) -> None:
+def test_every_page_is_in_its_index(index: str, folder: str) -> None:
     linked = {(ROOT / index).parent / link.partition("#")[0] for link in links((ROOT / index).read_text())}
     pages = {path for path in (ROOT / folder).glob("*.md") if path != ROOT / index}
     assert pages - {path.resolve() for path in linked} == set()
 
 
-def test_a_dead_link_is_found(tmp_path: Path) -> None:
+def test_broken_link_is_reported(tmp_path: Path) -> None:
     document = tmp_path / "a.md"
     document.write_text("# One heading\n[x](#one-heading) [y](#another) [z](b.md) [w](a.md#one-heading)")
     dead = [link for link in links(document.read_text()) if not _leads_somewhere(document, link)]

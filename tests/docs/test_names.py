@@ -21,11 +21,11 @@ _DECISIONS: Final = ROOT / "docs" / "dev" / "decisions"
 
 
 @pytest.mark.parametrize("document", DEV, ids=str)
-def test_what_is_named_is_there(document: Path) -> None:
+def test_names_in_documents_exist(document: Path) -> None:
     assert list(_missing((ROOT / document).read_text())) == []
 
 
-def test_a_name_that_is_not_there_is_found() -> None:
+def test_missing_name_is_reported() -> None:
     there = "`graph/branches.py` `test_matrix.py` `tests/graph/`"
     not_there = "`test_nothing.py` `graph/nothing.py` `tests/no/` `test_no_such`"
     assert list(_missing(f"{there} {not_there}")) == re.findall(r"[^` ]+", not_there)
@@ -41,7 +41,7 @@ def test_every_decision_is_listed() -> None:
     assert listed == sorted(path.name for path in _DECISIONS.glob("0*.md"))
 
 
-def test_the_map_names_every_package_and_nothing_else() -> None:
+def test_map_names_every_package_and_nothing_else() -> None:
     """A name with a slash or an ending is a path below the package; another name is a module of it."""
     text = MAP.read_text()
     names = [name for name in _QUOTED.findall(text) if re.fullmatch(r"[a-z_/]+(\.py)?", name)]

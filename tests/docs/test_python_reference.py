@@ -25,7 +25,7 @@ DESCRIBED = [member for members in surface.SECTIONS.values() for member in membe
 TYPES = [member for member in DESCRIBED if inspect.isclass(member)]
 
 
-def test_the_reference_is_the_generated_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_reference_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
     reference.print_reference()
     generated = capsys.readouterr().out
     assert PAGE.read_text() == generated, "run: make reference"
@@ -52,7 +52,7 @@ def test_every_type_that_a_signature_names_is_described() -> None:
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
-def test_everything_that_is_shown_has_a_sentence(kind: type[Any]) -> None:
+def test_every_documented_member_has_a_docstring(kind: type[Any]) -> None:
     if issubclass(kind, Enum):
         told = reference.sentences(kind)
         assert not told or told.keys() == {member.name for member in kind}
@@ -62,7 +62,7 @@ def test_everything_that_is_shown_has_a_sentence(kind: type[Any]) -> None:
 
 
 @pytest.mark.parametrize("name", surface.INTERNAL)
-def test_what_is_kept_out_is_there(name: str) -> None:
+def test_internal_members_exist_and_are_not_documented(name: str) -> None:
     (kind,) = (kind for kind in TYPES if kind.__name__ == name)
     there = {*dir(kind), *(found.name for found in (fields(kind) if is_dataclass(kind) else ()))}
     assert set(surface.INTERNAL[name]) - there == set()
@@ -70,7 +70,7 @@ def test_what_is_kept_out_is_there(name: str) -> None:
     assert shown.isdisjoint(surface.INTERNAL[name])
 
 
-def test_a_sentence_is_the_string_below() -> None:
+def test_docstring_of_a_field_is_the_string_below_it() -> None:
     assert reference.sentences(_Sample) == {"first": "In two lines.", "second": "Another."}
 
 

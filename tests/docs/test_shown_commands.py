@@ -28,18 +28,18 @@ NOT_RUN: Final = {
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
-def test_the_commands_would_be_understood(document: Path) -> None:
+def test_commands_can_be_parsed(document: Path) -> None:
     assert list(_mistakes((ROOT / document).read_text())) == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
-def test_every_block_is_of_a_kind_that_somebody_looks_at(document: Path) -> None:
+def test_every_block_has_a_tested_language(document: Path) -> None:
     """Indented ones too: a block of another kind would be looked at by nobody."""
     openings = re.findall(r"^ *```([^`\n]*)\n(?:.*\n)*?^ *```$", (ROOT / document).read_text(), re.MULTILINE)
     assert {one for one in openings if "file=" not in one} - {*RUN, *NOT_RUN} == set()
 
 
-def test_what_would_not_be_is_found() -> None:
+def test_invalid_commands_are_reported() -> None:
     text = """
 ```sh
 omnigraph snapshot g.omni --brnch main

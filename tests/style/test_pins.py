@@ -33,7 +33,7 @@ def test_every_requirement_is_pinned_within_its_range(lock: str, asked: list[str
     assert {one.name for one in wanted} <= here.keys()
 
 
-def test_a_package_has_the_same_version_in_both() -> None:
+def test_lock_files_have_the_same_versions() -> None:
     ours, peers = (_pinned_here(lock) for lock in LOCKS)
     shared = ours.keys() & peers.keys()
     assert "duckdb" in shared

@@ -18,7 +18,7 @@ UNWANTED: Final = {
 
 
 @pytest.mark.parametrize("what", UNWANTED)
-def test_no_file_says(what: str) -> None:
+def test_no_file_contains(what: str) -> None:
     pattern = re.compile(UNWANTED[what])
     found = [
         f"{path}:{number}: {line.strip()[:100]}"
@@ -37,5 +37,5 @@ def test_no_file_says(what: str) -> None:
         ("unfinished business", "# TO" + "DO later"),
     ],
 )
-def test_it_would_be_found(what: str, text: str) -> None:
+def test_unwanted_text_is_found(what: str, text: str) -> None:
     assert re.search(UNWANTED[what], text)

@@ -37,7 +37,7 @@ CALLERS: Final[dict[str, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("prefix", CALLERS)
-def test_only_these_modules_call_it(prefix: str) -> None:
+def test_only_listed_modules_call_storage(prefix: str) -> None:
     sources = [source for source in python_sources() if source.in_package]
     guarded = {name for source in sources if _is_in(source, STORAGE) for name in _defined(source, prefix)}
     assert guarded, f"storage has no {prefix} function: this test looks for the wrong thing"
@@ -46,7 +46,7 @@ def test_only_these_modules_call_it(prefix: str) -> None:
     assert found == [], f"only {', '.join(CALLERS[prefix])} may call these"
 
 
-def test_every_way_to_name_a_function_is_seen() -> None:
+def test_all_ways_to_name_a_function_are_recognized() -> None:
     text = "from a import commit_b as x\nimport c\nc.commit_d()\ncommit_e()\n"
     assert set(_used(Source(Path("src/omnigraph/f.py"), text))) >= {"commit_b", "commit_d", "commit_e"}
 

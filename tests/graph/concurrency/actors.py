@@ -31,7 +31,7 @@ _context: Final = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(list(_PRELOADED))
 
 
-def impatient(wait_seconds: float = SECONDS_MAX) -> WriteEnvironment:
+def short_lease(wait_seconds: float = SECONDS_MAX) -> WriteEnvironment:
     """A world in which another writer counts as dead as soon as it has been silent for a moment."""
     return WriteEnvironment(terms=LeaseTerms(lease_seconds=SHORT_LEASE_SECONDS, wait_seconds=wait_seconds))
 
@@ -69,13 +69,13 @@ class Actor:
         assert self.process.pid is not None
         return self.process.pid
 
-    def until_stopped(self) -> Actor:
+    def wait_until_stopped(self) -> Actor:
         """Wait until the actor has stopped itself at a failpoint."""
         wait_until(lambda: _state(self.pid) in ("T", "") or self._answers.poll(), "the actor stops")
         assert _state(self.pid) == "T", f"it did not stop: {self.answer()}"
         return self
 
-    def until_dead(self) -> Actor:
+    def wait_until_killed(self) -> Actor:
         """Wait until the actor has killed itself at a failpoint."""
         self.process.join(SECONDS_MAX)
         assert self.process.exitcode == -signal.SIGKILL, f"it did not die: {self.process.exitcode}"

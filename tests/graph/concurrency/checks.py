@@ -18,14 +18,14 @@ from omnigraph.graph.write.check import DriftError
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
-from tests.graph.concurrency.actors import impatient
+from tests.graph.concurrency.actors import short_lease
 from tests.graph.writers import TABLES, Change, Contents, apply, read_contents, run
 
 EMPTY: Final[Contents] = {alias: {} for alias in TABLES}
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class DurableState:
     """Everything that a recovery could change."""
 
     manifest_version: int
@@ -33,7 +33,7 @@ class Rest:
     intents: tuple[str, ...]
 
 
-def settle(
+def check_final_state(
     location: Location, model: Contents, *, drift: Collection[str] = (), branch: str = MAIN
 ) -> Contents:
     """Recover, and check contents, history, heads and pins, that recovering again does nothing, and that writing works.
@@ -41,29 +41,29 @@ def settle(
     `drift` names the tables whose head a foreign change moved: it stays there, unpublished, and writing that
     table is refused by a sentence that names repair. The contents after the last write.
     """
-    recover_on_open(location, branch, impatient())
+    recover_on_open(location, branch, short_lease())
     assert pending(location) == ()
     assert read_contents(location, branch) == model
     linear_history(location, branch)
-    before = at_rest(location, branch)
-    assert recover_on_open(location, branch, impatient()) == ()
-    assert at_rest(location, branch) == before
+    before = read_durable_state(location, branch)
+    assert recover_on_open(location, branch, short_lease()) == ()
+    assert read_durable_state(location, branch) == before
     model = _write_again(location, model, drift, branch)
     assert read_contents(location, branch) == model
     linear_history(location, branch)
     assert pending(location) == ()
-    assert drifting(location, branch) == set(drift)
+    assert read_drifted_tables(location, branch) == set(drift)
     return model
 
 
 def _write_again(location: Location, model: Contents, drift: Collection[str], branch: str) -> Contents:
     for alias in drift:
         with pytest.raises(DriftError, match="an external tool changed") as refused:
-            run(location, [Change(alias, insert=("refused",))], branch=branch, world=impatient())
+            run(location, [Change(alias, insert=("refused",))], branch=branch, environment=short_lease())
         assert "repair" in refused.value.hint
     name = f"after-{new_ulid()}"
     changes = [Change(alias, insert=(name,)) for alias in TABLES if alias not in drift]
-    assert run(location, changes, branch=branch, world=impatient()) is not None
+    assert run(location, changes, branch=branch, environment=short_lease()) is not None
     return apply(model, changes)
 
 
@@ -85,12 +85,12 @@ def pending(location: Location) -> tuple[str, ...]:
     return tuple(entry.path for entry in ObjectStore(location).list(RECOVERY))
 
 
-def at_rest(location: Location, branch: str = MAIN) -> Rest:
+def read_durable_state(location: Location, branch: str = MAIN) -> DurableState:
     snapshot = read_snapshot(location, branch)
-    return Rest(snapshot.version, heads(snapshot), pending(location))
+    return DurableState(snapshot.version, heads(snapshot), pending(location))
 
 
-def drifting(location: Location, branch: str = MAIN) -> set[str]:
+def read_drifted_tables(location: Location, branch: str = MAIN) -> set[str]:
     """The tables whose head is not their pin."""
     snapshot = read_snapshot(location, branch)
     return {alias for alias, head in heads(snapshot).items() if head != snapshot.tables[alias].pin.version}
@@ -104,7 +104,7 @@ def heads(snapshot: Snapshot) -> dict[str, int]:
     }
 
 
-def head_ids(location: Location, alias: str) -> set[str]:
+def read_head_ids(location: Location, alias: str) -> set[str]:
     """The ids at a table's head, published or not: what a foreign tool sees."""
     table = read_snapshot(location).tables[alias]
     dataset = open_dataset(location.child(table.path), branch=table.pin.branch)

@@ -23,7 +23,7 @@ from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import Outcome, StagingArea
 from omnigraph.graph.write.states import Published, StagedWrite
 from omnigraph.storage.location import Location
-from tests.graph.concurrency.actors import impatient
+from tests.graph.concurrency.actors import short_lease
 from tests.graph.writers import KNOWS, PERSON, Change, rows_table, run, run_compaction, stage_changes
 from tests.storage.raw_writes import stage_append, stage_delete
 
@@ -45,8 +45,8 @@ def write_changes_once(location: Location, changes: Sequence[Change], branch: st
 
 def write_with_lease(location: Location, changes: Sequence[Change], lease_seconds: float) -> str | None:
     """One write whose lease is short, so that it has to renew it."""
-    world = WriteEnvironment(terms=LeaseTerms(lease_seconds=lease_seconds))
-    return _commit_id(run(location, changes, world=world))
+    environment = WriteEnvironment(terms=LeaseTerms(lease_seconds=lease_seconds))
+    return _commit_id(run(location, changes, environment=environment))
 
 
 def merge(location: Location, source: str, target: str) -> str | None:
@@ -61,10 +61,10 @@ def compact(location: Location, aliases: Sequence[str]) -> str | None:
 
 def recover(location: Location, branch: str = MAIN) -> list[str]:
     """What an impatient read-write open does; the actions it took."""
-    return [done.action.value for done in recover_on_open(location, branch, impatient())]
+    return [done.action.value for done in recover_on_open(location, branch, short_lease())]
 
 
-def make_branch(location: Location, name: str) -> str:
+def create_from_main(location: Location, name: str) -> str:
     """A branch of main's head; its id."""
     return create_branch(location, name, "tester", read_snapshot(location)).id
 
@@ -103,7 +103,7 @@ def delete_lonely_nodes(location: Location, names: Sequence[str]) -> str | None:
     return _commit_id(write(location, MAIN, request))
 
 
-def append_foreign(location: Location, alias: str, name: str) -> int:
+def append_externally(location: Location, alias: str, name: str) -> int:
     """What another tool does: a plain Lance append to a table's newest version, with no mark of ours."""
     table = read_snapshot(location).tables[alias]
     uri = location.child(table.path).lance_uri
@@ -115,14 +115,14 @@ def append_foreign(location: Location, alias: str, name: str) -> int:
     )
 
 
-def collect_manifest(location: Location) -> None:
+def delete_old_manifests(location: Location) -> None:
     """What another tool's cleanup does: every manifest version but the newest goes, and so do its files."""
     uri = location.child(MANIFEST).lance_uri
     dataset = lance.dataset(uri, storage_options=location.storage_options)
     dataset.cleanup_old_versions(older_than=timedelta(0), delete_unverified=True)
 
 
-def collect_tables(location: Location) -> None:
+def delete_old_table_versions(location: Location) -> None:
     """The same for every table: what the pins need stays, as it is the newest."""
     for table in read_snapshot(location).tables.values():
         uri = location.child(table.path).lance_uri

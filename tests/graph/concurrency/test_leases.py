@@ -151,12 +151,12 @@ class TestOneWinner:
 
 
 class TestEpochs:
-    def test_slow_acquirer_that_makes_a_collected_epoch_again(self, store: ObjectStore) -> None:
+    def test_slow_process_creates_a_deleted_epoch_again(self, store: ObjectStore) -> None:
         """It does not hold what it made, waits its turn, and the holder does not lose anything."""
         branch = _branch()
         acquire_lease(store, branch, "first").release()
         with Actor(_acquire_epoch, store.location, branch, points="lease.acquire.before=stop") as slow:
-            slow.until_stopped()
+            slow.wait_until_stopped()
             for _ in range(3):
                 acquire_lease(store, branch, "quick").release()
             holder = acquire_lease(store, branch, "holder")
@@ -168,7 +168,7 @@ class TestEpochs:
             holder.release()
             assert slow.answer().value == 6
 
-    def test_a_lost_lease_is_lost_for_good(self, store: ObjectStore) -> None:
+    def test_lost_lease_is_lost_permanently(self, store: ObjectStore) -> None:
         branch, clock = _branch(), _ManualClock()
         first = acquire_lease(store, branch, "first", _terms(clock))
         second = acquire_lease(store, branch, "second", _terms(_ManualClock()))
@@ -180,7 +180,7 @@ class TestEpochs:
         assert store.list(lock_folder(branch)) == marks, "who lost the lease touches nothing more"
         second.hold()
 
-    def test_the_highest_epoch_stays(self, store: ObjectStore) -> None:
+    def test_highest_epoch_is_kept(self, store: ObjectStore) -> None:
         branch = _branch()
         for epoch in range(1, 6):
             lease = acquire_lease(store, branch, "one of many")
@@ -189,7 +189,7 @@ class TestEpochs:
             assert names == [f"{epoch:020d}.json", f"{epoch:020d}.release.json"]
 
     @pytest.mark.parametrize("data", [b"", b"{}", b'{"v":99}', b"\xff"])
-    def test_an_unreadable_lock_is_named_and_kept(self, store: ObjectStore, data: bytes) -> None:
+    def test_unreadable_lock_is_reported_and_kept(self, store: ObjectStore, data: bytes) -> None:
         branch = _branch()
         path = f"{lock_folder(branch)}/{1:020d}.json"
         store.create(path, data)
@@ -216,7 +216,7 @@ class TestDeath:
         assert acquire_lease(store, branch, "patient", _terms(clock)).epoch == 2
         assert 30.0 < clock.seconds - started < 31.0
 
-    def test_renewal_keeps_a_slow_writer_alive(self, store: ObjectStore) -> None:
+    def test_renewal_keeps_the_lease_of_a_slow_writer(self, store: ObjectStore) -> None:
         branch, holders, clock = _branch(), _ManualClock(), _ManualClock()
         holder = acquire_lease(store, branch, "slow but alive", _terms(holders))
 
@@ -258,7 +258,7 @@ class TestDeath:
             "not a pid",
         ],
     )
-    def test_a_process_that_is_gone_is_not_waited_for(
+    def test_lease_of_a_stopped_process_is_over(
         self, store: ObjectStore, changes: dict[str, Any], over: bool
     ) -> None:
         branch, clock = _branch(), _ManualClock()
@@ -269,7 +269,7 @@ class TestDeath:
         assert (clock.seconds == started) is over
 
 
-def test_the_wait_is_bounded_and_names_the_holder(store: ObjectStore) -> None:
+def test_wait_is_bounded_and_reports_the_holder(store: ObjectStore) -> None:
     branch, clock = _branch(), _ManualClock()
     acquire_lease(store, branch, "load 01ABC", _terms(clock))
     with pytest.raises(LeaseBusyError) as busy:
@@ -279,7 +279,7 @@ def test_the_wait_is_bounded_and_names_the_holder(store: ObjectStore) -> None:
     assert 7.0 < clock.seconds - 100.0 < 8.0
 
 
-def test_nobody_starves(local_location: Location, tmp_path: Path) -> None:
+def test_every_process_gets_its_share_of_the_lease(local_location: Location, tmp_path: Path) -> None:
     """Eight processes take one lease as often as they can: each gets its share while the others go on."""
     done = tmp_path / "done"
     done.mkdir()

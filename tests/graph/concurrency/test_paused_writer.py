@@ -19,8 +19,8 @@ from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from tests.graph.concurrency import jobs
-from tests.graph.concurrency.actors import Actor, Answer, impatient
-from tests.graph.concurrency.checks import is_in_history, linear_history, settle
+from tests.graph.concurrency.actors import Actor, Answer, short_lease
+from tests.graph.concurrency.checks import is_in_history, linear_history, check_final_state
 from tests.graph.writers import Change, apply, create, read_contents, run, triple
 
 STEPS: Final = (
@@ -52,24 +52,24 @@ def graph(local_location: Location) -> Location:
 
 @pytest.mark.parametrize("collected", [False, True], ids=["kept", "collected"])
 @pytest.mark.parametrize("step", STEPS)
-def test_stopped_past_its_lease(graph: Location, step: str, collected: bool) -> None:
+def test_writer_paused_past_its_lease(graph: Location, step: str, collected: bool) -> None:
     """Also when the manifest versions it knew, and those after them, are gone, so that their numbers are free."""
     before = read_contents(graph)
     others = [change for name in SUCCESSORS for change in triple([name])]
     with Actor(jobs.write_changes, graph, MINE, points=f"{step}=stop") as sleeper:
-        sleeper.until_stopped()
+        sleeper.wait_until_stopped()
         for name in SUCCESSORS:
-            run(graph, triple([name]), world=impatient())
+            run(graph, triple([name]), environment=short_lease())
         if collected:
-            jobs.collect_manifest(graph)
+            jobs.delete_old_manifests(graph)
             assert len(open_dataset(graph.child(MANIFEST)).versions()) == 1
         answer = sleeper.resume().answer()
-    _was_told_the_truth(graph, answer)
+    _check_answer(graph, answer)
     happened = "mine" in read_contents(graph)["node:Person"]
-    settle(graph, apply(before, [*MINE, *others]) if happened else apply(before, others))
+    check_final_state(graph, apply(before, [*MINE, *others]) if happened else apply(before, others))
 
 
-def _was_told_the_truth(location: Location, answer: Answer) -> None:
+def _check_answer(location: Location, answer: Answer) -> None:
     happened = "mine" in read_contents(location)["node:Person"]
     if answer.error is None:
         assert happened
@@ -81,38 +81,38 @@ def _was_told_the_truth(location: Location, answer: Answer) -> None:
 
 
 @pytest.mark.parametrize("step", ["arm.after", "commit.before@2", "publish.before"])
-def test_two_writers_asleep_at_once(graph: Location, step: str) -> None:
+def test_two_writers_paused_at_the_same_time(graph: Location, step: str) -> None:
     """The second one slept while it recovered the first; both wake after a third one has finished."""
     before = read_contents(graph)
     with Actor(jobs.write_changes, graph, MINE, points=f"{step}=stop") as first:
-        first.until_stopped()
+        first.wait_until_stopped()
         with Actor(_overtake, graph, points="recovery.publish.before=stop") as second:
-            second.until_stopped()
-            run(graph, triple(["third"]), world=impatient())
+            second.wait_until_stopped()
+            run(graph, triple(["third"]), environment=short_lease())
             answers = [first.resume().answer(), second.resume().answer()]
     assert {answer.error for answer in answers} <= {"recovery_required", "lease_lost"}
     forward = step == "publish.before"
     changes = [*MINE, *triple(["third"])] if forward else triple(["third"])
-    settle(graph, apply(before, changes))
+    check_final_state(graph, apply(before, changes))
 
 
 def _overtake(location: Location) -> None:
-    run(location, triple(["second"]), world=impatient())
+    run(location, triple(["second"]), environment=short_lease())
 
 
 @pytest.mark.parametrize("collected", [False, True], ids=["kept", "collected"])
 @pytest.mark.parametrize("missed", [1, 3, 12])
-def test_a_publisher_that_sleeps_through_any_history(graph: Location, missed: int, collected: bool) -> None:
+def test_publisher_paused_during_other_commits(graph: Location, missed: int, collected: bool) -> None:
     """It collides also when every version that it would have collided with is gone, and then finds its way or fails.
 
     Lance does not notice a conflict with a version that is not there any more, and would leave rows twice.
     """
-    with Actor(jobs.make_branch, graph, "b", points="publish.before=stop") as sleeper:
-        sleeper.until_stopped()
+    with Actor(jobs.create_from_main, graph, "b", points="publish.before=stop") as sleeper:
+        sleeper.wait_until_stopped()
         for number in range(missed):
             run(graph, [Change("node:Company", insert=(f"missed {number}",))])
         if collected:
-            jobs.collect_manifest(graph)
+            jobs.delete_old_manifests(graph)
         answer = sleeper.resume().answer()
     branches = read_snapshot(graph).manifest.read_state().branches
     if answer.error is None:
@@ -121,10 +121,10 @@ def test_a_publisher_that_sleeps_through_any_history(graph: Location, missed: in
         assert collected
         assert "b" not in branches
     assert len(linear_history(graph)) == 2 + missed
-    settle(graph, read_contents(graph))
+    check_final_state(graph, read_contents(graph))
 
 
-def test_a_publisher_that_keeps_losing_gives_up(graph: Location) -> None:
+def test_publisher_gives_up_after_repeated_conflicts(graph: Location) -> None:
     """Its retries are bounded, and its last word is that nothing was applied."""
     now = read_snapshot(graph)
     draft = CommitDraft(CommitId(new_ulid()), "load", OperationId(new_ulid()), "tester", 1)

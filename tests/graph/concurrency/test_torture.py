@@ -17,7 +17,7 @@ from omnigraph.graph.manifest.snapshot import MAIN
 from omnigraph.graph.recovery.run import RECOVERY_ACTOR, recover_on_open
 from omnigraph.storage.location import Location
 from tests.graph.concurrency.actors import Actor
-from tests.graph.concurrency.checks import EMPTY, drifting, linear_history, pending
+from tests.graph.concurrency.checks import EMPTY, read_drifted_tables, linear_history, pending
 from tests.graph.concurrency.torturers import Outcome, read_logs, read_until, replay, write_until
 from tests.graph.writers import create, read_contents, run, triple
 from tests.waiting import SECONDS_MAX
@@ -37,7 +37,7 @@ OTHER_ACTORS: Final = (RECOVERY_ACTOR, "omnigraph:optimize")
 
 
 @dataclass(slots=True)
-class _Stage:
+class _Processes:
     """The processes of one run."""
 
     location: Location
@@ -58,19 +58,19 @@ class _Stage:
         return self.stack.enter_context(Actor(read_until, self.location, self.deadline))
 
 
-def test_eight_writers_two_being_killed(local_location: Location, tmp_path: Path) -> None:
+def test_eight_writers_of_which_two_are_killed(local_location: Location, tmp_path: Path) -> None:
     _torture(local_location, tmp_path, 15.0)
 
 
 @pytest.mark.soak
-def test_eight_writers_two_being_killed_for_long(local_location: Location, tmp_path: Path) -> None:
+def test_eight_writers_of_which_two_are_killed_for_long(local_location: Location, tmp_path: Path) -> None:
     _torture(local_location, tmp_path, 600.0)
 
 
 def _torture(location: Location, folder: Path, seconds: float) -> None:
     create(location)
     with ExitStack() as stack:
-        stage = _Stage(location, folder, SYSTEM_CLOCK.monotonic() + seconds, stack)
+        stage = _Processes(location, folder, SYSTEM_CLOCK.monotonic() + seconds, stack)
         readers = [stage.reader() for _ in range(READERS)]
         writers = [stage.writer(f"w{index}") for index in range(WRITERS - VICTIMS)]
         _kill_at_random(stage)
@@ -88,7 +88,7 @@ def _torture(location: Location, folder: Path, seconds: float) -> None:
     _check(location, outcome)
 
 
-def _kill_at_random(stage: _Stage) -> None:
+def _kill_at_random(stage: _Processes) -> None:
     """At any moment, and every other one in the middle of its n-th write, since most of them only wait."""
     chance = random.Random(7)
     victims: list[Actor] = []
@@ -110,12 +110,12 @@ def _check(location: Location, outcome: Outcome) -> None:
     history = linear_history(location)
     ids = {commit.id for commit in history}
     assert outcome.acknowledged - ids == set(), "acknowledged and not there"
-    strangers = {c.id for c in history[:-1] if c.actor not in OTHER_ACTORS} - set(outcome.tried)
-    assert strangers == set(), "there and never tried"
+    unexpected_ids = {c.id for c in history[:-1] if c.actor not in OTHER_ACTORS} - set(outcome.tried)
+    assert unexpected_ids == set(), "there and never tried"
     model = replay(history, outcome.tried, EMPTY)
     assert read_contents(location) == model
     run(
-        location, triple(["last"]), world=WriteEnvironment(terms=LeaseTerms(wait_seconds=0.0))
+        location, triple(["last"]), environment=WriteEnvironment(terms=LeaseTerms(wait_seconds=0.0))
     )  # nothing stayed locked
-    assert drifting(location) == set()
+    assert read_drifted_tables(location) == set()
     assert pending(location) == ()

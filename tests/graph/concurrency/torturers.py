@@ -66,14 +66,14 @@ def write_until(location: Location, log: Path, name: str, deadline: float) -> in
     Returns how many writes were acknowledged.
     """
     chance = random.Random(name)
-    world = WriteEnvironment(terms=LeaseTerms(lease_seconds=LEASE_SECONDS))
+    environment = WriteEnvironment(terms=LeaseTerms(lease_seconds=LEASE_SECONDS))
     mine: list[str] = []
     acknowledged = 0
     with log.open("a", encoding="utf-8") as out:
         while SYSTEM_CLOCK.monotonic() < deadline or not acknowledged:
             changes = _choose(chance, mine, f"{name}-{acknowledged}-{chance.getrandbits(40):x}")
             try:
-                commit = _write_logged(location, changes, out, world)
+                commit = _write_logged(location, changes, out, environment)
             except OmnigraphError as error:
                 _log(out, Line("error", "", changes, f"{error.code} {error.applied}: {error.message}"))
                 if error.kind not in (ErrorKind.CONFLICT, ErrorKind.UNAVAILABLE):
@@ -84,7 +84,7 @@ def write_until(location: Location, log: Path, name: str, deadline: float) -> in
             acknowledged += 1
             _remember(mine, changes)
             if chance.random() < 0.04:
-                _compact(location, chance, world)
+                _compact(location, chance, environment)
     return acknowledged
 
 
@@ -147,7 +147,7 @@ def replay(history: Sequence[Any], tried: dict[str, tuple[Change, ...]], start: 
 
 
 def _write_logged(
-    location: Location, changes: tuple[Change, ...], out: TextIO, world: WriteEnvironment
+    location: Location, changes: tuple[Change, ...], out: TextIO, environment: WriteEnvironment
 ) -> str:
     stage_all = stage_changes(changes)
 
@@ -157,7 +157,7 @@ def _write_logged(
         return staged
 
     request = WriteRequest(WriterKind.LOAD, "torturer", stage, lambda again, _: stage(again))
-    published = write(location, MAIN, request, world)
+    published = write(location, MAIN, request, environment)
     assert published is not None
     assert published.publication.commit is not None
     return published.publication.commit.id
@@ -181,9 +181,9 @@ def _remember(mine: list[str], changes: tuple[Change, ...]) -> None:
         mine.remove(name)
 
 
-def _compact(location: Location, chance: random.Random, world: WriteEnvironment) -> None:
+def _compact(location: Location, chance: random.Random, environment: WriteEnvironment) -> None:
     try:
-        run_compaction(location, chance.sample(TABLES, 2), world)
+        run_compaction(location, chance.sample(TABLES, 2), environment)
     except OmnigraphError as error:
         if error.kind is not ErrorKind.CONFLICT:
             raise

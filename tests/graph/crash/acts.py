@@ -59,7 +59,7 @@ DELETED: Final = (Change(PERSON, delete=("a",)), Change(KNOWS, delete=("a",)))
 DELETION: Final = 'query remove() { delete Person where slug = "a" }'
 CLEANUP: Final = CleanupPolicyOptions(keep_versions=1, confirm=True)
 COMPACTED: Final = (PERSON, COMPANY)
-BESIDE: Final = (Change(PERSON, upsert=(("a", 7), ("c", 8))),)
+CONCURRENT: Final = (Change(PERSON, upsert=(("a", 7), ("c", 8))),)
 EVOLVED: Final = """\
 node Person { slug: String @key  age: I64?  note: String @default("d") }
 node Company { name: String @key }
@@ -75,7 +75,7 @@ def migrate_step(manifest: Dataset) -> Dataset:
 OLD_FORMAT: Final = WriteEnvironment(rules=Format(current=1, steps=(migrate_step,)))
 
 
-def repairing(**flags: bool) -> Callable[[Location], None]:
+def make_repair(**flags: bool) -> Callable[[Location], None]:
     """Nothing is refused, however often it is run."""
 
     def act(location: Location) -> None:
@@ -91,7 +91,7 @@ def write_rows(location: Location) -> None:
 
 def renew(location: Location) -> None:
     """A lease whose third is always over."""
-    run(location, LOADED, world=WriteEnvironment(terms=LeaseTerms(lease_seconds=0.0)))
+    run(location, LOADED, environment=WriteEnvironment(terms=LeaseTerms(lease_seconds=0.0)))
 
 
 def mutate(location: Location) -> None:
@@ -106,14 +106,14 @@ def optimize(location: Location) -> None:
     optimize_all_tables(Graph(location), OptimizeOptions(tables=frozenset(COMPACTED)), in_place)
 
 
-def optimize_beside(location: Location) -> None:
+def optimize_with_concurrent_write(location: Location) -> None:
     """Another writer, which does not die, updates and deletes rows between the rewrite and the lease."""
 
     def run_tasks(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
         results = [function(task) for task in tasks]
         if function is rewrite_group:
             actions, failpoints._actions = failpoints._actions, {}
-            run(location, BESIDE)
+            run(location, CONCURRENT)
             failpoints._actions = actions
         return results
 
@@ -140,7 +140,7 @@ def schema_apply_to_new_type(location: Location) -> None:
     apply_schema(location, DEV, SchemaRequest(text, "tester"), in_place)
 
 
-def drop_for_good(location: Location) -> None:
+def drop_with_values(location: Location) -> None:
     text = EVOLVED.replace('note: String @default("d")', "").replace(
         "since: I64?  label: String?", "since: I64?"
     )
@@ -168,11 +168,11 @@ def load_to_new_branch(location: Location) -> None:
     load_files(location, base=MAIN)
 
 
-def make_branch(location: Location) -> None:
+def create_dev(location: Location) -> None:
     create_branch(location, DEV, "tester", read_snapshot(location))
 
 
-def remove_branch(location: Location) -> None:
+def delete_dev(location: Location) -> None:
     delete_branch(location, DEV)
 
 
@@ -198,7 +198,7 @@ def recover_dev(location: Location) -> None:
 
 
 def migrate(location: Location) -> None:
-    run(location, LOADED, world=OLD_FORMAT)
+    run(location, LOADED, environment=OLD_FORMAT)
 
 
 def cleanup(location: Location) -> None:

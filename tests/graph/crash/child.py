@@ -21,7 +21,7 @@ from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.failpoints import observed
 from omnigraph.storage.location import Location, parse_location
 from tests.file_faults import arm, counted, limit_file_size
-from tests.graph.crash.power_cut import recorded
+from tests.graph.crash.power_cut import record_syncs
 from tests.graph.crash.scenarios import SCENARIOS
 from tests.waiting import SECONDS_MAX
 
@@ -68,7 +68,7 @@ class Request(msgspec.Struct, frozen=True):
     durability: str | None = None
 
 
-class Recording(dict[str, failpoints._Action]):
+class HitRecorder(dict[str, failpoints._Action]):
     """Stands where the actions are, does nothing, and keeps every hit."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ def _run(request: Request) -> None:
 
 
 def _act(request: Request) -> None:
-    recording = Recording()
+    recording = HitRecorder()
     os.environ[failpoints.ENVIRONMENT_VARIABLE] = request.failpoints
     failpoints._actions = (
         recording if request.report else failpoints._parse(os.environ[failpoints.ENVIRONMENT_VARIABLE])
@@ -123,7 +123,7 @@ def _act(request: Request) -> None:
         _act_with_faults(request, location)
         return
     if request.syncs:
-        with recorded(Path(request.uri), Path(request.syncs)):
+        with record_syncs(Path(request.uri), Path(request.syncs)):
             SCENARIOS[request.scenario].act(location)
         return
     with observed(observe):

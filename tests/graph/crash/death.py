@@ -41,7 +41,7 @@ class PatientClock:
         self.seconds += seconds
 
 
-def impatient_world(clock: Clock, lease_seconds: float = 0.1) -> WriteEnvironment:
+def short_lease_environment(clock: Clock, lease_seconds: float = 0.1) -> WriteEnvironment:
     """A world in which a lease is over as soon as somebody waits for it."""
     terms = LeaseTerms(lease_seconds, WAIT_SECONDS, clock, lambda: 0.5)
     return WriteEnvironment(clock=clock, jitter=lambda: 0.5, terms=terms)

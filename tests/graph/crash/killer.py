@@ -31,32 +31,32 @@ class Killer:
 
     server: subprocess.Popen[str]
     folder: Path
-    made: int = 0
+    location_count: int = 0
     templates: dict[str, Path] = field(default_factory=dict)
 
-    def prepared(self, scenario: str) -> Location:
+    def prepare_graph(self, scenario: str) -> Location:
         """A graph of its own that is ready for the scenario's `act`."""
         how = SCENARIOS[scenario]
         if how.in_place:
-            location = self.place()
+            location = self.new_location()
             how.prepare(location, self.kill)
             return location
         if scenario not in self.templates:
-            template = self.place()
+            template = self.new_location()
             how.prepare(template, self.kill)
             self.templates[scenario] = Path(template.uri)
-        location = self.place()
+        location = self.new_location()
         shutil.copytree(self.templates[scenario], location.uri)
         return location
 
-    def place(self) -> Location:
+    def new_location(self) -> Location:
         """A fresh and empty place."""
-        self.made += 1
-        return parse_location(str(self.folder / f"{self.made:04d}.omni"))
+        self.location_count += 1
+        return parse_location(str(self.folder / f"{self.location_count:04d}.omni"))
 
     def kill(self, scenario: str, location: Location, point: Failpoint | str, hit: int = 1) -> None:
         """Run `act` and have it killed at a hit of a failpoint; raise if it was not."""
-        self.must_die(self._request(scenario, location, failpoints=f"{point}@{hit}=kill"))
+        self.require_kill(self._request(scenario, location, failpoints=f"{point}@{hit}=kill"))
 
     def kill_at_effect(
         self, scenario: str, location: Location, effect: int, late_ms: float = 0.0, *, may_live: bool = False
@@ -66,7 +66,7 @@ class Killer:
         if may_live:
             assert self.run(request) in (0, -signal.SIGKILL)
         else:
-            self.must_die(request)
+            self.require_kill(request)
 
     def trace(self, scenario: str, location: Location) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Let `act` live; every failpoint hit, as `name@number`, and every durable call, in order."""
@@ -76,7 +76,7 @@ class Killer:
         hits, effects = report.read_text().split("\n\n")
         return tuple(hits.split()), tuple(effects.split())
 
-    def must_die(self, request: Request) -> None:
+    def require_kill(self, request: Request) -> None:
         """Run it; only a SIGKILL counts."""
         code = self.run(request)
         if code != -signal.SIGKILL:
@@ -105,7 +105,7 @@ class Killer:
 
 
 @contextmanager
-def killing(folder: Path, library: Path | None = None) -> Iterator[Killer]:
+def start_killer(folder: Path, library: Path | None = None) -> Iterator[Killer]:
     """A killer whose graphs are below `folder`; `library` is loaded into its victims."""
     command = [sys.executable, "-W", "ignore", "-m", "tests.graph.crash.child"]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}

@@ -32,19 +32,19 @@ STEP_MARK = "test:step"
 Tree = dict[str, tuple[int, int]]
 
 
-def observe(location: Location, world: WriteEnvironment) -> GraphState:
+def observe(location: Location, environment: WriteEnvironment) -> GraphState:
     """The graph as readers see it."""
-    return {name: _state(snapshot) for name, snapshot in snapshots(location, world).items()}
+    return {name: _state(snapshot) for name, snapshot in snapshots(location, environment).items()}
 
 
-def snapshots(location: Location, world: WriteEnvironment) -> dict[str, Snapshot]:
+def snapshots(location: Location, environment: WriteEnvironment) -> dict[str, Snapshot]:
     """The newest snapshot of every branch."""
     try:
-        main = read_snapshot(location, rules=world.rules)
+        main = read_snapshot(location, rules=environment.rules)
     except NotFoundError:
         return {}
     names = main.manifest.read_state().branches
-    return {name: read_snapshot(location, name, rules=world.rules) for name in names}
+    return {name: read_snapshot(location, name, rules=environment.rules) for name in names}
 
 
 def _state(snapshot: Snapshot) -> BranchState:
@@ -68,15 +68,15 @@ def read_tree(location: Location) -> Tree:
     }
 
 
-def unsteady(location: Location, world: WriteEnvironment, *, heads: bool = True) -> list[str]:
+def find_leftovers(location: Location, environment: WriteEnvironment, *, heads: bool = True) -> list[str]:
     """Everything that should not be there in steady state."""
     store = ObjectStore(location)
     found = [f"intent {entry.path}" for entry in store.list(RECOVERY)]
     found += [
-        f"locked {folder} {epoch}" for folder, epoch in _top_epochs(store) if not _over(store, folder, epoch)
+        f"locked {folder} {epoch}" for folder, epoch in _read_newest_epochs(store) if not _is_over(store, folder, epoch)
     ]
-    found += _half_migrated(location, world)
-    for snapshot in snapshots(location, world).values() if heads else ():
+    found += _find_unfinished_migrations(location, environment)
+    for snapshot in snapshots(location, environment).values() if heads else ():
         for alias, table in snapshot.tables.items():
             if table.owner == snapshot.branch.id:
                 head = open_dataset(location.child(table.path), branch=table.pin.branch).version
@@ -84,23 +84,23 @@ def unsteady(location: Location, world: WriteEnvironment, *, heads: bool = True)
     return found
 
 
-def _half_migrated(location: Location, world: WriteEnvironment) -> list[str]:
+def _find_unfinished_migrations(location: Location, environment: WriteEnvironment) -> list[str]:
     """A stamp that says a step is done which is not. The test's own step leaves a mark."""
-    if not world.rules.steps:
+    if not environment.rules.steps:
         return []
-    manifests = {name: snapshot.manifest for name, snapshot in snapshots(location, world).items()}
+    manifests = {name: snapshot.manifest for name, snapshot in snapshots(location, environment).items()}
     return [
         f"the manifest of {name} has stamp {manifest.stamp} without its migration"
         for name, manifest in manifests.items()
-        if manifest.stamp == world.rules.current and STEP_MARK not in manifest.dataset.metadata
+        if manifest.stamp == environment.rules.current and STEP_MARK not in manifest.dataset.metadata
     ]
 
 
-def _over(store: ObjectStore, folder: str, epoch: int) -> bool:
+def _is_over(store: ObjectStore, folder: str, epoch: int) -> bool:
     return is_epoch_over(store, None if folder == "graph" else BranchId(folder), epoch)
 
 
-def _top_epochs(store: ObjectStore) -> list[tuple[str, int]]:
+def _read_newest_epochs(store: ObjectStore) -> list[tuple[str, int]]:
     top: dict[str, int] = {}
     for entry in store.list(LOCKS):
         _, folder, name = entry.path.split("/")

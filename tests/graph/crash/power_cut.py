@@ -33,7 +33,7 @@ class Sync(msgspec.Struct, frozen=True):
     names: dict[int, Names]
 
 
-class Recording(msgspec.Struct, frozen=True):
+class SyncRecording(msgspec.Struct, frozen=True):
     """The directory that holds a graph as it was at first, and every sync below it."""
 
     base: str
@@ -42,7 +42,7 @@ class Recording(msgspec.Struct, frozen=True):
     first_contents: dict[int, bytes]
     syncs: list[Sync]
 
-    def put_back(self, count: int, *, early_names: bool) -> None:
+    def restore(self, count: int, *, early_names: bool) -> None:
         """Put the graph back as a power cut leaves it after so many syncs. `early_names`: names came before content."""
         contents = dict(self.first_contents)
         names = dict(self.first_names)
@@ -57,22 +57,22 @@ class Recording(msgspec.Struct, frozen=True):
         shutil.rmtree(root, ignore_errors=True)
         number, _ = names[Path(self.base).stat().st_ino].get(self.graph, (None, True))
         if number is not None:
-            _fill(root, number, names, contents, early_names=early_names)
+            _write_directory(root, number, names, contents, early_names=early_names)
 
 
-def _fill(
+def _write_directory(
     folder: Path, number: int, names: dict[int, Names], contents: dict[int, bytes], *, early_names: bool
 ) -> None:
     folder.mkdir()
     for name, (entry, is_folder) in names.get(number, {}).items():
         if is_folder:
-            _fill(folder / name, entry, names, contents, early_names=early_names)
+            _write_directory(folder / name, entry, names, contents, early_names=early_names)
         elif entry in contents or early_names:
             (folder / name).write_bytes(contents.get(entry, b""))
 
 
 @contextmanager
-def recorded(graph: Path, target: Path) -> Iterator[None]:
+def record_syncs(graph: Path, target: Path) -> Iterator[None]:
     """Write every sync within the block to `target`."""
     base = graph.parent
     contents: dict[int, bytes] = {}
@@ -80,18 +80,18 @@ def recorded(graph: Path, target: Path) -> Iterator[None]:
     for path in [path for path in graph.rglob("*") if path.is_file()]:
         kept.append(os.open(path, os.O_RDONLY))
         contents[path.stat().st_ino] = path.read_bytes()
-    made = Recording(str(base), graph.name, _all_names(graph), contents, [])
+    made = SyncRecording(str(base), graph.name, _read_all_names(graph), contents, [])
     real = os.fsync
 
     def sync(fd: FileDescriptorLike) -> None:
         descriptor = fd if isinstance(fd, int) else fd.fileno()
-        names = _all_names(graph)
+        names = _read_all_names(graph)
         real(descriptor)
         kept.append(os.dup(descriptor))
         path = Path(f"/proc/self/fd/{descriptor}").resolve()
         number = path.stat().st_ino
         if path.is_dir():
-            made.syncs.append(Sync(number, None, _names(path, graph), names))
+            made.syncs.append(Sync(number, None, _read_names(path, graph), names))
         else:
             made.syncs.append(Sync(number, path.read_bytes(), None, names))
 
@@ -103,12 +103,12 @@ def recorded(graph: Path, target: Path) -> Iterator[None]:
         target.write_bytes(msgspec.msgpack.encode(made))
 
 
-def _all_names(graph: Path) -> dict[int, Names]:
+def _read_all_names(graph: Path) -> dict[int, Names]:
     folders = [graph.parent, *([graph] if graph.exists() else []), *graph.rglob("*")]
-    return {folder.stat().st_ino: _names(folder, graph) for folder in folders if folder.is_dir()}
+    return {folder.stat().st_ino: _read_names(folder, graph) for folder in folders if folder.is_dir()}
 
 
-def _names(folder: Path, graph: Path) -> Names:
+def _read_names(folder: Path, graph: Path) -> Names:
     """Of the directory that holds the graph, only the graph."""
     return {
         entry.name: (entry.inode(), entry.is_dir())

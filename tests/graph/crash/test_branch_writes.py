@@ -24,7 +24,7 @@ from omnigraph.storage.lance.durability import IncompleteFileError
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.crash.killer import Killer
-from tests.graph.crash.observe import unsteady
+from tests.graph.crash.observe import find_leftovers
 from tests.graph.writers import (
     COMPANY,
     PERSON,
@@ -50,7 +50,7 @@ def graph(local_location: Location) -> Location:
     return local_location
 
 
-def test_a_branch_is_not_made_from_one_that_is_gone(graph: Location) -> None:
+def test_branch_is_not_created_from_a_deleted_branch(graph: Location) -> None:
     """Its files are collected, so a child that nobody counted would become unreadable."""
     source = read_snapshot(graph, DEV)
     delete_branch(graph, DEV)
@@ -60,7 +60,7 @@ def test_a_branch_is_not_made_from_one_that_is_gone(graph: Location) -> None:
     assert set(read_snapshot(graph).manifest.read_state().branches) == {MAIN}
 
 
-def test_a_branch_is_not_made_from_a_namesake(graph: Location) -> None:
+def test_branch_is_not_created_from_another_branch_of_the_same_name(graph: Location) -> None:
     source = read_snapshot(graph, DEV)
     delete_branch(graph, DEV)
     create_branch(graph, DEV, "tester", read_snapshot(graph))
@@ -81,7 +81,7 @@ def lance_branches(root: Location) -> set[str]:
     }
 
 
-def test_a_branch_comes_with_its_first_write_or_not_at_all(graph: Location) -> None:
+def test_branch_is_created_with_its_first_write_or_not_at_all(graph: Location) -> None:
     changes = [Change(PERSON, insert=("x",))]
     before = lance_branches(graph)
     with pytest.raises(ContentError) as rejected:
@@ -105,10 +105,10 @@ def test_a_branch_comes_with_its_first_write_or_not_at_all(graph: Location) -> N
     assert now.tables[PERSON].owner == now.branch.id
     assert now.tables[COMPANY] == base.tables[COMPANY]
     run(graph, [Change(PERSON, insert=("y",))], branch="new")
-    assert unsteady(graph, WriteEnvironment()) == []
+    assert find_leftovers(graph, WriteEnvironment()) == []
 
 
-def test_a_first_write_whose_file_is_missing_is_not_published(graph: Location) -> None:
+def test_first_write_with_a_missing_file_is_not_published(graph: Location) -> None:
     """As when a worker wrote to another store."""
     stage = stage_changes([Change(PERSON, insert=("x",))])
     table = Path(graph.child(read_snapshot(graph, DEV).tables[PERSON].path).uri)
@@ -126,7 +126,7 @@ def test_a_first_write_whose_file_is_missing_is_not_published(graph: Location) -
     assert set(read_snapshot(graph).state.branches) == {MAIN, DEV}
 
 
-def test_a_branch_of_that_name_was_made_while_its_first_write_was_staged(graph: Location) -> None:
+def test_branch_name_is_taken_while_the_first_write_is_staged(graph: Location) -> None:
     def lose(at: StagingArea) -> StagedWrite:
         staged = stage_changes([Change(PERSON, insert=("x",))])(at)
         create_branch(graph, "new", "other", read_snapshot(graph))
@@ -140,7 +140,7 @@ def test_a_branch_of_that_name_was_made_while_its_first_write_was_staged(graph: 
     assert (other.creator, lance_branches(graph)) == ("other", before | {other.lance_branch})
 
 
-def test_the_base_is_deleted_while_the_first_write_is_staged(graph: Location) -> None:
+def test_base_is_deleted_while_the_first_write_is_staged(graph: Location) -> None:
     def lose(at: StagingArea) -> StagedWrite:
         staged = stage_changes([Change(PERSON, insert=("x",))])(at)
         delete_branch(graph, DEV)
@@ -152,7 +152,7 @@ def test_the_base_is_deleted_while_the_first_write_is_staged(graph: Location) ->
     assert set(read_snapshot(graph).state.branches) == {MAIN}
 
 
-def test_cleanup_keeps_the_forks_of_a_first_write_that_is_staged(graph: Location) -> None:
+def test_cleanup_keeps_the_forks_of_a_staged_first_write(graph: Location) -> None:
     """Its branch is not live yet, so the forks have the name of the one that it is created from."""
 
     def wait(at: StagingArea) -> StagedWrite:
@@ -165,7 +165,7 @@ def test_cleanup_keeps_the_forks_of_a_first_write_that_is_staged(graph: Location
     assert "x" in read_contents(graph, "new")[PERSON]
 
 
-def test_a_first_write_without_rows_makes_the_branch(graph: Location) -> None:
+def test_first_write_without_rows_creates_the_branch(graph: Location) -> None:
     assert (
         create_branch_with_write(graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", lambda _: None))
         is None
@@ -173,7 +173,7 @@ def test_a_first_write_without_rows_makes_the_branch(graph: Location) -> None:
     assert read_snapshot(graph, "new").head == read_snapshot(graph).head
 
 
-def test_a_first_write_stages_again_beside_another_first_write(graph: Location) -> None:
+def test_first_write_is_staged_again_after_a_concurrent_first_write(graph: Location) -> None:
     """Both fork `Company`; the one that comes second forks it again, under a name that was never used."""
     changes = [Change(PERSON, insert=("slow",)), Change(COMPANY, insert=("slow",))]
     stage = stage_changes(changes)
@@ -192,7 +192,7 @@ def test_a_first_write_stages_again_beside_another_first_write(graph: Location) 
     assert set(read_contents(graph)[COMPANY]) == {"a"}
 
 
-def test_effects_that_rest_on_an_older_pin_are_never_healed_away(graph: Location) -> None:
+def test_effects_based_on_an_older_pin_are_rejected(graph: Location) -> None:
     """A revalidation that forgets to move its effects must not undo what was published meanwhile."""
     stage = stage_changes([Change(PERSON, insert=("slow",))])
 
@@ -210,8 +210,8 @@ def test_effects_that_rest_on_an_older_pin_are_never_healed_away(graph: Location
     assert set(read_contents(graph)[PERSON]) == {"a", "fast"}
 
 
-def test_opening_main_leaves_the_crash_of_another_branch_alone(killer: Killer) -> None:
-    location = killer.prepared("fork")
+def test_opening_main_does_not_recover_another_branch(killer: Killer) -> None:
+    location = killer.prepare_graph("fork")
     killer.kill("fork", location, "commit.before", 2)
     locks = ObjectStore(location).list(LOCKS)
     assert recover_on_open(location, MAIN) == ()
@@ -219,8 +219,8 @@ def test_opening_main_leaves_the_crash_of_another_branch_alone(killer: Killer) -
     assert len(recover_on_open(location, DEV)) == 1
 
 
-def test_every_branch_is_recovered_from_anywhere(killer: Killer) -> None:
-    location = killer.prepared("fork")
+def test_every_branch_is_recovered(killer: Killer) -> None:
+    location = killer.prepare_graph("fork")
     killer.kill("fork", location, "commit.before", 2)
     assert [done.intent.branch for done in recover_every_branch(location)] == [DEV]
     assert ObjectStore(location).list(RECOVERY) == ()

@@ -21,7 +21,7 @@ import pytest
 from omnigraph.storage.location import Location
 from tests.file_faults import built_library
 from tests.graph.crash.child import Faults, Outcome, Request
-from tests.graph.crash.killer import Killer, killing
+from tests.graph.crash.killer import Killer, start_killer
 from tests.graph.crash.observe import GraphState, observe
 from tests.graph.crash.scenarios import SCENARIOS
 from tests.graph.crash.verdict import Expected, violations
@@ -34,7 +34,7 @@ FILE_BYTES = (1, 64, 400, 600, 900, 1_200, 2_000, 3_000, 5_000)
 
 @pytest.fixture(scope="module")
 def failing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
-    with killing(tmp_path_factory.mktemp("failing"), built_library()) as made:
+    with start_killer(tmp_path_factory.mktemp("failing"), built_library()) as made:
         yield made
 
 
@@ -50,11 +50,11 @@ class Case:
 
     @classmethod
     def prepare(cls, killer: Killer, scenario: str) -> Case:
-        location = killer.prepared(scenario)
+        location = killer.prepare_graph(scenario)
         copy = Path(f"{location.uri}.copy")
         if Path(location.uri).exists():
             shutil.copytree(location.uri, copy)
-        return cls(killer, scenario, location, copy, observe(location, SCENARIOS[scenario].world))
+        return cls(killer, scenario, location, copy, observe(location, SCENARIOS[scenario].environment))
 
     def run(self, faults: Faults) -> Outcome:
         """Put the graph back, and run the writer with these faults in another process."""
@@ -75,14 +75,14 @@ class Case:
         if how.decided_at is None:
             # What it did not recover, the next open does; what it cannot sync, it undoes.
             states = [before, after] if faults.sync else [after]
-        elif how.loose or outcome.applied == "unknown":
+        elif how.is_multi_commit or outcome.applied == "unknown":
             states = [before, after]  # a table that fails is reported, and the others are published
         else:
             states = [before] if outcome.code else [after]
-        if how.beside is not None:  # the other writer has the same disk
-            with_other = how.beside(before)
+        if how.concurrent_write is not None:  # the other writer has the same disk
+            with_other = how.concurrent_write(before)
             states = [*states, with_other, how.after(with_other)]
-        expected = Expected(tuple(states), how.world, how.heads_ahead)
+        expected = Expected(tuple(states), how.environment, how.heads_ahead)
         if how.redo is not None:
             expected = replace(expected, redo=how.redo.act, redone=how.redo.after(before))
         found = violations(self.location, expected)
@@ -103,7 +103,7 @@ def _is_in_sample(scenario: str, kind: str, number: int) -> bool:
 @pytest.mark.skipif(built_library() is None, reason="there is no C compiler")
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("scenario", WRITERS)
-def test_a_failing_disk(scenario: str, every: bool, failing: Killer) -> None:
+def test_failing_disk(scenario: str, every: bool, failing: Killer) -> None:
     case = Case.prepare(failing, scenario)
     clean = case.run(Faults())
     assert not clean.code, clean
@@ -119,7 +119,7 @@ def test_a_failing_disk(scenario: str, every: bool, failing: Killer) -> None:
 
 
 @pytest.mark.parametrize("scenario", [pytest.param(name, marks=pytest.mark.soak) for name in WRITERS])
-def test_files_end_at_a_size(scenario: str, failing: Killer) -> None:
+def test_file_size_limit(scenario: str, failing: Killer) -> None:
     """What a limit or a quota does; it needs no compiler."""
     case = Case.prepare(failing, scenario)
     found: list[str] = []

@@ -30,28 +30,28 @@ LAST_TABLE = 10
 LATE_MS = (0.3, 1.0, 3.0)
 
 
-def test_these_are_the_durable_calls(killer: Killer) -> None:
-    _, effects = killer.trace("load", killer.prepared("load"))
+def test_durable_calls_of_a_load(killer: Killer) -> None:
+    _, effects = killer.trace("load", killer.prepare_graph("load"))
     assert effects == EFFECTS
 
 
 @pytest.mark.parametrize("k", range(1, len(EFFECTS) + 2))
-def test_dying_before_the_kth(k: int, killer: Killer) -> None:
+def test_kill_before_the_kth_call(k: int, killer: Killer) -> None:
     how = SCENARIOS["load"]
-    location = killer.prepared("load")
-    before = observe(location, how.world)
+    location = killer.prepare_graph("load")
+    before = observe(location, how.environment)
     killer.kill_at_effect("load", location, k)
     state = how.after(before) if k > LAST_TABLE else before
-    assert violations(location, Expected((state,), how.world)) == []
+    assert violations(location, Expected((state,), how.environment)) == []
 
 
 @pytest.mark.parametrize("late_ms", LATE_MS)
 @pytest.mark.parametrize("k", range(1, len(EFFECTS) + 1))
-def test_dying_within_the_kth(k: int, late_ms: float, killer: Killer) -> None:
+def test_kill_during_the_kth_call(k: int, late_ms: float, killer: Killer) -> None:
     """Where it dies is chance, so it is before or after; never between."""
     how = SCENARIOS["load"]
-    location = killer.prepared("load")
-    before = observe(location, how.world)
+    location = killer.prepare_graph("load")
+    before = observe(location, how.environment)
     killer.kill_at_effect("load", location, k, late_ms, may_live=True)
     states = (before, how.after(before))
-    assert violations(location, Expected(states, how.world)) == []
+    assert violations(location, Expected(states, how.environment)) == []

@@ -12,8 +12,8 @@ from tests.graph.crash.killer import Killer
 from tests.graph.writers import apply, read_contents, run, triple
 
 
-def test_what_a_killed_writer_left_is_recovered_whatever_epoch_it_wrote_down(killer: Killer) -> None:
-    location = killer.prepared("load")
+def test_intent_is_recovered_after_its_lock_was_deleted(killer: Killer) -> None:
+    location = killer.prepare_graph("load")
     before = read_contents(location)
     killer.kill("load", location, Failpoint.PUBLISH_BEFORE)
     for lock in Path(location.uri, "__locks").rglob("*.json"):

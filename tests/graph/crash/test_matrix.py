@@ -18,7 +18,7 @@ from omnigraph.storage.location import Location
 from tests.conftest import S3Server
 from tests.graph.crash.killer import Killer
 from tests.graph.crash.observe import observe
-from tests.graph.crash.scenarios import SCENARIOS, happens_at
+from tests.graph.crash.scenarios import SCENARIOS, is_done_at
 from tests.graph.crash.traces import read_traces, write_trace
 from tests.graph.crash.verdict import Expected, violations
 
@@ -95,8 +95,8 @@ def _cell(scenario: str, cell: str) -> ParameterSet:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_the_golden_trace_is_what_the_writer_does(scenario: str, killer: Killer, update_golden: bool) -> None:
-    hits, _ = killer.trace(scenario, killer.prepared(scenario))
+def test_writer_follows_its_golden_trace(scenario: str, killer: Killer, update_golden: bool) -> None:
+    hits, _ = killer.trace(scenario, killer.prepare_graph(scenario))
     if update_golden:
         write_trace(scenario, hits)
     assert hits == read_traces()[scenario]
@@ -109,8 +109,8 @@ def test_every_failpoint_is_in_the_matrix() -> None:
 
 
 @pytest.mark.parametrize(("scenario", "cell"), [_cell(*found) for found in CELLS])
-def test_a_crash_there_loses_nothing(scenario: str, cell: str, killer: Killer, record_property: Note) -> None:
-    found = _run_cell(scenario, cell, killer, killer.prepared(scenario))
+def test_crash_loses_nothing(scenario: str, cell: str, killer: Killer, record_property: Note) -> None:
+    found = _run_cell(scenario, cell, killer, killer.prepare_graph(scenario))
     record_property("crash_cell", len(found))
     assert found == []
 
@@ -122,7 +122,7 @@ def test_a_crash_there_loses_nothing(scenario: str, cell: str, killer: Killer, r
         for found in S3_CELLS
     ],
 )
-def test_a_crash_on_s3_loses_nothing(
+def test_crash_on_s3_loses_nothing(
     scenario: str, cell: str, killer: Killer, s3_server: S3Server, record_property: Note
 ) -> None:
     location = s3_server.location(f"crash/{scenario}/{cell.replace('@', '-')}.omni")
@@ -134,13 +134,13 @@ def test_a_crash_on_s3_loses_nothing(
 
 def _run_cell(scenario: str, cell: str, killer: Killer, location: Location) -> list[str]:
     how = SCENARIOS[scenario]
-    before = observe(location, how.world)
-    if how.beside is not None:
-        before = how.beside(before)
+    before = observe(location, how.environment)
+    if how.concurrent_write is not None:
+        before = how.concurrent_write(before)
     point, _, hit = cell.partition("@")
     killer.kill(scenario, location, point, int(hit))
-    state = how.after(before) if happens_at(how, TRACES[scenario], cell) else before
-    expected = Expected((state,), how.world, how.heads_ahead)
+    state = how.after(before) if is_done_at(how, TRACES[scenario], cell) else before
+    expected = Expected((state,), how.environment, how.heads_ahead)
     if how.redo is not None:
         expected = replace(expected, redo=how.redo.act, redone=how.redo.after(before))
     return violations(location, expected)

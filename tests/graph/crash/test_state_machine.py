@@ -25,8 +25,8 @@ from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_commit_snapsh
 from omnigraph.graph.recovery.run import recover_on_open
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
-from tests.graph.crash.death import PatientClock, Victim, impatient_world
-from tests.graph.crash.observe import unsteady
+from tests.graph.crash.death import PatientClock, Victim, short_lease_environment
+from tests.graph.crash.observe import find_leftovers
 from tests.graph.writers import (
     COMPANY,
     KNOWS,
@@ -56,7 +56,7 @@ class ModelBranch:
     pending: Contents | None = None
     commits: dict[CommitId, Contents] = field(default_factory=dict)
 
-    def settle(self) -> None:
+    def apply_pending(self) -> None:
         if self.pending is not None:
             self.visible, self.pending = self.pending, None
 
@@ -71,7 +71,7 @@ class WritePath(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = PatientClock()
-        self.world = impatient_world(self.clock)
+        self.environment = short_lease_environment(self.clock)
         self.branches: dict[str, ModelBranch] = {}
         self.held: list[tuple[Snapshot, Contents]] = []
 
@@ -81,7 +81,7 @@ class WritePath(RuleBasedStateMachine):
         self.location = parse_location(f"{self.folder}/g.omni")
         create(self.location)
         self.branches[MAIN] = ModelBranch({alias: {} for alias in TABLES})
-        self.note(MAIN)
+        self.remember_commit(MAIN)
 
     @rule(branch=st.sampled_from([MAIN, DEV]), names=st.sets(NAMES, min_size=1, max_size=3), death=DEATHS)
     def append(self, branch: str, names: set[str], death: int) -> None:
@@ -116,10 +116,10 @@ class WritePath(RuleBasedStateMachine):
     def compact(self, death: int) -> None:
         model = self.branches[MAIN]
         victim = Victim(death)
-        lived = victim.run(lambda: run_compaction(self.location, TABLES, self.world))
+        lived = victim.run(lambda: run_compaction(self.location, TABLES, self.environment))
         if lived or victim.published_before_arming:
-            model.settle()
-        self.note(MAIN)
+            model.apply_pending()
+        self.remember_commit(MAIN)
 
     @rule(branch=st.sampled_from([MAIN, DEV]), death=DEATHS)
     def recover(self, branch: str, death: int) -> None:
@@ -127,12 +127,12 @@ class WritePath(RuleBasedStateMachine):
         model = self.model(branch)
         name = branch if branch in self.branches else MAIN
         branch_id = read_snapshot(self.location, name).branch.id
-        acquire_lease(ObjectStore(self.location), branch_id, "waiting", self.world.terms).release()
+        acquire_lease(ObjectStore(self.location), branch_id, "waiting", self.environment.terms).release()
         victim = Victim(death)
-        lived = victim.run(lambda: recover_on_open(self.location, name, self.world))
+        lived = victim.run(lambda: recover_on_open(self.location, name, self.environment))
         if lived or victim.published_before_arming:
-            model.settle()
-        self.note(name)
+            model.apply_pending()
+        self.remember_commit(name)
 
     @rule(branch=st.sampled_from([MAIN, DEV]))
     def hold(self, branch: str) -> None:
@@ -143,7 +143,7 @@ class WritePath(RuleBasedStateMachine):
     @rule()
     def branch(self) -> None:
         main = self.branches[MAIN]
-        create_branch(self.location, DEV, "tester", read_snapshot(self.location), self.world)
+        create_branch(self.location, DEV, "tester", read_snapshot(self.location), self.environment)
         self.branches[DEV] = ModelBranch(main.visible, None, dict(main.commits))
 
     @invariant()
@@ -155,11 +155,11 @@ class WritePath(RuleBasedStateMachine):
         if not self.branches:
             return
         try:
-            self.everything_holds()
+            self.check_everything()
         finally:
             shutil.rmtree(self.folder)
 
-    def everything_holds(self) -> None:
+    def check_everything(self) -> None:
         """Held snapshots and every commit read as ever; one more write works everywhere and leaves nothing behind."""
         for snapshot, contents in self.held:
             assert snapshot_contents(snapshot) == contents
@@ -171,30 +171,30 @@ class WritePath(RuleBasedStateMachine):
             newest = read_snapshot(self.location, name)
             lineage = make_lineage(newest.head, newest.manifest.read_commits())
             assert set(model.commits) <= {commit.id for commit in lineage.history()}
-        assert unsteady(self.location, self.world) == []
+        assert find_leftovers(self.location, self.environment) == []
 
     def write(self, branch: str, changes: list[Change], death: int) -> None:
         name = branch if branch in self.branches else MAIN
         model = self.branches[name]
         nothing_to_recover = not ObjectStore(self.location).list(RECOVERY)
         victim = Victim(death)
-        lived = victim.run(lambda: run(self.location, changes, branch=name, world=self.world))
+        lived = victim.run(lambda: run(self.location, changes, branch=name, environment=self.environment))
         assert not (nothing_to_recover and victim.moved_before_arming), "a head moved before it was announced"
         if lived or victim.published_before_arming:
-            model.settle()
+            model.apply_pending()
         if victim.tables_committed:
-            model.settle()
+            model.apply_pending()
         after = apply(model.visible, changes)
         if lived or victim.published:
             model.visible = after
         elif victim.tables_committed == len(changes):
             model.pending = after
-        self.note(name)
+        self.remember_commit(name)
 
     def model(self, branch: str) -> ModelBranch:
         return self.branches.get(branch, self.branches[MAIN])
 
-    def note(self, name: str) -> None:
+    def remember_commit(self, name: str) -> None:
         """Remember what the newest commit contains, for travelling back to it."""
         head = read_snapshot(self.location, name).head
         self.branches[name].commits.setdefault(head, self.branches[name].visible)

@@ -9,7 +9,7 @@ from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.snapshot import MAIN
 from omnigraph.graph.recovery.run import recover_on_open
 from omnigraph.storage.location import Location
-from tests.graph.crash.observe import BranchState, GraphState, observe, read_tree, unsteady
+from tests.graph.crash.observe import BranchState, GraphState, observe, read_tree, find_leftovers
 from tests.graph.writers import apply, create, run, triple
 
 AGAIN = triple(["again"])
@@ -20,7 +20,7 @@ class Expected:
     """The states that the graph may be in now; one of them, whole."""
 
     states: tuple[GraphState, ...]
-    world: WriteEnvironment
+    environment: WriteEnvironment
     heads_ahead: bool = False
     redo: Callable[[Location], object] | None = None
     redone: GraphState | None = None
@@ -28,37 +28,37 @@ class Expected:
 
 def violations(location: Location, expected: Expected) -> list[str]:
     """Reopen, compare, recover again, compare again, write again, compare again."""
-    world = expected.world
-    recover_all(location, world)
-    state = observe(location, world)
+    environment = expected.environment
+    recover_all(location, environment)
+    state = observe(location, environment)
     found = [] if state in expected.states else [f"found {state}, expected one of {expected.states}"]
-    found += unsteady(location, world, heads=not expected.heads_ahead)
+    found += find_leftovers(location, environment, heads=not expected.heads_ahead)
     tree = read_tree(location)
-    recover_all(location, world)
+    recover_all(location, environment)
     changed = {path for path, _ in set(read_tree(location).items()) ^ set(tree.items())}
     found += [f"recovering again changed {path}" for path in sorted(changed)]
     if expected.redo is not None:
         expected.redo(location)
-        state = observe(location, world)
+        state = observe(location, environment)
         found += [] if state == expected.redone else [f"done again: {state}, expected {expected.redone}"]
-    return found + _write_again(location, world, state)
+    return found + _write_again(location, environment, state)
 
 
-def recover_all(location: Location, world: WriteEnvironment) -> None:
+def recover_all(location: Location, environment: WriteEnvironment) -> None:
     """What a read-write open of every branch does."""
-    for branch in observe(location, world):
-        recover_on_open(location, branch, world)
+    for branch in observe(location, environment):
+        recover_on_open(location, branch, environment)
 
 
-def _write_again(location: Location, world: WriteEnvironment, state: GraphState) -> list[str]:
+def _write_again(location: Location, environment: WriteEnvironment, state: GraphState) -> list[str]:
     if not state:
         create(location)
-        state = observe(location, world)
+        state = observe(location, environment)
     wanted: GraphState = {}
     for branch, was in state.items():
-        run(location, AGAIN, branch=branch, world=world)
+        run(location, AGAIN, branch=branch, environment=environment)
         wanted[branch] = BranchState(apply(was.contents, AGAIN), (*was.operations, "load by tester"))
-    now = observe(location, world)
+    now = observe(location, environment)
     found = [] if now == wanted else [f"after writing again: found {now}, expected {wanted}"]
     found += [] if MAIN in now else ["main is gone"]
-    return found + unsteady(location, world)
+    return found + find_leftovers(location, environment)
