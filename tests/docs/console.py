@@ -59,12 +59,12 @@ class Outcome:
 
 def read_commands(text: str) -> list[Command]:
     """The commands of a document in order; files to be written become commands too."""
-    found: list[Command] = []
+    commands: list[Command] = []
     for block in blocks(text):
         if block.info.startswith("file="):
-            found.append(Command(f"cat > {block.info[5:]} <<'END OF FILE'\n{block.text}END OF FILE", ""))
+            commands.append(Command(f"cat > {block.info[5:]} <<'END OF FILE'\n{block.text}END OF FILE", ""))
         elif block.language == "python":
-            found.append(
+            commands.append(
                 Command(f"python - <<'END OF PYTHON'\n{_BEFORE_PYTHON}{block.text}END OF PYTHON", "")
             )
         elif block.language == "console":
@@ -72,8 +72,8 @@ def read_commands(text: str) -> list[Command]:
                 typed, *printed = part.splitlines()
                 while printed and printed[0].startswith(">"):
                     typed += "\n" + printed.pop(0)[2:]
-                found.append(Command(typed, "\n".join(printed)))
-    return found
+                commands.append(Command(typed, "\n".join(printed)))
+    return commands
 
 
 def run_commands(

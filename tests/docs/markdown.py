@@ -38,7 +38,7 @@ def links(text: str) -> list[str]:
 
 def inline_code(text: str) -> list[str]:
     """What stands between backticks outside fenced blocks, a line break as a blank."""
-    return [" ".join(found.split()) for found in _CODE.findall(_FENCE.sub("", text))]
+    return [" ".join(code.split()) for code in _CODE.findall(_FENCE.sub("", text))]
 
 
 def anchors(text: str) -> set[str]:

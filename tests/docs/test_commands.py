@@ -18,7 +18,9 @@ FOR_USERS = [path for path in DOCUMENTS if path.name == "README.md" or path.part
 
 @pytest.mark.parametrize("document", FOR_USERS, ids=str)
 @pytest.mark.xdist_group("spark")
-def test_commands_print_what_the_document_shows(document: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_commands_print_what_the_document_shows(
+    document: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     text = (ROOT / document).read_text()
     commands = read_commands(text.replace("```python", "```py") if document == _CELLS else text)
     starts_its_own = any("spark start" in command.typed for command in commands)

@@ -39,9 +39,9 @@ def read_value(text: str) -> float:
     power = re.fullmatch(r"2\^(\d+) - 1", text)
     if power:
         return float((1 << int(power[1])) - 1)
-    found = re.fullmatch(r"([\d,.]+) ?(\w*)", text)
-    assert found, text
-    return float(found[1].replace(",", "")) * UNITS[found[2]]
+    number = re.fullmatch(r"([\d,.]+) ?(\w*)", text)
+    assert number, text
+    return float(number[1].replace(",", "")) * UNITS[number[2]]
 
 
 def test_every_environment_variable_is_listed() -> None:
@@ -62,8 +62,8 @@ A = "OMNIGRAPH_A"
 b = environ.get("B_B") or os.environ["C_C"] or os.getenv("D_D") or "E_E" in os.environ
 F_VARIABLES = ("F_F", "G_G")
 """
-    found = set(_variables(Source(ROOT, text)))
-    assert found == {"OMNIGRAPH_A", "B_B", "C_C", "D_D", "E_E", "F_F", "G_G"}
+    variables = set(_variables(Source(ROOT, text)))
+    assert variables == {"OMNIGRAPH_A", "B_B", "C_C", "D_D", "E_E", "F_F", "G_G"}
 
 
 def _variables(source: Source) -> Iterator[str]:
@@ -85,4 +85,4 @@ def _variables(source: Source) -> Iterator[str]:
                 yield text
             case ast.Assign([ast.Name(name)], value) | ast.AnnAssign(ast.Name(name), _, value) if value:
                 if name.endswith("_VARIABLES"):
-                    yield from (str(one.value) for one in ast.walk(value) if isinstance(one, ast.Constant))
+                    yield from (str(node.value) for node in ast.walk(value) if isinstance(node, ast.Constant))

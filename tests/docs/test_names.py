@@ -26,9 +26,9 @@ def test_names_in_documents_exist(document: Path) -> None:
 
 
 def test_missing_name_is_reported() -> None:
-    there = "`graph/branches.py` `test_matrix.py` `tests/graph/`"
-    not_there = "`test_nothing.py` `graph/nothing.py` `tests/no/` `test_no_such`"
-    assert list(_missing(f"{there} {not_there}")) == re.findall(r"[^` ]+", not_there)
+    existing = "`graph/branches.py` `test_matrix.py` `tests/graph/`"
+    missing = "`test_nothing.py` `graph/nothing.py` `tests/no/` `test_no_such`"
+    assert list(_missing(f"{existing} {missing}")) == re.findall(r"[^` ]+", missing)
 
 
 def test_every_failpoint_is_explained() -> None:
@@ -65,7 +65,7 @@ def _missing(text: str) -> Iterator[str]:
     for name in _QUOTED.findall(text):
         path, _, test = name.partition("::")
         if re.fullmatch(r"[\w/]+\.py", path):
-            if not any(known.endswith(f"/{path}") for known in _files()):
+            if not any(file.endswith(f"/{path}") for file in _files()):
                 yield name
         elif re.fullmatch(r"tests/[\w/]+/", path) and not (ROOT / path).is_dir():
             yield name

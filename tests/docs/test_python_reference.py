@@ -33,15 +33,15 @@ def test_reference_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("module", [omnigraph, omnigraph.maintenance, omnigraph.spark])
 def test_every_exported_name_is_described(module: Any) -> None:
-    known = {member.__name__ for member in (*DESCRIBED, *surface.ERRORS)} | {"__version__", "spark"}
-    assert set(module.__all__) - known == set()
+    described = {member.__name__ for member in (*DESCRIBED, *surface.ERRORS)} | {"__version__", "spark"}
+    assert set(module.__all__) - described == set()
 
 
 def test_every_method_of_a_graph_is_described() -> None:
-    found = anchors(PAGE.read_text())
+    headings = anchors(PAGE.read_text())
     methods = {name for name, member in inspect.getmembers(omnigraph.Graph) if inspect.isfunction(member)}
     public = {name for name in methods if not name.startswith("_")} - {*surface.INTERNAL["Graph"]}
-    assert {name for name in public if f"graph{name}" not in found} == set()
+    assert {name for name in public if f"graph{name}" not in headings} == set()
 
 
 def test_every_type_that_a_signature_names_is_described() -> None:
@@ -54,8 +54,8 @@ def test_every_type_that_a_signature_names_is_described() -> None:
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
 def test_every_documented_member_has_a_docstring(kind: type[Any]) -> None:
     if issubclass(kind, Enum):
-        told = reference.sentences(kind)
-        assert not told or told.keys() == {member.name for member in kind}
+        docstrings = reference.sentences(kind)
+        assert not docstrings or docstrings.keys() == {member.name for member in kind}
         return
     assert [name for name, _, sentence in reference.shown_values(kind) if not sentence] == []
     assert [name for name, method in reference.shown_methods(kind) if not method.__doc__] == []
@@ -64,8 +64,8 @@ def test_every_documented_member_has_a_docstring(kind: type[Any]) -> None:
 @pytest.mark.parametrize("name", surface.INTERNAL)
 def test_internal_members_exist_and_are_not_documented(name: str) -> None:
     (kind,) = (kind for kind in TYPES if kind.__name__ == name)
-    there = {*dir(kind), *(found.name for found in (fields(kind) if is_dataclass(kind) else ()))}
-    assert set(surface.INTERNAL[name]) - there == set()
+    members = {*dir(kind), *(field.name for field in (fields(kind) if is_dataclass(kind) else ()))}
+    assert set(surface.INTERNAL[name]) - members == set()
     shown = {shown for shown, _, _ in reference.shown_values(kind)}
     assert shown.isdisjoint(surface.INTERNAL[name])
 

@@ -36,7 +36,7 @@ def test_commands_can_be_parsed(document: Path) -> None:
 def test_every_block_has_a_tested_language(document: Path) -> None:
     """Indented ones too: a block of another kind would be looked at by nobody."""
     openings = re.findall(r"^ *```([^`\n]*)\n(?:.*\n)*?^ *```$", (ROOT / document).read_text(), re.MULTILINE)
-    assert {one for one in openings if "file=" not in one} - {*RUN, *NOT_RUN} == set()
+    assert {language for language in openings if "file=" not in language} - {*RUN, *NOT_RUN} == set()
 
 
 def test_invalid_commands_are_reported() -> None:
@@ -49,8 +49,8 @@ omnigraph snapshot g.omni
 `omnigraph optimise`, `omnigraph commit lst`, `omnigraph load --modes merge …`,
 `omnigraph load --mode merge …`, `omnigraph`
 """
-    found = list(_mistakes(text))
-    assert [mistake.partition(":")[0] for mistake in found] == [
+    errors = list(_mistakes(text))
+    assert [error.partition(":")[0] for error in errors] == [
         "omnigraph snapshot g.omni --brnch main",
         "omnigraph commit list g.omni --limit none   # a comment",
         "omnigraph optimise",
@@ -93,5 +93,5 @@ def _unknown_words(words: list[str]) -> Iterator[str]:
             yield words[0]
             return
         command, words = command.commands[words[0]], words[1:]
-    known = {"--help", *(name for parameter in command.params for name in parameter.opts)}
-    yield from (word for word in words if word.startswith("--") and word not in known)
+    flags = {"--help", *(name for parameter in command.params for name in parameter.opts)}
+    yield from (word for word in words if word.startswith("--") and word not in flags)

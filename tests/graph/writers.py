@@ -76,7 +76,9 @@ def run(
 ) -> Published | None:
     """Write `changes` as one commit. If the read set changed, stage again."""
     stage = stage_changes(changes)
-    return write(location, branch, WriteRequest(kind, actor, stage, lambda again, _: stage(again)), environment)
+    return write(
+        location, branch, WriteRequest(kind, actor, stage, lambda again, _: stage(again)), environment
+    )
 
 
 def run_compaction(

@@ -31,7 +31,7 @@ from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.lance.durability import IncompleteFileError
 from omnigraph.storage.lance.indexes import Indexed
 from omnigraph.storage.location import Location, parse_location
-from tests.graph.crash.observe import read_tree, find_leftovers
+from tests.graph.crash.observe import find_leftovers, read_tree
 from tests.graph.writers import PERSON, TABLES, Rows, read_contents, run, triple
 from tests.maintenance.graphs import in_place
 from tests.maintenance.repairing import DEV, ExternalTool, find_table, repair, seed

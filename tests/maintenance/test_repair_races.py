@@ -24,7 +24,7 @@ from omnigraph.storage.lance.commit import commit_restore
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from tests.graph.crash.killer import Killer
-from tests.graph.crash.observe import read_tree, find_leftovers
+from tests.graph.crash.observe import find_leftovers, read_tree
 from tests.graph.writers import COMPANY, KNOWS, PERSON, read_contents, run, triple
 from tests.maintenance.repairing import ExternalTool, find_table, repair, seed
 

@@ -25,9 +25,6 @@ PENDING_NAMES: Final = tuple(
         "src/omnigraph/wire",
         "tests/api",
         "tests/cli",
-        "tests/docs",
-        "tests/graph",
-        "tests/style",
     )
 )
 VALUE_NAMES: Final = ("Options", "Plan", "Record", "Snapshot", "Task")

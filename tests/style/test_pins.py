@@ -24,13 +24,17 @@ def test_every_line_is_a_name_and_a_version(lock: str) -> None:
     assert [line for line in _lines(lock) if not re.fullmatch(r"[\w.-]+==[\w.]+( ; [^:/@]+)?", line)] == []
 
 
-@pytest.mark.parametrize(("lock", "asked"), LOCKS.items())
-def test_every_requirement_is_pinned_within_its_range(lock: str, asked: list[str]) -> None:
+@pytest.mark.parametrize(("lock", "declared"), LOCKS.items())
+def test_every_requirement_is_pinned_within_its_range(lock: str, declared: list[str]) -> None:
     """`make lock` puts it right."""
     here = _pinned_here(lock)
-    wanted = [Requirement(text) for text in asked]
-    assert [str(one) for one in wanted if not one.specifier.contains(here.get(one.name, "0"))] == []
-    assert {one.name for one in wanted} <= here.keys()
+    requirements = [Requirement(text) for text in declared]
+    assert [
+        str(requirement)
+        for requirement in requirements
+        if not requirement.specifier.contains(here.get(requirement.name, "0"))
+    ] == []
+    assert {requirement.name for requirement in requirements} <= here.keys()
 
 
 def test_lock_files_have_the_same_versions() -> None:

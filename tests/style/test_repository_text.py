@@ -20,13 +20,13 @@ UNWANTED: Final = {
 @pytest.mark.parametrize("what", UNWANTED)
 def test_no_file_contains(what: str) -> None:
     pattern = re.compile(UNWANTED[what])
-    found = [
+    lines = [
         f"{path}:{number}: {line.strip()[:100]}"
         for path, text in text_files()
         for number, line in enumerate(text.splitlines(), 1)
         if pattern.search(line)
     ]
-    assert found == []
+    assert lines == []
 
 
 @pytest.mark.parametrize(

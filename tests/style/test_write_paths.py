@@ -41,9 +41,9 @@ def test_only_listed_modules_call_storage(prefix: str) -> None:
     sources = [source for source in python_sources() if source.in_package]
     guarded = {name for source in sources if _is_in(source, STORAGE) for name in _defined(source, prefix)}
     assert guarded, f"storage has no {prefix} function: this test looks for the wrong thing"
-    strangers = [source for source in sources if not _is_in(source, (*STORAGE, *CALLERS[prefix]))]
-    found = [f"{source.path}: {name}" for source in strangers for name in guarded & set(_used(source))]
-    assert found == [], f"only {', '.join(CALLERS[prefix])} may call these"
+    others = [source for source in sources if not _is_in(source, (*STORAGE, *CALLERS[prefix]))]
+    calls = [f"{source.path}: {name}" for source in others for name in guarded & set(_used(source))]
+    assert calls == [], f"only {', '.join(CALLERS[prefix])} may call these"
 
 
 def test_all_ways_to_name_a_function_are_recognized() -> None:

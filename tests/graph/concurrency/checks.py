@@ -78,7 +78,7 @@ def linear_history(location: Location, branch: str = MAIN) -> tuple[CommitRecord
 
 
 def is_in_history(location: Location, commit: str, branch: str = MAIN) -> bool:
-    return CommitId(commit) in {found.id for found in linear_history(location, branch)}
+    return CommitId(commit) in {record.id for record in linear_history(location, branch)}
 
 
 def pending(location: Location) -> tuple[str, ...]:

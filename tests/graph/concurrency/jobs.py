@@ -72,15 +72,15 @@ def create_from_main(location: Location, name: str) -> str:
 def insert_edges(location: Location, names: Sequence[str]) -> str | None:
     """Insert edges from each node to itself, refusing those whose node is not there, also when staging again."""
 
-    def stage(at: StagingArea) -> StagedWrite:
-        nodes = set(at.read(PERSON).read(["id"]).column("id").to_pylist())
+    def stage(area: StagingArea) -> StagedWrite:
+        nodes = set(area.read(PERSON).read(["id"]).column("id").to_pylist())
         missing = [name for name in names if name not in nodes]
         if missing:
             raise DanglingEdgeError(f"no node {missing}", code="dangling_edge")
-        target = at.writable(KNOWS)
+        target = area.writable(KNOWS)
         staged = stage_append(target.dataset, rows_table(target, [(name, None) for name in names]))
-        effect = at.transaction_effect(target, staged, target.table.row_count + len(names))
-        return at.finish((effect,), frozenset({at.table(PERSON).id}), Outcome({"inserted": len(names)}))
+        effect = area.transaction_effect(target, staged, target.table.row_count + len(names))
+        return area.finish((effect,), frozenset({area.table(PERSON).id}), Outcome({"inserted": len(names)}))
 
     request = WriteRequest(WriterKind.MUTATE, "tester", stage, lambda again, _: stage(again))
     return _commit_id(write(location, MAIN, request))
@@ -90,14 +90,14 @@ def delete_lonely_nodes(location: Location, names: Sequence[str]) -> str | None:
     """Delete nodes, refusing those that an edge touches, also when staging again."""
     where = "id IN (" + ", ".join(f"'{name}'" for name in names) + ")"
 
-    def stage(at: StagingArea) -> StagedWrite:
-        if at.read(KNOWS).count_rows(where.replace("id", "src", 1)):
+    def stage(area: StagingArea) -> StagedWrite:
+        if area.read(KNOWS).count_rows(where.replace("id", "src", 1)):
             raise DanglingEdgeError("an edge would dangle", code="dangling_edge")
-        target = at.writable(PERSON)
+        target = area.writable(PERSON)
         staged = stage_delete(target.dataset, where)
         assert staged is not None
-        effect = at.transaction_effect(target, staged, target.table.row_count - len(names))
-        return at.finish((effect,), frozenset({at.table(KNOWS).id}), Outcome({"deleted": len(names)}))
+        effect = area.transaction_effect(target, staged, target.table.row_count - len(names))
+        return area.finish((effect,), frozenset({area.table(KNOWS).id}), Outcome({"deleted": len(names)}))
 
     request = WriteRequest(WriterKind.MUTATE, "tester", stage, lambda again, _: stage(again))
     return _commit_id(write(location, MAIN, request))

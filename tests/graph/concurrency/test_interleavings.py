@@ -26,7 +26,7 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.concurrency import jobs
 from tests.graph.concurrency.actors import Actor, short_lease
-from tests.graph.concurrency.checks import read_head_ids, is_in_history, linear_history, check_final_state
+from tests.graph.concurrency.checks import check_final_state, is_in_history, linear_history, read_head_ids
 from tests.graph.writers import (
     COMPANY,
     KNOWS,
@@ -99,8 +99,8 @@ def test_stale_restaging_is_rejected(graph: Location) -> None:
     """A writer that hands back what it had staged before the table moved must not undo what was published since."""
     stage = stage_changes([Change(PERSON, insert=("mine",))])
 
-    def stage_and_be_overtaken(at: StagingArea) -> StagedWrite:
-        staged = stage(at)
+    def stage_and_be_overtaken(area: StagingArea) -> StagedWrite:
+        staged = stage(area)
         run(graph, [Change(PERSON, insert=("theirs",))])
         return staged
 
@@ -121,15 +121,15 @@ def test_lease_is_renewed_while_a_write_is_staged_again(graph: Location) -> None
         target=run, args=(graph, [Change(PERSON, insert=("later",))]), kwargs={"world": environment}
     )
 
-    def stage_and_be_overtaken(at: StagingArea) -> StagedWrite:
-        staged = stage(at)
+    def stage_and_be_overtaken(area: StagingArea) -> StagedWrite:
+        staged = stage(area)
         run(graph, [Change(PERSON, insert=("theirs",))])
         return staged
 
-    def take_long(at: StagingArea, _: StagedWrite) -> StagedWrite:
+    def take_long(area: StagingArea, _: StagedWrite) -> StagedWrite:
         waiting.start()
         waiting.join(5 * terms.lease_seconds)
-        return stage(at)
+        return stage(area)
 
     assert write(
         graph, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken, take_long), environment
@@ -272,8 +272,8 @@ class TestStagedFilesCollectedBeforeCommit:
         before, clock = read_contents(graph), _AdjustableClock()
         stage = stage_changes(triple(["old"]))
 
-        def stage_and_age(at: StagingArea) -> StagedWrite:
-            staged = stage(at)
+        def stage_and_age(area: StagingArea) -> StagedWrite:
+            staged = stage(area)
             clock.seconds = 25 * 3600.0
             return staged
 
@@ -292,11 +292,11 @@ class TestStagedFilesCollectedBeforeCommit:
     )
     def test_staged_files_are_deleted_while_the_writer_is_paused(self, graph: Location, point: str) -> None:
         """Who collects takes the lease first and so fences the sleeper, which then commits nothing."""
-        known = _data_files(graph)
+        existing_files = _data_files(graph)
         before: Contents = read_contents(graph)
         with Actor(jobs.write_changes, graph, triple(["old"]), points=f"{point}=stop") as writer:
             writer.wait_until_stopped()
-            staged = _data_files(graph) - known
+            staged = _data_files(graph) - existing_files
             assert len(staged) == len(TABLES)
             run(graph, triple(["next"]), environment=short_lease())
             for path in staged:

@@ -143,10 +143,10 @@ class TestOneWinner:
         start, done = SYSTEM_CLOCK.monotonic() + 1, tmp_path / "done"
         done.mkdir()
         with (
-            Actor(break_on_time, store.location, branches, start, done) as one,
+            Actor(break_on_time, store.location, branches, start, done) as first,
             Actor(break_on_time, store.location, branches, start, done) as other,
         ):
-            results = [one.answer().value, other.answer().value]
+            results = [first.answer().value, other.answer().value]
         assert all(sorted(trial) == [0, 2] for trial in zip(*results, strict=True))
 
 
@@ -285,9 +285,9 @@ def test_every_process_gets_its_share_of_the_lease(local_location: Location, tmp
     done.mkdir()
     hammers = [Actor(hammer, local_location, done, HAMMERS, SHARE) for _ in range(HAMMERS)]
     try:
-        shares = sorted(one.answer().value for one in hammers)
+        shares = sorted(process.answer().value for process in hammers)
     finally:
-        for one in hammers:
-            one.kill()
+        for process in hammers:
+            process.kill()
     print(f"\nshares of one lease among {HAMMERS} processes: {shares}")  # noqa: T201
     assert shares[0] >= SHARE

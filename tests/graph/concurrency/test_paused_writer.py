@@ -20,7 +20,7 @@ from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from tests.graph.concurrency import jobs
 from tests.graph.concurrency.actors import Actor, Answer, short_lease
-from tests.graph.concurrency.checks import is_in_history, linear_history, check_final_state
+from tests.graph.concurrency.checks import check_final_state, is_in_history, linear_history
 from tests.graph.writers import Change, apply, create, read_contents, run, triple
 
 STEPS: Final = (

@@ -37,7 +37,7 @@ def test_write_that_ends_between_two_reads_is_not_pending(graph: Location, step:
     with Actor(jobs.write_changes, graph, triple(["a"]), points=f"{step}=stop") as writer:
         writer.wait_until_stopped()
         intents, _ = read_intents(store)
-        assert [one.state for one in classify_intents(store, intents)] == [PendingState.LIVE]
+        assert [intent.state for intent in classify_intents(store, intents)] == [PendingState.LIVE]
         assert writer.resume().answer().error is None
     assert classify_intents(store, intents) == ()
     assert [is_pending(store, intent) for intent in intents] == [False]
@@ -48,7 +48,7 @@ def test_killed_write_is_pending(graph: Location) -> None:
     with Actor(jobs.write_changes, graph, triple(["a"]), points="publish.before=kill") as writer:
         writer.wait_until_killed()
     intents, _ = read_intents(store)
-    assert [one.state for one in list_pending(graph)] == [PendingState.PENDING]
+    assert [intent.state for intent in list_pending(graph)] == [PendingState.PENDING]
     assert [is_pending(store, intent) for intent in intents] == [True]
 
 
@@ -66,7 +66,7 @@ def test_live_write_is_never_pending(graph: Location) -> None:
     writer.start()
     states: set[PendingState] = set()
     while not done.is_set():
-        states |= {one.state for one in list_pending(graph)}
+        states |= {intent.state for intent in list_pending(graph)}
     writer.join(SECONDS_MAX)
     assert states <= {PendingState.LIVE}
     assert list_pending(graph) == ()

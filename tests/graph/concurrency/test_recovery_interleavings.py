@@ -14,7 +14,13 @@ from omnigraph.base.errors import Applied
 from omnigraph.storage.location import Location
 from tests.graph.concurrency import jobs
 from tests.graph.concurrency.actors import Actor, Answer, short_lease
-from tests.graph.concurrency.checks import read_drifted_tables, read_head_ids, is_in_history, pending, check_final_state
+from tests.graph.concurrency.checks import (
+    check_final_state,
+    is_in_history,
+    pending,
+    read_drifted_tables,
+    read_head_ids,
+)
 from tests.graph.writers import (
     COMPANY,
     PERSON,
@@ -140,13 +146,13 @@ def test_late_restore(graph: Location, when: str) -> None:
 @pytest.mark.parametrize("fence", ["recovery.fence.before", "recovery.fence.after", "recovery.fence.after@2"])
 @pytest.mark.parametrize("recoverer_ends", ["killed", "resumed"])
 def test_writer_continues_while_it_is_partially_fenced(
-    graph: Location, at: int, fence: str, recoverer_ends: str
+    graph: Location, table: int, fence: str, recoverer_ends: str
 ) -> None:
     """The sleeping writer wakes while its recoverer is half-way: it gets no further than its own commit."""
-    if at == 3 and "@2" in fence:
+    if table == 3 and "@2" in fence:
         pytest.skip("only one table is fenced then")
     before = read_contents(graph)
-    with Actor(jobs.write_changes, graph, triple(["late"]), points=f"commit.before@{at}=stop") as writer:
+    with Actor(jobs.write_changes, graph, triple(["late"]), points=f"commit.before@{table}=stop") as writer:
         writer.wait_until_stopped()
         with Actor(_takeover, graph, points=f"{fence}=stop") as recoverer:
             recoverer.wait_until_stopped()
@@ -155,8 +161,10 @@ def test_writer_continues_while_it_is_partially_fenced(
                 recoverer.resume().answer()
     if recoverer_ends == "resumed":
         check_final_state(graph, apply(before, triple(["taken"])))
-    elif (at, fence) == (3, "recovery.fence.before"):
-        check_final_state(graph, apply(before, triple(["late"])))  # no fence was there, so its last table has moved too
+    elif (table, fence) == (3, "recovery.fence.before"):
+        check_final_state(
+            graph, apply(before, triple(["late"]))
+        )  # no fence was there, so its last table has moved too
     else:
         check_final_state(graph, before)
 
@@ -165,11 +173,11 @@ def _takeover(location: Location) -> str | None:
     return _impatient_write(location, "taken")
 
 
-@pytest.mark.parametrize("at", [2, 3])
-def test_late_commit_during_a_rollback(graph: Location, at: int) -> None:
+@pytest.mark.parametrize("table", [2, 3])
+def test_late_commit_during_a_rollback(graph: Location, table: int) -> None:
     """The rollback has begun when the sleeper wakes and commits: it does not turn into a roll forward."""
     before = read_contents(graph)
-    with Actor(jobs.write_changes, graph, triple(["late"]), points=f"commit.before@{at}=stop") as writer:
+    with Actor(jobs.write_changes, graph, triple(["late"]), points=f"commit.before@{table}=stop") as writer:
         writer.wait_until_stopped()
         with Actor(_takeover, graph, points="recovery.rollback.after=kill") as recoverer:
             recoverer.wait_until_killed()

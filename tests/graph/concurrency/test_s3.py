@@ -26,7 +26,14 @@ from omnigraph.storage.objects import ObjectStore
 from tests.conftest import S3Server
 from tests.graph.concurrency import jobs
 from tests.graph.concurrency.actors import Actor, short_lease
-from tests.graph.concurrency.checks import EMPTY, read_drifted_tables, is_in_history, linear_history, pending, check_final_state
+from tests.graph.concurrency.checks import (
+    EMPTY,
+    check_final_state,
+    is_in_history,
+    linear_history,
+    pending,
+    read_drifted_tables,
+)
 from tests.graph.concurrency.torturers import read_logs, read_until, replay, write_until
 from tests.graph.writers import Contents, apply, create, read_contents, run, triple
 from tests.s3_proxy import Fault, Mode, S3Proxy
@@ -105,9 +112,7 @@ def test_store_fails_until_the_writer_gives_up(proxy: S3Proxy, graph: Location, 
 
 
 @pytest.mark.parametrize("what", ["intent", "version of a table", "version of the manifest"])
-def test_request_arrives_after_the_timeout_of_the_client(
-    proxy: S3Proxy, graph: Location, what: str
-) -> None:
+def test_request_arrives_after_the_timeout_of_the_client(proxy: S3Proxy, graph: Location, what: str) -> None:
     """The client's own timeout: it gives up, settles what it can, and then its request arrives after all.
 
     On a busy machine another request may take longer than the timeout before that. Then the write fails earlier, which

@@ -17,7 +17,7 @@ from omnigraph.graph.manifest.snapshot import MAIN
 from omnigraph.graph.recovery.run import RECOVERY_ACTOR, recover_on_open
 from omnigraph.storage.location import Location
 from tests.graph.concurrency.actors import Actor
-from tests.graph.concurrency.checks import EMPTY, read_drifted_tables, linear_history, pending
+from tests.graph.concurrency.checks import EMPTY, linear_history, pending, read_drifted_tables
 from tests.graph.concurrency.torturers import Outcome, read_logs, read_until, replay, write_until
 from tests.graph.writers import create, read_contents, run, triple
 from tests.waiting import SECONDS_MAX

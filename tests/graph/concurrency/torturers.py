@@ -94,14 +94,14 @@ def read_until(location: Location, deadline: float) -> tuple[int, list[str]]:
     while SYSTEM_CLOCK.monotonic() < deadline or not reads:
         snapshot = read_snapshot(location)
         said = {alias: table.row_count for alias, table in snapshot.tables.items()}
-        found = {}
+        row_counts = {}
         for alias, table in snapshot.tables.items():
             dataset = open_dataset(
                 location.child(table.path), branch=table.pin.branch, version=table.pin.version
             )
-            found[alias] = dataset.count_rows()
-        if len(set(found.values())) != 1 or said != found:
-            halves.append(f"version {snapshot.version}: {said} published, {found} found")
+            row_counts[alias] = dataset.count_rows()
+        if len(set(row_counts.values())) != 1 or said != row_counts:
+            halves.append(f"version {snapshot.version}: {said} published, {row_counts} read")
         reads += 1
     return reads, halves
 
@@ -151,9 +151,9 @@ def _write_logged(
 ) -> str:
     stage_all = stage_changes(changes)
 
-    def stage(at: StagingArea) -> StagedWrite:
-        staged = stage_all(at)
-        _log(out, Line("try", at.commit, changes))
+    def stage(area: StagingArea) -> StagedWrite:
+        staged = stage_all(area)
+        _log(out, Line("try", area.commit, changes))
         return staged
 
     request = WriteRequest(WriterKind.LOAD, "torturer", stage, lambda again, _: stage(again))

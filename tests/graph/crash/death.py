@@ -51,7 +51,7 @@ def short_lease_environment(clock: Clock, lease_seconds: float = 0.1) -> WriteEn
 class Victim:
     """Runs something that dies at its `at`-th durable call (never, for 0), and tells how far it came."""
 
-    at: int
+    fatal_call: int
     done: list[tuple[str, str]] = field(default_factory=list)
     is_dead: bool = False
 
@@ -66,7 +66,7 @@ class Victim:
         return True
 
     def _observe(self, effect: str, target: str) -> None:
-        if self.is_dead or len(self.done) + 1 == self.at:
+        if self.is_dead or len(self.done) + 1 == self.fatal_call:
             self.is_dead = True
             raise Death
         self.done.append((effect, target))
@@ -93,8 +93,8 @@ class Victim:
 
     def _armed_at(self) -> int:
         arms = [
-            at
-            for at, (effect, target) in enumerate(self.done)
+            position
+            for position, (effect, target) in enumerate(self.done)
             if effect == "object.create" and target.startswith(RECOVERY)
         ]
         return arms[-1] if arms else len(self.done)

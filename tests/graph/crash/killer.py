@@ -36,14 +36,14 @@ class Killer:
 
     def prepare_graph(self, scenario: str) -> Location:
         """A graph of its own that is ready for the scenario's `act`."""
-        how = SCENARIOS[scenario]
-        if how.in_place:
+        definition = SCENARIOS[scenario]
+        if definition.in_place:
             location = self.new_location()
-            how.prepare(location, self.kill)
+            definition.prepare(location, self.kill)
             return location
         if scenario not in self.templates:
             template = self.new_location()
-            how.prepare(template, self.kill)
+            definition.prepare(template, self.kill)
             self.templates[scenario] = Path(template.uri)
         location = self.new_location()
         shutil.copytree(self.templates[scenario], location.uri)

@@ -71,17 +71,21 @@ def read_tree(location: Location) -> Tree:
 def find_leftovers(location: Location, environment: WriteEnvironment, *, heads: bool = True) -> list[str]:
     """Everything that should not be there in steady state."""
     store = ObjectStore(location)
-    found = [f"intent {entry.path}" for entry in store.list(RECOVERY)]
-    found += [
-        f"locked {folder} {epoch}" for folder, epoch in _read_newest_epochs(store) if not _is_over(store, folder, epoch)
+    leftovers = [f"intent {entry.path}" for entry in store.list(RECOVERY)]
+    leftovers += [
+        f"locked {folder} {epoch}"
+        for folder, epoch in _read_newest_epochs(store)
+        if not _is_over(store, folder, epoch)
     ]
-    found += _find_unfinished_migrations(location, environment)
+    leftovers += _find_unfinished_migrations(location, environment)
     for snapshot in snapshots(location, environment).values() if heads else ():
         for alias, table in snapshot.tables.items():
             if table.owner == snapshot.branch.id:
                 head = open_dataset(location.child(table.path), branch=table.pin.branch).version
-                found += [] if head == table.pin.version else [f"{alias} head {head} pin {table.pin.version}"]
-    return found
+                leftovers += (
+                    [] if head == table.pin.version else [f"{alias} head {head} pin {table.pin.version}"]
+                )
+    return leftovers
 
 
 def _find_unfinished_migrations(location: Location, environment: WriteEnvironment) -> list[str]:

@@ -76,31 +76,31 @@ def record_syncs(graph: Path, target: Path) -> Iterator[None]:
     """Write every sync within the block to `target`."""
     base = graph.parent
     contents: dict[int, bytes] = {}
-    kept = []  # open, so that no other file gets the number of one that is deleted
+    descriptors = []  # open, so that no other file gets the number of one that is deleted
     for path in [path for path in graph.rglob("*") if path.is_file()]:
-        kept.append(os.open(path, os.O_RDONLY))
+        descriptors.append(os.open(path, os.O_RDONLY))
         contents[path.stat().st_ino] = path.read_bytes()
-    made = SyncRecording(str(base), graph.name, _read_all_names(graph), contents, [])
+    recording = SyncRecording(str(base), graph.name, _read_all_names(graph), contents, [])
     real = os.fsync
 
     def sync(fd: FileDescriptorLike) -> None:
         descriptor = fd if isinstance(fd, int) else fd.fileno()
         names = _read_all_names(graph)
         real(descriptor)
-        kept.append(os.dup(descriptor))
+        descriptors.append(os.dup(descriptor))
         path = Path(f"/proc/self/fd/{descriptor}").resolve()
         number = path.stat().st_ino
         if path.is_dir():
-            made.syncs.append(Sync(number, None, _read_names(path, graph), names))
+            recording.syncs.append(Sync(number, None, _read_names(path, graph), names))
         else:
-            made.syncs.append(Sync(number, path.read_bytes(), None, names))
+            recording.syncs.append(Sync(number, path.read_bytes(), None, names))
 
     os.fsync = sync
     try:
         yield
     finally:
         os.fsync = real
-        target.write_bytes(msgspec.msgpack.encode(made))
+        target.write_bytes(msgspec.msgpack.encode(recording))
 
 
 def _read_all_names(graph: Path) -> dict[int, Names]:

@@ -62,10 +62,14 @@ class Scenario:
     after: Callable[[GraphState], GraphState]
     decided_at: Failpoint | None
     in_place: bool = False  # it has Lance branches, which hold absolute paths, so the graph cannot be copied
-    is_multi_commit: bool = False  # done with its first commit: what it moved is published, whatever else it planned
+    is_multi_commit: bool = (
+        False  # done with its first commit: what it moved is published, whatever else it planned
+    )
     heads_ahead: bool = False  # it starts with a head above its pin, which only a write puts right
     redo: Redo | None = None  # what must be done again before anybody can write
-    concurrent_write: Callable[[GraphState], GraphState] | None = None  # what another writer does before the first cell
+    concurrent_write: Callable[[GraphState], GraphState] | None = (
+        None  # what another writer does before the first cell
+    )
     environment: WriteEnvironment = field(default_factory=WriteEnvironment)
 
 
@@ -233,7 +237,9 @@ _repair_with_force: Final = acts.make_repair(force=True)
 _repair_with_discard: Final = acts.make_repair(discard=True)
 _expect_repair: Final = _expect_write((), "repair by omnigraph:repair")
 _expect_forced_repair: Final = _expect_write((), "repair by omnigraph:repair:force")
-_expect_forced_delete: Final = _expect_write((Change(PERSON, delete=("a",)),), "repair by omnigraph:repair:force")
+_expect_forced_delete: Final = _expect_write(
+    (Change(PERSON, delete=("a",)),), "repair by omnigraph:repair:force"
+)
 
 SCENARIOS: Final[dict[str, Scenario]] = {
     "init": Scenario(lambda *_: None, create, _expect_new_graph, Failpoint.INIT_UNMARK_BEFORE, in_place=True),
@@ -262,7 +268,9 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         is_multi_commit=True,
         concurrent_write=_expect_write(acts.CONCURRENT, "load by tester"),
     ),
-    "ensure_indices": Scenario(_seed, acts.build_indices, _expect_indexes, Failpoint.INDEX_AFTER, is_multi_commit=True),
+    "ensure_indices": Scenario(
+        _seed, acts.build_indices, _expect_indexes, Failpoint.INDEX_AFTER, is_multi_commit=True
+    ),
     "schema_apply": Scenario(_seed, acts.schema_apply, _expect_schema(MAIN), _COMMITTED),
     "schema_apply_on_branch": Scenario(
         _seed_with_branch, acts.schema_apply_on_branch, _expect_schema(acts.DEV), _COMMITTED, in_place=True
@@ -271,7 +279,11 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         _kill_first("schema_apply", Failpoint.PUBLISH_BEFORE), acts.recover, _expect_schema(MAIN), None
     ),
     "fork": Scenario(
-        _seed_with_branch, acts.fork, _expect_write(acts.LOADED, "load by tester", acts.DEV), _COMMITTED, in_place=True
+        _seed_with_branch,
+        acts.fork,
+        _expect_write(acts.LOADED, "load by tester", acts.DEV),
+        _COMMITTED,
+        in_place=True,
     ),
     "load_files": Scenario(
         _seed_with_branch,
@@ -287,15 +299,27 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         Failpoint.PUBLISH_AFTER,
         in_place=True,
     ),
-    "branch_create": Scenario(_seed, acts.create_dev, _expect_new_branch, Failpoint.PUBLISH_AFTER, in_place=True),
+    "branch_create": Scenario(
+        _seed, acts.create_dev, _expect_new_branch, Failpoint.PUBLISH_AFTER, in_place=True
+    ),
     "branch_delete": Scenario(
         _seed_with_branch, acts.delete_dev, _expect_deleted_branch, Failpoint.PUBLISH_AFTER, in_place=True
     ),
     "repair": Scenario(
-        _seed_with_drift(compaction), _repair, _expect_repair, _PUBLISHED, heads_ahead=True, redo=Redo(_repair, _expect_repair)
+        _seed_with_drift(compaction),
+        _repair,
+        _expect_repair,
+        _PUBLISHED,
+        heads_ahead=True,
+        redo=Redo(_repair, _expect_repair),
     ),
     "repair_force": Scenario(
-        _seed_with_drift(delete), _repair_with_force, _expect_forced_delete, _PUBLISHED, heads_ahead=True, redo=Redo(_repair_with_force, _expect_forced_delete)
+        _seed_with_drift(delete),
+        _repair_with_force,
+        _expect_forced_delete,
+        _PUBLISHED,
+        heads_ahead=True,
+        redo=Redo(_repair_with_force, _expect_forced_delete),
     ),
     "repair_force_settings": Scenario(
         _seed_with_drift(update_config),
@@ -306,7 +330,12 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         redo=Redo(_repair_with_force, _expect_forced_repair),
     ),
     "repair_discard": Scenario(
-        _seed_with_drift(delete), _repair_with_discard, _expect_repair, _COMMITTED, heads_ahead=True, redo=Redo(_repair_with_discard, _expect_repair)
+        _seed_with_drift(delete),
+        _repair_with_discard,
+        _expect_repair,
+        _COMMITTED,
+        heads_ahead=True,
+        redo=Redo(_repair_with_discard, _expect_repair),
     ),
     "recover_discard": Scenario(
         _kill_first("repair_discard", Failpoint.ARM_AFTER),
@@ -316,7 +345,13 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         heads_ahead=True,
         redo=Redo(_repair_with_discard, _expect_repair),
     ),
-    "merge": Scenario(_write_both_branches, acts.merge_dev, _expect_write(ON_DEV, "merge by tester"), _COMMITTED, in_place=True),
+    "merge": Scenario(
+        _write_both_branches,
+        acts.merge_dev,
+        _expect_write(ON_DEV, "merge by tester"),
+        _COMMITTED,
+        in_place=True,
+    ),
     "merge_into_branch": Scenario(
         _write_both_branches,
         acts.merge_into_branch,
@@ -324,9 +359,15 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         _COMMITTED,
         in_place=True,
     ),
-    "merge_schema": Scenario(_change_both_schemas, acts.merge_dev, _expect_merged_schema, _COMMITTED, in_place=True),
+    "merge_schema": Scenario(
+        _change_both_schemas, acts.merge_dev, _expect_merged_schema, _COMMITTED, in_place=True
+    ),
     "recover_merge_schema": Scenario(
-        _kill_first("merge_schema", Failpoint.COMMIT_BETWEEN, 2), acts.recover, _expect_no_change, None, in_place=True
+        _kill_first("merge_schema", Failpoint.COMMIT_BETWEEN, 2),
+        acts.recover,
+        _expect_no_change,
+        None,
+        in_place=True,
     ),
     "schema_apply_hard": Scenario(
         _seed_with_new_schema, acts.drop_with_values, _expect_write((), "schema_apply by tester"), _COMMITTED
@@ -341,17 +382,29 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     ),
     "heal": Scenario(_seed_with_late_fence, acts.write_rows, _expect_load, _COMMITTED, heads_ahead=True),
     "compact": Scenario(_seed_with_many_commits, acts.write_rows, _expect_load, _COMMITTED),
-    "migrate": Scenario(_seed_with_old_stamp, acts.migrate, _expect_load, _COMMITTED, environment=acts.OLD_FORMAT),
+    "migrate": Scenario(
+        _seed_with_old_stamp, acts.migrate, _expect_load, _COMMITTED, environment=acts.OLD_FORMAT
+    ),
     "renew": Scenario(_seed, acts.renew, _expect_load, _COMMITTED),
     "cleanup": Scenario(_seed_for_cleanup, acts.cleanup, _expect_no_change, None),
-    "recover_forward": Scenario(_kill_first("load", Failpoint.PUBLISH_BEFORE), acts.recover, _expect_load, None),
-    "recover_back": Scenario(_kill_first("load", Failpoint.COMMIT_BEFORE, 3), acts.recover, _expect_no_change, None),
-    "recover_nothing": Scenario(_kill_first("load", Failpoint.ARM_AFTER), acts.recover, _expect_no_change, None),
-    "recover_finished": Scenario(_kill_first("load", Failpoint.DISARM_BEFORE), acts.recover, _expect_no_change, None),
+    "recover_forward": Scenario(
+        _kill_first("load", Failpoint.PUBLISH_BEFORE), acts.recover, _expect_load, None
+    ),
+    "recover_back": Scenario(
+        _kill_first("load", Failpoint.COMMIT_BEFORE, 3), acts.recover, _expect_no_change, None
+    ),
+    "recover_nothing": Scenario(
+        _kill_first("load", Failpoint.ARM_AFTER), acts.recover, _expect_no_change, None
+    ),
+    "recover_finished": Scenario(
+        _kill_first("load", Failpoint.DISARM_BEFORE), acts.recover, _expect_no_change, None
+    ),
     "recover_half_back": Scenario(
         _kill_first("recover_back", Failpoint.ROLLBACK_AFTER), acts.recover, _expect_no_change, None
     ),
-    "recover_mutate": Scenario(_kill_first("mutate", Failpoint.COMMIT_BEFORE, 2), acts.recover, _expect_no_change, None),
+    "recover_mutate": Scenario(
+        _kill_first("mutate", Failpoint.COMMIT_BEFORE, 2), acts.recover, _expect_no_change, None
+    ),
     "recover_optimize": Scenario(
         _kill_first("optimize", Failpoint.INDEX_BEFORE, 2),
         acts.recover,
@@ -381,6 +434,6 @@ def is_done_at(scenario: Scenario, trace: tuple[str, ...], cell: str) -> bool:
     """Whether the write counts as done when its process dies at `cell`, a hit of its trace."""
     if scenario.decided_at is None:
         return True
-    deciding = [at for at, hit in enumerate(trace) if hit.startswith(f"{scenario.decided_at}@")]
+    deciding = [position for position, hit in enumerate(trace) if hit.startswith(f"{scenario.decided_at}@")]
     decided = deciding[0] if scenario.is_multi_commit else deciding[-1]
     return trace.index(cell) >= decided

@@ -68,8 +68,8 @@ def test_branch_is_not_created_from_another_branch_of_the_same_name(graph: Locat
         create_branch(graph, "child", "tester", source)
 
 
-def rejecting(at: StagingArea) -> StagedWrite:
-    stage_changes([Change(PERSON, insert=("x",))])(at)
+def rejecting(area: StagingArea) -> StagedWrite:
+    stage_changes([Change(PERSON, insert=("x",))])(area)
     raise ContentError("a row is wrong", code="load_rejected", hint="")
 
 
@@ -113,9 +113,9 @@ def test_first_write_with_a_missing_file_is_not_published(graph: Location) -> No
     stage = stage_changes([Change(PERSON, insert=("x",))])
     table = Path(graph.child(read_snapshot(graph, DEV).tables[PERSON].path).uri)
 
-    def lose(at: StagingArea) -> StagedWrite | None:
+    def lose(area: StagingArea) -> StagedWrite | None:
         before = set(table.rglob("data/*.lance"))
-        staged = stage(at)
+        staged = stage(area)
         for file in set(table.rglob("data/*.lance")) - before:
             file.unlink()
         return staged
@@ -127,8 +127,8 @@ def test_first_write_with_a_missing_file_is_not_published(graph: Location) -> No
 
 
 def test_branch_name_is_taken_while_the_first_write_is_staged(graph: Location) -> None:
-    def lose(at: StagingArea) -> StagedWrite:
-        staged = stage_changes([Change(PERSON, insert=("x",))])(at)
+    def lose(area: StagingArea) -> StagedWrite:
+        staged = stage_changes([Change(PERSON, insert=("x",))])(area)
         create_branch(graph, "new", "other", read_snapshot(graph))
         return staged
 
@@ -141,8 +141,8 @@ def test_branch_name_is_taken_while_the_first_write_is_staged(graph: Location) -
 
 
 def test_base_is_deleted_while_the_first_write_is_staged(graph: Location) -> None:
-    def lose(at: StagingArea) -> StagedWrite:
-        staged = stage_changes([Change(PERSON, insert=("x",))])(at)
+    def lose(area: StagingArea) -> StagedWrite:
+        staged = stage_changes([Change(PERSON, insert=("x",))])(area)
         delete_branch(graph, DEV)
         return staged
 
@@ -155,8 +155,8 @@ def test_base_is_deleted_while_the_first_write_is_staged(graph: Location) -> Non
 def test_cleanup_keeps_the_forks_of_a_staged_first_write(graph: Location) -> None:
     """Its branch is not live yet, so the forks have the name of the one that it is created from."""
 
-    def wait(at: StagingArea) -> StagedWrite:
-        staged = stage_changes([Change(PERSON, insert=("x",))])(at)
+    def wait(area: StagingArea) -> StagedWrite:
+        staged = stage_changes([Change(PERSON, insert=("x",))])(area)
         options = CleanupPolicyOptions(keep_versions=3, confirm=True)
         cleanup_all_tables(Place(graph), options, world=WriteEnvironment(clock=TomorrowClock()))
         return staged
@@ -178,8 +178,8 @@ def test_first_write_is_staged_again_after_a_concurrent_first_write(graph: Locat
     changes = [Change(PERSON, insert=("slow",)), Change(COMPANY, insert=("slow",))]
     stage = stage_changes(changes)
 
-    def stage_then_lose(at: StagingArea) -> StagedWrite:
-        staged = stage(at)
+    def stage_then_lose(area: StagingArea) -> StagedWrite:
+        staged = stage(area)
         run(graph, [Change(PERSON, insert=("fast",))], branch=DEV)
         return staged
 
@@ -196,8 +196,8 @@ def test_effects_based_on_an_older_pin_are_rejected(graph: Location) -> None:
     """A revalidation that forgets to move its effects must not undo what was published meanwhile."""
     stage = stage_changes([Change(PERSON, insert=("slow",))])
 
-    def stage_then_lose(at: StagingArea) -> StagedWrite:
-        staged = stage(at)
+    def stage_then_lose(area: StagingArea) -> StagedWrite:
+        staged = stage(area)
         run(graph, [Change(PERSON, insert=("fast",))])
         return staged
 

@@ -38,7 +38,7 @@ def test_next_cleanup_finishes_a_killed_cleanup_on_s3(cell: str, killer: Killer,
 
 
 def _finishes(cell: str, killer: Killer, location: Location) -> None:
-    wanted = read_contents(location)
+    expected = read_contents(location)
     point, _, hit = cell.partition("@")
     killer.kill("cleanup", location, point, int(hit))
     assert set(map(str, every_snapshot(location).values())), "what is left can be read"
@@ -48,5 +48,5 @@ def _finishes(cell: str, killer: Killer, location: Location) -> None:
         rows = cleanup_all_tables(Place(location), CleanupPolicyOptions(1, confirm=True), world=environment)
         assert errors_of(rows) == {}
     assert files_of(cleanup_all_tables(Place(location), CleanupPolicyOptions(1), world=environment)) == []
-    assert read_contents(location) == wanted
+    assert read_contents(location) == expected
     assert not [file.path for file in list_files(location) if "/tree/" in file.path]

@@ -70,23 +70,23 @@ class Case:
 
     def violations(self, faults: Faults, outcome: Outcome) -> list[str]:
         """What is wrong with the graph after the writer ended like this."""
-        how = SCENARIOS[self.scenario]
-        before, after = self.before, how.after(self.before)
-        if how.decided_at is None:
+        scenario = SCENARIOS[self.scenario]
+        before, after = self.before, scenario.after(self.before)
+        if scenario.decided_at is None:
             # What it did not recover, the next open does; what it cannot sync, it undoes.
             states = [before, after] if faults.sync else [after]
-        elif how.is_multi_commit or outcome.applied == "unknown":
+        elif scenario.is_multi_commit or outcome.applied == "unknown":
             states = [before, after]  # a table that fails is reported, and the others are published
         else:
             states = [before] if outcome.code else [after]
-        if how.concurrent_write is not None:  # the other writer has the same disk
-            with_other = how.concurrent_write(before)
-            states = [*states, with_other, how.after(with_other)]
-        expected = Expected(tuple(states), how.environment, how.heads_ahead)
-        if how.redo is not None:
-            expected = replace(expected, redo=how.redo.act, redone=how.redo.after(before))
-        found = violations(self.location, expected)
-        return [f"{faults} ended as {outcome}: {sentence}" for sentence in found]
+        if scenario.concurrent_write is not None:  # the other writer has the same disk
+            with_other = scenario.concurrent_write(before)
+            states = [*states, with_other, scenario.after(with_other)]
+        expected = Expected(tuple(states), scenario.environment, scenario.heads_ahead)
+        if scenario.redo is not None:
+            expected = replace(expected, redo=scenario.redo.act, redone=scenario.redo.after(before))
+        problems = violations(self.location, expected)
+        return [f"{faults} ended as {outcome}: {sentence}" for sentence in problems]
 
 
 KINDS: Final[Mapping[str, Callable[[int], Faults]]] = {
@@ -107,23 +107,23 @@ def test_failing_disk(scenario: str, every: bool, failing: Killer) -> None:
     case = Case.prepare(failing, scenario)
     clean = case.run(Faults())
     assert not clean.code, clean
-    found: list[str] = []
+    problems: list[str] = []
     for kind, faults_of in KINDS.items():
         last = clean.syncs if kind == "one sync fails" else clean.writes
         assert last, "the library sees what the writer does"
         for number in range(1, last + 1):
             if every or _is_in_sample(scenario, kind, number):
                 faults = faults_of(number)
-                found += case.violations(faults, case.run(faults))
-    assert found == []
+                problems += case.violations(faults, case.run(faults))
+    assert problems == []
 
 
 @pytest.mark.parametrize("scenario", [pytest.param(name, marks=pytest.mark.soak) for name in WRITERS])
 def test_file_size_limit(scenario: str, failing: Killer) -> None:
     """What a limit or a quota does; it needs no compiler."""
     case = Case.prepare(failing, scenario)
-    found: list[str] = []
+    problems: list[str] = []
     for size in FILE_BYTES:
         faults = Faults(file_bytes=size)
-        found += case.violations(faults, case.run(faults))
-    assert found == []
+        problems += case.violations(faults, case.run(faults))
+    assert problems == []

@@ -37,21 +37,21 @@ def test_durable_calls_of_a_load(killer: Killer) -> None:
 
 @pytest.mark.parametrize("k", range(1, len(EFFECTS) + 2))
 def test_kill_before_the_kth_call(k: int, killer: Killer) -> None:
-    how = SCENARIOS["load"]
+    scenario = SCENARIOS["load"]
     location = killer.prepare_graph("load")
-    before = observe(location, how.environment)
+    before = observe(location, scenario.environment)
     killer.kill_at_effect("load", location, k)
-    state = how.after(before) if k > LAST_TABLE else before
-    assert violations(location, Expected((state,), how.environment)) == []
+    state = scenario.after(before) if k > LAST_TABLE else before
+    assert violations(location, Expected((state,), scenario.environment)) == []
 
 
 @pytest.mark.parametrize("late_ms", LATE_MS)
 @pytest.mark.parametrize("k", range(1, len(EFFECTS) + 1))
 def test_kill_during_the_kth_call(k: int, late_ms: float, killer: Killer) -> None:
     """Where it dies is chance, so it is before or after; never between."""
-    how = SCENARIOS["load"]
+    scenario = SCENARIOS["load"]
     location = killer.prepare_graph("load")
-    before = observe(location, how.environment)
+    before = observe(location, scenario.environment)
     killer.kill_at_effect("load", location, k, late_ms, may_live=True)
-    states = (before, how.after(before))
-    assert violations(location, Expected(states, how.environment)) == []
+    states = (before, scenario.after(before))
+    assert violations(location, Expected(states, scenario.environment)) == []

@@ -108,18 +108,18 @@ def test_every_failpoint_is_in_the_matrix() -> None:
     assert set(TRACES) == set(SCENARIOS)
 
 
-@pytest.mark.parametrize(("scenario", "cell"), [_cell(*found) for found in CELLS])
+@pytest.mark.parametrize(("scenario", "cell"), [_cell(*cell) for cell in CELLS])
 def test_crash_loses_nothing(scenario: str, cell: str, killer: Killer, record_property: Note) -> None:
-    found = _run_cell(scenario, cell, killer, killer.prepare_graph(scenario))
-    record_property("crash_cell", len(found))
-    assert found == []
+    problems = _run_cell(scenario, cell, killer, killer.prepare_graph(scenario))
+    record_property("crash_cell", len(problems))
+    assert problems == []
 
 
 @pytest.mark.parametrize(
     ("scenario", "cell"),
     [
-        pytest.param(*found, id=f"{found[0]}-{found[1]}", marks=() if found in S3_FIRST else pytest.mark.soak)
-        for found in S3_CELLS
+        pytest.param(*cell, id=f"{cell[0]}-{cell[1]}", marks=() if cell in S3_FIRST else pytest.mark.soak)
+        for cell in S3_CELLS
     ],
 )
 def test_crash_on_s3_loses_nothing(
@@ -127,20 +127,20 @@ def test_crash_on_s3_loses_nothing(
 ) -> None:
     location = s3_server.location(f"crash/{scenario}/{cell.replace('@', '-')}.omni")
     SCENARIOS[scenario].prepare(location, killer.kill)
-    found = _run_cell(scenario, cell, killer, location)
-    record_property("crash_cell", len(found))
-    assert found == []
+    problems = _run_cell(scenario, cell, killer, location)
+    record_property("crash_cell", len(problems))
+    assert problems == []
 
 
 def _run_cell(scenario: str, cell: str, killer: Killer, location: Location) -> list[str]:
-    how = SCENARIOS[scenario]
-    before = observe(location, how.environment)
-    if how.concurrent_write is not None:
-        before = how.concurrent_write(before)
+    definition = SCENARIOS[scenario]
+    before = observe(location, definition.environment)
+    if definition.concurrent_write is not None:
+        before = definition.concurrent_write(before)
     point, _, hit = cell.partition("@")
     killer.kill(scenario, location, point, int(hit))
-    state = how.after(before) if is_done_at(how, TRACES[scenario], cell) else before
-    expected = Expected((state,), how.environment, how.heads_ahead)
-    if how.redo is not None:
-        expected = replace(expected, redo=how.redo.act, redone=how.redo.after(before))
+    state = definition.after(before) if is_done_at(definition, TRACES[scenario], cell) else before
+    expected = Expected((state,), definition.environment, definition.heads_ahead)
+    if definition.redo is not None:
+        expected = replace(expected, redo=definition.redo.act, redone=definition.redo.after(before))
     return violations(location, expected)

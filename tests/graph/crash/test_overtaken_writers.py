@@ -22,7 +22,7 @@ from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.crash.death import PatientClock, Victim, short_lease_environment
-from tests.graph.crash.observe import read_tree, find_leftovers
+from tests.graph.crash.observe import find_leftovers, read_tree
 from tests.graph.writers import create, read_contents, run, stage_changes, triple
 
 CALLS = 14
@@ -60,25 +60,29 @@ def test_paused_writer_reports_the_true_outcome(graph: Location, k: int) -> None
     assert {Applied.YES: {True}, Applied.NO: {False}}.get(answer or Applied.UNKNOWN, {True, False}) >= {
         "b" in names
     }
-    assert [text for text in find_leftovers(graph, short_lease_environment(PatientClock())) if "locked" not in text] == []
+    assert [
+        text
+        for text in find_leftovers(graph, short_lease_environment(PatientClock()))
+        if "locked" not in text
+    ] == []
 
 
 @pytest.mark.parametrize("death", range(8, 11))
 def test_staged_transactions_of_a_recovered_write_are_rejected(graph: Location, death: int) -> None:
     """Every transaction that it had not committed is refused, whenever it comes."""
-    kept: list[StagedWrite] = []
+    staged_writes: list[StagedWrite] = []
     stage = stage_changes(triple(["b"]))
 
-    def stage_and_keep(at: StagingArea) -> StagedWrite:
-        kept.append(stage(at))
-        return kept[0]
+    def stage_and_keep(area: StagingArea) -> StagedWrite:
+        staged_writes.append(stage(area))
+        return staged_writes[0]
 
     request = WriteRequest(WriterKind.LOAD, "tester", stage_and_keep)
     victim = Victim(death)
     assert not victim.run(lambda: write(graph, MAIN, request, short_lease_environment(PatientClock())))
     run(graph, triple(["c"]), environment=short_lease_environment(PatientClock()))
     before = read_contents(graph)
-    for effect in kept[0].effects[victim.tables_committed :]:
+    for effect in staged_writes[0].effects[victim.tables_committed :]:
         assert isinstance(effect, SingleTransactionEffect)
         base = open_dataset(graph.child(effect.table.path), version=effect.base.version)
         with pytest.raises(CommitRaceError):

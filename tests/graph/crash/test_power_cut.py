@@ -25,7 +25,9 @@ from tests.graph.crash.verdict import Expected, violations
 
 SAMPLE = 6
 """One in so many cuts is made in `make test`."""
-WRITERS = tuple(name for name, how in SCENARIOS.items() if how.decided_at is not None and name != "renew")
+WRITERS = tuple(
+    name for name, definition in SCENARIOS.items() if definition.decided_at is not None and name != "renew"
+)
 REPLAYED = ("load", "mutate", "init", "branch_create", "compact", "fork", "merge")
 
 
@@ -41,21 +43,21 @@ def _record(killer: Killer, scenario: str) -> tuple[Location, GraphState, SyncRe
 
 
 def _violations(scenario: str, location: Location, before: GraphState, *states: GraphState) -> list[str]:
-    how = SCENARIOS[scenario]
-    expected = Expected(states, how.environment, how.heads_ahead)
-    if how.redo is not None:
-        expected = replace(expected, redo=how.redo.act, redone=how.redo.after(before))
+    definition = SCENARIOS[scenario]
+    expected = Expected(states, definition.environment, definition.heads_ahead)
+    if definition.redo is not None:
+        expected = replace(expected, redo=definition.redo.act, redone=definition.redo.after(before))
     return violations(location, expected)
 
 
 @pytest.mark.parametrize("scenario", WRITERS)
 def test_acknowledged_write_survives_a_power_cut(scenario: str, killer: Killer) -> None:
     location, before, recording = _record(killer, scenario)
-    how = SCENARIOS[scenario]
-    if how.concurrent_write is not None:
-        before = how.concurrent_write(before)
+    definition = SCENARIOS[scenario]
+    if definition.concurrent_write is not None:
+        before = definition.concurrent_write(before)
     recording.restore(len(recording.syncs), early_names=False)
-    assert _violations(scenario, location, before, how.after(before)) == []
+    assert _violations(scenario, location, before, definition.after(before)) == []
 
 
 def _cuts(scenario: str, syncs: int, *, every: bool) -> Iterator[tuple[int, bool]]:
@@ -71,9 +73,9 @@ def _cuts(scenario: str, syncs: int, *, every: bool) -> Iterator[tuple[int, bool
 def test_power_cut_after_every_sync(scenario: str, every: bool, killer: Killer) -> None:
     location, before, recording = _record(killer, scenario)
     after = SCENARIOS[scenario].after(before)
-    found: list[str] = []
+    problems: list[str] = []
     for count, early_names in _cuts(scenario, len(recording.syncs), every=every):
         recording.restore(count, early_names=early_names)
         sentences = _violations(scenario, location, before, before, after)
-        found += [f"after {count} syncs, early names {early_names}: {sentence}" for sentence in sentences]
-    assert found == []
+        problems += [f"after {count} syncs, early names {early_names}: {sentence}" for sentence in sentences]
+    assert problems == []

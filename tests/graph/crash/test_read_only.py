@@ -31,11 +31,11 @@ if uid:
     os.setgid(uid)
     os.setuid(uid)
 graph = omnigraph.open(sys.argv[1], read_only=True)
-found = snapshot_contents(graph.snapshot()), len(list(graph.commits()))
+result = snapshot_contents(graph.snapshot()), len(list(graph.commits()))
 try:
     open(sys.argv[1] + "/probe", "w")
 except OSError:
-    sys.stdout.buffer.write(pickle.dumps(found))
+    sys.stdout.buffer.write(pickle.dumps(result))
 """
 
 

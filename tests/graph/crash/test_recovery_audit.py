@@ -65,7 +65,9 @@ def test_roll_forward_publishes_the_commit_of_the_write(scenario: str, killer: K
 
 
 @pytest.mark.parametrize("scenario", ["recover_back", "recover_nothing"])
-def test_rollback_publishes_a_commit_of_recovery(scenario: str, killer: Killer, caplog: pytest.LogCaptureFixture) -> None:
+def test_rollback_publishes_a_commit_of_recovery(
+    scenario: str, killer: Killer, caplog: pytest.LogCaptureFixture
+) -> None:
     """Its commit id never appears; what was put back is a commit of recovery's own.
 
     And so it is told, also by whoever finds it done: the recovery that died before it took the intent away.

@@ -166,8 +166,8 @@ class WritePath(RuleBasedStateMachine):
         for name, model in self.branches.items():
             self.write(name, [Change(PERSON, upsert=(("last", 1),))], 0)
             for commit, contents in model.commits.items():
-                found, _ = read_commit_snapshot(self.location, commit, name)
-                assert snapshot_contents(found) == contents
+                snapshot, _ = read_commit_snapshot(self.location, commit, name)
+                assert snapshot_contents(snapshot) == contents
             newest = read_snapshot(self.location, name)
             lineage = make_lineage(newest.head, newest.manifest.read_commits())
             assert set(model.commits) <= {commit.id for commit in lineage.history()}

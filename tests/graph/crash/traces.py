@@ -19,4 +19,4 @@ def read_traces() -> Traces:
 def write_trace(scenario: str, hits: tuple[str, ...]) -> None:
     """Replace one scenario's line."""
     traces = {**read_traces(), scenario: hits}
-    GOLDEN.write_text("".join(f"{name}: {' '.join(found)}\n" for name, found in sorted(traces.items())))
+    GOLDEN.write_text("".join(f"{name}: {' '.join(hits)}\n" for name, hits in sorted(traces.items())))

@@ -9,7 +9,7 @@ from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.snapshot import MAIN
 from omnigraph.graph.recovery.run import recover_on_open
 from omnigraph.storage.location import Location
-from tests.graph.crash.observe import BranchState, GraphState, observe, read_tree, find_leftovers
+from tests.graph.crash.observe import BranchState, GraphState, find_leftovers, observe, read_tree
 from tests.graph.writers import apply, create, run, triple
 
 AGAIN = triple(["again"])
@@ -31,17 +31,17 @@ def violations(location: Location, expected: Expected) -> list[str]:
     environment = expected.environment
     recover_all(location, environment)
     state = observe(location, environment)
-    found = [] if state in expected.states else [f"found {state}, expected one of {expected.states}"]
-    found += find_leftovers(location, environment, heads=not expected.heads_ahead)
+    problems = [] if state in expected.states else [f"got {state}, expected one of {expected.states}"]
+    problems += find_leftovers(location, environment, heads=not expected.heads_ahead)
     tree = read_tree(location)
     recover_all(location, environment)
     changed = {path for path, _ in set(read_tree(location).items()) ^ set(tree.items())}
-    found += [f"recovering again changed {path}" for path in sorted(changed)]
+    problems += [f"recovering again changed {path}" for path in sorted(changed)]
     if expected.redo is not None:
         expected.redo(location)
         state = observe(location, environment)
-        found += [] if state == expected.redone else [f"done again: {state}, expected {expected.redone}"]
-    return found + _write_again(location, environment, state)
+        problems += [] if state == expected.redone else [f"done again: {state}, expected {expected.redone}"]
+    return problems + _write_again(location, environment, state)
 
 
 def recover_all(location: Location, environment: WriteEnvironment) -> None:
@@ -54,11 +54,11 @@ def _write_again(location: Location, environment: WriteEnvironment, state: Graph
     if not state:
         create(location)
         state = observe(location, environment)
-    wanted: GraphState = {}
+    expected: GraphState = {}
     for branch, was in state.items():
         run(location, AGAIN, branch=branch, environment=environment)
-        wanted[branch] = BranchState(apply(was.contents, AGAIN), (*was.operations, "load by tester"))
+        expected[branch] = BranchState(apply(was.contents, AGAIN), (*was.operations, "load by tester"))
     now = observe(location, environment)
-    found = [] if now == wanted else [f"after writing again: found {now}, expected {wanted}"]
-    found += [] if MAIN in now else ["main is gone"]
-    return found + find_leftovers(location, environment)
+    problems = [] if now == expected else [f"after writing again: got {now}, expected {expected}"]
+    problems += [] if MAIN in now else ["main was deleted"]
+    return problems + find_leftovers(location, environment)

@@ -129,7 +129,11 @@ def test_the_first_write_migrates_step_by_step(durable_location: Location) -> No
     steps = Steps()
     rules = steps.rules(3)
     for number in range(2):
-        run(durable_location, [Change(PERSON, insert=(f"p{number}",))], environment=WriteEnvironment(rules=rules))
+        run(
+            durable_location,
+            [Change(PERSON, insert=(f"p{number}",))],
+            environment=WriteEnvironment(rules=rules),
+        )
     assert steps.ran == [1, 2]
     assert _stamp_of(durable_location) == "3"
     snapshot = read_snapshot(durable_location, rules=rules)

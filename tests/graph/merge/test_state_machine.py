@@ -344,7 +344,9 @@ class MergeMachine(RuleBasedStateMachine):
         environment = replace(self.environment, clock=TomorrowClock())
         options = CleanupPolicyOptions(keep_versions=keep, confirm=True)
         self.old |= self.history.commits.keys() - set(self.heads.values())
-        if not Victim(death).run(lambda: cleanup_all_tables(Place(self.location), options, world=environment)):
+        if not Victim(death).run(
+            lambda: cleanup_all_tables(Place(self.location), options, world=environment)
+        ):
             for branch in self.heads:
                 self.recover(branch)
 
