@@ -142,7 +142,7 @@ def test_late_restore(graph: Location, when: str) -> None:
     check_final_state(graph, before if answer.value is None else apply(before, triple(["next"])))
 
 
-@pytest.mark.parametrize("at", [1, 2, 3])
+@pytest.mark.parametrize("table", [1, 2, 3])
 @pytest.mark.parametrize("fence", ["recovery.fence.before", "recovery.fence.after", "recovery.fence.after@2"])
 @pytest.mark.parametrize("recoverer_ends", ["killed", "resumed"])
 def test_writer_continues_while_it_is_partially_fenced(

@@ -1,4 +1,4 @@
-"""What the victims of the crash matrix do, one function per writer kind. Each runs in the process that dies."""
+"""The writes of the crash matrix, one function per writer kind. Each runs in the process that is killed."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ OLD_FORMAT: Final = WriteEnvironment(rules=Format(current=1, steps=(migrate_step
 
 
 def make_repair(**flags: bool) -> Callable[[Location], None]:
-    """Nothing is refused, however often it is run."""
+    """Return a function that repairs every table and requires that no table is refused."""
 
     def act(location: Location) -> None:
         rows = repair_all_tables(Graph(location), RepairOptions(confirm=True, **flags))
@@ -90,7 +90,7 @@ def write_rows(location: Location) -> None:
 
 
 def renew(location: Location) -> None:
-    """A lease whose third is always over."""
+    """Write with a lease that is renewed before every step."""
     run(location, LOADED, environment=WriteEnvironment(terms=LeaseTerms(lease_seconds=0.0)))
 
 
@@ -107,7 +107,7 @@ def optimize(location: Location) -> None:
 
 
 def optimize_with_concurrent_write(location: Location) -> None:
-    """Another writer, which does not die, updates and deletes rows between the rewrite and the lease."""
+    """Optimize while another writer updates rows between the rewrite and the lease."""
 
     def run_tasks(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
         results = [function(task) for task in tasks]
@@ -133,7 +133,7 @@ def schema_apply_on_branch(location: Location) -> None:
 
 
 def schema_apply_to_new_type(location: Location) -> None:
-    """The type that the branch made gets one more column there: its table is forked."""
+    """Add a column to the type that the branch created: its table is forked."""
     text = EVOLVED.replace(
         "node City { name: String @key }", "node City { name: String @key  mayor: String? }"
     )
@@ -152,7 +152,7 @@ def fork(location: Location) -> None:
 
 
 def load_files(location: Location, base: str | None = None) -> None:
-    """A real load on a branch that owns no table yet, with its keys in buckets as if it were large."""
+    """Load files into a branch without own tables, with its keys in buckets as for a large load."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "people.jsonl"
         rows = (
@@ -181,7 +181,7 @@ def merge_dev(location: Location) -> None:
 
 
 def merge_into_branch(location: Location) -> None:
-    """One table gets rows, and the branch takes over another that it never wrote."""
+    """Merge main into the branch: one table gets rows, and the branch adopts a table that it never wrote."""
     merge_branch(location, MergeRequest(MAIN, "tester", DEV))
 
 
@@ -202,6 +202,6 @@ def migrate(location: Location) -> None:
 
 
 def cleanup(location: Location) -> None:
-    """One table at a time, so that the order is always the same."""
+    """Clean up one table at a time, so that the order is always the same."""
     os.environ[CONCURRENCY] = "1"
     cleanup_all_tables(Place(location), CLEANUP, world=WriteEnvironment(clock=TomorrowClock()))

@@ -1,4 +1,4 @@
-"""Kills writers: talks to the server of `child.py`, one per test process."""
+"""Kill writers: send requests to the server of `child.py`, one per test process."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.style.source import ROOT
 
 
 class SurvivedError(AssertionError):
-    """The victim was not killed where it should have been."""
+    """The process was not killed at the requested call or failpoint."""
 
 
 @dataclass(slots=True)
 class Killer:
-    """Runs scenarios in processes that die. Prepared graphs are kept and copied where that is possible."""
+    """Runs scenarios in processes that are killed. Prepared graphs are kept and copied where that is possible."""
 
     server: subprocess.Popen[str]
     folder: Path
@@ -35,7 +35,7 @@ class Killer:
     templates: dict[str, Path] = field(default_factory=dict)
 
     def prepare_graph(self, scenario: str) -> Location:
-        """A graph of its own that is ready for the scenario's `act`."""
+        """Return a new graph that is ready for the `act` of the scenario."""
         definition = SCENARIOS[scenario]
         if definition.in_place:
             location = self.new_location()
@@ -50,18 +50,18 @@ class Killer:
         return location
 
     def new_location(self) -> Location:
-        """A fresh and empty place."""
+        """Return a location that does not exist yet."""
         self.location_count += 1
         return parse_location(str(self.folder / f"{self.location_count:04d}.omni"))
 
     def kill(self, scenario: str, location: Location, point: Failpoint | str, hit: int = 1) -> None:
-        """Run `act` and have it killed at a hit of a failpoint; raise if it was not."""
+        """Run `act` and kill it at a hit of a failpoint; raise if it was not killed."""
         self.require_kill(self._request(scenario, location, failpoints=f"{point}@{hit}=kill"))
 
     def kill_at_effect(
         self, scenario: str, location: Location, effect: int, late_ms: float = 0.0, *, may_live: bool = False
     ) -> None:
-        """Run `act` and have it killed at a durable call, counted from 1."""
+        """Run `act` and kill it at a durable call, counted from 1."""
         request = self._request(scenario, location, effect=effect, late_ms=late_ms)
         if may_live:
             assert self.run(request) in (0, -signal.SIGKILL)
@@ -69,7 +69,7 @@ class Killer:
             self.require_kill(request)
 
     def trace(self, scenario: str, location: Location) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Let `act` live; every failpoint hit, as `name@number`, and every durable call, in order."""
+        """Run `act` to its end; return every failpoint hit, as `name@number`, and every durable call, in order."""
         report = self.folder / "report.txt"
         code = self.run(self._request(scenario, location, report=str(report)))
         assert code == 0, f"{scenario} ended with {code}"
@@ -77,13 +77,13 @@ class Killer:
         return tuple(hits.split()), tuple(effects.split())
 
     def require_kill(self, request: Request) -> None:
-        """Run it; only a SIGKILL counts."""
+        """Run the request; raise if it did not end by SIGKILL."""
         code = self.run(request)
         if code != -signal.SIGKILL:
             raise SurvivedError(f"{request.scenario} was not killed at {request}: {code}")
 
     def run(self, request: Request) -> int:
-        """Run it; its exit code."""
+        """Run the request; return its exit code."""
         assert self.server.stdin is not None
         assert self.server.stdout is not None
         self.server.stdin.write(msgspec.json.encode(request).decode() + "\n")
@@ -106,7 +106,7 @@ class Killer:
 
 @contextmanager
 def start_killer(folder: Path, library: Path | None = None) -> Iterator[Killer]:
-    """A killer whose graphs are below `folder`; `library` is loaded into its victims."""
+    """Start a killer whose graphs are below `folder`; `library` is loaded into its processes."""
     command = [sys.executable, "-W", "ignore", "-m", "tests.graph.crash.child"]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     if library is not None:

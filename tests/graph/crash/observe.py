@@ -1,4 +1,4 @@
-"""What a test can see of a graph from outside: every branch's contents and history, and the files it is made of."""
+"""Read the state of a graph for comparison: the contents and history of every branch, and its files."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from tests.graph.writers import Contents, snapshot_contents
 
 @dataclass(frozen=True, slots=True)
 class BranchState:
-    """One branch: its rows, and what its commits did and for whom, oldest first, recoveries left out."""
+    """A branch: its rows, and operation and actor of its commits, oldest first, without recoveries."""
 
     contents: Contents
     operations: tuple[str, ...]
 
 
 GraphState = dict[str, BranchState]
-"""Every branch by name; empty when there is no graph."""
+"""Every branch by name; empty if the graph does not exist."""
 STEP_MARK = "test:step"
 Tree = dict[str, tuple[int, int]]
 
 
 def observe(location: Location, environment: WriteEnvironment) -> GraphState:
-    """The graph as readers see it."""
+    """Return the state of the graph that readers see."""
     return {name: _state(snapshot) for name, snapshot in snapshots(location, environment).items()}
 
 
 def snapshots(location: Location, environment: WriteEnvironment) -> dict[str, Snapshot]:
-    """The newest snapshot of every branch."""
+    """Return the newest snapshot of every branch."""
     try:
         main = read_snapshot(location, rules=environment.rules)
     except NotFoundError:
@@ -58,7 +58,7 @@ def _state(snapshot: Snapshot) -> BranchState:
 
 
 def read_tree(location: Location) -> Tree:
-    """Every file or object of the graph, with size and time of change."""
+    """Return every file or object of the graph, with its size and modification time."""
     if not location.is_local:
         return {entry.path: (entry.size, 0) for entry in ObjectStore(location).list("")}
     root = Path(location.uri)
@@ -69,7 +69,7 @@ def read_tree(location: Location) -> Tree:
 
 
 def find_leftovers(location: Location, environment: WriteEnvironment, *, heads: bool = True) -> list[str]:
-    """Everything that should not be there in steady state."""
+    """Return what must not exist after recovery: intents, held locks, unfinished migrations, heads beyond pins."""
     store = ObjectStore(location)
     leftovers = [f"intent {entry.path}" for entry in store.list(RECOVERY)]
     leftovers += [
@@ -89,7 +89,7 @@ def find_leftovers(location: Location, environment: WriteEnvironment, *, heads: 
 
 
 def _find_unfinished_migrations(location: Location, environment: WriteEnvironment) -> list[str]:
-    """A stamp that says a step is done which is not. The test's own step leaves a mark."""
+    """Return manifests with a new stamp but without the mark of the migration step."""
     if not environment.rules.steps:
         return []
     manifests = {name: snapshot.manifest for name, snapshot in snapshots(location, environment).items()}

@@ -1,9 +1,9 @@
-"""What a power cut leaves of a graph: only what was synced before it.
+"""Simulate a power cut: only what was synced before it is left of a graph.
 
-`recorded` notes every sync of a process; Lance syncs nothing, so all of them are ours and go through `os.fsync`. A
-`Recording` puts back what would be on disk had the power failed after the k-th of them. Two kinds of disk are
-known: one that keeps a name only once its directory is synced, and one that keeps every name as soon as it is given
-and the content of a file only once that is synced, so that a file may be empty.
+`record_syncs` records every sync of a process. Lance syncs nothing, so all of them are Omnigraph's and use `os.fsync`.
+`SyncRecording.restore` writes what would be on disk if the power had failed after the k-th sync. It simulates two kinds
+of disk: one keeps a name only after its directory is synced; the other keeps every name immediately and the content of
+a file only after the file is synced, so a file may be empty.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
 
 Names = dict[str, tuple[int, bool]]
-"""What a directory has: the number of each entry, and whether it is a directory."""
+"""The entries of a directory: the inode number of each, and whether it is a directory."""
 
 
 class Sync(msgspec.Struct, frozen=True):
-    """One sync: of a file with this content, or of a directory with these names. `names` has all directories then."""
+    """A sync of a file with its content, or of a directory with its entries. `names` has all directories at that time."""
 
     number: int
     content: bytes | None
@@ -34,7 +34,7 @@ class Sync(msgspec.Struct, frozen=True):
 
 
 class SyncRecording(msgspec.Struct, frozen=True):
-    """The directory that holds a graph as it was at first, and every sync below it."""
+    """The initial state of the directory that contains a graph, and every sync below it."""
 
     base: str
     graph: str
@@ -43,7 +43,7 @@ class SyncRecording(msgspec.Struct, frozen=True):
     syncs: list[Sync]
 
     def restore(self, count: int, *, early_names: bool) -> None:
-        """Put the graph back as a power cut leaves it after so many syncs. `early_names`: names came before content."""
+        """Write the graph as a power cut after `count` syncs leaves it. `early_names`: keep unsynced names."""
         contents = dict(self.first_contents)
         names = dict(self.first_names)
         for sync in self.syncs[:count]:
@@ -76,7 +76,7 @@ def record_syncs(graph: Path, target: Path) -> Iterator[None]:
     """Write every sync within the block to `target`."""
     base = graph.parent
     contents: dict[int, bytes] = {}
-    descriptors = []  # open, so that no other file gets the number of one that is deleted
+    descriptors = []  # Open files keep their inode numbers: no new file gets the number of a deleted one.
     for path in [path for path in graph.rglob("*") if path.is_file()]:
         descriptors.append(os.open(path, os.O_RDONLY))
         contents[path.stat().st_ino] = path.read_bytes()
@@ -109,7 +109,7 @@ def _read_all_names(graph: Path) -> dict[int, Names]:
 
 
 def _read_names(folder: Path, graph: Path) -> Names:
-    """Of the directory that holds the graph, only the graph."""
+    """Return the entries of a directory; of the parent of the graph, only the graph."""
     return {
         entry.name: (entry.inode(), entry.is_dir())
         for entry in os.scandir(folder)

@@ -1,7 +1,8 @@
-"""The writers that are killed, one per kind, each with what the graph must look like afterwards.
+"""The writers that are killed, one per kind, each with the expected state of the graph.
 
-`prepare` runs in the test process, `act` in the process that dies. A write *happened* from the last hit of `decided_at`
-on; without one the outcome is always `after`, because recovery is what is being killed. `after` is the model.
+`prepare` runs in the test process, `act` in the process that is killed. A write counts as done from the last hit of
+`decided_at` on. Without `decided_at` the expected state is always `after`, because the process that is killed is a
+recovery. `after` is the model.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ from tests.graph.writers import (
 from tests.maintenance.external_tool import compaction, delete, update_config
 
 Kill = Callable[[str, Location, Failpoint, int], None]
-"""Runs a scenario's `act` in another process and kills it at a hit of a failpoint."""
+"""Runs the `act` of a scenario in another process and kills it at a hit of a failpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Redo:
-    """What is done again after the crash, and what it makes of the graph as it was at first."""
+    """The call that is repeated after the crash, and the state that it creates from the initial state."""
 
     act: Callable[[Location], object]
     after: Callable[[GraphState], GraphState]
@@ -55,26 +56,26 @@ class Redo:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One writer kind: how the graph is made, what the victim does, and what it makes of the graph."""
+    """A writer kind: how to prepare the graph, the call that is killed, and the state after the call."""
 
     prepare: Callable[[Location, Kill], None]
     act: Callable[[Location], object]
     after: Callable[[GraphState], GraphState]
     decided_at: Failpoint | None
-    in_place: bool = False  # it has Lance branches, which hold absolute paths, so the graph cannot be copied
+    in_place: bool = False  # Lance branches have absolute paths, so the graph cannot be copied
     is_multi_commit: bool = (
-        False  # done with its first commit: what it moved is published, whatever else it planned
+        False  # done after its first commit: the moved tables are published, without the others
     )
-    heads_ahead: bool = False  # it starts with a head above its pin, which only a write puts right
-    redo: Redo | None = None  # what must be done again before anybody can write
+    heads_ahead: bool = False  # a head is newer than its pin until the next write repairs it
+    redo: Redo | None = None  # what must be repeated before a write is possible
     concurrent_write: Callable[[GraphState], GraphState] | None = (
-        None  # what another writer does before the first cell
+        None  # the write of another writer before the first cell
     )
     environment: WriteEnvironment = field(default_factory=WriteEnvironment)
 
 
 def seed(location: Location) -> None:
-    """Two commits, so that every table has two fragments and rows to change."""
+    """Create a graph with two commits, so that every table has two fragments and rows to change."""
     create(location)
     run(location, triple(["a", "b"]))
     run(location, triple(["c"]))
@@ -101,9 +102,9 @@ def _write_both_branches(location: Location, kill: Kill) -> None:
 
 
 def _change_both_schemas(location: Location, kill: Kill) -> None:
-    """The source has other columns, one type more, and rows in a table whose columns changed.
+    """Give the source branch other columns, a new type, and rows in a table whose columns changed.
 
-    The new type has a column more than its empty table, and a row.
+    The new type has a row, and a column that its empty table did not have.
     """
     _seed_with_branch(location, kill)
     acts.schema_apply_on_branch(location)
@@ -132,7 +133,7 @@ def _kill_on_deleted_branch(location: Location, kill: Kill) -> None:
 
 
 def _seed_with_late_fence(location: Location, _: Kill) -> None:
-    """A fence of ours that landed after its recovery was over."""
+    """Add a fence that was committed after its recovery had ended."""
     seed(location)
     table = read_snapshot(location).tables[PERSON]
     dataset = open_dataset(location.child(table.path))
@@ -140,7 +141,7 @@ def _seed_with_late_fence(location: Location, _: Kill) -> None:
 
 
 def _seed_with_many_commits(location: Location, _: Kill) -> None:
-    """Just as many as make the next writer compact the manifest."""
+    """Add commits until the next writer compacts the manifest."""
     seed(location)
     for number in range(limits.MANIFEST_FRAGMENTS_MAX + 1):
         if needs_compaction(read_snapshot(location).manifest.dataset.fragment_rows().values()):
@@ -154,7 +155,7 @@ def _seed_with_old_stamp(location: Location, _: Kill) -> None:
 
 
 def _seed_with_drift(act: Callable[[Any], None]) -> Callable[[Location, Kill], None]:
-    """A foreign tool has changed a table."""
+    """Return a function that creates a graph with a table that an external tool changed."""
 
     def prepare(location: Location, _: Kill) -> None:
         seed(location)
@@ -165,7 +166,7 @@ def _seed_with_drift(act: Callable[[Any], None]) -> Callable[[Location, Kill], N
 
 
 def _seed_for_optimize(location: Location, _: Kill) -> None:
-    """Two fragments that are indexed, one that is not, and settings that must go before anything is committed."""
+    """Create a table with two indexed fragments, one without index, and settings that must be removed first."""
     seed(location)
     acts.build_indices(location)
     run(location, triple(["d"]))
@@ -182,7 +183,7 @@ def _expect_schema(branch: str) -> Callable[[GraphState], GraphState]:
 
 
 def _seed_for_cleanup(location: Location, _: Kill) -> None:
-    """Old versions, and a branch that is gone and has forks."""
+    """Create a graph with old versions and a deleted branch with forks."""
     seed(location)
     create_branch(location, acts.DEV, "tester", read_snapshot(location))
     run(location, acts.LOADED, branch=acts.DEV)
@@ -431,7 +432,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
 
 
 def is_done_at(scenario: Scenario, trace: tuple[str, ...], cell: str) -> bool:
-    """Whether the write counts as done when its process dies at `cell`, a hit of its trace."""
+    """Return whether the write counts as done if its process is killed at `cell`, a hit of its trace."""
     if scenario.decided_at is None:
         return True
     deciding = [position for position, hit in enumerate(trace) if hit.startswith(f"{scenario.decided_at}@")]

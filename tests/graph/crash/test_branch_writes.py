@@ -1,4 +1,4 @@
-"""Branches and the write path: what a branch may be made from, and first writes that must stage again."""
+"""Branches and the write path: valid bases of a branch, and first writes that must be staged again."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def graph(local_location: Location) -> Location:
 
 
 def test_branch_is_not_created_from_a_deleted_branch(graph: Location) -> None:
-    """Its files are collected, so a child that nobody counted would become unreadable."""
+    """Cleanup deletes its files, so a child that cleanup does not know would become unreadable."""
     source = read_snapshot(graph, DEV)
     delete_branch(graph, DEV)
     with pytest.raises(ConflictError) as caught:
@@ -68,13 +68,13 @@ def test_branch_is_not_created_from_another_branch_of_the_same_name(graph: Locat
         create_branch(graph, "child", "tester", source)
 
 
-def rejecting(area: StagingArea) -> StagedWrite:
+def stage_and_reject(area: StagingArea) -> StagedWrite:
     stage_changes([Change(PERSON, insert=("x",))])(area)
     raise ContentError("a row is wrong", code="load_rejected", hint="")
 
 
 def lance_branches(root: Location) -> set[str]:
-    """The Lance branches of every table and of the manifest."""
+    """Return the Lance branches of every table and of the manifest."""
     places = [root.child(table.path) for table in read_snapshot(root).tables.values()]
     return {
         name for place in (root.child(MANIFEST), *places) for name in open_dataset(place).lance_branches()
@@ -85,7 +85,7 @@ def test_branch_is_created_with_its_first_write_or_not_at_all(graph: Location) -
     changes = [Change(PERSON, insert=("x",))]
     before = lance_branches(graph)
     with pytest.raises(ContentError) as rejected:
-        create_branch_with_write(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", rejecting))
+        create_branch_with_write(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", stage_and_reject))
     assert rejected.value.applied is Applied.NO
     assert set(read_snapshot(graph).state.branches) == {MAIN, DEV}
     assert lance_branches(graph) == before
@@ -109,11 +109,11 @@ def test_branch_is_created_with_its_first_write_or_not_at_all(graph: Location) -
 
 
 def test_first_write_with_a_missing_file_is_not_published(graph: Location) -> None:
-    """As when a worker wrote to another store."""
+    """A worker that writes to another store has this effect."""
     stage = stage_changes([Change(PERSON, insert=("x",))])
     table = Path(graph.child(read_snapshot(graph, DEV).tables[PERSON].path).uri)
 
-    def lose(area: StagingArea) -> StagedWrite | None:
+    def stage_and_be_overtaken(area: StagingArea) -> StagedWrite | None:
         before = set(table.rglob("data/*.lance"))
         staged = stage(area)
         for file in set(table.rglob("data/*.lance")) - before:
@@ -121,39 +121,39 @@ def test_first_write_with_a_missing_file_is_not_published(graph: Location) -> No
         return staged
 
     with pytest.raises(IncompleteFileError) as raised:
-        create_branch_with_write(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", lose))
+        create_branch_with_write(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken))
     assert raised.value.code == "file_missing"
     assert set(read_snapshot(graph).state.branches) == {MAIN, DEV}
 
 
 def test_branch_name_is_taken_while_the_first_write_is_staged(graph: Location) -> None:
-    def lose(area: StagingArea) -> StagedWrite:
+    def stage_and_be_overtaken(area: StagingArea) -> StagedWrite:
         staged = stage_changes([Change(PERSON, insert=("x",))])(area)
         create_branch(graph, "new", "other", read_snapshot(graph))
         return staged
 
     before = lance_branches(graph)
     with pytest.raises(ConflictError) as refused:
-        create_branch_with_write(graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", lose))
+        create_branch_with_write(graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken))
     assert (refused.value.code, refused.value.applied) == ("branch_exists", Applied.NO)
     other = read_snapshot(graph, "new").branch
     assert (other.creator, lance_branches(graph)) == ("other", before | {other.lance_branch})
 
 
 def test_base_is_deleted_while_the_first_write_is_staged(graph: Location) -> None:
-    def lose(area: StagingArea) -> StagedWrite:
+    def stage_and_be_overtaken(area: StagingArea) -> StagedWrite:
         staged = stage_changes([Change(PERSON, insert=("x",))])(area)
         delete_branch(graph, DEV)
         return staged
 
     with pytest.raises(ConflictError) as refused:
-        create_branch_with_write(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", lose))
+        create_branch_with_write(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken))
     assert (refused.value.code, refused.value.applied) == ("read_set_conflict", Applied.NO)
     assert set(read_snapshot(graph).state.branches) == {MAIN}
 
 
 def test_cleanup_keeps_the_forks_of_a_staged_first_write(graph: Location) -> None:
-    """Its branch is not live yet, so the forks have the name of the one that it is created from."""
+    """The branch does not exist yet, so the forks are named after the branch that it is created from."""
 
     def wait(area: StagingArea) -> StagedWrite:
         staged = stage_changes([Change(PERSON, insert=("x",))])(area)
@@ -174,16 +174,16 @@ def test_first_write_without_rows_creates_the_branch(graph: Location) -> None:
 
 
 def test_first_write_is_staged_again_after_a_concurrent_first_write(graph: Location) -> None:
-    """Both fork `Company`; the one that comes second forks it again, under a name that was never used."""
+    """Both fork `Company`; the second write forks it again, with a name that was never used."""
     changes = [Change(PERSON, insert=("slow",)), Change(COMPANY, insert=("slow",))]
     stage = stage_changes(changes)
 
-    def stage_then_lose(area: StagingArea) -> StagedWrite:
+    def stage_and_be_overtaken(area: StagingArea) -> StagedWrite:
         staged = stage(area)
         run(graph, [Change(PERSON, insert=("fast",))], branch=DEV)
         return staged
 
-    request = WriteRequest(WriterKind.LOAD, "tester", stage_then_lose, lambda again, _: stage(again))
+    request = WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken, lambda again, _: stage(again))
     published = write(graph, DEV, request)
     assert published is not None
     contents = read_contents(graph, DEV)
@@ -193,19 +193,19 @@ def test_first_write_is_staged_again_after_a_concurrent_first_write(graph: Locat
 
 
 def test_effects_based_on_an_older_pin_are_rejected(graph: Location) -> None:
-    """A revalidation that forgets to move its effects must not undo what was published meanwhile."""
+    """A revalidation that does not move its effects must not undo what was published since the staging."""
     stage = stage_changes([Change(PERSON, insert=("slow",))])
 
-    def stage_then_lose(area: StagingArea) -> StagedWrite:
+    def stage_and_be_overtaken(area: StagingArea) -> StagedWrite:
         staged = stage(area)
         run(graph, [Change(PERSON, insert=("fast",))])
         return staged
 
-    def only_the_snapshot(again: StagingArea, staged: StagedWrite) -> StagedWrite:
+    def keep_old_effects(again: StagingArea, staged: StagedWrite) -> StagedWrite:
         return again.finish(staged.effects, staged.reads, Outcome(staged.counts))
 
     with pytest.raises(ConflictError) as caught:
-        write(graph, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage_then_lose, only_the_snapshot))
+        write(graph, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken, keep_old_effects))
     assert caught.value.code == "read_set_conflict"
     assert set(read_contents(graph)[PERSON]) == {"a", "fast"}
 

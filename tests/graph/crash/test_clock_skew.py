@@ -1,4 +1,4 @@
-"""Wall clocks that are ten minutes apart lose nothing and break no live lease: only the observer's own clock counts."""
+"""Wall clocks that differ by ten minutes lose no write and break no live lease: leases use the monotonic clock."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def clock_at(skew_us: int) -> PatientClock:
 
 @dataclass(slots=True)
 class RenewingClock:
-    """The observer's clock: while it waits, the holder's time goes on too, and the holder works."""
+    """The clock of the observer: while it waits, the clock of the holder advances too, and the holder works."""
 
     holding: PatientClock
     lease: Lease
@@ -64,7 +64,7 @@ def test_history_of_writers_with_skewed_clocks_is_linear(graph: Location) -> Non
 
 @pytest.mark.parametrize("skew_us", SKEWS)
 def test_skewed_wall_clock_does_not_break_a_live_lease(graph: Location, skew_us: int) -> None:
-    """The observer waits for less than the lease time on its own clock, whatever its wall clock says."""
+    """The observer waits for less than the lease time on its monotonic clock; its wall clock is ignored."""
     branch = read_snapshot(graph).branch.id
     holder = short_lease_environment(clock_at(0), lease_seconds=30.0)
     lease = acquire_lease(ObjectStore(graph), branch, "holder", holder.terms)

@@ -1,9 +1,9 @@
 """A disk that fails: the k-th write or sync of every writer kind, for every k.
 
-What was acknowledged is there and can be read, what failed is not visible, the graph opens, and the next write works.
-Lance reports success when the last write of a file fails; so without our own checks most of these cases publish a file
-that is cut off. Where there is no compiler, files end at a size instead. `make test` runs cases chosen by a hash of
-their name, `make soak` all.
+An acknowledged write can be read, a failed write is not visible, the graph opens, and the next write works. Lance
+reports success when the last write of a file fails; without the checks of Omnigraph most of these cases publish a
+truncated file. Without a C compiler, a limit of the file size is used instead. `make test` runs cases chosen by a hash
+of their name, `make soak` all.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.graph.crash.scenarios import SCENARIOS
 from tests.graph.crash.verdict import Expected, violations
 
 SAMPLE = 20
-"""One in so many cases runs in `make test`."""
+"""`make test` runs one of this number of cases."""
 WRITERS = tuple(name for name in SCENARIOS if name not in ("cleanup", "renew"))
 FILE_BYTES = (1, 64, 400, 600, 900, 1_200, 2_000, 3_000, 5_000)
 
@@ -40,7 +40,7 @@ def failing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A prepared graph that can be put back as it was, at the same place, since branches hold absolute paths."""
+    """A prepared graph that can be restored at the same location, because branches have absolute paths."""
 
     killer: Killer
     scenario: str
@@ -57,7 +57,7 @@ class Case:
         return cls(killer, scenario, location, copy, observe(location, SCENARIOS[scenario].environment))
 
     def run(self, faults: Faults) -> Outcome:
-        """Put the graph back, and run the writer with these faults in another process."""
+        """Restore the graph, and run the writer with these faults in another process."""
         shutil.rmtree(self.location.uri, ignore_errors=True)
         if self.copy.exists():
             shutil.copytree(self.copy, self.location.uri)
@@ -65,15 +65,15 @@ class Case:
         request = Request(
             self.scenario, self.location.uri, {}, faults=faults, outcome=str(outcome), durability="sync"
         )
-        assert self.killer.run(request) == 0, "the writer raises nothing but our errors"
+        assert self.killer.run(request) == 0, "the writer raises only errors of Omnigraph"
         return msgspec.json.decode(outcome.read_bytes(), type=Outcome)
 
     def violations(self, faults: Faults, outcome: Outcome) -> list[str]:
-        """What is wrong with the graph after the writer ended like this."""
+        """Return the problems of the graph after the writer ended with `outcome`."""
         scenario = SCENARIOS[self.scenario]
         before, after = self.before, scenario.after(self.before)
         if scenario.decided_at is None:
-            # What it did not recover, the next open does; what it cannot sync, it undoes.
+            # The next open recovers the rest; a roll forward that cannot be synced is undone.
             states = [before, after] if faults.sync else [after]
         elif scenario.is_multi_commit or outcome.applied == "unknown":
             states = [before, after]  # a table that fails is reported, and the others are published
@@ -100,7 +100,7 @@ def _is_in_sample(scenario: str, kind: str, number: int) -> bool:
     return crc32(f"{scenario}, {kind}, {number}".encode()) % SAMPLE == 0
 
 
-@pytest.mark.skipif(built_library() is None, reason="there is no C compiler")
+@pytest.mark.skipif(built_library() is None, reason="a C compiler is required")
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("scenario", WRITERS)
 def test_failing_disk(scenario: str, every: bool, failing: Killer) -> None:
@@ -110,7 +110,7 @@ def test_failing_disk(scenario: str, every: bool, failing: Killer) -> None:
     problems: list[str] = []
     for kind, faults_of in KINDS.items():
         last = clean.syncs if kind == "one sync fails" else clean.writes
-        assert last, "the library sees what the writer does"
+        assert last, "the library counts the writes and syncs"
         for number in range(1, last + 1):
             if every or _is_in_sample(scenario, kind, number):
                 faults = faults_of(number)
@@ -120,7 +120,7 @@ def test_failing_disk(scenario: str, every: bool, failing: Killer) -> None:
 
 @pytest.mark.parametrize("scenario", [pytest.param(name, marks=pytest.mark.soak) for name in WRITERS])
 def test_file_size_limit(scenario: str, failing: Killer) -> None:
-    """What a limit or a quota does; it needs no compiler."""
+    """A size limit has the effect of a quota and needs no compiler."""
     case = Case.prepare(failing, scenario)
     problems: list[str] = []
     for size in FILE_BYTES:

@@ -1,7 +1,7 @@
-"""Dying at the k-th durable call of a three-table commit, for every k, without failpoints.
+"""Kill a writer at the k-th durable call of a three-table commit, for every k, without failpoints.
 
-Before each call, a moment into it (in the middle of whatever Lance or the store does then), and after the last one.
-What is on disk after the k-th call and before the next is the same, so "after k" is "before k + 1".
+It is killed before each call, shortly after the call began (while Lance or the store works), and after the last call.
+The files after call k and before call k + 1 are identical, so "after k" is "before k + 1".
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tests.graph.crash.observe import observe
 from tests.graph.crash.scenarios import SCENARIOS
 from tests.graph.crash.verdict import Expected, violations
 
-# The durable calls of `load` in order: stage three tables, take the lease (and delete two objects of the epoch before),
+# The durable calls of `load` in order: stage three tables, acquire the lease (delete two objects of the last epoch),
 # arm, commit three tables, publish, disarm, release.
 EFFECTS = (
     *["dataset.stage"] * 3,
@@ -48,7 +48,7 @@ def test_kill_before_the_kth_call(k: int, killer: Killer) -> None:
 @pytest.mark.parametrize("late_ms", LATE_MS)
 @pytest.mark.parametrize("k", range(1, len(EFFECTS) + 1))
 def test_kill_during_the_kth_call(k: int, late_ms: float, killer: Killer) -> None:
-    """Where it dies is chance, so it is before or after; never between."""
+    """The exact time is not fixed, so the state is the one before or after the write, never one between."""
     scenario = SCENARIOS["load"]
     location = killer.prepare_graph("load")
     before = observe(location, scenario.environment)

@@ -1,4 +1,4 @@
-"""A lock file that somebody moved away makes epochs start again; no write is lost or half seen because of it."""
+"""Without its lock files a branch starts again with epoch 1; no write is lost or partially visible."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ def test_intent_is_recovered_after_its_lock_was_deleted(killer: Killer) -> None:
     contents = read_contents(location)
     assert all("after" in rows for rows in contents.values())
     recovered = [record.action for record in read_snapshot(location).manifest.read_recoveries()]
-    assert recovered == ["rolled_forward"], (
-        "the next writer finishes it first, and nothing heals its rows away"
-    )
+    assert recovered == ["rolled_forward"], "the next writer rolls the write forward first and keeps its rows"
     assert {alias: set(rows) - {"after"} for alias, rows in contents.items()} != {
         alias: set(rows) for alias, rows in before.items()
     }

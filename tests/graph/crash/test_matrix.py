@@ -1,8 +1,8 @@
-"""The crash matrix: every writer kind is killed with SIGKILL at every hit of every failpoint on its way.
+"""The crash matrix: every writer kind is killed with SIGKILL at every hit of every failpoint that it reaches.
 
-Afterwards the graph is exactly as before or exactly as after, as that step demands; recovering again changes no file;
-writing again works; nothing is locked, no intent is left and every head is its pin. A cell whose victim was not killed
-there does not count: it fails.
+Then the graph has exactly the state before or the state after the write, as the failpoint requires. A second recovery
+changes no file, the next write works, no lock or intent is left, and every head is its pin. A cell whose process was
+not killed at its failpoint fails.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ S3_FIRST = frozenset(
         ("recover_back", "recovery.rollback.after@1"),
     }
 )
-"""One of each kind; `make soak` runs the others."""
+"""One cell of each kind; `make soak` runs the others."""
 LONG = frozenset(
     {
         "compact",
@@ -80,9 +80,9 @@ LONG = frozenset(
         "schema_apply_on_branch",
     }
 )
-"""Scenarios that `make soak` runs: what they do, others do too, in another order or for another writer."""
+"""Scenarios that only `make soak` runs: others do the same in another order or for another writer."""
 ALIKE = ("lease.", "check.done", "arm.before", "disarm.after", "publish.after")
-"""Points where every writer leaves the same behind. `make test` kills a load and a recovery there, `make soak` all."""
+"""Points with the same files for every writer. `make test` kills a load and a recovery there, `make soak` all."""
 KILLED_THERE = frozenset({"load", "recover_forward"})
 Note = Callable[[str, object], None]
 

@@ -1,7 +1,7 @@
-"""A writer that sleeps past its lease before any durable call, and wakes up after its successor has written.
+"""A writer is paused past its lease before any durable call and continues after its successor has written.
 
-Everything in one process: at the k-th durable call of the sleeper another writer waits for the lease to run out. An
-answer of the sleeper must be true, and whatever it does after waking up must neither be lost nor undo anything.
+Both run in one process: at the k-th durable call of the paused writer, another writer waits until the lease is over.
+The paused writer must report the true outcome, and its later calls must neither be lost nor undo another write.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def test_paused_writer_reports_the_true_outcome(graph: Location, k: int) -> None
 
 @pytest.mark.parametrize("death", range(8, 11))
 def test_staged_transactions_of_a_recovered_write_are_rejected(graph: Location, death: int) -> None:
-    """Every transaction that it had not committed is refused, whenever it comes."""
+    """Every transaction that the dead writer had not committed is rejected, also much later."""
     staged_writes: list[StagedWrite] = []
     stage = stage_changes(triple(["b"]))
 

@@ -1,8 +1,8 @@
-"""A power cut: what was acknowledged is still there, and what was not is there as a whole or not at all.
+"""A power cut keeps every acknowledged write, and every other write completely or not at all.
 
-The first test cuts the power right after the acknowledgement of every writer kind; so it proves that each of them
-syncs all that it needs before that. The second cuts it after every sync of a load, a mutation and a few others, on
-both kinds of disk that `power_cut.py` knows.
+The first test cuts the power directly after the acknowledgement of every writer kind, so it proves that each of them
+syncs all required files before. The second test cuts it after every sync of a load, a mutation and a few others, on
+both kinds of disk of `power_cut.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.graph.crash.scenarios import SCENARIOS
 from tests.graph.crash.verdict import Expected, violations
 
 SAMPLE = 6
-"""One in so many cuts is made in `make test`."""
+"""`make test` runs one of this number of power cuts."""
 WRITERS = tuple(
     name for name, definition in SCENARIOS.items() if definition.decided_at is not None and name != "renew"
 )

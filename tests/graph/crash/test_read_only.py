@@ -1,4 +1,4 @@
-"""Read-only opens write nothing, on a directory where nothing can be written, with a crashed write pending."""
+"""A read-only open writes nothing and works in a read-only directory, also while a killed write is pending."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_read_only_open_changes_no_file(point: str, killer: Killer) -> None:
 
 
 def test_graph_in_a_read_only_directory_can_be_read(killer: Killer) -> None:
-    """In another process that has no rights beyond reading, as `nobody` when the tests run as root."""
+    """Another process without write permission reads it; it has another user id if the tests run as root."""
     made = killer.prepare_graph("load")
     killer.kill("load", made, "commit.before", 2)
     expected = read_contents(made)

@@ -1,4 +1,4 @@
-"""What a recovery leaves to be read: one audit row, and for a write that went forward its own commit."""
+"""The record of a recovery: one audit row and, after a roll forward, the commit of the write."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_outcome_is_audited(scenario: str, action: RecoveryAction, killer:
 
 @pytest.mark.parametrize("scenario", ["recover_forward", "recover_optimize"])
 def test_roll_forward_publishes_the_commit_of_the_write(scenario: str, killer: Killer) -> None:
-    """The same commit id, actor, time and counts as if it had never died."""
+    """It has the commit id, actor, time and counts of the write that was killed."""
     location = killer.prepare_graph(scenario)
     intent = read_intent(location)
     recover_on_open(location, MAIN)
@@ -68,9 +68,9 @@ def test_roll_forward_publishes_the_commit_of_the_write(scenario: str, killer: K
 def test_rollback_publishes_a_commit_of_recovery(
     scenario: str, killer: Killer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its commit id never appears; what was put back is a commit of recovery's own.
+    """The commit id of the write never appears; the restored state is a commit of recovery.
 
-    And so it is told, also by whoever finds it done: the recovery that died before it took the intent away.
+    The log reports it, also if an earlier recovery was killed before it deleted the intent.
     """
     location = killer.prepare_graph(scenario)
     intent = read_intent(location)
@@ -87,7 +87,7 @@ def test_rollback_publishes_a_commit_of_recovery(
 
 
 def test_open_works_while_a_writer_holds_the_lease(killer: Killer) -> None:
-    """It recovers nothing then: the check of that writer, or of the next one, does."""
+    """The open recovers nothing: Check of that writer, or of the next one, does."""
     location = killer.prepare_graph("recover_back")
     environment = short_lease_environment(PatientClock(), lease_seconds=10.0)
     lease = acquire_lease(ObjectStore(location), read_snapshot(location).branch.id, "busy", environment.terms)

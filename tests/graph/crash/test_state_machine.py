@@ -1,7 +1,7 @@
-"""Writes, deaths, recoveries, compactions, held readers and time travel in any order, against a model.
+"""Writes, deaths, recoveries, compactions, held snapshots and time travel in any order, compared with a model.
 
-The model knows what every commit of every branch contained. A death between two durable calls decides by itself what
-must become of the write: with every table moved it goes forward, with fewer it never happened.
+The model has the contents of every commit of every branch. The durable call at which a writer dies decides the outcome
+of its write: if every table has moved, it is rolled forward; otherwise it is rolled back.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from tests.graph.writers import (
 DEV = "dev"
 EFFECTS_MAX = 26
 NAMES = st.sampled_from([f"n{number}" for number in range(8)])
-# Most deaths between Arm and Release, where there is most to lose.
+# Most deaths are between Arm and Release, where an error has the worst effect.
 DEATHS = st.one_of(st.just(0), st.integers(7, 14), st.integers(1, EFFECTS_MAX))
 
 
 @dataclass(slots=True)
 class ModelBranch:
-    """What readers see, and what they will see once a pending write was dealt with."""
+    """The contents that readers see now, and after the recovery of a pending write."""
 
     visible: Contents
     pending: Contents | None = None
@@ -62,7 +62,7 @@ class ModelBranch:
 
 
 class WritePath(RuleBasedStateMachine):
-    """The graph beside its model."""
+    """A graph and its model."""
 
     folder: str
     location: Location
@@ -85,7 +85,7 @@ class WritePath(RuleBasedStateMachine):
 
     @rule(branch=st.sampled_from([MAIN, DEV]), names=st.sets(NAMES, min_size=1, max_size=3), death=DEATHS)
     def append(self, branch: str, names: set[str], death: int) -> None:
-        """New ids in every table, so that their counts stay equal unless something is lost."""
+        """Insert new ids into every table, so that their counts are equal unless a row is lost."""
         model = self.model(branch)
         base = model.visible if model.pending is None else model.pending
         fresh = tuple(sorted(name for name in names if all(name not in base[alias] for alias in TABLES)))
@@ -105,7 +105,7 @@ class WritePath(RuleBasedStateMachine):
     def delete(self, branch: str, name: str, death: int) -> None:
         model = self.model(branch)
         base = model.visible if model.pending is None else model.pending
-        # What only a pending write has is not there yet when the delete is staged.
+        # The rows of a pending write do not exist yet when the delete is staged.
         tables = [
             alias for alias in (PERSON, COMPANY) if name in base[alias] and name in model.visible[alias]
         ]
@@ -123,7 +123,7 @@ class WritePath(RuleBasedStateMachine):
 
     @rule(branch=st.sampled_from([MAIN, DEV]), death=DEATHS)
     def recover(self, branch: str, death: int) -> None:
-        """The lease of the dead runs out for whoever waits for it; then an open recovers."""
+        """Wait until the lease of the dead writer is over, then recover by an open."""
         model = self.model(branch)
         name = branch if branch in self.branches else MAIN
         branch_id = read_snapshot(self.location, name).branch.id
@@ -160,7 +160,7 @@ class WritePath(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
     def check_everything(self) -> None:
-        """Held snapshots and every commit read as ever; one more write works everywhere and leaves nothing behind."""
+        """Check that held snapshots and all commits are unchanged, and that every branch can be written."""
         for snapshot, contents in self.held:
             assert snapshot_contents(snapshot) == contents
         for name, model in self.branches.items():
@@ -179,7 +179,9 @@ class WritePath(RuleBasedStateMachine):
         nothing_to_recover = not ObjectStore(self.location).list(RECOVERY)
         victim = Victim(death)
         lived = victim.run(lambda: run(self.location, changes, branch=name, environment=self.environment))
-        assert not (nothing_to_recover and victim.moved_before_arming), "a head moved before it was announced"
+        assert not (nothing_to_recover and victim.moved_before_arming), (
+            "a head moved before the intent was written"
+        )
         if lived or victim.published_before_arming:
             model.apply_pending()
         if victim.tables_committed:
@@ -195,13 +197,13 @@ class WritePath(RuleBasedStateMachine):
         return self.branches.get(branch, self.branches[MAIN])
 
     def remember_commit(self, name: str) -> None:
-        """Remember what the newest commit contains, for travelling back to it."""
+        """Remember the contents of the newest commit, for time travel."""
         head = read_snapshot(self.location, name).head
         self.branches[name].commits.setdefault(head, self.branches[name].visible)
 
 
 class BranchingWritePath(WritePath):
-    """The same with a second branch, whose tables fork at its first write."""
+    """`WritePath` with a second branch, whose tables are forked by its first write."""
 
     with_branches = True
 

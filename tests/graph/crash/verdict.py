@@ -1,4 +1,4 @@
-"""What must hold after a crash, whichever step it hit. One violation is one sentence."""
+"""Check a graph after a crash at any step. A violation is a sentence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AGAIN = triple(["again"])
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The states that the graph may be in now; one of them, whole."""
+    """The states that are allowed after the crash; the graph must have exactly one of them."""
 
     states: tuple[GraphState, ...]
     environment: WriteEnvironment
@@ -27,7 +27,7 @@ class Expected:
 
 
 def violations(location: Location, expected: Expected) -> list[str]:
-    """Reopen, compare, recover again, compare again, write again, compare again."""
+    """Recover, recover again and write; compare the graph after each step, and return all differences."""
     environment = expected.environment
     recover_all(location, environment)
     state = observe(location, environment)
@@ -45,7 +45,7 @@ def violations(location: Location, expected: Expected) -> list[str]:
 
 
 def recover_all(location: Location, environment: WriteEnvironment) -> None:
-    """What a read-write open of every branch does."""
+    """Recover every branch, as a read-write open does."""
     for branch in observe(location, environment):
         recover_on_open(location, branch, environment)
 
