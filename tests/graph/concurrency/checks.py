@@ -1,4 +1,4 @@
-"""What must hold when everything has come to rest, whatever happened before."""
+"""Check a graph after all writers of a test have ended."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EMPTY: Final[Contents] = {alias: {} for alias in TABLES}
 
 @dataclass(frozen=True, slots=True)
 class DurableState:
-    """Everything that a recovery could change."""
+    """The state that a recovery could change."""
 
     manifest_version: int
     heads: dict[str, int]
@@ -36,10 +36,10 @@ class DurableState:
 def check_final_state(
     location: Location, model: Contents, *, drift: Collection[str] = (), branch: str = MAIN
 ) -> Contents:
-    """Recover, and check contents, history, heads and pins, that recovering again does nothing, and that writing works.
+    """Recover, and check contents, history, heads and pins; a second recovery does nothing, and a new write works.
 
-    `drift` names the tables whose head a foreign change moved: it stays there, unpublished, and writing that
-    table is refused by a sentence that names repair. The contents after the last write.
+    `drift` has the tables whose head an external tool moved: the change is kept and not published, and a write to the
+    table fails with a hint that names repair. Return the contents after the last write.
     """
     recover_on_open(location, branch, short_lease())
     assert pending(location) == ()
@@ -68,7 +68,7 @@ def _write_again(location: Location, model: Contents, drift: Collection[str], br
 
 
 def linear_history(location: Location, branch: str = MAIN) -> tuple[CommitRecord, ...]:
-    """Every commit of the manifest, newest first: one unbroken chain with each commit exactly once."""
+    """Return every commit of the manifest, newest first; require one chain with each commit exactly once."""
     snapshot = read_snapshot(location, branch)
     commits = snapshot.manifest.read_commits()
     chain = tuple(make_lineage(snapshot.head, commits).history())
@@ -91,13 +91,13 @@ def read_durable_state(location: Location, branch: str = MAIN) -> DurableState:
 
 
 def read_drifted_tables(location: Location, branch: str = MAIN) -> set[str]:
-    """The tables whose head is not their pin."""
+    """Return the tables whose head is not their pin."""
     snapshot = read_snapshot(location, branch)
     return {alias for alias, head in heads(snapshot).items() if head != snapshot.tables[alias].pin.version}
 
 
 def heads(snapshot: Snapshot) -> dict[str, int]:
-    """The newest version of every table, on the Lance branch that is published."""
+    """Return the newest version of every table, on the Lance branch that is published."""
     return {
         alias: open_dataset(snapshot.root.child(table.path), branch=table.pin.branch).version
         for alias, table in snapshot.tables.items()
@@ -105,7 +105,7 @@ def heads(snapshot: Snapshot) -> dict[str, int]:
 
 
 def read_head_ids(location: Location, alias: str) -> set[str]:
-    """The ids at a table's head, published or not: what a foreign tool sees."""
+    """Return the ids at the head of a table, published or not, as an external tool reads them."""
     table = read_snapshot(location).tables[alias]
     dataset = open_dataset(location.child(table.path), branch=table.pin.branch)
     return {str(name) for name in dataset.read(["id"]).column("id").to_pylist()}

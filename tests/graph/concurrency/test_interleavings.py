@@ -1,4 +1,4 @@
-"""Interleavings of two writers, and of a writer with what is not ours, each stopped at the point that matters."""
+"""Interleavings of two writers, and of a writer with external tools, each paused at a critical failpoint."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ STAGED: Final = "lease.acquire.before=stop"
 
 @pytest.fixture
 def graph(local_location: Location) -> Location:
-    """A graph with the nodes `a` and `b` in every table but no edges."""
+    """Create a graph with the nodes `a` and `b` in every table, without edges."""
     create(local_location)
     run(local_location, [Change(PERSON, insert=("a", "b")), Change(COMPANY, insert=("a", "b"))])
     return local_location
 
 
 class TestEdgeAndNode:
-    """An edge inserted while its node is deleted: whichever is published second must see the first and refuse."""
+    """An edge is inserted while its node is deleted: the second write must read the first one and fail."""
 
     def test_edge_is_published_second(self, graph: Location) -> None:
         with Actor(jobs.insert_edges, graph, ["a"], points=STAGED) as edge:
@@ -84,7 +84,7 @@ class TestEdgeAndNode:
         check_final_state(graph, apply(read_contents(graph), []))
 
     def test_concurrent_writes_are_not_both_published(self, graph: Location) -> None:
-        """The one between check and publish holds the lease, so the other one waits and then sees it."""
+        """The writer between Check and Publish holds the lease, so the other writer waits and then reads its commit."""
         with Actor(jobs.delete_lonely_nodes, graph, ["a"], points=STAGED) as node:
             node.wait_until_stopped()
             with Actor(jobs.insert_edges, graph, ["a"], points="publish.before=stop") as edge:
@@ -96,7 +96,7 @@ class TestEdgeAndNode:
 
 
 def test_stale_restaging_is_rejected(graph: Location) -> None:
-    """A writer that hands back what it had staged before the table moved must not undo what was published since."""
+    """A writer that returns the old staged write when it stages again must not undo later commits."""
     stage = stage_changes([Change(PERSON, insert=("mine",))])
 
     def stage_and_be_overtaken(area: StagingArea) -> StagedWrite:
@@ -113,7 +113,7 @@ def test_stale_restaging_is_rejected(graph: Location) -> None:
 
 
 def test_lease_is_renewed_while_a_write_is_staged_again(graph: Location) -> None:
-    """A load of any size is checked again under the lease, while somebody waits for it."""
+    """A load of any size is checked again under the lease, while another writer waits for the lease."""
     terms = LeaseTerms(lease_seconds=0.3, wait_seconds=20.0)
     environment = WriteEnvironment(terms=terms)
     stage = stage_changes([Change(PERSON, insert=("mine",))])
@@ -139,7 +139,7 @@ def test_lease_is_renewed_while_a_write_is_staged_again(graph: Location) -> None
 
 
 def test_killed_write_is_rolled_forward_after_another_commit(graph: Location) -> None:
-    """Rolled forward on top of what others published meanwhile, not on top of the head it knew."""
+    """The roll forward is based on the commits of other writers, not on the head that the killed writer read."""
     before = read_contents(graph)
     with Actor(jobs.write_changes, graph, triple(["dead"]), points="publish.before=kill") as dead:
         dead.wait_until_killed()
@@ -156,50 +156,50 @@ def test_killed_write_is_rolled_forward_after_another_commit(graph: Location) ->
 @pytest.mark.parametrize("point", ["check.done", "arm.before", "commit.before", "commit.before@2"])
 @pytest.mark.parametrize("alias", [PERSON, COMPANY])
 def test_external_append_between_check_and_commit(graph: Location, point: str, alias: str) -> None:
-    """The write fails and says that it was not applied; the foreign row stays at the head, unpublished."""
+    """The write fails and reports that it was not applied; the external row is kept at the head, unpublished."""
     before = read_contents(graph)
     points = f"{point}=stop"
     if (point, alias) == ("commit.before@2", PERSON):
-        pytest.skip("that table is committed by then")
+        pytest.skip("the table is already committed at this failpoint")
     with Actor(jobs.write_changes, graph, triple(["mine"]), points=points) as writer:
         writer.wait_until_stopped()
-        jobs.append_externally(graph, alias, "foreign")
+        jobs.append_externally(graph, alias, "external")
         failed = writer.resume().answer()
     assert failed.applied is Applied.NO, failed
-    assert "foreign" in read_head_ids(graph, alias)
+    assert "external" in read_head_ids(graph, alias)
     check_final_state(graph, before, drift=[alias])
-    assert "foreign" in read_head_ids(graph, alias)
+    assert "external" in read_head_ids(graph, alias)
 
 
 @pytest.mark.parametrize("moved", [0, 1, 2])
 @pytest.mark.parametrize("alias", TABLES)
 def test_external_change_of_a_table_of_the_intent(graph: Location, moved: int, alias: str) -> None:
-    """Above ours or instead of ours: never published, never dropped, and the other tables go back."""
+    """The change is after or instead of our version: it is kept and not published; the other tables are rolled back."""
     before = read_contents(graph)
     points = f"commit.before@{moved + 1}=kill"
     with Actor(jobs.write_changes, graph, triple(["dead"]), points=points) as dead:
         dead.wait_until_killed()
-    jobs.append_externally(graph, alias, "foreign")
+    jobs.append_externally(graph, alias, "external")
     check_final_state(graph, before, drift=[alias])
-    assert "foreign" in read_head_ids(graph, alias)
+    assert "external" in read_head_ids(graph, alias)
 
 
 @pytest.mark.parametrize("alias", TABLES)
 def test_external_change_after_a_complete_write(graph: Location, alias: str) -> None:
-    """Every table moved, so the write is rolled forward; what lies above it is drift."""
+    """Every table moved, so the write is rolled forward; the later external version is drift."""
     after = apply(read_contents(graph), triple(["dead"]))
     with Actor(jobs.write_changes, graph, triple(["dead"]), points="publish.before=kill") as dead:
         dead.wait_until_killed()
-    jobs.append_externally(graph, alias, "foreign")
+    jobs.append_externally(graph, alias, "external")
     check_final_state(graph, after, drift=[alias])
-    assert "foreign" in read_head_ids(graph, alias)
+    assert "external" in read_head_ids(graph, alias)
 
 
 @pytest.mark.parametrize(
     "point", ["check.done", "arm.before", "arm.after", "commit.before", "publish.before"]
 )
 def test_branch_is_deleted_and_created_again_while_a_publisher_is_paused(graph: Location, point: str) -> None:
-    """The new branch of the same name has nothing of the old one; the paused writer is not acknowledged."""
+    """The new branch of the same name has no data of the old one; the paused writer is not acknowledged."""
     before = read_contents(graph)
     create_branch(graph, "work", "tester", read_snapshot(graph))
     with Actor(jobs.write_changes, graph, triple(["old"]), "work", points=f"{point}=stop") as writer:
@@ -213,7 +213,7 @@ def test_branch_is_deleted_and_created_again_while_a_publisher_is_paused(graph: 
 
 
 def test_branch_is_created_again_between_stage_and_check(graph: Location) -> None:
-    """What was staged for the old branch does not go to the new one of the same name."""
+    """A write that was staged for the old branch is not committed to the new branch of the same name."""
     before = read_contents(graph)
     create_branch(graph, "work", "tester", read_snapshot(graph))
     with Actor(jobs.write_changes, graph, triple(["old"]), "work", points=STAGED) as writer:
@@ -226,7 +226,7 @@ def test_branch_is_created_again_between_stage_and_check(graph: Location) -> Non
 
 
 class TestSchemaChangedBetweenStageAndCheck:
-    """What was staged for the old schema is not committed: Lance would take it and lose values silently."""
+    """A write staged for the old schema is not committed: Lance would accept it and lose values silently."""
 
     def test_write_that_cannot_be_staged_again(self, graph: Location) -> None:
         before = read_contents(graph)
@@ -257,7 +257,7 @@ def _change_schema(location: Location) -> None:
 
 @dataclass(slots=True)
 class _AdjustableClock(SystemClock):
-    """A clock that can be put forward."""
+    """The clock of the machine plus the seconds that the test adds."""
 
     seconds: float = 0.0
 
@@ -265,8 +265,8 @@ class _AdjustableClock(SystemClock):
         return SYSTEM_CLOCK.monotonic() + self.seconds
 
 
-class TestStagedFilesCollectedBeforeCommit:
-    """A version that names files which are gone is never made."""
+class TestStagedFilesDeletedBeforeCommit:
+    """A version that references deleted files is never created."""
 
     def test_old_staging_is_rejected(self, graph: Location) -> None:
         before, clock = read_contents(graph), _AdjustableClock()
@@ -291,7 +291,7 @@ class TestStagedFilesCollectedBeforeCommit:
         "point", ["check.done", "arm.before", "arm.after", "commit.before", "commit.before@2"]
     )
     def test_staged_files_are_deleted_while_the_writer_is_paused(self, graph: Location, point: str) -> None:
-        """Who collects takes the lease first and so fences the sleeper, which then commits nothing."""
+        """A cleanup acquires the lease first and so fences the paused writer, which then commits nothing."""
         existing_files = _data_files(graph)
         before: Contents = read_contents(graph)
         with Actor(jobs.write_changes, graph, triple(["old"]), points=f"{point}=stop") as writer:
@@ -312,7 +312,7 @@ def _data_files(location: Location) -> set[str]:
 
 
 def test_acknowledged_write_is_in_the_history(graph: Location) -> None:
-    """The plain case, so that the others cannot pass by a writer that never works."""
+    """The plain case: without it, the other tests would pass for a writer that always fails."""
     with Actor(jobs.write_changes, graph, triple(["mine"])) as writer:
         answer = writer.answer()
     assert is_in_history(graph, answer.value)

@@ -1,4 +1,4 @@
-"""Leases: one winner per epoch, death on the observer's own clock only, bounded and fair waiting."""
+"""Leases: one holder per epoch, expiry measured by the clock of the observer only, bounded and fair waiting."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from omnigraph.graph.manifest.layout import lock_folder
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.concurrency.actors import Actor
-from tests.graph.concurrency.torturers import hammer
+from tests.graph.concurrency.torturers import acquire_repeatedly
 from tests.waiting import SECONDS_MAX, wait_until
 
 TRIALS_OF_THREADS: Final = 1500
 TRIALS_OF_PROCESSES: Final = 1000
 TRIAL_SECONDS: Final = 0.004
 TEN_MINUTES_US: Final = 600 * 1_000_000
-HAMMERS: Final = 8
+PROCESSES: Final = 8
 SHARE: Final = 20
 
 
@@ -47,7 +47,7 @@ def store(local_location: Location) -> ObjectStore:
 
 @dataclass(slots=True)
 class _ManualClock:
-    """Time that passes only by waiting; `while_waiting` runs at each wait."""
+    """A clock that only waiting advances; `while_waiting` runs at each wait."""
 
     wall_us: int = 1_800_000_000_000_000
     seconds: float = 100.0
@@ -60,7 +60,7 @@ class _ManualClock:
         return self.seconds
 
     def sleep(self, seconds: float) -> None:
-        passed = max(seconds, 0.5)  # thousands of short waits would show nothing more
+        passed = max(seconds, 0.5)  # thousands of short waits would test nothing more
         self.seconds += passed
         self.wall_us += int(passed * 1e6)
         self.while_waiting()
@@ -86,7 +86,7 @@ def _branch() -> BranchId:
 
 
 def _dead_branches(store: ObjectStore, count: int) -> list[BranchId]:
-    """Branches whose lease is held by a process that is gone."""
+    """Return branches whose lease is held by a stopped process."""
     with Actor(int) as gone:
         pid = gone.pid
         gone.answer()
@@ -97,7 +97,7 @@ def _dead_branches(store: ObjectStore, count: int) -> list[BranchId]:
 
 
 def _break(location: Location, branch: BranchId) -> int:
-    """Try once to take the lease; the epoch, or 0."""
+    """Try once to acquire the lease; return its epoch, or 0."""
     try:
         return acquire_lease(ObjectStore(location), branch, "break", LeaseTerms(wait_seconds=0.0)).epoch
     except LeaseBusyError:
@@ -105,9 +105,9 @@ def _break(location: Location, branch: BranchId) -> int:
 
 
 def break_on_time(location: Location, branches: list[BranchId], start: float, done: Path) -> list[int]:
-    """Try each branch at its own moment, so that another process tries it at the very same one.
+    """Try each branch at a fixed time, so that another process tries it at the same time.
 
-    It lives until both are done, or else the slower one would rightly take what the other one held.
+    The process runs until both are done; otherwise the slower one could acquire the lease of a stopped process.
     """
     won = []
     for number, branch in enumerate(branches):
@@ -120,7 +120,7 @@ def break_on_time(location: Location, branches: list[BranchId], start: float, do
 
 
 class TestOneWinner:
-    """Of all that break one dead lease at the same moment, exactly one holds it."""
+    """Several writers break the lease of a stopped process at the same time: exactly one of them gets it."""
 
     def test_threads(self, store: ObjectStore) -> None:
         branches = _dead_branches(store, TRIALS_OF_THREADS)
@@ -136,7 +136,9 @@ class TestOneWinner:
         with ThreadPoolExecutor(3) as pool:
             results = [future.result() for future in [pool.submit(contend) for _ in range(3)]]
         assert all(sorted(trial) == [0, 0, 2] for trial in zip(*results, strict=True))
-        assert all(any(result) for result in results), "one of them never won: they did not race"
+        assert all(any(result) for result in results), (
+            "a thread never got the lease: the threads did not run concurrently"
+        )
 
     def test_processes(self, store: ObjectStore, tmp_path: Path) -> None:
         branches = _dead_branches(store, TRIALS_OF_PROCESSES)
@@ -152,7 +154,7 @@ class TestOneWinner:
 
 class TestEpochs:
     def test_slow_process_creates_a_deleted_epoch_again(self, store: ObjectStore) -> None:
-        """It does not hold what it made, waits its turn, and the holder does not lose anything."""
+        """The process does not hold the epoch that it created; it waits, and the holder keeps its lease."""
         branch = _branch()
         acquire_lease(store, branch, "first").release()
         with Actor(_acquire_epoch, store.location, branch, points="lease.acquire.before=stop") as slow:
@@ -177,7 +179,7 @@ class TestEpochs:
                 first.hold()
         marks = store.list(lock_folder(branch))
         first.release()
-        assert store.list(lock_folder(branch)) == marks, "who lost the lease touches nothing more"
+        assert store.list(lock_folder(branch)) == marks, "a writer that lost its lease changes nothing"
         second.hold()
 
     def test_highest_epoch_is_kept(self, store: ObjectStore) -> None:
@@ -203,7 +205,7 @@ def _acquire_epoch(location: Location, branch: BranchId) -> int:
 
 
 class TestDeath:
-    """Judged by what the observer sees change, on its own monotonic clock."""
+    """A lease is over if the observer reads no change for the lease time of its own monotonic clock."""
 
     @pytest.mark.parametrize("skew_us", [-TEN_MINUTES_US, 0, TEN_MINUTES_US])
     def test_wall_clocks_do_not_matter(self, store: ObjectStore, skew_us: int) -> None:
@@ -211,7 +213,7 @@ class TestDeath:
         _put_lock(store, branch, host="elsewhere", acquired_us=str(clock.wall_us + skew_us))
         with pytest.raises(LeaseBusyError):
             acquire_lease(store, branch, "too early", _terms(clock, wait_seconds=29.0))
-        clock.seconds += 3600  # another observer has seen nothing yet, whatever its clock shows
+        clock.seconds += 3600  # a new observer starts to measure with its first read
         started = clock.seconds
         assert acquire_lease(store, branch, "patient", _terms(clock)).epoch == 2
         assert 30.0 < clock.seconds - started < 31.0
@@ -220,11 +222,11 @@ class TestDeath:
         branch, holders, clock = _branch(), _ManualClock(), _ManualClock()
         holder = acquire_lease(store, branch, "slow but alive", _terms(holders))
 
-        def go_on() -> None:
+        def renew() -> None:
             holders.seconds = clock.seconds
             holder.hold()
 
-        clock.while_waiting = go_on
+        clock.while_waiting = renew
         with pytest.raises(LeaseBusyError):
             acquire_lease(store, branch, "observer", _terms(clock, wait_seconds=119.0))
         assert holder.renewals >= 8
@@ -247,8 +249,8 @@ class TestDeath:
             ({"pid": 2**70}, False),
         ],
         ids=[
-            "no such process",
-            "another process with its number",
+            "stopped process",
+            "another process with the same number",
             "alive",
             "another host",
             "another boot",
@@ -280,14 +282,14 @@ def test_wait_is_bounded_and_reports_the_holder(store: ObjectStore) -> None:
 
 
 def test_every_process_gets_its_share_of_the_lease(local_location: Location, tmp_path: Path) -> None:
-    """Eight processes take one lease as often as they can: each gets its share while the others go on."""
+    """Eight processes acquire one lease as often as they can: each gets its share while the others continue."""
     done = tmp_path / "done"
     done.mkdir()
-    hammers = [Actor(hammer, local_location, done, HAMMERS, SHARE) for _ in range(HAMMERS)]
+    processes = [Actor(acquire_repeatedly, local_location, done, PROCESSES, SHARE) for _ in range(PROCESSES)]
     try:
-        shares = sorted(process.answer().value for process in hammers)
+        shares = sorted(process.answer().value for process in processes)
     finally:
-        for process in hammers:
+        for process in processes:
             process.kill()
-    print(f"\nshares of one lease among {HAMMERS} processes: {shares}")  # noqa: T201
+    print(f"\nshares of one lease among {PROCESSES} processes: {shares}")  # noqa: T201
     assert shares[0] >= SHARE

@@ -1,4 +1,4 @@
-"""Intents next to writers at work: one is pending only when its lease epoch is over and it still exists."""
+"""Intents of active writers: an intent is pending only if its lease epoch is over and it still exists."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def graph(local_location: Location) -> Location:
 
 @pytest.mark.parametrize("step", ["arm.after", "publish.after", "disarm.before"])
 def test_write_that_ends_between_two_reads_is_not_pending(graph: Location, step: str) -> None:
-    """Its intent is read, it finishes, and then its lease is read: the epoch is over, the intent was deleted."""
+    """The intent is read, the write ends, then the lease is read: its epoch is over, but the intent was deleted."""
     store = ObjectStore(graph)
     with Actor(jobs.write_changes, graph, triple(["a"]), points=f"{step}=stop") as writer:
         writer.wait_until_stopped()

@@ -1,7 +1,7 @@
-"""The same on S3: faults between client and server, sleepers, requests that arrive late, and a small torture.
+"""Concurrency on S3: faults between client and server, paused writers, late requests, and a short torture test.
 
-Whatever the store answers, a write happens exactly once, or not at all and says so, or says that it does not know; then
-the next open settles it.
+For every answer of the store, a write is applied exactly once, or fails and reports that it was not applied, or reports
+that the outcome is unknown; then the next open recovers it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def graph(s3_location: Location) -> Location:
 
 
 def _through(proxy: S3Proxy, location: Location, **settings: str) -> Location:
-    """The same place, reached through the proxy."""
+    """Return the same location with the proxy as endpoint."""
     return proxy.location(location.uri.removeprefix(f"s3://{proxy.server.bucket}/"), **settings)
 
 
@@ -93,12 +93,12 @@ COLLECTED: Final = pytest.mark.parametrize(
 )
 @pytest.mark.parametrize("what", FAULTS)
 def test_one_fault(proxy: S3Proxy, graph: Location, what: str, mode: Mode) -> None:
-    """Felt by the write itself, as the client does not try again."""
+    """The write gets the error, because the client does not retry."""
     before = read_contents(graph)
     method, path = FAULTS[what]
     with proxy.fault(Fault(mode, path, method)) as fault:
         answer = _attempt(_through(proxy, graph, **WITHOUT_RETRIES))
-    assert fault.acted, "nothing was lost"
+    assert fault.acted, "the fault was not used"
     _check_answer(graph, before, answer)
 
 
@@ -113,10 +113,10 @@ def test_store_fails_until_the_writer_gives_up(proxy: S3Proxy, graph: Location, 
 
 @pytest.mark.parametrize("what", ["intent", "version of a table", "version of the manifest"])
 def test_request_arrives_after_the_timeout_of_the_client(proxy: S3Proxy, graph: Location, what: str) -> None:
-    """The client's own timeout: it gives up, settles what it can, and then its request arrives after all.
+    """The client gives up after its timeout and recovers what it can; then its request arrives.
 
-    On a busy machine another request may take longer than the timeout before that. Then the write fails earlier, which
-    must be as good, and the next attempt has a longer timeout.
+    On a busy machine an earlier request may take longer than the timeout. Then the write fails earlier, which must be
+    correct too, and the next attempt has a longer timeout.
     """
     method, path = FAULTS[what]
     for number, timeout in enumerate(TIMEOUTS):
@@ -128,7 +128,7 @@ def test_request_arrives_after_the_timeout_of_the_client(proxy: S3Proxy, graph: 
         _check_answer(graph, before, answer, name)
         if fault.acted:
             return
-    pytest.fail("every attempt failed before the request that was to come late")
+    pytest.fail("every attempt failed before the request that should arrive late")
 
 
 def _has_passed(fault: Fault) -> bool:
@@ -136,19 +136,19 @@ def _has_passed(fault: Fault) -> bool:
 
 
 def _attempt(location: Location, name: str = "mine") -> str | Applied:
-    """The commit that was acknowledged, or whether the failed write says that it was applied."""
+    """Return the acknowledged commit, or the `applied` value of the error."""
     try:
         published = run(location, triple([name]), environment=short_lease())
     except OmnigraphError as error:
-        return error.applied or pytest.fail(f"{error.code} does not say whether it was applied")
+        return error.applied or pytest.fail(f"{error.code} does not report whether it was applied")
     assert published is not None
     return published.staged.commit
 
 
 def _check_answer(location: Location, before: Contents, answer: str | Applied, name: str = "mine") -> None:
-    # The release of a lease may have failed too. Its holder, this process, lives on, so an open would leave it alone.
+    # The release of the lease may have failed too. This process still runs, so an open would not break its lease.
     acquire_lease(
-        ObjectStore(location), read_snapshot(location).branch.id, "settle", short_lease().terms
+        ObjectStore(location), read_snapshot(location).branch.id, "recover", short_lease().terms
     ).release()
     recover_on_open(location, MAIN, short_lease())
     happened = name in read_contents(location)["node:Person"]
@@ -166,12 +166,12 @@ def _check_answer(location: Location, before: Contents, answer: str | Applied, n
 @pytest.mark.parametrize("step", ["arm.before", "commit.before@2", "publish.before"])
 def test_writer_paused_past_its_lease(graph: Location, step: str) -> None:
     before = read_contents(graph)
-    with Actor(jobs.write_changes, graph, MINE, points=f"{step}=stop") as sleeper:
-        sleeper.wait_until_stopped()
+    with Actor(jobs.write_changes, graph, MINE, points=f"{step}=stop") as paused:
+        paused.wait_until_stopped()
         for name in ("next", "second"):
             run(graph, triple([name]), environment=short_lease())
         jobs.delete_old_manifests(graph)
-        answer = sleeper.resume().answer()
+        answer = paused.resume().answer()
     assert answer.applied is Applied.UNKNOWN
     others = [*triple(["next"]), *triple(["second"])]
     check_final_state(graph, apply(before, [*MINE, *others] if step == "publish.before" else others))
@@ -182,9 +182,9 @@ def test_writer_paused_past_its_lease(graph: Location, step: str) -> None:
     "what", ["version of a table", "version of the last table", "version of the manifest"]
 )
 def test_version_arrives_late(proxy: S3Proxy, graph: Location, what: str, collected: bool) -> None:
-    """Held up on its way while successors write and collect, so that its number is free again when it arrives.
+    """The request is delayed while successors write and delete old versions, so that its number is free again.
 
-    The store takes it, and the writer is told so; it must not believe it.
+    The store accepts it and reports success to the writer, which must not rely on it.
     """
     before = read_contents(graph)
     method, path = FAULTS[what]
@@ -201,7 +201,9 @@ def test_version_arrives_late(proxy: S3Proxy, graph: Location, what: str, collec
         held.gate.set()
         answer = late.answer()
     happened = "mine" in read_contents(graph)["node:Person"]
-    assert happened is (what == "version of the manifest"), "all its tables had moved, or not"
+    assert happened is (what == "version of the manifest"), (
+        "the write is applied if all its tables have moved"
+    )
     assert answer.error is not None or is_in_history(graph, answer.value)
     others = [change for name in ("next", "second", "third") for change in triple([name])]
     check_final_state(graph, apply(before, [*MINE, *others] if happened else others))
@@ -209,7 +211,7 @@ def test_version_arrives_late(proxy: S3Proxy, graph: Location, what: str, collec
 
 @COLLECTED
 def test_branch_row_arrives_late(proxy: S3Proxy, graph: Location, collected: bool) -> None:
-    """Nobody finishes it for its writer, so only looking at the newest version tells that it is not there."""
+    """No other process finishes it, so only the newest version shows whether the branch exists."""
     before = read_contents(graph)
     method, path = FAULTS["version of the manifest"]
     with (
@@ -246,8 +248,8 @@ def test_four_writers_of_which_one_is_killed(s3_server: S3Server, tmp_path: Path
                 SYSTEM_CLOCK.sleep(2.0)
         for writer in writers:
             writer.answer()
-        _, halves = reader.answer().value
-    assert halves == []
+        _, partial_reads = reader.answer().value
+    assert partial_reads == []
     outcome = read_logs(log for log in logs if log.exists())
     recover_on_open(location, MAIN, WriteEnvironment(terms=LeaseTerms(wait_seconds=SECONDS_MAX)))
     history = linear_history(location)

@@ -25,7 +25,7 @@ Names = dict[str, tuple[int, bool]]
 
 
 class Sync(msgspec.Struct, frozen=True):
-    """A sync of a file with its content, or of a directory with its entries. `names` has all directories at that time."""
+    """A sync of a file with its content, or of a directory with its entries. `names` has all directories."""
 
     number: int
     content: bytes | None

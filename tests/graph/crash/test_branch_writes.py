@@ -121,7 +121,9 @@ def test_first_write_with_a_missing_file_is_not_published(graph: Location) -> No
         return staged
 
     with pytest.raises(IncompleteFileError) as raised:
-        create_branch_with_write(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken))
+        create_branch_with_write(
+            graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken)
+        )
     assert raised.value.code == "file_missing"
     assert set(read_snapshot(graph).state.branches) == {MAIN, DEV}
 
@@ -134,7 +136,9 @@ def test_branch_name_is_taken_while_the_first_write_is_staged(graph: Location) -
 
     before = lance_branches(graph)
     with pytest.raises(ConflictError) as refused:
-        create_branch_with_write(graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken))
+        create_branch_with_write(
+            graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken)
+        )
     assert (refused.value.code, refused.value.applied) == ("branch_exists", Applied.NO)
     other = read_snapshot(graph, "new").branch
     assert (other.creator, lance_branches(graph)) == ("other", before | {other.lance_branch})
@@ -147,7 +151,9 @@ def test_base_is_deleted_while_the_first_write_is_staged(graph: Location) -> Non
         return staged
 
     with pytest.raises(ConflictError) as refused:
-        create_branch_with_write(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken))
+        create_branch_with_write(
+            graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken)
+        )
     assert (refused.value.code, refused.value.applied) == ("read_set_conflict", Applied.NO)
     assert set(read_snapshot(graph).state.branches) == {MAIN}
 

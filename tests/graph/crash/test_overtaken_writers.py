@@ -93,7 +93,7 @@ def test_staged_transactions_of_a_recovered_write_are_rejected(graph: Location, 
 def test_writer_that_lost_its_lease_changes_nothing(graph: Location) -> None:
     branch = read_snapshot(graph).branch.id
     store = ObjectStore(graph)
-    lost = acquire_lease(store, branch, "sleeper", short_lease_environment(PatientClock()).terms)
+    lost = acquire_lease(store, branch, "paused", short_lease_environment(PatientClock()).terms)
     taken = acquire_lease(store, branch, "successor", short_lease_environment(PatientClock()).terms)
     tree = read_tree(graph)
     with pytest.raises(LeaseLostError):
