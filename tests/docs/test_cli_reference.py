@@ -1,4 +1,4 @@
-"""The command line's reference is the one its code generates, and it names every command and flag."""
+"""The reference of the command line is up to date, and it names every command and flag."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_commands_and_flags_are_found_at_every_depth() -> None:
 
 
 def _words(name: str, command: Any) -> Iterator[str]:
-    """The full name of a command, its flags, and those of the commands below it."""
+    """Yield the full name of a command, its flags, and those of its subcommands."""
     yield name
     for parameter in command.params:
         yield from (flag for flag in (*parameter.opts, *parameter.secondary_opts) if flag.startswith("--"))

@@ -1,4 +1,4 @@
-"""docs/dev/formats.md against the files of a real graph, both ways: every key it lists is there, and no other."""
+"""docs/dev/formats.md lists exactly the keys that the files of a real graph have."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Keys = dict[str, set[str]]
 
 @cache
 def sections() -> dict[str, str]:
-    """The document's sections by heading."""
+    """Return the sections of the document by heading."""
     parts = re.split(r"^#+ (.*)$", (ROOT / "docs/dev/formats.md").read_text(), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
@@ -53,7 +53,7 @@ def documented(heading: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Location:
-    """A graph whose manifest has every kind of row and every optional key."""
+    """Create a graph whose manifest has every kind of row and every optional key."""
     location = parse_location(str(tmp_path_factory.mktemp("formats") / "graph.omni"))
     first = make_graph(location)
     run(location, [TableChange(PERSON, insert=("a",))])
@@ -83,18 +83,18 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Location:
 
 @pytest.fixture(scope="module")
 def objects(tmp_path_factory: pytest.TempPathFactory) -> Keys:
-    """The keys of every control object that a creation and a write on a branch make, by the object's kind."""
+    """Return the keys of every control object of an init and a write on a branch, by kind of object."""
     location = parse_location(str(tmp_path_factory.mktemp("objects") / "graph.omni"))
     keys: Keys = defaultdict(set)
 
-    def look(effect: str, target: str) -> None:
+    def collect(effect: str, target: str) -> None:
         if Path(location.uri).is_dir():
             store = ObjectStore(location)
             for entry in store.list(""):
                 if entry.path.startswith(("__init/", "__recovery/", "__locks/")):
                     _collect_object(keys, entry.path, json.loads(store.read(entry.path) or b"{}"))
 
-    with observed(look):
+    with observed(collect):
         make_graph(location)
         create_branch(location, "b", "me", read_snapshot(location))
         terms = LeaseTerms(lease_seconds=0.0)
@@ -104,7 +104,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Keys:
             branch="b",
             environment=WriteEnvironment(terms=terms),
         )
-        look("", "")
+        collect("", "")
     return keys
 
 
@@ -212,7 +212,7 @@ def test_field_metadata_of_tables(graph: Location) -> None:
     table = read_snapshot(graph).tables[PERSON]
     schema = open_dataset(graph.child(table.path)).schema
     keys = {key.decode() for field in schema for key in (field.metadata or {})}
-    keys.add(NULL_FILLS_KEY)  # only after null got a default
+    keys.add(NULL_FILLS_KEY)  # exists only after null got a default
     assert keys == documented("Field metadata of tables")
 
 
@@ -227,7 +227,7 @@ def test_catalog() -> None:
                 _collect_rules(keys, entity)
         for interface in catalog.get("interfaces", []):
             _collect_rules(keys, interface)
-    # Only where a default was changed, or null got one, so in no schema of its own.
+    # These exist only after a default was changed or null got one, so no single schema has them.
     keys["Catalog property"] |= {"filled", "null_fills"}
     assert keys == {heading: documented(heading) for heading in keys}
 

@@ -1,4 +1,4 @@
-"""The page of limits has every bound with its value, and every variable of the environment that the code reads."""
+"""The page of limits lists every limit with its value, and every environment variable that the code reads."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_every_environment_variable_is_listed() -> None:
         "SPARK_CONNECT_MODE_ENABLED",
         "SPARK_CONNECT_AUTHENTICATE_TOKEN",
         "SPARK_LOCAL_REMOTE",
-    }  # set, not read
+    }  # set but not read
     assert sorted(name for name in read - theirs if f"`{name}`" not in PAGE) == []
 
 
@@ -67,7 +67,7 @@ F_VARIABLES = ("F_F", "G_G")
 
 
 def _variables(source: Source) -> Iterator[str]:
-    """Names of ours wherever they stand, and others where the environment is asked for them."""
+    """Yield variables of Omnigraph anywhere in the source, and other variables where the environment is read."""
     for node in ast.walk(source.tree):
         match node:
             case ast.Constant(str() as text) if re.fullmatch(r"OMNIGRAPH_[A-Z_]+", text):

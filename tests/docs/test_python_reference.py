@@ -1,4 +1,4 @@
-"""The Python reference is the one its code generates, and describes everything that its signatures name."""
+"""The Python reference is up to date, and describes every type that its signatures name."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_every_error_is_described() -> None:
         for name in _classes(source.tree)
         if name.endswith("Error") and not name.startswith("_")
     }
-    assert raised - names == {"FailpointError", "WireError"}  # neither leaves the package
+    assert raised - names == {"FailpointError", "WireError"}  # both are internal
 
 
 class _Sample:
@@ -100,7 +100,7 @@ def _classes(tree: ast.Module) -> Iterator[str]:
 
 
 def _types(tree: ast.Module) -> Iterator[str]:
-    """Classes, and types that are only another name of something."""
+    """Yield classes and type aliases."""
     yield from _classes(tree)
     for node in tree.body:
         match node:

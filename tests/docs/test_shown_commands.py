@@ -1,4 +1,4 @@
-"""Commands that documents show and do not run, examples and words in a sentence, are ones that would be understood."""
+"""Commands that documents show but that no test runs, in examples and in sentences, can be parsed."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from tests.docs.markdown import DOCUMENTS, ROOT, blocks, inline_code
 ROOT_COMMAND: Final = make_command()
 RUN: Final = ("console", "python")
 NOT_RUN: Final = {
-    "": "the usage and the examples of a command: parsed",
-    "sh": "what needs a network, a bucket or a long time: commands of ours in it are parsed",
-    "mermaid": "a picture",
+    "": "usage and examples of a command: parsed",
+    "sh": "commands that need a network, a bucket or much time: those of Omnigraph are parsed",
+    "mermaid": "a diagram",
     "pg": "parts of schemas: built by tests/cli/test_documented_schemas.py",
 }
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
 def test_commands_can_be_parsed(document: Path) -> None:
-    assert list(_mistakes((ROOT / document).read_text())) == []
+    assert list(_find_errors((ROOT / document).read_text())) == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
 def test_every_block_has_a_tested_language(document: Path) -> None:
-    """Indented ones too: a block of another kind would be looked at by nobody."""
+    """Indented blocks too: no test reads a block of another language."""
     openings = re.findall(r"^ *```([^`\n]*)\n(?:.*\n)*?^ *```$", (ROOT / document).read_text(), re.MULTILINE)
     assert {language for language in openings if "file=" not in language} - {*RUN, *NOT_RUN} == set()
 
@@ -49,7 +49,7 @@ omnigraph snapshot g.omni
 `omnigraph optimise`, `omnigraph commit lst`, `omnigraph load --modes merge …`,
 `omnigraph load --mode merge …`, `omnigraph`
 """
-    errors = list(_mistakes(text))
+    errors = list(_find_errors(text))
     assert [error.partition(":")[0] for error in errors] == [
         "omnigraph snapshot g.omni --brnch main",
         "omnigraph commit list g.omni --limit none   # a comment",
@@ -59,19 +59,19 @@ omnigraph snapshot g.omni
     ]
 
 
-def _mistakes(text: str) -> Iterator[str]:
+def _find_errors(text: str) -> Iterator[str]:
     for block in blocks(text):
         if block.language in ("", "sh"):
             for line in block.text.splitlines():
                 if line.startswith("omnigraph ") and "[OPTIONS]" not in line:
-                    yield from (f"{line}: {problem}" for problem in _refusals(line))
+                    yield from (f"{line}: {problem}" for problem in _parse_errors(line))
     for words in inline_code(text):
         if words.startswith("omnigraph "):
-            yield from (f"{words}: {problem}" for problem in _unknown_words(words.split()[1:]))
+            yield from (f"{words}: {problem}" for problem in _find_unknown_words(words.split()[1:]))
 
 
-def _refusals(line: str) -> Iterator[str]:
-    """What parsing the line says. Nothing is run."""
+def _parse_errors(line: str) -> Iterator[str]:
+    """Yield the error of parsing the line. The command is not run."""
     context: Any = ROOT_COMMAND.make_context("omnigraph", ["version"], obj=Flags())
     arguments, command = shlex.split(line, comments=True)[1:], ROOT_COMMAND
     try:
@@ -79,14 +79,14 @@ def _refusals(line: str) -> Iterator[str]:
             name, command, arguments = command.resolve_command(context, arguments)
             context = typer.Context(command, info_name=name, parent=context, obj=Flags())
         command.parse_args(context, arguments)
-    except typer.TyperException as misuse:
-        yield explain_usage(misuse).message
+    except typer.TyperException as error:
+        yield explain_usage(error).message
     except OmnigraphError as error:
         yield error.message
 
 
-def _unknown_words(words: list[str]) -> Iterator[str]:
-    """The first word that is no command, or the flags that the command does not have."""
+def _find_unknown_words(words: list[str]) -> Iterator[str]:
+    """Yield the first unknown command, or the flags that the command does not have."""
     command: Any = ROOT_COMMAND
     while hasattr(command, "commands") and words and re.fullmatch(r"[a-z]+", words[0]):
         if words[0] not in command.commands:

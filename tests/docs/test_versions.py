@@ -1,4 +1,4 @@
-"""The release has one number, wherever it is written; so has the storage format."""
+"""All files name the same version of the release and of the storage format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no file of the repository says: where a package or a file is on one machine, and what is left to do."""
+"""No file contains the host of a package registry, a path of one machine, or a note of unfinished work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.style.source import text_files
 
-# Written in pieces, so that this file does not say it either.
+# Written in parts, so that this file does not match.
 UNWANTED: Final = {
     "a package registry's host": r"py" + r"pi\.org|python" + r"hosted\.org|--(extra-)?index-" + "url",
     "a path of one machine": r"(?<![\w.~}])/(ro" + r"ot|ho" + r"me|wo" + r"rk|Us" + r"ers)/\w",

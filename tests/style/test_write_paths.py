@@ -1,4 +1,4 @@
-"""One place moves heads and one place deletes files: who may call storage's `commit_…` and `delete_…`."""
+"""Only listed modules call the functions `commit_…` and `delete_…` of storage."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ import pytest
 
 from tests.style.source import Source, python_sources
 
-# A module's name stands for everything below it too. A new entry here is a decision about the design.
+# The name of a package includes its modules. A new entry is a decision about the design.
 CALLERS: Final[dict[str, tuple[str, ...]]] = {
     "commit_": (
         "omnigraph.graph.write.commit",
-        "omnigraph.graph.write.multi_commit",  # what commit lets Lance do by itself
-        "omnigraph.graph.write.stage",  # forks, which move no head
+        "omnigraph.graph.write.multi_commit",  # commits that Lance creates itself
+        "omnigraph.graph.write.stage",  # forks, which do not move a head
         "omnigraph.graph.recovery",
-        "omnigraph.graph.manifest.publish",  # the manifest's own head
-        "omnigraph.graph.manifest.compaction",  # the manifest's own fragments
-        "omnigraph.graph.manifest.stamp",  # the manifest's own migrations
+        "omnigraph.graph.manifest.publish",  # the head of the manifest
+        "omnigraph.graph.manifest.compaction",  # the fragments of the manifest
+        "omnigraph.graph.manifest.stamp",  # the migrations of the manifest
         "omnigraph.graph.branches",
     ),
     "delete_": (
         "omnigraph.maintenance.cleanup",
-        "omnigraph.pipeline.load.run",  # what a refused load staged itself
-        "omnigraph.pipeline.datasource.write",  # what the tasks of a failed Spark write staged
-        "omnigraph.graph.write.stage",  # a fork that the write made itself and does not need
-        "omnigraph.graph.scratch",  # what one operation passed between its workers
-        "omnigraph.api.graph",  # the graph's own delete_branch, which removes a row
+        "omnigraph.pipeline.load.run",  # files that a rejected load staged
+        "omnigraph.pipeline.datasource.write",  # files that a failed Spark write staged
+        "omnigraph.graph.write.stage",  # a fork that the write created and does not need
+        "omnigraph.graph.scratch",  # temporary files of one operation
+        "omnigraph.api.graph",  # `Graph.delete_branch`, which deletes a row
         "omnigraph.api.merge",  # the same
-        "omnigraph.graph.create",  # what a failed or killed init made, before there is a graph
+        "omnigraph.graph.create",  # files of a failed or killed init, before the graph exists
     ),
 }
 
@@ -40,7 +40,7 @@ CALLERS: Final[dict[str, tuple[str, ...]]] = {
 def test_only_listed_modules_call_storage(prefix: str) -> None:
     sources = [source for source in python_sources() if source.in_package]
     guarded = {name for source in sources if _is_in(source, STORAGE) for name in _defined(source, prefix)}
-    assert guarded, f"storage has no {prefix} function: this test looks for the wrong thing"
+    assert guarded, f"storage has no {prefix} function: this test checks the wrong prefix"
     others = [source for source in sources if not _is_in(source, (*STORAGE, *CALLERS[prefix]))]
     calls = [f"{source.path}: {name}" for source in others for name in guarded & set(_used(source))]
     assert calls == [], f"only {', '.join(CALLERS[prefix])} may call these"

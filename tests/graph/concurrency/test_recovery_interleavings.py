@@ -91,7 +91,7 @@ class TestRecovererPausedBeforeItsRestore:
     """It is paused between its lease check and its Restore: Lance commits a late Restore over any later version."""
 
     def test_successor_finished_everything(self, graph: Location, half: str, pause: str) -> None:
-        """The late Restore hides a published version at the head; readers are not affected, the next writer heals it."""
+        """The late Restore hides a published version at the head; the next writer heals it."""
         model = read_contents(graph)
         _crash(graph, half)
         with Actor(jobs.recover, graph, points=f"{pause}=stop") as paused:
