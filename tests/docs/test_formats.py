@@ -59,7 +59,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Location:
     run(location, [TableChange(PERSON, insert=("a",))])
     create_branch(location, "review/1", "me", read_snapshot(location))
     run(location, [TableChange(PERSON, insert=("b",))], branch="review/1")
-    gone = first.tables[COMPANY]
+    dropped = first.tables[COMPANY]
     draft = new_draft("merge")
     change = ManifestChange(
         commit=type(draft)(
@@ -70,12 +70,14 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Location:
             1,
             {"rows": 1},
             first.head,
-            {gone.id: gone.pin},
+            {dropped.id: dropped.pin},
             StreamBatch("a-query", 3),
         ),
-        tombstones=(TombstoneRecord(gone.id, COMPANY, gone.pin.version),),
+        tombstones=(TombstoneRecord(dropped.id, COMPANY, dropped.pin.version),),
         schema=SchemaRecord(first.schema.source, first.schema.catalog_json, SchemaHash(first.schema.hash)),
-        recovery=RecoveryRecord(OperationId(new_ulid()), "load", "me", "rolled_back", 1, {gone.id: "fenced"}),
+        recovery=RecoveryRecord(
+            OperationId(new_ulid()), "load", "me", "rolled_back", 1, {dropped.id: "fenced"}
+        ),
     )
     publish(target_of(first), change)
     return location

@@ -58,9 +58,9 @@ def check_final_state(
 
 def _write_again(location: Location, model: Contents, drift: Collection[str], branch: str) -> Contents:
     for alias in drift:
-        with pytest.raises(DriftError, match="an external tool changed") as refused:
+        with pytest.raises(DriftError, match="an external tool changed") as drifted:
             run(location, [Change(alias, insert=("refused",))], branch=branch, environment=short_lease())
-        assert "repair" in refused.value.hint
+        assert "repair" in drifted.value.hint
     name = f"after-{new_ulid()}"
     changes = [Change(alias, insert=(name,)) for alias in TABLES if alias not in drift]
     assert run(location, changes, branch=branch, environment=short_lease()) is not None

@@ -60,8 +60,8 @@ class TestEdgeAndNode:
         with Actor(jobs.insert_edges, graph, ["a"], points=STAGED) as edge:
             edge.wait_until_stopped()
             jobs.delete_lonely_nodes(graph, ["a"])
-            refused = edge.resume().answer()
-        assert (refused.error, refused.applied) == ("dangling_edge", Applied.NO)
+            failed = edge.resume().answer()
+        assert (failed.error, failed.applied) == ("dangling_edge", Applied.NO)
         contents = check_final_state(graph, read_contents(graph))
         assert "a" not in contents[PERSON]
         assert "a" not in contents[KNOWS]
@@ -70,8 +70,8 @@ class TestEdgeAndNode:
         with Actor(jobs.delete_lonely_nodes, graph, ["a"], points=STAGED) as node:
             node.wait_until_stopped()
             jobs.insert_edges(graph, ["a"])
-            refused = node.resume().answer()
-        assert (refused.error, refused.applied) == ("dangling_edge", Applied.NO)
+            failed = node.resume().answer()
+        assert (failed.error, failed.applied) == ("dangling_edge", Applied.NO)
         contents = check_final_state(graph, read_contents(graph))
         assert "a" in contents[PERSON]
         assert "a" in contents[KNOWS]
@@ -277,14 +277,14 @@ class TestStagedFilesDeletedBeforeCommit:
             clock.seconds = 25 * 3600.0
             return staged
 
-        with pytest.raises(StagingTooOldError) as refused:
+        with pytest.raises(StagingTooOldError) as failed:
             write(
                 graph,
                 MAIN,
                 WriteRequest(WriterKind.LOAD, "tester", stage_and_age),
                 WriteEnvironment(clock=clock),
             )
-        assert refused.value.applied is Applied.NO
+        assert failed.value.applied is Applied.NO
         check_final_state(graph, before)
 
     @pytest.mark.parametrize(

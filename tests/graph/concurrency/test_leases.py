@@ -87,9 +87,9 @@ def _branch() -> BranchId:
 
 def _dead_branches(store: ObjectStore, count: int) -> list[BranchId]:
     """Return branches whose lease is held by a stopped process."""
-    with Actor(int) as gone:
-        pid = gone.pid
-        gone.answer()
+    with Actor(int) as stopped:
+        pid = stopped.pid
+        stopped.answer()
     branches = [_branch() for _ in range(count)]
     for branch in branches:
         _put_lock(store, branch, pid=pid)
@@ -236,7 +236,7 @@ class TestDeath:
             holder.hold()
 
     @pytest.mark.parametrize(
-        ("changes", "over"),
+        ("changes", "is_over"),
         [
             ({"pid": 2**22 + 1}, True),
             ({"started": "1"}, True),
@@ -261,14 +261,14 @@ class TestDeath:
         ],
     )
     def test_lease_of_a_stopped_process_is_over(
-        self, store: ObjectStore, changes: dict[str, Any], over: bool
+        self, store: ObjectStore, changes: dict[str, Any], is_over: bool
     ) -> None:
         branch, clock = _branch(), _ManualClock()
         _put_lock(store, branch, **changes)
-        assert is_epoch_over(store, branch, 1) is over
+        assert is_epoch_over(store, branch, 1) is is_over
         started = clock.seconds
         acquire_lease(store, branch, "next", _terms(clock))
-        assert (clock.seconds == started) is over
+        assert (clock.seconds == started) is is_over
 
 
 def test_wait_is_bounded_and_reports_the_holder(store: ObjectStore) -> None:

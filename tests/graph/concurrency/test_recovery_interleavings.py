@@ -35,7 +35,7 @@ from tests.graph.writers import (
     triple,
 )
 
-HALF: Final = "commit.before@2=kill"
+KILL_AFTER_FIRST_TABLE: Final = "commit.before@2=kill"
 """The writer is killed after one of three tables has moved."""
 
 
@@ -77,23 +77,25 @@ def _is_outcome_unknown(answer: Answer) -> bool:
 def test_crash_during_rollback(graph: Location, points: str) -> None:
     """A rollback that has begun is continued by the next recoverer, never turned into a roll forward."""
     before = read_contents(graph)
-    _crash(graph, HALF)
+    _crash(graph, KILL_AFTER_FIRST_TABLE)
     with Actor(jobs.recover, graph, points=points) as recoverer:
         recoverer.wait_until_killed()
     check_final_state(graph, before)
 
 
-@pytest.mark.parametrize("half", [HALF, "commit.before@1=kill", "commit.before@3=kill"])
+@pytest.mark.parametrize(
+    "crash_point", [KILL_AFTER_FIRST_TABLE, "commit.before@1=kill", "commit.before@3=kill"]
+)
 @pytest.mark.parametrize(
     "pause", ["recovery.fence.before", "recovery.fence.before@2", "recovery.fence.before@3"]
 )
 class TestRecovererPausedBeforeItsRestore:
     """It is paused between its lease check and its Restore: Lance commits a late Restore over any later version."""
 
-    def test_successor_finished_everything(self, graph: Location, half: str, pause: str) -> None:
+    def test_successor_finished_everything(self, graph: Location, crash_point: str, pause: str) -> None:
         """The late Restore hides a published version at the head; the next writer heals it."""
         model = read_contents(graph)
-        _crash(graph, half)
+        _crash(graph, crash_point)
         with Actor(jobs.recover, graph, points=f"{pause}=stop") as paused:
             paused.wait_until_stopped()
             run(graph, triple(["next"]), environment=short_lease())
@@ -103,10 +105,10 @@ class TestRecovererPausedBeforeItsRestore:
         assert len(read_drifted_tables(graph)) == 1
         check_final_state(graph, model)
 
-    def test_successor_crashed_too(self, graph: Location, half: str, pause: str) -> None:
+    def test_successor_crashed_too(self, graph: Location, crash_point: str, pause: str) -> None:
         """The late Restore is committed between the changes of the next killed writer."""
         model = read_contents(graph)
-        _crash(graph, half)
+        _crash(graph, crash_point)
         with Actor(jobs.recover, graph, points=f"{pause}=stop") as paused:
             paused.wait_until_stopped()
             with Actor(_write_with_short_lease, graph, "next", points="commit.before@2=kill") as successor:
@@ -198,17 +200,21 @@ def test_late_commit_between_inspection_and_fence(graph: Location) -> None:
     check_final_state(graph, apply(before, triple(["taken"])))
 
 
-@pytest.mark.parametrize("half", ["commit.before@1", "commit.before@2", "commit.before@3", "publish.before"])
-def test_late_armed_intent_next_to_a_partial_write(graph: Location, half: str) -> None:
+@pytest.mark.parametrize(
+    "crash_point", ["commit.before@1", "commit.before@2", "commit.before@3", "publish.before"]
+)
+def test_late_armed_intent_next_to_a_partial_write(graph: Location, crash_point: str) -> None:
     """The intent of a writer paused in Arm is written next to one that has moved tables: both are recovered."""
     before = read_contents(graph)
     with Actor(jobs.write_changes, graph, triple(["late"]), points="arm.before=stop") as late:
         late.wait_until_stopped()
-        with Actor(_write_with_short_lease, graph, "half", points=f"{half}=kill") as dead:
+        with Actor(_write_with_short_lease, graph, "partial", points=f"{crash_point}=kill") as dead:
             dead.wait_until_killed()
         assert _is_outcome_unknown(late.resume().answer())
     assert len(pending(graph)) == 2
-    check_final_state(graph, apply(before, triple(["half"])) if half == "publish.before" else before)
+    check_final_state(
+        graph, apply(before, triple(["partial"])) if crash_point == "publish.before" else before
+    )
 
 
 def test_late_armed_multi_commit_intent_after_other_commits(graph: Location) -> None:
@@ -242,7 +248,7 @@ class TestExternalChangeDuringARestore:
 
     def test_while_rolling_back(self, graph: Location) -> None:
         before = read_contents(graph)
-        _crash(graph, HALF)
+        _crash(graph, KILL_AFTER_FIRST_TABLE)
         with Actor(jobs.recover, graph, points="recovery.rollback.before=stop") as recoverer:
             recoverer.wait_until_stopped()
             jobs.append_externally(graph, PERSON, "external")
@@ -253,7 +259,7 @@ class TestExternalChangeDuringARestore:
     @pytest.mark.parametrize("point", ["recovery.fence.before", "recovery.fence.after"])
     def test_while_fencing(self, graph: Location, point: str) -> None:
         before = read_contents(graph)
-        _crash(graph, HALF)
+        _crash(graph, KILL_AFTER_FIRST_TABLE)
         with Actor(jobs.recover, graph, points=f"{point}=stop") as recoverer:
             recoverer.wait_until_stopped()
             jobs.append_externally(graph, COMPANY, "external")

@@ -168,8 +168,8 @@ def _write_logged(
 def _choose(chance: random.Random, mine: list[str], fresh: str) -> tuple[Change, ...]:
     dice = chance.random()
     if dice < 0.2 and len(mine) > 3:
-        gone = tuple(chance.sample(mine, 2))
-        return tuple(Change(alias, delete=gone) for alias in TABLES)
+        deleted_ids = tuple(chance.sample(mine, 2))
+        return tuple(Change(alias, delete=deleted_ids) for alias in TABLES)
     if dice < 0.5 and mine:
         chosen = tuple((name, chance.randrange(1000)) for name in chance.sample(mine, 1))
         return (Change(PERSON, upsert=chosen), Change(KNOWS, upsert=chosen))[: chance.randint(1, 2)]

@@ -30,13 +30,13 @@ from tests.waiting import SECONDS_MAX
 class Faults(msgspec.Struct, frozen=True):
     """The write and the sync of files of the graph that fail, counted from 1, or the largest size of a file.
 
-    With `stays`, all later writes fail too.
+    With `is_permanent`, all later writes fail too.
     """
 
     write: int = 0
     sync: int = 0
     file_bytes: int = 0
-    stays: bool = False
+    is_permanent: bool = False
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -142,7 +142,7 @@ def _act_with_faults(request: Request, location: Location) -> None:
     if faults.file_bytes:
         limit_file_size(faults.file_bytes)
     else:
-        arm(request.uri, write=faults.write, sync=faults.sync, stays=faults.stays)
+        arm(request.uri, write=faults.write, sync=faults.sync, is_permanent=faults.is_permanent)
     code = applied = message = ""
     try:
         SCENARIOS[request.scenario].act(location)

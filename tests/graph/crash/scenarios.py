@@ -159,8 +159,8 @@ def _seed_with_drift(act: Callable[[Any], None]) -> Callable[[Location, Kill], N
 
     def prepare(location: Location, _: Kill) -> None:
         seed(location)
-        place = location.child(read_snapshot(location).tables[PERSON].path)
-        act(lance.dataset(place.lance_uri, storage_options=place.storage_options))
+        table_location = location.child(read_snapshot(location).tables[PERSON].path)
+        act(lance.dataset(table_location.lance_uri, storage_options=table_location.storage_options))
 
     return prepare
 

@@ -75,9 +75,11 @@ def stage_and_reject(area: StagingArea) -> StagedWrite:
 
 def lance_branches(root: Location) -> set[str]:
     """Return the Lance branches of every table and of the manifest."""
-    places = [root.child(table.path) for table in read_snapshot(root).tables.values()]
+    tables = [root.child(table.path) for table in read_snapshot(root).tables.values()]
     return {
-        name for place in (root.child(MANIFEST), *places) for name in open_dataset(place).lance_branches()
+        name
+        for location in (root.child(MANIFEST), *tables)
+        for name in open_dataset(location).lance_branches()
     }
 
 
@@ -135,11 +137,11 @@ def test_branch_name_is_taken_while_the_first_write_is_staged(graph: Location) -
         return staged
 
     before = lance_branches(graph)
-    with pytest.raises(ConflictError) as refused:
+    with pytest.raises(ConflictError) as caught:
         create_branch_with_write(
             graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken)
         )
-    assert (refused.value.code, refused.value.applied) == ("branch_exists", Applied.NO)
+    assert (caught.value.code, caught.value.applied) == ("branch_exists", Applied.NO)
     other = read_snapshot(graph, "new").branch
     assert (other.creator, lance_branches(graph)) == ("other", before | {other.lance_branch})
 
@@ -150,11 +152,11 @@ def test_base_is_deleted_while_the_first_write_is_staged(graph: Location) -> Non
         delete_branch(graph, DEV)
         return staged
 
-    with pytest.raises(ConflictError) as refused:
+    with pytest.raises(ConflictError) as caught:
         create_branch_with_write(
             graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken)
         )
-    assert (refused.value.code, refused.value.applied) == ("read_set_conflict", Applied.NO)
+    assert (caught.value.code, caught.value.applied) == ("read_set_conflict", Applied.NO)
     assert set(read_snapshot(graph).state.branches) == {MAIN}
 
 

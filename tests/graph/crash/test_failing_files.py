@@ -91,7 +91,7 @@ class Case:
 
 KINDS: Final[Mapping[str, Callable[[int], Faults]]] = {
     "one write fails": lambda number: Faults(write=number),
-    "the disk stays full": lambda number: Faults(write=number, stays=True),
+    "the disk stays full": lambda number: Faults(write=number, is_permanent=True),
     "one sync fails": lambda number: Faults(sync=number),
 }
 

@@ -116,8 +116,8 @@ class WritePath(RuleBasedStateMachine):
     def compact(self, death: int) -> None:
         model = self.branches[MAIN]
         victim = Victim(death)
-        lived = victim.run(lambda: run_compaction(self.location, TABLES, self.environment))
-        if lived or victim.published_before_arming:
+        has_survived = victim.run(lambda: run_compaction(self.location, TABLES, self.environment))
+        if has_survived or victim.published_before_arming:
             model.apply_pending()
         self.remember_commit(MAIN)
 
@@ -129,8 +129,8 @@ class WritePath(RuleBasedStateMachine):
         branch_id = read_snapshot(self.location, name).branch.id
         acquire_lease(ObjectStore(self.location), branch_id, "waiting", self.environment.terms).release()
         victim = Victim(death)
-        lived = victim.run(lambda: recover_on_open(self.location, name, self.environment))
-        if lived or victim.published_before_arming:
+        has_survived = victim.run(lambda: recover_on_open(self.location, name, self.environment))
+        if has_survived or victim.published_before_arming:
             model.apply_pending()
         self.remember_commit(name)
 
@@ -178,16 +178,18 @@ class WritePath(RuleBasedStateMachine):
         model = self.branches[name]
         nothing_to_recover = not ObjectStore(self.location).list(RECOVERY)
         victim = Victim(death)
-        lived = victim.run(lambda: run(self.location, changes, branch=name, environment=self.environment))
+        has_survived = victim.run(
+            lambda: run(self.location, changes, branch=name, environment=self.environment)
+        )
         assert not (nothing_to_recover and victim.moved_before_arming), (
             "a head moved before the intent was written"
         )
-        if lived or victim.published_before_arming:
+        if has_survived or victim.published_before_arming:
             model.apply_pending()
         if victim.tables_committed:
             model.apply_pending()
         after = apply(model.visible, changes)
-        if lived or victim.published:
+        if has_survived or victim.published:
             model.visible = after
         elif victim.tables_committed == len(changes):
             model.pending = after
