@@ -66,7 +66,8 @@ def test_example(name: str, people: og.Graph) -> None:
 
 @pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize("name", sorted(ON_SPARK))
-def test_example_on_spark(name: str, people: og.Graph) -> None:
+def test_example_on_spark(name: str, people: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MASTER", "local[2]")  # as the other tests that share this process
     _run(name, people)
 
 

@@ -1,10 +1,10 @@
-"""Runs the ```console blocks of a document, as a reader would type them.
+"""Run the ```console blocks of a document, as a reader would type them.
 
-A line that starts with `$ ` is a command, and lines with `> ` right below it continue it. Other lines are what the
-command prints; where none are shown, none are compared, and a line `...` stands for any number of lines. A block
-such as ```pg file=schema.pg is first written to that file. A ```python block is run where it stands, by a Python that
-has `omnigraph`, `og` and, if there is a graph.omni, `graph`. All commands of a document run in one shell in one empty
-directory; a command that fails is a mistake in the document unless `$ echo $?` comes next.
+A line that starts with `$ ` is a command, and lines with `> ` directly below it continue it. Other lines are the output
+of the command; if none are shown, none are compared, and a line `...` matches any number of lines. A block such as
+```pg file=schema.pg is written to that file. A ```python block is run in its order, by a Python that has `omnigraph`,
+`og` and, if graph.omni exists, `graph`. All commands of a document run in one shell in one empty directory; a command
+that fails is an error of the document unless the next command is `$ echo $?`.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _VARYING: Final = (
     (re.compile(r"\b\d+\.\d+\.\d+\b"), "<version>"),
     (re.compile(r"\b\d+(?:\.\d+)? ?(?:ms|s|m|min|h|d)\b"), "<duration>"),
     (re.compile(r"[ \t]+$", re.MULTILINE), ""),
-    (re.compile(r"[ \t]{2,}|[─━-]{3,}"), "  "),  # the width of a column follows what is in it
+    (re.compile(r"[ \t]{2,}|[─━-]{3,}"), "  "),  # the width of a column depends on its values
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What is typed, and what the document says is printed: empty when it says nothing."""
+    """A command, and the output that the document shows; empty if it shows none."""
 
     typed: str
     printed: str
@@ -51,20 +51,20 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a command really printed, and its exit code."""
+    """The actual output of a command, and its exit code."""
 
     printed: str
     exit_code: int
 
 
 def read_commands(text: str) -> list[Command]:
-    """The commands of a document in order; files to be written become commands too."""
-    found: list[Command] = []
+    """Return the commands of a document in order; a block that is a file becomes a command that writes it."""
+    commands: list[Command] = []
     for block in blocks(text):
         if block.info.startswith("file="):
-            found.append(Command(f"cat > {block.info[5:]} <<'END OF FILE'\n{block.text}END OF FILE", ""))
+            commands.append(Command(f"cat > {block.info[5:]} <<'END OF FILE'\n{block.text}END OF FILE", ""))
         elif block.language == "python":
-            found.append(
+            commands.append(
                 Command(f"python - <<'END OF PYTHON'\n{_BEFORE_PYTHON}{block.text}END OF PYTHON", "")
             )
         elif block.language == "console":
@@ -72,8 +72,8 @@ def read_commands(text: str) -> list[Command]:
                 typed, *printed = part.splitlines()
                 while printed and printed[0].startswith(">"):
                     typed += "\n" + printed.pop(0)[2:]
-                found.append(Command(typed, "\n".join(printed)))
-    return found
+                commands.append(Command(typed, "\n".join(printed)))
+    return commands
 
 
 def run_commands(
@@ -103,7 +103,7 @@ def run_commands(
 
 
 def normalise(text: str, directory: Path) -> str:
-    """The text without what differs from run to run."""
+    """Return the text with placeholders for values that differ between runs."""
     text = text.replace(str(directory), "<directory>").strip("\n")
     for pattern, name in _VARYING:
         text = pattern.sub(name, text)

@@ -1,4 +1,4 @@
-"""The documents, and what the tests read out of them: links and fenced blocks."""
+"""List the documents, and parse their links, code and fenced blocks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block: its language, what follows the language, and its text."""
+    """A fenced block: its language, the rest of its first line, and its text."""
 
     language: str
     info: str
@@ -32,16 +32,16 @@ def blocks(text: str) -> list[Block]:
 
 
 def links(text: str) -> list[str]:
-    """The targets of all links outside fenced blocks."""
+    """Return the targets of all links outside fenced blocks."""
     return _LINK.findall(_FENCE.sub("", text))
 
 
 def inline_code(text: str) -> list[str]:
-    """What stands between backticks outside fenced blocks, a line break as a blank."""
-    return [" ".join(found.split()) for found in _CODE.findall(_FENCE.sub("", text))]
+    """Return the text in backticks outside fenced blocks, with line breaks as spaces."""
+    return [" ".join(code.split()) for code in _CODE.findall(_FENCE.sub("", text))]
 
 
 def anchors(text: str) -> set[str]:
-    """The names by which the headings can be linked to."""
+    """Return the link anchors of the headings."""
     titles = _HEADING.findall(_FENCE.sub("", text))
     return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}

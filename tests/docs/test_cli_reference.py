@@ -1,4 +1,4 @@
-"""The command line's reference is the one its code generates, and it names every command and flag."""
+"""The reference of the command line is up to date, and it names every command and flag."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def test_every_command_and_flag_is_in_the_reference() -> None:
     assert sorted(word for word in words if word not in text) == []
 
 
-def test_the_reference_is_the_generated_one() -> None:
+def test_reference_is_up_to_date() -> None:
     generate = [sys.executable, "-m", "docs._gen.cli_reference"]
     generated = subprocess.run(generate, capture_output=True, text=True, check=True).stdout
     assert REFERENCE.read_text() == generated, "run: make reference"
 
 
-def test_every_row_of_a_table_has_as_many_cells_as_its_head() -> None:
+def test_rows_of_a_table_have_as_many_cells_as_its_header() -> None:
     count = 0
     for line in REFERENCE.read_text().splitlines():
         bars = len(re.findall(r"(?<!\\)\|", line)) if line.startswith("|") else 0
@@ -52,7 +52,7 @@ def test_commands_and_flags_are_found_at_every_depth() -> None:
 
 
 def _words(name: str, command: Any) -> Iterator[str]:
-    """The full name of a command, its flags, and those of the commands below it."""
+    """Yield the full name of a command, its flags, and those of its subcommands."""
     yield name
     for parameter in command.params:
         yield from (flag for flag in (*parameter.opts, *parameter.secondary_opts) if flag.startswith("--"))

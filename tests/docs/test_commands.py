@@ -1,4 +1,4 @@
-"""Every command that the user's documents show is run, and prints what they say."""
+"""Every command in the user documents is run and prints the output that they show."""
 
 from __future__ import annotations
 
@@ -11,22 +11,26 @@ from tests.docs.console import Command, is_as_documented, normalise, read_comman
 from tests.docs.markdown import DOCUMENTS, ROOT
 
 _CELLS = Path("docs/user/spark.md")
-"""Its Python is one notebook, which tests/pipeline/source_scenario.py runs."""
+"""The Python of this document is one notebook, which tests/pipeline/source_scenario.py runs."""
 
 FOR_USERS = [path for path in DOCUMENTS if path.name == "README.md" or path.parts[:2] == ("docs", "user")]
 
 
 @pytest.mark.parametrize("document", FOR_USERS, ids=str)
 @pytest.mark.xdist_group("spark")
-def test_the_document_tells_the_truth(document: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_commands_print_what_the_document_shows(
+    document: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     text = (ROOT / document).read_text()
     commands = read_commands(text.replace("```python", "```py") if document == _CELLS else text)
     starts_its_own = any("spark start" in command.typed for command in commands)
     environ = {} if starts_its_own or not commands else request.getfixturevalue("warm_spark")
-    assert_true(commands, tmp_path, environ)
+    check_commands(commands, tmp_path, environ)
 
 
-def assert_true(commands: list[Command], directory: Path, environ: Mapping[str, str] | None = None) -> None:
+def check_commands(
+    commands: list[Command], directory: Path, environ: Mapping[str, str] | None = None
+) -> None:
     outcomes = run_commands(commands, directory, environ)
     assert len(outcomes) == len(commands), f"the shell stopped at: {commands[len(outcomes)].typed}"
     following = [*(command.typed for command in commands), ""][1:]
@@ -34,7 +38,7 @@ def assert_true(commands: list[Command], directory: Path, environ: Mapping[str, 
         printed = normalise(outcome.printed, directory)
         assert outcome.exit_code == 0 or after == "echo $?", f"$ {command.typed}\n{printed}"
         assert is_as_documented(command, outcome, directory), (
-            f"$ {command.typed}\n{normalise(command.printed, directory)}\n--- but it prints\n{printed}"
+            f"$ {command.typed}\n{normalise(command.printed, directory)}\n--- actual output\n{printed}"
         )
 
 
@@ -67,16 +71,16 @@ assert og.__version__ == omnigraph.__version__
 """
 
 
-def test_what_is_true_passes(tmp_path: Path) -> None:
-    assert_true(read_commands(GOOD), tmp_path)
+def test_correct_document_passes(tmp_path: Path) -> None:
+    check_commands(read_commands(GOOD), tmp_path)
 
 
-@pytest.mark.parametrize("lie", ["$ echo one\ntwo", "$ false", "$ exit 3\n$ true", "$ seq 3\n1\n...\n2"])
-def test_what_is_false_fails(lie: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("wrong", ["$ echo one\ntwo", "$ false", "$ exit 3\n$ true", "$ seq 3\n1\n...\n2"])
+def test_wrong_document_fails(wrong: str, tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
-        assert_true(read_commands(f"```console\n{lie}\n```\n"), tmp_path)
+        check_commands(read_commands(f"```console\n{wrong}\n```\n"), tmp_path)
 
 
 def test_python_that_raises_fails(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="nonsense"):
-        assert_true(read_commands("```python\nog.nonsense\n```\n"), tmp_path)
+        check_commands(read_commands("```python\nog.nonsense\n```\n"), tmp_path)

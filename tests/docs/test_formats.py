@@ -1,4 +1,4 @@
-"""docs/dev/formats.md against the files of a real graph, both ways: every key it lists is there, and no other."""
+"""docs/dev/formats.md lists exactly the keys that the files of a real graph have."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Keys = dict[str, set[str]]
 
 @cache
 def sections() -> dict[str, str]:
-    """The document's sections by heading."""
+    """Return the sections of the document by heading."""
     parts = re.split(r"^#+ (.*)$", (ROOT / "docs/dev/formats.md").read_text(), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
@@ -53,13 +53,13 @@ def documented(heading: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Location:
-    """A graph whose manifest has every kind of row and every optional key."""
+    """Create a graph whose manifest has every kind of row and every optional key."""
     location = parse_location(str(tmp_path_factory.mktemp("formats") / "graph.omni"))
     first = make_graph(location)
     run(location, [TableChange(PERSON, insert=("a",))])
     create_branch(location, "review/1", "me", read_snapshot(location))
     run(location, [TableChange(PERSON, insert=("b",))], branch="review/1")
-    gone = first.tables[COMPANY]
+    dropped = first.tables[COMPANY]
     draft = new_draft("merge")
     change = ManifestChange(
         commit=type(draft)(
@@ -70,12 +70,14 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Location:
             1,
             {"rows": 1},
             first.head,
-            {gone.id: gone.pin},
+            {dropped.id: dropped.pin},
             StreamBatch("a-query", 3),
         ),
-        tombstones=(TombstoneRecord(gone.id, COMPANY, gone.pin.version),),
+        tombstones=(TombstoneRecord(dropped.id, COMPANY, dropped.pin.version),),
         schema=SchemaRecord(first.schema.source, first.schema.catalog_json, SchemaHash(first.schema.hash)),
-        recovery=RecoveryRecord(OperationId(new_ulid()), "load", "me", "rolled_back", 1, {gone.id: "fenced"}),
+        recovery=RecoveryRecord(
+            OperationId(new_ulid()), "load", "me", "rolled_back", 1, {dropped.id: "fenced"}
+        ),
     )
     publish(target_of(first), change)
     return location
@@ -83,38 +85,43 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Location:
 
 @pytest.fixture(scope="module")
 def objects(tmp_path_factory: pytest.TempPathFactory) -> Keys:
-    """The keys of every control object that a creation and a write on a branch make, by the object's kind."""
+    """Return the keys of every control object of an init and a write on a branch, by kind of object."""
     location = parse_location(str(tmp_path_factory.mktemp("objects") / "graph.omni"))
-    found: Keys = defaultdict(set)
+    keys: Keys = defaultdict(set)
 
-    def look(effect: str, target: str) -> None:
+    def collect(effect: str, target: str) -> None:
         if Path(location.uri).is_dir():
             store = ObjectStore(location)
             for entry in store.list(""):
                 if entry.path.startswith(("__init/", "__recovery/", "__locks/")):
-                    _collect_object(found, entry.path, json.loads(store.read(entry.path) or b"{}"))
+                    _collect_object(keys, entry.path, json.loads(store.read(entry.path) or b"{}"))
 
-    with observed(look):
+    with observed(collect):
         make_graph(location)
         create_branch(location, "b", "me", read_snapshot(location))
         terms = LeaseTerms(lease_seconds=0.0)
-        run(location, [TableChange(PERSON, insert=("a",))], branch="b", world=WriteEnvironment(terms=terms))
-        look("", "")
-    return found
+        run(
+            location,
+            [TableChange(PERSON, insert=("a",))],
+            branch="b",
+            environment=WriteEnvironment(terms=terms),
+        )
+        collect("", "")
+    return keys
 
 
-def _collect_object(found: Keys, path: str, facts: dict[str, Any]) -> None:
+def _collect_object(keys: Keys, path: str, facts: dict[str, Any]) -> None:
     folder, name = path.split("/", maxsplit=1)[0], path.rsplit("/", maxsplit=1)[-1]
     if folder == "__init":
-        found["Init marker members"] |= facts.keys()
+        keys["Init marker members"] |= facts.keys()
     elif folder == "__locks":
-        found["Mark members" if name.count(".") > 1 else "Lock members"] |= facts.keys()
-        found["Locks"].add(re.sub(r"\d+", "N", name))
+        keys["Mark members" if name.count(".") > 1 else "Lock members"] |= facts.keys()
+        keys["Locks"].add(re.sub(r"\d+", "N", name))
     else:
-        found["Intent members"] |= facts.keys()
+        keys["Intent members"] |= facts.keys()
         for table in facts["tables"]:
-            found["Intent table"] |= table.keys()
-            found["fork"] |= (table["forked_from"] or {}).keys()
+            keys["Intent table"] |= table.keys()
+            keys["fork"] |= (table["forked_from"] or {}).keys()
 
 
 def _rows(location: Location) -> Iterable[tuple[str, str, dict[str, Any]]]:
@@ -122,25 +129,25 @@ def _rows(location: Location) -> Iterable[tuple[str, str, dict[str, Any]]]:
         yield row["object_type"], row["object_id"], json.loads(row["metadata"])
 
 
-def test_the_layout(graph: Location) -> None:
+def test_layout(graph: Location) -> None:
     assert documented("Layout") == ROOT_NAMES
     assert {path.name for path in Path(graph.uri).iterdir()} <= ROOT_NAMES
 
 
-def test_the_columns_and_their_types(graph: Location) -> None:
+def test_columns_and_their_types(graph: Location) -> None:
     schema = open_manifest(graph).dataset.schema
-    found = {field.name: {"string": "utf8"}.get(str(field.type), str(field.type)) for field in schema}
-    assert dict(_ROW_WITH_TYPE.findall(sections()["Manifest columns"])) == found
+    types = {field.name: {"string": "utf8"}.get(str(field.type), str(field.type)) for field in schema}
+    assert dict(_ROW_WITH_TYPE.findall(sections()["Manifest columns"])) == types
 
 
-def test_the_schema_metadata_of_main_and_of_a_branch(graph: Location) -> None:
+def test_schema_metadata_of_main_and_of_a_branch(graph: Location) -> None:
     branch = read_snapshot(graph, "review/1").manifest
     for manifest in (open_manifest(graph), branch):
         assert documented("Manifest schema metadata") == manifest.dataset.metadata.keys()
         assert manifest.dataset.metadata["omnigraph:internal_schema_version"] == "1"
 
 
-def test_the_kinds_of_rows_and_their_keys(graph: Location) -> None:
+def test_kinds_of_rows_and_their_keys(graph: Location) -> None:
     rows = list(_rows(graph))
     assert documented("Manifest rows") == {kind for kind, _, _ in rows} == METADATA_KEYS.keys()
     keys = dict(re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", sections()["Manifest rows"], re.MULTILINE))
@@ -149,48 +156,48 @@ def test_the_kinds_of_rows_and_their_keys(graph: Location) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(METADATA_KEYS))
-def test_the_metadata_of_every_kind(graph: Location, kind: str) -> None:
-    found = {key for found, _, facts in _rows(graph) if found == kind for key in facts}
-    assert found - {"v"} == documented(f"Metadata of {kind}") == METADATA_KEYS[kind]
+def test_metadata_of_every_kind(graph: Location, kind: str) -> None:
+    keys = {key for row_kind, _, facts in _rows(graph) if row_kind == kind for key in facts}
+    assert keys - {"v"} == documented(f"Metadata of {kind}") == METADATA_KEYS[kind]
 
 
-def test_what_is_inside_the_metadata(graph: Location) -> None:
-    found: Keys = defaultdict(set)
+def test_nested_metadata(graph: Location) -> None:
+    keys: Keys = defaultdict(set)
     for kind, _, facts in _rows(graph):
         if kind == "branch":
-            found["Parent of a branch"] |= (facts["parent"] or {}).keys()
+            keys["Parent of a branch"] |= (facts["parent"] or {}).keys()
         if kind == "graph_commit":
-            found["Pin"] |= facts["manifest_hint"].keys()
+            keys["Pin"] |= facts["manifest_hint"].keys()
             for move in facts["tables"]:
-                found["Table of a commit"] |= move.keys()
-                found["Pin"] |= (move["from"] or {}).keys() | (move["to"] or {}).keys()
-            found["Stream of a commit"] |= facts.get("stream", {}).keys()
+                keys["Table of a commit"] |= move.keys()
+                keys["Pin"] |= (move["from"] or {}).keys() | (move["to"] or {}).keys()
+            keys["Stream of a commit"] |= facts.get("stream", {}).keys()
             for pin in facts.get("pins", {}).values():
-                found["Pin"] |= pin.keys()
-    assert found == {heading: documented(heading) for heading in found}
-    assert found.keys() == {"Parent of a branch", "Pin", "Stream of a commit", "Table of a commit"}
+                keys["Pin"] |= pin.keys()
+    assert keys == {heading: documented(heading) for heading in keys}
+    assert keys.keys() == {"Parent of a branch", "Pin", "Stream of a commit", "Table of a commit"}
 
 
 @pytest.mark.parametrize(
     "heading", ["Intent members", "Intent table", "Lock members", "Mark members", "Init marker members"]
 )
-def test_the_control_objects(objects: Keys, heading: str) -> None:
+def test_control_objects(objects: Keys, heading: str) -> None:
     assert objects[heading] == documented(heading)
 
 
-def test_what_a_fork_names(objects: Keys) -> None:
+def test_members_of_a_fork(objects: Keys) -> None:
     assert objects["fork"] == {"branch", "version"}
 
 
-def test_the_names_of_locks(objects: Keys) -> None:
+def test_names_of_locks(objects: Keys) -> None:
     names = {re.sub(r"<[^>]+>", "N", name) for name in documented("Locks")}
     assert objects["Locks"] == names
 
 
-def test_the_transaction_properties_of_tables(graph: Location) -> None:
+def test_transaction_properties_of_tables(graph: Location) -> None:
     main, branch = read_snapshot(graph), read_snapshot(graph, "review/1")
-    found = {key for snapshot in (main, branch) for key in _properties(snapshot)}
-    assert found == documented("Transaction properties of tables")
+    keys = {key for snapshot in (main, branch) for key in _properties(snapshot)}
+    assert keys == documented("Transaction properties of tables")
 
 
 def _properties(snapshot: Snapshot) -> Iterable[str]:
@@ -203,37 +210,37 @@ def _properties(snapshot: Snapshot) -> Iterable[str]:
         yield from record.properties
 
 
-def test_the_field_metadata_of_tables(graph: Location) -> None:
+def test_field_metadata_of_tables(graph: Location) -> None:
     table = read_snapshot(graph).tables[PERSON]
     schema = open_dataset(graph.child(table.path)).schema
-    found = {key.decode() for field in schema for key in (field.metadata or {})}
-    found.add(NULL_FILLS_KEY)  # only after null got a default
-    assert found == documented("Field metadata of tables")
+    keys = {key.decode() for field in schema for key in (field.metadata or {})}
+    keys.add(NULL_FILLS_KEY)  # exists only after null got a default
+    assert keys == documented("Field metadata of tables")
 
 
-def test_the_catalog() -> None:
-    found: Keys = defaultdict(set)
+def test_catalog() -> None:
+    keys: Keys = defaultdict(set)
     for path in GOLDEN.glob("*.catalog.json"):
         catalog = json.loads(path.read_text())
-        found["Catalog members"] |= catalog.keys()
+        keys["Catalog members"] |= catalog.keys()
         for heading, types in (("Catalog node", catalog["nodes"]), ("Catalog edge", catalog["edges"])):
             for entity in types:
-                found[heading] |= entity.keys()
-                _collect_rules(found, entity)
+                keys[heading] |= entity.keys()
+                _collect_rules(keys, entity)
         for interface in catalog.get("interfaces", []):
-            _collect_rules(found, interface)
-    # Only where a default was changed, or null got one, so in no schema of its own.
-    found["Catalog property"] |= {"filled", "null_fills"}
-    assert found == {heading: documented(heading) for heading in found}
+            _collect_rules(keys, interface)
+    # These exist only after a default was changed or null got one, so no single schema has them.
+    keys["Catalog property"] |= {"filled", "null_fills"}
+    assert keys == {heading: documented(heading) for heading in keys}
 
 
-def _collect_rules(found: Keys, entity: dict[str, Any]) -> None:
+def _collect_rules(keys: Keys, entity: dict[str, Any]) -> None:
     for own in entity.get("properties", []):
-        found["Catalog property"] |= own.keys()
-        found["Catalog type"] |= own["type"].keys()
+        keys["Catalog property"] |= own.keys()
+        keys["Catalog type"] |= own["type"].keys()
     for heading, key in (("Catalog range", "ranges"), ("Catalog check", "checks")):
         for rule in entity.get(key, []):
-            found[heading] |= rule.keys()
+            keys[heading] |= rule.keys()
 
 
 def test_every_table_of_keys_is_compared() -> None:

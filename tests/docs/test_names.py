@@ -1,4 +1,4 @@
-"""The files, tests and failpoints that the developers' documents name are there, and every decision is listed."""
+"""The files, tests and failpoints in the developer documents exist, and every decision is listed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _DECISIONS: Final = ROOT / "docs" / "dev" / "decisions"
 
 
 @pytest.mark.parametrize("document", DEV, ids=str)
-def test_what_is_named_is_there(document: Path) -> None:
-    assert list(_missing((ROOT / document).read_text())) == []
+def test_names_in_documents_exist(document: Path) -> None:
+    assert list(_find_missing((ROOT / document).read_text())) == []
 
 
-def test_a_name_that_is_not_there_is_found() -> None:
-    there = "`graph/branches.py` `test_matrix.py` `tests/graph/`"
-    not_there = "`test_nothing.py` `graph/nothing.py` `tests/no/` `test_no_such`"
-    assert list(_missing(f"{there} {not_there}")) == re.findall(r"[^` ]+", not_there)
+def test_missing_name_is_reported() -> None:
+    existing = "`graph/branches.py` `test_matrix.py` `tests/graph/`"
+    missing = "`test_nothing.py` `graph/nothing.py` `tests/no/` `test_no_such`"
+    assert list(_find_missing(f"{existing} {missing}")) == re.findall(r"[^` ]+", missing)
 
 
 def test_every_failpoint_is_explained() -> None:
@@ -41,8 +41,8 @@ def test_every_decision_is_listed() -> None:
     assert listed == sorted(path.name for path in _DECISIONS.glob("0*.md"))
 
 
-def test_the_map_names_every_package_and_nothing_else() -> None:
-    """A name with a slash or an ending is a path below the package; another name is a module of it."""
+def test_map_names_every_package_and_nothing_else() -> None:
+    """A name with a slash or an extension is a path in the package; any other name is a module."""
     text = MAP.read_text()
     names = [name for name in _QUOTED.findall(text) if re.fullmatch(r"[a-z_/]+(\.py)?", name)]
     modules = {path.stem for path in SOURCE.rglob("*.py")} | {path.name for path in SOURCE.rglob("*/")}
@@ -61,21 +61,21 @@ def test_the_map_names_every_package_and_nothing_else() -> None:
     assert len(text.splitlines()) <= 40
 
 
-def _missing(text: str) -> Iterator[str]:
+def _find_missing(text: str) -> Iterator[str]:
     for name in _QUOTED.findall(text):
         path, _, test = name.partition("::")
         if re.fullmatch(r"[\w/]+\.py", path):
-            if not any(known.endswith(f"/{path}") for known in _files()):
+            if not any(file.endswith(f"/{path}") for file in _list_files()):
                 yield name
         elif re.fullmatch(r"tests/[\w/]+/", path) and not (ROOT / path).is_dir():
             yield name
         test = test or (path if re.fullmatch(r"test_\w+", path) else "")
-        if test and test not in _definitions():
+        if test and test not in _list_definitions():
             yield name
 
 
 @cache
-def _files() -> frozenset[str]:
+def _list_files() -> frozenset[str]:
     folders = ("src", "tests", "bench")
     return frozenset(
         f"/{path.relative_to(ROOT)}" for folder in folders for path in (ROOT / folder).rglob("*.py")
@@ -83,8 +83,8 @@ def _files() -> frozenset[str]:
 
 
 @cache
-def _definitions() -> frozenset[str]:
-    """Functions and classes of the tests, and their files without the ending."""
-    tests = [ROOT / name[1:] for name in _files() if name.startswith("/tests/")]
+def _list_definitions() -> frozenset[str]:
+    """Return the functions, classes and modules of the tests."""
+    tests = [ROOT / name[1:] for name in _list_files() if name.startswith("/tests/")]
     named = re.compile(r"^\s*(?:def|class) (\w+)", re.MULTILINE)
     return frozenset(name for path in tests for name in (path.stem, *named.findall(path.read_text())))

@@ -1,4 +1,4 @@
-"""The Python reference is the one its code generates, and describes everything that its signatures name."""
+"""The Python reference is up to date, and describes every type that its signatures name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that documents show and do not run, examples and words in a sentence, are ones that would be understood."""
+"""Commands that documents show but that no test runs, in examples and in sentences, can be parsed."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ NOT_RUN: Final = {
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
-def test_the_commands_would_be_understood(document: Path) -> None:
-    assert list(_mistakes((ROOT / document).read_text())) == []
+def test_commands_can_be_parsed(document: Path) -> None:
+    assert list(_find_errors((ROOT / document).read_text())) == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
-def test_every_block_is_of_a_kind_that_somebody_looks_at(document: Path) -> None:
-    """Indented ones too: a block of another kind would be looked at by nobody."""
+def test_every_block_has_a_tested_language(document: Path) -> None:
+    """Indented blocks too: no test reads a block of another language."""
     openings = re.findall(r"^ *```([^`\n]*)\n(?:.*\n)*?^ *```$", (ROOT / document).read_text(), re.MULTILINE)
-    assert {one for one in openings if "file=" not in one} - {*RUN, *NOT_RUN} == set()
+    assert {language for language in openings if "file=" not in language} - {*RUN, *NOT_RUN} == set()
 
 
-def test_what_would_not_be_is_found() -> None:
+def test_invalid_commands_are_reported() -> None:
     text = """
 ```sh
 omnigraph snapshot g.omni --brnch main
@@ -50,8 +50,8 @@ omnigraph snapshot g.omni
 `omnigraph optimise`, `omnigraph commit lst`, `omnigraph load --modes merge …`,
 `omnigraph load --mode merge …`, `omnigraph`
 """
-    found = list(_mistakes(text))
-    assert [mistake.partition(":")[0] for mistake in found] == [
+    errors = list(_find_errors(text))
+    assert [error.partition(":")[0] for error in errors] == [
         "omnigraph snapshot g.omni --brnch main",
         "omnigraph commit list g.omni --limit none   # a comment",
         "omnigraph optimise",
@@ -60,19 +60,19 @@ omnigraph snapshot g.omni
     ]
 
 
-def _mistakes(text: str) -> Iterator[str]:
+def _find_errors(text: str) -> Iterator[str]:
     for block in blocks(text):
         if block.language in ("", "sh"):
             for line in block.text.splitlines():
                 if line.startswith("omnigraph ") and "[OPTIONS]" not in line:
-                    yield from (f"{line}: {problem}" for problem in _refusals(line))
+                    yield from (f"{line}: {problem}" for problem in _parse_errors(line))
     for words in inline_code(text):
         if words.startswith("omnigraph "):
-            yield from (f"{words}: {problem}" for problem in _unknown_words(words.split()[1:]))
+            yield from (f"{words}: {problem}" for problem in _find_unknown_words(words.split()[1:]))
 
 
-def _refusals(line: str) -> Iterator[str]:
-    """What parsing the line says. Nothing is run."""
+def _parse_errors(line: str) -> Iterator[str]:
+    """Yield the error of parsing the line. The command is not run."""
     context: Any = ROOT_COMMAND.make_context("omnigraph", ["version"], obj=Flags())
     arguments, command = shlex.split(line, comments=True)[1:], ROOT_COMMAND
     try:
@@ -80,19 +80,19 @@ def _refusals(line: str) -> Iterator[str]:
             name, command, arguments = command.resolve_command(context, arguments)
             context = typer.Context(command, info_name=name, parent=context, obj=Flags())
         command.parse_args(context, arguments)
-    except typer.TyperException as misuse:
-        yield explain_usage(misuse).message
+    except typer.TyperException as error:
+        yield explain_usage(error).message
     except OmnigraphError as error:
         yield error.message
 
 
-def _unknown_words(words: list[str]) -> Iterator[str]:
-    """The first word that is no command, or the flags that the command does not have."""
+def _find_unknown_words(words: list[str]) -> Iterator[str]:
+    """Yield the first unknown command, or the flags that the command does not have."""
     command: Any = ROOT_COMMAND
     while hasattr(command, "commands") and words and re.fullmatch(r"[a-z]+", words[0]):
         if words[0] not in command.commands:
             yield words[0]
             return
         command, words = command.commands[words[0]], words[1:]
-    known = {"--help", *(name for parameter in command.params for name in parameter.opts)}
-    yield from (word for word in words if word.startswith("--") and word not in known)
+    flags = {"--help", *(name for parameter in command.params for name in parameter.opts)}
+    yield from (word for word in words if word.startswith("--") and word not in flags)

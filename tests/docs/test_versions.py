@@ -1,4 +1,4 @@
-"""The release has one number, wherever it is written; so has the storage format."""
+"""All files name the same version of the release and of the storage format."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_package_command_and_changelog_agree(tmp_path: Path) -> None:
     assert [told["version"], changelog[1], project[1]] == [__version__] * 3
 
 
-def test_the_documents_name_them() -> None:
+def test_documents_name_the_versions() -> None:
     install, upgrade = ((ROOT / "docs" / "user" / name).read_text() for name in ("install.md", "upgrade.md"))
     assert f"omnigraph {__version__}\ninternal-schema {INTERNAL_SCHEMA_VERSION}\n" in install
     assert f"its stamp is {INTERNAL_SCHEMA_VERSION} " in upgrade

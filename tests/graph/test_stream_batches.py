@@ -10,7 +10,7 @@ from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import Published, StagedWrite
 from omnigraph.storage.location import Location
-from tests.graph.crash.death import PatientClock, Victim, impatient_world
+from tests.graph.crash.death import PatientClock, Victim, short_lease_environment
 from tests.graph.writers import PERSON, Change, create, run, stage_changes
 
 QUERY = "6f1c7c2e-0000-4000-8000-000000000001"
@@ -68,7 +68,7 @@ def test_batch_is_committed_once_after_a_crash_at_any_durable_call(store_locatio
     while not has_survived:
         call += 1
         clock = PatientClock(1_000.0 * call)
-        environment = impatient_world(clock)
+        environment = short_lease_environment(clock)
         batch, name = call, f"row-{call}"
         has_survived = Victim(call).run(lambda: write_batch(store_location, batch, name, environment))  # noqa: B023
         clock.sleep(60)

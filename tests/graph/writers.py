@@ -77,16 +77,18 @@ def run(
     *,
     kind: WriterKind = WriterKind.LOAD,
     branch: str = MAIN,
-    world: WriteEnvironment | None = None,
+    environment: WriteEnvironment | None = None,
     actor: str = "tester",
 ) -> Published | None:
     """Write `changes` as one commit. If the read set changed, stage again."""
     stage = stage_changes(changes)
-    return write(location, branch, WriteRequest(kind, actor, stage, lambda again, _: stage(again)), world)
+    return write(
+        location, branch, WriteRequest(kind, actor, stage, lambda again, _: stage(again)), environment
+    )
 
 
 def run_compaction(
-    location: Location, aliases: Sequence[str], world: WriteEnvironment | None = None
+    location: Location, aliases: Sequence[str], environment: WriteEnvironment | None = None
 ) -> Published | None:
     """Compact tables through the write path, as a multi-commit write."""
 
@@ -96,7 +98,7 @@ def run_compaction(
         return area.finish(effects, frozenset(), Outcome({}))
 
     request = WriteRequest(WriterKind.OPTIMIZE, "omnigraph:optimize", stage, lambda again, _: stage(again))
-    return write(location, MAIN, request, world)
+    return write(location, MAIN, request, environment)
 
 
 def run_index(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.graph.crash.killer import Killer, killing
+from tests.graph.crash.killer import Killer, start_killer
 from tests.maintenance.repairing import ExternalTool, external_tool_process
 from tests.pipeline.worlds import spark_home, world
 
@@ -21,5 +21,5 @@ def tool() -> Iterator[ExternalTool]:
 
 @pytest.fixture(scope="session")
 def killer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
-    with killing(tmp_path_factory.mktemp("killer")) as running:
+    with start_killer(tmp_path_factory.mktemp("killer")) as running:
         yield running

@@ -36,7 +36,7 @@ def graph(local_location: Location) -> Location:
 
 def test_version_deleted_during_a_merge_is_a_conflict(graph: Location) -> None:
     with Actor(jobs.merge, graph, "main", "review", points="lease.acquire.before=stop") as merge:
-        merge.until_stopped()
+        merge.wait_until_stopped()
         for name in ("c", "d"):
             run(graph, [Change(PERSON, insert=(name,))])
         rows = cleanup_all_tables(Place(graph), KEEP_ONE, world=tomorrow())
@@ -49,7 +49,7 @@ def test_version_deleted_during_a_merge_is_a_conflict(graph: Location) -> None:
 
 def test_cleanup_waits_for_a_merge_that_has_read_main(graph: Location) -> None:
     with Actor(jobs.merge, graph, "main", "review", points="publish.before=stop") as merge:
-        merge.until_stopped()
+        merge.wait_until_stopped()
         run(graph, [Change(PERSON, insert=("c",))])
         with pytest.raises(LeaseBusyError):
             cleanup_all_tables(Place(graph), KEEP_ONE, world=tomorrow(wait_seconds=0.5))

@@ -9,8 +9,8 @@ from omnigraph.maintenance.optimize.index_plan import IndexStatus
 from omnigraph.maintenance.optimize.run import ensure_indices
 from omnigraph.storage.lance.indexes import read_indexes
 from omnigraph.storage.location import Location
-from tests.graph.crash.death import PatientClock, Victim, impatient_world
-from tests.graph.crash.observe import unsteady
+from tests.graph.crash.death import PatientClock, Victim, short_lease_environment
+from tests.graph.crash.observe import find_leftovers
 from tests.maintenance.graphs import CITES, DOC, append, change, create, docs, in_place, open_table
 from tests.storage.raw_writes import stage_append
 
@@ -26,12 +26,12 @@ def test_next_run_finishes_after_a_crash_at_any_call(local_location: Location, k
     append(local_location, "a")
     rows = open_table(local_location, DOC).read().sort_by("id")
     victim = Victim(k)
-    world = impatient_world(PatientClock())
+    world = short_lease_environment(PatientClock())
     assert victim.run(lambda: ensure_indices(local_location, MAIN, in_place, world=world)) == (k > CALLS)
     assert len(victim.done) == min(k - 1, CALLS)
-    outcome = ensure_indices(local_location, MAIN, in_place, world=impatient_world(PatientClock()))
+    outcome = ensure_indices(local_location, MAIN, in_place, world=short_lease_environment(PatientClock()))
     assert (outcome.commit is None) == (k > LAST_INDEX)
-    again = ensure_indices(local_location, MAIN, in_place, world=impatient_world(PatientClock()))
+    again = ensure_indices(local_location, MAIN, in_place, world=short_lease_environment(PatientClock()))
     assert again.commit is None
     assert {row.status for row in again.indexes if row.table_key in (DOC, CITES)} == {IndexStatus.COMPLETE}
     assert open_table(local_location, DOC).read().sort_by("id") == rows
@@ -39,6 +39,6 @@ def test_next_run_finishes_after_a_crash_at_any_call(local_location: Location, k
     assert [index.segments for index in built] == [1] * 10
     # A run without work takes no lease, so the next writer finds an intent that was not deleted.
     later = {DOC: lambda dataset: stage_append(dataset, docs(dataset.schema, "b", 3))}
-    change(local_location, later, rows=3, world=impatient_world(PatientClock()))
-    left = unsteady(local_location, impatient_world(PatientClock()))
+    change(local_location, later, rows=3, world=short_lease_environment(PatientClock()))
+    left = find_leftovers(local_location, short_lease_environment(PatientClock()))
     assert [text for text in left if "locked" not in text] == []

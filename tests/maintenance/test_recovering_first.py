@@ -47,7 +47,7 @@ def _intents(location: Location) -> int:
 
 @pytest.mark.parametrize("method", EVERY_BRANCH)
 def test_crash_on_another_branch(killer: Killer, method: str) -> None:
-    location = killer.prepared("fork")
+    location = killer.prepare_graph("fork")
     before = read_contents(location, DEV)
     killer.kill("fork", location, "commit.before", 2)
     assert _intents(location) == 1
@@ -62,7 +62,7 @@ def test_crash_on_another_branch(killer: Killer, method: str) -> None:
 @pytest.mark.parametrize("method", ITS_BRANCH)
 def test_crash_on_the_same_branch(killer: Killer, method: str) -> None:
     """All its tables had moved, so recovery finishes the write, and the method reads its rows."""
-    location = killer.prepared("fork")
+    location = killer.prepare_graph("fork")
     killer.kill("load", location, "publish.before")
     assert _intents(location) == 1
     ITS_BRANCH[method](Graph(location))

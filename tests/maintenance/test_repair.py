@@ -31,7 +31,7 @@ from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.lance.durability import IncompleteFileError
 from omnigraph.storage.lance.indexes import Indexed
 from omnigraph.storage.location import Location, parse_location
-from tests.graph.crash.observe import read_tree, unsteady
+from tests.graph.crash.observe import find_leftovers, read_tree
 from tests.graph.writers import PERSON, TABLES, Rows, read_contents, run, triple
 from tests.maintenance.graphs import in_place
 from tests.maintenance.repairing import DEV, ExternalTool, find_table, repair, seed
@@ -130,7 +130,7 @@ def test_external_changes(name: str, branch: str, tool: ExternalTool, local_loca
         before = {**before, PERSON: change.after(before[PERSON])}
     assert read_contents(location, branch) == before
     run(location, triple(["again"]), branch=branch)
-    assert unsteady(location, WriteEnvironment()) == []
+    assert find_leftovers(location, WriteEnvironment()) == []
     if branch == DEV:
         assert read_contents(location) == main_before
 
@@ -183,7 +183,7 @@ def _check_repair(
     again = repair(location, *flags)
     assert {row.action for row in again.values()} == {RepairAction.NO_OP}
     assert read_snapshot(location, branch).head == newest.id
-    assert unsteady(location, WriteEnvironment()) == []
+    assert find_leftovers(location, WriteEnvironment()) == []
 
 
 def _check_refusal(location: Location, branch: str, flags: tuple[str, ...], reason: str) -> None:

@@ -24,7 +24,7 @@ from omnigraph.storage.lance.commit import commit_restore
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from tests.graph.crash.killer import Killer
-from tests.graph.crash.observe import read_tree, unsteady
+from tests.graph.crash.observe import find_leftovers, read_tree
 from tests.graph.writers import COMPANY, KNOWS, PERSON, read_contents, run, triple
 from tests.maintenance.repairing import ExternalTool, find_table, repair, seed
 
@@ -62,7 +62,7 @@ def test_running_write_is_not_drift(local_location: Location) -> None:
 
 
 def test_a_pending_intent_belongs_to_recovery(killer: Killer) -> None:
-    location = killer.prepared("load")
+    location = killer.prepare_graph("load")
     killer.kill("load", location, Failpoint.COMMIT_AFTER, 1)
     files = read_tree(location)
     for flags in ((), ("confirm",), ("confirm", "force"), ("confirm", "discard")):
@@ -77,7 +77,7 @@ def test_a_pending_intent_belongs_to_recovery(killer: Killer) -> None:
 def test_partial_write_below_an_external_change_is_never_published(
     killer: Killer, tool: ExternalTool
 ) -> None:
-    location = killer.prepared("load")
+    location = killer.prepare_graph("load")
     before = read_contents(location)
     killer.kill("load", location, Failpoint.COMMIT_AFTER, 1)
     tool.act("append", location)
@@ -89,7 +89,7 @@ def test_partial_write_below_an_external_change_is_never_published(
     assert repair(location, "confirm", "discard")[MAIN, PERSON].action is RepairAction.DISCARDED
     assert read_contents(location) == before
     run(location, triple(["again"]))
-    assert unsteady(location, WriteEnvironment()) == []
+    assert find_leftovers(location, WriteEnvironment()) == []
 
 
 @pytest.mark.parametrize("flags", [("confirm", "force"), ("confirm", "discard")])
@@ -177,7 +177,7 @@ def test_external_change_below_the_restore_is_kept(local_location: Location, too
 
 
 def test_killed_after_the_first_of_two_discards(killer: Killer, tool: ExternalTool) -> None:
-    location = killer.prepared("load")
+    location = killer.prepare_graph("load")
     before = read_contents(location)
     tool.act("delete", location)
     tool.act("delete", location, KNOWS)
@@ -192,7 +192,7 @@ def test_killed_after_the_first_of_two_discards(killer: Killer, tool: ExternalTo
 
 
 def test_fence_does_not_make_maintenance_suspicious(killer: Killer, tool: ExternalTool) -> None:
-    location = killer.prepared("load")
+    location = killer.prepare_graph("load")
     tool.act("compaction", location)
     killer.kill("repair_discard", location, Failpoint.ARM_AFTER)
     recover_on_open(location, MAIN)
@@ -212,7 +212,7 @@ def test_versions_that_omnigraph_left_above_the_pin_are_undone(local_location: L
     row = repair(local_location, "confirm")[MAIN, PERSON]
     assert (row.action, row.error) == (RepairAction.HEALED, None)
     assert read_contents(local_location) == before
-    assert unsteady(local_location, WriteEnvironment()) == []
+    assert find_leftovers(local_location, WriteEnvironment()) == []
 
 
 def test_unreadable_table_does_not_stop_the_others(local_location: Location, tool: ExternalTool) -> None:

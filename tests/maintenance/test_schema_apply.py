@@ -19,7 +19,7 @@ from omnigraph.maintenance.optimize.run import ensure_indices, optimize_all_tabl
 from omnigraph.maintenance.schema_apply import SchemaRejectedError
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
-from tests.graph.crash.observe import unsteady
+from tests.graph.crash.observe import find_leftovers
 from tests.maintenance.evolving import contents, create, evolve, opened, snapshot_contents
 from tests.maintenance.schema_cases import BASE, CASES, COMPANY, PERSON, graph_at
 from tests.pipeline.exporting import load_records
@@ -88,7 +88,7 @@ def test_null_becomes_the_default_of_a_required_property(name: str, tasks: bool,
     assert contents(root) == contents(fresh)
     rows = contents(root)["node:Doc"].values()
     assert [row["p"] for row in rows].count(filled) == 2
-    assert unsteady(root, WriteEnvironment()) == []
+    assert find_leftovers(root, WriteEnvironment()) == []
 
 
 def test_column_without_null_is_not_rewritten(tmp_path: Path) -> None:

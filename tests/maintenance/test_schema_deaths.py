@@ -12,8 +12,8 @@ from omnigraph.engine.prepare import QuerySource
 from omnigraph.graph.manifest.requirements import ReadSetConflictError
 from omnigraph.graph.manifest.snapshot import read_commit_snapshot, read_snapshot
 from omnigraph.storage.location import Location
-from tests.graph.crash.death import PatientClock, Victim, impatient_world
-from tests.graph.crash.observe import unsteady
+from tests.graph.crash.death import PatientClock, Victim, short_lease_environment
+from tests.graph.crash.observe import find_leftovers
 from tests.maintenance.evolving import contents, create, evolve, snapshot_contents
 
 BEFORE = """\
@@ -46,14 +46,16 @@ def test_graph_is_as_before_or_after_a_crash_at_any_call(local_location: Locatio
     }""")
     before, head = contents(root), read_snapshot(root).head
     victim = Victim(k)
-    survived = victim.run(lambda: evolve(root, AFTER, world=impatient_world(PatientClock())))
+    survived = victim.run(lambda: evolve(root, AFTER, world=short_lease_environment(PatientClock())))
     assert (survived, len(victim.done)) == (k > CALLS, min(k - 1, CALLS))
     # The next writer recovers, which finishes or undoes the change; in both cases its own read set has changed.
     for _ in range(2):
         with suppress(ReadSetConflictError):
-            evolve(root, AFTER, world=impatient_world(PatientClock()))
+            evolve(root, AFTER, world=short_lease_environment(PatientClock()))
     insert = QuerySource('query m() { insert City { name: "x" } }')
-    run_mutation_text(root, insert, None, MutationOptions("tester", world=impatient_world(PatientClock())))
+    run_mutation_text(
+        root, insert, None, MutationOptions("tester", world=short_lease_environment(PatientClock()))
+    )
     now = contents(root)
     assert {alias: rows for alias, rows in now.items() if alias != "edge:Knows"} == {
         "node:Human": {"a": {"slug": "a", "years": 1, "note": "n"}},
@@ -64,5 +66,5 @@ def test_graph_is_as_before_or_after_a_crash_at_any_call(local_location: Locatio
     operations = [commit.operation for commit in omnigraph.open(root.uri, read_only=True).log(None)]
     assert operations.count("schema_apply") == 1
     assert snapshot_contents(read_commit_snapshot(root, head)[0]) == before
-    left = unsteady(root, impatient_world(PatientClock()))
+    left = find_leftovers(root, short_lease_environment(PatientClock()))
     assert [text for text in left if "locked" not in text] == []

@@ -22,7 +22,7 @@ from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import Outcome, StagingArea
 from omnigraph.graph.write.states import StagedWrite
 from omnigraph.storage.location import Location, parse_location
-from tests.graph.crash.death import PatientClock, impatient_world
+from tests.graph.crash.death import PatientClock, short_lease_environment
 from tests.maintenance.evolving import contents, create, evolve
 from tests.pipeline.in_place import load_here, written
 from tests.storage.raw_writes import stage_append
@@ -132,7 +132,7 @@ def test_next_run_finishes_an_interrupted_change(root: Location) -> None:
     """It reports that the schema is applied, and no conflict with itself."""
     with observed(_die_before_publishing), pytest.raises(_Death):
         evolve(root, RENAMED)
-    assert evolve(root, RENAMED, world=impatient_world(PatientClock())).commit is None
+    assert evolve(root, RENAMED, world=short_lease_environment(PatientClock())).commit is None
     assert contents(root)["node:Person"] == {"ada": {"slug": "ada", "years": 36}}
 
 

@@ -18,7 +18,7 @@ from omnigraph.maintenance.optimize.options import OptimizeOptions
 from omnigraph.maintenance.optimize.run import optimize_all_tables
 from omnigraph.schema.tables import arrow_schema
 from omnigraph.storage.location import Location
-from tests.graph.crash.observe import unsteady
+from tests.graph.crash.observe import find_leftovers
 from tests.maintenance.evolving import contents, evolve, opened, snapshot_contents
 from tests.maintenance.schema_cases import BASE, CASES, Case, graph_at, opened_at
 from tests.pipeline.in_place import in_place
@@ -65,7 +65,7 @@ def check(case: Case, variant: tuple[str, str, str, str], location: Path | Locat
         assert now.tables[entity.alias].row_count == len(case.after(before)[entity.alias])
     assert len(now.tables) == len(now.schema.catalog.types)
     assert snapshot_contents(read_commit_snapshot(root, head, branch)[0]) == before
-    assert unsteady(root, WriteEnvironment()) == []
+    assert find_leftovers(root, WriteEnvironment()) == []
     if branch != MAIN:
         assert (contents(root), read_snapshot(root).head) == (main_before, main_head)
     again = evolve(root, text, branch)

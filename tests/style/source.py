@@ -1,4 +1,4 @@
-"""The repository's files as the style tests see them."""
+"""Read the files of the repository for the style tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Source:
-    """A Python file: its path from the repository's root, and its text."""
+    """A Python file: its path relative to the repository, and its text."""
 
     path: Path
     text: str
@@ -25,7 +25,7 @@ class Source:
 
     @cached_property
     def module(self) -> str:
-        """The dotted name, as in `omnigraph.graph.commit`."""
+        """The dotted name, such as `omnigraph.graph.commit`."""
         parts = self.path.with_suffix("").parts
         return ".".join(part for part in parts if part not in ("src", "__init__"))
 
@@ -41,7 +41,7 @@ def python_sources() -> Iterator[Source]:
 
 
 def text_files() -> Iterator[tuple[Path, str]]:
-    """Every text file that is in git or about to be, with its path from the root."""
+    """Yield every text file that git tracks or does not ignore, with its path relative to the repository."""
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in sorted(set(names.split("\0")) - {""}):

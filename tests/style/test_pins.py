@@ -1,4 +1,4 @@
-"""The lock files pin what pyproject.toml asks for, by version and nothing else, and agree with each other."""
+"""The lock files pin every requirement of pyproject.toml to a version, and agree with each other."""
 
 from __future__ import annotations
 
@@ -24,16 +24,20 @@ def test_every_line_is_a_name_and_a_version(lock: str) -> None:
     assert [line for line in _lines(lock) if not re.fullmatch(r"[\w.-]+==[\w.]+( ; [^:/@]+)?", line)] == []
 
 
-@pytest.mark.parametrize(("lock", "asked"), LOCKS.items())
-def test_every_requirement_is_pinned_within_its_range(lock: str, asked: list[str]) -> None:
-    """`make lock` puts it right."""
-    here = _pinned_here(lock)
-    wanted = [Requirement(text) for text in asked]
-    assert [str(one) for one in wanted if not one.specifier.contains(here.get(one.name, "0"))] == []
-    assert {one.name for one in wanted} <= here.keys()
+@pytest.mark.parametrize(("lock", "declared"), LOCKS.items())
+def test_every_requirement_is_pinned_within_its_range(lock: str, declared: list[str]) -> None:
+    """To fix a failure, run `make lock`."""
+    pins = _pinned_here(lock)
+    requirements = [Requirement(text) for text in declared]
+    assert [
+        str(requirement)
+        for requirement in requirements
+        if not requirement.specifier.contains(pins.get(requirement.name, "0"))
+    ] == []
+    assert {requirement.name for requirement in requirements} <= pins.keys()
 
 
-def test_a_package_has_the_same_version_in_both() -> None:
+def test_lock_files_have_the_same_versions() -> None:
     ours, peers = (_pinned_here(lock) for lock in LOCKS)
     shared = ours.keys() & peers.keys()
     assert "duckdb" in shared
@@ -45,6 +49,6 @@ def _lines(lock: str) -> list[str]:
 
 
 def _pinned_here(lock: str) -> dict[str, str]:
-    """The versions that this Python gets."""
+    """Return the versions for this Python."""
     pins = [Requirement(line) for line in _lines(lock)]
     return {pin.name: str(pin.specifier)[2:] for pin in pins if pin.marker is None or pin.marker.evaluate()}

@@ -1,4 +1,4 @@
-"""What no file of the repository says: where a package or a file is on one machine, and what is left to do."""
+"""No file contains the host of a package registry, a path of one machine, or a note of unfinished work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.style.source import text_files
 
-# Written in pieces, so that this file does not say it either.
+# Written in parts, so that this file does not match.
 UNWANTED: Final = {
     "a package registry's host": r"py" + r"pi\.org|python" + r"hosted\.org|--(extra-)?index-" + "url",
     "a path of one machine": r"(?<![\w.~}])/(ro" + r"ot|ho" + r"me|wo" + r"rk|Us" + r"ers)/\w",
@@ -18,15 +18,15 @@ UNWANTED: Final = {
 
 
 @pytest.mark.parametrize("what", UNWANTED)
-def test_no_file_says(what: str) -> None:
+def test_no_file_contains(what: str) -> None:
     pattern = re.compile(UNWANTED[what])
-    found = [
+    lines = [
         f"{path}:{number}: {line.strip()[:100]}"
         for path, text in text_files()
         for number, line in enumerate(text.splitlines(), 1)
         if pattern.search(line)
     ]
-    assert found == []
+    assert lines == []
 
 
 @pytest.mark.parametrize(
@@ -37,5 +37,5 @@ def test_no_file_says(what: str) -> None:
         ("unfinished business", "# TO" + "DO later"),
     ],
 )
-def test_it_would_be_found(what: str, text: str) -> None:
+def test_unwanted_text_is_found(what: str, text: str) -> None:
     assert re.search(UNWANTED[what], text)

@@ -1,4 +1,4 @@
-"""One place moves heads and one place deletes files: who may call storage's `commit_…` and `delete_…`."""
+"""Only listed modules call the functions `commit_…` and `delete_…` of storage."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import pytest
 
 from tests.style.source import Source, python_sources
 
-# A module's name stands for everything below it too. A new entry here is a decision about the design.
+# The name of a package includes its modules. A new entry is a decision about the design.
 CALLERS: Final[dict[str, tuple[str, ...]]] = {
     "commit_": (
         "omnigraph.graph.write.commit",
-        "omnigraph.graph.write.multi_commit",  # what commit lets Lance do by itself
-        "omnigraph.graph.write.stage",  # forks, which move no head
+        "omnigraph.graph.write.multi_commit",  # commits that Lance creates itself
+        "omnigraph.graph.write.stage",  # forks, which do not move a head
         "omnigraph.graph.recovery",
-        "omnigraph.graph.manifest.publish",  # the manifest's own head
-        "omnigraph.graph.manifest.compaction",  # the manifest's own fragments
-        "omnigraph.graph.manifest.stamp",  # the manifest's own migrations
+        "omnigraph.graph.manifest.publish",  # the head of the manifest
+        "omnigraph.graph.manifest.compaction",  # the fragments of the manifest
+        "omnigraph.graph.manifest.stamp",  # the migrations of the manifest
         "omnigraph.graph.branches",
     ),
     "delete_": (
@@ -38,16 +38,16 @@ CALLERS: Final[dict[str, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("prefix", CALLERS)
-def test_only_these_modules_call_it(prefix: str) -> None:
+def test_only_listed_modules_call_storage(prefix: str) -> None:
     sources = [source for source in python_sources() if source.in_package]
     guarded = {name for source in sources if _is_in(source, STORAGE) for name in _defined(source, prefix)}
-    assert guarded, f"storage has no {prefix} function: this test looks for the wrong thing"
-    strangers = [source for source in sources if not _is_in(source, (*STORAGE, *CALLERS[prefix]))]
-    found = [f"{source.path}: {name}" for source in strangers for name in guarded & set(_used(source))]
-    assert found == [], f"only {', '.join(CALLERS[prefix])} may call these"
+    assert guarded, f"storage has no {prefix} function: this test checks the wrong prefix"
+    others = [source for source in sources if not _is_in(source, (*STORAGE, *CALLERS[prefix]))]
+    calls = [f"{source.path}: {name}" for source in others for name in guarded & set(_used(source))]
+    assert calls == [], f"only {', '.join(CALLERS[prefix])} may call these"
 
 
-def test_every_way_to_name_a_function_is_seen() -> None:
+def test_all_ways_to_name_a_function_are_recognized() -> None:
     text = "from a import commit_b as x\nimport c\nc.commit_d()\ncommit_e()\n"
     assert set(_used(Source(Path("src/omnigraph/f.py"), text))) >= {"commit_b", "commit_d", "commit_e"}
 

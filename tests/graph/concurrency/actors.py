@@ -1,7 +1,7 @@
-"""Other processes that a test starts, stops at a failpoint, wakes, kills and asks for their answer.
+"""Processes that a test starts, pauses at a failpoint, resumes, kills and reads the result of.
 
-An actor runs one top-level function. It is forked from a server that has everything imported, so that starting one
-takes milliseconds, and reads its failpoints from its own environment before it does anything.
+An actor runs one top-level function. It is forked from a server that has imported all modules, so a start takes
+milliseconds. It reads its failpoints from its environment before it calls the function.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _context: Final = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(list(_PRELOADED))
 
 
-def impatient(wait_seconds: float = SECONDS_MAX) -> WriteEnvironment:
-    """A world in which another writer counts as dead as soon as it has been silent for a moment."""
+def short_lease(wait_seconds: float = SECONDS_MAX) -> WriteEnvironment:
+    """Return an environment in which the lease of another writer is over after a short time without renewal."""
     return WriteEnvironment(terms=LeaseTerms(lease_seconds=SHORT_LEASE_SECONDS, wait_seconds=wait_seconds))
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of an actor's function: its value, or the error it raised."""
+    """The result of the function of an actor: its value, or the error that it raised."""
 
     value: Any = None
     error: str | None = None
@@ -48,7 +48,7 @@ class Answer:
 
 
 class Actor:
-    """One process. Always used in a `with` block, which kills it if it is still there."""
+    """A process. Use it in a `with` block, which kills it if it still runs."""
 
     def __init__(self, job: Callable[..., Any], *arguments: Any, points: str = "") -> None:
         self._answers, theirs = _context.Pipe(duplex=False)
@@ -69,13 +69,13 @@ class Actor:
         assert self.process.pid is not None
         return self.process.pid
 
-    def until_stopped(self) -> Actor:
+    def wait_until_stopped(self) -> Actor:
         """Wait until the actor has stopped itself at a failpoint."""
         wait_until(lambda: _state(self.pid) in ("T", "") or self._answers.poll(), "the actor stops")
         assert _state(self.pid) == "T", f"it did not stop: {self.answer()}"
         return self
 
-    def until_dead(self) -> Actor:
+    def wait_until_killed(self) -> Actor:
         """Wait until the actor has killed itself at a failpoint."""
         self.process.join(SECONDS_MAX)
         assert self.process.exitcode == -signal.SIGKILL, f"it did not die: {self.process.exitcode}"
@@ -91,10 +91,10 @@ class Actor:
         self.process.join(SECONDS_MAX)
 
     def answer(self) -> Answer:
-        """What the actor's function gave; waits for it."""
-        assert self._answers.poll(SECONDS_MAX), "the actor said nothing"
+        """Wait for the result of the function and return it."""
+        assert self._answers.poll(SECONDS_MAX), "the actor returned no answer"
         answer = self._answers.recv()
-        assert isinstance(answer, Answer), f"the actor broke:\n{answer}"
+        assert isinstance(answer, Answer), f"the actor failed:\n{answer}"
         self.process.join(SECONDS_MAX)
         return answer
 

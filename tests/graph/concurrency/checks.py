@@ -1,4 +1,4 @@
-"""What must hold when everything has come to rest, whatever happened before."""
+"""Check a graph after all writers of a test have ended."""
 
 from __future__ import annotations
 
@@ -18,57 +18,57 @@ from omnigraph.graph.write.check import DriftError
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
-from tests.graph.concurrency.actors import impatient
+from tests.graph.concurrency.actors import short_lease
 from tests.graph.writers import TABLES, Change, Contents, apply, read_contents, run
 
 EMPTY: Final[Contents] = {alias: {} for alias in TABLES}
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
-    """Everything that a recovery could change."""
+class DurableState:
+    """The state that a recovery could change."""
 
     manifest_version: int
     heads: dict[str, int]
     intents: tuple[str, ...]
 
 
-def settle(
+def check_final_state(
     location: Location, model: Contents, *, drift: Collection[str] = (), branch: str = MAIN
 ) -> Contents:
-    """Recover, and check contents, history, heads and pins, that recovering again does nothing, and that writing works.
+    """Recover, and check contents, history, heads and pins; a second recovery does nothing, and a new write works.
 
-    `drift` names the tables whose head a foreign change moved: it stays there, unpublished, and writing that
-    table is refused by a sentence that names repair. The contents after the last write.
+    `drift` has the tables whose head an external tool moved: the change is kept and not published, and a write to the
+    table fails with a hint that names repair. Return the contents after the last write.
     """
-    recover_on_open(location, branch, impatient())
+    recover_on_open(location, branch, short_lease())
     assert pending(location) == ()
     assert read_contents(location, branch) == model
     linear_history(location, branch)
-    before = at_rest(location, branch)
-    assert recover_on_open(location, branch, impatient()) == ()
-    assert at_rest(location, branch) == before
+    before = read_durable_state(location, branch)
+    assert recover_on_open(location, branch, short_lease()) == ()
+    assert read_durable_state(location, branch) == before
     model = _write_again(location, model, drift, branch)
     assert read_contents(location, branch) == model
     linear_history(location, branch)
     assert pending(location) == ()
-    assert drifting(location, branch) == set(drift)
+    assert read_drifted_tables(location, branch) == set(drift)
     return model
 
 
 def _write_again(location: Location, model: Contents, drift: Collection[str], branch: str) -> Contents:
     for alias in drift:
-        with pytest.raises(DriftError, match="an external tool changed") as refused:
-            run(location, [Change(alias, insert=("refused",))], branch=branch, world=impatient())
-        assert "repair" in refused.value.hint
+        with pytest.raises(DriftError, match="an external tool changed") as drifted:
+            run(location, [Change(alias, insert=("refused",))], branch=branch, environment=short_lease())
+        assert "repair" in drifted.value.hint
     name = f"after-{new_ulid()}"
     changes = [Change(alias, insert=(name,)) for alias in TABLES if alias not in drift]
-    assert run(location, changes, branch=branch, world=impatient()) is not None
+    assert run(location, changes, branch=branch, environment=short_lease()) is not None
     return apply(model, changes)
 
 
 def linear_history(location: Location, branch: str = MAIN) -> tuple[CommitRecord, ...]:
-    """Every commit of the manifest, newest first: one unbroken chain with each commit exactly once."""
+    """Return every commit of the manifest, newest first; require one chain with each commit exactly once."""
     snapshot = read_snapshot(location, branch)
     commits = snapshot.manifest.read_commits()
     chain = tuple(make_lineage(snapshot.head, commits).history())
@@ -78,34 +78,34 @@ def linear_history(location: Location, branch: str = MAIN) -> tuple[CommitRecord
 
 
 def is_in_history(location: Location, commit: str, branch: str = MAIN) -> bool:
-    return CommitId(commit) in {found.id for found in linear_history(location, branch)}
+    return CommitId(commit) in {record.id for record in linear_history(location, branch)}
 
 
 def pending(location: Location) -> tuple[str, ...]:
     return tuple(entry.path for entry in ObjectStore(location).list(RECOVERY))
 
 
-def at_rest(location: Location, branch: str = MAIN) -> Rest:
+def read_durable_state(location: Location, branch: str = MAIN) -> DurableState:
     snapshot = read_snapshot(location, branch)
-    return Rest(snapshot.version, heads(snapshot), pending(location))
+    return DurableState(snapshot.version, heads(snapshot), pending(location))
 
 
-def drifting(location: Location, branch: str = MAIN) -> set[str]:
-    """The tables whose head is not their pin."""
+def read_drifted_tables(location: Location, branch: str = MAIN) -> set[str]:
+    """Return the tables whose head is not their pin."""
     snapshot = read_snapshot(location, branch)
     return {alias for alias, head in heads(snapshot).items() if head != snapshot.tables[alias].pin.version}
 
 
 def heads(snapshot: Snapshot) -> dict[str, int]:
-    """The newest version of every table, on the Lance branch that is published."""
+    """Return the newest version of every table, on the Lance branch that is published."""
     return {
         alias: open_dataset(snapshot.root.child(table.path), branch=table.pin.branch).version
         for alias, table in snapshot.tables.items()
     }
 
 
-def head_ids(location: Location, alias: str) -> set[str]:
-    """The ids at a table's head, published or not: what a foreign tool sees."""
+def read_head_ids(location: Location, alias: str) -> set[str]:
+    """Return the ids at the head of a table, published or not, as an external tool reads them."""
     table = read_snapshot(location).tables[alias]
     dataset = open_dataset(location.child(table.path), branch=table.pin.branch)
     return {str(name) for name in dataset.read(["id"]).column("id").to_pylist()}

@@ -1,4 +1,4 @@
-"""What actors do: writes through the write path, opens, branch changes, and what foreign tools would do."""
+"""The functions of actors: writes through the write path, opens, branch changes, and changes by external tools."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import Outcome, StagingArea
 from omnigraph.graph.write.states import Published, StagedWrite
 from omnigraph.storage.location import Location
-from tests.graph.concurrency.actors import impatient
+from tests.graph.concurrency.actors import short_lease
 from tests.graph.writers import KNOWS, PERSON, Change, rows_table, run, run_compaction, stage_changes
 from tests.storage.raw_writes import stage_append, stage_delete
 
 
 class DanglingEdgeError(ConflictError):
-    """What a validating writer says when an edge would have no node."""
+    """The error of a validating writer if an edge would have no node."""
 
 
 def write_changes(location: Location, changes: Sequence[Change], branch: str = MAIN) -> str | None:
-    """One patient write that stages again when it must; its commit id."""
+    """Write `changes`, with restaging if necessary; return the commit id."""
     return _commit_id(run(location, changes, branch=branch))
 
 
 def write_changes_once(location: Location, changes: Sequence[Change], branch: str = MAIN) -> str | None:
-    """One write that has no way to stage again."""
+    """Write `changes` without a function that stages again."""
     stage = stage_changes(changes)
     return _commit_id(write(location, branch, WriteRequest(WriterKind.LOAD, "tester", stage)))
 
 
 def write_with_lease(location: Location, changes: Sequence[Change], lease_seconds: float) -> str | None:
-    """One write whose lease is short, so that it has to renew it."""
-    world = WriteEnvironment(terms=LeaseTerms(lease_seconds=lease_seconds))
-    return _commit_id(run(location, changes, world=world))
+    """Write `changes` with a short lease, so that the writer must renew it."""
+    environment = WriteEnvironment(terms=LeaseTerms(lease_seconds=lease_seconds))
+    return _commit_id(run(location, changes, environment=environment))
 
 
 def merge(location: Location, source: str, target: str) -> str | None:
@@ -55,56 +55,56 @@ def merge(location: Location, source: str, target: str) -> str | None:
 
 
 def compact(location: Location, aliases: Sequence[str]) -> str | None:
-    """One loose write."""
+    """Compact tables by a multi-commit write."""
     return _commit_id(run_compaction(location, aliases))
 
 
 def recover(location: Location, branch: str = MAIN) -> list[str]:
-    """What an impatient read-write open does; the actions it took."""
-    return [done.action.value for done in recover_on_open(location, branch, impatient())]
+    """Recover as a read-write open with a short lease does; return the actions."""
+    return [done.action.value for done in recover_on_open(location, branch, short_lease())]
 
 
-def make_branch(location: Location, name: str) -> str:
-    """A branch of main's head; its id."""
+def create_from_main(location: Location, name: str) -> str:
+    """Create a branch from the head of main; return its id."""
     return create_branch(location, name, "tester", read_snapshot(location)).id
 
 
 def insert_edges(location: Location, names: Sequence[str]) -> str | None:
-    """Insert edges from each node to itself, refusing those whose node is not there, also when staging again."""
+    """Insert an edge from each node to itself; fail if a node is missing, also when staging again."""
 
-    def stage(at: StagingArea) -> StagedWrite:
-        nodes = set(at.read(PERSON).read(["id"]).column("id").to_pylist())
+    def stage(area: StagingArea) -> StagedWrite:
+        nodes = set(area.read(PERSON).read(["id"]).column("id").to_pylist())
         missing = [name for name in names if name not in nodes]
         if missing:
             raise DanglingEdgeError(f"no node {missing}", code="dangling_edge")
-        target = at.writable(KNOWS)
+        target = area.writable(KNOWS)
         staged = stage_append(target.dataset, rows_table(target, [(name, None) for name in names]))
-        effect = at.transaction_effect(target, staged, target.table.row_count + len(names))
-        return at.finish((effect,), frozenset({at.table(PERSON).id}), Outcome({"inserted": len(names)}))
+        effect = area.transaction_effect(target, staged, target.table.row_count + len(names))
+        return area.finish((effect,), frozenset({area.table(PERSON).id}), Outcome({"inserted": len(names)}))
 
     request = WriteRequest(WriterKind.MUTATE, "tester", stage, lambda again, _: stage(again))
     return _commit_id(write(location, MAIN, request))
 
 
 def delete_lonely_nodes(location: Location, names: Sequence[str]) -> str | None:
-    """Delete nodes, refusing those that an edge touches, also when staging again."""
+    """Delete nodes; fail if an edge joins one of them, also when staging again."""
     where = "id IN (" + ", ".join(f"'{name}'" for name in names) + ")"
 
-    def stage(at: StagingArea) -> StagedWrite:
-        if at.read(KNOWS).count_rows(where.replace("id", "src", 1)):
+    def stage(area: StagingArea) -> StagedWrite:
+        if area.read(KNOWS).count_rows(where.replace("id", "src", 1)):
             raise DanglingEdgeError("an edge would dangle", code="dangling_edge")
-        target = at.writable(PERSON)
+        target = area.writable(PERSON)
         staged = stage_delete(target.dataset, where)
         assert staged is not None
-        effect = at.transaction_effect(target, staged, target.table.row_count - len(names))
-        return at.finish((effect,), frozenset({at.table(KNOWS).id}), Outcome({"deleted": len(names)}))
+        effect = area.transaction_effect(target, staged, target.table.row_count - len(names))
+        return area.finish((effect,), frozenset({area.table(KNOWS).id}), Outcome({"deleted": len(names)}))
 
     request = WriteRequest(WriterKind.MUTATE, "tester", stage, lambda again, _: stage(again))
     return _commit_id(write(location, MAIN, request))
 
 
-def append_foreign(location: Location, alias: str, name: str) -> int:
-    """What another tool does: a plain Lance append to a table's newest version, with no mark of ours."""
+def append_externally(location: Location, alias: str, name: str) -> int:
+    """Append a row to the newest version of a table with plain Lance, as an external tool does."""
     table = read_snapshot(location).tables[alias]
     uri = location.child(table.path).lance_uri
     schema = lance.dataset(uri, storage_options=location.storage_options).schema
@@ -115,15 +115,15 @@ def append_foreign(location: Location, alias: str, name: str) -> int:
     )
 
 
-def collect_manifest(location: Location) -> None:
-    """What another tool's cleanup does: every manifest version but the newest goes, and so do its files."""
+def delete_old_manifests(location: Location) -> None:
+    """Delete every manifest version but the newest, with its files, as the cleanup of an external tool does."""
     uri = location.child(MANIFEST).lance_uri
     dataset = lance.dataset(uri, storage_options=location.storage_options)
     dataset.cleanup_old_versions(older_than=timedelta(0), delete_unverified=True)
 
 
-def collect_tables(location: Location) -> None:
-    """The same for every table: what the pins need stays, as it is the newest."""
+def delete_old_table_versions(location: Location) -> None:
+    """Delete every version but the newest of every table; the newest version is the one that is pinned."""
     for table in read_snapshot(location).tables.values():
         uri = location.child(table.path).lance_uri
         dataset = lance.dataset(uri, storage_options=location.storage_options)
@@ -139,7 +139,7 @@ def _commit_id(published: Published | None) -> str | None:
 
 
 def update_until(location: Location, names: Sequence[str], stop: Path) -> dict[str, int]:
-    """Update one row after the other until the file `stop` exists; the last value of each."""
+    """Update one row after the other until the file `stop` exists; return the last value of each row."""
     written: dict[str, int] = {}
     for number, name in enumerate(cycle(names)):
         run(location, [Change(PERSON, upsert=((name, number),))])

@@ -1,4 +1,4 @@
-"""Interleavings of two writers, and of a writer with what is not ours, each stopped at the point that matters."""
+"""Interleavings of two writers, and of a writer with external tools, each paused at a critical failpoint."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from omnigraph.graph.write.states import StagedWrite
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.concurrency import jobs
-from tests.graph.concurrency.actors import Actor, impatient
-from tests.graph.concurrency.checks import head_ids, is_in_history, linear_history, settle
+from tests.graph.concurrency.actors import Actor, short_lease
+from tests.graph.concurrency.checks import check_final_state, is_in_history, linear_history, read_head_ids
 from tests.graph.writers import (
     COMPANY,
     KNOWS,
@@ -47,205 +47,205 @@ STAGED: Final = "lease.acquire.before=stop"
 
 @pytest.fixture
 def graph(local_location: Location) -> Location:
-    """A graph with the nodes `a` and `b` in every table but no edges."""
+    """Create a graph with the nodes `a` and `b` in every table, without edges."""
     create(local_location)
     run(local_location, [Change(PERSON, insert=("a", "b")), Change(COMPANY, insert=("a", "b"))])
     return local_location
 
 
 class TestEdgeAndNode:
-    """An edge inserted while its node is deleted: whichever is published second must see the first and refuse."""
+    """An edge is inserted while its node is deleted: the second write must read the first one and fail."""
 
-    def test_edge_comes_second(self, graph: Location) -> None:
+    def test_edge_is_published_second(self, graph: Location) -> None:
         with Actor(jobs.insert_edges, graph, ["a"], points=STAGED) as edge:
-            edge.until_stopped()
+            edge.wait_until_stopped()
             jobs.delete_lonely_nodes(graph, ["a"])
-            refused = edge.resume().answer()
-        assert (refused.error, refused.applied) == ("dangling_edge", Applied.NO)
-        contents = settle(graph, read_contents(graph))
+            failed = edge.resume().answer()
+        assert (failed.error, failed.applied) == ("dangling_edge", Applied.NO)
+        contents = check_final_state(graph, read_contents(graph))
         assert "a" not in contents[PERSON]
         assert "a" not in contents[KNOWS]
 
-    def test_node_goes_second(self, graph: Location) -> None:
+    def test_node_is_deleted_second(self, graph: Location) -> None:
         with Actor(jobs.delete_lonely_nodes, graph, ["a"], points=STAGED) as node:
-            node.until_stopped()
+            node.wait_until_stopped()
             jobs.insert_edges(graph, ["a"])
-            refused = node.resume().answer()
-        assert (refused.error, refused.applied) == ("dangling_edge", Applied.NO)
-        contents = settle(graph, read_contents(graph))
+            failed = node.resume().answer()
+        assert (failed.error, failed.applied) == ("dangling_edge", Applied.NO)
+        contents = check_final_state(graph, read_contents(graph))
         assert "a" in contents[PERSON]
         assert "a" in contents[KNOWS]
 
-    def test_an_unrelated_node_does_not_matter(self, graph: Location) -> None:
+    def test_unrelated_node_is_not_a_conflict(self, graph: Location) -> None:
         with Actor(jobs.insert_edges, graph, ["a"], points=STAGED) as edge:
-            edge.until_stopped()
+            edge.wait_until_stopped()
             jobs.delete_lonely_nodes(graph, ["b"])
             assert edge.resume().answer().error is None
-        settle(graph, apply(read_contents(graph), []))
+        check_final_state(graph, apply(read_contents(graph), []))
 
-    def test_both_under_way_are_not_both_published(self, graph: Location) -> None:
-        """The one between check and publish holds the lease, so the other one waits and then sees it."""
+    def test_concurrent_writes_are_not_both_published(self, graph: Location) -> None:
+        """The writer between Check and Publish holds the lease, so the other writer waits and then reads its commit."""
         with Actor(jobs.delete_lonely_nodes, graph, ["a"], points=STAGED) as node:
-            node.until_stopped()
+            node.wait_until_stopped()
             with Actor(jobs.insert_edges, graph, ["a"], points="publish.before=stop") as edge:
-                edge.until_stopped()
+                edge.wait_until_stopped()
                 node.resume()
                 assert edge.resume().answer().error is None
             assert node.answer().error == "dangling_edge"
-        assert "a" in settle(graph, read_contents(graph))[KNOWS]
+        assert "a" in check_final_state(graph, read_contents(graph))[KNOWS]
 
 
-def test_restaging_that_stays_stale_is_refused(graph: Location) -> None:
-    """A writer that hands back what it had staged before the table moved must not undo what was published since."""
+def test_stale_restaging_is_rejected(graph: Location) -> None:
+    """A writer that returns the old staged write when it stages again must not undo later commits."""
     stage = stage_changes([Change(PERSON, insert=("mine",))])
 
-    def stage_and_be_overtaken(at: StagingArea) -> StagedWrite:
-        staged = stage(at)
+    def stage_and_be_overtaken(area: StagingArea) -> StagedWrite:
+        staged = stage(area)
         run(graph, [Change(PERSON, insert=("theirs",))])
         return staged
 
     request = WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken, lambda _, staged: staged)
     with pytest.raises(ReadSetConflictError):
         write(graph, MAIN, request)
-    contents = settle(graph, read_contents(graph))
+    contents = check_final_state(graph, read_contents(graph))
     assert "theirs" in contents[PERSON]
     assert "mine" not in contents[PERSON]
 
 
-def test_restaging_for_longer_than_the_lease_is_not_taken_over(graph: Location) -> None:
-    """A load of any size is checked again under the lease, while somebody waits for it."""
+def test_lease_is_renewed_while_a_write_is_staged_again(graph: Location) -> None:
+    """A load of any size is checked again under the lease, while another writer waits for the lease."""
     terms = LeaseTerms(lease_seconds=0.3, wait_seconds=20.0)
-    world = WriteEnvironment(terms=terms)
+    environment = WriteEnvironment(terms=terms)
     stage = stage_changes([Change(PERSON, insert=("mine",))])
     waiting = threading.Thread(
-        target=run, args=(graph, [Change(PERSON, insert=("later",))]), kwargs={"world": world}
+        target=run, args=(graph, [Change(PERSON, insert=("later",))]), kwargs={"world": environment}
     )
 
-    def stage_and_be_overtaken(at: StagingArea) -> StagedWrite:
-        staged = stage(at)
+    def stage_and_be_overtaken(area: StagingArea) -> StagedWrite:
+        staged = stage(area)
         run(graph, [Change(PERSON, insert=("theirs",))])
         return staged
 
-    def take_long(at: StagingArea, _: StagedWrite) -> StagedWrite:
+    def take_long(area: StagingArea, _: StagedWrite) -> StagedWrite:
         waiting.start()
         waiting.join(5 * terms.lease_seconds)
-        return stage(at)
+        return stage(area)
 
     assert write(
-        graph, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken, take_long), world
+        graph, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken, take_long), environment
     )
     waiting.join()
-    assert {"mine", "theirs", "later"} <= set(settle(graph, read_contents(graph))[PERSON])
+    assert {"mine", "theirs", "later"} <= set(check_final_state(graph, read_contents(graph))[PERSON])
 
 
-def test_dead_writer_whose_successor_published_elsewhere(graph: Location) -> None:
-    """Rolled forward on top of what others published meanwhile, not on top of the head it knew."""
+def test_killed_write_is_rolled_forward_after_another_commit(graph: Location) -> None:
+    """The roll forward is based on the commits of other writers, not on the head that the killed writer read."""
     before = read_contents(graph)
     with Actor(jobs.write_changes, graph, triple(["dead"]), points="publish.before=kill") as dead:
-        dead.until_dead()
+        dead.wait_until_killed()
     create_branch(graph, "elsewhere", "tester", read_snapshot(graph))
     assert read_contents(graph) == before
-    run(graph, [Change(COMPANY, insert=("next",))], world=impatient())
+    run(graph, [Change(COMPANY, insert=("next",))], environment=short_lease())
     newest, below, *_ = linear_history(graph)
     assert newest.parent == below.id
     assert read_contents(graph, "elsewhere") == before
-    settle(graph, apply(before, [*triple(["dead"]), Change(COMPANY, insert=("next",))]))
-    settle(graph, before, branch="elsewhere")
+    check_final_state(graph, apply(before, [*triple(["dead"]), Change(COMPANY, insert=("next",))]))
+    check_final_state(graph, before, branch="elsewhere")
 
 
 @pytest.mark.parametrize("point", ["check.done", "arm.before", "commit.before", "commit.before@2"])
 @pytest.mark.parametrize("alias", [PERSON, COMPANY])
-def test_foreign_append_between_check_and_commit(graph: Location, point: str, alias: str) -> None:
-    """The write fails and says that it was not applied; the foreign row stays at the head, unpublished."""
+def test_external_append_between_check_and_commit(graph: Location, point: str, alias: str) -> None:
+    """The write fails and reports that it was not applied; the external row is kept at the head, unpublished."""
     before = read_contents(graph)
     points = f"{point}=stop"
     if (point, alias) == ("commit.before@2", PERSON):
-        pytest.skip("that table is committed by then")
+        pytest.skip("the table is already committed at this failpoint")
     with Actor(jobs.write_changes, graph, triple(["mine"]), points=points) as writer:
-        writer.until_stopped()
-        jobs.append_foreign(graph, alias, "foreign")
+        writer.wait_until_stopped()
+        jobs.append_externally(graph, alias, "external")
         failed = writer.resume().answer()
     assert failed.applied is Applied.NO, failed
-    assert "foreign" in head_ids(graph, alias)
-    settle(graph, before, drift=[alias])
-    assert "foreign" in head_ids(graph, alias)
+    assert "external" in read_head_ids(graph, alias)
+    check_final_state(graph, before, drift=[alias])
+    assert "external" in read_head_ids(graph, alias)
 
 
 @pytest.mark.parametrize("moved", [0, 1, 2])
 @pytest.mark.parametrize("alias", TABLES)
-def test_foreign_change_on_a_table_of_the_intent(graph: Location, moved: int, alias: str) -> None:
-    """Above ours or instead of ours: never published, never dropped, and the other tables go back."""
+def test_external_change_of_a_table_of_the_intent(graph: Location, moved: int, alias: str) -> None:
+    """The change is after or instead of our version: it is kept and not published; the other tables are rolled back."""
     before = read_contents(graph)
     points = f"commit.before@{moved + 1}=kill"
     with Actor(jobs.write_changes, graph, triple(["dead"]), points=points) as dead:
-        dead.until_dead()
-    jobs.append_foreign(graph, alias, "foreign")
-    settle(graph, before, drift=[alias])
-    assert "foreign" in head_ids(graph, alias)
+        dead.wait_until_killed()
+    jobs.append_externally(graph, alias, "external")
+    check_final_state(graph, before, drift=[alias])
+    assert "external" in read_head_ids(graph, alias)
 
 
 @pytest.mark.parametrize("alias", TABLES)
-def test_foreign_change_above_a_whole_write(graph: Location, alias: str) -> None:
-    """Every table moved, so the write is rolled forward; what lies above it is drift."""
+def test_external_change_after_a_complete_write(graph: Location, alias: str) -> None:
+    """Every table moved, so the write is rolled forward; the later external version is drift."""
     after = apply(read_contents(graph), triple(["dead"]))
     with Actor(jobs.write_changes, graph, triple(["dead"]), points="publish.before=kill") as dead:
-        dead.until_dead()
-    jobs.append_foreign(graph, alias, "foreign")
-    settle(graph, after, drift=[alias])
-    assert "foreign" in head_ids(graph, alias)
+        dead.wait_until_killed()
+    jobs.append_externally(graph, alias, "external")
+    check_final_state(graph, after, drift=[alias])
+    assert "external" in read_head_ids(graph, alias)
 
 
 @pytest.mark.parametrize(
     "point", ["check.done", "arm.before", "arm.after", "commit.before", "publish.before"]
 )
-def test_branch_deleted_and_made_again_under_a_paused_publisher(graph: Location, point: str) -> None:
-    """The new branch of the same name has nothing of the old one; the paused writer is not acknowledged."""
+def test_branch_is_deleted_and_created_again_while_a_publisher_is_paused(graph: Location, point: str) -> None:
+    """The new branch of the same name has no data of the old one; the paused writer is not acknowledged."""
     before = read_contents(graph)
     create_branch(graph, "work", "tester", read_snapshot(graph))
     with Actor(jobs.write_changes, graph, triple(["old"]), "work", points=f"{point}=stop") as writer:
-        writer.until_stopped()
-        delete_branch(graph, "work", impatient())
+        writer.wait_until_stopped()
+        delete_branch(graph, "work", short_lease())
         create_branch(graph, "work", "tester", read_snapshot(graph))
         failed = writer.resume().answer()
     assert failed.applied in (Applied.NO, Applied.UNKNOWN), failed
-    settle(graph, before)
-    settle(graph, before, branch="work")
+    check_final_state(graph, before)
+    check_final_state(graph, before, branch="work")
 
 
-def test_branch_made_again_between_stage_and_check(graph: Location) -> None:
-    """What was staged for the old branch does not go to the new one of the same name."""
+def test_branch_is_created_again_between_stage_and_check(graph: Location) -> None:
+    """A write that was staged for the old branch is not committed to the new branch of the same name."""
     before = read_contents(graph)
     create_branch(graph, "work", "tester", read_snapshot(graph))
     with Actor(jobs.write_changes, graph, triple(["old"]), "work", points=STAGED) as writer:
-        writer.until_stopped()
-        delete_branch(graph, "work", impatient())
+        writer.wait_until_stopped()
+        delete_branch(graph, "work", short_lease())
         create_branch(graph, "work", "tester", read_snapshot(graph))
         failed = writer.resume().answer()
     assert (failed.error, failed.applied) == ("read_set_conflict", Applied.NO)
-    settle(graph, before, branch="work")
+    check_final_state(graph, before, branch="work")
 
 
 class TestSchemaChangedBetweenStageAndCheck:
-    """What was staged for the old schema is not committed: Lance would take it and lose values silently."""
+    """A write staged for the old schema is not committed: Lance would accept it and lose values silently."""
 
-    def test_without_staging_again(self, graph: Location) -> None:
+    def test_write_that_cannot_be_staged_again(self, graph: Location) -> None:
         before = read_contents(graph)
         with Actor(jobs.write_changes_once, graph, triple(["old"]), points=STAGED) as writer:
-            writer.until_stopped()
+            writer.wait_until_stopped()
             _change_schema(graph)
             failed = writer.resume().answer()
         assert (failed.error, failed.applied) == ("read_set_conflict", Applied.NO)
         assert "schema" in failed.message
-        settle(graph, before)
+        check_final_state(graph, before)
 
-    def test_staged_again(self, graph: Location) -> None:
+    def test_write_that_is_staged_again(self, graph: Location) -> None:
         before = read_contents(graph)
         with Actor(jobs.write_changes, graph, triple(["new"]), points=STAGED) as writer:
-            writer.until_stopped()
+            writer.wait_until_stopped()
             _change_schema(graph)
             assert writer.resume().answer().error is None
         assert linear_history(graph)[0].schema_hash == read_snapshot(graph).schema.hash
-        settle(graph, apply(before, triple(["new"])))
+        check_final_state(graph, apply(before, triple(["new"])))
 
 
 def _change_schema(location: Location) -> None:
@@ -256,8 +256,8 @@ def _change_schema(location: Location) -> None:
 
 
 @dataclass(slots=True)
-class _Late(SystemClock):
-    """A clock that can be put forward."""
+class _AdjustableClock(SystemClock):
+    """The clock of the machine plus the seconds that the test adds."""
 
     seconds: float = 0.0
 
@@ -265,45 +265,45 @@ class _Late(SystemClock):
         return SYSTEM_CLOCK.monotonic() + self.seconds
 
 
-class TestStagedFilesCollectedBeforeCommit:
-    """A version that names files which are gone is never made."""
+class TestStagedFilesDeletedBeforeCommit:
+    """A version that references deleted files is never created."""
 
-    def test_old_staging_is_refused(self, graph: Location) -> None:
-        before, clock = read_contents(graph), _Late()
+    def test_old_staging_is_rejected(self, graph: Location) -> None:
+        before, clock = read_contents(graph), _AdjustableClock()
         stage = stage_changes(triple(["old"]))
 
-        def stage_and_age(at: StagingArea) -> StagedWrite:
-            staged = stage(at)
+        def stage_and_age(area: StagingArea) -> StagedWrite:
+            staged = stage(area)
             clock.seconds = 25 * 3600.0
             return staged
 
-        with pytest.raises(StagingTooOldError) as refused:
+        with pytest.raises(StagingTooOldError) as failed:
             write(
                 graph,
                 MAIN,
                 WriteRequest(WriterKind.LOAD, "tester", stage_and_age),
                 WriteEnvironment(clock=clock),
             )
-        assert refused.value.applied is Applied.NO
-        settle(graph, before)
+        assert failed.value.applied is Applied.NO
+        check_final_state(graph, before)
 
     @pytest.mark.parametrize(
         "point", ["check.done", "arm.before", "arm.after", "commit.before", "commit.before@2"]
     )
-    def test_collected_while_the_writer_is_paused(self, graph: Location, point: str) -> None:
-        """Who collects takes the lease first and so fences the sleeper, which then commits nothing."""
-        known = _data_files(graph)
+    def test_staged_files_are_deleted_while_the_writer_is_paused(self, graph: Location, point: str) -> None:
+        """A cleanup acquires the lease first and so fences the paused writer, which then commits nothing."""
+        existing_files = _data_files(graph)
         before: Contents = read_contents(graph)
         with Actor(jobs.write_changes, graph, triple(["old"]), points=f"{point}=stop") as writer:
-            writer.until_stopped()
-            staged = _data_files(graph) - known
+            writer.wait_until_stopped()
+            staged = _data_files(graph) - existing_files
             assert len(staged) == len(TABLES)
-            run(graph, triple(["next"]), world=impatient())
+            run(graph, triple(["next"]), environment=short_lease())
             for path in staged:
                 ObjectStore(graph).delete(path)
             failed = writer.resume().answer()
         assert failed.applied in (Applied.NO, Applied.UNKNOWN), failed
-        settle(graph, apply(before, triple(["next"])))
+        check_final_state(graph, apply(before, triple(["next"])))
 
 
 def _data_files(location: Location) -> set[str]:
@@ -311,8 +311,8 @@ def _data_files(location: Location) -> set[str]:
     return {path for path in tables if path.endswith(".lance")}
 
 
-def test_an_acknowledged_write_is_in_the_history(graph: Location) -> None:
-    """The plain case, so that the others cannot pass by a writer that never works."""
+def test_acknowledged_write_is_in_the_history(graph: Location) -> None:
+    """The plain case: without it, the other tests would pass for a writer that always fails."""
     with Actor(jobs.write_changes, graph, triple(["mine"])) as writer:
         answer = writer.answer()
     assert is_in_history(graph, answer.value)

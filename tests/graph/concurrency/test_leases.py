@@ -1,4 +1,4 @@
-"""Leases: one winner per epoch, death on the observer's own clock only, bounded and fair waiting."""
+"""Leases: one holder per epoch, expiry measured by the clock of the observer only, bounded and fair waiting."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from omnigraph.graph.manifest.layout import lock_folder
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.concurrency.actors import Actor
-from tests.graph.concurrency.torturers import hammer
+from tests.graph.concurrency.torturers import acquire_repeatedly
 from tests.waiting import SECONDS_MAX, wait_until
 
 TRIALS_OF_THREADS: Final = 1500
 TRIALS_OF_PROCESSES: Final = 1000
 TRIAL_SECONDS: Final = 0.004
 TEN_MINUTES_US: Final = 600 * 1_000_000
-HAMMERS: Final = 8
+PROCESSES: Final = 8
 SHARE: Final = 20
 
 
@@ -47,7 +47,7 @@ def store(local_location: Location) -> ObjectStore:
 
 @dataclass(slots=True)
 class _ManualClock:
-    """Time that passes only by waiting; `while_waiting` runs at each wait."""
+    """A clock that only waiting advances; `while_waiting` runs at each wait."""
 
     wall_us: int = 1_800_000_000_000_000
     seconds: float = 100.0
@@ -60,7 +60,7 @@ class _ManualClock:
         return self.seconds
 
     def sleep(self, seconds: float) -> None:
-        passed = max(seconds, 0.5)  # thousands of short waits would show nothing more
+        passed = max(seconds, 0.5)  # thousands of short waits would test nothing more
         self.seconds += passed
         self.wall_us += int(passed * 1e6)
         self.while_waiting()
@@ -86,10 +86,10 @@ def _branch() -> BranchId:
 
 
 def _dead_branches(store: ObjectStore, count: int) -> list[BranchId]:
-    """Branches whose lease is held by a process that is gone."""
-    with Actor(int) as gone:
-        pid = gone.pid
-        gone.answer()
+    """Return branches whose lease is held by a stopped process."""
+    with Actor(int) as stopped:
+        pid = stopped.pid
+        stopped.answer()
     branches = [_branch() for _ in range(count)]
     for branch in branches:
         _put_lock(store, branch, pid=pid)
@@ -97,7 +97,7 @@ def _dead_branches(store: ObjectStore, count: int) -> list[BranchId]:
 
 
 def _break(location: Location, branch: BranchId) -> int:
-    """Try once to take the lease; the epoch, or 0."""
+    """Try once to acquire the lease; return its epoch, or 0."""
     try:
         return acquire_lease(ObjectStore(location), branch, "break", LeaseTerms(wait_seconds=0.0)).epoch
     except LeaseBusyError:
@@ -105,9 +105,9 @@ def _break(location: Location, branch: BranchId) -> int:
 
 
 def break_on_time(location: Location, branches: list[BranchId], start: float, done: Path) -> list[int]:
-    """Try each branch at its own moment, so that another process tries it at the very same one.
+    """Try each branch at a fixed time, so that another process tries it at the same time.
 
-    It lives until both are done, or else the slower one would rightly take what the other one held.
+    The process runs until both are done; otherwise the slower one could acquire the lease of a stopped process.
     """
     won = []
     for number, branch in enumerate(branches):
@@ -120,7 +120,7 @@ def break_on_time(location: Location, branches: list[BranchId], start: float, do
 
 
 class TestOneWinner:
-    """Of all that break one dead lease at the same moment, exactly one holds it."""
+    """Several writers break the lease of a stopped process at the same time: exactly one of them gets it."""
 
     def test_threads(self, store: ObjectStore) -> None:
         branches = _dead_branches(store, TRIALS_OF_THREADS)
@@ -136,27 +136,29 @@ class TestOneWinner:
         with ThreadPoolExecutor(3) as pool:
             results = [future.result() for future in [pool.submit(contend) for _ in range(3)]]
         assert all(sorted(trial) == [0, 0, 2] for trial in zip(*results, strict=True))
-        assert all(any(result) for result in results), "one of them never won: they did not race"
+        assert all(any(result) for result in results), (
+            "a thread never got the lease: the threads did not run concurrently"
+        )
 
     def test_processes(self, store: ObjectStore, tmp_path: Path) -> None:
         branches = _dead_branches(store, TRIALS_OF_PROCESSES)
         start, done = SYSTEM_CLOCK.monotonic() + 1, tmp_path / "done"
         done.mkdir()
         with (
-            Actor(break_on_time, store.location, branches, start, done) as one,
+            Actor(break_on_time, store.location, branches, start, done) as first,
             Actor(break_on_time, store.location, branches, start, done) as other,
         ):
-            results = [one.answer().value, other.answer().value]
+            results = [first.answer().value, other.answer().value]
         assert all(sorted(trial) == [0, 2] for trial in zip(*results, strict=True))
 
 
 class TestEpochs:
-    def test_slow_acquirer_that_makes_a_collected_epoch_again(self, store: ObjectStore) -> None:
-        """It does not hold what it made, waits its turn, and the holder does not lose anything."""
+    def test_slow_process_creates_a_deleted_epoch_again(self, store: ObjectStore) -> None:
+        """The process does not hold the epoch that it created; it waits, and the holder keeps its lease."""
         branch = _branch()
         acquire_lease(store, branch, "first").release()
         with Actor(_acquire_epoch, store.location, branch, points="lease.acquire.before=stop") as slow:
-            slow.until_stopped()
+            slow.wait_until_stopped()
             for _ in range(3):
                 acquire_lease(store, branch, "quick").release()
             holder = acquire_lease(store, branch, "holder")
@@ -168,7 +170,7 @@ class TestEpochs:
             holder.release()
             assert slow.answer().value == 6
 
-    def test_a_lost_lease_is_lost_for_good(self, store: ObjectStore) -> None:
+    def test_lost_lease_is_lost_permanently(self, store: ObjectStore) -> None:
         branch, clock = _branch(), _ManualClock()
         first = acquire_lease(store, branch, "first", _terms(clock))
         second = acquire_lease(store, branch, "second", _terms(_ManualClock()))
@@ -177,10 +179,10 @@ class TestEpochs:
                 first.hold()
         marks = store.list(lock_folder(branch))
         first.release()
-        assert store.list(lock_folder(branch)) == marks, "who lost the lease touches nothing more"
+        assert store.list(lock_folder(branch)) == marks, "a writer that lost its lease changes nothing"
         second.hold()
 
-    def test_the_highest_epoch_stays(self, store: ObjectStore) -> None:
+    def test_highest_epoch_is_kept(self, store: ObjectStore) -> None:
         branch = _branch()
         for epoch in range(1, 6):
             lease = acquire_lease(store, branch, "one of many")
@@ -189,7 +191,7 @@ class TestEpochs:
             assert names == [f"{epoch:020d}.json", f"{epoch:020d}.release.json"]
 
     @pytest.mark.parametrize("data", [b"", b"{}", b'{"v":99}', b"\xff"])
-    def test_an_unreadable_lock_is_named_and_kept(self, store: ObjectStore, data: bytes) -> None:
+    def test_unreadable_lock_is_reported_and_kept(self, store: ObjectStore, data: bytes) -> None:
         branch = _branch()
         path = f"{lock_folder(branch)}/{1:020d}.json"
         store.create(path, data)
@@ -203,7 +205,7 @@ def _acquire_epoch(location: Location, branch: BranchId) -> int:
 
 
 class TestDeath:
-    """Judged by what the observer sees change, on its own monotonic clock."""
+    """A lease is over if the observer reads no change for the lease time of its own monotonic clock."""
 
     @pytest.mark.parametrize("skew_us", [-TEN_MINUTES_US, 0, TEN_MINUTES_US])
     def test_wall_clocks_do_not_matter(self, store: ObjectStore, skew_us: int) -> None:
@@ -211,20 +213,20 @@ class TestDeath:
         _put_lock(store, branch, host="elsewhere", acquired_us=str(clock.wall_us + skew_us))
         with pytest.raises(LeaseBusyError):
             acquire_lease(store, branch, "too early", _terms(clock, wait_seconds=29.0))
-        clock.seconds += 3600  # another observer has seen nothing yet, whatever its clock shows
+        clock.seconds += 3600  # a new observer starts to measure with its first read
         started = clock.seconds
         assert acquire_lease(store, branch, "patient", _terms(clock)).epoch == 2
         assert 30.0 < clock.seconds - started < 31.0
 
-    def test_renewal_keeps_a_slow_writer_alive(self, store: ObjectStore) -> None:
+    def test_renewal_keeps_the_lease_of_a_slow_writer(self, store: ObjectStore) -> None:
         branch, holders, clock = _branch(), _ManualClock(), _ManualClock()
         holder = acquire_lease(store, branch, "slow but alive", _terms(holders))
 
-        def go_on() -> None:
+        def renew() -> None:
             holders.seconds = clock.seconds
             holder.hold()
 
-        clock.while_waiting = go_on
+        clock.while_waiting = renew
         with pytest.raises(LeaseBusyError):
             acquire_lease(store, branch, "observer", _terms(clock, wait_seconds=119.0))
         assert holder.renewals >= 8
@@ -234,7 +236,7 @@ class TestDeath:
             holder.hold()
 
     @pytest.mark.parametrize(
-        ("changes", "over"),
+        ("changes", "is_over"),
         [
             ({"pid": 2**22 + 1}, True),
             ({"started": "1"}, True),
@@ -247,8 +249,8 @@ class TestDeath:
             ({"pid": 2**70}, False),
         ],
         ids=[
-            "no such process",
-            "another process with its number",
+            "stopped process",
+            "another process with the same number",
             "alive",
             "another host",
             "another boot",
@@ -258,18 +260,18 @@ class TestDeath:
             "not a pid",
         ],
     )
-    def test_a_process_that_is_gone_is_not_waited_for(
-        self, store: ObjectStore, changes: dict[str, Any], over: bool
+    def test_lease_of_a_stopped_process_is_over(
+        self, store: ObjectStore, changes: dict[str, Any], is_over: bool
     ) -> None:
         branch, clock = _branch(), _ManualClock()
         _put_lock(store, branch, **changes)
-        assert is_epoch_over(store, branch, 1) is over
+        assert is_epoch_over(store, branch, 1) is is_over
         started = clock.seconds
         acquire_lease(store, branch, "next", _terms(clock))
-        assert (clock.seconds == started) is over
+        assert (clock.seconds == started) is is_over
 
 
-def test_the_wait_is_bounded_and_names_the_holder(store: ObjectStore) -> None:
+def test_wait_is_bounded_and_reports_the_holder(store: ObjectStore) -> None:
     branch, clock = _branch(), _ManualClock()
     acquire_lease(store, branch, "load 01ABC", _terms(clock))
     with pytest.raises(LeaseBusyError) as busy:
@@ -279,15 +281,15 @@ def test_the_wait_is_bounded_and_names_the_holder(store: ObjectStore) -> None:
     assert 7.0 < clock.seconds - 100.0 < 8.0
 
 
-def test_nobody_starves(local_location: Location, tmp_path: Path) -> None:
-    """Eight processes take one lease as often as they can: each gets its share while the others go on."""
+def test_every_process_gets_its_share_of_the_lease(local_location: Location, tmp_path: Path) -> None:
+    """Eight processes acquire one lease as often as they can: each gets its share while the others continue."""
     done = tmp_path / "done"
     done.mkdir()
-    hammers = [Actor(hammer, local_location, done, HAMMERS, SHARE) for _ in range(HAMMERS)]
+    processes = [Actor(acquire_repeatedly, local_location, done, PROCESSES, SHARE) for _ in range(PROCESSES)]
     try:
-        shares = sorted(one.answer().value for one in hammers)
+        shares = sorted(process.answer().value for process in processes)
     finally:
-        for one in hammers:
-            one.kill()
-    print(f"\nshares of one lease among {HAMMERS} processes: {shares}")  # noqa: T201
+        for process in processes:
+            process.kill()
+    print(f"\nshares of one lease among {PROCESSES} processes: {shares}")  # noqa: T201
     assert shares[0] >= SHARE

@@ -1,7 +1,7 @@
-"""A writer that is stopped past its lease and wakes up after its successors, at every durable step.
+"""A writer is paused past its lease, at every durable step, and continues after its successors have written.
 
-It cannot publish over them. What it was told is true: an acknowledged commit is in the history with all its rows, and
-any other is there wholly or not at all.
+It cannot publish over their commits. Its result is true: an acknowledged commit is in the history with all its rows,
+and any other commit is there completely or not at all.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from tests.graph.concurrency import jobs
-from tests.graph.concurrency.actors import Actor, Answer, impatient
-from tests.graph.concurrency.checks import is_in_history, linear_history, settle
+from tests.graph.concurrency.actors import Actor, Answer, short_lease
+from tests.graph.concurrency.checks import check_final_state, is_in_history, linear_history
 from tests.graph.writers import Change, apply, create, read_contents, run, triple
 
 STEPS: Final = (
@@ -52,24 +52,24 @@ def graph(local_location: Location) -> Location:
 
 @pytest.mark.parametrize("collected", [False, True], ids=["kept", "collected"])
 @pytest.mark.parametrize("step", STEPS)
-def test_stopped_past_its_lease(graph: Location, step: str, collected: bool) -> None:
-    """Also when the manifest versions it knew, and those after them, are gone, so that their numbers are free."""
+def test_writer_paused_past_its_lease(graph: Location, step: str, collected: bool) -> None:
+    """Also if the manifest versions that it read, and later ones, are deleted, so that their numbers are free."""
     before = read_contents(graph)
     others = [change for name in SUCCESSORS for change in triple([name])]
-    with Actor(jobs.write_changes, graph, MINE, points=f"{step}=stop") as sleeper:
-        sleeper.until_stopped()
+    with Actor(jobs.write_changes, graph, MINE, points=f"{step}=stop") as paused:
+        paused.wait_until_stopped()
         for name in SUCCESSORS:
-            run(graph, triple([name]), world=impatient())
+            run(graph, triple([name]), environment=short_lease())
         if collected:
-            jobs.collect_manifest(graph)
+            jobs.delete_old_manifests(graph)
             assert len(open_dataset(graph.child(MANIFEST)).versions()) == 1
-        answer = sleeper.resume().answer()
-    _was_told_the_truth(graph, answer)
+        answer = paused.resume().answer()
+    _check_answer(graph, answer)
     happened = "mine" in read_contents(graph)["node:Person"]
-    settle(graph, apply(before, [*MINE, *others]) if happened else apply(before, others))
+    check_final_state(graph, apply(before, [*MINE, *others]) if happened else apply(before, others))
 
 
-def _was_told_the_truth(location: Location, answer: Answer) -> None:
+def _check_answer(location: Location, answer: Answer) -> None:
     happened = "mine" in read_contents(location)["node:Person"]
     if answer.error is None:
         assert happened
@@ -81,39 +81,39 @@ def _was_told_the_truth(location: Location, answer: Answer) -> None:
 
 
 @pytest.mark.parametrize("step", ["arm.after", "commit.before@2", "publish.before"])
-def test_two_writers_asleep_at_once(graph: Location, step: str) -> None:
-    """The second one slept while it recovered the first; both wake after a third one has finished."""
+def test_two_writers_paused_at_the_same_time(graph: Location, step: str) -> None:
+    """The second writer was paused while it recovered the first; both continue after a third has finished."""
     before = read_contents(graph)
     with Actor(jobs.write_changes, graph, MINE, points=f"{step}=stop") as first:
-        first.until_stopped()
-        with Actor(_overtake, graph, points="recovery.publish.before=stop") as second:
-            second.until_stopped()
-            run(graph, triple(["third"]), world=impatient())
+        first.wait_until_stopped()
+        with Actor(_write_as_second, graph, points="recovery.publish.before=stop") as second:
+            second.wait_until_stopped()
+            run(graph, triple(["third"]), environment=short_lease())
             answers = [first.resume().answer(), second.resume().answer()]
     assert {answer.error for answer in answers} <= {"recovery_required", "lease_lost"}
     forward = step == "publish.before"
     changes = [*MINE, *triple(["third"])] if forward else triple(["third"])
-    settle(graph, apply(before, changes))
+    check_final_state(graph, apply(before, changes))
 
 
-def _overtake(location: Location) -> None:
-    run(location, triple(["second"]), world=impatient())
+def _write_as_second(location: Location) -> None:
+    run(location, triple(["second"]), environment=short_lease())
 
 
 @pytest.mark.parametrize("collected", [False, True], ids=["kept", "collected"])
 @pytest.mark.parametrize("missed", [1, 3, 12])
-def test_a_publisher_that_sleeps_through_any_history(graph: Location, missed: int, collected: bool) -> None:
-    """It collides also when every version that it would have collided with is gone, and then finds its way or fails.
+def test_publisher_paused_during_other_commits(graph: Location, missed: int, collected: bool) -> None:
+    """It detects the conflict also if every conflicting version is deleted, and then retries or fails.
 
-    Lance does not notice a conflict with a version that is not there any more, and would leave rows twice.
+    Lance does not detect a conflict with a deleted version and would create duplicate rows.
     """
-    with Actor(jobs.make_branch, graph, "b", points="publish.before=stop") as sleeper:
-        sleeper.until_stopped()
+    with Actor(jobs.create_from_main, graph, "b", points="publish.before=stop") as paused:
+        paused.wait_until_stopped()
         for number in range(missed):
             run(graph, [Change("node:Company", insert=(f"missed {number}",))])
         if collected:
-            jobs.collect_manifest(graph)
-        answer = sleeper.resume().answer()
+            jobs.delete_old_manifests(graph)
+        answer = paused.resume().answer()
     branches = read_snapshot(graph).manifest.read_state().branches
     if answer.error is None:
         assert branches["b"].id == answer.value
@@ -121,25 +121,27 @@ def test_a_publisher_that_sleeps_through_any_history(graph: Location, missed: in
         assert collected
         assert "b" not in branches
     assert len(linear_history(graph)) == 2 + missed
-    settle(graph, read_contents(graph))
+    check_final_state(graph, read_contents(graph))
 
 
-def test_a_publisher_that_keeps_losing_gives_up(graph: Location) -> None:
-    """Its retries are bounded, and its last word is that nothing was applied."""
+def test_publisher_gives_up_after_repeated_conflicts(graph: Location) -> None:
+    """The number of retries is bounded, and the error reports that nothing was applied."""
     now = read_snapshot(graph)
     draft = CommitDraft(CommitId(new_ulid()), "load", OperationId(new_ulid()), "tester", 1)
 
-    def lose() -> None:
+    def publish_first() -> None:
         run(graph, [Change("node:Company", insert=(new_ulid(),))])
 
     target = PublishTarget(graph, MAIN, now.branch.id, None)
     with pytest.raises(Exception, match="other writers published first") as failed:
-        publish(target, ManifestChange(commit=draft), (), Publisher(lose, clock=_NoWait()))
+        publish(
+            target, ManifestChange(commit=draft), (), Publisher(publish_first, clock=_ClockWithoutWaits())
+        )
     assert getattr(failed.value, "applied", None) is Applied.NO
     assert not is_in_history(graph, draft.id)
 
 
-class _NoWait:
+class _ClockWithoutWaits:
     """A clock whose waits take no time."""
 
     def now_us(self) -> int:

@@ -1,4 +1,4 @@
-"""Intents next to writers at work: one is pending only when its lease epoch is over and it still exists."""
+"""Intents of active writers: an intent is pending only if its lease epoch is over and it still exists."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ def graph(local_location: Location) -> Location:
 
 
 @pytest.mark.parametrize("step", ["arm.after", "publish.after", "disarm.before"])
-def test_a_write_that_ends_between_two_reads_is_not_pending(graph: Location, step: str) -> None:
-    """Its intent is read, it finishes, and then its lease is read: the epoch is over, the intent was deleted."""
+def test_write_that_ends_between_two_reads_is_not_pending(graph: Location, step: str) -> None:
+    """The intent is read, the write ends, then the lease is read: its epoch is over, but the intent was deleted."""
     store = ObjectStore(graph)
     with Actor(jobs.write_changes, graph, triple(["a"]), points=f"{step}=stop") as writer:
-        writer.until_stopped()
+        writer.wait_until_stopped()
         intents, _ = read_intents(store)
-        assert [one.state for one in classify_intents(store, intents)] == [PendingState.LIVE]
+        assert [intent.state for intent in classify_intents(store, intents)] == [PendingState.LIVE]
         assert writer.resume().answer().error is None
     assert classify_intents(store, intents) == ()
     assert [is_pending(store, intent) for intent in intents] == [False]
 
 
-def test_a_write_that_died_is_pending(graph: Location) -> None:
+def test_killed_write_is_pending(graph: Location) -> None:
     store = ObjectStore(graph)
     with Actor(jobs.write_changes, graph, triple(["a"]), points="publish.before=kill") as writer:
-        writer.until_dead()
+        writer.wait_until_killed()
     intents, _ = read_intents(store)
-    assert [one.state for one in list_pending(graph)] == [PendingState.PENDING]
+    assert [intent.state for intent in list_pending(graph)] == [PendingState.PENDING]
     assert [is_pending(store, intent) for intent in intents] == [True]
 
 
-def test_a_healthy_writer_is_never_pending(graph: Location) -> None:
+def test_live_write_is_never_pending(graph: Location) -> None:
     done = threading.Event()
 
     def write() -> None:
@@ -66,7 +66,7 @@ def test_a_healthy_writer_is_never_pending(graph: Location) -> None:
     writer.start()
     states: set[PendingState] = set()
     while not done.is_set():
-        states |= {one.state for one in list_pending(graph)}
+        states |= {intent.state for intent in list_pending(graph)}
     writer.join(SECONDS_MAX)
     assert states <= {PendingState.LIVE}
     assert list_pending(graph) == ()

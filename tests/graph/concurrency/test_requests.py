@@ -1,4 +1,4 @@
-"""What one commit asks of the store, counted: it grows neither with history nor with the tables it does not touch."""
+"""The number of requests of one commit grows neither with the history nor with the number of other tables."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.s3_proxy import Fault, Mode, S3Proxy
 METHODS: Final = ("GET", "PUT", "POST", "HEAD", "DELETE")
 REQUESTS_MAX: Final = 52
 WRITES: Final = {"PUT": 10, "POST": 3, "DELETE": 0}
-"""Put are the lock, its release and the intent; rows, transaction and version of the table; the same of the manifest,
-and which of its old rows are gone. Deleted are the intent and two objects of the epoch before."""
+"""PUT: the lock, its release and the intent; rows, transaction and version of the table; the same of the manifest, and
+its deletion file. POST: the deletions of the intent and of two objects of the last epoch."""
 SHORT_HISTORY: Final = 4
 LONG_HISTORY: Final = 16
 MEASURED: Final = 3
 OTHER_TABLES: Final = 16
 MANIFEST_FRAGMENTS_SLACK: Final = 12
-"""Reading a manifest asks once or twice per fragment, and it has one to nine of them."""
+"""A read of the manifest needs one or two requests per fragment, and the manifest has one to nine fragments."""
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def proxy(s3_server: S3Server) -> Iterator[S3Proxy]:
 
 
 def test_requests_of_a_commit_do_not_grow(proxy: S3Proxy) -> None:
-    """The smallest of some commits in a row: one of them may compact the manifest."""
+    """Compare the smallest of several commits, because one of them may compact the manifest."""
     few = proxy.server.location(f"{uuid.uuid4().hex}/few.omni")
     create(few)
     _commit(few, SHORT_HISTORY)
@@ -58,7 +58,7 @@ def test_requests_of_a_commit_do_not_grow(proxy: S3Proxy) -> None:
 
 
 def test_durable_calls_of_a_commit(local_location: Location) -> None:
-    """In order: stage, lease (and two objects of the epoch before), arm, commit, publish, disarm, release."""
+    """Order: stage, lease (delete two objects of the last epoch), arm, commit, publish, disarm, release."""
     create(local_location)
     _commit(local_location, 2)
     calls: list[str] = []

@@ -1,7 +1,7 @@
-"""The same on S3: faults between client and server, sleepers, requests that arrive late, and a small torture.
+"""Concurrency on S3: faults between client and server, paused writers, late requests, and a short torture test.
 
-Whatever the store answers, a write happens exactly once, or not at all and says so, or says that it does not know; then
-the next open settles it.
+For every answer of the store, a write is applied exactly once, or fails and reports that it was not applied, or reports
+that the outcome is unknown; then the next open recovers it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,15 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.conftest import S3Server
 from tests.graph.concurrency import jobs
-from tests.graph.concurrency.actors import Actor, impatient
-from tests.graph.concurrency.checks import EMPTY, drifting, is_in_history, linear_history, pending, settle
+from tests.graph.concurrency.actors import Actor, short_lease
+from tests.graph.concurrency.checks import (
+    EMPTY,
+    check_final_state,
+    is_in_history,
+    linear_history,
+    pending,
+    read_drifted_tables,
+)
 from tests.graph.concurrency.torturers import read_logs, read_until, replay, write_until
 from tests.graph.writers import Contents, apply, create, read_contents, run, triple
 from tests.s3_proxy import Fault, Mode, S3Proxy
@@ -52,7 +59,7 @@ def graph(s3_location: Location) -> Location:
 
 
 def _through(proxy: S3Proxy, location: Location, **settings: str) -> Location:
-    """The same place, reached through the proxy."""
+    """Return the same location with the proxy as endpoint."""
     return proxy.location(location.uri.removeprefix(f"s3://{proxy.server.bucket}/"), **settings)
 
 
@@ -86,44 +93,42 @@ COLLECTED: Final = pytest.mark.parametrize(
 )
 @pytest.mark.parametrize("what", FAULTS)
 def test_one_fault(proxy: S3Proxy, graph: Location, what: str, mode: Mode) -> None:
-    """Felt by the write itself, as the client does not try again."""
+    """The write gets the error, because the client does not retry."""
     before = read_contents(graph)
     method, path = FAULTS[what]
     with proxy.fault(Fault(mode, path, method)) as fault:
-        told = _attempt(_through(proxy, graph, **WITHOUT_RETRIES))
-    assert fault.acted, "nothing was lost"
-    _settle_as_told(graph, before, told)
+        answer = _attempt(_through(proxy, graph, **WITHOUT_RETRIES))
+    assert fault.acted, "the fault was not used"
+    _check_answer(graph, before, answer)
 
 
 @pytest.mark.parametrize("what", ["version of a table", "version of the manifest", "intent"])
-def test_a_store_that_fails_until_the_writer_gives_up(proxy: S3Proxy, graph: Location, what: str) -> None:
+def test_store_fails_until_the_writer_gives_up(proxy: S3Proxy, graph: Location, what: str) -> None:
     before = read_contents(graph)
     method, path = FAULTS[what]
     with proxy.fault(Fault(Mode.FAIL_APPLIED, path, method, times=1_000)):
-        told = _attempt(_through(proxy, graph, **WITHOUT_RETRIES))
-    _settle_as_told(graph, before, told)
+        answer = _attempt(_through(proxy, graph, **WITHOUT_RETRIES))
+    _check_answer(graph, before, answer)
 
 
 @pytest.mark.parametrize("what", ["intent", "version of a table", "version of the manifest"])
-def test_a_client_that_stops_waiting_before_the_store_hears_of_it(
-    proxy: S3Proxy, graph: Location, what: str
-) -> None:
-    """The client's own timeout: it gives up, settles what it can, and then its request arrives after all.
+def test_request_arrives_after_the_timeout_of_the_client(proxy: S3Proxy, graph: Location, what: str) -> None:
+    """The client gives up after its timeout and recovers what it can; then its request arrives.
 
-    On a busy machine another request may take longer than the timeout before that. Then the write fails earlier, which
-    must be as good, and the next attempt has a longer timeout.
+    On a busy machine an earlier request may take longer than the timeout. Then the write fails earlier, which must be
+    correct too, and the next attempt has a longer timeout.
     """
     method, path = FAULTS[what]
     for number, timeout in enumerate(TIMEOUTS):
         name, before = f"mine-{number}", read_contents(graph)
         with proxy.fault(Fault(Mode.HOLD, path, method)) as fault:
-            told = _attempt(_through(proxy, graph, timeout=timeout, **WITHOUT_RETRIES), name)
+            answer = _attempt(_through(proxy, graph, timeout=timeout, **WITHOUT_RETRIES), name)
             fault.gate.set()
             wait_until(partial(_has_passed, fault), "the request arrives")
-        _settle_as_told(graph, before, told, name)
+        _check_answer(graph, before, answer, name)
         if fault.acted:
             return
-    pytest.fail("every attempt failed before the request that was to come late")
+    pytest.fail("every attempt failed before the request that should arrive late")
 
 
 def _has_passed(fault: Fault) -> bool:
@@ -131,23 +136,23 @@ def _has_passed(fault: Fault) -> bool:
 
 
 def _attempt(location: Location, name: str = "mine") -> str | Applied:
-    """The commit that was acknowledged, or whether the failed write says that it was applied."""
+    """Return the acknowledged commit, or the `applied` value of the error."""
     try:
-        published = run(location, triple([name]), world=impatient())
+        published = run(location, triple([name]), environment=short_lease())
     except OmnigraphError as error:
-        return error.applied or pytest.fail(f"{error.code} does not say whether it was applied")
+        return error.applied or pytest.fail(f"{error.code} does not report whether it was applied")
     assert published is not None
     return published.staged.commit
 
 
-def _settle_as_told(location: Location, before: Contents, told: str | Applied, name: str = "mine") -> None:
-    # The release of a lease may have failed too. Its holder, this process, lives on, so an open would leave it alone.
+def _check_answer(location: Location, before: Contents, answer: str | Applied, name: str = "mine") -> None:
+    # The release of the lease may have failed too. This process still runs, so an open would not break its lease.
     acquire_lease(
-        ObjectStore(location), read_snapshot(location).branch.id, "settle", impatient().terms
+        ObjectStore(location), read_snapshot(location).branch.id, "recover", short_lease().terms
     ).release()
-    recover_on_open(location, MAIN, impatient())
+    recover_on_open(location, MAIN, short_lease())
     happened = name in read_contents(location)["node:Person"]
-    match told:
+    match answer:
         case Applied.NO:
             assert not happened
         case Applied.UNKNOWN:
@@ -155,31 +160,31 @@ def _settle_as_told(location: Location, before: Contents, told: str | Applied, n
         case commit:
             assert happened
             assert is_in_history(location, str(commit))
-    settle(location, apply(before, triple([name])) if happened else before)
+    check_final_state(location, apply(before, triple([name])) if happened else before)
 
 
 @pytest.mark.parametrize("step", ["arm.before", "commit.before@2", "publish.before"])
-def test_stopped_past_its_lease(graph: Location, step: str) -> None:
+def test_writer_paused_past_its_lease(graph: Location, step: str) -> None:
     before = read_contents(graph)
-    with Actor(jobs.write_changes, graph, MINE, points=f"{step}=stop") as sleeper:
-        sleeper.until_stopped()
+    with Actor(jobs.write_changes, graph, MINE, points=f"{step}=stop") as paused:
+        paused.wait_until_stopped()
         for name in ("next", "second"):
-            run(graph, triple([name]), world=impatient())
-        jobs.collect_manifest(graph)
-        answer = sleeper.resume().answer()
+            run(graph, triple([name]), environment=short_lease())
+        jobs.delete_old_manifests(graph)
+        answer = paused.resume().answer()
     assert answer.applied is Applied.UNKNOWN
     others = [*triple(["next"]), *triple(["second"])]
-    settle(graph, apply(before, [*MINE, *others] if step == "publish.before" else others))
+    check_final_state(graph, apply(before, [*MINE, *others] if step == "publish.before" else others))
 
 
 @COLLECTED
 @pytest.mark.parametrize(
     "what", ["version of a table", "version of the last table", "version of the manifest"]
 )
-def test_a_version_that_arrives_late(proxy: S3Proxy, graph: Location, what: str, collected: bool) -> None:
-    """Held up on its way while successors write and collect, so that its number is free again when it arrives.
+def test_version_arrives_late(proxy: S3Proxy, graph: Location, what: str, collected: bool) -> None:
+    """The request is delayed while successors write and delete old versions, so that its number is free again.
 
-    The store takes it, and the writer is told so; it must not believe it.
+    The store accepts it and reports success to the writer, which must not rely on it.
     """
     before = read_contents(graph)
     method, path = FAULTS[what]
@@ -189,44 +194,46 @@ def test_a_version_that_arrives_late(proxy: S3Proxy, graph: Location, what: str,
     ):
         wait_until(lambda: held.acted, "the request is held")
         for name in ("next", "second", "third"):
-            run(graph, triple([name]), world=impatient())
+            run(graph, triple([name]), environment=short_lease())
         if collected:
-            jobs.collect_manifest(graph)
-            jobs.collect_tables(graph)
+            jobs.delete_old_manifests(graph)
+            jobs.delete_old_table_versions(graph)
         held.gate.set()
         answer = late.answer()
     happened = "mine" in read_contents(graph)["node:Person"]
-    assert happened is (what == "version of the manifest"), "all its tables had moved, or not"
+    assert happened is (what == "version of the manifest"), (
+        "the write is applied if all its tables have moved"
+    )
     assert answer.error is not None or is_in_history(graph, answer.value)
     others = [change for name in ("next", "second", "third") for change in triple([name])]
-    settle(graph, apply(before, [*MINE, *others] if happened else others))
+    check_final_state(graph, apply(before, [*MINE, *others] if happened else others))
 
 
 @COLLECTED
-def test_a_branch_row_that_arrives_late(proxy: S3Proxy, graph: Location, collected: bool) -> None:
-    """Nobody finishes it for its writer, so only looking at the newest version tells that it is not there."""
+def test_branch_row_arrives_late(proxy: S3Proxy, graph: Location, collected: bool) -> None:
+    """No other process finishes it, so only the newest version shows whether the branch exists."""
     before = read_contents(graph)
     method, path = FAULTS["version of the manifest"]
     with (
         proxy.fault(Fault(Mode.HOLD, path, method)) as held,
-        Actor(jobs.make_branch, _through(proxy, graph, timeout=f"{SECONDS_MAX:.0f}s"), "late") as maker,
+        Actor(jobs.create_from_main, _through(proxy, graph, timeout=f"{SECONDS_MAX:.0f}s"), "late") as maker,
     ):
         wait_until(lambda: held.acted, "the request is held")
         for name in ("next", "second", "third"):
-            run(graph, triple([name]), world=impatient())
+            run(graph, triple([name]), environment=short_lease())
         if collected:
-            jobs.collect_manifest(graph)
+            jobs.delete_old_manifests(graph)
         held.gate.set()
         answer = maker.answer()
     branches = read_snapshot(graph).state.branches
     assert answer.value == (branches["late"].id if "late" in branches else None), answer
-    settle(
+    check_final_state(
         graph, apply(before, [change for name in ("next", "second", "third") for change in triple([name])])
     )
 
 
 @pytest.mark.soak
-def test_four_writers_one_being_killed(s3_server: S3Server, tmp_path: Path) -> None:
+def test_four_writers_of_which_one_is_killed(s3_server: S3Server, tmp_path: Path) -> None:
     location = s3_server.location(f"{uuid.uuid4().hex}/graph.omni")
     create(location)
     deadline = SYSTEM_CLOCK.monotonic() + TORTURE_SECONDS
@@ -241,13 +248,13 @@ def test_four_writers_one_being_killed(s3_server: S3Server, tmp_path: Path) -> N
                 SYSTEM_CLOCK.sleep(2.0)
         for writer in writers:
             writer.answer()
-        _, halves = reader.answer().value
-    assert halves == []
+        _, partial_reads = reader.answer().value
+    assert partial_reads == []
     outcome = read_logs(log for log in logs if log.exists())
     recover_on_open(location, MAIN, WriteEnvironment(terms=LeaseTerms(wait_seconds=SECONDS_MAX)))
     history = linear_history(location)
     assert outcome.acknowledged - {commit.id for commit in history} == set()
     assert read_contents(location) == replay(history, outcome.tried, EMPTY)
     run(location, triple(["last"]))
-    assert drifting(location) == set()
+    assert read_drifted_tables(location) == set()
     assert pending(location) == ()

@@ -1,4 +1,4 @@
-"""Eight processes write overlapping tables, two of them being killed and started again at random, and others read."""
+"""Eight processes write overlapping tables, two of them are killed and restarted at random, and others read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from omnigraph.graph.manifest.snapshot import MAIN
 from omnigraph.graph.recovery.run import RECOVERY_ACTOR, recover_on_open
 from omnigraph.storage.location import Location
 from tests.graph.concurrency.actors import Actor
-from tests.graph.concurrency.checks import EMPTY, drifting, linear_history, pending
+from tests.graph.concurrency.checks import EMPTY, linear_history, pending, read_drifted_tables
 from tests.graph.concurrency.torturers import Outcome, read_logs, read_until, replay, write_until
 from tests.graph.writers import create, read_contents, run, triple
 from tests.waiting import SECONDS_MAX
@@ -37,7 +37,7 @@ OTHER_ACTORS: Final = (RECOVERY_ACTOR, "omnigraph:optimize")
 
 
 @dataclass(slots=True)
-class _Stage:
+class _Processes:
     """The processes of one run."""
 
     location: Location
@@ -58,48 +58,48 @@ class _Stage:
         return self.stack.enter_context(Actor(read_until, self.location, self.deadline))
 
 
-def test_eight_writers_two_being_killed(local_location: Location, tmp_path: Path) -> None:
+def test_eight_writers_of_which_two_are_killed(local_location: Location, tmp_path: Path) -> None:
     _torture(local_location, tmp_path, 15.0)
 
 
 @pytest.mark.soak
-def test_eight_writers_two_being_killed_for_long(local_location: Location, tmp_path: Path) -> None:
+def test_eight_writers_of_which_two_are_killed_for_long(local_location: Location, tmp_path: Path) -> None:
     _torture(local_location, tmp_path, 600.0)
 
 
 def _torture(location: Location, folder: Path, seconds: float) -> None:
     create(location)
     with ExitStack() as stack:
-        stage = _Stage(location, folder, SYSTEM_CLOCK.monotonic() + seconds, stack)
-        readers = [stage.reader() for _ in range(READERS)]
-        writers = [stage.writer(f"w{index}") for index in range(WRITERS - VICTIMS)]
-        _kill_at_random(stage)
+        processes = _Processes(location, folder, SYSTEM_CLOCK.monotonic() + seconds, stack)
+        readers = [processes.reader() for _ in range(READERS)]
+        writers = [processes.writer(f"w{index}") for index in range(WRITERS - VICTIMS)]
+        _kill_at_random(processes)
         shares = [writer.answer().value for writer in writers]
         seen = [reader.answer().value for reader in readers]
-    outcome = read_logs(stage.logs)
+    outcome = read_logs(processes.logs)
     print(  # noqa: T201
-        f"\n{stage.kills} kills, {len(outcome.acknowledged)} commits acknowledged of {len(outcome.tried)} tried, "
+        f"\n{processes.kills} kills, {len(outcome.acknowledged)} commits acknowledged of {len(outcome.tried)} tried, "
         f"{len(outcome.errors)} errors, shares of the writers {sorted(shares)}, reads {[n for n, _ in seen]}"
     )
-    for reads, halves in seen:
-        assert halves == []
+    for reads, partial_reads in seen:
+        assert partial_reads == []
         assert reads > 0
-    assert stage.kills > 0
+    assert processes.kills > 0
     _check(location, outcome)
 
 
-def _kill_at_random(stage: _Stage) -> None:
-    """At any moment, and every other one in the middle of its n-th write, since most of them only wait."""
+def _kill_at_random(processes: _Processes) -> None:
+    """Kill writers at random times, and half of them at a failpoint of their n-th write, because most only wait."""
     chance = random.Random(7)
     victims: list[Actor] = []
-    while SYSTEM_CLOCK.monotonic() < stage.deadline - 2:
+    while SYSTEM_CLOCK.monotonic() < processes.deadline - 2:
         while len(victims) < VICTIMS:
             point = chance.choice(DEATHS) if chance.random() < 0.5 else ""
             points = f"{point}@{chance.randint(1, 4)}=kill" if point else ""
-            victims.append(stage.writer(f"v{len(stage.logs)}", points))
+            victims.append(processes.writer(f"v{len(processes.logs)}", points))
         SYSTEM_CLOCK.sleep(chance.uniform(0.2, 1.5))
         victims.pop(chance.randrange(VICTIMS)).kill()
-        stage.kills += 1
+        processes.kills += 1
     for victim in victims:
         victim.kill()
 
@@ -109,13 +109,13 @@ def _check(location: Location, outcome: Outcome) -> None:
     assert pending(location) == ()
     history = linear_history(location)
     ids = {commit.id for commit in history}
-    assert outcome.acknowledged - ids == set(), "acknowledged and not there"
-    strangers = {c.id for c in history[:-1] if c.actor not in OTHER_ACTORS} - set(outcome.tried)
-    assert strangers == set(), "there and never tried"
+    assert outcome.acknowledged - ids == set(), "acknowledged but missing"
+    unexpected_ids = {c.id for c in history[:-1] if c.actor not in OTHER_ACTORS} - set(outcome.tried)
+    assert unexpected_ids == set(), "existing but never tried"
     model = replay(history, outcome.tried, EMPTY)
     assert read_contents(location) == model
     run(
-        location, triple(["last"]), world=WriteEnvironment(terms=LeaseTerms(wait_seconds=0.0))
-    )  # nothing stayed locked
-    assert drifting(location) == set()
+        location, triple(["last"]), environment=WriteEnvironment(terms=LeaseTerms(wait_seconds=0.0))
+    )  # no lock is left
+    assert read_drifted_tables(location) == set()
     assert pending(location) == ()

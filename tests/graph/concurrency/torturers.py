@@ -1,7 +1,7 @@
-"""The processes of the torture test: writers that log what they try and what they were told, and readers.
+"""The processes of the torture test: writers that log their attempts and results, and readers.
 
-A log line is on disk before the writer goes on. `try` is written while staging and names the commit, so that a
-commit whose writer was killed can be matched with what it was to do. `ack` is written after the acknowledgement.
+A log line is on disk before the writer continues. `try` is written while staging and names the commit, so that the
+commit of a killed writer can be matched with its changes. `ack` is written after the acknowledgement.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LEASE_SECONDS: Final = 10.0
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One line of a writer's log."""
+    """A line of the log of a writer."""
 
     what: str
     commit: str
@@ -53,7 +53,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What the logs of all writers say."""
+    """The contents of the logs of all writers."""
 
     tried: dict[str, tuple[Change, ...]]
     acknowledged: set[str]
@@ -61,58 +61,60 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def write_until(location: Location, log: Path, name: str, deadline: float) -> int:
-    """Write at random until the deadline, and at least once, each writer its own rows in the tables of all.
+    """Write at random until the deadline, and at least once; each writer has its own rows in the common tables.
 
-    Returns how many writes were acknowledged.
+    Return the number of acknowledged writes.
     """
     chance = random.Random(name)
-    world = WriteEnvironment(terms=LeaseTerms(lease_seconds=LEASE_SECONDS))
+    environment = WriteEnvironment(terms=LeaseTerms(lease_seconds=LEASE_SECONDS))
     mine: list[str] = []
     acknowledged = 0
     with log.open("a", encoding="utf-8") as out:
         while SYSTEM_CLOCK.monotonic() < deadline or not acknowledged:
             changes = _choose(chance, mine, f"{name}-{acknowledged}-{chance.getrandbits(40):x}")
             try:
-                commit = _write_logged(location, changes, out, world)
+                commit = _write_logged(location, changes, out, environment)
             except OmnigraphError as error:
                 _log(out, Line("error", "", changes, f"{error.code} {error.applied}: {error.message}"))
                 if error.kind not in (ErrorKind.CONFLICT, ErrorKind.UNAVAILABLE):
                     raise
-                mine.clear()  # what is there is not known for sure any more
+                mine.clear()  # the existing rows are unknown after an error
                 continue
             _log(out, Line("ack", commit))
             acknowledged += 1
             _remember(mine, changes)
             if chance.random() < 0.04:
-                _compact(location, chance, world)
+                _compact(location, chance, environment)
     return acknowledged
 
 
 def read_until(location: Location, deadline: float) -> tuple[int, list[str]]:
-    """Read snapshots until the deadline, and at least one; how many, and every one that showed half a commit."""
-    reads, halves = 0, []
+    """Read snapshots until the deadline, and at least one; return their number, and those with a partial commit."""
+    reads, partial_reads = 0, []
     while SYSTEM_CLOCK.monotonic() < deadline or not reads:
         snapshot = read_snapshot(location)
-        said = {alias: table.row_count for alias, table in snapshot.tables.items()}
-        found = {}
+        published_counts = {alias: table.row_count for alias, table in snapshot.tables.items()}
+        row_counts = {}
         for alias, table in snapshot.tables.items():
             dataset = open_dataset(
                 location.child(table.path), branch=table.pin.branch, version=table.pin.version
             )
-            found[alias] = dataset.count_rows()
-        if len(set(found.values())) != 1 or said != found:
-            halves.append(f"version {snapshot.version}: {said} published, {found} found")
+            row_counts[alias] = dataset.count_rows()
+        if len(set(row_counts.values())) != 1 or published_counts != row_counts:
+            partial_reads.append(
+                f"version {snapshot.version}: {published_counts} published, {row_counts} read"
+            )
         reads += 1
-    return reads, halves
+    return reads, partial_reads
 
 
-def hammer(location: Location, done: Path, hammers: int, share: int) -> int:
-    """Take and release one lease until all hammers have had it that often; how often it worked."""
+def acquire_repeatedly(location: Location, done: Path, processes: int, share: int) -> int:
+    """Acquire and release one lease until every process has had it `share` times; return the number of leases."""
     store, count = ObjectStore(location), 0
     (done / f"{os.getpid()}.started").touch()
-    wait_until(lambda: len(list(done.glob("*.started"))) == hammers, "all have started")
-    while len(list(done.glob("*.done"))) < hammers:
-        lease = acquire_lease(store, None, "hammer")
+    wait_until(lambda: len(list(done.glob("*.started"))) == processes, "all have started")
+    while len(list(done.glob("*.done"))) < processes:
+        lease = acquire_lease(store, None, "contend")
         SYSTEM_CLOCK.sleep(0.002)
         lease.hold()
         lease.release()
@@ -123,7 +125,7 @@ def hammer(location: Location, done: Path, hammers: int, share: int) -> int:
 
 
 def read_logs(logs: Iterable[Path]) -> Outcome:
-    """Every log together. A last line cut off by a kill says nothing."""
+    """Read all logs. An incomplete last line of a killed writer is skipped."""
     outcome = Outcome({}, set(), [])
     for log in logs:
         for text in log.read_bytes().split(b"\n")[:-1]:
@@ -139,7 +141,7 @@ def read_logs(logs: Iterable[Path]) -> Outcome:
 
 
 def replay(history: Sequence[Any], tried: dict[str, tuple[Change, ...]], start: Contents) -> Contents:
-    """The model: what the commits of a history, newest first, make of the contents it began with."""
+    """Return the contents of the model after the commits of a history, newest first, applied to `start`."""
     contents = start
     for commit in reversed(history):
         contents = apply(contents, tried.get(commit.id, ()))
@@ -147,17 +149,17 @@ def replay(history: Sequence[Any], tried: dict[str, tuple[Change, ...]], start: 
 
 
 def _write_logged(
-    location: Location, changes: tuple[Change, ...], out: TextIO, world: WriteEnvironment
+    location: Location, changes: tuple[Change, ...], out: TextIO, environment: WriteEnvironment
 ) -> str:
     stage_all = stage_changes(changes)
 
-    def stage(at: StagingArea) -> StagedWrite:
-        staged = stage_all(at)
-        _log(out, Line("try", at.commit, changes))
+    def stage(area: StagingArea) -> StagedWrite:
+        staged = stage_all(area)
+        _log(out, Line("try", area.commit, changes))
         return staged
 
     request = WriteRequest(WriterKind.LOAD, "torturer", stage, lambda again, _: stage(again))
-    published = write(location, MAIN, request, world)
+    published = write(location, MAIN, request, environment)
     assert published is not None
     assert published.publication.commit is not None
     return published.publication.commit.id
@@ -166,8 +168,8 @@ def _write_logged(
 def _choose(chance: random.Random, mine: list[str], fresh: str) -> tuple[Change, ...]:
     dice = chance.random()
     if dice < 0.2 and len(mine) > 3:
-        gone = tuple(chance.sample(mine, 2))
-        return tuple(Change(alias, delete=gone) for alias in TABLES)
+        deleted_ids = tuple(chance.sample(mine, 2))
+        return tuple(Change(alias, delete=deleted_ids) for alias in TABLES)
     if dice < 0.5 and mine:
         chosen = tuple((name, chance.randrange(1000)) for name in chance.sample(mine, 1))
         return (Change(PERSON, upsert=chosen), Change(KNOWS, upsert=chosen))[: chance.randint(1, 2)]
@@ -181,9 +183,9 @@ def _remember(mine: list[str], changes: tuple[Change, ...]) -> None:
         mine.remove(name)
 
 
-def _compact(location: Location, chance: random.Random, world: WriteEnvironment) -> None:
+def _compact(location: Location, chance: random.Random, environment: WriteEnvironment) -> None:
     try:
-        run_compaction(location, chance.sample(TABLES, 2), world)
+        run_compaction(location, chance.sample(TABLES, 2), environment)
     except OmnigraphError as error:
         if error.kind is not ErrorKind.CONFLICT:
             raise

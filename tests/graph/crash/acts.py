@@ -1,4 +1,4 @@
-"""What the victims of the crash matrix do, one function per writer kind. Each runs in the process that dies."""
+"""The writes of the crash matrix, one function per writer kind. Each runs in the process that is killed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ DELETED: Final = (Change(PERSON, delete=("a",)), Change(KNOWS, delete=("a",)))
 DELETION: Final = 'query remove() { delete Person where slug = "a" }'
 CLEANUP: Final = CleanupPolicyOptions(keep_versions=1, confirm=True)
 COMPACTED: Final = (PERSON, COMPANY)
-BESIDE: Final = (Change(PERSON, upsert=(("a", 7), ("c", 8))),)
+CONCURRENT: Final = (Change(PERSON, upsert=(("a", 7), ("c", 8))),)
 EVOLVED: Final = """\
 node Person { slug: String @key  age: I64?  note: String @default("d") }
 node Company { name: String @key }
@@ -75,8 +75,8 @@ def migrate_step(manifest: Dataset) -> Dataset:
 OLD_FORMAT: Final = WriteEnvironment(rules=Format(current=1, steps=(migrate_step,)))
 
 
-def repairing(**flags: bool) -> Callable[[Location], None]:
-    """Nothing is refused, however often it is run."""
+def make_repair(**flags: bool) -> Callable[[Location], None]:
+    """Return a function that repairs every table and requires that no table is refused."""
 
     def act(location: Location) -> None:
         rows = repair_all_tables(Graph(location), RepairOptions(confirm=True, **flags))
@@ -90,8 +90,8 @@ def write_rows(location: Location) -> None:
 
 
 def renew(location: Location) -> None:
-    """A lease whose third is always over."""
-    run(location, LOADED, world=WriteEnvironment(terms=LeaseTerms(lease_seconds=0.0)))
+    """Write with a lease that is renewed before every step."""
+    run(location, LOADED, environment=WriteEnvironment(terms=LeaseTerms(lease_seconds=0.0)))
 
 
 def mutate(location: Location) -> None:
@@ -106,14 +106,14 @@ def optimize(location: Location) -> None:
     optimize_all_tables(Graph(location), OptimizeOptions(tables=frozenset(COMPACTED)), in_place)
 
 
-def optimize_beside(location: Location) -> None:
-    """Another writer, which does not die, updates and deletes rows between the rewrite and the lease."""
+def optimize_with_concurrent_write(location: Location) -> None:
+    """Optimize while another writer updates rows between the rewrite and the lease."""
 
     def run_tasks(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
         results = [function(task) for task in tasks]
         if function is rewrite_group:
             actions, failpoints._actions = failpoints._actions, {}
-            run(location, BESIDE)
+            run(location, CONCURRENT)
             failpoints._actions = actions
         return results
 
@@ -133,14 +133,14 @@ def schema_apply_on_branch(location: Location) -> None:
 
 
 def schema_apply_to_new_type(location: Location) -> None:
-    """The type that the branch made gets one more column there: its table is forked."""
+    """Add a column to the type that the branch created: its table is forked."""
     text = EVOLVED.replace(
         "node City { name: String @key }", "node City { name: String @key  mayor: String? }"
     )
     apply_schema(location, DEV, SchemaRequest(text, "tester"), in_place)
 
 
-def drop_for_good(location: Location) -> None:
+def drop_with_values(location: Location) -> None:
     text = EVOLVED.replace('note: String @default("d")', "").replace(
         "since: I64?  label: String?", "since: I64?"
     )
@@ -152,7 +152,7 @@ def fork(location: Location) -> None:
 
 
 def load_files(location: Location, base: str | None = None) -> None:
-    """A real load on a branch that owns no table yet, with its keys in buckets as if it were large."""
+    """Load files into a branch without own tables, with its keys in buckets as for a large load."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "people.jsonl"
         rows = (
@@ -168,11 +168,11 @@ def load_to_new_branch(location: Location) -> None:
     load_files(location, base=MAIN)
 
 
-def make_branch(location: Location) -> None:
+def create_dev(location: Location) -> None:
     create_branch(location, DEV, "tester", read_snapshot(location))
 
 
-def remove_branch(location: Location) -> None:
+def delete_dev(location: Location) -> None:
     delete_branch(location, DEV)
 
 
@@ -181,7 +181,7 @@ def merge_dev(location: Location) -> None:
 
 
 def merge_into_branch(location: Location) -> None:
-    """One table gets rows, and the branch takes over another that it never wrote."""
+    """Merge main into the branch: one table gets rows, and the branch adopts a table that it never wrote."""
     merge_branch(location, MergeRequest(MAIN, "tester", DEV))
 
 
@@ -198,10 +198,10 @@ def recover_dev(location: Location) -> None:
 
 
 def migrate(location: Location) -> None:
-    run(location, LOADED, world=OLD_FORMAT)
+    run(location, LOADED, environment=OLD_FORMAT)
 
 
 def cleanup(location: Location) -> None:
-    """One table at a time, so that the order is always the same."""
+    """Clean up one table at a time, so that the order is always the same."""
     os.environ[CONCURRENCY] = "1"
     cleanup_all_tables(Place(location), CLEANUP, world=WriteEnvironment(clock=TomorrowClock()))

@@ -1,7 +1,8 @@
-"""The processes that die: `python -m tests.graph.crash.child` forks one for every request line on its input.
+"""Run the writers that are killed: `python -m tests.graph.crash.child` forks a process for every line of its input.
 
-Only this server imports; it never opens a dataset, so that its forks start without Lance's threads. A fork takes a
-third of the time of a new interpreter. Each answers with a line: its exit code, negative for the signal that ended it.
+This server imports all modules but never opens a dataset, so its forks start without threads of Lance. A fork takes a
+third of the time of a new interpreter. For each request the server prints the exit code of the process, or the negative
+number of the signal that ended it.
 """
 
 from __future__ import annotations
@@ -21,25 +22,25 @@ from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.failpoints import observed
 from omnigraph.storage.location import Location, parse_location
 from tests.file_faults import arm, counted, limit_file_size
-from tests.graph.crash.power_cut import recorded
+from tests.graph.crash.power_cut import record_syncs
 from tests.graph.crash.scenarios import SCENARIOS
 from tests.waiting import SECONDS_MAX
 
 
 class Faults(msgspec.Struct, frozen=True):
-    """Which write and which sync below the graph fails, counted from 1, or where files end.
+    """The write and the sync of files of the graph that fail, counted from 1, or the largest size of a file.
 
-    With `stays` all writes after it fail as well.
+    With `is_permanent`, all later writes fail too.
     """
 
     write: int = 0
     sync: int = 0
     file_bytes: int = 0
-    stays: bool = False
+    is_permanent: bool = False
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How a victim with failing files ended: without an error, or with its code and whether the write was applied."""
+    """The result of a write with failing files: no error, or its code and whether the write was applied."""
 
     code: str = ""
     applied: str = ""
@@ -49,10 +50,11 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One victim. `failpoints` as in the environment; `effect` is the durable call to die at, `late_ms` after it began.
+    """A writer to run. `failpoints` has the syntax of the environment variable.
 
-    `report` is a file that gets every failpoint hit and every durable call, when the victim lives. `faults` lets writes
-    and syncs fail; how that ended goes to the file `outcome`. `syncs` is a file that gets every sync.
+    The process is killed at the durable call number `effect`, `late_ms` after the call began. A process that is not
+    killed writes every failpoint hit and every durable call to the file `report`. `faults` makes writes and syncs fail;
+    the result is written to the file `outcome`. Every sync is written to the file `syncs`.
     """
 
     scenario: str
@@ -68,8 +70,8 @@ class Request(msgspec.Struct, frozen=True):
     durability: str | None = None
 
 
-class Recording(dict[str, failpoints._Action]):
-    """Stands where the actions are, does nothing, and keeps every hit."""
+class HitRecorder(dict[str, failpoints._Action]):
+    """Replace the actions of the failpoints: do nothing, and record every hit."""
 
     def __init__(self) -> None:
         super().__init__(on=failpoints._Action("", "", 0))
@@ -80,7 +82,7 @@ class Recording(dict[str, failpoints._Action]):
 
 
 def serve() -> None:
-    """Fork for every request, wait, answer."""
+    """Fork a process for every request, wait for it and print its exit code."""
     for line in sys.stdin:
         request = msgspec.json.decode(line, type=Request)
         child = os.fork()
@@ -106,7 +108,7 @@ def _run(request: Request) -> None:
 
 
 def _act(request: Request) -> None:
-    recording = Recording()
+    recording = HitRecorder()
     os.environ[failpoints.ENVIRONMENT_VARIABLE] = request.failpoints
     failpoints._actions = (
         recording if request.report else failpoints._parse(os.environ[failpoints.ENVIRONMENT_VARIABLE])
@@ -123,7 +125,7 @@ def _act(request: Request) -> None:
         _act_with_faults(request, location)
         return
     if request.syncs:
-        with recorded(Path(request.uri), Path(request.syncs)):
+        with record_syncs(Path(request.uri), Path(request.syncs)):
             SCENARIOS[request.scenario].act(location)
         return
     with observed(observe):
@@ -135,12 +137,12 @@ def _act(request: Request) -> None:
 
 
 def _act_with_faults(request: Request, location: Location) -> None:
-    """Run it with failing files, and write down how it ended."""
+    """Run the writer with failing files, and write its outcome to a file."""
     faults = request.faults or Faults()
     if faults.file_bytes:
         limit_file_size(faults.file_bytes)
     else:
-        arm(request.uri, write=faults.write, sync=faults.sync, stays=faults.stays)
+        arm(request.uri, write=faults.write, sync=faults.sync, is_permanent=faults.is_permanent)
     code = applied = message = ""
     try:
         SCENARIOS[request.scenario].act(location)
@@ -148,7 +150,7 @@ def _act_with_faults(request: Request, location: Location) -> None:
         code, message = error.code, error.message
         applied = "" if error.applied is None else error.applied.value
     except AssertionError:
-        code, applied = "refused", "unknown"  # a repair keeps the error of a table to its report
+        code, applied = "refused", "unknown"  # a repair reports the error of a table in its result
     writes, syncs = (0, 0) if faults.file_bytes else counted()
     if faults.file_bytes:
         limit_file_size(resource.RLIM_INFINITY)
@@ -158,7 +160,7 @@ def _act_with_faults(request: Request, location: Location) -> None:
 
 
 def _die(late_ms: float) -> None:
-    """SIGKILL now, or a moment later from another thread, in the middle of what comes next."""
+    """Send SIGKILL now, or after `late_ms` from another thread, while the call runs."""
     if not late_ms:
         os.kill(os.getpid(), signal.SIGKILL)
     timer = threading.Timer(late_ms / 1000, os.kill, (os.getpid(), signal.SIGKILL))

@@ -1,4 +1,4 @@
-"""One killer per test process."""
+"""Start one killer per test process."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.graph.crash.killer import Killer, killing
+from tests.graph.crash.killer import Killer, start_killer
 
 
 @pytest.fixture(scope="session")
 def killer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
-    with killing(tmp_path_factory.mktemp("crash")) as made:
-        yield made
+    with start_killer(tmp_path_factory.mktemp("crash")) as killer:
+        yield killer

@@ -1,8 +1,8 @@
-"""A death inside this process: from one durable call on, nothing durable happens any more.
+"""Simulate the death of a writer inside this process: from one durable call on, every durable call fails.
 
-The victim is unwound by an exception that nobody catches, and every later call, such as the release of its lease,
-dies as well. So the lease stays taken by a live process, and is over only when its time is, on a
-clock that the test moves.
+The call raises an exception that no code catches, and every later call, such as the release of the lease, raises it
+too. So the lease is still held by a live process. It is over only when its time has passed on a clock that the test
+advances.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ WAIT_SECONDS = 2.0
 
 
 class Death(BaseException):
-    """Not an `Exception`: whoever is dead handles nothing."""
+    """The simulated death. Not an `Exception`, so that the writer cannot handle it."""
 
 
 @dataclass(slots=True)
 class PatientClock:
-    """Waiting takes no time; only this clock sees it. `skew_us` is how wrong the wall clock is."""
+    """A clock whose waits take no real time. `skew_us` is the error of the wall clock."""
 
     seconds: float = 0.0
     skew_us: int = 0
@@ -41,60 +41,60 @@ class PatientClock:
         self.seconds += seconds
 
 
-def impatient_world(clock: Clock, lease_seconds: float = 0.1) -> WriteEnvironment:
-    """A world in which a lease is over as soon as somebody waits for it."""
+def short_lease_environment(clock: Clock, lease_seconds: float = 0.1) -> WriteEnvironment:
+    """Return an environment in which a lease is over as soon as another writer waits for it."""
     terms = LeaseTerms(lease_seconds, WAIT_SECONDS, clock, lambda: 0.5)
     return WriteEnvironment(clock=clock, jitter=lambda: 0.5, terms=terms)
 
 
 @dataclass(slots=True)
 class Victim:
-    """Runs something that dies at its `at`-th durable call (never, for 0), and tells how far it came."""
+    """Runs a function that dies at the durable call `fatal_call` (never, for 0), and records the calls before it."""
 
-    at: int
+    fatal_call: int
     done: list[tuple[str, str]] = field(default_factory=list)
     is_dead: bool = False
 
     def run(self, act: Callable[[], object]) -> bool:
-        """Whether it lived."""
+        """Run `act`; return whether it survived."""
         try:
             with observed(self._observe):
                 act()
         except Death:
             return False
-        assert not self.is_dead, "something outlived its death"
+        assert not self.is_dead, "a call caught the death of the writer"
         return True
 
     def _observe(self, effect: str, target: str) -> None:
-        if self.is_dead or len(self.done) + 1 == self.at:
+        if self.is_dead or len(self.done) + 1 == self.fatal_call:
             self.is_dead = True
             raise Death
         self.done.append((effect, target))
 
     @property
     def published_before_arming(self) -> bool:
-        """Whether the recovery in its Check made its outcome visible."""
+        """Whether the recovery in Check published its result."""
         return any(_is_publish(entry) for entry in self.done[: self._armed_at()])
 
     @property
     def moved_before_arming(self) -> bool:
-        """Whether a table's head moved before the intent was there: only a recovery may do that."""
+        """Whether the head of a table moved before the intent was written: only a recovery may do that."""
         return any(_is_table_commit(entry) for entry in self.done[: self._armed_at()])
 
     @property
     def tables_committed(self) -> int:
-        """How many heads of its own it moved."""
+        """Number of heads that the write itself moved."""
         return sum(_is_table_commit(entry) for entry in self.done[self._armed_at() :])
 
     @property
     def published(self) -> bool:
-        """Whether its own commit is visible."""
+        """Whether the commit of the write is visible."""
         return any(_is_publish(entry) for entry in self.done[self._armed_at() :])
 
     def _armed_at(self) -> int:
         arms = [
-            at
-            for at, (effect, target) in enumerate(self.done)
+            position
+            for position, (effect, target) in enumerate(self.done)
             if effect == "object.create" and target.startswith(RECOVERY)
         ]
         return arms[-1] if arms else len(self.done)

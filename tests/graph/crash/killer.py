@@ -1,4 +1,4 @@
-"""Kills writers: talks to the server of `child.py`, one per test process."""
+"""Kill writers: send requests to the server of `child.py`, one per test process."""
 
 from __future__ import annotations
 
@@ -22,68 +22,68 @@ from tests.style.source import ROOT
 
 
 class SurvivedError(AssertionError):
-    """The victim was not killed where it should have been."""
+    """The process was not killed at the requested call or failpoint."""
 
 
 @dataclass(slots=True)
 class Killer:
-    """Runs scenarios in processes that die. Prepared graphs are kept and copied where that is possible."""
+    """Runs scenarios in processes that are killed. Prepared graphs are kept and copied where that is possible."""
 
     server: subprocess.Popen[str]
     folder: Path
-    made: int = 0
+    location_count: int = 0
     templates: dict[str, Path] = field(default_factory=dict)
 
-    def prepared(self, scenario: str) -> Location:
-        """A graph of its own that is ready for the scenario's `act`."""
-        how = SCENARIOS[scenario]
-        if how.in_place:
-            location = self.place()
-            how.prepare(location, self.kill)
+    def prepare_graph(self, scenario: str) -> Location:
+        """Return a new graph that is ready for the `act` of the scenario."""
+        definition = SCENARIOS[scenario]
+        if definition.in_place:
+            location = self.new_location()
+            definition.prepare(location, self.kill)
             return location
         if scenario not in self.templates:
-            template = self.place()
-            how.prepare(template, self.kill)
+            template = self.new_location()
+            definition.prepare(template, self.kill)
             self.templates[scenario] = Path(template.uri)
-        location = self.place()
+        location = self.new_location()
         shutil.copytree(self.templates[scenario], location.uri)
         return location
 
-    def place(self) -> Location:
-        """A fresh and empty place."""
-        self.made += 1
-        return parse_location(str(self.folder / f"{self.made:04d}.omni"))
+    def new_location(self) -> Location:
+        """Return a location that does not exist yet."""
+        self.location_count += 1
+        return parse_location(str(self.folder / f"{self.location_count:04d}.omni"))
 
     def kill(self, scenario: str, location: Location, point: Failpoint | str, hit: int = 1) -> None:
-        """Run `act` and have it killed at a hit of a failpoint; raise if it was not."""
-        self.must_die(self._request(scenario, location, failpoints=f"{point}@{hit}=kill"))
+        """Run `act` and kill it at a hit of a failpoint; raise if it was not killed."""
+        self.require_kill(self._request(scenario, location, failpoints=f"{point}@{hit}=kill"))
 
     def kill_at_effect(
         self, scenario: str, location: Location, effect: int, late_ms: float = 0.0, *, may_live: bool = False
     ) -> None:
-        """Run `act` and have it killed at a durable call, counted from 1."""
+        """Run `act` and kill it at a durable call, counted from 1."""
         request = self._request(scenario, location, effect=effect, late_ms=late_ms)
         if may_live:
             assert self.run(request) in (0, -signal.SIGKILL)
         else:
-            self.must_die(request)
+            self.require_kill(request)
 
     def trace(self, scenario: str, location: Location) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Let `act` live; every failpoint hit, as `name@number`, and every durable call, in order."""
+        """Run `act` to its end; return every failpoint hit, as `name@number`, and every durable call, in order."""
         report = self.folder / "report.txt"
         code = self.run(self._request(scenario, location, report=str(report)))
         assert code == 0, f"{scenario} ended with {code}"
         hits, effects = report.read_text().split("\n\n")
         return tuple(hits.split()), tuple(effects.split())
 
-    def must_die(self, request: Request) -> None:
-        """Run it; only a SIGKILL counts."""
+    def require_kill(self, request: Request) -> None:
+        """Run the request; raise if it did not end by SIGKILL."""
         code = self.run(request)
         if code != -signal.SIGKILL:
             raise SurvivedError(f"{request.scenario} was not killed at {request}: {code}")
 
     def run(self, request: Request) -> int:
-        """Run it; its exit code."""
+        """Run the request; return its exit code."""
         assert self.server.stdin is not None
         assert self.server.stdout is not None
         self.server.stdin.write(msgspec.json.encode(request).decode() + "\n")
@@ -105,8 +105,8 @@ class Killer:
 
 
 @contextmanager
-def killing(folder: Path, library: Path | None = None) -> Iterator[Killer]:
-    """A killer whose graphs are below `folder`; `library` is loaded into its victims."""
+def start_killer(folder: Path, library: Path | None = None) -> Iterator[Killer]:
+    """Start a killer whose graphs are below `folder`; `library` is loaded into its processes."""
     command = [sys.executable, "-W", "ignore", "-m", "tests.graph.crash.child"]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     if library is not None:

@@ -1,4 +1,4 @@
-"""What a test can see of a graph from outside: every branch's contents and history, and the files it is made of."""
+"""Read the state of a graph for comparison: the contents and history of every branch, and its files."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from tests.graph.writers import Contents, snapshot_contents
 
 @dataclass(frozen=True, slots=True)
 class BranchState:
-    """One branch: its rows, and what its commits did and for whom, oldest first, recoveries left out."""
+    """A branch: its rows, and operation and actor of its commits, oldest first, without recoveries."""
 
     contents: Contents
     operations: tuple[str, ...]
 
 
 GraphState = dict[str, BranchState]
-"""Every branch by name; empty when there is no graph."""
+"""Every branch by name; empty if the graph does not exist."""
 STEP_MARK = "test:step"
 Tree = dict[str, tuple[int, int]]
 
 
-def observe(location: Location, world: WriteEnvironment) -> GraphState:
-    """The graph as readers see it."""
-    return {name: _state(snapshot) for name, snapshot in snapshots(location, world).items()}
+def observe(location: Location, environment: WriteEnvironment) -> GraphState:
+    """Return the state of the graph that readers see."""
+    return {name: _state(snapshot) for name, snapshot in snapshots(location, environment).items()}
 
 
-def snapshots(location: Location, world: WriteEnvironment) -> dict[str, Snapshot]:
-    """The newest snapshot of every branch."""
+def snapshots(location: Location, environment: WriteEnvironment) -> dict[str, Snapshot]:
+    """Return the newest snapshot of every branch."""
     try:
-        main = read_snapshot(location, rules=world.rules)
+        main = read_snapshot(location, rules=environment.rules)
     except NotFoundError:
         return {}
     names = main.manifest.read_state().branches
-    return {name: read_snapshot(location, name, rules=world.rules) for name in names}
+    return {name: read_snapshot(location, name, rules=environment.rules) for name in names}
 
 
 def _state(snapshot: Snapshot) -> BranchState:
@@ -58,7 +58,7 @@ def _state(snapshot: Snapshot) -> BranchState:
 
 
 def read_tree(location: Location) -> Tree:
-    """Every file or object of the graph, with size and time of change."""
+    """Return every file or object of the graph, with its size and modification time."""
     if not location.is_local:
         return {entry.path: (entry.size, 0) for entry in ObjectStore(location).list("")}
     root = Path(location.uri)
@@ -68,39 +68,43 @@ def read_tree(location: Location) -> Tree:
     }
 
 
-def unsteady(location: Location, world: WriteEnvironment, *, heads: bool = True) -> list[str]:
-    """Everything that should not be there in steady state."""
+def find_leftovers(location: Location, environment: WriteEnvironment, *, heads: bool = True) -> list[str]:
+    """Return what must not exist after recovery: intents, held locks, unfinished migrations, heads beyond pins."""
     store = ObjectStore(location)
-    found = [f"intent {entry.path}" for entry in store.list(RECOVERY)]
-    found += [
-        f"locked {folder} {epoch}" for folder, epoch in _top_epochs(store) if not _over(store, folder, epoch)
+    leftovers = [f"intent {entry.path}" for entry in store.list(RECOVERY)]
+    leftovers += [
+        f"locked {folder} {epoch}"
+        for folder, epoch in _read_newest_epochs(store)
+        if not _is_over(store, folder, epoch)
     ]
-    found += _half_migrated(location, world)
-    for snapshot in snapshots(location, world).values() if heads else ():
+    leftovers += _find_unfinished_migrations(location, environment)
+    for snapshot in snapshots(location, environment).values() if heads else ():
         for alias, table in snapshot.tables.items():
             if table.owner == snapshot.branch.id:
                 head = open_dataset(location.child(table.path), branch=table.pin.branch).version
-                found += [] if head == table.pin.version else [f"{alias} head {head} pin {table.pin.version}"]
-    return found
+                leftovers += (
+                    [] if head == table.pin.version else [f"{alias} head {head} pin {table.pin.version}"]
+                )
+    return leftovers
 
 
-def _half_migrated(location: Location, world: WriteEnvironment) -> list[str]:
-    """A stamp that says a step is done which is not. The test's own step leaves a mark."""
-    if not world.rules.steps:
+def _find_unfinished_migrations(location: Location, environment: WriteEnvironment) -> list[str]:
+    """Return manifests with a new stamp but without the mark of the migration step."""
+    if not environment.rules.steps:
         return []
-    manifests = {name: snapshot.manifest for name, snapshot in snapshots(location, world).items()}
+    manifests = {name: snapshot.manifest for name, snapshot in snapshots(location, environment).items()}
     return [
         f"the manifest of {name} has stamp {manifest.stamp} without its migration"
         for name, manifest in manifests.items()
-        if manifest.stamp == world.rules.current and STEP_MARK not in manifest.dataset.metadata
+        if manifest.stamp == environment.rules.current and STEP_MARK not in manifest.dataset.metadata
     ]
 
 
-def _over(store: ObjectStore, folder: str, epoch: int) -> bool:
+def _is_over(store: ObjectStore, folder: str, epoch: int) -> bool:
     return is_epoch_over(store, None if folder == "graph" else BranchId(folder), epoch)
 
 
-def _top_epochs(store: ObjectStore) -> list[tuple[str, int]]:
+def _read_newest_epochs(store: ObjectStore) -> list[tuple[str, int]]:
     top: dict[str, int] = {}
     for entry in store.list(LOCKS):
         _, folder, name = entry.path.split("/")

@@ -1,9 +1,9 @@
-"""What a power cut leaves of a graph: only what was synced before it.
+"""Simulate a power cut: only what was synced before it is left of a graph.
 
-`recorded` notes every sync of a process; Lance syncs nothing, so all of them are ours and go through `os.fsync`. A
-`Recording` puts back what would be on disk had the power failed after the k-th of them. Two kinds of disk are
-known: one that keeps a name only once its directory is synced, and one that keeps every name as soon as it is given
-and the content of a file only once that is synced, so that a file may be empty.
+`record_syncs` records every sync of a process. Lance syncs nothing, so all of them are Omnigraph's and use `os.fsync`.
+`SyncRecording.restore` writes what would be on disk if the power had failed after the k-th sync. It simulates two kinds
+of disk: one keeps a name only after its directory is synced; the other keeps every name immediately and the content of
+a file only after the file is synced, so a file may be empty.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
 
 Names = dict[str, tuple[int, bool]]
-"""What a directory has: the number of each entry, and whether it is a directory."""
+"""The entries of a directory: the inode number of each, and whether it is a directory."""
 
 
 class Sync(msgspec.Struct, frozen=True):
-    """One sync: of a file with this content, or of a directory with these names. `names` has all directories then."""
+    """A sync of a file with its content, or of a directory with its entries. `names` has all directories."""
 
     number: int
     content: bytes | None
@@ -33,8 +33,8 @@ class Sync(msgspec.Struct, frozen=True):
     names: dict[int, Names]
 
 
-class Recording(msgspec.Struct, frozen=True):
-    """The directory that holds a graph as it was at first, and every sync below it."""
+class SyncRecording(msgspec.Struct, frozen=True):
+    """The initial state of the directory that contains a graph, and every sync below it."""
 
     base: str
     graph: str
@@ -42,8 +42,8 @@ class Recording(msgspec.Struct, frozen=True):
     first_contents: dict[int, bytes]
     syncs: list[Sync]
 
-    def put_back(self, count: int, *, early_names: bool) -> None:
-        """Put the graph back as a power cut leaves it after so many syncs. `early_names`: names came before content."""
+    def restore(self, count: int, *, early_names: bool) -> None:
+        """Write the graph as a power cut after `count` syncs leaves it. `early_names`: keep unsynced names."""
         contents = dict(self.first_contents)
         names = dict(self.first_names)
         for sync in self.syncs[:count]:
@@ -57,59 +57,59 @@ class Recording(msgspec.Struct, frozen=True):
         shutil.rmtree(root, ignore_errors=True)
         number, _ = names[Path(self.base).stat().st_ino].get(self.graph, (None, True))
         if number is not None:
-            _fill(root, number, names, contents, early_names=early_names)
+            _write_directory(root, number, names, contents, early_names=early_names)
 
 
-def _fill(
+def _write_directory(
     folder: Path, number: int, names: dict[int, Names], contents: dict[int, bytes], *, early_names: bool
 ) -> None:
     folder.mkdir()
     for name, (entry, is_folder) in names.get(number, {}).items():
         if is_folder:
-            _fill(folder / name, entry, names, contents, early_names=early_names)
+            _write_directory(folder / name, entry, names, contents, early_names=early_names)
         elif entry in contents or early_names:
             (folder / name).write_bytes(contents.get(entry, b""))
 
 
 @contextmanager
-def recorded(graph: Path, target: Path) -> Iterator[None]:
+def record_syncs(graph: Path, target: Path) -> Iterator[None]:
     """Write every sync within the block to `target`."""
     base = graph.parent
     contents: dict[int, bytes] = {}
-    kept = []  # open, so that no other file gets the number of one that is deleted
+    descriptors = []  # Open files keep their inode numbers: no new file gets the number of a deleted one.
     for path in [path for path in graph.rglob("*") if path.is_file()]:
-        kept.append(os.open(path, os.O_RDONLY))
+        descriptors.append(os.open(path, os.O_RDONLY))
         contents[path.stat().st_ino] = path.read_bytes()
-    made = Recording(str(base), graph.name, _all_names(graph), contents, [])
+    recording = SyncRecording(str(base), graph.name, _read_all_names(graph), contents, [])
     real = os.fsync
 
     def sync(fd: FileDescriptorLike) -> None:
         descriptor = fd if isinstance(fd, int) else fd.fileno()
-        names = _all_names(graph)
+        names = _read_all_names(graph)
         real(descriptor)
-        kept.append(os.dup(descriptor))
+        descriptors.append(os.dup(descriptor))
         path = Path(f"/proc/self/fd/{descriptor}").resolve()
         number = path.stat().st_ino
         if path.is_dir():
-            made.syncs.append(Sync(number, None, _names(path, graph), names))
+            recording.syncs.append(Sync(number, None, _read_names(path, graph), names))
         else:
-            made.syncs.append(Sync(number, path.read_bytes(), None, names))
+            recording.syncs.append(Sync(number, path.read_bytes(), None, names))
 
     os.fsync = sync
     try:
         yield
     finally:
         os.fsync = real
-        target.write_bytes(msgspec.msgpack.encode(made))
+        target.write_bytes(msgspec.msgpack.encode(recording))
 
 
-def _all_names(graph: Path) -> dict[int, Names]:
+def _read_all_names(graph: Path) -> dict[int, Names]:
     folders = [graph.parent, *([graph] if graph.exists() else []), *graph.rglob("*")]
-    return {folder.stat().st_ino: _names(folder, graph) for folder in folders if folder.is_dir()}
+    return {folder.stat().st_ino: _read_names(folder, graph) for folder in folders if folder.is_dir()}
 
 
-def _names(folder: Path, graph: Path) -> Names:
-    """Of the directory that holds the graph, only the graph."""
+def _read_names(folder: Path, graph: Path) -> Names:
+    """Return the entries of a directory; of the parent of the graph, only the graph."""
     return {
         entry.name: (entry.inode(), entry.is_dir())
         for entry in os.scandir(folder)

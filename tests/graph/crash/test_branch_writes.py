@@ -1,4 +1,4 @@
-"""Branches and the write path: what a branch may be made from, and first writes that must stage again."""
+"""Branches and the write path: valid bases of a branch, and first writes that must be staged again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from omnigraph.storage.lance.durability import IncompleteFileError
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.crash.killer import Killer
-from tests.graph.crash.observe import unsteady
+from tests.graph.crash.observe import find_leftovers
 from tests.graph.writers import (
     COMPANY,
     PERSON,
@@ -50,8 +50,8 @@ def graph(local_location: Location) -> Location:
     return local_location
 
 
-def test_a_branch_is_not_made_from_one_that_is_gone(graph: Location) -> None:
-    """Its files are collected, so a child that nobody counted would become unreadable."""
+def test_branch_is_not_created_from_a_deleted_branch(graph: Location) -> None:
+    """Cleanup deletes its files, so a child that cleanup does not know would become unreadable."""
     source = read_snapshot(graph, DEV)
     delete_branch(graph, DEV)
     with pytest.raises(ConflictError) as caught:
@@ -60,7 +60,7 @@ def test_a_branch_is_not_made_from_one_that_is_gone(graph: Location) -> None:
     assert set(read_snapshot(graph).manifest.read_state().branches) == {MAIN}
 
 
-def test_a_branch_is_not_made_from_a_namesake(graph: Location) -> None:
+def test_branch_is_not_created_from_another_branch_of_the_same_name(graph: Location) -> None:
     source = read_snapshot(graph, DEV)
     delete_branch(graph, DEV)
     create_branch(graph, DEV, "tester", read_snapshot(graph))
@@ -68,24 +68,26 @@ def test_a_branch_is_not_made_from_a_namesake(graph: Location) -> None:
         create_branch(graph, "child", "tester", source)
 
 
-def rejecting(at: StagingArea) -> StagedWrite:
-    stage_changes([Change(PERSON, insert=("x",))])(at)
+def stage_and_reject(area: StagingArea) -> StagedWrite:
+    stage_changes([Change(PERSON, insert=("x",))])(area)
     raise ContentError("a row is wrong", code="load_rejected", hint="")
 
 
 def lance_branches(root: Location) -> set[str]:
-    """The Lance branches of every table and of the manifest."""
-    places = [root.child(table.path) for table in read_snapshot(root).tables.values()]
+    """Return the Lance branches of every table and of the manifest."""
+    tables = [root.child(table.path) for table in read_snapshot(root).tables.values()]
     return {
-        name for place in (root.child(MANIFEST), *places) for name in open_dataset(place).lance_branches()
+        name
+        for location in (root.child(MANIFEST), *tables)
+        for name in open_dataset(location).lance_branches()
     }
 
 
-def test_a_branch_comes_with_its_first_write_or_not_at_all(graph: Location) -> None:
+def test_branch_is_created_with_its_first_write_or_not_at_all(graph: Location) -> None:
     changes = [Change(PERSON, insert=("x",))]
     before = lance_branches(graph)
     with pytest.raises(ContentError) as rejected:
-        create_branch_with_write(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", rejecting))
+        create_branch_with_write(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", stage_and_reject))
     assert rejected.value.applied is Applied.NO
     assert set(read_snapshot(graph).state.branches) == {MAIN, DEV}
     assert lance_branches(graph) == before
@@ -105,58 +107,64 @@ def test_a_branch_comes_with_its_first_write_or_not_at_all(graph: Location) -> N
     assert now.tables[PERSON].owner == now.branch.id
     assert now.tables[COMPANY] == base.tables[COMPANY]
     run(graph, [Change(PERSON, insert=("y",))], branch="new")
-    assert unsteady(graph, WriteEnvironment()) == []
+    assert find_leftovers(graph, WriteEnvironment()) == []
 
 
-def test_a_first_write_whose_file_is_missing_is_not_published(graph: Location) -> None:
-    """As when a worker wrote to another store."""
+def test_first_write_with_a_missing_file_is_not_published(graph: Location) -> None:
+    """A worker that writes to another store has this effect."""
     stage = stage_changes([Change(PERSON, insert=("x",))])
     table = Path(graph.child(read_snapshot(graph, DEV).tables[PERSON].path).uri)
 
-    def lose(at: StagingArea) -> StagedWrite | None:
+    def stage_and_be_overtaken(area: StagingArea) -> StagedWrite | None:
         before = set(table.rglob("data/*.lance"))
-        staged = stage(at)
+        staged = stage(area)
         for file in set(table.rglob("data/*.lance")) - before:
             file.unlink()
         return staged
 
     with pytest.raises(IncompleteFileError) as raised:
-        create_branch_with_write(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", lose))
+        create_branch_with_write(
+            graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken)
+        )
     assert raised.value.code == "file_missing"
     assert set(read_snapshot(graph).state.branches) == {MAIN, DEV}
 
 
-def test_a_branch_of_that_name_was_made_while_its_first_write_was_staged(graph: Location) -> None:
-    def lose(at: StagingArea) -> StagedWrite:
-        staged = stage_changes([Change(PERSON, insert=("x",))])(at)
+def test_branch_name_is_taken_while_the_first_write_is_staged(graph: Location) -> None:
+    def stage_and_be_overtaken(area: StagingArea) -> StagedWrite:
+        staged = stage_changes([Change(PERSON, insert=("x",))])(area)
         create_branch(graph, "new", "other", read_snapshot(graph))
         return staged
 
     before = lance_branches(graph)
-    with pytest.raises(ConflictError) as refused:
-        create_branch_with_write(graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", lose))
-    assert (refused.value.code, refused.value.applied) == ("branch_exists", Applied.NO)
+    with pytest.raises(ConflictError) as caught:
+        create_branch_with_write(
+            graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken)
+        )
+    assert (caught.value.code, caught.value.applied) == ("branch_exists", Applied.NO)
     other = read_snapshot(graph, "new").branch
     assert (other.creator, lance_branches(graph)) == ("other", before | {other.lance_branch})
 
 
-def test_the_base_is_deleted_while_the_first_write_is_staged(graph: Location) -> None:
-    def lose(at: StagingArea) -> StagedWrite:
-        staged = stage_changes([Change(PERSON, insert=("x",))])(at)
+def test_base_is_deleted_while_the_first_write_is_staged(graph: Location) -> None:
+    def stage_and_be_overtaken(area: StagingArea) -> StagedWrite:
+        staged = stage_changes([Change(PERSON, insert=("x",))])(area)
         delete_branch(graph, DEV)
         return staged
 
-    with pytest.raises(ConflictError) as refused:
-        create_branch_with_write(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", lose))
-    assert (refused.value.code, refused.value.applied) == ("read_set_conflict", Applied.NO)
+    with pytest.raises(ConflictError) as caught:
+        create_branch_with_write(
+            graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken)
+        )
+    assert (caught.value.code, caught.value.applied) == ("read_set_conflict", Applied.NO)
     assert set(read_snapshot(graph).state.branches) == {MAIN}
 
 
-def test_cleanup_keeps_the_forks_of_a_first_write_that_is_staged(graph: Location) -> None:
-    """Its branch is not live yet, so the forks have the name of the one that it is created from."""
+def test_cleanup_keeps_the_forks_of_a_staged_first_write(graph: Location) -> None:
+    """The branch does not exist yet, so the forks are named after the branch that it is created from."""
 
-    def wait(at: StagingArea) -> StagedWrite:
-        staged = stage_changes([Change(PERSON, insert=("x",))])(at)
+    def wait(area: StagingArea) -> StagedWrite:
+        staged = stage_changes([Change(PERSON, insert=("x",))])(area)
         options = CleanupPolicyOptions(keep_versions=3, confirm=True)
         cleanup_all_tables(Place(graph), options, world=WriteEnvironment(clock=TomorrowClock()))
         return staged
@@ -165,7 +173,7 @@ def test_cleanup_keeps_the_forks_of_a_first_write_that_is_staged(graph: Location
     assert "x" in read_contents(graph, "new")[PERSON]
 
 
-def test_a_first_write_without_rows_makes_the_branch(graph: Location) -> None:
+def test_first_write_without_rows_creates_the_branch(graph: Location) -> None:
     assert (
         create_branch_with_write(graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", lambda _: None))
         is None
@@ -173,17 +181,17 @@ def test_a_first_write_without_rows_makes_the_branch(graph: Location) -> None:
     assert read_snapshot(graph, "new").head == read_snapshot(graph).head
 
 
-def test_a_first_write_stages_again_beside_another_first_write(graph: Location) -> None:
-    """Both fork `Company`; the one that comes second forks it again, under a name that was never used."""
+def test_first_write_is_staged_again_after_a_concurrent_first_write(graph: Location) -> None:
+    """Both fork `Company`; the second write forks it again, with a name that was never used."""
     changes = [Change(PERSON, insert=("slow",)), Change(COMPANY, insert=("slow",))]
     stage = stage_changes(changes)
 
-    def stage_then_lose(at: StagingArea) -> StagedWrite:
-        staged = stage(at)
+    def stage_and_be_overtaken(area: StagingArea) -> StagedWrite:
+        staged = stage(area)
         run(graph, [Change(PERSON, insert=("fast",))], branch=DEV)
         return staged
 
-    request = WriteRequest(WriterKind.LOAD, "tester", stage_then_lose, lambda again, _: stage(again))
+    request = WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken, lambda again, _: stage(again))
     published = write(graph, DEV, request)
     assert published is not None
     contents = read_contents(graph, DEV)
@@ -192,26 +200,26 @@ def test_a_first_write_stages_again_beside_another_first_write(graph: Location) 
     assert set(read_contents(graph)[COMPANY]) == {"a"}
 
 
-def test_effects_that_rest_on_an_older_pin_are_never_healed_away(graph: Location) -> None:
-    """A revalidation that forgets to move its effects must not undo what was published meanwhile."""
+def test_effects_based_on_an_older_pin_are_rejected(graph: Location) -> None:
+    """A revalidation that does not move its effects must not undo what was published since the staging."""
     stage = stage_changes([Change(PERSON, insert=("slow",))])
 
-    def stage_then_lose(at: StagingArea) -> StagedWrite:
-        staged = stage(at)
+    def stage_and_be_overtaken(area: StagingArea) -> StagedWrite:
+        staged = stage(area)
         run(graph, [Change(PERSON, insert=("fast",))])
         return staged
 
-    def only_the_snapshot(again: StagingArea, staged: StagedWrite) -> StagedWrite:
+    def keep_old_effects(again: StagingArea, staged: StagedWrite) -> StagedWrite:
         return again.finish(staged.effects, staged.reads, Outcome(staged.counts))
 
     with pytest.raises(ConflictError) as caught:
-        write(graph, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage_then_lose, only_the_snapshot))
+        write(graph, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken, keep_old_effects))
     assert caught.value.code == "read_set_conflict"
     assert set(read_contents(graph)[PERSON]) == {"a", "fast"}
 
 
-def test_opening_main_leaves_the_crash_of_another_branch_alone(killer: Killer) -> None:
-    location = killer.prepared("fork")
+def test_opening_main_does_not_recover_another_branch(killer: Killer) -> None:
+    location = killer.prepare_graph("fork")
     killer.kill("fork", location, "commit.before", 2)
     locks = ObjectStore(location).list(LOCKS)
     assert recover_on_open(location, MAIN) == ()
@@ -219,8 +227,8 @@ def test_opening_main_leaves_the_crash_of_another_branch_alone(killer: Killer) -
     assert len(recover_on_open(location, DEV)) == 1
 
 
-def test_every_branch_is_recovered_from_anywhere(killer: Killer) -> None:
-    location = killer.prepared("fork")
+def test_every_branch_is_recovered(killer: Killer) -> None:
+    location = killer.prepare_graph("fork")
     killer.kill("fork", location, "commit.before", 2)
     assert [done.intent.branch for done in recover_every_branch(location)] == [DEV]
     assert ObjectStore(location).list(RECOVERY) == ()

@@ -1,4 +1,4 @@
-"""A cleanup that was killed anywhere is finished by the next one, whole: nothing is left that should have gone."""
+"""The next cleanup finishes a cleanup that was killed at any step: it deletes all deletable files."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ FENCE_CELLS = [cell for cell in read_traces()["cleanup"] if cell.startswith("cle
 @pytest.mark.parametrize(
     "cell", [pytest.param(cell, marks=() if cell in EXAMPLES else (pytest.mark.soak,)) for cell in CELLS]
 )
-def test_the_next_one_finishes_it(cell: str, killer: Killer) -> None:
-    _finishes(cell, killer, killer.prepared("cleanup"))
+def test_next_cleanup_finishes_a_killed_cleanup(cell: str, killer: Killer) -> None:
+    _check_next_cleanup(cell, killer, killer.prepare_graph("cleanup"))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("cell", [*EXAMPLES, *FENCE_CELLS])
-def test_on_s3_too(cell: str, killer: Killer, s3_server: S3Server) -> None:
+def test_next_cleanup_finishes_a_killed_cleanup_on_s3(cell: str, killer: Killer, s3_server: S3Server) -> None:
     location = s3_server.location(f"crash/cleanup/{cell.replace('@', '-')}.omni")
     SCENARIOS["cleanup"].prepare(location, killer.kill)
-    _finishes(cell, killer, location)
+    _check_next_cleanup(cell, killer, location)
 
 
-def _finishes(cell: str, killer: Killer, location: Location) -> None:
-    wanted = read_contents(location)
+def _check_next_cleanup(cell: str, killer: Killer, location: Location) -> None:
+    expected = read_contents(location)
     point, _, hit = cell.partition("@")
     killer.kill("cleanup", location, point, int(hit))
-    assert set(map(str, every_snapshot(location).values())), "what is left can be read"
-    world = WriteEnvironment(clock=TomorrowClock())
+    assert set(map(str, every_snapshot(location).values())), "the remaining snapshots are readable"
+    environment = WriteEnvironment(clock=TomorrowClock())
     assert limits.CLEANUP_AGE_SECONDS_MIN < 24 * 3600
-    for _ in range(2):  # the fence is a version too, and is outside of the policy one run later
-        rows = cleanup_all_tables(Place(location), CleanupPolicyOptions(1, confirm=True), world=world)
+    for _ in range(2):  # the fence is a version too, and only the second run may delete it
+        rows = cleanup_all_tables(Place(location), CleanupPolicyOptions(1, confirm=True), world=environment)
         assert errors_of(rows) == {}
-    assert files_of(cleanup_all_tables(Place(location), CleanupPolicyOptions(1), world=world)) == []
-    assert read_contents(location) == wanted
+    assert files_of(cleanup_all_tables(Place(location), CleanupPolicyOptions(1), world=environment)) == []
+    assert read_contents(location) == expected
     assert not [file.path for file in list_files(location) if "/tree/" in file.path]

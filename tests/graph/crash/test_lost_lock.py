@@ -1,4 +1,4 @@
-"""A lock file that somebody moved away makes epochs start again; no write is lost or half seen because of it."""
+"""Without its lock files a branch starts again with epoch 1; no write is lost or partially visible."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.graph.crash.killer import Killer
 from tests.graph.writers import apply, read_contents, run, triple
 
 
-def test_what_a_killed_writer_left_is_recovered_whatever_epoch_it_wrote_down(killer: Killer) -> None:
-    location = killer.prepared("load")
+def test_intent_is_recovered_after_its_lock_was_deleted(killer: Killer) -> None:
+    location = killer.prepare_graph("load")
     before = read_contents(location)
     killer.kill("load", location, Failpoint.PUBLISH_BEFORE)
     for lock in Path(location.uri, "__locks").rglob("*.json"):
@@ -23,9 +23,7 @@ def test_what_a_killed_writer_left_is_recovered_whatever_epoch_it_wrote_down(kil
     contents = read_contents(location)
     assert all("after" in rows for rows in contents.values())
     recovered = [record.action for record in read_snapshot(location).manifest.read_recoveries()]
-    assert recovered == ["rolled_forward"], (
-        "the next writer finishes it first, and nothing heals its rows away"
-    )
+    assert recovered == ["rolled_forward"], "the next writer rolls the write forward first and keeps its rows"
     assert {alias: set(rows) - {"after"} for alias, rows in contents.items()} != {
         alias: set(rows) for alias, rows in before.items()
     }

@@ -1,8 +1,8 @@
-"""The crash matrix: every writer kind is killed with SIGKILL at every hit of every failpoint on its way.
+"""The crash matrix: every writer kind is killed with SIGKILL at every hit of every failpoint that it reaches.
 
-Afterwards the graph is exactly as before or exactly as after, as that step demands; recovering again changes no file;
-writing again works; nothing is locked, no intent is left and every head is its pin. A cell whose victim was not killed
-there does not count: it fails.
+Then the graph has exactly the state before or the state after the write, as the failpoint requires. A second recovery
+changes no file, the next write works, no lock or intent is left, and every head is its pin. A cell whose process was
+not killed at its failpoint fails.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from omnigraph.storage.location import Location
 from tests.conftest import S3Server
 from tests.graph.crash.killer import Killer
 from tests.graph.crash.observe import observe
-from tests.graph.crash.scenarios import SCENARIOS, happens_at
+from tests.graph.crash.scenarios import SCENARIOS, is_done_at
 from tests.graph.crash.traces import read_traces, write_trace
 from tests.graph.crash.verdict import Expected, violations
 
@@ -56,7 +56,7 @@ S3_FIRST = frozenset(
         ("recover_back", "recovery.rollback.after@1"),
     }
 )
-"""One of each kind; `make soak` runs the others."""
+"""One cell of each kind; `make soak` runs the others."""
 LONG = frozenset(
     {
         "compact",
@@ -80,9 +80,9 @@ LONG = frozenset(
         "schema_apply_on_branch",
     }
 )
-"""Scenarios that `make soak` runs: what they do, others do too, in another order or for another writer."""
+"""Scenarios that only `make soak` runs: others do the same in another order or for another writer."""
 ALIKE = ("lease.", "check.done", "arm.before", "disarm.after", "publish.after")
-"""Points where every writer leaves the same behind. `make test` kills a load and a recovery there, `make soak` all."""
+"""Points with the same files for every writer. `make test` kills a load and a recovery there, `make soak` all."""
 KILLED_THERE = frozenset({"load", "recover_forward"})
 Note = Callable[[str, object], None]
 
@@ -95,8 +95,8 @@ def _cell(scenario: str, cell: str) -> ParameterSet:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_the_golden_trace_is_what_the_writer_does(scenario: str, killer: Killer, update_golden: bool) -> None:
-    hits, _ = killer.trace(scenario, killer.prepared(scenario))
+def test_writer_follows_its_golden_trace(scenario: str, killer: Killer, update_golden: bool) -> None:
+    hits, _ = killer.trace(scenario, killer.prepare_graph(scenario))
     if update_golden:
         write_trace(scenario, hits)
     assert hits == read_traces()[scenario]
@@ -108,39 +108,39 @@ def test_every_failpoint_is_in_the_matrix() -> None:
     assert set(TRACES) == set(SCENARIOS)
 
 
-@pytest.mark.parametrize(("scenario", "cell"), [_cell(*found) for found in CELLS])
-def test_a_crash_there_loses_nothing(scenario: str, cell: str, killer: Killer, record_property: Note) -> None:
-    found = _run_cell(scenario, cell, killer, killer.prepared(scenario))
-    record_property("crash_cell", len(found))
-    assert found == []
+@pytest.mark.parametrize(("scenario", "cell"), [_cell(*cell) for cell in CELLS])
+def test_crash_loses_nothing(scenario: str, cell: str, killer: Killer, record_property: Note) -> None:
+    problems = _run_cell(scenario, cell, killer, killer.prepare_graph(scenario))
+    record_property("crash_cell", len(problems))
+    assert problems == []
 
 
 @pytest.mark.parametrize(
     ("scenario", "cell"),
     [
-        pytest.param(*found, id=f"{found[0]}-{found[1]}", marks=() if found in S3_FIRST else pytest.mark.soak)
-        for found in S3_CELLS
+        pytest.param(*cell, id=f"{cell[0]}-{cell[1]}", marks=() if cell in S3_FIRST else pytest.mark.soak)
+        for cell in S3_CELLS
     ],
 )
-def test_a_crash_on_s3_loses_nothing(
+def test_crash_on_s3_loses_nothing(
     scenario: str, cell: str, killer: Killer, s3_server: S3Server, record_property: Note
 ) -> None:
     location = s3_server.location(f"crash/{scenario}/{cell.replace('@', '-')}.omni")
     SCENARIOS[scenario].prepare(location, killer.kill)
-    found = _run_cell(scenario, cell, killer, location)
-    record_property("crash_cell", len(found))
-    assert found == []
+    problems = _run_cell(scenario, cell, killer, location)
+    record_property("crash_cell", len(problems))
+    assert problems == []
 
 
 def _run_cell(scenario: str, cell: str, killer: Killer, location: Location) -> list[str]:
-    how = SCENARIOS[scenario]
-    before = observe(location, how.world)
-    if how.beside is not None:
-        before = how.beside(before)
+    definition = SCENARIOS[scenario]
+    before = observe(location, definition.environment)
+    if definition.concurrent_write is not None:
+        before = definition.concurrent_write(before)
     point, _, hit = cell.partition("@")
     killer.kill(scenario, location, point, int(hit))
-    state = how.after(before) if happens_at(how, TRACES[scenario], cell) else before
-    expected = Expected((state,), how.world, how.heads_ahead)
-    if how.redo is not None:
-        expected = replace(expected, redo=how.redo.act, redone=how.redo.after(before))
+    state = definition.after(before) if is_done_at(definition, TRACES[scenario], cell) else before
+    expected = Expected((state,), definition.environment, definition.heads_ahead)
+    if definition.redo is not None:
+        expected = replace(expected, redo=definition.redo.act, redone=definition.redo.after(before))
     return violations(location, expected)

@@ -1,8 +1,8 @@
-"""A power cut: what was acknowledged is still there, and what was not is there as a whole or not at all.
+"""A power cut keeps every acknowledged write, and every other write completely or not at all.
 
-The first test cuts the power right after the acknowledgement of every writer kind; so it proves that each of them
-syncs all that it needs before that. The second cuts it after every sync of a load, a mutation and a few others, on
-both kinds of disk that `power_cut.py` knows.
+The first test cuts the power directly after the acknowledgement of every writer kind, so it proves that each of them
+syncs all required files before. The second test cuts it after every sync of a load, a mutation and a few others, on
+both kinds of disk of `power_cut.py`.
 """
 
 from __future__ import annotations
@@ -19,43 +19,45 @@ from omnigraph.storage.location import Location
 from tests.graph.crash.child import Request
 from tests.graph.crash.killer import Killer
 from tests.graph.crash.observe import GraphState, observe
-from tests.graph.crash.power_cut import Recording
+from tests.graph.crash.power_cut import SyncRecording
 from tests.graph.crash.scenarios import SCENARIOS
 from tests.graph.crash.verdict import Expected, violations
 
 SAMPLE = 6
-"""One in so many cuts is made in `make test`."""
-WRITERS = tuple(name for name, how in SCENARIOS.items() if how.decided_at is not None and name != "renew")
+"""`make test` runs one of this number of power cuts."""
+WRITERS = tuple(
+    name for name, definition in SCENARIOS.items() if definition.decided_at is not None and name != "renew"
+)
 REPLAYED = ("load", "mutate", "init", "branch_create", "compact", "fork", "merge")
 
 
-def _record(killer: Killer, scenario: str) -> tuple[Location, GraphState, Recording]:
-    location = killer.prepared(scenario)
-    before = observe(location, SCENARIOS[scenario].world)
+def _record(killer: Killer, scenario: str) -> tuple[Location, GraphState, SyncRecording]:
+    location = killer.prepare_graph(scenario)
+    before = observe(location, SCENARIOS[scenario].environment)
     target = Path(f"{location.uri}.syncs")
     request = Request(scenario, location.uri, {}, syncs=str(target), durability="sync")
     assert killer.run(request) == 0
-    recording = msgspec.msgpack.decode(target.read_bytes(), type=Recording)
+    recording = msgspec.msgpack.decode(target.read_bytes(), type=SyncRecording)
     assert recording.syncs
     return location, before, recording
 
 
 def _violations(scenario: str, location: Location, before: GraphState, *states: GraphState) -> list[str]:
-    how = SCENARIOS[scenario]
-    expected = Expected(states, how.world, how.heads_ahead)
-    if how.redo is not None:
-        expected = replace(expected, redo=how.redo.act, redone=how.redo.after(before))
+    definition = SCENARIOS[scenario]
+    expected = Expected(states, definition.environment, definition.heads_ahead)
+    if definition.redo is not None:
+        expected = replace(expected, redo=definition.redo.act, redone=definition.redo.after(before))
     return violations(location, expected)
 
 
 @pytest.mark.parametrize("scenario", WRITERS)
-def test_what_was_acknowledged_is_there(scenario: str, killer: Killer) -> None:
+def test_acknowledged_write_survives_a_power_cut(scenario: str, killer: Killer) -> None:
     location, before, recording = _record(killer, scenario)
-    how = SCENARIOS[scenario]
-    if how.beside is not None:
-        before = how.beside(before)
-    recording.put_back(len(recording.syncs), early_names=False)
-    assert _violations(scenario, location, before, how.after(before)) == []
+    definition = SCENARIOS[scenario]
+    if definition.concurrent_write is not None:
+        before = definition.concurrent_write(before)
+    recording.restore(len(recording.syncs), early_names=False)
+    assert _violations(scenario, location, before, definition.after(before)) == []
 
 
 def _cuts(scenario: str, syncs: int, *, every: bool) -> Iterator[tuple[int, bool]]:
@@ -68,12 +70,12 @@ def _cuts(scenario: str, syncs: int, *, every: bool) -> Iterator[tuple[int, bool
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("scenario", REPLAYED)
-def test_a_cut_after_every_sync(scenario: str, every: bool, killer: Killer) -> None:
+def test_power_cut_after_every_sync(scenario: str, every: bool, killer: Killer) -> None:
     location, before, recording = _record(killer, scenario)
     after = SCENARIOS[scenario].after(before)
-    found: list[str] = []
+    problems: list[str] = []
     for count, early_names in _cuts(scenario, len(recording.syncs), every=every):
-        recording.put_back(count, early_names=early_names)
+        recording.restore(count, early_names=early_names)
         sentences = _violations(scenario, location, before, before, after)
-        found += [f"after {count} syncs, early names {early_names}: {sentence}" for sentence in sentences]
-    assert found == []
+        problems += [f"after {count} syncs, early names {early_names}: {sentence}" for sentence in sentences]
+    assert problems == []

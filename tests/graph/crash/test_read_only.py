@@ -1,4 +1,4 @@
-"""Read-only opens write nothing, on a directory where nothing can be written, with a crashed write pending."""
+"""A read-only open writes nothing and works in a read-only directory, also while a killed write is pending."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ found = snapshot_contents(graph.snapshot()), len(list(graph.log(None)))
 try:
     open(sys.argv[1] + "/probe", "w")
 except OSError:
-    sys.stdout.buffer.write(pickle.dumps(found))
+    sys.stdout.buffer.write(pickle.dumps(result))
 """
 
 
 @pytest.mark.parametrize("point", ["arm.after", "commit.before", "publish.before", "disarm.before"])
-def test_a_read_only_open_changes_no_file(point: str, killer: Killer) -> None:
-    location = killer.prepared("load")
+def test_read_only_open_changes_no_file(point: str, killer: Killer) -> None:
+    location = killer.prepare_graph("load")
     killer.kill("load", location, point)
     before = read_tree(location)
     graph = omnigraph.open(location.uri, read_only=True)
@@ -51,9 +51,9 @@ def test_a_read_only_open_changes_no_file(point: str, killer: Killer) -> None:
     assert ObjectStore(location).list(RECOVERY)
 
 
-def test_it_reads_a_directory_that_cannot_be_written(killer: Killer) -> None:
-    """In another process that has no rights beyond reading, as `nobody` when the tests run as root."""
-    made = killer.prepared("load")
+def test_graph_in_a_read_only_directory_can_be_read(killer: Killer) -> None:
+    """Another process without write permission reads it; it has another user id if the tests run as root."""
+    made = killer.prepare_graph("load")
     killer.kill("load", made, "commit.before", 2)
     expected = read_contents(made)
     folder = Path(tempfile.mkdtemp(prefix="omnigraph-read-only-"))
@@ -64,14 +64,14 @@ def test_it_reads_a_directory_that_cannot_be_written(killer: Killer) -> None:
     before = read_tree(location)
     _allow_writing(root, False)
     try:
-        assert _read_as_stranger(root) == expected
+        assert _read_as_other_user(root) == expected
     finally:
         _allow_writing(root, True)
     assert read_tree(location) == before
     shutil.rmtree(folder)
 
 
-def _read_as_stranger(root: Path) -> Contents:
+def _read_as_other_user(root: Path) -> Contents:
     uid = NOBODY if os.geteuid() == 0 else 0
     command = [sys.executable, "-c", READ, str(root), str(uid)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)

@@ -1,4 +1,4 @@
-"""What a recovery leaves to be read: one audit row, and for a write that went forward its own commit."""
+"""The record of a recovery: one audit row and, after a roll forward, the commit of the write."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from omnigraph.graph.recovery.decide import RecoveryAction
 from omnigraph.graph.recovery.run import RECOVERY_ACTOR, recover_on_open
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
-from tests.graph.crash.death import PatientClock, impatient_world
+from tests.graph.crash.death import PatientClock, short_lease_environment
 from tests.graph.crash.killer import Killer
 
 
-def pending(location: Location) -> Intent:
+def read_intent(location: Location) -> Intent:
     intents, unreadable = read_intents(ObjectStore(location))
     assert (len(intents), unreadable) == (1, ())
     return intents[0]
@@ -35,8 +35,8 @@ def pending(location: Location) -> Intent:
     ],
 )
 def test_every_outcome_is_audited(scenario: str, action: RecoveryAction, killer: Killer) -> None:
-    location = killer.prepared(scenario)
-    intent = pending(location)
+    location = killer.prepare_graph(scenario)
+    intent = read_intent(location)
     assert [done.action for done in recover_on_open(location, MAIN)] == [action]
     manifest = read_snapshot(location).manifest
     audit = manifest.find_recovery(OperationId(intent.op_id))
@@ -47,10 +47,10 @@ def test_every_outcome_is_audited(scenario: str, action: RecoveryAction, killer:
 
 
 @pytest.mark.parametrize("scenario", ["recover_forward", "recover_optimize"])
-def test_going_forward_is_the_write_itself(scenario: str, killer: Killer) -> None:
-    """The same commit id, actor, time and counts as if it had never died."""
-    location = killer.prepared(scenario)
-    intent = pending(location)
+def test_roll_forward_publishes_the_commit_of_the_write(scenario: str, killer: Killer) -> None:
+    """It has the commit id, actor, time and counts of the write that was killed."""
+    location = killer.prepare_graph(scenario)
+    intent = read_intent(location)
     recover_on_open(location, MAIN)
     snapshot = read_snapshot(location)
     assert snapshot.head == intent.commit_id
@@ -65,13 +65,15 @@ def test_going_forward_is_the_write_itself(scenario: str, killer: Killer) -> Non
 
 
 @pytest.mark.parametrize("scenario", ["recover_back", "recover_nothing"])
-def test_going_back_is_not_the_write(scenario: str, killer: Killer, caplog: pytest.LogCaptureFixture) -> None:
-    """Its commit id never appears; what was put back is a commit of recovery's own.
+def test_rollback_publishes_a_commit_of_recovery(
+    scenario: str, killer: Killer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The commit id of the write never appears; the restored state is a commit of recovery.
 
-    And so it is told, also by whoever finds it done: the recovery that died before it took the intent away.
+    The log reports it, also if an earlier recovery was killed before it deleted the intent.
     """
-    location = killer.prepared(scenario)
-    intent = pending(location)
+    location = killer.prepare_graph(scenario)
+    intent = read_intent(location)
     recover_on_open(location, MAIN)
     write_intent(ObjectStore(location), intent)
     assert [done.action for done in recover_on_open(location, MAIN)] == [RecoveryAction.FINISHED]
@@ -84,19 +86,19 @@ def test_going_back_is_not_the_write(scenario: str, killer: Killer, caplog: pyte
     assert (commit.actor, commit.operation, commit.parent) == (RECOVERY_ACTOR, "recovery", intent.head)
 
 
-def test_an_open_does_not_fail_because_a_writer_is_at_work(killer: Killer) -> None:
-    """It recovers nothing then: the check of that writer, or of the next one, does."""
-    location = killer.prepared("recover_back")
-    world = impatient_world(PatientClock(), lease_seconds=10.0)
-    lease = acquire_lease(ObjectStore(location), read_snapshot(location).branch.id, "busy", world.terms)
-    assert recover_on_open(location, MAIN, world) == ()
-    pending(location)
+def test_open_works_while_a_writer_holds_the_lease(killer: Killer) -> None:
+    """The open recovers nothing: Check of that writer, or of the next one, does."""
+    location = killer.prepare_graph("recover_back")
+    environment = short_lease_environment(PatientClock(), lease_seconds=10.0)
+    lease = acquire_lease(ObjectStore(location), read_snapshot(location).branch.id, "busy", environment.terms)
+    assert recover_on_open(location, MAIN, environment) == ()
+    read_intent(location)
     lease.release()
-    assert len(recover_on_open(location, MAIN, world)) == 1
+    assert len(recover_on_open(location, MAIN, environment)) == 1
 
 
-def test_a_finished_write_is_not_audited(killer: Killer) -> None:
-    location = killer.prepared("recover_finished")
+def test_finished_write_is_not_audited(killer: Killer) -> None:
+    location = killer.prepare_graph("recover_finished")
     version = read_snapshot(location).version
     assert [done.action for done in recover_on_open(location, MAIN)] == [RecoveryAction.FINISHED]
     assert read_snapshot(location).version == version

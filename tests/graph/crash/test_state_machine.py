@@ -1,7 +1,7 @@
-"""Writes, deaths, recoveries, compactions, held readers and time travel in any order, against a model.
+"""Writes, deaths, recoveries, compactions, held snapshots and time travel in any order, compared with a model.
 
-The model knows what every commit of every branch contained. A death between two durable calls decides by itself what
-must become of the write: with every table moved it goes forward, with fewer it never happened.
+The model has the contents of every commit of every branch. The durable call at which a writer dies decides the outcome
+of its write: if every table has moved, it is rolled forward; otherwise it is rolled back.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_commit_snapsh
 from omnigraph.graph.recovery.run import recover_on_open
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
-from tests.graph.crash.death import PatientClock, Victim, impatient_world
-from tests.graph.crash.observe import unsteady
+from tests.graph.crash.death import PatientClock, Victim, short_lease_environment
+from tests.graph.crash.observe import find_leftovers
 from tests.graph.writers import (
     COMPANY,
     KNOWS,
@@ -44,25 +44,25 @@ from tests.graph.writers import (
 DEV = "dev"
 EFFECTS_MAX = 26
 NAMES = st.sampled_from([f"n{number}" for number in range(8)])
-# Most deaths between Arm and Release, where there is most to lose.
+# Most deaths are between Arm and Release, where an error has the worst effect.
 DEATHS = st.one_of(st.just(0), st.integers(7, 14), st.integers(1, EFFECTS_MAX))
 
 
 @dataclass(slots=True)
 class ModelBranch:
-    """What readers see, and what they will see once a pending write was dealt with."""
+    """The contents that readers see now, and after the recovery of a pending write."""
 
     visible: Contents
     pending: Contents | None = None
     commits: dict[CommitId, Contents] = field(default_factory=dict)
 
-    def settle(self) -> None:
+    def apply_pending(self) -> None:
         if self.pending is not None:
             self.visible, self.pending = self.pending, None
 
 
 class WritePath(RuleBasedStateMachine):
-    """The graph beside its model."""
+    """A graph and its model."""
 
     folder: str
     location: Location
@@ -71,7 +71,7 @@ class WritePath(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = PatientClock()
-        self.world = impatient_world(self.clock)
+        self.environment = short_lease_environment(self.clock)
         self.branches: dict[str, ModelBranch] = {}
         self.held: list[tuple[Snapshot, Contents]] = []
 
@@ -81,11 +81,11 @@ class WritePath(RuleBasedStateMachine):
         self.location = parse_location(f"{self.folder}/g.omni")
         create(self.location)
         self.branches[MAIN] = ModelBranch({alias: {} for alias in TABLES})
-        self.note(MAIN)
+        self.remember_commit(MAIN)
 
     @rule(branch=st.sampled_from([MAIN, DEV]), names=st.sets(NAMES, min_size=1, max_size=3), death=DEATHS)
     def append(self, branch: str, names: set[str], death: int) -> None:
-        """New ids in every table, so that their counts stay equal unless something is lost."""
+        """Insert new ids into every table, so that their counts are equal unless a row is lost."""
         model = self.model(branch)
         base = model.visible if model.pending is None else model.pending
         fresh = tuple(sorted(name for name in names if all(name not in base[alias] for alias in TABLES)))
@@ -105,7 +105,7 @@ class WritePath(RuleBasedStateMachine):
     def delete(self, branch: str, name: str, death: int) -> None:
         model = self.model(branch)
         base = model.visible if model.pending is None else model.pending
-        # What only a pending write has is not there yet when the delete is staged.
+        # The rows of a pending write do not exist yet when the delete is staged.
         tables = [
             alias for alias in (PERSON, COMPANY) if name in base[alias] and name in model.visible[alias]
         ]
@@ -116,23 +116,23 @@ class WritePath(RuleBasedStateMachine):
     def compact(self, death: int) -> None:
         model = self.branches[MAIN]
         victim = Victim(death)
-        lived = victim.run(lambda: run_compaction(self.location, TABLES, self.world))
-        if lived or victim.published_before_arming:
-            model.settle()
-        self.note(MAIN)
+        has_survived = victim.run(lambda: run_compaction(self.location, TABLES, self.environment))
+        if has_survived or victim.published_before_arming:
+            model.apply_pending()
+        self.remember_commit(MAIN)
 
     @rule(branch=st.sampled_from([MAIN, DEV]), death=DEATHS)
     def recover(self, branch: str, death: int) -> None:
-        """The lease of the dead runs out for whoever waits for it; then an open recovers."""
+        """Wait until the lease of the dead writer is over, then recover by an open."""
         model = self.model(branch)
         name = branch if branch in self.branches else MAIN
         branch_id = read_snapshot(self.location, name).branch.id
-        acquire_lease(ObjectStore(self.location), branch_id, "waiting", self.world.terms).release()
+        acquire_lease(ObjectStore(self.location), branch_id, "waiting", self.environment.terms).release()
         victim = Victim(death)
-        lived = victim.run(lambda: recover_on_open(self.location, name, self.world))
-        if lived or victim.published_before_arming:
-            model.settle()
-        self.note(name)
+        has_survived = victim.run(lambda: recover_on_open(self.location, name, self.environment))
+        if has_survived or victim.published_before_arming:
+            model.apply_pending()
+        self.remember_commit(name)
 
     @rule(branch=st.sampled_from([MAIN, DEV]))
     def hold(self, branch: str) -> None:
@@ -143,7 +143,7 @@ class WritePath(RuleBasedStateMachine):
     @rule()
     def branch(self) -> None:
         main = self.branches[MAIN]
-        create_branch(self.location, DEV, "tester", read_snapshot(self.location), self.world)
+        create_branch(self.location, DEV, "tester", read_snapshot(self.location), self.environment)
         self.branches[DEV] = ModelBranch(main.visible, None, dict(main.commits))
 
     @invariant()
@@ -155,53 +155,57 @@ class WritePath(RuleBasedStateMachine):
         if not self.branches:
             return
         try:
-            self.everything_holds()
+            self.check_everything()
         finally:
             shutil.rmtree(self.folder)
 
-    def everything_holds(self) -> None:
-        """Held snapshots and every commit read as ever; one more write works everywhere and leaves nothing behind."""
+    def check_everything(self) -> None:
+        """Check that held snapshots and all commits are unchanged, and that every branch can be written."""
         for snapshot, contents in self.held:
             assert snapshot_contents(snapshot) == contents
         for name, model in self.branches.items():
             self.write(name, [Change(PERSON, upsert=(("last", 1),))], 0)
             for commit, contents in model.commits.items():
-                found, _ = read_commit_snapshot(self.location, commit, name)
-                assert snapshot_contents(found) == contents
+                snapshot, _ = read_commit_snapshot(self.location, commit, name)
+                assert snapshot_contents(snapshot) == contents
             newest = read_snapshot(self.location, name)
             lineage = make_lineage(newest.head, newest.manifest.read_commits())
             assert set(model.commits) <= {commit.id for commit in lineage.history()}
-        assert unsteady(self.location, self.world) == []
+        assert find_leftovers(self.location, self.environment) == []
 
     def write(self, branch: str, changes: list[Change], death: int) -> None:
         name = branch if branch in self.branches else MAIN
         model = self.branches[name]
         nothing_to_recover = not ObjectStore(self.location).list(RECOVERY)
         victim = Victim(death)
-        lived = victim.run(lambda: run(self.location, changes, branch=name, world=self.world))
-        assert not (nothing_to_recover and victim.moved_before_arming), "a head moved before it was announced"
-        if lived or victim.published_before_arming:
-            model.settle()
+        has_survived = victim.run(
+            lambda: run(self.location, changes, branch=name, environment=self.environment)
+        )
+        assert not (nothing_to_recover and victim.moved_before_arming), (
+            "a head moved before the intent was written"
+        )
+        if has_survived or victim.published_before_arming:
+            model.apply_pending()
         if victim.tables_committed:
-            model.settle()
+            model.apply_pending()
         after = apply(model.visible, changes)
-        if lived or victim.published:
+        if has_survived or victim.published:
             model.visible = after
         elif victim.tables_committed == len(changes):
             model.pending = after
-        self.note(name)
+        self.remember_commit(name)
 
     def model(self, branch: str) -> ModelBranch:
         return self.branches.get(branch, self.branches[MAIN])
 
-    def note(self, name: str) -> None:
-        """Remember what the newest commit contains, for travelling back to it."""
+    def remember_commit(self, name: str) -> None:
+        """Remember the contents of the newest commit, for time travel."""
         head = read_snapshot(self.location, name).head
         self.branches[name].commits.setdefault(head, self.branches[name].visible)
 
 
 class BranchingWritePath(WritePath):
-    """The same with a second branch, whose tables fork at its first write."""
+    """`WritePath` with a second branch, whose tables are forked by its first write."""
 
     with_branches = True
 

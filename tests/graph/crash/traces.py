@@ -1,4 +1,4 @@
-"""The golden file of the matrix: which failpoints each scenario hits, in order. Every hit is one cell."""
+"""Read and write the golden file of the matrix: the failpoints that each scenario hits, in order; each is a cell."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Traces = dict[str, tuple[str, ...]]
 
 
 def read_traces() -> Traces:
-    """Each line: a scenario and its hits."""
+    """Return the hits of each scenario; a line has a scenario and its hits."""
     lines = GOLDEN.read_text().splitlines() if GOLDEN.exists() else []
     return {name: tuple(hits.split()) for name, _, hits in (line.partition(": ") for line in lines)}
 
 
 def write_trace(scenario: str, hits: tuple[str, ...]) -> None:
-    """Replace one scenario's line."""
+    """Replace the line of one scenario."""
     traces = {**read_traces(), scenario: hits}
-    GOLDEN.write_text("".join(f"{name}: {' '.join(found)}\n" for name, found in sorted(traces.items())))
+    GOLDEN.write_text("".join(f"{name}: {' '.join(hits)}\n" for name, hits in sorted(traces.items())))

@@ -129,7 +129,11 @@ def test_the_first_write_migrates_step_by_step(durable_location: Location) -> No
     steps = Steps()
     rules = steps.rules(3)
     for number in range(2):
-        run(durable_location, [Change(PERSON, insert=(f"p{number}",))], world=WriteEnvironment(rules=rules))
+        run(
+            durable_location,
+            [Change(PERSON, insert=(f"p{number}",))],
+            environment=WriteEnvironment(rules=rules),
+        )
     assert steps.ran == [1, 2]
     assert _stamp_of(durable_location) == "3"
     snapshot = read_snapshot(durable_location, rules=rules)
@@ -162,12 +166,12 @@ def test_branch_inherits_the_stamp_and_migrates_separately(durable_location: Loc
     old = create_branch(durable_location, "old", "me", read_snapshot(durable_location))
     rules = Steps().rules(2)
     environment = WriteEnvironment(rules=rules)
-    run(durable_location, [Change(COMPANY, insert=("on main",))], world=environment)
+    run(durable_location, [Change(COMPANY, insert=("on main",))], environment=environment)
     assert (_stamp_of(durable_location), _stamp_of(durable_location, old.lance_branch)) == ("2", "1")
     main = read_snapshot(durable_location, rules=rules)
     new = create_branch(durable_location, "new", "me", main, environment)
     assert _stamp_of(durable_location, new.lance_branch) == "2"
-    run(durable_location, [Change(COMPANY, insert=("on old",))], branch="old", world=environment)
+    run(durable_location, [Change(COMPANY, insert=("on old",))], branch="old", environment=environment)
     assert _stamp_of(durable_location, old.lance_branch) == "2"
     assert read_snapshot(durable_location, "old", rules=rules).stamp == 2
 
@@ -180,7 +184,7 @@ def test_branch_with_a_newer_stamp_does_not_affect_others(durable_location: Loca
         durable_location,
         [Change(COMPANY, insert=("x",))],
         branch="ahead",
-        world=WriteEnvironment(rules=FORMAT),
+        environment=WriteEnvironment(rules=FORMAT),
     )
     manifest = open_dataset(durable_location.child("__manifest"), branch=branch.lance_branch)
     commit_schema_metadata(manifest, {STAMP_KEY: "9"})

@@ -18,7 +18,7 @@ from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location, parse_location
-from tests.graph.crash.observe import unsteady
+from tests.graph.crash.observe import find_leftovers
 from tests.maintenance.cleaning import Place
 from tests.maintenance.evolving import contents, create, evolve
 
@@ -56,7 +56,7 @@ def test_type_is_stored_in_the_files_of_main(root: Location) -> None:
     table = now.tables["node:City"]
     assert (table.pin.branch, table.owner, table.row_count) == (None, now.branch.id, 2)
     assert open_dataset(root.child(table.path)).version == table.pin.version
-    assert unsteady(root, WriteEnvironment()) == []
+    assert find_leftovers(root, WriteEnvironment()) == []
     # Both branches write to it, and each gets the rows of the other.
     add(root, "dev", "Oslo")
     add(root, MAIN, "Paris")
@@ -84,7 +84,7 @@ def test_type_is_merged_through_other_branches(root: Location) -> None:
     for branch in ("child", "other", "dev"):
         omnigraph.open(root.uri, branch).merge(MAIN)
         assert sizes(root, branch) == sizes(root)
-    assert unsteady(root, WriteEnvironment()) == []
+    assert find_leftovers(root, WriteEnvironment()) == []
 
 
 def test_empty_type(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_empty_type(tmp_path: Path) -> None:
         assert (table.pin.branch, table.owner) == (None, main)
         add(root, branch, branch)
         assert sizes(root, branch) == {branch: 4}
-    assert unsteady(root, WriteEnvironment()) == []
+    assert find_leftovers(root, WriteEnvironment()) == []
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_choice_for_a_row_of_a_new_type(
     into.merge(source, strategy="ours")
     now = contents(root, target)
     assert {row["dst"] for row in now["edge:Likes"].values()} == set(now["node:Person"]) == kept_ids
-    assert unsteady(root, WriteEnvironment()) == []
+    assert find_leftovers(root, WriteEnvironment()) == []
 
 
 class _NextWeek(SystemClock):
@@ -179,7 +179,7 @@ def test_crash_during_the_merge_of_a_type(root: Location, commits: int, with_oth
     assert sizes(root) == ROWS
     assert sorted(contents(root)["node:Person"]) == ["ada"] * with_other_table
     assert read_snapshot(root).tables["node:City"].pin.branch is None
-    assert unsteady(root, WriteEnvironment()) == []
+    assert find_leftovers(root, WriteEnvironment()) == []
 
 
 def test_branch_and_files_are_deleted_during_the_merge(root: Location) -> None:
@@ -197,14 +197,14 @@ def test_branch_and_files_are_deleted_during_the_merge(root: Location) -> None:
         omnigraph.open(root.uri).merge("dev")
     assert seen
     assert sorted(contents(root)) == ["node:Person"]
-    assert unsteady(root, WriteEnvironment()) == []
+    assert find_leftovers(root, WriteEnvironment()) == []
 
 
 def test_revert_on_the_branch_that_created_the_type(root: Location) -> None:
     """The state before is an older version of the files of the branch, which must not be published again."""
     omnigraph.open(root.uri, "dev").revert(read_snapshot(root, "dev").head)
     assert sizes(root, "dev") == {"Berlin": 4}
-    assert unsteady(root, WriteEnvironment()) == []
+    assert find_leftovers(root, WriteEnvironment()) == []
     add(root, "dev", "Oslo")
     assert sizes(root, "dev") == {"Berlin": 4, "Oslo": 4}
     assert [commit.operation for commit in omnigraph.open(root.uri, "dev").log(None)][:2] == [

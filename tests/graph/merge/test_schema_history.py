@@ -12,7 +12,7 @@ from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.merge.conflicts import MergeConflictError
 from omnigraph.storage.location import Location
-from tests.graph.crash.observe import unsteady
+from tests.graph.crash.observe import find_leftovers
 from tests.graph.merge.schema_sides import (
     ADA,
     AGELESS,
@@ -61,7 +61,7 @@ def test_revert_across_a_schema_change(root: Location, text: str, expected: dict
     if expected is not None:
         graph.revert(done.commit.id)
         assert person(contents(root)) == expected
-        assert unsteady(root, WriteEnvironment()) == []
+        assert find_leftovers(root, WriteEnvironment()) == []
         return
     before = contents(root)
     with pytest.raises(MergeConflictError) as caught:

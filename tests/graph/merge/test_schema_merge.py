@@ -17,7 +17,7 @@ from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from omnigraph.schema.tables import arrow_schema
 from omnigraph.storage.location import Location
-from tests.graph.crash.observe import unsteady
+from tests.graph.crash.observe import find_leftovers
 from tests.graph.merge.schema_sides import (
     ADA,
     ADD_CAT,
@@ -185,7 +185,7 @@ def test_schemas_that_can_be_merged(
         assert now.tables[entity.alias].pin.branch is None
     assert snapshot_contents(read_commit_snapshot(root, head)[0]) == before
     assert contents(root, "dev") == dev
-    assert unsteady(root, WriteEnvironment()) == []
+    assert find_leftovers(root, WriteEnvironment()) == []
     assert evolve(root, now.schema.source).commit is None
     # In the other direction the branch gets what it lacks, and then both are equal.
     omnigraph.open(root.uri, "dev").merge(MAIN)
@@ -219,7 +219,7 @@ def test_types_of_both_sides(root: Location) -> None:
     assert contents(root) == before
     graph.mutate('query m() { insert City { name: "f" } }')
     assert sorted(contents(root)["node:City"]) == ["c", "d", "e", "f"]
-    assert unsteady(root, WriteEnvironment()) == []
+    assert find_leftovers(root, WriteEnvironment()) == []
 
 
 def test_dropped_type(root: Location) -> None:
@@ -341,7 +341,7 @@ def test_schemas_that_conflict(root: Location, ours: Side, theirs: Side, kinds: 
         assert bool(plans["ours"]) is (ours.schema is not None)
         assert "the source: " in caught.value.render()
     assert (contents(root), read_snapshot(root).head) == (before, head)
-    assert unsteady(root, WriteEnvironment()) == []
+    assert find_leftovers(root, WriteEnvironment()) == []
 
 
 def test_minimum_of_theirs_and_edges_that_ours_deleted(root: Location) -> None:

@@ -45,7 +45,7 @@ from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
 from tests.conftest import S3Server
-from tests.graph.crash.death import PatientClock, Victim, impatient_world
+from tests.graph.crash.death import PatientClock, Victim, short_lease_environment
 from tests.graph.merge.model import ConflictSet, History, ModelCommit, conflict_set
 from tests.graph.merge.schemas import (
     DIVERGED,
@@ -92,7 +92,7 @@ class MergeMachine(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.mkdtemp()
         self.location = self.make_location()
-        self.world = impatient_world(PatientClock())
+        self.environment = short_lease_environment(PatientClock())
         self.history = History(merge=merge_graphs)
         self.names = 0  # the last number in a name of a schema change
         self.heads: dict[str, str] = {}
@@ -145,12 +145,12 @@ class MergeMachine(RuleBasedStateMachine):
         """Wait until the leases of the dead writer expire; then an open recovers."""
         store = ObjectStore(self.location)
         for lease in (None, read_snapshot(self.location, branch).branch.id):
-            acquire_lease(store, lease, "waiting", self.world.terms).release()
-        recover_on_open(self.location, branch, self.world)
+            acquire_lease(store, lease, "waiting", self.environment.terms).release()
+        recover_on_open(self.location, branch, self.environment)
 
     def write(self, branch: str, *changes: Change, death: int = 0) -> None:
         expected = ModelCommit((self.heads[branch],), apply_graph(self.state(branch), changes))
-        act = lambda: run(self.location, changes, branch=branch, world=self.world)  # noqa: E731
+        act = lambda: run(self.location, changes, branch=branch, environment=self.environment)  # noqa: E731
         self.attempt(branch, act, death, expected)
 
     @rule(branch=ANY_BRANCH, name=NAMES, value=VALUES, death=DEATHS)
@@ -191,7 +191,7 @@ class MergeMachine(RuleBasedStateMachine):
         state = self.state(branch)
         facts = next_facts(state[FACTS], kind, self.names)
         request = SchemaRequest(schema_text(facts, state[FACTS]), "tester")
-        act = lambda: apply_schema(self.location, branch, request, in_place, self.world)  # noqa: E731
+        act = lambda: apply_schema(self.location, branch, request, in_place, self.environment)  # noqa: E731
         self.attempt(branch, act, death, ModelCommit((self.heads[branch],), with_facts(state, facts)))
 
     @rule(name=st.sampled_from(BRANCHES), source=ANY_BRANCH, death=DEATHS)
@@ -200,7 +200,7 @@ class MergeMachine(RuleBasedStateMachine):
             source = self.near(source)
             start = read_snapshot(self.location, source)
             survived = Victim(death).run(
-                lambda: create_branch(self.location, name, "tester", start, self.world)
+                lambda: create_branch(self.location, name, "tester", start, self.environment)
             )
             assert not survived or name in self.live()
             if name in self.live():
@@ -221,7 +221,7 @@ class MergeMachine(RuleBasedStateMachine):
         request = MergeRequest(source, "tester", into, make_resolution(side, None))
         if source == into:
             with pytest.raises(UsageError, match="into itself"):
-                merge_branch(self.location, request, self.world)
+                merge_branch(self.location, request, self.environment)
             return
         if theirs in self.history.ancestors(ours):
             done = merge_branch(self.location, request, self.world)
@@ -232,14 +232,14 @@ class MergeMachine(RuleBasedStateMachine):
         conflicts = reported_conflicts(conflicts)
         if conflicts and (side is None or conflicts == DIVERGED):
             with pytest.raises(MergeConflictError) as caught:
-                merge_branch(self.location, request, self.world)
+                merge_branch(self.location, request, self.environment)
             assert conflict_set(caught.value.conflicts) == conflicts
             return
         if death and not conflicts:
-            act = lambda: merge_branch(self.location, request, self.world)  # noqa: E731
+            act = lambda: merge_branch(self.location, request, self.environment)  # noqa: E731
             self.attempt(into, act, death, ModelCommit((ours, theirs), expected))
             return
-        done = merge_branch(self.location, request, self.world)
+        done = merge_branch(self.location, request, self.environment)
         if conflicts:
             expected = self.read(into, expected[FACTS])
             chosen = self.state(source if side == "theirs" else into)
@@ -295,11 +295,11 @@ class MergeMachine(RuleBasedStateMachine):
             return
         if conflicts:
             with pytest.raises(MergeConflictError) as caught:
-                revert_commit(self.location, request, self.world)
+                revert_commit(self.location, request, self.environment)
             assert conflict_set(caught.value.conflicts) == conflicts
             return
         before_it = self.heads[branch]
-        act = lambda: revert_commit(self.location, request, self.world)  # noqa: E731
+        act = lambda: revert_commit(self.location, request, self.environment)  # noqa: E731
         self.attempt(branch, act, death, ModelCommit((before_it,), expected))
         assert death or self.heads[branch] != before_it or expected == self.state(branch)
 
@@ -334,17 +334,19 @@ class MergeMachine(RuleBasedStateMachine):
     def optimize(self, branch: str, death: int) -> None:
         branch = self.near(branch)
         same = ModelCommit((self.heads[branch],), self.state(branch))
-        options = OptimizeOptions(tables=frozenset({PERSON, KNOWS}), world=self.world)
+        options = OptimizeOptions(tables=frozenset({PERSON, KNOWS}), world=self.environment)
         graph = Graph(self.location, branch)
         self.attempt(branch, lambda: optimize_all_tables(graph, options, in_place), death, same)
 
     @rule(keep=st.sampled_from([1, 1, 3]), death=st.one_of(st.just(0), st.integers(1, 40)))
     def cleanup(self, keep: int, death: int) -> None:
         """Clean up with a clock at which everything is old."""
-        world = replace(self.world, clock=TomorrowClock())
+        environment = replace(self.environment, clock=TomorrowClock())
         options = CleanupPolicyOptions(keep_versions=keep, confirm=True)
         self.old |= self.history.commits.keys() - set(self.heads.values())
-        if not Victim(death).run(lambda: cleanup_all_tables(Place(self.location), options, world=world)):
+        if not Victim(death).run(
+            lambda: cleanup_all_tables(Place(self.location), options, world=environment)
+        ):
             for branch in self.heads:
                 self.recover(branch)
 
@@ -353,7 +355,7 @@ class MergeMachine(RuleBasedStateMachine):
     def delete(self, name: str, death: int) -> None:
         if name in self.heads:
             try:
-                survived = Victim(death).run(lambda: delete_branch(self.location, name, self.world))
+                survived = Victim(death).run(lambda: delete_branch(self.location, name, self.environment))
             except RefusedError:
                 return
             assert not survived or name not in self.live()

@@ -57,7 +57,7 @@ def aging(local_location: Location) -> Aging:
     create(local_location)
     for name in "abcde":
         aging.later(DAY)
-        run(local_location, triple([name]), world=aging.world)
+        run(local_location, triple([name]), environment=aging.world)
     aging.later(DAY)
     return aging
 
@@ -87,7 +87,7 @@ def test_preview_changes_nothing(aging: Aging) -> None:
 
 
 def test_old_versions_are_deleted_with_their_files(aging: Aging) -> None:
-    run(aging.location, [Change(PERSON, upsert=(("a", 1), ("b", 2)))], world=aging.world)
+    run(aging.location, [Change(PERSON, upsert=(("a", 1), ("b", 2)))], environment=aging.world)
     run_compaction(aging.location, TABLES, aging.world)
     aging.later(DAY)
     expected = read_contents(aging.location)
@@ -97,7 +97,7 @@ def test_old_versions_are_deleted_with_their_files(aging: Aging) -> None:
     assert row(rows, PERSON).bytes_removed > 0
     assert len([file for file in aging.files() if "/data/" in file and not file.startswith(MANIFEST)]) == 3
     assert files_of(cleaned(aging, KEEP_ONE)) == []
-    run(aging.location, triple(["after"]), world=aging.world)
+    run(aging.location, triple(["after"]), environment=aging.world)
     assert read_contents(aging.location)[COMPANY].keys() == {*"abcde", "after"}
 
 
@@ -126,7 +126,7 @@ def test_young_and_recently_current_versions_are_kept(local_location: Location) 
     aging = Aging(local_location)
     create(local_location)
     aging.later(DAY)
-    run(local_location, triple(["a"]), world=aging.world)
+    run(local_location, triple(["a"]), environment=aging.world)
     aging.later(9 * MINUTE)
     assert files_of(cleaned(aging, KEEP_ONE)) == []
     aging.later(2 * MINUTE)
@@ -138,11 +138,11 @@ def test_branch_without_writes_keeps_what_it_reads(aging: Aging) -> None:
     dev = read_contents(aging.location, "dev")
     for name in "xyz":
         aging.later(DAY)
-        run(aging.location, triple([name]), world=aging.world)
+        run(aging.location, triple([name]), environment=aging.world)
     aging.later(DAY)
     cleaned(aging, KEEP_ONE)
     assert read_contents(aging.location, "dev") == dev
-    run(aging.location, triple(["more"]), branch="dev", world=aging.world)
+    run(aging.location, triple(["more"]), branch="dev", environment=aging.world)
     aging.later(DAY)
     cleaned(aging, KEEP_ONE)
     assert read_contents(aging.location, "dev")[PERSON].keys() == {*"abcde", "more"}
@@ -151,10 +151,10 @@ def test_branch_without_writes_keeps_what_it_reads(aging: Aging) -> None:
 def test_forks_of_forks_are_deleted_with_their_branches(aging: Aging) -> None:
     location = aging.location
     create_branch(location, "one", "tester", read_snapshot(location), aging.world)
-    run(location, triple(["one"]), branch="one", world=aging.world)
+    run(location, triple(["one"]), branch="one", environment=aging.world)
     create_branch(location, "two", "tester", read_snapshot(location, "one"), aging.world)
-    run(location, triple(["two"]), branch="two", world=aging.world)
-    run(location, triple(["more"]), branch="one", world=aging.world)
+    run(location, triple(["two"]), branch="two", environment=aging.world)
+    run(location, triple(["more"]), branch="one", environment=aging.world)
     run_compaction(location, TABLES, aging.world)
     aging.later(DAY)
     expected = {name: read_contents(location, name) for name in ("main", "one", "two")}
@@ -183,7 +183,7 @@ def test_versions_of_a_branch_created_by_a_load_are_reported_for_it(aging: Aging
     assert fork.startswith(f"g-{read_snapshot(location, base).branch.id}-")
     for name in "xyz":
         aging.later(DAY)
-        run(location, triple([name]), branch="new", world=aging.world)
+        run(location, triple([name]), branch="new", environment=aging.world)
     aging.later(DAY)
     rows = cleaned(aging, KEEP_ONE)
     for alias in TABLES:
@@ -202,7 +202,7 @@ def test_merge_base_can_still_be_read(aging: Aging) -> None:
     base = read_contents(location)
     for branch in ("dev", "main", "dev", "main"):
         aging.later(DAY)
-        run(location, [Change(PERSON, upsert=(("a", 7),))], branch=branch, world=aging.world)
+        run(location, [Change(PERSON, upsert=(("a", 7),))], branch=branch, environment=aging.world)
     aging.later(DAY)
     cleaned(aging, KEEP_ONE)
     snapshot = read_reference(location, commit)
@@ -301,7 +301,7 @@ def test_missing_version_of_a_live_branch(aging: Aging) -> None:
     location = aging.location
     create_branch(location, "dev", "tester", read_snapshot(location), aging.world)
     table = read_snapshot(location).tables[PERSON]
-    run(location, triple(["x"]), world=aging.world)
+    run(location, triple(["x"]), environment=aging.world)
     aging.later(DAY)
     Path(location.uri, table.path, f"_versions/{2**64 - 1 - table.pin.version:020d}.manifest").unlink()
     before = aging.files()
@@ -356,7 +356,7 @@ def test_keep_counts_published_versions(aging: Aging) -> None:
     for name in "xy":
         run_compaction(aging.location, TABLES, aging.world)
         aging.later(DAY)
-        run(aging.location, triple([name]), world=aging.world)
+        run(aging.location, triple([name]), environment=aging.world)
         aging.later(DAY)
     run_compaction(aging.location, TABLES, aging.world)
     aging.later(DAY)
@@ -389,7 +389,7 @@ def test_reasons_of_kept_versions(aging: Aging) -> None:
     open_dataset(location.child(_path(aging, COMPANY))).native.tags.create("kept", 2)
     aging.later(DAY)
     for name in "xyz":
-        run(location, triple([name]), world=aging.world)
+        run(location, triple([name]), environment=aging.world)
         aging.later(DAY)
     assert _kept(cleaned(aging, KEEP_ONE)) == {
         PERSON: {"branch": 1},
@@ -397,8 +397,8 @@ def test_reasons_of_kept_versions(aging: Aging) -> None:
         KNOWS: {"branch": 1},
         MANIFEST: {"branch": 1},
     }
-    run(location, triple(["dev"]), branch="dev", world=aging.world)
-    run(location, triple(["young"]), world=aging.world)
+    run(location, triple(["dev"]), branch="dev", environment=aging.world)
+    run(location, triple(["young"]), environment=aging.world)
     rows = cleaned(aging, KEEP_ONE)
     assert _kept(rows)[PERSON]["young"] > 0
     assert sum(retained.versions for retained in sum_kept(rows)) == sum(

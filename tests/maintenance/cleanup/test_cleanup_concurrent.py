@@ -36,10 +36,10 @@ def aging(local_location: Location) -> Aging:
     aging = Aging(local_location)
     create(local_location)
     for name in "abc":
-        run(local_location, triple([name]), world=aging.world)
+        run(local_location, triple([name]), environment=aging.world)
         aging.later(DAY)
     create_branch(local_location, DEV, "tester", read_snapshot(local_location), aging.world)
-    run(local_location, triple(["dev"]), branch=DEV, world=aging.world)
+    run(local_location, triple(["dev"]), branch=DEV, environment=aging.world)
     aging.later(DAY)
     return aging
 
@@ -85,12 +85,12 @@ def test_writer_that_sleeps_during_cleanup_gets_a_correct_result(aging: Aging, b
     applied: Applied | None
     with observed(sleep_at):
         try:
-            run(location, triple(["mine"]), branch=branch, world=aging.world)
+            run(location, triple(["mine"]), branch=branch, environment=aging.world)
             applied = Applied.YES
         except OmnigraphError as error:
             applied = error.applied
     assert len(calls) >= k
-    run(location, triple(["after"]), branch=branch, world=aging.world)
+    run(location, triple(["after"]), branch=branch, environment=aging.world)
     contents = read_contents(location, branch)
     assert len({frozenset(rows) for rows in contents.values()}) == 1
     if applied is not Applied.UNKNOWN:

@@ -184,13 +184,13 @@ class Cleanups(RuleBasedStateMachine):
                 self.aging.location,
                 [Change(PERSON, upsert=(("last", 1),))],
                 branch=name,
-                world=self.aging.world,
+                environment=self.aging.world,
             )
 
     def write(self, branch: str, changes: list[Change], death: int) -> None:
         if branch in self.heads:
             world = self.aging.world
-            Victim(death).run(lambda: run(self.aging.location, changes, branch=branch, world=world))
+            Victim(death).run(lambda: run(self.aging.location, changes, branch=branch, environment=world))
             self.note()
 
     def has_pending_intent(self) -> bool:

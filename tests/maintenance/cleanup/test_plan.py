@@ -22,7 +22,7 @@ from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from omnigraph.maintenance.optimize.run import ensure_indices
 from omnigraph.storage.lance.indexes import read_indexes
 from omnigraph.storage.location import Location, parse_location
-from tests.graph.crash.death import PatientClock, Victim, impatient_world
+from tests.graph.crash.death import PatientClock, Victim, short_lease_environment
 from tests.maintenance.cleaning import DAY, Aging, Place, TomorrowClock
 from tests.maintenance.evolving import contents, create, evolve, opened, snapshot_contents
 from tests.pipeline.in_place import in_place
@@ -173,13 +173,13 @@ def test_table_of_an_intent_is_not_deleted(root: Location) -> None:
     text = NO_NOTE + "node City { name: String @key }\n"
     aging = Aging(root)
     victim = Victim(8)
-    assert not victim.run(lambda: evolve(root, text, world=impatient_world(PatientClock())))
+    assert not victim.run(lambda: evolve(root, text, world=short_lease_environment(PatientClock())))
     assert victim.tables_committed == 1
     aging.later(9 * DAY)
     with pytest.raises(RefusedError) as refused:
         cleanup_all_tables(Place(root), POLICY, world=aging.world)
     assert "recover" in (refused.value.hint or "") + refused.value.message
-    recover_and_retry(lambda: evolve(root, text, world=impatient_world(PatientClock())))
+    recover_and_retry(lambda: evolve(root, text, world=short_lease_environment(PatientClock())))
     assert contents(root)["node:City"] == {}
 
 

@@ -176,7 +176,7 @@ def test_recovery_and_locks(graph: Graph) -> None:
 
 
 def test_interrupted_write(killer: Killer) -> None:
-    location = killer.prepared("load")
+    location = killer.prepare_graph("load")
     killer.kill("load", location, Failpoint.COMMIT_AFTER, 1)
     findings = [finding for finding in _unhealthy(Graph(location)) if finding.check is not Check.INDEXES]
     assert [(finding.check, finding.health, finding.branch, finding.fix) for finding in findings] == [

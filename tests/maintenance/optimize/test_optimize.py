@@ -314,7 +314,7 @@ def test_pending_intent_refuses_the_run(graph: Location) -> None:
 def test_interrupted_write_refuses_the_run_with_a_hint(local_location: Location) -> None:
     create_people(local_location)
     with Actor(jobs.write_changes, local_location, triple(["a"]), points="arm.after=kill") as writer:
-        writer.until_dead()
+        writer.wait_until_killed()
     with pytest.raises(RefusedError) as refused:
         optimize(local_location, dry_run=True)
     assert refused.value.message.endswith("belongs to a write that was interrupted")

@@ -18,7 +18,7 @@ from omnigraph.maintenance.optimize.run import optimize_all_tables
 from omnigraph.storage.lance.indexes import read_indexes
 from omnigraph.storage.location import Location
 from tests.graph.concurrency.actors import Actor
-from tests.graph.concurrency.checks import EMPTY, drifting, linear_history, pending
+from tests.graph.concurrency.checks import EMPTY, linear_history, pending, read_drifted_tables
 from tests.graph.concurrency.torturers import read_logs, replay, write_until
 from tests.graph.writers import PERSON, create, snapshot_contents
 from tests.maintenance.graphs import count_scanned, in_place, open_table
@@ -66,7 +66,7 @@ def _run(location: Location, folder: Path, seconds: float) -> None:
     _check(read_snapshot(location), logs)
     assert read_indexes(open_table(location, PERSON))
     assert pending(location) == ()
-    assert drifting(location) == set()
+    assert read_drifted_tables(location) == set()
 
 
 def _check(snapshot: Snapshot, logs: list[Path]) -> None:

@@ -1,7 +1,7 @@
-"""A writer that sleeps past its lease before any durable call, and wakes up after its successor has written.
+"""A writer is paused past its lease before any durable call and continues after its successor has written.
 
-Everything in one process: at the k-th durable call of the sleeper another writer waits for the lease to run out. An
-answer of the sleeper must be true, and whatever it does after waking up must neither be lost nor undo anything.
+Both run in one process: at the k-th durable call of the paused writer, another writer waits until the lease is over.
+The paused writer must report the true outcome, and its later calls must neither be lost nor undo another write.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from omnigraph.storage.lance.commit import commit_staged
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
-from tests.graph.crash.death import PatientClock, Victim, impatient_world
-from tests.graph.crash.observe import read_tree, unsteady
+from tests.graph.crash.death import PatientClock, Victim, short_lease_environment
+from tests.graph.crash.observe import find_leftovers, read_tree
 from tests.graph.writers import create, read_contents, run, stage_changes, triple
 
 CALLS = 14
@@ -36,23 +36,23 @@ def graph(local_location: Location) -> Location:
 
 
 @pytest.mark.parametrize("k", range(1, CALLS + 1))
-def test_a_sleeper_is_told_the_truth(graph: Location, k: int) -> None:
+def test_paused_writer_reports_the_true_outcome(graph: Location, k: int) -> None:
     slept: list[int] = []
 
     def sleep_at(effect: str, target: str) -> None:
         slept.append(0)
         if len(slept) == k:
-            run(graph, triple(["c"]), world=impatient_world(PatientClock()))
+            run(graph, triple(["c"]), environment=short_lease_environment(PatientClock()))
 
     answer: Applied | None
     with observed(sleep_at):
         try:
-            run(graph, triple(["b"]), world=impatient_world(PatientClock()))
+            run(graph, triple(["b"]), environment=short_lease_environment(PatientClock()))
             answer = Applied.YES
         except OmnigraphError as error:
             answer = error.applied
     assert len(slept) >= k
-    run(graph, triple(["d"]), world=impatient_world(PatientClock()))
+    run(graph, triple(["d"]), environment=short_lease_environment(PatientClock()))
     contents = read_contents(graph)
     assert len({frozenset(rows) for rows in contents.values()}) == 1
     (names,) = {frozenset(rows) for rows in contents.values()}
@@ -60,25 +60,29 @@ def test_a_sleeper_is_told_the_truth(graph: Location, k: int) -> None:
     assert {Applied.YES: {True}, Applied.NO: {False}}.get(answer or Applied.UNKNOWN, {True, False}) >= {
         "b" in names
     }
-    assert [text for text in unsteady(graph, impatient_world(PatientClock())) if "locked" not in text] == []
+    assert [
+        text
+        for text in find_leftovers(graph, short_lease_environment(PatientClock()))
+        if "locked" not in text
+    ] == []
 
 
 @pytest.mark.parametrize("death", range(8, 11))
-def test_recovery_makes_what_the_dead_staged_worthless(graph: Location, death: int) -> None:
-    """Every transaction that it had not committed is refused, whenever it comes."""
-    kept: list[StagedWrite] = []
+def test_staged_transactions_of_a_recovered_write_are_rejected(graph: Location, death: int) -> None:
+    """Every transaction that the dead writer had not committed is rejected, also much later."""
+    staged_writes: list[StagedWrite] = []
     stage = stage_changes(triple(["b"]))
 
-    def stage_and_keep(at: StagingArea) -> StagedWrite:
-        kept.append(stage(at))
-        return kept[0]
+    def stage_and_keep(area: StagingArea) -> StagedWrite:
+        staged_writes.append(stage(area))
+        return staged_writes[0]
 
     request = WriteRequest(WriterKind.LOAD, "tester", stage_and_keep)
     victim = Victim(death)
-    assert not victim.run(lambda: write(graph, MAIN, request, impatient_world(PatientClock())))
-    run(graph, triple(["c"]), world=impatient_world(PatientClock()))
+    assert not victim.run(lambda: write(graph, MAIN, request, short_lease_environment(PatientClock())))
+    run(graph, triple(["c"]), environment=short_lease_environment(PatientClock()))
     before = read_contents(graph)
-    for effect in kept[0].effects[victim.tables_committed :]:
+    for effect in staged_writes[0].effects[victim.tables_committed :]:
         assert isinstance(effect, SingleTransactionEffect)
         base = open_dataset(graph.child(effect.table.path), version=effect.base.version)
         with pytest.raises(CommitRaceError):
@@ -86,11 +90,11 @@ def test_recovery_makes_what_the_dead_staged_worthless(graph: Location, death: i
     assert read_contents(graph) == before
 
 
-def test_whoever_lost_the_lease_touches_nothing_more(graph: Location) -> None:
+def test_writer_that_lost_its_lease_changes_nothing(graph: Location) -> None:
     branch = read_snapshot(graph).branch.id
     store = ObjectStore(graph)
-    lost = acquire_lease(store, branch, "sleeper", impatient_world(PatientClock()).terms)
-    taken = acquire_lease(store, branch, "successor", impatient_world(PatientClock()).terms)
+    lost = acquire_lease(store, branch, "paused", short_lease_environment(PatientClock()).terms)
+    taken = acquire_lease(store, branch, "successor", short_lease_environment(PatientClock()).terms)
     tree = read_tree(graph)
     with pytest.raises(LeaseLostError):
         lost.hold()
