@@ -67,7 +67,7 @@ def test_type_is_stored_in_the_files_of_main(root: Location) -> None:
     shutil.move(root.uri, copied)
     text = 'query q() { match { $c: City { name: "Berlin" } } return { $c.size } }'
     assert omnigraph.open(str(copied)).query(text).to_arrow().to_pylist() == [{"c.size": 4}]
-    assert unsteady(parse_location(str(copied)), WriteEnvironment(), heads=False) == []
+    assert find_leftovers(parse_location(str(copied)), WriteEnvironment(), heads=False) == []
 
 
 def test_type_is_merged_through_other_branches(root: Location) -> None:

@@ -224,7 +224,7 @@ class MergeMachine(RuleBasedStateMachine):
                 merge_branch(self.location, request, self.environment)
             return
         if theirs in self.history.ancestors(ours):
-            done = merge_branch(self.location, request, self.world)
+            done = merge_branch(self.location, request, self.environment)
             assert done.outcome is MergeOutcome.ALREADY_UP_TO_DATE
             return
         base = self.history.base({ours}, {theirs})
