@@ -37,5 +37,5 @@ def test_value_may_contain_the_separator(tmp_path: Path, line: str) -> None:
 
 @pytest.mark.parametrize("address", ["sc://", "sc://host:port"])
 def test_invalid_address(address: str) -> None:
-    with pytest.raises(UsageError, match="no address"):
+    with pytest.raises(UsageError, match="invalid address"):
         connect_session(address, {})
