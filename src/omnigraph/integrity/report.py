@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 
 import msgspec
@@ -38,8 +38,8 @@ class Violation:
     """The rule that it breaks."""
     message: str
     """What is wrong."""
-    table: str | None = None
-    """The table of an existing id, such as `node:Person`."""
+    table: str | None = field(default=None, compare=False)
+    """The table of an existing id, such as `node:Person`. The file of rejected rows does not have it."""
 
     def order(self) -> tuple[str, int, str, str, str, str]:
         """Return the key by which violations are sorted."""
