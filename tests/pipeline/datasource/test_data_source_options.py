@@ -17,7 +17,7 @@ BAD: dict[str, tuple[Mapping[str, str], str]] = {
         {"colums": "id"},
         "expected uri, type, branch, commit, version, asOf, columns, filter or storage.…",
     ),
-    "two states": ({"commit": "a", "asof": "2024-05-31T12:00:00Z"}, "give one of"),
+    "two states": ({"commit": "a", "asof": "2024-05-31T12:00:00Z"}, "Pass one of"),
     "no version": ({"version": "-1"}, "expected a number, got '-1'"),
     "no offset": ({"asof": "2024-05-31T12:00:00"}, "2024-05-31T12:00:00Z"),
     "no moment": ({"asof": "yesterday"}, "2024-05-31T12:00:00Z"),
