@@ -411,7 +411,7 @@ def test_format_of_a_newer_release(graph: Graph) -> None:
     assert [(finding.check, finding.health) for finding in findings if finding.health is not Health.OK] == [
         (Check.FORMAT, Health.PROBLEM)
     ]
-    assert str(findings[-1].fix) == "upgrade omnigraph first"
+    assert str(findings[-1].fix) == "Upgrade omnigraph."
 
 
 def test_command_output_and_exit_codes(graph: Graph, tool: ExternalTool, tmp_path: Path) -> None:
