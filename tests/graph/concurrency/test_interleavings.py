@@ -118,7 +118,7 @@ def test_lease_is_renewed_while_a_write_is_staged_again(graph: Location) -> None
     environment = WriteEnvironment(terms=terms)
     stage = stage_changes([Change(PERSON, insert=("mine",))])
     waiting = threading.Thread(
-        target=run, args=(graph, [Change(PERSON, insert=("later",))]), kwargs={"world": environment}
+        target=run, args=(graph, [Change(PERSON, insert=("later",))]), kwargs={"environment": environment}
     )
 
     def stage_and_be_overtaken(area: StagingArea) -> StagedWrite:
