@@ -1,4 +1,4 @@
-"""The output of a command on a terminal, a full disk and closed streams. Data never sends control codes to a terminal."""
+"""The output of commands on a terminal, a full disk and closed streams. Control codes of data are escaped."""
 
 from __future__ import annotations
 
