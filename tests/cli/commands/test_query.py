@@ -127,7 +127,7 @@ def _moment(microseconds: int) -> str:
 def test_a_graph_where_a_name_belongs(place: Path) -> None:
     for command in ("query", "mutate", "explain"):
         mistaken = omnigraph_here(command, "graph.omni", "--query", "people.gq", cwd=place)
-        assert (mistaken.exit_code, "pass --store graph.omni" in mistaken.stderr) == (2, True)
+        assert (mistaken.exit_code, "Pass `--store graph.omni`" in mistaken.stderr) == (2, True)
         nowhere = omnigraph_here(command, "people", "--query", "people.gq", cwd=place)
         assert (nowhere.exit_code, "Pass the graph as `--store URI`" in nowhere.stderr) == (2, True)
         both = omnigraph_here(command, "graph.omni", "people", "--query", "people.gq", cwd=place)
