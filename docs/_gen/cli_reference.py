@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 from omnigraph.base.errors import UsageError
 from omnigraph.cli.app import make_command
-from omnigraph.cli.errors import FOREIGN_FLAGS, exit_code, explain_usage
+from omnigraph.cli.errors import UNSUPPORTED_FLAGS, exit_code, explain_usage
 from omnigraph.cli.options import Flags
 from omnigraph.cli.target import resolve_target
 
@@ -98,7 +98,7 @@ def _taken(command: _Named) -> tuple[str, ...]:
 def _refused_flags(root: TyperGroup, commands: Sequence[_Named]) -> Iterator[tuple[str, ...]]:
     """One row per flag and sentence, with the commands that answer so."""
     on_graphs = [command for command in commands if "--store" in command.words]
-    for flag in FOREIGN_FLAGS:
+    for flag in UNSUPPORTED_FLAGS:
         refusing: dict[tuple[str, ...], list[str]] = {}
         for command in on_graphs:
             if flag not in command.words:

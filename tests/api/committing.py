@@ -1,7 +1,7 @@
-"""A process that commits and queries again and again, and reports what it holds as lines of JSON.
+"""A process that commits and queries repeatedly, and reports its use of memory as lines of JSON.
 
 Every commit deletes a row of each of three tables or adds it again, every query reads all three, and the tables are
-compacted now and then, as `optimize` does. So the graph keeps its size, and whatever grows in memory is a leak.
+compacted regularly, as `optimize` does. The size of the graph is constant, so growing memory is a leak.
 Run it as `python -m tests.api.committing FOLDER COMMITS REPORT_EVERY`.
 """
 

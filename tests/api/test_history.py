@@ -1,4 +1,4 @@
-"""A baseline and what came after it make the present, from wherever one starts; nothing is lost and nothing doubled."""
+"""An export of any commit and the changes after it give the current state: no change is missing or duplicate."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Records = dict[tuple[str, str], dict[str, Any]]
 
 @pytest.fixture
 def graph(tmp_path: Path) -> og.Graph:
-    """Every kind of commit: inserts, updates, deletes, a merge, a revert, and one that only moved files."""
+    """Every kind of commit: inserts, updates, deletes, a merge, a revert, and one that only rewrote files."""
     graph = og.init(str(tmp_path / "graph.omni"), SCHEMA)
     graph.mutate(
         'query a() { insert Person { slug: "a", age: 1, photo: "base64:YWI=" } insert Person { slug: "b" } }'
@@ -36,13 +36,13 @@ def graph(tmp_path: Path) -> og.Graph:
     graph.mutate('query e() { insert Person { slug: "c", age: 3 } }')
     graph.merge("b")
     optimize_all_tables(graph, OptimizeOptions(), in_place)
-    (undone, *_) = [commit for commit in graph.log(None) if commit.operation == "merge"]
-    graph.revert(undone.id)
+    (merge, *_) = [commit for commit in graph.log(None) if commit.operation == "merge"]
+    graph.revert(merge.id)
     graph.mutate('query f() { update Person set { photo: "base64:eHk=" } where slug = "a" }')
     return graph
 
 
-def test_a_float_stays_one(tmp_path: Path) -> None:
+def test_floats_are_floats_in_changes(tmp_path: Path) -> None:
     graph = og.init(
         tmp_path / "floats.omni", "node A { a: I64 @key  f: F32?  g: F64  v: Vector(3)  w: [F64] }"
     )
@@ -71,18 +71,18 @@ def _name(line: dict[str, Any]) -> tuple[str, str]:
     return table, line["data"]["id"]
 
 
-def test_a_baseline_and_its_cursor(graph: og.Graph, tmp_path: Path) -> None:
+def test_export_of_a_commit_and_the_changes_after_it(graph: og.Graph, tmp_path: Path) -> None:
     now, head = exported(graph, tmp_path)
     commits = list(graph.log(None))
     assert {"load", "init"} | {commit.operation for commit in commits} >= {"merge", "revert", "optimize"}
     for start in commits:
         records, cursor = exported(graph, tmp_path, SnapshotSelector(commit=start.id))
         assert cursor == start.id
-        told = []
+        commit_ids = []
         for _ in range(len(commits)):
             page = graph.changes(cursor, limit=2)
             for block in page.commits:
-                told.append(block.commit.id)
+                commit_ids.append(block.commit.id)
                 for change in block.changes:
                     key = (change.table, change.id)
                     assert records.get(key) == change.before
@@ -92,5 +92,7 @@ def test_a_baseline_and_its_cursor(graph: og.Graph, tmp_path: Path) -> None:
             cursor = page.cursor
             if not page.has_more:
                 break
-        assert told == [commit.id for commit in reversed(commits)][-len(told) :] if told else start.id == head
+        expected_ids = [commit.id for commit in reversed(commits)]
+        assert commit_ids == expected_ids[len(expected_ids) - len(commit_ids) :]
+        assert commit_ids or start.id == head
         assert (records, cursor) == (now, head)

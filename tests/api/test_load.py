@@ -9,13 +9,13 @@ from omnigraph.pipeline.load.plan import LoadOptions, plan_load
 from omnigraph.storage.location import parse_location
 
 
-def test_the_file_for_mistakes_is_written_with_the_settings_of_the_graph(tmp_path: Path) -> None:
-    """They hold for a store that the environment says nothing about, as they do for what is loaded."""
+def test_rejects_are_written_with_the_settings_of_the_graph(tmp_path: Path) -> None:
+    """The file can be in a store that is not configured in the environment."""
     root = parse_location("s3://bucket/graph.omni", {"aws_endpoint": "http://127.0.0.1:9"})
     rows = tmp_path / "rows.jsonl"
     rows.touch()
     options = LoadOptions(mode="append", actor="ada", rejects="s3://bucket/rejects.jsonl")
-    place = plan_load(root, MAIN, str(rows), options).rejects
-    assert place == parse_location("s3://bucket/rejects.jsonl", dict(root.options))
-    assert place is not None
-    assert ("aws_endpoint", "http://127.0.0.1:9") in place.options
+    rejects = plan_load(root, MAIN, str(rows), options).rejects
+    assert rejects == parse_location("s3://bucket/rejects.jsonl", dict(root.options))
+    assert rejects is not None
+    assert ("aws_endpoint", "http://127.0.0.1:9") in rejects.options

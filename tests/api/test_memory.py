@@ -1,4 +1,4 @@
-"""What a process holds in memory does not grow with the commits that it makes and sees."""
+"""The memory of a process does not grow with the commits that it writes and reads."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def _run(folder: Path, commits: int, report_every: int) -> Reports:
 
 def _check_bounds(reports: Reports) -> None:
     for report in reports:
-        # Those of the manifest come and go; a snapshot that is kept holds one.
+        # The limit includes datasets of the manifest: each cached snapshot has one.
         assert report["open_datasets"] <= len(TABLES) * limits.ENGINE_CACHE_VERSIONS_MAX + 8
         assert report["cached_bytes"] <= limits.ENGINE_CACHE_BYTES
         assert report["session_bytes"] <= limits.LANCE_METADATA_CACHE_BYTES + limits.LANCE_INDEX_CACHE_BYTES
 
 
 def test_open_datasets_are_bounded(tmp_path: Path) -> None:
-    """Three tables move with each commit: before they were bounded, each commit left three datasets open."""
+    """Each commit changes three tables. Without a bound it would leave three datasets open."""
     _check_bounds(_run(tmp_path, commits=40, report_every=40))
 
 

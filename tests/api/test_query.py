@@ -34,7 +34,7 @@ edge E: T -> T { w: I64? }
 """
 
 
-def test_a_query_sees_what_was_published_before_it(tmp_path: Path) -> None:
+def test_query_reads_the_newest_commit(tmp_path: Path) -> None:
     location = parse_location(str(tmp_path / "graph.omni"))
     create(location)
     graph = og.open(location.uri)
@@ -55,7 +55,7 @@ def test_a_query_sees_what_was_published_before_it(tmp_path: Path) -> None:
     assert caught.value.code == "moment_too_early"
 
 
-def test_another_graph_at_the_same_place(tmp_path: Path) -> None:
+def test_another_graph_at_the_same_path(tmp_path: Path) -> None:
     location = parse_location(str(tmp_path / "graph.omni"))
     for count in (1, 2):
         create(location)
@@ -80,7 +80,7 @@ def test_parameters_and_names(tmp_path: Path) -> None:
         graph.query(text)
 
 
-def test_open_bounds_go_as_far_as_the_caller_says(tmp_path: Path) -> None:
+def test_limit_of_hops_bounds_open_traversals(tmp_path: Path) -> None:
     location = parse_location(str(tmp_path / "graph.omni"))
     create(location)
     run(location, [Change("node:Person", insert=("a", "b", "c"))])
@@ -97,7 +97,7 @@ def test_open_bounds_go_as_far_as_the_caller_says(tmp_path: Path) -> None:
             og.QueryLimits(hops=wrong)
 
 
-def test_shapes(tmp_path: Path) -> None:
+def test_shapes_of_results(tmp_path: Path) -> None:
     row = {
         "k": "a",
         "d": date(2020, 1, 2),
@@ -137,7 +137,7 @@ def test_shapes(tmp_path: Path) -> None:
     assert result.to_polars().shape == (2, 5)
 
 
-def test_batches_are_taken_once(tmp_path: Path) -> None:
+def test_batches_are_read_once(tmp_path: Path) -> None:
     location = parse_location(str(tmp_path / "graph.omni"))
     create(location)
     result = og.open(location.uri).query(COUNT)
@@ -147,7 +147,7 @@ def test_batches_are_taken_once(tmp_path: Path) -> None:
     assert caught.value.code == "result_taken"
 
 
-def test_a_sum_beyond_its_type_is_null_in_json(tmp_path: Path) -> None:
+def test_infinite_sum_is_null_in_json(tmp_path: Path) -> None:
     graph = og.init(tmp_path / "g", "node N { k: String @key  x: F64 }")
     graph.mutate('query a() { insert N { k: "a", x: 1e308 } insert N { k: "b", x: 1e308 } }')
     result = graph.query("query s() { match { $n: N } return { sum($n.x) as s, max($n.x) as x } }")
@@ -177,7 +177,7 @@ _F32_LISTS = pa.list_(pa.float32())
         ),
         (
             pa.ListArray.from_arrays([0, 2, 3, 3], [9.0, 9.0, 1.0], mask=pa.array([True, False, False])),
-            [None, [1.0], []],  # a null may have items behind it
+            [None, [1.0], []],  # a null may have hidden items
         ),
         (pa.array([[date(2026, 1, 2), None], []]), [["2026-01-02", None], []]),
         (pa.array([[{"a": float("inf"), "b": 1}, None]]), [[{"b": 1}, None]]),
@@ -189,8 +189,8 @@ def test_lists_in_json(array: Any, expected: list[object]) -> None:
     assert [row["x"] for row in rows] == expected
 
 
-def test_the_items_of_lists_are_converted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once per row would be the slowest part of a query for vectors."""
+def test_items_of_lists_are_converted_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A conversion per row would be the slowest part of a query for vectors."""
     calls: list[int] = []
 
     def counted(array: Any) -> Any:

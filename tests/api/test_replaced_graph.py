@@ -1,7 +1,7 @@
 """A graph that is replaced at its path while a process has it open, as when a backup is restored.
 
-A backup that went on being written has the same tables, versions and first commit, and other rows. Nothing that the
-process kept of the old graph may be used for the new one.
+A copy with other commits has the same tables, versions and first commit, and other rows. The process must not use
+cached data of the old graph for the new one.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ FRIENDS: Final = (
 LOOKUP: Final = 'query q() { match { $p: Person { slug: "base" } } return { $p.age } }'
 BRANCHES: Final = ("main", "dev")
 AGES: Final = {"a": 1, "c": 3}
-"""The copies by name: who is added in each, and the age of everybody there."""
+"""The copies by name, which is also the slug that is added, and the age of all their people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """Two copies of one graph that were written to separately, each with a branch; `place` puts one at the path."""
+    """Two copies of one graph that were written to separately, each with a branch. `restore` copies one to the path."""
 
     location: Location
     folder: Path
 
-    def place(self, name: str) -> None:
+    def restore(self, name: str) -> None:
         shutil.rmtree(self.location.uri, ignore_errors=True)
         shutil.copytree(self.folder / name, self.location.uri)
 
@@ -52,7 +52,7 @@ def _rows_of(name: str) -> list[tuple[object, ...]]:
 @pytest.fixture
 def copies(tmp_path: Path) -> Copies:
     location = parse_location(str(tmp_path / "graph.omni"))
-    made = Copies(location, tmp_path)
+    copies = Copies(location, tmp_path)
     create(location)
     run(location, [Change(PERSON, insert=("base",))])
     og.open(location.uri).create_branch("dev", from_="main")
@@ -60,13 +60,13 @@ def copies(tmp_path: Path) -> Copies:
         run(location, [Change(PERSON, upsert=(("base", 0),)), Change(KNOWS, insert=("base",))], branch=branch)
     shutil.copytree(location.uri, tmp_path / "backup")
     for name, age in AGES.items():
-        made.place("backup")
+        copies.restore("backup")
         for branch in BRANCHES:
-            # An edge has the id of its ends here.
+            # An edge has the id of its endpoints here.
             changes = [Change(PERSON, upsert=((name, age), ("base", age))), Change(KNOWS, insert=(name,))]
             run(location, changes, branch=branch)
         shutil.copytree(location.uri, tmp_path / name)
-    return made
+    return copies
 
 
 def _people(graph: og.Graph) -> list[tuple[object, ...]]:
@@ -78,12 +78,12 @@ def _sources(graph: og.Graph) -> set[object]:
 
 
 @pytest.mark.parametrize("branch", BRANCHES)
-def test_an_open_graph_reads_the_rows_of_the_graph_that_is_there(copies: Copies, branch: str) -> None:
+def test_open_graph_reads_the_rows_of_the_restored_graph(copies: Copies, branch: str) -> None:
     pins = []
-    copies.place("a")
+    copies.restore("a")
     graph = og.open(copies.location.uri, branch)
     for name in ("a", "c", "a", "backup", "c"):
-        copies.place(name)
+        copies.restore(name)
         expected = _rows_of(name) if name in AGES else [("base", 0)]
         for opened in (graph, og.open(copies.location.uri, branch, read_only=True)):
             for _ in range(2):
@@ -95,24 +95,24 @@ def test_an_open_graph_reads_the_rows_of_the_graph_that_is_there(copies: Copies,
     assert all(pin == pins[0] for pin in pins)
 
 
-def test_a_restored_backup_that_is_written_to_again(copies: Copies) -> None:
-    copies.place("backup")
+def test_write_after_each_restore(copies: Copies) -> None:
+    copies.restore("backup")
     graph = og.open(copies.location.uri)
     text = "query m($s: String) { insert Person { slug: $s, age: 7 } }"
     versions = []
     for name in ("x", "y", "z"):
-        copies.place("backup")
+        copies.restore("backup")
         graph.mutate(text, params={"s": name})
         assert _people(graph) == [("base", 0), (name, 7)]
         versions.append(graph.snapshot().tables[PERSON].pin)
     assert len(set(versions)) == 1
 
 
-def test_a_mutation_finds_the_rows_of_the_graph_that_is_there(copies: Copies) -> None:
-    copies.place("a")
+def test_mutation_reads_the_rows_of_the_restored_graph(copies: Copies) -> None:
+    copies.restore("a")
     graph = og.open(copies.location.uri)
     assert _people(graph) == _rows_of("a")
-    copies.place("c")
+    copies.restore("c")
     head = read_snapshot(copies.location).head
     done = graph.mutate("query m() { update Person set { age: 9 } where age = 3 }")
     assert done.commit is not None
@@ -120,23 +120,23 @@ def test_a_mutation_finds_the_rows_of_the_graph_that_is_there(copies: Copies) ->
     assert _people(graph) == [("base", 9), ("c", 9)]
 
 
-def test_a_pinned_snapshot_of_a_replaced_graph_never_mixes_rows(copies: Copies) -> None:
-    copies.place("a")
+def test_snapshot_of_a_replaced_graph_never_mixes_rows(copies: Copies) -> None:
+    copies.restore("a")
     graph = og.open(copies.location.uri)
     pinned, people, friends = graph.snapshot(), graph.prepare(PEOPLE), graph.prepare(FRIENDS)
     rows = people.run(as_of=pinned).to_pylist()
-    copies.place("c")
+    copies.restore("c")
     assert people.run(as_of=pinned).to_pylist() == rows
     with pytest.raises(GraphReplacedError, match="was replaced since it was read") as caught:
         friends.run(as_of=pinned).to_pylist()
     assert caught.value.code == "graph_replaced"
     assert {row["p.slug"] for row in friends.run(as_of=graph.snapshot()).to_pylist()} == {"base", "c"}
-    copies.place("a")
+    copies.restore("a")
     assert _sources(graph) == {"a", "base"}
 
 
-def test_a_snapshot_whose_manifest_version_was_collected_is_read(copies: Copies) -> None:
-    copies.place("a")
+def test_snapshot_with_a_deleted_manifest_version_is_read(copies: Copies) -> None:
+    copies.restore("a")
     graph = og.open(copies.location.uri)
     pinned = graph.snapshot()
     run(copies.location, [Change("node:Company", insert=("x",))])
@@ -146,14 +146,14 @@ def test_a_snapshot_whose_manifest_version_was_collected_is_read(copies: Copies)
 
 
 @pytest.mark.parametrize("restages", [False, True])
-def test_a_write_that_was_staged_on_a_replaced_graph_is_refused(copies: Copies, restages: bool) -> None:
-    copies.place("a")
+def test_write_staged_on_a_replaced_graph_fails(copies: Copies, restages: bool) -> None:
+    copies.restore("a")
     stage = stage_changes([Change(PERSON, insert=("late",))])
 
     def staged(area: StagingArea) -> StagedWrite:
-        made = stage(area)
-        copies.place("c")
-        return made
+        staged_write = stage(area)
+        copies.restore("c")
+        return staged_write
 
     request = WriteRequest(
         WriterKind.LOAD, "tester", staged, (lambda again, _: stage(again)) if restages else None

@@ -29,7 +29,7 @@ def made_graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def graph(place: Path, made_graph: Path) -> Path:
-    """A graph with three tables and one commit, of its own for each test."""
+    """A new copy of a graph with three tables and one commit."""
     copy = place / "graph.omni"
     shutil.copytree(made_graph, copy)
     return copy

@@ -1,6 +1,6 @@
-"""Runs the real command line, as a process or where a start costs too much in this one, and keeps golden files.
+"""Runs the real command line in another process or in this one, which is faster, and compares golden files.
 
-What differs from run to run (ids, times, places, versions) is replaced by a name before it is compared.
+Values that differ between runs (ids, times, paths, versions) are replaced by a name before the comparison.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tests.waiting import SECONDS_MAX
 OMNIGRAPH: Final = str(Path(sys.executable).parent / "omnigraph")
 GOLDEN: Final = Path(__file__).parent / "golden"
 
-# Root may write anywhere. Without two capabilities it is held to the permissions like everybody else.
-WEAKEN: Final = (
+# Root may write anywhere. Without two capabilities the permissions of files hold for root too.
+DROP_CAPABILITIES: Final = (
     sys.executable,
     "-c",
     "import ctypes, os, sys\n"
@@ -64,7 +64,7 @@ class Outcome:
     exit_code: int
 
     def transcript(self, place: Path) -> str:
-        """All of it as one text that is the same in every run."""
+        """Return all of it as text that is the same in every run."""
         text = f"{self.stdout}--- stderr\n{self.stderr}--- exit code {self.exit_code}\n"
         return normalise(text, place)
 
@@ -72,8 +72,10 @@ class Outcome:
 def omnigraph(
     *arguments: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None, weak: bool = False
 ) -> Outcome:
-    """Run a command to its end in a process of its own. `weak`: also for root, permissions count."""
-    program = (*(WEAKEN if os.geteuid() == 0 else ()), OMNIGRAPH) if weak else (forked_omnigraph(),)
+    """Run a command in another process. `weak`: permissions of files hold for root too."""
+    program = (
+        (*(DROP_CAPABILITIES if os.geteuid() == 0 else ()), OMNIGRAPH) if weak else (forked_omnigraph(),)
+    )
     done = subprocess.run(
         [*program, *map(str, arguments)],
         cwd=cwd,
@@ -88,15 +90,15 @@ def omnigraph(
 
 
 def omnigraph_here(*arguments: str | Path, cwd: Path) -> Outcome:
-    """Run a command in this process: the same code without a start of a second."""
+    """Run a command in this process: the same code without the start-up time."""
     stdout, stderr = StringIO(), StringIO()
     with chdir(cwd), redirect_stdout(stdout), redirect_stderr(stderr):
         exit_code = run([str(argument) for argument in arguments])
     return Outcome(stdout.getvalue(), stderr.getvalue(), exit_code)
 
 
-def assert_told(outcome: Outcome) -> None:
-    """It worked, or it failed with one sentence and a hint."""
+def assert_success_or_one_error(outcome: Outcome) -> None:
+    """Assert that the command succeeded, or failed with one error and a hint."""
     assert "Traceback" not in outcome.stderr
     assert "unexpectedly" not in outcome.stderr
     if outcome.exit_code != 0:
@@ -106,21 +108,23 @@ def assert_told(outcome: Outcome) -> None:
 
 
 def environment(more: dict[str, str] | None = None) -> dict[str, str]:
-    """A plain terminal-less world, whatever the one of the tests is."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "OMNIGRAPH_"))}
-    return {**kept, "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100", "LOGNAME": "ada", **(more or {})}
+    """Return the variables of a process without a terminal, settings of Omnigraph and credentials."""
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "OMNIGRAPH_"))
+    }
+    return {**inherited, "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100", "LOGNAME": "ada", **(more or {})}
 
 
 def assert_golden(name: str, text: str, update: bool) -> None:
-    """The text is the one in the golden file; with `update` it becomes it."""
+    """Compare text with a golden file; with `update` write the file first."""
     path = GOLDEN / name
     if update:
         path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8"), f"pytest --update-golden writes {path.name} anew"
+    assert text == path.read_text(encoding="utf-8"), f"run pytest --update-golden to update {path.name}"
 
 
 def normalise(text: str, place: Path) -> str:
-    """The text without what differs from run to run."""
+    """Return text without the values that differ between runs."""
     for spelling in (str(place.resolve()), str(place), str(place).lstrip("/")):
         text = text.replace(spelling, "<place>")
     for pattern, name in _VARYING:
@@ -129,7 +133,7 @@ def normalise(text: str, place: Path) -> str:
 
 
 def tree(place: Path) -> dict[str, bytes | None]:
-    """Every file below a place with its bytes, and every directory."""
+    """Return every file below a directory with its bytes, and every subdirectory."""
     return {
         str(path.relative_to(place)): path.read_bytes() if path.is_file() else None
         for path in sorted(place.rglob("*"))

@@ -1,4 +1,4 @@
-"""A place that is no graph, or must not become one: one sentence with a hint, the right exit code, nothing changed."""
+"""Invalid locations of a graph: one error with a hint, the exit code, and nothing is changed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _empty_directory(place: Path) -> None:
     (place / "other").mkdir()
 
 
-def _foreign_directory(place: Path) -> None:
+def _directory_with_files(place: Path) -> None:
     (place / "other").mkdir()
     for name in ("a.txt", "b.txt", "c.txt", "d.txt"):
         (place / "other" / name).write_text("mine")
@@ -83,7 +83,7 @@ def _remove(pattern: str) -> Callable[[Path], None]:
 READS: dict[str, tuple[Callable[[Path], None], str, int]] = {
     "missing": (_nothing, "other", 1),
     "empty_directory": (_empty_directory, "other", 1),
-    "foreign_directory": (_foreign_directory, "other", 1),
+    "directory_with_files": (_directory_with_files, "other", 1),
     "file": (_file, "other", 1),
     "below_a_file": (_file, "other/graph.omni", 1),
     "plain_lance_dataset": (_plain_dataset, "other", 1),
@@ -114,7 +114,7 @@ READS: dict[str, tuple[Callable[[Path], None], str, int]] = {
 INITS: dict[str, tuple[Callable[[Path], None], str, int]] = {
     "existing_graph": (_nothing, "graph.omni", 1),
     "existing_graph_forced": (_nothing, "graph.omni --force", 1),
-    "foreign_directory": (_foreign_directory, "other", 3),
+    "directory_with_files": (_directory_with_files, "other", 3),
     "file": (_file, "other", 3),
     "below_a_file": (_file, "other/graph.omni", 1),
     "newer_graph": (_stamp("2"), "graph.omni", 1),
@@ -125,29 +125,29 @@ INITS: dict[str, tuple[Callable[[Path], None], str, int]] = {
 
 
 @pytest.mark.parametrize("name", READS)
-def test_a_read_says_what_is_wrong(name: str, graph: Path, update_golden: bool) -> None:
-    prepare, words, exit_code = READS[name]
+def test_error_of_a_read(name: str, graph: Path, update_golden: bool) -> None:
+    prepare, arguments, exit_code = READS[name]
     prepare(graph.parent)
     before = tree(graph.parent)
-    outcome = omnigraph_here("snapshot", *(words.split() or [""]), cwd=graph.parent)
+    outcome = omnigraph_here("snapshot", *(arguments.split() or [""]), cwd=graph.parent)
     assert_golden(f"bad_read_{name}.txt", outcome.transcript(graph.parent), update_golden)
-    assert_one_sentence(outcome, exit_code)
+    assert_one_error(outcome, exit_code)
     assert tree(graph.parent) == before
 
 
 @pytest.mark.parametrize("name", INITS)
-def test_an_init_says_what_is_wrong(name: str, graph: Path, update_golden: bool) -> None:
-    prepare, words, exit_code = INITS[name]
+def test_error_of_init(name: str, graph: Path, update_golden: bool) -> None:
+    prepare, arguments, exit_code = INITS[name]
     prepare(graph.parent)
     before = tree(graph.parent)
-    outcome = omnigraph_here("init", "-q", "--schema", "schema.pg", *words.split(), cwd=graph.parent)
+    outcome = omnigraph_here("init", "-q", "--schema", "schema.pg", *arguments.split(), cwd=graph.parent)
     assert_golden(f"bad_init_{name}.txt", outcome.transcript(graph.parent), update_golden)
-    assert_one_sentence(outcome, exit_code)
+    assert_one_error(outcome, exit_code)
     assert tree(graph.parent) == before
 
 
 @pytest.mark.parametrize("command", ["commit list", "schema show", "commit show 01ARZ3NDEKTSV4RRFFQ69G5FAV"])
-def test_every_read_answers_alike(command: str, graph: Path) -> None:
+def test_every_read_has_the_same_error(command: str, graph: Path) -> None:
     _stamp("2")(graph.parent)
     outcome = omnigraph_here(*command.split(), "graph.omni", "--json", cwd=graph.parent)
     assert outcome.exit_code == 1
@@ -162,7 +162,7 @@ def test_no_permission_to_read(graph: Path) -> None:
         outcome = omnigraph("snapshot", graph, weak=True)
     finally:
         (graph / "__manifest" / "_versions").chmod(0o755)
-    assert_one_sentence(outcome, 1)
+    assert_one_error(outcome, 1)
     assert "no permission" in outcome.stderr
 
 
@@ -170,7 +170,7 @@ def test_no_permission_to_create(place: Path) -> None:
     locked = place / "locked"
     locked.mkdir(mode=0o500)
     outcome = omnigraph("init", "-q", "--schema", "schema.pg", "locked/graph.omni", cwd=place, weak=True)
-    assert_one_sentence(outcome, 1)
+    assert_one_error(outcome, 1)
     assert outcome.stderr.startswith(f"error: no permission to write at {locked}/graph.omni\n")
     assert list(locked.iterdir()) == []
 
@@ -178,31 +178,31 @@ def test_no_permission_to_create(place: Path) -> None:
 @pytest.mark.parametrize("command", ["snapshot", "init --schema schema.pg -q"])
 def test_missing_bucket(command: str, place: Path, s3_env: dict[str, str]) -> None:
     outcome = omnigraph(*command.split(), "s3://no-such-bucket/graph.omni", cwd=place, env=s3_env)
-    assert_one_sentence(outcome, 1)
+    assert_one_error(outcome, 1)
     assert "bucket" in outcome.stderr
 
 
-def test_a_store_that_does_not_answer(place: Path, s3_env: dict[str, str]) -> None:
-    nobody = {**s3_env, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
-    outcome = omnigraph("snapshot", "s3://bucket/graph.omni", cwd=place, env=nobody)
-    assert_one_sentence(outcome, 1)
+def test_store_that_does_not_answer(place: Path, s3_env: dict[str, str]) -> None:
+    unreachable = {**s3_env, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
+    outcome = omnigraph("snapshot", "s3://bucket/graph.omni", cwd=place, env=unreachable)
+    assert_one_error(outcome, 1)
     assert "did not answer" in outcome.stderr
 
 
-def test_every_command_with_a_graph_wants_one(place: Path) -> None:
+def test_every_command_requires_one_graph(place: Path) -> None:
     commands = make_command().commands
     assert {"init", "snapshot", "schema", "commit"} < set(commands)
-    for words in ("init --schema schema.pg", "snapshot", "schema show", "commit list", "commit show 01"):
-        outcome = omnigraph_here(*words.split(), cwd=place)
-        assert_one_sentence(outcome, 2)
+    for command in ("init --schema schema.pg", "snapshot", "schema show", "commit list", "commit show 01"):
+        outcome = omnigraph_here(*command.split(), cwd=place)
+        assert_one_error(outcome, 2)
         assert "needs a graph" in outcome.stderr
-        outcome = omnigraph_here(*words.split(), "a.omni", "--store", "b.omni", cwd=place)
-        assert_one_sentence(outcome, 2)
-        assert "two graphs are named" in outcome.stderr
+        outcome = omnigraph_here(*command.split(), "a.omni", "--store", "b.omni", cwd=place)
+        assert_one_error(outcome, 2)
+        assert "expected one graph, got " in outcome.stderr
 
 
-def assert_one_sentence(outcome: Outcome, exit_code: int) -> None:
-    """An error line and a hint on stderr, nothing on stdout."""
+def assert_one_error(outcome: Outcome, exit_code: int) -> None:
+    """Assert that stderr has one error and one hint, and stdout is empty."""
     assert outcome.exit_code == exit_code, outcome
     assert outcome.stdout == ""
     lines = outcome.stderr.splitlines()

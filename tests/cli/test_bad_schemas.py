@@ -1,4 +1,4 @@
-"""A schema file that cannot be used: every problem with its place, and no trace of a graph."""
+"""Invalid schema files: every problem has its position, and no graph is created."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_bad_text(name: str, tmp_path: Path, update_golden: bool) -> None:
+def test_invalid_text(name: str, tmp_path: Path, update_golden: bool) -> None:
     text, exit_code = TEXTS[name]
     (tmp_path / "bad.pg").write_bytes(text)
     before = tree(tmp_path)
@@ -32,7 +32,7 @@ def test_a_bad_text(name: str, tmp_path: Path, update_golden: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["missing.pg", "folder", "missing/schema.pg", "file/schema.pg"])
-def test_a_bad_path(name: str, tmp_path: Path) -> None:
+def test_invalid_path(name: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
     before = tree(tmp_path)
@@ -44,7 +44,7 @@ def test_a_bad_path(name: str, tmp_path: Path) -> None:
     assert tree(tmp_path) == before
 
 
-def test_a_file_that_may_not_be_read(place: Path) -> None:
+def test_file_without_read_permission(place: Path) -> None:
     (place / "schema.pg").chmod(0)
     outcome = omnigraph("init", "--schema", "schema.pg", "graph.omni", cwd=place, weak=True)
     assert (outcome.exit_code, outcome.stdout) == (2, "")

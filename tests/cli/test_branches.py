@@ -1,4 +1,4 @@
-"""`omnigraph branch`: create, list, delete, each refusal with its exit code."""
+"""`omnigraph branch`: create, list, delete and merge, and the exit code of each error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.cli.process import SCHEMA, Outcome, assert_golden, omnigraph, omnigra
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A directory with a graph that was made there: a branch holds absolute paths."""
+    """A directory with a new graph. A copy would not work: a branch stores absolute paths."""
     og.init(str(tmp_path / "graph.omni"), SCHEMA, actor="ada")
     return tmp_path
 
@@ -33,22 +33,22 @@ def add(place: Path, slug: str, on: str = "main") -> str:
 
 
 def listed(place: Path) -> dict[str, dict[str, Any]]:
-    found = json.loads(branch(place, "list", "--json").stdout)["details"]
-    return {row["name"]: row for row in found}
+    rows = json.loads(branch(place, "list", "--json").stdout)["details"]
+    return {row["name"]: row for row in rows}
 
 
 @pytest.mark.parametrize("form", [(), ("--json",), ("--quiet",)], ids=["text", "json", "quiet"])
 def test_create_and_delete(form: tuple[str, ...], place: Path, update_golden: bool) -> None:
     suffix = "".join(form).replace("--", "_")
-    made = branch(place, "create", "review/1", "--as", "ada", *form)
-    assert_golden(f"branch_create{suffix}.txt", made.transcript(place), update_golden)
+    created = branch(place, "create", "review/1", "--as", "ada", *form)
+    assert_golden(f"branch_create{suffix}.txt", created.transcript(place), update_golden)
     assert set(listed(place)) == {"main", "review/1"}
-    gone = branch(place, "delete", "review/1", *form)
-    assert_golden(f"branch_delete{suffix}.txt", gone.transcript(place), update_golden)
+    deleted = branch(place, "delete", "review/1", *form)
+    assert_golden(f"branch_delete{suffix}.txt", deleted.transcript(place), update_golden)
     assert set(listed(place)) == {"main"}
 
 
-def test_a_list_says_how_far_branches_are_from_main(place: Path, update_golden: bool) -> None:
+def test_list_shows_the_distance_from_main(place: Path, update_golden: bool) -> None:
     branch(place, "create", "b", "--as", "ada")
     first = add(place, "x", "b")
     branch(place, "create", "--from", "b", "c", "--as", "ada")
@@ -78,21 +78,21 @@ def test_a_list_says_how_far_branches_are_from_main(place: Path, update_golden: 
     ]
 
 
-def test_a_copied_graph_lists_its_branches(place: Path) -> None:
+def test_copied_graph_lists_its_branches(place: Path) -> None:
     branch(place, "create", "b", "--as", "ada")
     shutil.copytree(place / "graph.omni", place / "copy.omni")
     listing = omnigraph_here("branch", "list", "copy.omni", cwd=place)
     assert (listing.exit_code, listing.stderr) == (0, "")
-    (line,) = (one for one in listing.stdout.splitlines() if one.startswith("b "))
+    (line,) = (row for row in listing.stdout.splitlines() if row.startswith("b "))
     assert "not readable: the graph was moved" in line
 
 
-def test_a_branch_starts_from_any_commit_of_any_branch(place: Path) -> None:
+def test_branch_starts_from_any_commit_of_any_branch(place: Path) -> None:
     branch(place, "create", "b")
     early = add(place, "x", "b")
     add(place, "y", "b")
-    made = branch(place, "create", "--from", early.lower(), "early", "--json")
-    assert json.loads(made.stdout)["from"] == early.lower()
+    created = branch(place, "create", "--from", early.lower(), "early", "--json")
+    assert json.loads(created.stdout)["from"] == early.lower()
     rows = og.open(str(place / "graph.omni"), "early").query(
         "query q() { match { $p: Person } return { $p.slug } }"
     )
@@ -105,21 +105,23 @@ def test_a_branch_starts_from_any_commit_of_any_branch(place: Path) -> None:
     [
         (("create", "Bad Name"), 2, "branch_name"),
         (("create", "main"), 2, "branch_name"),
-        (("create", "there"), 1, "branch_exists"),
-        (("create", "there/below"), 1, "branch_nested"),
+        (("create", "existing"), 1, "branch_exists"),
+        (("create", "existing/below"), 1, "branch_nested"),
         (("create", "new", "--from", "nowhere"), 1, "reference_missing"),
         (("delete", "nowhere"), 1, "branch_missing"),
         (("delete", "main"), 3, "branch_is_main"),
     ],
 )
-def test_what_is_refused(arguments: tuple[str, ...], exit_code: int, code: str, place: Path) -> None:
-    branch(place, "create", "there")
+def test_error_of_a_branch_command(
+    arguments: tuple[str, ...], exit_code: int, code: str, place: Path
+) -> None:
+    branch(place, "create", "existing")
     outcome = branch(place, *arguments, "--json")
     assert (outcome.exit_code, json.loads(outcome.stdout)["error_code"]) == (exit_code, code)
-    assert set(listed(place)) == {"main", "there"}
+    assert set(listed(place)) == {"main", "existing"}
 
 
-def test_deleting_elsewhere_needs_a_yes(tmp_path: Path, s3_place: tuple[str, dict[str, str]]) -> None:
+def test_deleting_a_branch_on_s3_needs_yes(tmp_path: Path, s3_place: tuple[str, dict[str, str]]) -> None:
     uri, env = s3_place
     (tmp_path / "schema.pg").write_text(SCHEMA, encoding="utf-8")
     commands = [
@@ -129,12 +131,12 @@ def test_deleting_elsewhere_needs_a_yes(tmp_path: Path, s3_place: tuple[str, dic
         (("branch", "delete", "b", uri, "--yes"), 0),
         (("branch", "delete", "b", uri, "--yes"), 1),
     ]
-    for words, expected in commands:
-        done = omnigraph(*words, cwd=tmp_path, env=env)
-        assert done.exit_code == expected, (words, done.stderr)
+    for command, expected in commands:
+        done = omnigraph(*command, cwd=tmp_path, env=env)
+        assert done.exit_code == expected, (command, done.stderr)
 
 
-def test_a_branch_made_again_shows_nothing_of_the_old_one(place: Path) -> None:
+def test_branch_created_again_has_no_rows_of_the_deleted_one(place: Path) -> None:
     graph = og.open(str(place / "graph.omni"))
     old = graph.create_branch("b", from_="main")
     add(place, "old", "b")
@@ -142,15 +144,13 @@ def test_a_branch_made_again_shows_nothing_of_the_old_one(place: Path) -> None:
     new = graph.create_branch("b", from_="main")
     assert old == new
     assert new.query("query q() { match { $p: Person } return { $p.slug } }").to_pylist() == []
-    assert [standing.record.name for standing in graph.list_branches()] == ["main", "b"]
+    assert [status.record.name for status in graph.list_branches()] == ["main", "b"]
 
 
 @pytest.mark.parametrize("written", [True, False])
 @pytest.mark.parametrize("folder", ["", "_versions", "data"])
-def test_a_branch_whose_manifest_files_are_missing_is_not_readable(
-    place: Path, written: bool, folder: str
-) -> None:
-    """An unwritten branch has no data of its own, and is read from its parent."""
+def test_branch_with_missing_manifest_files_is_not_readable(place: Path, written: bool, folder: str) -> None:
+    """A branch without commits has no data files: it is read from its parent."""
     graph = og.open(str(place / "graph.omni"))
     graph.create_branch("b", from_="main")
     graph.create_branch("other", from_="main")
@@ -162,8 +162,8 @@ def test_a_branch_whose_manifest_files_are_missing_is_not_readable(
     )
     is_damaged = written or folder != "data"
     rows = {row["name"]: row for row in json.loads(branch(place, "list", "--json").stdout)["details"]}
-    told = (rows["b"]["readable"], rows["b"]["ahead"], rows["b"]["error"] is None)
-    assert told == ((False, None, False) if is_damaged else (True, 0, True))
+    status = (rows["b"]["readable"], rows["b"]["ahead"], rows["b"]["error"] is None)
+    assert status == ((False, None, False) if is_damaged else (True, 0, True))
     assert (rows["main"]["readable"], rows["other"]["ahead"]) == (True, 0)
     shown = next(line for line in branch(place, "list").stdout.splitlines() if line.startswith("b "))
     assert ("not readable: " in shown) == is_damaged
@@ -176,7 +176,7 @@ def change(place: Path, slug: str, age: int, on: str = "main") -> None:
 
 @pytest.fixture
 def diverged(place: Path) -> Path:
-    """Two branches that changed one person differently, and another each."""
+    """Two branches with different changes of one person, and a change of another person each."""
     for slug in ("x", "y", "z"):
         add(place, slug)
     branch(place, "create", "b", "--as", "ada")
@@ -197,16 +197,16 @@ def ages(place: Path) -> dict[str, int]:
     [(), ("--json",), ("--dry-run",), ("--dry-run", "--json"), ("--strategy", "theirs", "--json")],
     ids="".join,
 )
-def test_a_merge(form: tuple[str, ...], diverged: Path, update_golden: bool) -> None:
+def test_merge(form: tuple[str, ...], diverged: Path, update_golden: bool) -> None:
     outcome = branch(diverged, "merge", "b", "--as", "ada", *form)
     suffix = "".join(form).replace("--", "_").replace("-", "_")
     assert_golden(f"branch_merge{suffix}.txt", outcome.transcript(diverged), update_golden)
-    is_settled = "--strategy" in form
-    assert outcome.exit_code == (0 if is_settled else 1)
-    assert ages(diverged) == ({"x": 2, "y": 1, "z": 2} if is_settled else {"x": 1, "y": 1, "z": None})
+    is_resolved = "--strategy" in form
+    assert outcome.exit_code == (0 if is_resolved else 1)
+    assert ages(diverged) == ({"x": 2, "y": 1, "z": 2} if is_resolved else {"x": 1, "y": 1, "z": None})
 
 
-def test_a_decision_for_each_entity(diverged: Path) -> None:
+def test_decision_for_each_entity(diverged: Path) -> None:
     planned = json.loads(branch(diverged, "merge", "b", "--dry-run", "--json").stdout)
     for conflict in planned["merge_conflicts"]:
         conflict["take"] = "ours"
@@ -223,7 +223,7 @@ def test_a_decision_for_each_entity(diverged: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code"),
+    ("arguments", "code"),
     [
         (("--strategy", "mine"), "merge_strategy"),
         (("--strategy", "update=ours"), "merge_strategy"),
@@ -240,14 +240,14 @@ def test_a_decision_for_each_entity(diverged: Path) -> None:
         (("--into", "b", "--delete-branch"), "merge_into_itself"),
     ],
 )
-def test_words_about_conflicts_that_mean_nothing(words: tuple[str, ...], code: str, diverged: Path) -> None:
+def test_invalid_options_for_conflicts(arguments: tuple[str, ...], code: str, diverged: Path) -> None:
     (diverged / "bad.json").write_text('[{"entity_id": "x", "take": "ours"}]', encoding="utf-8")
     strange = '[{"entity_kind": "node", "type_name": "Robot", "entity_id": "x", "take": "ours"}]'
     (diverged / "strange.json").write_text(strange, encoding="utf-8")
     person = {"entity_kind": "node", "type_name": "Person"}
     both = [{**person, "entity_id": "x", "take": side} for side in ("ours", "theirs")]
     (diverged / "both.json").write_text(json.dumps(both), encoding="utf-8")
-    # Only one side changed y: there is nothing to decide about it.
+    # Only one side changed y, so it has no conflict.
     idle = [{**person, "entity_id": name, "take": "ours"} for name in ("x", "y")]
     (diverged / "idle.json").write_text(json.dumps(idle), encoding="utf-8")
     undecided = json.dumps([{**person, "entity_id": "x"}])
@@ -255,11 +255,11 @@ def test_words_about_conflicts_that_mean_nothing(words: tuple[str, ...], code: s
     bare = [{"entity_kind": "Person", "type_name": "Person", "entity_id": "x", "take": "ours"}]
     (diverged / "bare.json").write_text(json.dumps(bare), encoding="utf-8")
     (diverged / "deep.json").write_text("[" * 100_000, encoding="utf-8")
-    outcome = branch(diverged, "merge", "b", *words, "--json")
+    outcome = branch(diverged, "merge", "b", *arguments, "--json")
     assert (outcome.exit_code, json.loads(outcome.stdout)["error_code"]) == (2, code)
 
 
-def test_a_branch_with_children_is_merged_and_stays(diverged: Path) -> None:
+def test_branch_with_children_is_merged_and_not_deleted(diverged: Path) -> None:
     branch(diverged, "create", "--from", "b", "c")
     done = branch(diverged, "merge", "b", "--strategy", "ours", "--delete-branch", "--json")
     document = json.loads(done.stdout)

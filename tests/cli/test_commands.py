@@ -1,4 +1,4 @@
-"""Every command prints what its golden file says, as text and as JSON."""
+"""The output of commands, as text and as JSON, is that of the golden files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ READS = {
 
 
 @pytest.mark.parametrize("name", READS)
-def test_what_a_command_prints(name: str, graph: Path, update_golden: bool) -> None:
+def test_output_of_a_command(name: str, graph: Path, update_golden: bool) -> None:
     outcome = omnigraph_here(*READS[name], cwd=graph.parent)
     assert_golden(f"{name}.txt", outcome.transcript(graph.parent), update_golden)
     assert (outcome.exit_code, outcome.stderr) == (0, "")
@@ -48,7 +48,7 @@ def test_init(form: tuple[str, ...], place: Path, update_golden: bool) -> None:
     assert {path.name for path in (place / "new/graph.omni").iterdir()} == {"__manifest", "nodes", "edges"}
 
 
-def test_a_commit_is_shown_by_its_id_in_any_case(graph: Path, update_golden: bool) -> None:
+def test_id_of_a_commit_ignores_case(graph: Path, update_golden: bool) -> None:
     def read(*arguments: str) -> Outcome:
         return omnigraph_here(*arguments, cwd=graph.parent)
 
@@ -61,19 +61,19 @@ def test_a_commit_is_shown_by_its_id_in_any_case(graph: Path, update_golden: boo
     assert snapshot["graph_commit_id"] == commit
 
 
-def test_a_process_prints_the_same(graph: Path) -> None:
+def test_process_prints_the_same(graph: Path) -> None:
     for arguments in (("snapshot", "graph.omni"), ("snapshot", "nothing.omni", "--json"), ("snapshto",)):
         expected = omnigraph_here(*arguments, cwd=graph.parent)
         assert omnigraph(*arguments, cwd=graph.parent) == expected
-        # Weakened, it is the installed program and not a fork.
+        # `weak` runs the installed program and not a fork.
         assert omnigraph(*arguments, cwd=graph.parent, weak=True) == expected
 
 
-def test_the_schema_is_shown_as_it_was_given(graph: Path) -> None:
+def test_schema_is_shown_unchanged(graph: Path) -> None:
     assert omnigraph_here("schema", "show", graph, cwd=graph.parent).stdout == SCHEMA
 
 
-def test_a_graph_is_made_and_read_on_s3(place: Path, s3_place: tuple[str, dict[str, str]]) -> None:
+def test_graph_is_created_and_read_on_s3(place: Path, s3_place: tuple[str, dict[str, str]]) -> None:
     uri, env = s3_place
     made = omnigraph("init", "--schema", "schema.pg", uri, cwd=place, env=env)
     assert made.stderr.startswith(f"omnigraph init → {uri} (direct, remote)\n"), made.stderr
@@ -83,7 +83,7 @@ def test_a_graph_is_made_and_read_on_s3(place: Path, s3_place: tuple[str, dict[s
     assert (again.exit_code, again.stdout) == (1, "")
 
 
-def test_force_makes_a_graph_beside_other_files(place: Path) -> None:
+def test_force_creates_a_graph_next_to_other_files(place: Path) -> None:
     (place / "notes.txt").write_text("mine")
     made = omnigraph_here("init", "--schema", "schema.pg", ".", "--force", cwd=place)
     assert made.exit_code == 0, made.stderr

@@ -1,4 +1,4 @@
-"""A file that is cut off while it is written: the command says why, nothing is published, the next one works."""
+"""Truncated data files: the command reports the reason, nothing is published, and the next command works."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _notes(graph: Path) -> object:
 def _insert(
     graph: Path, slug: str, durability: str, file_bytes: int | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Insert a note with a long text, in a process whose files may not be larger."""
+    """Insert a note with a long text, in a process whose files have at most `file_bytes`."""
     query = "query add($slug: String, $text: String) { insert Note { slug: $slug, text: $text } }"
     parameters = graph.with_name("parameters.json")
     parameters.write_text(json.dumps({"slug": slug, "text": "x" * TEXT_BYTES}))
@@ -44,7 +44,7 @@ def _insert(
 
 
 @pytest.mark.parametrize("durability", ["sync", "process"])
-def test_the_last_bytes_of_a_data_file_cannot_be_written(durability: str, tmp_path: Path) -> None:
+def test_last_bytes_of_a_data_file_are_not_written(durability: str, tmp_path: Path) -> None:
     graph = tmp_path / "graph.omni"
     og.init(str(graph), SCHEMA)
     assert _insert(graph, "first", durability).returncode == 0
@@ -60,9 +60,9 @@ def test_the_last_bytes_of_a_data_file_cannot_be_written(durability: str, tmp_pa
 
 @pytest.mark.soak
 @pytest.mark.xdist_group("spark")
-@pytest.mark.skipif(built_library() is None, reason="there is no C compiler")
-def test_a_worker_of_spark_writes_a_file_that_is_cut_off(tmp_path: Path) -> None:
-    """The worker itself finds out, so it is its task that fails."""
+@pytest.mark.skipif(built_library() is None, reason="needs a C compiler")
+def test_spark_worker_writes_a_truncated_file(tmp_path: Path) -> None:
+    """The worker checks the size itself, so its task fails."""
     graph = tmp_path / "graph.omni"
     og.init(str(graph), SCHEMA)
     data = tmp_path / "notes.jsonl"

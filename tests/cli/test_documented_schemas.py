@@ -1,4 +1,4 @@
-"""Every schema that the documentation shows is one."""
+"""Every schema in the documentation is valid."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ SCHEMAS = [
 
 
 @pytest.mark.parametrize(("path", "number", "text"), SCHEMAS, ids=[f"{path}-{n}" for path, n, _ in SCHEMAS])
-def test_it_is_a_schema(path: Path, number: int, text: str) -> None:
+def test_documented_schema_is_valid(path: Path, number: int, text: str) -> None:
     catalog = build_catalog(parse_schema(text, f"{path}, block {number}"))
     assert catalog.nodes

@@ -1,4 +1,4 @@
-"""Every error code that a command can show is explained in the user's documentation."""
+"""The user documentation explains every error code."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from omnigraph.schema.evolution.codes import EvolutionCode
 from tests.style.source import ROOT, Source, python_sources
 
 ERRORS: Final = (ROOT / "docs" / "user" / "errors.md").read_text(encoding="utf-8")
-NOT_SHOWN: Final = frozenset({"failpoint", "failpoint_action", "failpoint_hold"})  # only tests meet them
+NOT_SHOWN: Final = frozenset({"failpoint", "failpoint_action", "failpoint_hold"})  # only in tests
 
 
-def test_the_codes_of_the_commands() -> None:
+def test_codes_of_commands() -> None:
     codes = {code for source in python_sources() if source.in_package for code in _codes(source)}
     assert {"usage", "graph_missing", "permission_denied"} < codes
     assert sorted(code for code in codes - NOT_SHOWN if f"`{code}`" not in ERRORS) == []
 
 
-def test_the_codes_of_schemas() -> None:
+def test_codes_of_schemas() -> None:
     rows = [f"| `{code.code}` | {code.meaning} |" for code in SchemaCode]
     assert "\n".join(rows) + "\n" in ERRORS
 
 
-def test_the_codes_of_changes_of_a_schema() -> None:
+def test_codes_of_schema_changes() -> None:
     rows = [f"| `{code.code}` | {code.meaning} |" for code in EvolutionCode]
     assert "\n".join(rows) + "\n" in ERRORS
 
 
-def test_the_codes_of_queries() -> None:
+def test_codes_of_queries() -> None:
     for codes in (QueryCode, LintCode):
         rows = [f"| `{code.code}` | {code.meaning} |" for code in codes]
         assert "\n".join(rows) + "\n" in ERRORS
 
 
-def test_the_codes_of_rules() -> None:
+def test_codes_of_rules() -> None:
     rows = [f"| `{rule.code}` | `{rule.word}` | {rule.meaning} |" for rule in Rule]
     assert "\n".join(rows) + "\n" in ERRORS
 

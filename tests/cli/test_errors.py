@@ -1,4 +1,4 @@
-"""Words that are not understood are refused with what to type instead, whatever the command."""
+"""Invalid arguments are an error with a hint, for every command. Every error kind has an exit code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from omnigraph.cli.app import COMMANDS, CommandFamily, make_command
 from omnigraph.cli.errors import exit_code
 from tests.cli.process import assert_golden, omnigraph_here
 
-WORDS = {
+COMMAND_LINES = {
     "misspelled command": "snapshto g.omni",
     "misspelled below": "commit lst g.omni",
     "old name": "history g.omni",
@@ -66,21 +66,21 @@ WORDS = {
 }
 
 
-def test_words(tmp_path: Path, update_golden: bool) -> None:
-    told = []
-    for title, words in WORDS.items():
-        outcome = omnigraph_here(*words.split(), cwd=tmp_path)
+def test_invalid_arguments(tmp_path: Path, update_golden: bool) -> None:
+    errors = []
+    for title, command_line in COMMAND_LINES.items():
+        outcome = omnigraph_here(*command_line.split(), cwd=tmp_path)
         assert outcome.exit_code == 2, outcome
         lines = outcome.stderr.splitlines()
         assert [line.partition(": ")[0] for line in lines] == ["error", "hint"], outcome.stderr
-        told.append(f"{title}\n$ omnigraph {words}\n{outcome.stderr}")
-        if "--json" not in words:
+        errors.append(f"{title}\n$ omnigraph {command_line}\n{outcome.stderr}")
+        if "--json" not in command_line:
             assert outcome.stdout == ""
-    assert_golden("usage.txt", "\n".join(told), update_golden)
+    assert_golden("usage.txt", "\n".join(errors), update_golden)
 
 
 @pytest.mark.parametrize("form", ["--json", "--format=json", "--format json"])
-def test_json_puts_the_error_on_stdout_too(form: str, tmp_path: Path) -> None:
+def test_json_writes_the_error_to_stdout_too(form: str, tmp_path: Path) -> None:
     outcome = omnigraph_here("snapshot", "g.omni", "--xyzzy", *form.split(), cwd=tmp_path)
     document = json.loads(outcome.stdout)
     assert document["kind"] == "bad_request"
@@ -95,7 +95,7 @@ def test_every_kind_has_its_exit_code(kind: ErrorKind) -> None:
     assert exit_code(error) == expected.get(kind, 1)
 
 
-def test_mistakes_in_a_file_are_not_usage() -> None:
+def test_errors_in_a_file_are_not_usage_errors() -> None:
     assert exit_code(SchemaTextError((Problem("S001", "x", "", "a.pg", 1, 1, 1, ""),))) == 1
     assert exit_code(UsageError("x", code="x")) == 2
     assert exit_code(ConflictError("x", code="x")) == 1
@@ -109,27 +109,27 @@ def test_every_command_has_help_and_an_example(tmp_path: Path) -> None:
         assert f"Examples:\n    {name}" in outcome.stdout
 
 
-def test_nothing_lacks_its_help_text() -> None:
+def test_every_command_and_parameter_has_a_help_text() -> None:
     root = make_command()
     families = {
         f"omnigraph {name}": root.commands[name]
-        for name, one in COMMANDS.items()
-        if isinstance(one, CommandFamily)
+        for name, entry in COMMANDS.items()
+        if isinstance(entry, CommandFamily)
     }
     named = {**families, **dict(_commands("omnigraph", root))}
     assert {"omnigraph branch", "omnigraph branch merge"} < set(named)
     for name, command in named.items():
-        told = {
+        help_texts = {
             name: command.help,
-            **{f"{name} {one.name}": getattr(one, "help", None) for one in command.params},
+            **{f"{name} {param.name}": getattr(param, "help", None) for param in command.params},
         }
-        assert [words for words, text in told.items() if not (text or "").strip()] == []
+        assert [subject for subject, text in help_texts.items() if not (text or "").strip()] == []
 
 
 def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
-    below = getattr(command, "commands", None)
-    if below is None:
+    children = getattr(command, "commands", None)
+    if children is None:
         yield name, command
     else:
-        for word, child in below.items():
-            yield from _commands(f"{name} {word}", child)
+        for child_name, child in children.items():
+            yield from _commands(f"{name} {child_name}", child)

@@ -1,4 +1,4 @@
-"""What changed, between which, after what: `commit changes`, `diff`, `changes poll`, `commit revert`, `log`."""
+"""Commands about history: `commit changes`, `diff`, `changes poll`, `commit revert`, `log`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.cli.process import SCHEMA, Outcome, assert_golden, omnigraph_here
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A graph with a branch that was merged; no test changes it."""
+    """A graph with a merged branch. No test changes it."""
     place = tmp_path_factory.mktemp("history")
     return make_history(place)
 
@@ -52,62 +52,64 @@ READS = {
 
 
 @pytest.mark.parametrize("name", READS)
-def test_what_a_command_prints(name: str, place: Path, update_golden: bool) -> None:
-    known = commits(place)
-    words = {"FIRST": known[1], "LAST": known[0]}
-    outcome = run(place, *(words.get(word, word) for word in READS[name]))
+def test_output_of_a_command(name: str, place: Path, update_golden: bool) -> None:
+    last, first, *_ = commits(place)
+    ids = {"FIRST": first, "LAST": last}
+    outcome = run(place, *(ids.get(argument, argument) for argument in READS[name]))
     assert_golden(f"history_{name}.txt", outcome.transcript(place), update_golden)
     assert (outcome.exit_code, outcome.stderr) == (0, "")
     if "--json" in READS[name]:
         json.loads(outcome.stdout)
 
 
-def test_the_feed_tells_a_rename(tmp_path: Path, update_golden: bool) -> None:
-    """Which is all that its commit did; a program finds both names, and the table by the id that changes have."""
+def test_feed_reports_a_rename(tmp_path: Path, update_golden: bool) -> None:
+    """The commit only renames. Its block has both names, and the table id that changes have."""
     graph = og.init(str(tmp_path / "graph.omni"), "node P { slug: String @key }", actor="ada")
     first = graph.snapshot().head
     graph.apply_schema("node Q @rename_from(P) { name: String @key @rename_from(slug) }", actor="ada")
     graph.mutate('query a() { insert Q { name: "x" } }', actor="ada")
-    words = ("changes", "poll", "--cursor", first)
-    told = [run(tmp_path, *words, *more).transcript(tmp_path) for more in ((), ("--format", "jsonl"))]
-    assert_golden("history_feed_of_a_rename.txt", "".join(told), update_golden)
+    command = ("changes", "poll", "--cursor", first)
+    outputs = [run(tmp_path, *command, *more).transcript(tmp_path) for more in ((), ("--format", "jsonl"))]
+    assert_golden("history_feed_of_a_rename.txt", "".join(outputs), update_golden)
 
 
-def test_the_log_names_the_types_of_a_branch(tmp_path: Path) -> None:
+def test_log_names_the_types_of_a_branch(tmp_path: Path) -> None:
     graph = og.init(str(tmp_path / "graph.omni"), SCHEMA)
     branch = graph.create_branch("b", from_="main")
     branch.apply_schema(f"{SCHEMA}\nnode City {{ slug: String @key }}")
     branch.mutate('query a() { insert City { slug: "x" } }')
     graph.mutate('query b() { insert Person { slug: "y" } }')
-    told = json.loads(run(tmp_path, "log", "--limit", "2", "--json").stdout)["commits"]
-    assert [[table["table_key"] for table in commit["tables"]] for commit in told] == [
+    entries = json.loads(run(tmp_path, "log", "--limit", "2", "--json").stdout)["commits"]
+    assert [[table["table_key"] for table in commit["tables"]] for commit in entries] == [
         ["node:Person"],
         ["node:City"],
     ]
 
 
-def test_a_time_that_was_shown_reads_its_commit(place: Path) -> None:
-    told = json.loads(run(place, "commit", "list", "--json").stdout)["commits"]
+def test_printed_time_selects_its_commit(place: Path) -> None:
+    entries = json.loads(run(place, "commit", "list", "--json").stdout)["commits"]
     shown = [line.split()[1] for line in run(place, "commit", "list").stdout.splitlines()[1:]]
-    assert [commit["created"] for commit in told] == shown
-    for commit in told:
+    assert [commit["created"] for commit in entries] == shown
+    for commit in entries:
         for command in (("snapshot",), ("schema", "show")):
             read = run(place, *command, "--at", commit["created"], "--json")
             assert json.loads(read.stdout)["graph_commit_id"] == commit["graph_commit_id"]
 
 
-def test_an_edge_is_shown_with_its_nodes(tmp_path: Path) -> None:
+def test_edge_is_shown_with_its_nodes(tmp_path: Path) -> None:
     graph = og.init(str(tmp_path / "graph.omni"), SCHEMA)
     graph.mutate('query a() { insert Person { slug: "x" } insert Person { slug: "y" } }')
     graph.mutate('query b() { insert Knows { from: "x", to: "y" } }')
     graph.mutate('query c() { delete Person where slug = "x" }')
-    gone, made = (run(tmp_path, "commit", "changes", commit).stdout for commit in commits(tmp_path)[:2])
-    (edge,) = (line for line in gone.splitlines() if "Knows" in line)
+    deleted, inserted = (
+        run(tmp_path, "commit", "changes", commit).stdout for commit in commits(tmp_path)[:2]
+    )
+    (edge,) = (line for line in deleted.splitlines() if "Knows" in line)
     assert edge.startswith("- Knows x → y (")
-    assert made.startswith("+ Knows x → y (")
+    assert inserted.startswith("+ Knows x → y (")
 
 
-def test_a_commit_is_reverted_and_the_feed_goes_on(tmp_path: Path) -> None:
+def test_feed_has_the_commit_of_a_revert(tmp_path: Path) -> None:
     place = make_history(tmp_path)
     last = commits(place)[0]
     planned = run(place, "commit", "revert", last, "--dry-run", "--json")
@@ -116,20 +118,22 @@ def test_a_commit_is_reverted_and_the_feed_goes_on(tmp_path: Path) -> None:
     assert done["tables"] == [
         {"table_key": "node:Person", "inserted": 1, "updated": 1, "deleted": 1, "adopted": False}
     ]
-    told = json.loads(run(place, "changes", "poll", "--cursor", last, "--json").stdout)
-    assert [block["commit"]["operation"] for block in told["commits"]] == ["revert"]
-    assert told["cursor"] == done["commit"]["graph_commit_id"]
+    feed = json.loads(run(place, "changes", "poll", "--cursor", last, "--json").stdout)
+    assert [block["commit"]["operation"] for block in feed["commits"]] == ["revert"]
+    assert feed["cursor"] == done["commit"]["graph_commit_id"]
     again = run(place, "commit", "revert", last, "--json")
     assert (again.exit_code, json.loads(again.stdout)["outcome"]) == (0, "already_up_to_date")
     graph = og.open(str(place / "graph.omni"))
     graph.mutate('query d() { update Person set { age: 9 } where slug = "x" }')
     refused = run(place, "commit", "revert", commits(place)[1], "--json")
     assert refused.exit_code == 1
-    assert [one["kind"] for one in json.loads(refused.stdout)["merge_conflicts"]] == ["divergent_update"]
+    assert [conflict["kind"] for conflict in json.loads(refused.stdout)["merge_conflicts"]] == [
+        "divergent_update"
+    ]
 
 
 @pytest.mark.parametrize(
-    ("words", "exit_code", "code"),
+    ("arguments", "exit_code", "code"),
     [
         (("diff", "main", "nowhere"), 1, "reference_missing"),
         (("changes", "poll", "--cursor", "01KA1F0Z5Q8W9V3N7R2T4Y6B8D"), 1, "change_feed_gap"),
@@ -138,8 +142,8 @@ def test_a_commit_is_reverted_and_the_feed_goes_on(tmp_path: Path) -> None:
         (("commit", "revert", "ROOT"), 3, "commit_is_first"),
     ],
 )
-def test_what_is_refused(words: tuple[str, ...], exit_code: int, code: str, place: Path) -> None:
+def test_error_of_a_command(arguments: tuple[str, ...], exit_code: int, code: str, place: Path) -> None:
     root = commits(place)[-1]
-    outcome = run(place, *(root if word == "ROOT" else word for word in words), "--json")
+    outcome = run(place, *(root if argument == "ROOT" else argument for argument in arguments), "--json")
     assert outcome.exit_code == exit_code, outcome.stderr
     assert json.loads(outcome.stdout)["error_code"] == code

@@ -1,4 +1,4 @@
-"""An init that is killed, stopped or fails: what it leaves, and that the next one is not in its way."""
+"""An `init` that fails or is killed or interrupted leaves no files, or files that the next `init` deletes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WITH_THE_GRAPH = [Failpoint.INIT_UNMARK_BEFORE, Failpoint.INIT_DONE]
 
 
 @pytest.mark.parametrize("point", BEFORE_THE_GRAPH)
-def test_killed_before_the_graph_is_there(point: Failpoint, place: Path) -> None:
+def test_killed_before_the_graph_exists(point: Failpoint, place: Path) -> None:
     hit = "@3" if point is Failpoint.INIT_TABLE_BEFORE else ""
     assert _init(place, f"{point}{hit}=kill") == -signal.SIGKILL
     read = omnigraph_here("snapshot", "graph.omni", cwd=place)
@@ -30,7 +30,7 @@ def test_killed_before_the_graph_is_there(point: Failpoint, place: Path) -> None
 
 
 @pytest.mark.parametrize("point", WITH_THE_GRAPH)
-def test_killed_when_the_graph_is_there(point: Failpoint, place: Path) -> None:
+def test_killed_after_the_graph_exists(point: Failpoint, place: Path) -> None:
     assert _init(place, f"{point}=kill") == -signal.SIGKILL
     assert omnigraph_here("snapshot", "graph.omni", cwd=place).exit_code == 0
     again = omnigraph_here(*INIT, cwd=place)
@@ -39,7 +39,7 @@ def test_killed_when_the_graph_is_there(point: Failpoint, place: Path) -> None:
     _assert_only_a_graph(place)
 
 
-def test_what_was_there_before_stays(place: Path) -> None:
+def test_existing_files_are_kept(place: Path) -> None:
     (place / "graph.omni" / "nodes").mkdir(parents=True)
     (place / "graph.omni" / "nodes" / "mine.txt").write_text("mine")
     before = tree(place)
@@ -49,7 +49,7 @@ def test_what_was_there_before_stays(place: Path) -> None:
 
 
 @pytest.mark.parametrize("point", BEFORE_THE_GRAPH)
-def test_a_failure_leaves_nothing(point: Failpoint, place: Path) -> None:
+def test_failure_leaves_no_files(point: Failpoint, place: Path) -> None:
     before = tree(place)
     assert _init(place, f"{point}=raise") == 1
     assert tree(place) == before
@@ -64,7 +64,7 @@ def test_a_failure_leaves_nothing(point: Failpoint, place: Path) -> None:
         (signal.SIGTERM, Failpoint.INIT_MANIFEST_BEFORE),
     ],
 )
-def test_a_signal_leaves_nothing(
+def test_signal_leaves_no_files(
     number: signal.Signals, point: Failpoint, place: Path, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
@@ -80,7 +80,7 @@ def test_a_signal_leaves_nothing(
         _wait_for(gate.with_name("gate.reached"))
         os.kill(process.pid, number)
         if point is Failpoint.INIT_TABLE_BEFORE:
-            gate.touch()  # held in a thread that the interrupted one waits for
+            gate.touch()  # the interrupted thread waits for the thread at the failpoint
         stdout, stderr = process.communicate(timeout=SECONDS_MAX)
     assert (process.returncode, stdout, stderr) == (128 + number, "", "interrupted\n")
     gate.with_name("gate.reached").unlink()
@@ -88,7 +88,7 @@ def test_a_signal_leaves_nothing(
     assert tree(place) == before
 
 
-def test_output_that_nobody_reads_is_no_error(graph: Path) -> None:
+def test_closed_pipe_is_not_an_error(graph: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
@@ -103,7 +103,7 @@ def test_output_that_nobody_reads_is_no_error(graph: Path) -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
-def test_a_defect_is_one_line_unless_debug(place: Path) -> None:
+def test_traceback_is_printed_only_with_debug(place: Path) -> None:
     point = {"OMNIGRAPH_FAILPOINTS": f"{Failpoint.INIT_MARK_BEFORE}=raise"}
     plain = omnigraph(*INIT, cwd=place, env=point)
     assert plain.stderr.splitlines()[0] == f"error: failpoint {Failpoint.INIT_MARK_BEFORE}"
@@ -116,12 +116,12 @@ def _init(place: Path, failpoint: str, *more: str) -> int:
 
 
 def _assert_only_a_graph(place: Path) -> None:
-    """A whole graph with three tables and nothing else."""
-    found = {path.name for path in (place / "graph.omni").iterdir()}
-    assert found == {"__manifest", "nodes", "edges"}
+    """Assert that the directory has a complete graph with three tables and nothing else."""
+    names = {path.name for path in (place / "graph.omni").iterdir()}
+    assert names == {"__manifest", "nodes", "edges"}
     assert len(list((place / "graph.omni" / "nodes").iterdir())) == 2
     assert len(list((place / "graph.omni" / "edges").iterdir())) == 1
 
 
 def _wait_for(path: Path) -> None:
-    wait_until(path.exists, f"{path} comes")
+    wait_until(path.exists, f"{path} exists")

@@ -1,4 +1,4 @@
-"""Progress as people see it: lines in a log, a bar on a terminal, nothing when quiet or quick."""
+"""Progress on stderr: lines in a log, a bar on a terminal, nothing if it is quiet or fast."""
 
 from __future__ import annotations
 
@@ -15,29 +15,32 @@ class Terminal(StringIO):
         return True
 
 
-def moment(seconds: float, done: int, *, is_last: bool = False) -> Progress:
+def progress_after(seconds: float, done: int, *, is_last: bool = False) -> Progress:
     return Progress("load", seconds, done, 10, done * 1000, done * 2_000_000, 20_000_000, is_last)
 
 
-def test_a_line_tells_what_is_done_how_fast_and_how_long_it_takes() -> None:
-    assert describe(moment(4.0, 4)) == "load: 4/10 tasks, 4,000 rows, 8.0 MB, 2.0 MB/s, 6 s left"
-    assert describe(moment(10.0, 10, is_last=True)) == "load: 10/10 tasks, 10,000 rows, 20.0 MB, 2.0 MB/s"
+def test_line_has_finished_work_speed_and_remaining_time() -> None:
+    assert describe(progress_after(4.0, 4)) == "load: 4/10 tasks, 4,000 rows, 8.0 MB, 2.0 MB/s, 6 s left"
+    assert (
+        describe(progress_after(10.0, 10, is_last=True))
+        == "load: 10/10 tasks, 10,000 rows, 20.0 MB, 2.0 MB/s"
+    )
     assert describe(Progress("load", 5.0, 1, 2)) == "load: 1/2 tasks, 5 s left"
     assert describe(Progress("load", 5.0, 0, 2)) == "load: 0/2 tasks"
 
 
-def test_bytes_tell_better_than_tasks_what_remains() -> None:
+def test_remaining_time_is_estimated_from_bytes_first() -> None:
     assert seconds_remaining(Progress("load", 3.0, 1, 2, rows=1, bytes=30, bytes_total=40)) == 1.0
     assert seconds_remaining(Progress("load", 3.0, 1, 2)) == 3.0
 
 
-def test_at_most_one_line_a_second_and_none_for_quick_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_most_one_line_per_second_and_none_for_fast_work(monkeypatch: pytest.MonkeyPatch) -> None:
     stderr = StringIO()
     monkeypatch.setattr("sys.stderr", stderr)
     with show_progress(quiet=False) as report:
         for tenth in range(35):
-            report(moment(tenth / 10, tenth // 4))
-        report(moment(3.5, 10, is_last=True))
+            report(progress_after(tenth / 10, tenth // 4))
+        report(progress_after(3.5, 10, is_last=True))
         report(Progress("quick", 0.9, 2, 2, is_last=True))
     lines = stderr.getvalue().splitlines()
     assert [line.partition(" ")[2].partition(",")[0] for line in lines] == [
@@ -48,7 +51,7 @@ def test_at_most_one_line_a_second_and_none_for_quick_work(monkeypatch: pytest.M
     ]
 
 
-def test_one_task_is_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_single_task_prints_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     stderr = StringIO()
     monkeypatch.setattr("sys.stderr", stderr)
     with show_progress(quiet=False) as report:
@@ -59,23 +62,23 @@ def test_one_task_is_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stderr.getvalue() == ""
 
 
-def test_quiet_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quiet_prints_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     stderr = StringIO()
     monkeypatch.setattr("sys.stderr", stderr)
     with show_progress(quiet=True) as report:
-        report(moment(5.0, 5))
+        report(progress_after(5.0, 5))
     assert stderr.getvalue() == ""
 
 
-def test_a_terminal_gets_a_bar_that_is_gone_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bar_on_a_terminal_is_removed_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     stderr = Terminal()
     monkeypatch.setattr("sys.stderr", stderr)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
     with show_progress(quiet=False) as report:
-        report(moment(0.5, 1))
+        report(progress_after(0.5, 1))
         assert stderr.getvalue() == ""
-        report(moment(5.0, 5))
-        report(moment(9.0, 9))
+        report(progress_after(5.0, 5))
+        report(progress_after(9.0, 9))
     assert "9/10 tasks" in stderr.getvalue()
     assert stderr.getvalue().rstrip().endswith("\x1b[2K")

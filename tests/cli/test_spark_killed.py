@@ -1,4 +1,4 @@
-"""A process of Spark is killed in the middle of a command: one sentence, nothing lost, and the next run works."""
+"""A process of Spark is killed during a command: one error, no data is lost, and the next run works."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 import omnigraph as og
 from omnigraph.base.failpoints import ENVIRONMENT_VARIABLE, Failpoint
 from omnigraph.storage.location import parse_location
-from tests.cli.process import OMNIGRAPH, SCHEMA, Outcome, assert_told, environment
+from tests.cli.process import OMNIGRAPH, SCHEMA, Outcome, assert_success_or_one_error, environment
 from tests.pipeline.in_place import load_here
 from tests.pipeline.process import is_alive, processes_with
 from tests.waiting import SECONDS_MAX, wait_until
@@ -32,7 +32,7 @@ COMMANDS = {
 
 @pytest.mark.parametrize("victim", ["worker", "daemon", "java"])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_process_of_spark_is_killed(command: str, victim: str, tmp_path: Path) -> None:
+def test_killed_process_of_spark(command: str, victim: str, tmp_path: Path) -> None:
     graph = tmp_path / "graph.omni"
     og.init(str(graph), SCHEMA)
     for name in ("old", "older", "new"):
@@ -42,18 +42,18 @@ def test_a_process_of_spark_is_killed(command: str, victim: str, tmp_path: Path)
     before, after = 2 * RECORDS, (3 if command == "load" else 2) * RECORDS
     env = {"OMNIGRAPH_HOME": str(tmp_path / "home"), "OMNIGRAPH_CLASS_ARCHIVE": "off"}
 
-    tried = run(tmp_path, command, env, victim)
-    assert_told(tried)
-    assert count(graph) == (after if tried.exit_code == 0 else before)
-    if tried.exit_code != 0:
+    first = run(tmp_path, command, env, victim)
+    assert_success_or_one_error(first)
+    assert count(graph) == (after if first.exit_code == 0 else before)
+    if first.exit_code != 0:
         again = run(tmp_path, command, env)
         assert again.exit_code == 0, again.stderr
     assert count(graph) == after
-    assert not [found for found in og.open(str(graph)).doctor() if found.health.value == "problem"]
+    assert not [finding for finding in og.open(str(graph)).doctor() if finding.health.value == "problem"]
 
 
-def test_java_is_killed_when_its_work_is_done(tmp_path: Path) -> None:
-    """The command does not need it any more: it ends well and says nothing of it."""
+def test_java_killed_after_its_work(tmp_path: Path) -> None:
+    """The command does not need Java any more: it succeeds and reports nothing."""
     graph = tmp_path / "graph.omni"
     og.init(str(graph), SCHEMA)
     for name in ("old", "older"):
@@ -63,7 +63,7 @@ def test_java_is_killed_when_its_work_is_done(tmp_path: Path) -> None:
     stopping = environment({**env, ENVIRONMENT_VARIABLE: f"{Failpoint.ARM_BEFORE}=stop"})
     with started(tmp_path, "optimize", stopping) as process:
         wait_until(lambda: is_stopped(process.pid))
-        java = kinds(f"OMNIGRAPH_HOME={env['OMNIGRAPH_HOME']}\0")["java"]
+        java = spark_pids(f"OMNIGRAPH_HOME={env['OMNIGRAPH_HOME']}\0")["java"]
         os.kill(java, signal.SIGKILL)
         wait_until(lambda: not is_alive(java))
         process.send_signal(signal.SIGCONT)
@@ -87,25 +87,25 @@ def count(graph: Path) -> int:
 
 
 def run(place: Path, command: str, env: dict[str, str], victim: str | None = None) -> Outcome:
-    """Run the command to its end; with a victim, kill that as soon as a worker of Spark is at work."""
+    """Run the command; with a victim, kill that process as soon as a worker of Spark runs."""
     with started(place, command, environment(env)) as process:
         if victim is not None:
             mark = f"OMNIGRAPH_HOME={env['OMNIGRAPH_HOME']}\0"
-            found: dict[str, int] = {}
+            pids: dict[str, int] = {}
 
-            def is_at_work() -> bool:
-                found.update(kinds(mark))
-                return "worker" in found or process.poll() is not None
+            def has_worker() -> bool:
+                pids.update(spark_pids(mark))
+                return "worker" in pids or process.poll() is not None
 
-            wait_until(is_at_work)
-            os.kill(found[victim], signal.SIGKILL)
+            wait_until(has_worker)
+            os.kill(pids[victim], signal.SIGKILL)
         stdout, stderr = process.communicate(timeout=SECONDS_MAX)
     return Outcome(stdout, stderr, process.returncode)
 
 
 @contextmanager
 def started(place: Path, command: str, env: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
-    """The command under way; gone at the end."""
+    """Yield the running command; kill it at the end."""
     with subprocess.Popen(
         [OMNIGRAPH, *COMMANDS[command]],
         cwd=place,
@@ -125,19 +125,18 @@ def is_stopped(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
-def kinds(mark: str) -> dict[str, int]:
-    """The processes of Spark: Java, below it the daemon of Python, and below that a worker."""
-    found: dict[str, int] = {}
-    pids = processes_with(mark)
-    for pid in pids:
+def spark_pids(mark: str) -> dict[str, int]:
+    """Return the processes of Spark by kind: Java, its child the Python daemon, and the worker of the daemon."""
+    pids: dict[str, int] = {}
+    for pid in processes_with(mark):
         try:
-            words = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
+            arguments = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
             parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-            parent_words = Path(f"/proc/{parent}/cmdline").read_text(errors="replace")
+            parent_command = Path(f"/proc/{parent}/cmdline").read_text(errors="replace")
         except OSError:
             continue
-        if "org.apache.spark.deploy.SparkSubmit" in words:
-            found["java"] = pid
-        elif any("pyspark.daemon" in word for word in words):
-            found["worker" if "pyspark.daemon" in parent_words else "daemon"] = pid
-    return found
+        if "org.apache.spark.deploy.SparkSubmit" in arguments:
+            pids["java"] = pid
+        elif any("pyspark.daemon" in argument for argument in arguments):
+            pids["worker" if "pyspark.daemon" in parent_command else "daemon"] = pid
+    return pids

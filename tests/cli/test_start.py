@@ -1,4 +1,4 @@
-"""What a command loads: a start must not pay for what the command does not use."""
+"""The packages that a command imports: only those that it uses, so that it starts fast."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ HEAVY = {
 }
 
 
-def test_version_loads_nothing_heavy() -> None:
-    assert _loaded("version") == set()
+def test_version_imports_nothing_heavy() -> None:
+    assert _imported("version") == set()
 
 
-def test_help_loads_nothing_heavy() -> None:
-    assert _loaded("--help") == set()
+def test_help_imports_nothing_heavy() -> None:
+    assert _imported("--help") == set()
 
 
-def test_snapshot_loads_lance_and_what_lance_loads(graph: Path) -> None:
-    assert _loaded("snapshot", str(graph)) <= {"lance", "numpy", "obstore", "pandas", "pyarrow"}
+def test_snapshot_imports_lance_and_its_dependencies(graph: Path) -> None:
+    assert _imported("snapshot", str(graph)) <= {"lance", "numpy", "obstore", "pandas", "pyarrow"}
 
 
-def test_query_loads_lance_lark_and_what_they_load(graph: Path) -> None:
+def test_query_imports_lance_lark_and_their_dependencies(graph: Path) -> None:
     text = "query q() { match { $p: Person } return { $p.slug } }"
-    loaded = _loaded("query", "--store", str(graph), "-e", text)
-    assert loaded <= {"lance", "lark", "numpy", "obstore", "pandas", "pyarrow"}
+    imported = _imported("query", "--store", str(graph), "-e", text)
+    assert imported <= {"lance", "lark", "numpy", "obstore", "pandas", "pyarrow"}
 
 
-def _loaded(*arguments: str) -> set[str]:
-    """The heavy packages among the modules that a run of the command line imports."""
+def _imported(*arguments: str) -> set[str]:
+    """Return the heavy packages that a command imports."""
     program = "import sys; from omnigraph.cli.main import run; run(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments],

@@ -1,4 +1,4 @@
-"""S3 goes away in the middle of a command: one sentence with a hint, nothing lost, and the next run works."""
+"""S3 stops during a command: one error with a hint, no data is lost, and the next run works."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import omnigraph as og
 from omnigraph.base import limits
 from omnigraph.storage.files import list_files
 from omnigraph.storage.location import Location
-from tests.cli.process import OMNIGRAPH, SCHEMA, Outcome, assert_told, environment, omnigraph
+from tests.cli.process import OMNIGRAPH, SCHEMA, Outcome, assert_success_or_one_error, environment, omnigraph
 from tests.conftest import S3Server
 from tests.pipeline.in_place import load_here
 from tests.s3_proxy import Fault, Mode, S3Proxy
@@ -59,7 +59,7 @@ def env(proxy: S3Proxy) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def spark_env(env: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The same, and a warm Spark whose workers have them too."""
+    """The same variables, and a running Spark server whose workers have them too."""
     env = {**env, "OMNIGRAPH_HOME": str(tmp_path_factory.mktemp("warm")), "OMNIGRAPH_CLASS_ARCHIVE": "off"}
     subprocess.run([OMNIGRAPH, "spark", "start", "--quiet"], env=environment(env), check=True)
     try:
@@ -69,12 +69,12 @@ def spark_env(env: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_s3_gone_in_the_middle(command: str, proxy: S3Proxy, env: dict[str, str], tmp_path: Path) -> None:
+def test_s3_stops_during_a_command(command: str, proxy: S3Proxy, env: dict[str, str], tmp_path: Path) -> None:
     check(command, proxy, env, tmp_path)
 
 
 @pytest.mark.parametrize("command", ON_SPARK)
-def test_s3_gone_amid_work_on_spark(
+def test_s3_stops_during_work_on_spark(
     command: str, proxy: S3Proxy, spark_env: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "next.pg").write_text(NEXT_SCHEMA, encoding="utf-8")
@@ -86,79 +86,81 @@ def test_s3_gone_amid_work_on_spark(
 
 
 @pytest.mark.parametrize("command", [name for name in ON_SPARK if name != "schema apply"])
-def test_workers_that_do_not_know_where_s3_is(
+def test_workers_without_the_address_of_s3(
     command: str, proxy: S3Proxy, env: dict[str, str], warm_spark: dict[str, str], tmp_path: Path
 ) -> None:
-    """A warm Spark that was started without the variables: its workers look elsewhere, and not for ever."""
+    """Workers of a Spark server that was started without the variables use another address, and time out."""
     (tmp_path / "people.jsonl").write_text('{"type": "Person", "data": {"slug": "p"}}\n', encoding="utf-8")
-    place = made(proxy, command, tmp_path)
-    before = state(place)
-    tried = omnigraph(*ON_SPARK[command], place.uri, cwd=tmp_path, env={**env, **warm_spark})
-    assert_told(tried)
-    assert tried.exit_code == 1
-    assert state(place) == before
+    location = create_graph(proxy, command, tmp_path)
+    before = state(location)
+    first = omnigraph(*ON_SPARK[command], location.uri, cwd=tmp_path, env={**env, **warm_spark})
+    assert_success_or_one_error(first)
+    assert first.exit_code == 1
+    assert state(location) == before
     assert not (tmp_path / "dump.jsonl").exists()
 
 
 def check(command: str, proxy: S3Proxy, env: dict[str, str], tmp_path: Path) -> None:
-    """Take S3 away after a third of the requests of a whole run, and after two thirds."""
+    """Stop S3 after one third of the requests of a complete run, and after two thirds."""
 
-    def run(place: Location) -> Outcome:
-        return omnigraph(*{**COMMANDS, **ON_SPARK}[command], place.uri, cwd=tmp_path, env=env)
+    def run(location: Location) -> Outcome:
+        return omnigraph(*{**COMMANDS, **ON_SPARK}[command], location.uri, cwd=tmp_path, env=env)
 
     proxy.is_old = command == "cleanup"
-    place = made(proxy, command, tmp_path)
-    before = state(place)
+    location = create_graph(proxy, command, tmp_path)
+    before = state(location)
     with proxy.fault(Fault(Mode.REFUSE, "", "", first_hit=EVERYTHING)) as counted:
-        whole = run(place)
-    assert whole.exit_code == 0, whole.stderr
-    after = state(place)
+        complete = run(location)
+    assert complete.exit_code == 0, complete.stderr
+    after = state(location)
     for numerator in (1, 2):
-        place = made(proxy, command, tmp_path)
+        location = create_graph(proxy, command, tmp_path)
         first_hit = counted.hits * numerator // 3
-        with proxy.fault(Fault(Mode.REFUSE, "", "", first_hit=first_hit, times=EVERYTHING)) as gone:
-            tried = run(place)
-        assert gone.acted
-        assert_told(tried)
+        with proxy.fault(Fault(Mode.REFUSE, "", "", first_hit=first_hit, times=EVERYTHING)) as fault:
+            first = run(location)
+        assert fault.acted
+        assert_success_or_one_error(first)
         if command == "load":
-            # Finishes what was interrupted; a second load of rows that landed so would be refused for them.
-            og.open(place.uri, storage_options=place.storage_options)
-        left = state(place)
-        assert left in (before, after)
-        if before != after and "known" not in tried.stderr:
-            assert (left == after) == (tried.exit_code == 0)
-        if left == before:
-            again = run(place)
+            # Recovers the interrupted load. If that published its rows, a second load would fail because they exist.
+            og.open(location.uri, storage_options=location.storage_options)
+        current = state(location)
+        assert current in (before, after)
+        if before != after and "known" not in first.stderr:
+            assert (current == after) == (first.exit_code == 0)
+        if current == before:
+            again = run(location)
             assert again.exit_code == 0, again.stderr
-        assert state(place) == after
-        doctor = omnigraph("doctor", place.uri, cwd=tmp_path, env=env)
+        assert state(location) == after
+        doctor = omnigraph("doctor", location.uri, cwd=tmp_path, env=env)
         assert doctor.exit_code == 0, doctor.stdout
 
 
-def made(proxy: S3Proxy, command: str, files: Path) -> Location:
-    """A new graph with two branches; for repair, one whose files somebody else has rearranged.
+def create_graph(proxy: S3Proxy, command: str, files: Path) -> Location:
+    """Create a graph with two branches. For `repair`, another tool has compacted its files.
 
-    For a change of the schema one with so many people that Spark fills the new column.
+    For `schema apply`, it has enough people that Spark fills the new column.
     """
-    place = proxy.server.location(f"{uuid.uuid4().hex}/graph.omni")
-    graph = og.init(place.uri, SCHEMA, storage_options=place.storage_options)
+    location = proxy.server.location(f"{uuid.uuid4().hex}/graph.omni")
+    graph = og.init(location.uri, SCHEMA, storage_options=location.storage_options)
     for slug in SLUGS:
         graph.mutate(f'query a() {{ insert Person {{ slug: "{slug}", age: 1 }} }}')
     branch = graph.create_branch("b", from_="main")
     branch.mutate('query a() { insert Person { slug: "of b" } }')
     if command == "schema apply":
-        load_here(place, [str(files / "people.jsonl")])
+        load_here(location, [str(files / "people.jsonl")])
     if command == "repair":
-        tables = {"/".join(file.path.split("/")[:2]) for file in list_files(place) if "nodes/" in file.path}
+        tables = {
+            "/".join(file.path.split("/")[:2]) for file in list_files(location) if "nodes/" in file.path
+        }
         for table in tables:
-            dataset = lance.dataset(place.child(table).uri, storage_options=place.storage_options)
+            dataset = lance.dataset(location.child(table).uri, storage_options=location.storage_options)
             if dataset.count_rows():
                 dataset.optimize.compact_files()
-    return place
+    return location
 
 
-def state(place: Location) -> State:
-    """The people, the schema and the branches, past the proxy."""
-    graph = og.open(place.uri, read_only=True, storage_options=place.storage_options)
+def state(location: Location) -> State:
+    """Return the people, the schema and the branches, read without the proxy."""
+    graph = og.open(location.uri, read_only=True, storage_options=location.storage_options)
     people = sorted(map(str, graph.query(PEOPLE).to_pylist()))
-    return people, graph.snapshot().schema.source, [found.record.name for found in graph.list_branches()]
+    return people, graph.snapshot().schema.source, [status.record.name for status in graph.list_branches()]

@@ -1,4 +1,4 @@
-"""Where a command's output goes: a terminal, a full disk, nowhere; and that a graph cannot play with a terminal."""
+"""The output of commands on a terminal, a full disk and closed streams. Control codes of data are escaped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.cli.process import OMNIGRAPH, SCHEMA, Outcome, environment, omnigraph
 from tests.waiting import SECONDS_MAX
 
 
-def test_a_terminal_folds_texts_and_breaks_no_word(graph: Path) -> None:
+def test_table_on_a_terminal_is_folded_between_words(graph: Path) -> None:
     text = _run_in_terminal("index", "status", str(graph), columns=80)
     assert "\x1b[1m" in text
     lines = _without_codes(text)
@@ -36,20 +36,20 @@ def test_a_terminal_folds_texts_and_breaks_no_word(graph: Path) -> None:
     assert lines[1].split()[:2] == [commit.id, format_timestamp(commit.created_us)]
 
 
-def test_a_full_disk_is_said(graph: Path) -> None:
+def test_full_disk_is_an_error(graph: Path) -> None:
     full = Path("/dev/full")
     if not full.exists():
-        return  # only Linux has one
+        return  # only Linux has it
     with full.open("w") as stdout:
         done = _run("snapshot", str(graph), "--json", stdout=stdout.fileno())
     assert done.returncode == 1
     assert (
         done.stderr
-        == b"error: the output could not be written: No space left on device\nhint: write it to another place\n"
+        == b"error: writing to stdout failed: No space left on device\nhint: Redirect stdout to another file.\n"
     )
 
 
-def test_closed_streams_are_no_defect(graph: Path) -> None:
+def test_closed_streams_are_not_an_error(graph: Path) -> None:
     done = subprocess.run(
         ["sh", "-c", f'exec "{OMNIGRAPH}" snapshot "{graph}" >&- 2>&-'],
         env=environment(),
@@ -60,8 +60,8 @@ def test_closed_streams_are_no_defect(graph: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-def test_a_closed_stdin_is_an_empty_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command reads a query from it, or looks whether somebody is there to be asked."""
+def test_closed_stdin_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands read queries from stdin, and check whether it is a terminal before they ask."""
     for name in ("stdin", "stdout", "stderr"):
         monkeypatch.setattr(sys, name, None)
     _prepare_streams()
@@ -70,7 +70,7 @@ def test_a_closed_stdin_is_an_empty_one(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("answer", ["", "n\n", "\n"], ids=["end of the input", "no", "nothing"])
-def test_a_command_that_is_not_confirmed_is_cancelled(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_without_confirmation_is_cancelled(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stderr = _Terminal()
     monkeypatch.setattr(sys, "stdin", _Terminal(answer))
     monkeypatch.setattr(sys, "stderr", stderr)
@@ -94,30 +94,27 @@ main()
 
 
 @pytest.mark.parametrize(("level", "is_shown"), [(None, False), ("warn", True)])
-def test_warnings_of_lance_are_shown_to_who_asks_for_them(
-    level: str | None, is_shown: bool, tmp_path: Path
-) -> None:
-    """Lance warns of what it then handles, as that there is no dataset yet where one is created."""
+def test_warnings_of_lance_are_shown_on_request(level: str | None, is_shown: bool, tmp_path: Path) -> None:
+    """Lance warns of conditions that it handles, such as a missing dataset that it is about to create."""
     env = {**environment(), "NEW_DATASET": str(tmp_path / "new.lance")}
     env |= {} if level is None else {"LANCE_LOG": level}
-    words = [sys.executable, "-c", LANCE_WARNS, "version"]
-    done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+    command = [sys.executable, "-c", LANCE_WARNS, "version"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
     assert (tmp_path / "new.lance").exists(), done.stderr
     assert ("WARN  lance::" in done.stderr) is is_shown
 
 
-def test_a_signal_at_the_question_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`main` makes 130 or 143 of it, by the signal."""
+def test_signal_at_the_question_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`main` turns it into the exit code 130 or 143."""
     monkeypatch.setattr(sys, "stdin", _Interrupted())
     monkeypatch.setattr(sys, "stderr", _Terminal())
     with pytest.raises(KeyboardInterrupt):
         run(["branch", "delete", "b", "--store", "s3://bucket/graph.omni"])
 
 
-def test_a_terminal_gets_no_codes_from_texts_that_are_shown_as_they_are(
+def test_control_codes_of_a_schema_are_escaped_on_a_terminal_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A program gets every byte of them."""
     schema = "node P { slug: String @key }  // \t\x1b[2J\r\x9b\r\nedge E: P -> P  // naïve\n"
     omnigraph.init(str(tmp_path / "g"), schema)
     assert omnigraph_here("schema", "show", "g", cwd=tmp_path).stdout == schema
@@ -148,55 +145,60 @@ def test_json_on_a_terminal_is_json(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 class _Terminal(StringIO):
-    """Somebody may be there, and says nothing."""
+    """A terminal without input, or with the given answer."""
 
     def isatty(self) -> bool:
         return True
 
 
 class _Interrupted(_Terminal):
-    """Somebody presses Ctrl-C."""
+    """A terminal on which the user presses Ctrl-C."""
 
     def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]
         raise KeyboardInterrupt
 
 
-def test_a_log_on_a_full_disk_is_told_once(graph: Path) -> None:
+def test_log_on_a_full_disk_is_reported_once(graph: Path) -> None:
     if not Path("/dev/full").exists():
-        return  # only Linux has one
+        return  # only Linux has it
     done = omnigraph_here("repair", graph, "--log-file", "/dev/full", "--format", "jsonl", cwd=graph.parent)
     assert (done.exit_code, done.stdout.count("no_drift")) == (0, 3)
-    told = done.stderr.splitlines()[1:]
-    assert told == ["warning: the log file ends here, it cannot be written: No space left on device"]
+    warnings = done.stderr.splitlines()[1:]
+    assert warnings == [
+        "warning: the log is incomplete, writing the log file failed: No space left on device"
+    ]
 
 
-def test_a_log_that_fails_without_a_reason_of_the_system(
+def test_log_failure_without_an_error_text_of_the_system(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stderr = StringIO()
     monkeypatch.setattr(sys, "stderr", stderr)
     log = LogFile(tmp_path / "log.jsonl")
     try:
-        raise OSError("the pipe is gone")
+        raise OSError("the pipe is closed")
     except OSError:
         log.handleError(logging.makeLogRecord({}))
     log.close()
-    assert stderr.getvalue() == "warning: the log file ends here, it cannot be written: the pipe is gone\n"
+    assert (
+        stderr.getvalue()
+        == "warning: the log is incomplete, writing the log file failed: the pipe is closed\n"
+    )
 
 
-def test_a_notice_is_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notice_is_written_to_stderr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMNIGRAPH_HOME", str(tmp_path))
-    for more, told in ((), "no warm Spark server was running\n"), (("--quiet",), ""):
-        assert omnigraph_here("spark", "stop", *more, cwd=tmp_path) == Outcome("", told, 0)
+    for more, notice in ((), "no warm Spark server was running\n"), (("--quiet",), ""):
+        assert omnigraph_here("spark", "stop", *more, cwd=tmp_path) == Outcome("", notice, 0)
 
 
-def test_no_rows_are_no_lines(graph: Path) -> None:
+def test_no_rows_print_no_lines(graph: Path) -> None:
     for form in ("jsonl", "kv"):
         listed = omnigraph_here("recovery", "list", graph, "--format", form, cwd=graph.parent)
         assert (listed.exit_code, listed.stdout) == (0, "")
 
 
-def test_a_graph_cannot_write_control_codes(tmp_path: Path) -> None:
+def test_control_codes_of_a_graph_are_escaped(tmp_path: Path) -> None:
     actor = "evé\x1b[2J\nada"
     omnigraph.init(str(tmp_path / "g"), SCHEMA, actor=actor)
     for form in ("table", "kv"):
@@ -224,24 +226,26 @@ def _without_codes(text: str) -> list[str]:
 
 
 def _run_in_terminal(*arguments: str, columns: int) -> str:
-    ours, theirs = pty.openpty()
+    terminal, process_side = pty.openpty()
     env = {key: value for key, value in environment().items() if key != "NO_COLOR"}
-    colourful = {**env, "TERM": "xterm", "COLUMNS": str(columns)}
-    with subprocess.Popen([OMNIGRAPH, *arguments], env=colourful, stdout=theirs, stderr=theirs) as process:
-        os.close(theirs)
+    terminal_env = {**env, "TERM": "xterm", "COLUMNS": str(columns)}
+    with subprocess.Popen(
+        [OMNIGRAPH, *arguments], env=terminal_env, stdout=process_side, stderr=process_side
+    ) as process:
+        os.close(process_side)
         text = b""
         try:
-            while part := os.read(ours, 65_536):
+            while part := os.read(terminal, 65_536):
                 text += part
-        except OSError:  # how Linux says that the other side has closed
+        except OSError:  # Linux raises it when the process closed its side
             pass
-    os.close(ours)
+    os.close(terminal)
     assert process.returncode == 0
     return text.decode()
 
 
-def test_a_text_cannot_send_codes_to_a_terminal(tmp_path: Path) -> None:
-    """Neither by the line that is shown nor by a name in a message."""
+def test_control_codes_of_a_schema_file_are_escaped_in_errors(tmp_path: Path) -> None:
+    """Both in the line that is shown and in the name inside the message."""
     (tmp_path / "schema.pg").write_text("node A { x: \x1b[31mString @key }\n", encoding="utf-8")
     shown = omnigraph_here("init", "g.omni", "--schema", "schema.pg", "-q", cwd=tmp_path).stderr
     assert "\x1b" not in shown

@@ -1,4 +1,4 @@
-"""A disk that is full or read-only: one sentence with a hint, nothing lost, and the next run works.
+"""A disk that is full or read-only: one error with a hint, no data is lost, and the next run works.
 
 The disk is a small file system in memory, which only root may mount.
 """
@@ -14,7 +14,7 @@ import lance
 import pytest
 
 import omnigraph as og
-from tests.cli.process import SCHEMA, Outcome, assert_told, omnigraph
+from tests.cli.process import SCHEMA, Outcome, assert_success_or_one_error, omnigraph
 
 pytestmark = pytest.mark.soak
 KIBIBYTE = 1024
@@ -23,20 +23,20 @@ KIBIBYTE = 1024
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A graph with one person on a disk of six megabytes."""
-    place = tmp_path / "disk"
-    place.mkdir()
+    path = tmp_path / "disk"
+    path.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(place)], check=False, capture_output=True
+        ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(path)], check=False, capture_output=True
     )
     if mounted.returncode != 0:
-        pytest.skip("no file system can be mounted here")
+        pytest.skip("needs permission to mount a file system")
     try:
-        og.init(str(place / "graph.omni"), SCHEMA)
-        assert add(place, "first").exit_code == 0
-        yield place
+        og.init(str(path / "graph.omni"), SCHEMA)
+        assert add(path, "first").exit_code == 0
+        yield path
     finally:
-        # Lazily: a worker of Spark that goes on may hold a file open.
-        subprocess.run(["umount", "--lazy", str(place)], check=True)
+        # Lazily, because a running worker of Spark may have a file open.
+        subprocess.run(["umount", "--lazy", str(path)], check=True)
 
 
 def add(disk: Path, slug: str) -> Outcome:
@@ -51,32 +51,32 @@ def slugs(disk: Path) -> set[str]:
     }
 
 
-def fill(disk: Path, left: int) -> Path:
-    """Leave so many bytes free."""
+def fill(disk: Path, free_bytes: int) -> Path:
+    """Fill the disk except for `free_bytes`."""
     path = disk / "fill"
     with path.open("wb", buffering=0) as file:
         with suppress(OSError):
             while file.write(bytes(KIBIBYTE)) == KIBIBYTE:
                 pass
-        file.truncate(file.tell() // KIBIBYTE * KIBIBYTE - left)
+        file.truncate(file.tell() // KIBIBYTE * KIBIBYTE - free_bytes)
     return path
 
 
-@pytest.mark.parametrize("left", [0, *range(4 * KIBIBYTE, 32 * KIBIBYTE, 4 * KIBIBYTE)])
-def test_a_disk_that_gets_full_in_the_middle(disk: Path, left: int) -> None:
-    filler = fill(disk, left)
-    tried = add(disk, "tried")
-    assert_told(tried)
+@pytest.mark.parametrize("free_bytes", [0, *range(4 * KIBIBYTE, 32 * KIBIBYTE, 4 * KIBIBYTE)])
+def test_disk_is_full_during_a_command(disk: Path, free_bytes: int) -> None:
+    filler = fill(disk, free_bytes)
+    first = add(disk, "tried")
+    assert_success_or_one_error(first)
     filler.unlink()
     assert add(disk, "after").exit_code == 0
-    there = slugs(disk)
-    assert there >= {"first", "after"}
-    is_known = "unknown" not in tried.stderr
-    assert not is_known or ("tried" in there) == (tried.exit_code == 0)
+    existing_slugs = slugs(disk)
+    assert existing_slugs >= {"first", "after"}
+    is_known = "unknown" not in first.stderr
+    assert not is_known or ("tried" in existing_slugs) == (first.exit_code == 0)
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ("mutate", "-e", 'query a() { insert Person { slug: "x" } }', "--store", "graph.omni"),
         ("branch", "create", "b", "--store", "graph.omni"),
@@ -84,15 +84,15 @@ def test_a_disk_that_gets_full_in_the_middle(disk: Path, left: int) -> None:
         ("init", "other.omni", "--schema", "../schema.pg"),
     ],
 )
-def test_a_disk_that_may_only_be_read(disk: Path, words: tuple[str, ...]) -> None:
+def test_read_only_disk(disk: Path, arguments: tuple[str, ...]) -> None:
     (disk.parent / "schema.pg").write_text(SCHEMA, encoding="utf-8")
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
-    refused = omnigraph(*words, cwd=disk)
-    assert refused.exit_code == 1
-    assert "error: no permission to write" in refused.stderr
+    failed = omnigraph(*arguments, cwd=disk)
+    assert failed.exit_code == 1
+    assert "error: no permission to write" in failed.stderr
     assert slugs(disk) == {"first"}
     subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
-    assert omnigraph(*words, cwd=disk).exit_code == 0
+    assert omnigraph(*arguments, cwd=disk).exit_code == 0
 
 
 WORK = {
@@ -110,7 +110,7 @@ NEW = {"load": {"loaded"}, "branch merge": {"merged"}}
 @pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize("trouble", ["read-only", "full", "nearly full"])
 @pytest.mark.parametrize("command", WORK)
-def test_a_command_with_something_to_write(
+def test_command_that_writes_large_files(
     command: str, trouble: str, disk: Path, request: pytest.FixtureRequest
 ) -> None:
     env = request.getfixturevalue("warm_spark") if command in ON_SPARK else {}
@@ -120,29 +120,29 @@ def test_a_command_with_something_to_write(
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
     else:
         filler = fill(disk, 0 if trouble == "full" else 12 * KIBIBYTE)
-    tried = omnigraph(*WORK[command], cwd=disk, env=env)
-    assert_told(tried)
-    assert tried.exit_code == 1 or trouble == "nearly full"
+    first = omnigraph(*WORK[command], cwd=disk, env=env)
+    assert_success_or_one_error(first)
+    assert first.exit_code == 1 or trouble == "nearly full"
     assert {"first", "second"} <= slugs(disk)
-    assert not [path for path in disk.glob("*dump*") if tried.exit_code != 0]
+    assert not [path for path in disk.glob("*dump*") if first.exit_code != 0]
     if filler is None:
         subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
     else:
         filler.unlink()
     if command == "load":
-        og.open(
-            str(disk / "graph.omni")
-        )  # finishes what was interrupted, which a second load would be refused for
-    if tried.exit_code != 0 and not (command == "load" and "loaded" in slugs(disk)):
+        og.open(str(disk / "graph.omni"))  # recovers the interrupted load; otherwise a second load may fail
+    if first.exit_code != 0 and not (command == "load" and "loaded" in slugs(disk)):
         again = omnigraph(*WORK[command], cwd=disk, env=env)
         assert again.exit_code == 0, again.stderr
     assert slugs(disk) == {"first", "second"} | NEW.get(command, set())
-    assert not [one for one in og.open(str(disk / "graph.omni")).doctor() if one.health.value == "problem"]
+    assert not [
+        finding for finding in og.open(str(disk / "graph.omni")).doctor() if finding.health.value == "problem"
+    ]
     assert command != "export" or (disk / "dump.jsonl").read_text().count("\n") == 2
 
 
 def prepare(disk: Path, command: str) -> None:
-    """Two people on main and one more on a branch; what commands read; for repair, what another tool did."""
+    """Create two people on main, one on a branch, and input files. For `repair`, compact as another tool would."""
     schema = SCHEMA.replace("age: I32?", "age: I32?\n  rank: I32 @default(1)")
     (disk.parent / "next.pg").write_text(schema, encoding="utf-8")
     (disk.parent / "people.jsonl").write_text('{"type": "Person", "data": {"slug": "loaded"}}\n')

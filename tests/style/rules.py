@@ -19,12 +19,10 @@ PENDING_NAMES: Final = tuple(
     Path(name)
     for name in (
         "docs/_gen",
-        "src/omnigraph/api",
-        "src/omnigraph/base/errors.py",
-        "src/omnigraph/cli",
-        "src/omnigraph/wire",
-        "tests/api",
-        "tests/cli",
+        "src/omnigraph/cli/commands",
+        "src/omnigraph/cli/demo",
+        "tests/cli/commands",
+        "tests/cli/demo",
     )
 )
 VALUE_NAMES: Final = ("Options", "Plan", "Record", "Snapshot", "Task")

@@ -384,9 +384,9 @@ class Graph(Displayed):
 
         names = read_names("types", types)
         export_format = parse_format(format)
-        place = None if out is None else fspath(out)
+        path = None if out is None else fspath(out)
         options, durability = dict(self.location.options), self.location.durability
-        target = parse_target(place, export_format, options, force=force, durability=durability)
+        target = parse_target(path, export_format, options, force=force, durability=durability)
         branch, state = self._export_state(as_of)
         stream = sys.stdout.buffer if target.kind is TargetKind.STREAM else None
         request = ExportRequest(target, export_format, names, branch, state, stream)
@@ -398,7 +398,7 @@ class Graph(Displayed):
         self,
         data: object,
         *,
-        type: str | None = None,  # noqa: A002  # what users call it
+        type: str | None = None,  # noqa: A002  # as in `table`
         mode: str = "append",
         actor: str | None = None,
         dry_run: bool = False,
@@ -890,7 +890,7 @@ class Graph(Displayed):
         """Raise if the graph is read-only."""
         if self.read_only:
             raise UsageError(
-                "the graph is open for reading only",
+                "the graph is read-only",
                 code="graph_read_only",
                 hint="Open it without `read_only`.",
             )

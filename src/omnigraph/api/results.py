@@ -1,7 +1,7 @@
 """What calls return: the rows of a query, and the results of maintenance.
 
-In: a stream of Arrow batches, made while they are read. Out: the same rows in the forms that programs use; every form
-but `batches` first reads all rows. In JSON an entity is an object with its non-null members, F32 numbers and vectors
+In: a stream of Arrow batches, computed while they are read. Out: the same rows in other forms; every form except
+`batches` first reads all rows. In JSON an entity is an object with its non-null members, F32 numbers and vectors
 have the digits of their width, datetimes are RFC 3339 in UTC, and a number that is not finite is null.
 """
 
@@ -71,13 +71,13 @@ class Result:
         return list(self.schema.names)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows as Arrow batches while they are made. Without `to_arrow` before it, this works once."""
+        """Yield the rows as Arrow batches while they are computed. Without `to_arrow` before it, this works once."""
         if self._table is not None:
             yield from self._table.to_batches()
             return
         if self._is_read:
             raise UsageError(
-                "the rows of this result were read already",
+                "the rows of this result were already read",
                 code="result_taken",
                 hint="Call `to_arrow()` first, which keeps the rows, or run the query again.",
             )

@@ -85,20 +85,20 @@ def fact_rows(facts: Mapping[str, Fact], name: str) -> list[dict[str, Fact]]:
 
 
 def list_all(head: str, lines: Sequence[str]) -> str:
-    """Return a sentence and the things that it is about, one per line, at most 20 of them."""
+    """Return a heading and at most 20 lines below it."""
     more = len(lines) - _LISTED_MAX
     tail = [f"  and {more} more; the facts of the error list all of them"] if more > 0 else []
     return "\n".join([head, *(f"  {line}" for line in lines[:_LISTED_MAX]), *tail])
 
 
 class UsageError(OmnigraphError):
-    """An argument of the call is wrong: a flag, a URI, a name."""
+    """An argument of the call is invalid: a flag, a URI, a name."""
 
     kind = ErrorKind.BAD_REQUEST
 
 
 class RefusedError(OmnigraphError):
-    """The call is valid, and refused until the caller confirms it or repairs something."""
+    """The call is valid, but the caller must confirm it or repair something first."""
 
     kind = ErrorKind.REFUSED
 
@@ -120,7 +120,7 @@ class StorageError(OmnigraphError):
 
 
 class MachineError(OmnigraphError):
-    """The machine lacks something this work needs: Java, a directory to write in."""
+    """The machine lacks a requirement of the call: Java, a writable directory."""
 
     kind = ErrorKind.UNAVAILABLE
 
@@ -143,7 +143,7 @@ class InvariantError(OmnigraphError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One error at one position of a text: a stable code, line and column from 1, and that line."""
+    """An error at a position of schema or query text: a stable code, line and column from 1, and that line."""
 
     code: str
     message: str
@@ -174,7 +174,7 @@ class Problem:
 
 
 class ContentError(OmnigraphError):
-    """A text, a file or rows are wrong, and the call itself is not."""
+    """The content of a text, a file or rows is invalid; the arguments of the call are valid."""
 
     kind = ErrorKind.INVALID_CONTENT
 
@@ -221,7 +221,7 @@ class ParameterError(OmnigraphError):
 
 
 class RunError(ContentError):
-    """A query failed while it ran, such as when a number left the range of its type."""
+    """A query failed while it ran, for example because a number was outside of the range of its type."""
 
 
 class LimitExceededError(RunError):

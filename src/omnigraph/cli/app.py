@@ -1,4 +1,4 @@
-"""The tree of commands. A command's file is imported when its name is typed, so that no command pays for another."""
+"""The tree of commands. The module of a command is imported when the command is called, so that it starts fast."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from omnigraph.cli.errors import unknown_command
 
 @dataclass(frozen=True, slots=True)
 class CommandFamily:
-    """Commands under one word. `commands` maps a name to the module that exports `COMMAND`."""
+    """Commands with a common first name. `commands` maps a name to the module that exports `COMMAND`."""
 
     help: str
     commands: Mapping[str, str]
@@ -31,7 +31,7 @@ COMMANDS: Final[Mapping[str, str | CommandFamily]] = {
     "explain": "omnigraph.cli.commands.explain",
     "snapshot": "omnigraph.cli.commands.snapshot",
     "schema": CommandFamily(
-        "Look at the accepted schema, and change it.",
+        "Show and change the schema of a graph.",
         {
             "show": "omnigraph.cli.commands.schema.show",
             "plan": "omnigraph.cli.commands.schema.plan",
@@ -39,7 +39,7 @@ COMMANDS: Final[Mapping[str, str | CommandFamily]] = {
         },
     ),
     "branch": CommandFamily(
-        "Work on branches of a graph.",
+        "Create, list, merge and delete branches.",
         {
             "create": "omnigraph.cli.commands.branch.create",
             "list": "omnigraph.cli.commands.branch.list",
@@ -48,7 +48,7 @@ COMMANDS: Final[Mapping[str, str | CommandFamily]] = {
         },
     ),
     "commit": CommandFamily(
-        "Look at the history of a branch, and undo a commit.",
+        "Show the history of a branch, and undo a commit.",
         {
             "list": "omnigraph.cli.commands.commit.list",
             "show": "omnigraph.cli.commands.commit.show",
@@ -59,16 +59,16 @@ COMMANDS: Final[Mapping[str, str | CommandFamily]] = {
     "optimize": "omnigraph.cli.commands.optimize",
     "repair": "omnigraph.cli.commands.repair",
     "doctor": "omnigraph.cli.commands.doctor",
-    "index": CommandFamily("Look at the indexes.", {"status": "omnigraph.cli.commands.index_status"}),
-    "changes": CommandFamily("Follow the changes of a branch.", {"poll": "omnigraph.cli.commands.changes"}),
+    "index": CommandFamily("Show the indexes.", {"status": "omnigraph.cli.commands.index_status"}),
+    "changes": CommandFamily("Read the changes of a branch.", {"poll": "omnigraph.cli.commands.changes"}),
     "diff": "omnigraph.cli.commands.diff",
     "log": "omnigraph.cli.commands.log",
     "recovery": CommandFamily(
-        "Look at writes that stopped half-way.", {"list": "omnigraph.cli.commands.recovery_list"}
+        "Show interrupted writes and their recovery.", {"list": "omnigraph.cli.commands.recovery_list"}
     ),
     "cleanup": "omnigraph.cli.commands.cleanup",
     "spark": CommandFamily(
-        "Keep a Spark warm for later commands.",
+        "Manage a running Spark server for later commands.",
         {
             "start": "omnigraph.cli.commands.spark.start",
             "stop": "omnigraph.cli.commands.spark.stop",
@@ -81,14 +81,14 @@ COMMANDS: Final[Mapping[str, str | CommandFamily]] = {
 
 _ABOUT: Final = """A versioned graph database on open Lance files.
 
-    A graph is a directory or an S3 prefix: pass it as URI or as --store URI. Data goes to stdout, everything else to
-    stderr. Exit codes: 0 done, 1 error, 2 usage, 3 refused, 4 precondition failed, 130 Ctrl-C, 143
+    A graph is a directory or an S3 prefix: pass it as URI or as --store URI. Data is written to stdout, everything else
+    to stderr. Exit codes: 0 success, 1 error, 2 usage, 3 refused, 4 precondition failed, 130 Ctrl-C, 143
     SIGTERM.
     """
 
 
 class CommandGroup(TyperGroup):
-    """A group that answers an unknown name with a suggestion."""
+    """A group whose error for an unknown name suggests a similar one."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         if args[0] not in self.commands and not args[0].startswith("-"):
@@ -97,7 +97,7 @@ class CommandGroup(TyperGroup):
 
 
 def make_command() -> CommandGroup:
-    """The whole command line, none of it loaded yet."""
+    """Return the command line. No command is imported yet."""
     return _make_group("omnigraph", CommandFamily(_ABOUT, {}), COMMANDS)
 
 
@@ -131,6 +131,6 @@ def _build(name: str, entry: str | CommandFamily) -> TyperCommand | TyperGroup:
 
 def _make_group(name: str, family: CommandFamily, entries: Mapping[str, str | CommandFamily]) -> CommandGroup:
     group = CommandGroup(name=name, help=family.help, rich_markup_mode=None, context_settings=HELP)
-    lazy: Any = _LazyCommands(entries)  # read like a dict, never written to
+    lazy: Any = _LazyCommands(entries)  # Typer reads it like a dict and never writes to it
     group.commands = lazy
     return group

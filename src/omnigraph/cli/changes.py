@@ -1,4 +1,8 @@
-"""How changes of entities are printed: lines for people, or JSON that is written while the changes come."""
+"""Prints changes of entities: lines for people, or JSON.
+
+In: an iterator of changes. Out: text on stdout, written while the changes are read, so that memory does not grow with
+their number.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +20,11 @@ if TYPE_CHECKING:
     from omnigraph.graph.entity_changes import EntityChange
 
 _SIGNS: Final = {"inserted": "+", "updated": "~", "deleted": "-"}
-_LINES_AT_ONCE: Final = 1_000
+_LINES_PER_WRITE: Final = 1_000
 
 
 class ChangesFormat(StrEnum):
-    """The ways to print changes: their images fit lines for people, JSON and lines of JSON."""
+    """The formats for changes: lines for people, one JSON document, and lines of JSON."""
 
     TABLE = "table"
     JSON = "json"
@@ -29,17 +33,17 @@ class ChangesFormat(StrEnum):
 
 Format = Annotated[
     ChangesFormat | None,
-    typer.Option("--format", help="How to print the changes; lines for people unless given."),
+    typer.Option("--format", help="The format of the changes. Default: lines for people."),
 ]
 
 
-def choose_changes_format(wanted: ChangesFormat | None, as_json: bool) -> RowsFormat:
-    """`--json` is short for `--format json`; raise when the two disagree."""
-    return choose_format(None if wanted is None else RowsFormat(wanted.value), as_json)
+def choose_changes_format(changes_format: ChangesFormat | None, as_json: bool) -> RowsFormat:
+    """Return the format; `--json` means `--format json`. Raise if the two differ."""
+    return choose_format(None if changes_format is None else RowsFormat(changes_format.value), as_json)
 
 
 def change_to_json(change: EntityChange) -> dict[str, Any]:
-    """One change, with its images."""
+    """Return the JSON object of a change, with the entity before and after it."""
     return {
         "table_key": change.table,
         "table_id": change.table_id,
@@ -52,37 +56,37 @@ def change_to_json(change: EntityChange) -> dict[str, Any]:
 
 
 def change_line(change: EntityChange) -> str:
-    """One change for people: what happened, to whom, and which properties differ."""
+    """Return a change as a line for people: its kind, the entity, and the properties that differ."""
     text = f"{_SIGNS[change.kind.value]} {change.table.partition(':')[2]} {_name(change)}"
     if change.before is None or change.after is None:
         return printable(text)
     before, after = _properties(change.before), _properties(change.after)
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    told = (f"{name} {_shown(before.get(name))} → {_shown(after.get(name))}" for name in names)
-    return printable(f"{text}: {', '.join(told)}")
+    differences = (f"{name} {_shorten(before.get(name))} → {_shorten(after.get(name))}" for name in names)
+    return printable(f"{text}: {', '.join(differences)}")
 
 
 def _name(change: EntityChange) -> str:
-    """The id; before that of an edge the nodes that it joins, as its own id says nothing to people."""
-    image = change.after or change.before or {}
-    return f"{image['from']} → {image['to']} ({change.id})" if "from" in image else change.id
+    """Return the id of a node, or the endpoints and the id of an edge."""
+    entity = change.after or change.before or {}
+    return f"{entity['from']} → {entity['to']} ({change.id})" if "from" in entity else change.id
 
 
 def write_lines(lines: Iterable[str], *, as_json: bool = False) -> None:
-    """Print lines as they come, many at a time; `as_json` says that they are JSON."""
+    """Print lines while they are read, 1,000 per write. `as_json`: the lines are JSON."""
     write = write_json_text if as_json else write_text
-    waiting: list[str] = []
+    buffer: list[str] = []
     for line in lines:
-        waiting.append(line)
-        if len(waiting) >= _LINES_AT_ONCE:
-            write("\n".join(waiting))
-            waiting = []
-    if waiting:
-        write("\n".join(waiting))
+        buffer.append(line)
+        if len(buffer) >= _LINES_PER_WRITE:
+            write("\n".join(buffer))
+            buffer = []
+    if buffer:
+        write("\n".join(buffer))
 
 
 def document_lines(head: dict[str, Any], name: str, items: Iterable[str]) -> Iterator[str]:
-    """A JSON document whose last member is a list that is written while its items, JSON texts, come."""
+    """Yield the lines of a JSON document whose last member is a list of `items`, which are JSON text."""
     opening = json.dumps(head, indent=2, ensure_ascii=False).removesuffix("\n}")
     yield f"{opening},\n  {json.dumps(name)}: ["
     before = None
@@ -93,12 +97,12 @@ def document_lines(head: dict[str, Any], name: str, items: Iterable[str]) -> Ite
     yield "  ]\n}"
 
 
-def write_changes(head: dict[str, Any], changes: Iterator[EntityChange], how: RowsFormat) -> None:
+def write_changes(head: dict[str, Any], changes: Iterator[EntityChange], rows_format: RowsFormat) -> None:
     """Print changes: a document that begins with `head`, lines of JSON, or lines for people."""
-    if how is RowsFormat.JSON:
+    if rows_format is RowsFormat.JSON:
         texts = (json.dumps(change_to_json(change), ensure_ascii=False) for change in changes)
         write_lines(document_lines(head, "changes", texts), as_json=True)
-    elif how is RowsFormat.JSONL:
+    elif rows_format is RowsFormat.JSONL:
         write_lines(
             (json.dumps(change_to_json(change), ensure_ascii=False) for change in changes), as_json=True
         )
@@ -106,11 +110,11 @@ def write_changes(head: dict[str, Any], changes: Iterator[EntityChange], how: Ro
         write_lines(map(change_line, changes))
 
 
-def _properties(image: dict[str, Any]) -> dict[str, Any]:
-    ends = {name: image[name] for name in ("from", "to") if name in image}
-    return {**ends, **image["data"]}
+def _properties(entity: dict[str, Any]) -> dict[str, Any]:
+    endpoints = {name: entity[name] for name in ("from", "to") if name in entity}
+    return {**endpoints, **entity["data"]}
 
 
-def _shown(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 40 else f"{text[:40]}…"

@@ -1,7 +1,7 @@
-"""The commit graph as lines of text: one line per commit, newest first, with a column for each line of descent. Pure.
+"""Draws the commit graph as text: one line per commit, newest first, with a column for each line of parents. Pure.
 
-A column follows one line of parents back in time. A merge opens a column for its second parent; columns that wait
-for the same commit close into the leftmost of them when it comes.
+A column holds the next commit of its line. A merge adds a column for its second parent. Columns that hold the same
+commit are joined into the leftmost of them before that commit is drawn.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from omnigraph.graph.manifest.records import CommitRecord
 
 @dataclass(frozen=True, slots=True)
 class DrawnLine:
-    """The marks of one line; without a commit it only leads columns together or apart."""
+    """The marks of one line. A line without a commit only joins or splits columns."""
 
     marks: str
     commit: CommitRecord | None = None
@@ -25,42 +25,44 @@ class DrawnLine:
 def draw_commits(
     commits: Mapping[CommitId, CommitRecord], heads: tuple[CommitId, ...]
 ) -> Iterator[DrawnLine]:
-    """Everything that the heads descend from, each commit before its parents."""
+    """Yield the lines of the heads and all their ancestors, each commit before its parents."""
     columns: list[CommitId] = []
     for commit in _newest_first(commits, heads):
         if commit.id not in columns:
             columns.append(commit.id)
-        at = columns.index(commit.id)
-        others = [place for place, waiting in enumerate(columns) if waiting == commit.id and place != at]
+        column = columns.index(commit.id)
+        others = [index for index, held in enumerate(columns) if held == commit.id and index != column]
         if others:
-            marks = ["/" if place in others else "|" for place in range(len(columns))]
+            marks = ["/" if index in others else "|" for index in range(len(columns))]
             yield DrawnLine(" ".join(marks))
-            columns = [waiting for place, waiting in enumerate(columns) if place not in others]
-        yield DrawnLine(" ".join("*" if place == at else "|" for place in range(len(columns))), commit)
+            columns = [held for index, held in enumerate(columns) if index not in others]
+        yield DrawnLine(" ".join("*" if index == column else "|" for index in range(len(columns))), commit)
         if commit.parent is None:
-            del columns[at]
+            del columns[column]
         else:
-            columns[at] = commit.parent
+            columns[column] = commit.parent
         merged = commit.merged_parent
         if merged is not None and merged not in columns:
-            columns.insert(at + 1, merged)
-            marks = ["|"] * (at + 1) + ["\\"] + ["|"] * (len(columns) - at - 2)
+            columns.insert(column + 1, merged)
+            marks = ["|"] * (column + 1) + ["\\"] + ["|"] * (len(columns) - column - 2)
             yield DrawnLine(" ".join(marks))
 
 
 def _newest_first(
     commits: Mapping[CommitId, CommitRecord], heads: tuple[CommitId, ...]
 ) -> Iterator[CommitRecord]:
-    """By time, but never a parent before its children, whatever the clocks of their writers said."""
+    """Yield the commits by time, but never a parent before its children: the clocks of writers may differ."""
     children: dict[CommitId, int] = dict.fromkeys(heads, 0)
-    waiting = list(children)
-    while waiting:
-        for parent in _parents(commits[waiting.pop()]):
+    unvisited = list(children)
+    while unvisited:
+        for parent in _parents(commits[unvisited.pop()]):
             if parent not in children:
                 children[parent] = 0
-                waiting.append(parent)
+                unvisited.append(parent)
             children[parent] += 1
-    ready = [(-commits[one].created_us, one) for one, count in children.items() if count == 0]
+    ready = [
+        (-commits[commit_id].created_us, commit_id) for commit_id, count in children.items() if count == 0
+    ]
     heapq.heapify(ready)
     while ready:
         commit = commits[heapq.heappop(ready)[1]]
@@ -72,4 +74,4 @@ def _newest_first(
 
 
 def _parents(commit: CommitRecord) -> list[CommitId]:
-    return [one for one in (commit.parent, commit.merged_parent) if one is not None]
+    return [parent for parent in (commit.parent, commit.merged_parent) if parent is not None]

@@ -1,4 +1,8 @@
-"""Words that no command understands, answered with what to type instead. Nothing is ever silently ignored."""
+"""Errors on the command line: how they are printed, their exit codes, and the errors for unknown commands and flags.
+
+In: an error, an exception of Typer or an unexpected exception. Out: text on stderr, with `--json` also a document on
+stdout, and an exit code. No argument is silently ignored.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,7 @@ from omnigraph.wire.errors import error_document
 
 
 class ExitCode(IntEnum):
-    """The exit codes of commands that failed. Refused: until the caller confirms it or repairs something."""
+    """The exit codes of failed commands. `REFUSED`: the caller must confirm the command or repair something first."""
 
     ERROR = 1
     USAGE = 2
@@ -37,7 +41,7 @@ _EXIT_CODES: Final = {
     ErrorKind.REFUSED: ExitCode.REFUSED,
     ErrorKind.PRECONDITION_FAILED: ExitCode.PRECONDITION_FAILED,
 }
-"""The exit codes of kinds; every other kind is 1."""
+"""The exit codes of kinds. Every other kind has 1."""
 
 
 def exit_code(error: OmnigraphError) -> ExitCode:
@@ -46,39 +50,39 @@ def exit_code(error: OmnigraphError) -> ExitCode:
 
 
 def show_error(error: OmnigraphError, flags: Flags) -> None:
-    """Print the error; with `--debug` also where it came from."""
+    """Print the error, with `--debug` also its traceback."""
     if flags.debug:
         _print_traceback(error)
-    sys.stderr.write(_sentences(error) + "\n")
+    sys.stderr.write(_error_text(error) + "\n")
     if flags.json:
-        with suppress(StorageError):  # stdout cannot be written to; stderr has said so
+        with suppress(StorageError):  # stdout is not writable; the error on stderr is enough
             write_json(error_document(error, render_hint(error.advice)), is_one_line=flags.json_lines)
 
 
 def show_defect(defect: Exception, flags: Flags) -> int:
-    """Print an exception that nobody expected, as one of ours; the exit code."""
+    """Print an unexpected exception as an `InvariantError` and return the exit code."""
     error = InvariantError(
         f"omnigraph failed unexpectedly: {type(defect).__name__}: {' '.join(str(defect).split())[:400]}",
         code="defect",
-        hint="this is a defect of omnigraph; run it again with --debug and report what it prints",
+        hint="Run the command again with `--debug` and report the output: this is a defect of Omnigraph.",
     )
     error.__cause__ = defect
     show_error(error, flags)
     return exit_code(error)
 
 
-def _sentences(error: OmnigraphError) -> str:
+def _error_text(error: OmnigraphError) -> str:
     if isinstance(error, TextError) and error.problems[0].text:
         count = len(error.problems)
         return f"error: {'a problem' if count == 1 else f'{count} problems'} in the text\n{error.render()}"
-    told = printable(error.message)
+    message = printable(error.message)
     if not isinstance(error, TextError) and error.render() != error.message:
-        told = _lines(error.render())
-    return f"error: {told}" + (f"\nhint: {printable(render_hint(error.advice))}" if error.advice else "")
+        message = _printable_lines(error.render())
+    return f"error: {message}" + (f"\nhint: {printable(render_hint(error.advice))}" if error.advice else "")
 
 
-def _lines(text: str) -> str:
-    """Each line of a text that came out of a file or a graph, with control characters escaped."""
+def _printable_lines(text: str) -> str:
+    """Return the lines of text with control characters escaped: it may contain values of a file or a graph."""
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
@@ -88,58 +92,60 @@ def _print_traceback(error: OmnigraphError) -> None:
     traceback.print_exception(error, file=sys.stderr)
 
 
-PASS_A_STORE: Final = "pass the graph as --store URI: a local path, file:///path or s3://bucket/prefix"
-PASS_A_URI: Final = "pass the graph as URI or --store URI: a local path, file:///path or s3://bucket/prefix"
+PASS_A_STORE: Final = "Pass the graph as `--store URI`: a local path, file:///path or s3://bucket/prefix."
+PASS_A_URI: Final = (
+    "Pass the graph as URI or `--store URI`: a local path, file:///path or s3://bucket/prefix."
+)
 
-FOREIGN_FLAGS: Final = {
+UNSUPPORTED_FLAGS: Final = {
     "--server": (
         "{command} cannot use --server: it works on storage directly, not through a server",
         PASS_A_URI,
         "server_unsupported",
     ),
     "--cluster": (
-        "{command} cannot use --cluster yet: clusters are not part of this release",
+        "{command} cannot use --cluster: this release has no clusters",
         PASS_A_URI,
         "cluster_unsupported",
     ),
     "--graph": (
-        "{command} cannot use --graph without --cluster, and clusters are not part of this release",
+        "{command} cannot use --graph: it needs --cluster, and this release has no clusters",
         PASS_A_URI,
         "cluster_unsupported",
     ),
     "--cluster-graph": (
-        "--cluster-graph is an old name of --graph, which goes with --cluster; clusters are not part of this release",
+        "--cluster-graph was renamed to --graph, which needs --cluster; this release has no clusters",
         PASS_A_URI,
         "flag_renamed",
     ),
     "--profile": ("{command} cannot use --profile: it reads no configuration", PASS_A_URI, "usage"),
-    "--target": ("--target is an old name of --store", PASS_A_URI, "flag_renamed"),
+    "--target": ("--target was renamed to --store", PASS_A_URI, "flag_renamed"),
     "--uri": ("{command} has no --uri", PASS_A_URI, "usage"),
     "--as": (
-        "{command} cannot use --as: it makes no commit, so there is no actor",
-        "leave it out",
+        "{command} cannot use --as: it creates no commit, so it has no actor",
+        "Omit `--as`.",
         "usage",
     ),
-    "--actor": ("{command} has no --actor", "commands that write take --as ACTOR", "usage"),
+    "--actor": ("{command} has no --actor", "Pass `--as ACTOR` to a command that writes.", "usage"),
     "--output": (
         "{command} has no --output",
-        "choose with --format, and redirect stdout to a file",
+        "Choose a format with `--format` and redirect stdout to a file.",
         "usage",
     ),
 }
-"""Flags that another command has, or had: what is wrong, what to pass, and the error's code."""
+"""Flags of other commands or earlier releases: the message, the hint and the code of the error."""
 
-_OF_THE_SYSTEM: Final = frozenset({"omnigraph optimize", "omnigraph repair", "omnigraph cleanup"})
+_SYSTEM_COMMANDS: Final = frozenset({"omnigraph optimize", "omnigraph repair", "omnigraph cleanup"})
 _SYSTEM_ACTOR: Final = (
-    "{command} cannot use --as: what it publishes is by the system",
-    "leave it out",
+    "{command} cannot use --as: its commits have the actor of the system",
+    "Omit `--as`.",
     "usage",
 )
 
-_CLOSE: Final = 0.7
-"""How like a known word a word must be for us to ask whether it was meant: lst is like list, rename not like create."""
+_SIMILARITY_MIN: Final = 0.7
+"""How similar a name must be to be suggested: `lst` is similar to `list`, `rename` is not similar to `create`."""
 
-_OF_NAMES: Final = frozenset({"omnigraph query", "omnigraph mutate", "omnigraph explain"})
+_COMMANDS_WITH_QUERY_NAME: Final = frozenset({"omnigraph query", "omnigraph mutate", "omnigraph explain"})
 _OTHER_NAMES: Final = {
     "create": "init",
     "new": "init",
@@ -168,7 +174,7 @@ _PLANNED: Final = frozenset(
 
 
 def explain_usage(misuse: typer.TyperException) -> UsageError:
-    """Our error for what Typer could not parse."""
+    """Return the error for arguments that Typer could not parse."""
     context: Any = getattr(misuse, "ctx", None)
     command = context.command_path if context is not None else "omnigraph"
     flag = getattr(misuse, "option_name", None)
@@ -176,48 +182,50 @@ def explain_usage(misuse: typer.TyperException) -> UsageError:
         return _unknown_flag(command, flag, context)
     if misuse.message == "Missing command.":
         names = ", ".join(context.command.commands)
-        return _usage(f"`{command}` needs a command: {names}", f"`{command} --help` says what they do")
-    sentence = misuse.format_message().rstrip(".").replace("a valid int range", "a whole number")
-    if command in _OF_NAMES and "extra argument" in sentence:
-        return _usage(f"`{command}` takes one word, the name of a query", PASS_A_STORE)
-    return _usage(sentence[:1].lower() + sentence[1:], f"`{command} --help` shows the flags and examples")
+        return _usage(
+            f"`{command}` needs a command: {names}", f"Run `{command} --help` for a description of each."
+        )
+    message = misuse.format_message().rstrip(".").replace("a valid int range", "a whole number")
+    if command in _COMMANDS_WITH_QUERY_NAME and "extra argument" in message:
+        return _usage(f"`{command}` takes one argument, the name of a query", PASS_A_STORE)
+    return _usage(message[:1].lower() + message[1:], f"Run `{command} --help` for the flags and examples.")
 
 
-def unknown_command(command: str, name: str, known: tuple[str, ...]) -> UsageError:
-    """The error for a word where a command was expected."""
+def unknown_command(command: str, name: str, names: tuple[str, ...]) -> UsageError:
+    """Return the error for an unknown name of a command."""
     instead = _OTHER_NAMES.get(name) if command == "omnigraph" else None
     if instead is not None:
-        return _usage(f"there is no command '{name}'", f"did you mean `omnigraph {instead}`?")
+        return _usage(f"unknown command '{name}'", f"Did you mean `omnigraph {instead}`?")
     if command == "omnigraph" and name in _PLANNED:
         return _usage(
-            f"`omnigraph {name}` is planned and not part of this release",
-            "`omnigraph --help` lists what there is",
+            f"`omnigraph {name}` is planned but not part of this release",
+            "Run `omnigraph --help` for the commands.",
         )
-    near = _nearest(name, known)
-    hint = f"did you mean `{command} {near}`?" if near else f"`{command} --help` lists the commands"
-    return _usage(f"there is no command '{name}'", hint)
+    near = _nearest(name, names)
+    hint = f"Did you mean `{command} {near}`?" if near else f"Run `{command} --help` for the commands."
+    return _usage(f"unknown command '{name}'", hint)
 
 
 def _unknown_flag(command: str, flag: str, context: Any) -> UsageError:
     if context.parent is None:
         if flag == "--version":
-            return _usage("--version is a command here", "run `omnigraph version`")
-        return _usage(f"there is no flag {flag} before a command", "put flags after the command")
-    known = [name for parameter in context.command.get_params(context) for name in parameter.opts]
-    if flag in FOREIGN_FLAGS and "--store" in known:
-        by_system = flag == "--as" and command in _OF_THE_SYSTEM
-        sentence, hint, code = _SYSTEM_ACTOR if by_system else FOREIGN_FLAGS[flag]
-        return UsageError(sentence.format(command=f"`{command}`"), code=code, hint=hint)
-    near = _nearest(flag.lstrip("-"), tuple(name[2:] for name in known if name.startswith("--")))
-    hint = f"did you mean --{near}?" if near else f"`{command} --help` lists the flags"
+            return _usage("--version is not a flag of `omnigraph`", "Run `omnigraph version`.")
+        return _usage(f"{flag} is not a flag of `omnigraph`", "Pass flags after the command.")
+    flags = [name for parameter in context.command.get_params(context) for name in parameter.opts]
+    if flag in UNSUPPORTED_FLAGS and "--store" in flags:
+        by_system = flag == "--as" and command in _SYSTEM_COMMANDS
+        message, hint, code = _SYSTEM_ACTOR if by_system else UNSUPPORTED_FLAGS[flag]
+        return UsageError(message.format(command=f"`{command}`"), code=code, hint=hint)
+    near = _nearest(flag.lstrip("-"), tuple(name[2:] for name in flags if name.startswith("--")))
+    hint = f"Did you mean `--{near}`?" if near else f"Run `{command} --help` for the flags."
     return _usage(f"`{command}` has no flag {flag}", hint)
 
 
-def _nearest(word: str, known: tuple[str, ...]) -> str | None:
+def _nearest(name: str, names: tuple[str, ...]) -> str | None:
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(word[:60], known, n=1, cutoff=_CLOSE)), None)
+    return next(iter(get_close_matches(name[:60], names, n=1, cutoff=_SIMILARITY_MIN)), None)
 
 
-def _usage(sentence: str, hint: str) -> UsageError:
-    return UsageError(sentence, code="usage", hint=hint)
+def _usage(message: str, hint: str) -> UsageError:
+    return UsageError(message, code="usage", hint=hint)

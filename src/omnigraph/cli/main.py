@@ -1,8 +1,8 @@
-"""The process edge: arguments come in, an exit code goes out, and no exception passes.
+"""The entry point of the process. In: arguments. Out: an exit code; every exception becomes an error message.
 
-Typer and everything above it is imported inside `main`, so that Ctrl-C is answered with one line from the start.
-SIGTERM is turned into the same exception as Ctrl-C, so that whatever was under way cleans up behind itself. The process
-ends without taking the interpreter down piece by piece: a thread of a library that still runs could keep it waiting.
+Typer and the commands are imported inside `main`, so that Ctrl-C prints one line from the start. SIGTERM raises the
+same exception as Ctrl-C, so that an interrupted command deletes its temporary files. The process ends with `os._exit`,
+because a running thread of a library could block the normal end of the interpreter.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> None:
     sys.unraisablehook = _interrupt_again
     # Lance logs retries that succeed as warnings. It reads the variable when it is imported, and so do Spark's workers.
     os.environ.setdefault("LANCE_LOG", "error")
-    # Imports make many objects and no garbage; looking for it is a tenth of the start.
+    # Imports create many objects and no garbage; collecting it would take a tenth of the start-up time.
     gc.set_threshold(100_000, 50, 100)
     try:
         _prepare_streams()
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 _RECEIVED: Final[list[int]] = []
-"""The signals that this process got."""
+"""The signals that this process received."""
 
 
 def _interrupt(number: int, _: FrameType | None) -> None:
@@ -52,28 +52,28 @@ def _interrupt(number: int, _: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
-    """A signal that arrives while an object is taken down would be forgotten, and the command would go on."""
-    if not issubclass(lost.exc_type, KeyboardInterrupt):
-        sys.__unraisablehook__(lost)
+def _interrupt_again(unraisable: sys.UnraisableHookArgs) -> None:
+    """Raise a signal again if Python ignored its exception, which it does inside a finalizer of an object."""
+    if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(unraisable)
         return
     from threading import Timer
 
-    again = Timer(INTERRUPT_AGAIN_SECONDS, signal.raise_signal, (_RECEIVED[-1],))
-    again.daemon = True
-    again.start()
+    timer = Timer(INTERRUPT_AGAIN_SECONDS, signal.raise_signal, (_RECEIVED[-1],))
+    timer.daemon = True
+    timer.start()
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command in this process; its exit code."""
+    """Run one command in this process and return its exit code."""
     from omnigraph.cli.options import read_flags
 
     flags = read_flags(arguments)
-    return _invoke(use_one_name(arguments, flags), flags)
+    return _invoke(resolve_aliases(arguments, flags), flags)
 
 
 def _invoke(arguments: list[str], flags: Flags) -> int:
-    """Parse and run; every error becomes a message and an exit code."""
+    """Parse the arguments and run the command. Every error becomes a message and an exit code."""
     import typer
 
     from omnigraph.base.errors import OmnigraphError
@@ -94,7 +94,7 @@ def _invoke(arguments: list[str], flags: Flags) -> int:
     except BrokenPipeError:
         raise
     except Exception as defect:
-        if _RECEIVED:  # what was interrupted fails as it can
+        if _RECEIVED:  # an interrupted library may raise any exception
             raise KeyboardInterrupt from defect
         return show_defect(defect, flags)
     else:
@@ -104,22 +104,22 @@ def _invoke(arguments: list[str], flags: Flags) -> int:
 
 
 def _log_to_stderr(*, quiet: bool) -> None:
-    """Our own warnings are for the user; what libraries log, tracebacks of a Ctrl-C among it, is not."""
+    """Print the warnings of Omnigraph on stderr, but not the logs of libraries, such as tracebacks of Ctrl-C."""
     import logging
 
-    ours = logging.getLogger("omnigraph")
-    if not ours.handlers:
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
-        handler.addFilter(lambda record: not getattr(record, "in_result", False))
-        ours.addHandler(handler)
+    logger = logging.getLogger("omnigraph")
+    if not logger.handlers:
+        stream_handler = logging.StreamHandler()
+        stream_handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+        stream_handler.addFilter(lambda record: not getattr(record, "in_result", False))
+        logger.addHandler(stream_handler)
         logging.getLogger().addHandler(logging.NullHandler())
-    for one in ours.handlers:
-        one.setLevel(logging.ERROR if quiet else logging.WARNING)
+    for handler in logger.handlers:
+        handler.setLevel(logging.ERROR if quiet else logging.WARNING)
 
 
 def _prepare_streams() -> None:
-    """Print the same bytes whatever the locale; what is no text at all, a strange file name, is escaped."""
+    """Use UTF-8 in every locale; escape what is not valid text, such as some file names. Replace closed streams."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # the caller has closed it
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115  # until the end
@@ -129,7 +129,7 @@ def _prepare_streams() -> None:
 
 
 def _close_stdout() -> None:
-    """Python writes what is left in its buffer when it ends. If that cannot be, let it go nowhere without a word."""
+    """Flush stdout. If that fails, discard the rest, so that Python does not report it again at the end."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -137,7 +137,7 @@ def _close_stdout() -> None:
 
 
 def _end(exit_code: int) -> NoReturn:
-    """Do what is to be done at the end of a process, and end it; a second Ctrl-C only makes that shorter."""
+    """Run the exit functions and end the process. A second Ctrl-C skips the remaining exit functions."""
     try:
         atexit._run_exitfuncs()
         sys.stderr.flush()
@@ -147,14 +147,14 @@ def _end(exit_code: int) -> NoReturn:
         os._exit(exit_code)
 
 
-def use_one_name(arguments: list[str], flags: Flags) -> list[str]:
-    """The arguments with `lint` for `check`, `query lint` and `query check`; the latter two are warned about."""
+def resolve_aliases(arguments: list[str], flags: Flags) -> list[str]:
+    """Replace `check`, `query lint` and `query check` by `lint`. The last two print a warning."""
     match arguments:
         case ["check", *rest]:
             return ["lint", *rest]
-        case ["query", "lint" | "check" as word, *rest]:
+        case ["query", "lint" | "check" as name, *rest]:
             if not flags.quiet:
-                sys.stderr.write(f"warning: `omnigraph query {word}` is an old name of `omnigraph lint`\n")
+                sys.stderr.write(f"warning: `omnigraph query {name}` was renamed to `omnigraph lint`\n")
             return ["lint", *rest]
         case _:
             return arguments

@@ -1,4 +1,4 @@
-"""The arguments and flags that several commands share, so that each has one name and one meaning."""
+"""Arguments and flags that several commands share, so that each has one name and one meaning."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from omnigraph.cli.output import RowsFormat
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """How to talk to the caller."""
+    """What a command prints: `--json`, `--format jsonl`, `--quiet` and `--debug`."""
 
     json: bool = False
     json_lines: bool = False
@@ -30,9 +30,9 @@ class Flags:
 
 
 def read_flags(arguments: list[str]) -> Flags:
-    """What the words ask for, up to `--`."""
-    words = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    joined = {*words, *(f"{word}={after}" for word, after in pairwise(words))}
+    """Return the flags among the arguments before `--`."""
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    joined = {*options, *(f"{option}={value}" for option, value in pairwise(options))}
     return Flags(
         json=not joined.isdisjoint({"--json", "--format=json", "--format=jsonl"}),
         json_lines="--format=jsonl" in joined,
@@ -42,7 +42,7 @@ def read_flags(arguments: list[str]) -> Flags:
 
 
 class JsonLines(logging.Formatter):
-    """A record as one JSON object: when, how bad, who, what, and the facts of the event."""
+    """Formats a record as one JSON object: time, level, logger, event, and the facts of the event."""
 
     def format(self, record: logging.LogRecord) -> str:
         document = {
@@ -56,43 +56,43 @@ class JsonLines(logging.Formatter):
 
 
 class LogFile(logging.FileHandler):
-    """Appends lines until that fails; what is logged does not decide how a command ends."""
+    """Appends lines until a write fails. A failed write is a warning: it does not make the command fail."""
 
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # as logging calls it
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # the name in logging
         failure = sys.exc_info()[1]
         if not isinstance(failure, OSError):
             super().handleError(record)
             return
         self.setLevel(logging.CRITICAL + 1)
         sys.stderr.write(
-            f"warning: the log file ends here, it cannot be written: {failure.strerror or failure}\n"
+            f"warning: the log is incomplete, writing the log file failed: {failure.strerror or failure}\n"
         )
 
     def close(self) -> None:
-        with suppress(OSError):  # what could not be written is tried once more
+        with suppress(OSError):  # closing writes the failed lines again
             super().close()
 
 
 def log_to_file(context: typer.Context, path: str | None) -> str | None:
-    """Log to the file until the command ends; raise when it cannot be written. The callback of the flag."""
+    """Log to the file until the command ends; raise if it is not writable. This is the callback of the flag."""
     if path is None:
         return None
     try:
         handler = LogFile(path, encoding="utf-8")
     except OSError as error:
         raise UsageError(
-            f"the log file '{path}' cannot be written: {error.strerror or error}",
+            f"log file '{path}' is not writable: {error.strerror or error}",
             code="log_file",
-            hint="choose another place",
+            hint="Pass another path as `--log-file FILE`.",
         ) from error
     handler.setFormatter(JsonLines())
-    ours = logging.getLogger("omnigraph")
-    ours.setLevel(logging.INFO)
-    ours.addHandler(handler)
+    logger = logging.getLogger("omnigraph")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
 
     def end() -> None:
-        ours.removeHandler(handler)
-        ours.setLevel(logging.NOTSET)
+        logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET)
         handler.close()
 
     context.call_on_close(end)
@@ -100,9 +100,13 @@ def log_to_file(context: typer.Context, path: str | None) -> str | None:
 
 
 def refuse_no_number(parameter: typer.CallbackParam, value: float | None) -> float | None:
-    """The number that was given, if one was; what parses it takes nan for a number that is in every range."""
+    """Return the number; raise if it is infinite or NaN. NaN passes the range checks of Typer."""
     if value is not None and not isfinite(value):
-        raise UsageError(f"{parameter.opts[0]} cannot be {value}", code="usage", hint="give a number")
+        raise UsageError(
+            f"invalid {parameter.opts[0]}: expected a finite number, got {value}",
+            code="usage",
+            hint=f"Pass a number, as in `{parameter.opts[0]} 10`.",
+        )
     return value
 
 
@@ -116,19 +120,21 @@ Uri = Annotated[
 ]
 Store = Annotated[
     str | None,
-    typer.Option("--store", metavar="URI", help="The graph; where a command takes a URI, the same."),
+    typer.Option("--store", metavar="URI", help="The graph. The same as URI in commands that take one."),
 ]
 Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Read this branch.")]
 TargetBranch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Write to this branch.")]
 Commit = Annotated[
     str | None,
     typer.Option(
-        "--commit", metavar="ID", help="Read what this commit published: its id, enough of it, or HEAD."
+        "--commit", metavar="ID", help="Read the state of this commit: its id, a unique part of it, or HEAD."
     ),
 ]
 CommitId = Annotated[
     str,
-    typer.Argument(metavar="ID", help="The commit: its id, enough of it, or HEAD.", show_default=False),
+    typer.Argument(
+        metavar="ID", help="The commit: its id, a unique part of it, or HEAD.", show_default=False
+    ),
 ]
 Version = Annotated[
     int | None,
@@ -136,18 +142,16 @@ Version = Annotated[
 ]
 At = Annotated[
     str | None,
-    typer.Option(
-        "--at", metavar="TIME", help="Read what was there at this time, such as 2026-05-31T12:00:00Z."
-    ),
+    typer.Option("--at", metavar="TIME", help="Read the state at this time, such as 2026-05-31T12:00:00Z."),
 ]
 Actor = Annotated[
     str | None,
     typer.Option(
-        "--as", metavar="ACTOR", callback=require_actor_name, help="Who writes; your login name unless given."
+        "--as", metavar="ACTOR", callback=require_actor_name, help="Who writes. Default: your login name."
     ),
 ]
 Yes = Annotated[
-    bool, typer.Option("--yes", help="Destroy data at a target that is not local without asking.")
+    bool, typer.Option("--yes", help="Delete data of a graph that is not local, without a question.")
 ]
 SparkMaster = Annotated[
     str | None,
@@ -161,11 +165,11 @@ LogFileOption = Annotated[
         "--log-file",
         metavar="FILE",
         callback=log_to_file,
-        help="Append what happens to this file, one JSON object per line.",
+        help="Append log events to this file, one JSON object per line.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Format = Annotated[
     RowsFormat | None,
-    typer.Option("--format", help="How to print the rows; table unless given. --json is short for json."),
+    typer.Option("--format", help="The format of the rows. Default: table. --json means --format json."),
 ]

@@ -1,9 +1,8 @@
-"""What commands print on stdout: one JSON document, rows in a chosen format, or text for people.
+"""Prints on stdout: one JSON document, rows in a chosen format, or text for people. Never writes to stderr.
 
-On a terminal texts are folded to its width, by rich, and words are left whole, so that ids and times can be copied; a
-table that is too wide even so is wrapped by the terminal. Elsewhere it is plain aligned text without control codes, so
-that other programs can read it and rich need not be loaded. Text that came out of a graph cannot send control codes to
-a terminal. Nothing here writes to stderr.
+On a terminal, rich folds long cells between words, so that ids and times can be copied; the terminal wraps a table that
+is still too wide. Elsewhere a table is plain aligned text without control codes, so that other programs can read it and
+rich is not imported. Control codes in the data of a graph are escaped on a terminal.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from typing import Any, Final
 from omnigraph.base.errors import StorageError, UsageError
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
-"""What tells a terminal to do something else than to show a letter, go on to the next tab stop, or begin a line."""
+"""Control codes of terminals, except tabs and ends of lines."""
 
 _WORD_MAX: Final = 64
-"""A longer word is no id, time or name, and may be broken on a terminal."""
+"""Longer words are not ids, times or names: a terminal may break them."""
 
 Cell = str | int | None
 Row = Mapping[str, Cell]
 
 
 class RowsFormat(StrEnum):
-    """The ways to print rows."""
+    """The formats for rows."""
 
     TABLE = "table"
     JSON = "json"
@@ -39,18 +38,18 @@ class RowsFormat(StrEnum):
 
 
 def choose_format(rows_format: RowsFormat | None, as_json: bool) -> RowsFormat:
-    """`--json` is short for `--format json`; raise when the two disagree."""
+    """Return the format; `--json` means `--format json`. Raise if the two differ."""
     if as_json and rows_format not in (None, RowsFormat.JSON):
         raise UsageError(
-            f"--json and --format {rows_format} cannot both be had",
+            f"--json and --format {rows_format} exclude each other",
             code="format_twice",
-            hint="leave one of them out",
+            hint="Omit one of them.",
         )
     return RowsFormat.JSON if as_json else rows_format or RowsFormat.TABLE
 
 
 def write_json(document: Any, *, is_one_line: bool = False) -> None:
-    """Print one JSON document, a struct of `wire` or plain values, on one line if lines of JSON are printed."""
+    """Print one JSON document: a struct of `wire`, or plain values."""
     import json
 
     import msgspec
@@ -60,13 +59,13 @@ def write_json(document: Any, *, is_one_line: bool = False) -> None:
 
 
 def write_json_text(text: str) -> None:
-    """Print what is JSON already, such as lines of it; on a terminal control codes are escaped as JSON does."""
-    write_text(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text) if sys.stdout.isatty() else text)
+    """Print JSON text. On a terminal, escape control codes as JSON does."""
+    write_text(_CONTROL.sub(lambda code: f"\\u{ord(code[0]):04x}", text) if sys.stdout.isatty() else text)
 
 
 def write_text(text: str) -> None:
-    """Print text, ending in a newline: as it is, but for control codes on a terminal."""
-    shown = _CONTROL.sub(lambda found: printable(found[0]), text) if sys.stdout.isatty() else text
+    """Print text and a final newline. On a terminal, escape control codes."""
+    shown = _CONTROL.sub(lambda code: printable(code[0]), text) if sys.stdout.isatty() else text
     with output_errors():
         sys.stdout.write(shown if shown.endswith("\n") else shown + "\n")
         sys.stdout.flush()
@@ -74,21 +73,21 @@ def write_text(text: str) -> None:
 
 @contextmanager
 def output_errors() -> Iterator[None]:
-    """What the system says of stdout, as an error of ours; a reader who went away is none."""
+    """Raise `StorageError` if stdout is not writable. A closed pipe is not an error of Omnigraph."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
         raise StorageError(
-            f"the output could not be written: {error.strerror or error}",
+            f"writing to stdout failed: {error.strerror or error}",
             code="output_unwritable",
-            hint="write it to another place",
+            hint="Redirect stdout to another file.",
         ) from error
 
 
 def printable(text: str) -> str:
-    """The text with control characters escaped."""
+    """Return text with control characters escaped."""
     return text if text.isprintable() else "".join(ch if ch.isprintable() else repr(ch)[1:-1] for ch in text)
 
 
@@ -98,15 +97,15 @@ def write_pairs(pairs: Mapping[str, Cell]) -> None:
     write_text("\n".join(f"{name:<{width}}  {_text(value)}" for name, value in pairs.items()))
 
 
-def write_rows(titles: Mapping[str, str], rows: Sequence[Row], how: RowsFormat) -> None:
-    """Print rows in a format other than `json`, whose document is the command's own. `titles` are the columns."""
-    match how:
+def write_rows(titles: Mapping[str, str], rows: Sequence[Row], rows_format: RowsFormat) -> None:
+    """Print rows in a format other than `json`, for which each command has its own document. `titles`: the columns."""
+    match rows_format:
         case RowsFormat.TABLE:
             _write_table(titles, rows)
         case RowsFormat.CSV:
             _write_csv(titles, rows)
         case _ if not rows:
-            return  # an empty line would be a row that nobody can parse
+            return  # an empty line would not be a valid row
         case RowsFormat.KV:
             write_text("\n\n".join("\n".join(f"{key}: {_text(row[key])}" for key in titles) for row in rows))
         case RowsFormat.JSONL | RowsFormat.JSON:
@@ -135,7 +134,7 @@ def _write_plain_table(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
 
 
 def _width(text: str) -> int:
-    """The columns that a text takes: letters of East Asia and pictures take two, marks above a letter none."""
+    """Return the columns of text on a terminal: East Asian letters and emoji take two, combining marks take none."""
     if text.isascii():
         return len(text)
     from unicodedata import combining, east_asian_width
@@ -149,7 +148,7 @@ def _write_rich_table(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    floors = 0
+    width_min = 0
     for key, title in titles.items():
         numeric = bool(rows) and all(isinstance(row[key], int) for row in rows)
         cells = [title, *(_text(row[key]) for row in rows)]
@@ -163,11 +162,11 @@ def _write_rich_table(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
             min_width=floor,
             no_wrap=floor == max(map(_width, cells)),
         )
-        floors += floor + 1
+        width_min += floor + 1
     for row in rows:
         table.add_row(*(Text(_text(row[key])) for key in titles))
     console = Console()
-    console.width = max(console.width, floors)
+    console.width = max(console.width, width_min)
     console.print(table, crop=False)
 
 
@@ -194,5 +193,5 @@ def _text(value: Cell) -> str:
 
 
 def _plain(value: Cell) -> Cell:
-    """A truth as JSON and the query language write it."""
+    """Return `true` and `false` for bools, as JSON and the query language write them."""
     return str(value).lower() if isinstance(value, bool) else value

@@ -1,8 +1,8 @@
 """Shows progress on stderr: a bar on a terminal, elsewhere a plain line at most every second, nothing when quiet.
 
-Work that ends within a second shows nothing, and a single task prints no lines: there is no half of it to tell. The
-events are values of `omnigraph.base.progress`; a command passes what `show_progress` yields to the work. However the
-work ends, the bar is gone afterwards.
+Work that ends within a second shows nothing, and a single task prints no lines, because it has no intermediate states.
+The events are values of `omnigraph.base.progress`; a command passes the function that `show_progress` yields. The bar
+is removed at the end, also after an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SECONDS_BETWEEN: Final = 1.0
 
 @contextmanager
 def show_progress(*, quiet: bool) -> Iterator[Report]:
-    """Something to report progress to."""
+    """Yield a function that shows the progress that it receives."""
     if quiet:
         yield ignore_progress
     elif sys.stderr.isatty():
@@ -34,7 +34,7 @@ def show_progress(*, quiet: bool) -> Iterator[Report]:
 
 
 def describe(progress: Progress) -> str:
-    """One line: what is done, how fast, and how long it may still take."""
+    """Return one line: the finished work, its speed and the estimated remaining time."""
     parts = [f"{progress.tasks_done}/{progress.tasks_total} tasks"]
     seconds = max(progress.seconds, 0.001)
     if progress.rows is not None:
@@ -49,36 +49,38 @@ def describe(progress: Progress) -> str:
 
 
 def seconds_remaining(progress: Progress) -> float | None:
-    """A guess from what was done so far; None before anything is."""
+    """Estimate the remaining time from the finished work; None if nothing is finished."""
     share = share_done(progress)
     return progress.seconds * (1 - share) / share if share else None
 
 
 def share_done(progress: Progress) -> float:
-    """Between 0 and 1: by bytes when they are known, otherwise by tasks."""
+    """Return the finished share between 0 and 1: by bytes if they are known, otherwise by tasks."""
     if progress.bytes and progress.bytes_total:
         return min(1.0, progress.bytes / progress.bytes_total)
     return progress.tasks_done / progress.tasks_total if progress.tasks_total else 1.0
 
 
 class _Lines:
-    """Plain lines for a log."""
+    """Prints plain lines, for a log."""
 
     def __init__(self) -> None:
-        self._told_at: dict[str, float] = {}
+        self._printed_at: dict[str, float] = {}
 
     def show(self, progress: Progress) -> None:
-        told_at = self._told_at.get(progress.step)
-        is_early = progress.seconds < (_SECONDS_BEFORE if told_at is None else told_at + _SECONDS_BETWEEN)
-        if progress.tasks_total <= 1 or (is_early and not (progress.is_last and told_at is not None)):
+        printed_at = self._printed_at.get(progress.step)
+        is_early = progress.seconds < (
+            _SECONDS_BEFORE if printed_at is None else printed_at + _SECONDS_BETWEEN
+        )
+        if progress.tasks_total <= 1 or (is_early and not (progress.is_last and printed_at is not None)):
             return
-        self._told_at[progress.step] = progress.seconds
+        self._printed_at[progress.step] = progress.seconds
         sys.stderr.write(describe(progress) + "\n")
         sys.stderr.flush()
 
 
 class _Bar:
-    """A bar of rich, made when there is something to show."""
+    """Shows a bar of rich, created at the first event after a second."""
 
     def __init__(self) -> None:
         self._bar: Any = None

@@ -1,6 +1,7 @@
-"""Queries and their parameters from the words of a call: `--query FILE`, `-e TEXT`, `--params`, `--params-file`.
+"""The options of commands that run a query: `--query FILE`, `-e TEXT`, `--params`, `--params-file`, state and limits.
 
-Reads files, stdin and JSON, with one clear error for each way that can fail. What the text says is not judged here.
+In: arguments. Out: query text with the name of its source, parameters as values, and the graph. It reads files, stdin
+and JSON, and never parses query text.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 QueryFiles = Annotated[
     list[Path] | None,
-    typer.Option("--query", metavar="FILE", help="A .gq file with queries; repeat it for more."),
+    typer.Option("--query", metavar="FILE", help="A .gq file with queries. Can be repeated."),
 ]
 QueryFile = Annotated[
     Path | None, typer.Option("--query", metavar="FILE", help="A .gq file with queries; - is stdin.")
@@ -46,7 +47,9 @@ ParamsFile = Annotated[
 QueryName = Annotated[
     str | None,
     typer.Argument(
-        metavar="[NAME]", help="Which query of the text; not needed for the only one.", show_default=False
+        metavar="[NAME]",
+        help="The query of the text to run. Not needed if there is only one.",
+        show_default=False,
     ),
 ]
 
@@ -56,7 +59,7 @@ MaxMemory = Annotated[
         "--max-memory",
         metavar="MIB",
         callback=refuse_no_number,
-        help="The memory that the query may hold; 2048 unless given.",
+        help="The memory limit of the query. Default: 2048.",
     ),
 ]
 MaxSeconds = Annotated[
@@ -64,25 +67,25 @@ MaxSeconds = Annotated[
     typer.Option(
         "--max-seconds",
         metavar="SECONDS",
-        help="The time that the query may take; 300 unless given, on Spark a day.",
+        help="The time limit of the query. Default: 300, on Spark one day.",
     ),
 ]
 MaxHops = Annotated[
     int | None,
     typer.Option(
-        "--max-hops", metavar="N", help="How far a traversal without an upper bound, as {1,}, goes."
+        "--max-hops", metavar="N", help="The upper bound of traversals that have none, such as {1,}."
     ),
 ]
 
 STDIN: Final = "-"
 GIVEN_TEXT: Final = "-e"
-"""What messages call a text that was given on the command line."""
+"""The source name of query text that was passed on the command line."""
 _QUERY: Final = TextKind(limits.QUERY_TEXT_BYTES_MAX, QueryTextError, too_large="Q001", not_utf8="Q002")
 
 
 @dataclass(frozen=True, slots=True)
 class GivenQuery:
-    """One query of one text, its parameters and its graph, as every command that takes a query is told them."""
+    """The arguments for one query: its text, its name, its parameters and its graph."""
 
     name: QueryName = None
     query: QueryFile = None
@@ -92,12 +95,12 @@ class GivenQuery:
     params_file: ParamsFile = None
 
     def read(self, context: typer.Context) -> ReadQuery:
-        """What the words mean; raise for whatever cannot be read."""
+        """Read the text and the parameters; raise if one is missing or not readable."""
         if str(self.query) == str(self.params_file) == STDIN:
             raise UsageError(
-                "--query and --params-file both read stdin, and there is one of it",
+                "--query and --params-file cannot both read stdin",
                 code="usage",
-                hint="give the text or the parameters in another way",
+                hint="Pass the query as `-e TEXT` or the parameters as `--params JSON`.",
             )
         source, text = read_query(context.command_path, self.query, self.text)
         values = read_params(self.params, self.params_file)
@@ -110,7 +113,7 @@ class GivenQuery:
 
 @dataclass(frozen=True, slots=True)
 class ReadQuery:
-    """A text, which of its queries is meant, the parameters, and the graph."""
+    """Query text, the name of the query to run, its parameters, and the graph."""
 
     text: NamedText
     name: str | None
@@ -120,16 +123,16 @@ class ReadQuery:
 
 @dataclass(frozen=True, slots=True)
 class GivenMoment:
-    """Which state of the graph is read."""
+    """The arguments for the state of the graph to read."""
 
     branch: Branch = "main"
     commit: Commit = None
     version: Version = None
-    at: At = None
+    time: At = None
 
     def open(self, location: Location, spark: str | None = None) -> tuple[Graph, str | int | datetime | None]:
         """Return the graph on the branch, and the state to read."""
-        state = choose_state(self.commit, self.version, self.at)
+        state = choose_state(self.commit, self.version, self.time)
 
         from omnigraph.api.graph import Graph
 
@@ -142,13 +145,13 @@ class GivenMoment:
 
 @dataclass(frozen=True, slots=True)
 class GivenLimits:
-    """What a query may take."""
+    """The arguments for the limits of a query."""
 
     max_memory: MaxMemory = None
     max_seconds: MaxSeconds = None
 
     def limits(self, max_hops: int | None = None) -> QueryLimits:
-        """The limits for the engine."""
+        """Return the limits for the engine."""
         from omnigraph.engine.options import QueryLimits
 
         memory = None if self.max_memory is None else int(self.max_memory * 1024**2)
@@ -156,9 +159,9 @@ class GivenLimits:
 
 
 def read_query(command: str, file: Path | None, text: str | None) -> tuple[str, str]:
-    """The one text that was given, as a pair of its name and itself."""
+    """Return the name of the source and the query text of `--query` or `-e`."""
     if file is not None and text is not None:
-        raise UsageError("--query and -e both give a text", code="query_twice", hint="leave one of them out")
+        raise UsageError("--query and -e exclude each other", code="query_twice", hint="Omit one of them.")
     if text is not None:
         return GIVEN_TEXT, text
     if file is None:
@@ -167,73 +170,73 @@ def read_query(command: str, file: Path | None, text: str | None) -> tuple[str, 
 
 
 def read_queries(command: str, files: list[Path] | None, text: str | None) -> list[tuple[str, str]]:
-    """All texts that were given, in order."""
-    found = [(str(path), read_query_file(path)) for path in files or ()]
+    """Return the source names and query texts of all `--query` and of `-e`, in this order."""
+    texts = [(str(path), read_query_file(path)) for path in files or ()]
     if text is not None:
-        found.append((GIVEN_TEXT, text))
-    if not found:
+        texts.append((GIVEN_TEXT, text))
+    if not texts:
         raise _missing(command)
-    return found
+    return texts
 
 
 def read_query_file(path: Path) -> str:
-    """The text of a file. Its size is bounded here, its grammar is not judged."""
+    """Return the query text of a file; raise if it is too large. The text is not parsed."""
     return decode_text(_read(path, limits.QUERY_TEXT_BYTES_MAX, "query", "--query"), path, _QUERY)
 
 
 def read_params(text: str | None, file: Path | None) -> dict[str, Any] | None:
-    """The parameters, or None where none are given."""
+    """Return the parameters; None if there are none."""
     if text is not None and file is not None:
         raise UsageError(
-            "--params and --params-file both give parameters",
+            "--params and --params-file exclude each other",
             code="params_twice",
-            hint="leave one of them out",
+            hint="Omit one of them.",
         )
     if file is not None:
         data = _read(file, limits.PARAMETERS_BYTES_MAX, "parameter", "--params-file")
         if len(data) > limits.PARAMETERS_BYTES_MAX:
-            raise _bad_params(f"the file has more than {limits.PARAMETERS_BYTES_MAX} bytes")
+            raise _bad_params(f"expected at most {limits.PARAMETERS_BYTES_MAX:,} bytes, got more")
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise _bad_params("the file is not UTF-8") from error
+            raise _bad_params("expected UTF-8") from error
     return None if text is None else _parse_params(text)
 
 
 def _parse_params(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text, object_pairs_hook=_members)
+        params = json.loads(text, object_pairs_hook=_members)
     except (ValueError, RecursionError) as error:
         reason = (
             f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "too large"
         )
-        raise _bad_params(f"they are no JSON: {reason}") from error
-    if not isinstance(found, dict):
-        raise _bad_params("they are JSON, but no object")
-    return found
+        raise _bad_params(f"not valid JSON: {reason}") from error
+    if not isinstance(params, dict):
+        raise _bad_params(f"expected a JSON object, got {json.dumps(params)[:40]}")
+    return params
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; a name that is given twice means two things."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    """Return a JSON object; raise if a name is duplicate."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise _bad_params(f"'{twice}' is given twice")
-    return found
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise _bad_params(f"duplicate name '{duplicate}'")
+    return members
 
 
 def _bad_params(reason: str) -> UsageError:
     return UsageError(
-        f"the parameters cannot be used: {reason}",
+        f"invalid parameters: {reason}",
         code="params_malformed",
-        hint='give one object, as in --params \'{"name": "Ada"}\'',
+        hint='Pass one JSON object, as in `--params \'{"name": "Ada"}\'`.',
     )
 
 
 def _missing(command: str) -> UsageError:
     return UsageError(
-        f"`{command}` needs a query", code="query_text_missing", hint="pass --query FILE or -e TEXT"
+        f"`{command}` needs a query", code="query_text_missing", hint="Pass `--query FILE` or `-e TEXT`."
     )
 
 

@@ -1,4 +1,8 @@
-"""What a caller says about conflicts: `--strategy`, and the file of `--resolve` with a decision per entity."""
+"""The options for merge conflicts: `--strategy`, and the file of `--resolve` with a decision per entity.
+
+In: arguments and a JSON file. Out: the values that `Graph.merge` takes. Whether they match the conflicts is checked
+by the merge.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ Strategy = Annotated[
     typer.Option(
         "--strategy",
         metavar="[KIND=]ours|theirs",
-        help="Whose state wins in a conflict, the target's or the source's; for one kind or for all. Repeats.",
+        help="The state that wins a conflict: ours (target) or theirs (source), by kind or for all. Can be repeated.",
     ),
 ]
 Resolve = Annotated[
@@ -29,47 +33,47 @@ Resolve = Annotated[
 ]
 
 
-def read_strategy(words: list[str] | None) -> dict[str, str] | str | None:
-    """One side for all kinds, or a side by kind."""
-    found: dict[str, str] = {}
-    for word in words or ():
-        kind, equals, side = word.partition("=")
+def read_strategy(arguments: list[str] | None) -> dict[str, str] | str | None:
+    """Return one side for all kinds, or a side by kind."""
+    sides: dict[str, str] = {}
+    for argument in arguments or ():
+        kind, equals, side = argument.partition("=")
         if not equals:
-            if len(words or ()) > 1:
+            if len(arguments or ()) > 1:
                 raise UsageError(
-                    f"--strategy {word} is for every kind of conflict, and another is given too",
+                    f"--strategy {argument} is for every kind of conflict: expected no other --strategy",
                     code="merge_strategy",
-                    hint="name the kind of each, as --strategy divergent_update=theirs",
+                    hint="Pass a kind with each, as in `--strategy divergent_update=theirs`.",
                 )
-            return word
-        if found.setdefault(kind, side) != side:
+            return argument
+        if sides.setdefault(kind, side) != side:
             raise UsageError(
-                f"--strategy is given twice for {kind}, as {found[kind]} and as {side}",
+                f"duplicate --strategy for {kind}: {sides[kind]} and {side}",
                 code="merge_strategy",
-                hint="give each kind one side",
+                hint="Pass one side for each kind.",
             )
-    return found or None
+    return sides or None
 
 
 def read_decisions(path: str | None) -> dict[tuple[str, str], str]:
-    """The decisions of a file: a list of them, or what `--dry-run --json` printed with `take` added.
+    """Return the decisions of a file: a list of them, or the output of `--dry-run --json` with `take` added.
 
-    A conflict that was printed and has no `take` is left open.
+    A conflict of that output without `take` is skipped.
     """
     if path is None:
         return {}
     try:
         document = json.loads(_read(path))
     except (ValueError, RecursionError) as error:
-        raise _unusable(path, f"it is no JSON: {error}") from error
+        raise _invalid_decisions(path, f"not valid JSON: {error}") from error
     entries = document.get("merge_conflicts") if isinstance(document, dict) else document
     if not isinstance(entries, list):
-        raise _unusable(path, "it has no list of decisions")
-    found: dict[tuple[str, str], str] = {}
+        raise _invalid_decisions(path, "expected a list of decisions")
+    sides: dict[tuple[str, str], str] = {}
     for entity, side in (_decision(path, entry) for entry in entries if not _is_open(entry)):
-        if found.setdefault(entity, side) != side:
-            raise _unusable(path, f"{' '.join(entity)} is decided both ways")
-    return found
+        if sides.setdefault(entity, side) != side:
+            raise _invalid_decisions(path, f"{' '.join(entity)} has two different decisions")
+    return sides
 
 
 def _read(path: str) -> str:
@@ -78,19 +82,19 @@ def _read(path: str) -> str:
             data = file.read(limits.DECISIONS_BYTES_MAX + 1)
     except FileNotFoundError as error:
         raise UsageError(
-            f"there is no file '{path}' with decisions",
+            f"no file with decisions at '{path}'",
             code="merge_decisions",
-            hint="`--dry-run --json` prints the conflicts; save them, add a take to each, and pass that file",
+            hint='Save the output of `--dry-run --json`, add `"take"` to each conflict, and pass that file.',
             facts={"path": path},
         ) from error
     except (OSError, ValueError) as error:
-        raise _unusable(path, (getattr(error, "strerror", None) or str(error)).lower()) from error
+        raise _invalid_decisions(path, (getattr(error, "strerror", None) or str(error)).lower()) from error
     if len(data) > limits.DECISIONS_BYTES_MAX:
-        raise _unusable(path, f"it has more than {limits.DECISIONS_BYTES_MAX} bytes")
+        raise _invalid_decisions(path, f"expected at most {limits.DECISIONS_BYTES_MAX:,} bytes, got more")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise _unusable(path, "it is not UTF-8") from error
+        raise _invalid_decisions(path, "expected UTF-8") from error
 
 
 def _is_open(entry: Any) -> bool:
@@ -107,14 +111,14 @@ def _decision(path: str, entry: Any) -> tuple[tuple[str, str], str]:
         }:
             return (f"{kind}:{type_name}", entity_id), side
         case _:
-            raise _unusable(path, f"{json.dumps(entry)[:80]} is no decision")
+            raise _invalid_decisions(path, f"expected a decision, got {json.dumps(entry)[:80]}")
 
 
-def _unusable(path: str, why: str) -> UsageError:
+def _invalid_decisions(path: str, reason: str) -> UsageError:
     return UsageError(
-        f"{path} cannot be used as decisions: {why}",
+        f"invalid decisions in '{path}': {reason}",
         code="merge_decisions",
-        hint="write a list of "
-        '{"entity_kind": "node", "type_name": "Person", "entity_id": "ada", "take": "ours"}',
+        hint="Write a list of objects such as "
+        '`{"entity_kind": "node", "type_name": "Person", "entity_id": "ada", "take": "ours"}`.',
         facts={"path": path},
     )

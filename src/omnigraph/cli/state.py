@@ -1,4 +1,4 @@
-"""Which state of a graph a command reads: `--commit`, `--version` or `--at`, as the one argument that `Graph` takes."""
+"""Turns `--commit`, `--version` and `--at` into `as_of` of `Graph`: the state that a command reads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from omnigraph.base.clock import to_datetime
 
 
 def choose_state(commit: str | None, version: int | None, time: str | None) -> str | int | datetime | None:
-    """Return the commit, the version or the time that the caller named; raise if there are two. None: the newest."""
+    """Return the commit, version or time of the arguments; None: the newest state. Raise if there are several."""
     from omnigraph.graph.manifest.refs import SnapshotSelector, parse_timestamp
 
     time_us = None if time is None else parse_timestamp(time)

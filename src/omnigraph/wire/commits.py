@@ -38,7 +38,7 @@ class TableMoveOutput(msgspec.Struct, frozen=True, kw_only=True, rename={"before
 
 
 class CommitOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """A commit. `readable` is present where it was asked for: whether its data was not cleaned up."""
+    """A commit. `readable` is present if it was requested: whether `cleanup` kept its data."""
 
     graph_commit_id: str
     graph_branch: str
@@ -78,7 +78,7 @@ class SnapshotOutput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SchemaOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """The schema of a state: its text, and the catalog that was made from it."""
+    """The schema of a state: its text, and the catalog that was created from it."""
 
     graph_branch: str
     graph_commit_id: str

@@ -191,7 +191,7 @@ class RepairOutput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CleanupOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """What `cleanup` deleted, or would delete. It makes no commit."""
+    """What `cleanup` deleted, or would delete. It creates no commit."""
 
     uri: str
     confirmed: bool

@@ -61,8 +61,8 @@ def test_a_ceiling_of_open_bounds(graph: Path, files: Path) -> None:
     ("words", "warning"),
     [
         (("check",), ""),
-        (("query", "lint"), "warning: `omnigraph query lint` is an old name of `omnigraph lint`\n"),
-        (("query", "check"), "warning: `omnigraph query check` is an old name of `omnigraph lint`\n"),
+        (("query", "lint"), "warning: `omnigraph query lint` was renamed to `omnigraph lint`\n"),
+        (("query", "check"), "warning: `omnigraph query check` was renamed to `omnigraph lint`\n"),
         (("query", "check", "--quiet"), ""),
     ],
 )

@@ -127,11 +127,11 @@ def _moment(microseconds: int) -> str:
 def test_a_graph_where_a_name_belongs(place: Path) -> None:
     for command in ("query", "mutate", "explain"):
         mistaken = omnigraph_here(command, "graph.omni", "--query", "people.gq", cwd=place)
-        assert (mistaken.exit_code, "pass --store graph.omni" in mistaken.stderr) == (2, True)
+        assert (mistaken.exit_code, "Pass `--store graph.omni`" in mistaken.stderr) == (2, True)
         nowhere = omnigraph_here(command, "people", "--query", "people.gq", cwd=place)
-        assert (nowhere.exit_code, "pass the graph as --store URI" in nowhere.stderr) == (2, True)
+        assert (nowhere.exit_code, "Pass the graph as `--store URI`" in nowhere.stderr) == (2, True)
         both = omnigraph_here(command, "graph.omni", "people", "--query", "people.gq", cwd=place)
-        assert (both.exit_code, "takes one word, the name of a query" in both.stderr) == (2, True)
+        assert (both.exit_code, "takes one argument, the name of a query" in both.stderr) == (2, True)
 
 
 def test_a_text_and_parameters_from_stdin(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,5 +53,5 @@ def test_dropping_for_good_elsewhere_needs_a_yes(place: Path) -> None:
         "schema", "apply", "--schema", "next.pg", "s3://bucket/g.omni", "--allow-data-loss", cwd=place
     )
     assert outcome.exit_code == 3
-    assert "schema apply --allow-data-loss destroys data at s3://bucket/g.omni" in outcome.stderr
+    assert "schema apply --allow-data-loss deletes data at s3://bucket/g.omni" in outcome.stderr
     assert "--yes" in outcome.stderr
