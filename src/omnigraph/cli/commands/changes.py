@@ -44,9 +44,9 @@ def poll(
 ) -> None:
     """Show the commits of a branch after a cursor, oldest first, with their changes.
 
-    The cursor is a commit id. The command prints the next cursor at the end; store it and pass it to the next call. The
-    same cursor always gives the same commits. If `cleanup` deleted the data of a commit after the cursor, the command
-    fails with `change_feed_gap`: export the branch and continue from the exported commit.
+    The cursor is a commit id. The command prints the next cursor at the end; store it and pass it to the next call. A
+    repeated cursor gives the same commits again. If `cleanup` deleted the data of a commit after the cursor,
+    the command fails with `change_feed_gap`: export the branch and continue from the exported commit.
     """
     output_format = choose_changes_format(rows_format, as_json)
     location = resolve_target(context, uri, store)

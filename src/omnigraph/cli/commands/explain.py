@@ -20,7 +20,7 @@ Analyze = Annotated[
 def explain(
     context: typer.Context,
     query_options: GivenQuery,
-    moment: GivenMoment,
+    state_options: GivenMoment,
     limits: GivenLimits,
     max_hops: MaxHops = None,
     analyze: Analyze = False,
@@ -40,14 +40,14 @@ def explain(
             code="usage",
             hint="Pass `--analyze` as well, or remove `--max-memory` and `--max-seconds`.",
         )
-    graph, state = moment.open(request.location)
+    graph, state = state_options.open(request.location)
     explained = graph.explain(
         request.text, request.params, name=request.name, as_of=state, analyze=analyze, limits=allowed
     )
     if as_json:
         from omnigraph.wire.results import explain_output
 
-        write_json(explain_output(explained, moment.requested_commit(explained.snapshot.head)))
+        write_json(explain_output(explained, state_options.requested_commit(explained.snapshot.head)))
     else:
         write_text(explained.text)
 

@@ -28,7 +28,7 @@ EngineOption = Annotated[
 def query(
     context: typer.Context,
     query_options: GivenQuery,
-    moment: GivenMoment,
+    state_options: GivenMoment,
     limits: GivenLimits,
     max_hops: MaxHops = None,
     engine: EngineOption = QueryEngine.PROCESS,
@@ -49,10 +49,10 @@ def query(
             code="usage",
             hint="Pass `--engine spark` as well, or remove `--spark-master`.",
         )
-    graph, state = moment.open(request.location, spark_master)
+    graph, state = state_options.open(request.location, spark_master)
     prepared = graph.prepare(request.text, name=request.name, limits=allowed)
     if engine is QueryEngine.PROCESS:
-        _show_result(prepared.run(request.params, as_of=state), output_format, moment)
+        _show_result(prepared.run(request.params, as_of=state), output_format, state_options)
         return
 
     from omnigraph.cli.progress import show_progress
@@ -61,10 +61,10 @@ def query(
         result = prepared.run(request.params, as_of=state, engine="spark", progress=report)
         # Read all rows before the progress bar ends: both would mix on a terminal.
         result.to_arrow()
-    _show_result(result, output_format, moment)
+    _show_result(result, output_format, state_options)
 
 
-def _show_result(result: Result, output_format: RowsFormat, moment: GivenMoment) -> None:
+def _show_result(result: Result, output_format: RowsFormat, state_options: GivenMoment) -> None:
     """Print the rows of a result; `jsonl` prints each batch when it is ready."""
     from omnigraph.api.results import json_rows
 
@@ -79,7 +79,7 @@ def _show_result(result: Result, output_format: RowsFormat, moment: GivenMoment)
 
     from omnigraph.wire.results import read_output
 
-    document = read_output(result, moment.requested_commit(result.source.commit))
+    document = read_output(result, state_options.requested_commit(result.source.commit))
     if output_format is RowsFormat.JSON:
         write_json(document)
     else:

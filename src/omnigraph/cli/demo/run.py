@@ -124,7 +124,7 @@ def _run(step: CommandStep | ScriptStep, state: DemoState) -> None:
 def _next_commands(command: str, work_directory: Path | None) -> str:
     if work_directory is None:
         return (
-            "The files are deleted. To keep them and run more commands:\n\n"
+            "The files are deleted now. To keep them and run more commands:\n\n"
             f"  {command} demo --dir demo\n  {command} branch list demo/graph.omni\n"
         )
     return (
