@@ -74,7 +74,7 @@ def test_list_shows_the_distance_from_main(place: Path, update_golden: bool) -> 
     csv = branch(place, "list", "--format", "csv")
     assert_golden("branch_list_csv.txt", csv.transcript(place), update_golden)
     assert branch(place, "list").stdout.split("\n")[0].split() == [
-        *("branch", "head", "age", "ahead", "behind", "made", "from")
+        *("branch", "head", "age", "ahead", "behind", "created", "from")
     ]
 
 

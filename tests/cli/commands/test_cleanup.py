@@ -1,4 +1,4 @@
-"""`omnigraph cleanup`: shows first, deletes when told to, and says what failed."""
+"""`omnigraph cleanup`: the preview, the deletion with `--confirm`, and failed tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _old_graph(place: Path) -> Path:
     return graph
 
 
-def test_it_shows_and_then_deletes_the_same(tmp_path: Path) -> None:
+def test_confirm_deletes_the_files_of_the_preview(tmp_path: Path) -> None:
     graph = _old_graph(tmp_path)
     arguments = ("cleanup", "--keep", "2", "graph.omni", "--list-files", "--json")
     before = {file.path for file in list_files(parse_location(str(graph)))}
@@ -42,18 +42,20 @@ def test_it_shows_and_then_deletes_the_same(tmp_path: Path) -> None:
     assert (shown["confirmed"], document["confirmed"]) == (False, True)
     assert document["tables"] == shown["tables"]
     after = {file.path for file in list_files(parse_location(str(graph)))}
-    gone = {path for path in before - after if not path.startswith("__locks/")}
-    assert {file for row in document["tables"] for file in row["files"]} == gone
+    deleted_files = {path for path in before - after if not path.startswith("__locks/")}
+    assert {file for row in document["tables"] for file in row["files"]} == deleted_files
     assert {row["old_versions_removed"] for row in document["tables"]} == {3}
     assert len(list(og.open(str(graph)).log(None))) == 5
     listed = omnigraph_here("commit", "list", "graph.omni", "--json", cwd=tmp_path)
     readable = [row["readable"] for row in json.loads(listed.stdout)["commits"]]
     assert readable == [True, True, False, False, False]
     table = omnigraph_here("commit", "list", "graph.omni", cwd=tmp_path).stdout.splitlines()
-    assert [line.endswith("  collected") for line in table[1:]] == [not there for there in readable]
+    assert [line.endswith("  collected") for line in table[1:]] == [
+        not is_readable for is_readable in readable
+    ]
 
 
-def test_rows_for_other_programs(tmp_path: Path) -> None:
+def test_rows_in_csv_and_jsonl(tmp_path: Path) -> None:
     _old_graph(tmp_path)
     arguments = ("cleanup", "--keep", "2", "graph.omni", "--quiet", "--format")
     head, *lines = omnigraph_here(*arguments, "csv", cwd=tmp_path).stdout.splitlines()
@@ -61,14 +63,14 @@ def test_rows_for_other_programs(tmp_path: Path) -> None:
     assert [line.partition(",")[0] for line in lines] == [
         *("node:Company", "node:Person", "edge:Knows", "__manifest")
     ]
-    told = omnigraph_here(*arguments, "jsonl", "--list-files", cwd=tmp_path)
-    assert told.stderr == ""
-    files = [json.loads(line)["file"] for line in told.stdout.splitlines()]
+    outcome = omnigraph_here(*arguments, "jsonl", "--list-files", cwd=tmp_path)
+    assert outcome.stderr == ""
+    files = [json.loads(line)["file"] for line in outcome.stdout.splitlines()]
     document = json.loads(omnigraph_here(*arguments, "json", "--list-files", cwd=tmp_path).stdout)
     assert files == [file for row in document["tables"] for file in row["files"]] != []
 
 
-def test_a_table_that_fails_is_told_and_the_exit_code_says_so(tmp_path: Path) -> None:
+def test_failed_table_is_reported_with_exit_code_1(tmp_path: Path) -> None:
     graph = _old_graph(tmp_path)
     table = read_snapshot(parse_location(str(graph))).tables["node:Person"]
     broken = graph / table.path / f"_versions/{2**64 - 1 - 2:020d}.manifest"
@@ -77,12 +79,12 @@ def test_a_table_that_fails_is_told_and_the_exit_code_says_so(tmp_path: Path) ->
     assert outcome.exit_code == 1
     (line,) = [line for line in outcome.stdout.splitlines() if line.startswith("node:Person")]
     assert "could not" in line
-    assert "1 failed; the column error says why" in outcome.stderr
+    assert "1 failed; see the column 'error'" in outcome.stderr
     assert "ERROR" not in outcome.stderr
 
 
-def test_a_damaged_head_is_reported_once(tmp_path: Path) -> None:
-    """The row has the error; that the table could not be compared is only in the log."""
+def test_damaged_head_is_reported_once(tmp_path: Path) -> None:
+    """The row has the error; the failed comparison of the table is only in the log."""
     graph = _old_graph(tmp_path)
     table = read_snapshot(parse_location(str(graph))).tables["node:Person"]
     head = graph / table.path / f"_versions/{2**64 - 1 - table.pin.version:020d}.manifest"
@@ -96,16 +98,16 @@ def test_a_damaged_head_is_reported_once(tmp_path: Path) -> None:
     assert [event["level"] for event in events] == ["WARNING", "ERROR"]
 
 
-def test_elsewhere_somebody_must_agree(tmp_path: Path) -> None:
-    """It is refused before anything is opened."""
+def test_remote_target_requires_confirmation(tmp_path: Path) -> None:
+    """The command fails before it opens the graph."""
     uri = "s3://bucket/graph.omni"
     outcome = omnigraph_here("cleanup", "--keep", "10", uri, "--confirm", "--json", cwd=tmp_path)
     assert outcome.exit_code == 3
     assert "confirmation_missing" in outcome.stdout + outcome.stderr
 
 
-def test_what_is_kept_is_counted_by_reason(tmp_path: Path) -> None:
-    """A graph of this very minute: nothing is deleted, and the command says why."""
+def test_retained_versions_are_counted_by_reason(tmp_path: Path) -> None:
+    """All versions are younger than 10 minutes: nothing is deleted, and the command reports the reason."""
     location = parse_location(str(tmp_path / "graph.omni"))
     create(location)
     for name in "abc":
@@ -115,13 +117,13 @@ def test_what_is_kept_is_counted_by_reason(tmp_path: Path) -> None:
     assert document["kept"] == [{"reason": "young", "versions": 12}]
     assert [row["kept"] for row in document["tables"]] == [[{"reason": "young", "versions": 3}]] * 4
     text = omnigraph_here("cleanup", "--keep", "1", "graph.omni", cwd=tmp_path).stderr
-    assert "kept versions that the policy names: 12 younger than 10 minutes" in text
+    assert "retained versions that the policy would delete: 12 younger than 10 minutes" in text
 
 
-def test_a_table_that_drifted_is_left_alone_and_the_exit_code_says_so(tmp_path: Path) -> None:
+def test_drifted_table_is_skipped_with_exit_code_1(tmp_path: Path) -> None:
     graph = _old_graph(tmp_path)
     table = read_snapshot(parse_location(str(graph))).tables["node:Person"]
-    lance.dataset(str(graph / table.path)).update_config({"foreign": "1"})
+    lance.dataset(str(graph / table.path)).update_config({"external": "1"})
     outcome = omnigraph_here("cleanup", "--keep", "3", "graph.omni", "--confirm", "--json", cwd=tmp_path)
     assert outcome.exit_code == 1
     rows = {row["table_key"]: row for row in json.loads(outcome.stdout)["tables"]}

@@ -1,4 +1,4 @@
-"""`omnigraph export` on a real local Spark: to a file, to stdout, to nobody; and what is refused before it starts."""
+"""`omnigraph export` on a local Spark: to a file, to stdout, to a closed pipe; invalid calls fail early."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.base.ids import CommitId
-from omnigraph.cli.commands.export import where_it_is
+from omnigraph.cli.commands.export import describe_target
 from omnigraph.cli.main import BROKEN_PIPE_EXIT_CODE
 from omnigraph.pipeline.export.run import ExportResult
 from omnigraph.pipeline.export.target import TargetKind
@@ -26,9 +26,10 @@ PEOPLE = 6_000
 
 @pytest.fixture
 def full_graph(graph: Path) -> Path:
-    """A graph with more lines than a pipe holds."""
+    """A graph whose export is larger than the buffer of a pipe."""
     people: list[Record] = [
-        {"type": "Person", "data": {"slug": f"person-{at}", "age": at % 90}} for at in range(PEOPLE)
+        {"type": "Person", "data": {"slug": f"person-{number}", "age": number % 90}}
+        for number in range(PEOPLE)
     ]
     knows: Record = {
         "edge": "Knows",
@@ -40,7 +41,7 @@ def full_graph(graph: Path) -> Path:
     return graph
 
 
-def test_a_file_an_equal_graph_and_a_stream(full_graph: Path, warm_spark: dict[str, str]) -> None:
+def test_export_to_a_file_loads_into_an_equal_graph(full_graph: Path, warm_spark: dict[str, str]) -> None:
     place = full_graph.parent
     done = omnigraph("export", "graph.omni", "--out", "dump.jsonl.zst", "--json", cwd=place, env=warm_spark)
     assert done.exit_code == 0, done.stderr
@@ -71,7 +72,7 @@ def test_a_file_an_equal_graph_and_a_stream(full_graph: Path, warm_spark: dict[s
 
 
 @pytest.mark.parametrize(
-    ("kind", "files", "told"),
+    ("kind", "files", "text"),
     [
         (TargetKind.STREAM, 0, ""),
         (TargetKind.FILE, 1, " to there"),
@@ -79,12 +80,12 @@ def test_a_file_an_equal_graph_and_a_stream(full_graph: Path, warm_spark: dict[s
         (TargetKind.FOLDER, 3, " as 3 files in the folder there"),
     ],
 )
-def test_where_the_data_is_told(kind: TargetKind, files: int, told: str) -> None:
+def test_summary_names_the_target(kind: TargetKind, files: int, text: str) -> None:
     result = ExportResult({}, CommitId("01"), ("x",) * files, 0, kind, ExportFormat.PARQUET)
-    assert where_it_is("there", result) == told
+    assert describe_target("there", result) == text
 
 
-def test_a_reader_that_goes_away_is_no_error(full_graph: Path, warm_spark: dict[str, str]) -> None:
+def test_closed_pipe_is_not_reported_as_an_error(full_graph: Path, warm_spark: dict[str, str]) -> None:
     with subprocess.Popen(
         [OMNIGRAPH, "export", "graph.omni", "-q"],
         cwd=full_graph.parent,
@@ -110,14 +111,14 @@ def test_a_reader_that_goes_away_is_no_error(full_graph: Path, warm_spark: dict[
         (("--format", "xml", "--out", "x.xml"), 2, "unknown export format: 'xml'"),
         (("--format", "parquet"), 2, "Parquet is written to files"),
         (("--out", "x.parquet"), 2, "does not match the format"),
-        (("--json",), 2, "--json and the data cannot both go to stdout"),
+        (("--json",), 2, "`--json` and the data cannot both be written to stdout"),
         (("--out", "schema.pg"), 3, "schema.pg' already exists"),
         (("--out", "."), 3, "contains other files"),
         (("--out", "no/x.jsonl"), 2, "missing folder"),
         (("--as", "ada"), 2, "it makes no commit"),
     ],
 )
-def test_what_cannot_be_exported_is_refused_before_spark_starts(
+def test_invalid_calls_fail_before_spark_starts(
     graph: Path, arguments: tuple[str, ...], exit_code: int, sentence: str
 ) -> None:
     outcome = omnigraph_here("export", *arguments, "graph.omni", cwd=graph.parent)

@@ -1,4 +1,4 @@
-"""`omnigraph index status` from the outside."""
+"""`omnigraph index status`: text, CSV and JSON output."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 from tests.cli.process import assert_golden, omnigraph_here
 
 
-def test_a_graph_without_indexes(graph: Path, update_golden: bool) -> None:
+def test_graph_without_indexes(graph: Path, update_golden: bool) -> None:
     add = 'query add() { insert Person { slug: "ada", age: 36 } }'
     assert omnigraph_here("mutate", "--store", graph, "-e", add, cwd=graph).exit_code == 0
-    told = []
+    transcripts = []
     for flags in ("", "--format csv", "--branch nowhere"):
         outcome = omnigraph_here("index", "status", graph, *flags.split(), cwd=graph)
-        told.append(f"$ omnigraph index status {flags}\n{outcome.transcript(graph)}")
-    assert_golden("index_status.txt", "\n".join(told), update_golden)
+        transcripts.append(f"$ omnigraph index status {flags}\n{outcome.transcript(graph)}")
+    assert_golden("index_status.txt", "\n".join(transcripts), update_golden)
 
 
-def test_the_document_for_programs(graph: Path) -> None:
+def test_json_document(graph: Path) -> None:
     outcome = omnigraph_here("index", "status", graph, "--json", cwd=graph)
     document = json.loads(outcome.stdout)
     assert (document["uri"], document["graph_branch"]) == (str(graph), "main")

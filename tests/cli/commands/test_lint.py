@@ -1,4 +1,4 @@
-"""`omnigraph lint`: files are checked against a schema or a graph, and only errors make it fail."""
+"""`omnigraph lint`: check files against a schema or a graph; only errors fail."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def test_golden(name: str, files: Path, update_golden: bool) -> None:
     assert outcome.exit_code == exit_code
 
 
-def test_a_graph_is_checked_against_as_well(graph: Path, files: Path) -> None:
+def test_graph_gives_the_same_report_as_its_schema_file(graph: Path, files: Path) -> None:
     of_file = lint(files, "--query", "bad.gq", "--schema", "schema.pg", "--json")
     for target in (("graph.omni",), ("--store", "graph.omni"), ("graph.omni", "--branch", "main")):
         assert lint(files, "--query", "bad.gq", *target, "--json") == of_file
 
 
-def test_a_ceiling_of_open_bounds(graph: Path, files: Path) -> None:
+def test_max_hops_limits_open_bounds(graph: Path, files: Path) -> None:
     text = "query q() { match { $p: Person $p knows{1,} $f } return { $f.slug } }"
     assert lint(files, "-e", text, "--schema", "schema.pg").exit_code == 1
     assert lint(files, "-e", text, "--schema", "schema.pg", "--max-hops", "3").exit_code == 0
-    asked = ("-e", text, "--store", "graph.omni", "--max-hops", "3")
+    arguments = ("-e", text, "--store", "graph.omni", "--max-hops", "3")
     for command in ("query", "explain"):
-        assert omnigraph_here(command, *asked, cwd=files).exit_code == 0
+        assert omnigraph_here(command, *arguments, cwd=files).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -66,17 +66,17 @@ def test_a_ceiling_of_open_bounds(graph: Path, files: Path) -> None:
         (("query", "check", "--quiet"), ""),
     ],
 )
-def test_its_other_names(words: tuple[str, ...], warning: str, files: Path) -> None:
+def test_aliases_of_lint(words: tuple[str, ...], warning: str, files: Path) -> None:
     rest = ("--query", "bad.gq", "--schema", "schema.pg")
     quiet = ("--quiet",) if "--quiet" in words else ()
     named, other = lint(files, *rest, *quiet), omnigraph_here(*words, *rest, cwd=files)
     assert other == Outcome(named.stdout, warning + named.stderr, 1)
 
 
-def test_every_message_calls_it_lint(files: Path) -> None:
+def test_messages_of_aliases_name_lint(files: Path) -> None:
     for words in (("check",), ("query", "check"), ("query", "lint")):
-        told = omnigraph_here(*words, "--xyzzy", "-q", cwd=files).stderr
-        assert "`omnigraph lint` has no flag --xyzzy" in told
+        message = omnigraph_here(*words, "--xyzzy", "-q", cwd=files).stderr
+        assert "`omnigraph lint` has no flag --xyzzy" in message
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,13 @@ def test_every_message_calls_it_lint(files: Path) -> None:
         (("--query", "good.gq", "--schema", "none.pg"), "schema_file"),
     ],
 )
-def test_what_cannot_be_checked(arguments: tuple[str, ...], code: str, files: Path) -> None:
+def test_invalid_calls_are_rejected(arguments: tuple[str, ...], code: str, files: Path) -> None:
     outcome = lint(files, *arguments, "--json")
     assert outcome.exit_code == 2
     assert json.loads(outcome.stdout)["error_code"] == code
 
 
-def test_a_file_that_is_no_text(files: Path) -> None:
+def test_file_that_is_not_valid_text_is_rejected(files: Path) -> None:
     (files / "latin.gq").write_bytes(b"// \xe9\n")
     (files / "huge.gq").write_bytes(b" " * (256 * 1024 + 1))
     for name, code in (("latin.gq", "Q002"), ("huge.gq", "Q001")):

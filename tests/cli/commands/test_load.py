@@ -1,4 +1,4 @@
-"""`omnigraph load` on a real local Spark: one commit, or every mistake with its line and nothing written."""
+"""`omnigraph load` on a real local Spark: one commit, or every error with its line and nothing written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from omnigraph.base.failpoints import Failpoint
-from omnigraph.cli.commands.load import _about_indexes
+from omnigraph.cli.commands.load import index_messages
 from omnigraph.maintenance.indexed_load import LoadResult
 from tests.cli.process import Outcome, omnigraph, omnigraph_here, tree
 
@@ -31,7 +31,7 @@ def write(place: Path, name: str, *records: object) -> None:
     (place / name).write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
 
 
-def test_a_load_is_one_commit_and_a_bad_one_is_none(graph: Path, warm_spark: dict[str, str]) -> None:
+def test_valid_load_creates_one_commit_and_invalid_load_none(graph: Path, warm_spark: dict[str, str]) -> None:
     place = graph.parent
     write(place, "good.jsonl", *GOOD)
     done = omnigraph(
@@ -49,25 +49,23 @@ def test_a_load_is_one_commit_and_a_bad_one_is_none(graph: Path, warm_spark: dic
     assert document["commit"]["graph_commit_id"] == head
     assert {table["table_key"] for table in document["commit"]["tables"]} == {"node:Person", "edge:Knows"}
 
-    write(place, "bad.jsonl", *GOOD, {"edge": "Knows", "from": "ada", "to": "nobody"}, {"type": "Person"})
+    write(place, "bad.jsonl", *GOOD, {"edge": "Knows", "from": "ada", "to": "missing"}, {"type": "Person"})
     before = tree(graph)
-    words = ("--mode", "merge", "--errors", "mistakes.jsonl")
+    words = ("--mode", "merge", "--errors", "errors.jsonl")
     refused = omnigraph("load", "--data", "bad.jsonl", *words, "graph.omni", cwd=place, env=warm_spark)
     assert refused.exit_code == 1
     assert "bad.jsonl:4" in refused.stderr
     assert "bad.jsonl:5" in refused.stderr
-    assert "nobody" in refused.stderr
+    assert "missing" in refused.stderr
     assert "Traceback" not in refused.stderr
-    mistakes = [json.loads(line) for line in (place / "mistakes.jsonl").read_text().splitlines()]
-    assert [(found["line"], found["property"]) for found in mistakes] == [(4, "to"), (5, "slug")]
+    errors = [json.loads(line) for line in (place / "errors.jsonl").read_text().splitlines()]
+    assert [(error["line"], error["property"]) for error in errors] == [(4, "to"), (5, "slug")]
     assert {name for name in tree(graph) if "__locks" not in name} == {
         name for name in before if "__locks" not in name
     }
 
 
-def test_files_without_types_are_loaded_as_the_type_that_is_named(
-    graph: Path, warm_spark: dict[str, str]
-) -> None:
+def test_parquet_and_csv_are_loaded_as_the_named_type(graph: Path, warm_spark: dict[str, str]) -> None:
     place = graph.parent
     pq.write_table(pa.table({"slug": ["ada", "grace"], "age": [36, None]}), place / "people.parquet")
     (place / "more.csv").write_text("slug,age\nmary,90\n", encoding="utf-8")
@@ -82,21 +80,21 @@ def test_files_without_types_are_loaded_as_the_type_that_is_named(
     assert [commit["operation"] for commit in commits["commits"]][:2] == ["ensure_indices", "load"]
 
 
-def test_who_builds_the_indexes_of_a_branch_is_told() -> None:
+def test_message_names_the_command_that_builds_the_indexes() -> None:
     counts = {"node:Person": 1}
     outcome = LoadResult(
         branch="main", mode="append", counts=counts, actor="ada", commit=None, unindexed=tuple(counts)
     )
-    assert list(_about_indexes("my graph.omni", "import/1", outcome)) == [
-        "the indexes of Person do not know the new rows yet: "
-        "`omnigraph optimize 'my graph.omni' --branch import/1` will build them; next time, load --with-indexes"
+    assert list(index_messages("my graph.omni", "import/1", outcome)) == [
+        "the indexes of Person do not cover the new rows yet: run "
+        "`omnigraph optimize 'my graph.omni' --branch import/1`, or load with --with-indexes next time"
     ]
 
 
-def test_a_rejected_load_leaves_no_new_branch(place: Path, warm_spark: dict[str, str]) -> None:
+def test_rejected_load_creates_no_branch(place: Path, warm_spark: dict[str, str]) -> None:
     omnigraph_here("init", "--schema", "schema.pg", "graph.omni", cwd=place)
     write(place, "good.jsonl", *GOOD)
-    write(place, "bad.jsonl", *GOOD, {"edge": "Knows", "from": "ada", "to": "nobody"})
+    write(place, "bad.jsonl", *GOOD, {"edge": "Knows", "from": "ada", "to": "missing"})
     words = ("--branch", "import/1", "--from", "main", "graph.omni", "--json", "--quiet")
     for mode in ("append", "merge"):
         refused = omnigraph("load", "--data", "bad.jsonl", "--mode", mode, *words, cwd=place, env=warm_spark)
@@ -105,13 +103,13 @@ def test_a_rejected_load_leaves_no_new_branch(place: Path, warm_spark: dict[str,
         assert listed["branches"] == ["main"]
     done = json.loads(omnigraph("load", "--data", "good.jsonl", *words, cwd=place, env=warm_spark).stdout)
     assert (done["branch_created"], done["total_entities"]) == (True, 3)
-    told = json.loads(
+    snapshot = json.loads(
         omnigraph_here("snapshot", "graph.omni", "--branch", "import/1", "--json", cwd=place).stdout
     )
-    assert told["graph_commit_id"] == done["commit"]["graph_commit_id"]
+    assert snapshot["graph_commit_id"] == done["commit"]["graph_commit_id"]
 
 
-def test_a_failed_index_is_not_taken_for_a_failed_load(place: Path, warm_spark: dict[str, str]) -> None:
+def test_failed_index_build_reports_the_load_as_applied(place: Path, warm_spark: dict[str, str]) -> None:
     omnigraph_here("init", "--schema", "schema.pg", "graph.omni", cwd=place)
     write(place, "good.jsonl", *GOOD)
     env = {**warm_spark, "OMNIGRAPH_FAILPOINTS": f"{Failpoint.INDEX_BEFORE}=raise"}
@@ -124,7 +122,7 @@ def test_a_failed_index_is_not_taken_for_a_failed_load(place: Path, warm_spark: 
     listed = omnigraph_here("commit", "list", "graph.omni", "--branch", "b", "--json", cwd=place)
     commits = json.loads(listed.stdout)["commits"]
     assert (error["graph_commit_id"], "load") in {
-        (one["graph_commit_id"], one["operation"]) for one in commits
+        (commit["graph_commit_id"], commit["operation"]) for commit in commits
     }
 
 
@@ -152,7 +150,7 @@ def test_a_failed_index_is_not_taken_for_a_failed_load(place: Path, warm_spark: 
         ((), 2, "--data"),
     ],
 )
-def test_what_cannot_be_loaded_is_refused_before_spark_starts(
+def test_invalid_calls_fail_before_spark_starts(
     graph: Path, arguments: tuple[str, ...], exit_code: int, sentence: str
 ) -> None:
     write(graph.parent, "good.jsonl", *GOOD)
@@ -164,7 +162,7 @@ def test_what_cannot_be_loaded_is_refused_before_spark_starts(
     assert "hint" in outcome.stderr
 
 
-def test_an_overwrite_elsewhere_needs_a_yes() -> None:
+def test_overwrite_of_a_remote_target_requires_yes() -> None:
     place = Path.cwd()
     outcome = omnigraph_here(
         "load", "--data", "x.jsonl", "--mode", "overwrite", "s3://bucket/graph", cwd=place

@@ -1,4 +1,4 @@
-"""`omnigraph mutate`: one commit, or none when nothing matched; each refusal with its exit code, nothing written."""
+"""`omnigraph mutate`: one commit, or none if nothing matched; errors write nothing."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def mutate(place: Path, *arguments: str) -> Outcome:
 
 
 def head(place: Path) -> str:
-    found = json.loads(omnigraph_here("snapshot", "graph.omni", "--json", cwd=place).stdout)
-    return str(found["graph_commit_id"])
+    snapshot = json.loads(omnigraph_here("snapshot", "graph.omni", "--json", cwd=place).stdout)
+    return str(snapshot["graph_commit_id"])
 
 
 MEET = ("meet", "--query", "people.gq", "--params", '{"a": "ada", "b": "bob"}')
 
 
 @pytest.mark.parametrize("form", [(), ("--json",), ("--quiet",)], ids=["text", "json", "quiet"])
-def test_a_change(form: tuple[str, ...], place: Path, update_golden: bool) -> None:
+def test_golden(form: tuple[str, ...], place: Path, update_golden: bool) -> None:
     outcome = mutate(place, *MEET, *form)
     suffix = "".join(form).replace("--", "_")
     assert_golden(f"mutate{suffix}.txt", outcome.transcript(place), update_golden)
@@ -49,16 +49,16 @@ def test_a_change(form: tuple[str, ...], place: Path, update_golden: bool) -> No
         assert json.loads(outcome.stdout)["commit"]["graph_commit_id"] == head(place)
 
 
-def test_nothing_matched(place: Path, update_golden: bool) -> None:
+def test_query_without_matches_creates_no_commit(place: Path, update_golden: bool) -> None:
     before = head(place)
-    remove = ("remove", "--query", "people.gq", "--params", '{"slug": "nobody"}')
+    remove = ("remove", "--query", "people.gq", "--params", '{"slug": "missing"}')
     assert_golden("mutate_nothing.txt", mutate(place, *remove).transcript(place), update_golden)
     document = json.loads(mutate(place, *remove, "--json").stdout)
     assert (document["commit"], document["affected_nodes"], document["affected_edges"]) == (None, 0, 0)
     assert head(place) == before
 
 
-def test_broken_rules(place: Path, update_golden: bool) -> None:
+def test_schema_violation_writes_nothing(place: Path, update_golden: bool) -> None:
     before = head(place)
     text = 'query bad() {\n  insert Knows { from: "x", to: "y" }\n}'
     outcome = mutate(place, "-e", text, "--json")
@@ -67,7 +67,7 @@ def test_broken_rules(place: Path, update_golden: bool) -> None:
     assert head(place) == before
 
 
-def test_a_head_that_the_caller_insists_on(place: Path) -> None:
+def test_if_commit_requires_the_head(place: Path) -> None:
     before = head(place)
     add = ("add", "--query", "people.gq", "--params", '{"slug": "ada"}')
     assert mutate(place, *add, "--if-commit", before.lower()).exit_code == 0
@@ -83,12 +83,14 @@ def test_a_head_that_the_caller_insists_on(place: Path) -> None:
     [
         (("read", "--query", "people.gq"), 2, "query_is_read"),
         (("--query", "people.gq"), 2, "query_unnamed"),
-        (("nobody", "--query", "people.gq"), 1, "query_missing"),
+        (("missing", "--query", "people.gq"), 1, "query_missing"),
         (("add", "--query", "people.gq"), 2, "query_parameter"),
         (("-e", "query a() { insert Person { slug: 3 } }"), 1, "T306"),
         (("-e", "query a() { delete Person where true }", "--branch", "nowhere"), 1, "branch_missing"),
     ],
 )
-def test_what_cannot_be_run(arguments: tuple[str, ...], exit_code: int, code: str, place: Path) -> None:
+def test_invalid_calls_are_rejected(
+    arguments: tuple[str, ...], exit_code: int, code: str, place: Path
+) -> None:
     outcome = mutate(place, *arguments, "--json")
     assert (outcome.exit_code, json.loads(outcome.stdout)["error_code"]) == (exit_code, code)

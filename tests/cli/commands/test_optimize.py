@@ -1,4 +1,4 @@
-"""`omnigraph optimize` from the outside, as far as it needs no Spark: plans, targets, flags, exit codes."""
+"""`omnigraph optimize` without Spark: plans, targets, flags and exit codes."""
 
 from __future__ import annotations
 
@@ -22,27 +22,29 @@ def written(graph: Path) -> Path:
     return graph
 
 
-def test_a_plan_in_every_format(written: Path) -> None:
+def test_plan_in_every_format(written: Path) -> None:
     before = tree(written)
-    told = {
-        how: omnigraph_here("optimize", written, "--dry-run", "--format", how, cwd=written)
-        for how in ("table", "json", "jsonl", "csv", "kv")
+    outcomes = {
+        output_format: omnigraph_here(
+            "optimize", written, "--dry-run", "--format", output_format, cwd=written
+        )
+        for output_format in ("table", "json", "jsonl", "csv", "kv")
     }
-    assert {outcome.exit_code for outcome in told.values()} == {0}
-    document = json.loads(told["json"].stdout)
+    assert {outcome.exit_code for outcome in outcomes.values()} == {0}
+    document = json.loads(outcomes["json"].stdout)
     assert (document["dry_run"], document["commit"], document["branch"]) == (True, None, "main")
-    rows = {row["table_key"]: row for row in map(json.loads, told["jsonl"].stdout.splitlines())}
+    rows = {row["table_key"]: row for row in map(json.loads, outcomes["jsonl"].stdout.splitlines())}
     person = rows["node:Person"]
     assert (person["fragments_removed"], person["fragments_added"], person["committed"]) == (2, 1, False)
     assert person["indexes_built"] == "id, slug"
     assert person.keys() == document["tables"][0].keys()
-    assert told["csv"].stdout.splitlines()[0] == ",".join(person)
-    assert "-2 +1" in told["table"].stdout
-    assert "table_key: node:Person" in told["kv"].stdout
+    assert outcomes["csv"].stdout.splitlines()[0] == ",".join(person)
+    assert "-2 +1" in outcomes["table"].stdout
+    assert "table_key: node:Person" in outcomes["kv"].stdout
     assert tree(written) == before
 
 
-def test_without_work_nothing_is_committed_and_events_tell_each_table(graph: Path) -> None:
+def test_run_without_work_commits_nothing_and_logs_each_table(graph: Path) -> None:
     outcome = omnigraph_here(
         "optimize", graph, "--json", "--quiet", "--log-file", "events.jsonl", cwd=graph.parent
     )
@@ -63,15 +65,15 @@ def test_drift_is_reported_once(written: Path) -> None:
     lance.dataset(str(table)).delete("slug = 'ada'")
     for flags in (("--dry-run",), ("--type", "Person")):
         outcome = omnigraph_here("optimize", written, *flags, cwd=written)
-        told = outcome.stdout + outcome.stderr
+        output = outcome.stdout + outcome.stderr
         assert outcome.exit_code == 0
-        assert told.count("skipped: DriftNeedsRepair, run `omnigraph repair`") == 1
-        assert (told.count("repair`"), "WARNING" in told) == (1, False)
+        assert output.count("skipped: DriftNeedsRepair, run `omnigraph repair`") == 1
+        assert (output.count("repair`"), "WARNING" in output) == (1, False)
 
 
 @pytest.mark.parametrize("flags", [("--dry-run",), ()])
-def test_a_damaged_table_is_reported_once_with_what_to_run(written: Path, flags: tuple[str, ...]) -> None:
-    """The row says that it failed, `error:` says why, and the log has an event of level ERROR."""
+def test_damaged_table_is_reported_once_with_a_command(written: Path, flags: tuple[str, ...]) -> None:
+    """The row shows the failure, stderr its reason, and the log has an event of level ERROR."""
     table = read_snapshot(parse_location(str(written))).tables["node:Person"]
     manifest = written / table.path / f"_versions/{2**64 - 1 - table.pin.version:020d}.manifest"
     manifest.write_bytes(manifest.read_bytes()[:10])
@@ -96,13 +98,13 @@ def test_a_damaged_table_is_reported_once_with_what_to_run(written: Path, flags:
         ("--graph a", 2, "cluster_unsupported"),
         ("graph.omni --as ada", 2, "usage"),
         ("graph.omni --table Robot", 1, "type_missing"),
-        ("graph.omni --branch gone", 1, "branch_missing"),
+        ("graph.omni --branch missing", 1, "branch_missing"),
         ("graph.omni --max-tasks 0", 2, "bound_too_small"),
         ("nowhere.omni", 1, "graph_missing"),
         ("", 2, "target_missing"),
     ],
 )
-def test_what_cannot_be_asked_for(words: str, exit_code: int, error_code: str, graph: Path) -> None:
+def test_invalid_calls_are_rejected(words: str, exit_code: int, error_code: str, graph: Path) -> None:
     outcome = omnigraph_here("optimize", *words.split(), "--json", cwd=graph.parent)
     document = json.loads(outcome.stdout)
     assert (outcome.exit_code, document["error_code"]) == (exit_code, error_code)

@@ -1,4 +1,4 @@
-"""`omnigraph query`: rows in every format, of now and of before, and what is refused."""
+"""`omnigraph query`: rows in every format, earlier states, and invalid calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ query people($from: I64?) {
   match { $p: Person optional { $p knows $f } }
   return { $p.slug, $p.age, $p, count($f) as friends } order { $p.slug }
 }
-query nobody() { match { $p: Person { slug: "nobody" } } return { $p.slug } }
+query missing() { match { $p: Person { slug: "missing" } } return { $p.slug } }
 """
 
 
@@ -43,7 +43,7 @@ EVERYONE = "query q() { match { $p: Person } return { $p.slug } order { $p.slug 
 FORMATS = ("table", "json", "jsonl", "csv", "kv")
 CASES = {
     name if kind == "people" else f"no_{name}": (kind, "--query", "people.gq", "--format", name)
-    for kind in ("people", "nobody")
+    for kind in ("people", "missing")
     for name in FORMATS
 }
 
@@ -62,7 +62,7 @@ def test_earlier_states(place: Path) -> None:
     for flag, value in (
         ("--commit", first.id.lower()),
         ("--version", "1"),
-        ("--at", f"{_moment(first.created_us)}"),
+        ("--at", f"{_iso_time(first.created_us)}"),
     ):
         assert rows(query(place, "-e", text, flag, value)) == [{"n": 0}]
     assert rows(query(place, "-e", text)) == [{"n": 2}]
@@ -85,7 +85,7 @@ def test_earlier_states(place: Path) -> None:
             2,
             "moment_malformed",
         ),
-        (("nobody", "--query", "people.gq", "--format", "csv", "--json"), 2, "format_twice"),
+        (("missing", "--query", "people.gq", "--format", "csv", "--json"), 2, "format_twice"),
         (("-e", EVERYONE, "--max-memory", "0.00001"), 1, "query_memory"),
         (("-e", EVERYONE, "--max-seconds", "0.000000001"), 1, "query_time"),
         (("-e", EVERYONE, "--max-seconds", "0"), 2, "query_limits"),
@@ -101,14 +101,16 @@ def test_earlier_states(place: Path) -> None:
         ),
     ],
 )
-def test_what_is_refused(place: Path, arguments: tuple[str, ...], exit_code: int, code: str) -> None:
+def test_invalid_calls_are_rejected(
+    place: Path, arguments: tuple[str, ...], exit_code: int, code: str
+) -> None:
     outcome = query(place, *arguments)
     assert outcome.exit_code == exit_code
     assert outcome.stderr.startswith("error: ")
     assert json.loads(query(place, *arguments, "--json").stdout)["error_code"] == code
 
 
-def test_where_lines_are_read_an_error_is_one(place: Path) -> None:
+def test_error_in_jsonl_is_one_line(place: Path) -> None:
     (line,) = query(place, "noone", "--query", "people.gq", "--format", "jsonl").stdout.splitlines()
     assert json.loads(line)["error_code"] == "query_missing"
 
@@ -120,32 +122,32 @@ def rows(outcome: Outcome) -> object:
     return [{"n": int(line)} for line in lines[1:]]
 
 
-def _moment(microseconds: int) -> str:
+def _iso_time(microseconds: int) -> str:
     return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat()
 
 
-def test_a_graph_where_a_name_belongs(place: Path) -> None:
+def test_graph_passed_as_query_name_is_rejected(place: Path) -> None:
     for command in ("query", "mutate", "explain"):
-        mistaken = omnigraph_here(command, "graph.omni", "--query", "people.gq", cwd=place)
-        assert (mistaken.exit_code, "Pass `--store graph.omni`" in mistaken.stderr) == (2, True)
+        as_name = omnigraph_here(command, "graph.omni", "--query", "people.gq", cwd=place)
+        assert (as_name.exit_code, "pass --store graph.omni" in as_name.stderr) == (2, True)
         nowhere = omnigraph_here(command, "people", "--query", "people.gq", cwd=place)
         assert (nowhere.exit_code, "Pass the graph as `--store URI`" in nowhere.stderr) == (2, True)
         both = omnigraph_here(command, "graph.omni", "people", "--query", "people.gq", cwd=place)
         assert (both.exit_code, "takes one argument, the name of a query" in both.stderr) == (2, True)
 
 
-def test_a_text_and_parameters_from_stdin(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def given(text: str) -> None:
+def test_query_text_and_parameters_from_stdin(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def set_stdin(text: str) -> None:
         monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(text.encode())))
 
-    given(QUERIES)
-    assert query(place, "nobody", "--query", "-", "--format", "csv").stdout == "p.slug\n"
-    given('{"from": 3}')
-    found = query(place, "people", "--query", "people.gq", "--params-file", "-", "--format", "jsonl")
-    assert (found.exit_code, len(found.stdout.splitlines())) == (0, 2)
+    set_stdin(QUERIES)
+    assert query(place, "missing", "--query", "-", "--format", "csv").stdout == "p.slug\n"
+    set_stdin('{"from": 3}')
+    outcome = query(place, "people", "--query", "people.gq", "--params-file", "-", "--format", "jsonl")
+    assert (outcome.exit_code, len(outcome.stdout.splitlines())) == (0, 2)
 
 
-def test_wide_letters_are_aligned(place: Path) -> None:
+def test_wide_characters_are_aligned(place: Path) -> None:
     add = 'query a() { insert Person { slug: "日本" } insert Person { slug: "e\u0301" } }'
     assert omnigraph_here("mutate", "-e", add, "--store", "graph.omni", cwd=place).exit_code == 0
     text = "query q() { match { $p: Person } return { $p.slug as s, 1 as one } order { $p.slug } }"
@@ -153,6 +155,6 @@ def test_wide_letters_are_aligned(place: Path) -> None:
     assert lines == ["s     one", "ada     1", "e\u0301       1", "ü\"'     1", "日本    1"]
 
 
-def test_a_body_without_its_query(place: Path) -> None:
+def test_query_without_a_name_gets_a_hint(place: Path) -> None:
     outcome = query(place, "-e", "match { $p: Person } return { $p }")
     assert "Wrap it in a named query: `query name() { … }`" in outcome.stderr

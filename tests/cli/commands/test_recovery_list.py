@@ -31,14 +31,14 @@ run(parse_location(sys.argv[1]), triple(["a"]))
 
 @pytest.fixture
 def killed(tmp_path: Path) -> Path:
-    """A graph whose writer was killed after every table moved and before the publish."""
+    """A graph whose writer was killed after it committed every table and before the publish."""
     graph = tmp_path / "graph.omni"
     create(parse_location(str(graph)))
-    kill_a_writer(graph)
+    kill_writer(graph)
     return graph
 
 
-def kill_a_writer(graph: Path) -> None:
+def kill_writer(graph: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WRITER, str(graph)],
         cwd=ROOT,
@@ -49,29 +49,31 @@ def kill_a_writer(graph: Path) -> None:
     assert done.returncode == -signal.SIGKILL
 
 
-def test_a_killed_write_is_pending_and_then_rolled_forward(killed: Path, update_golden: bool) -> None:
+def test_killed_write_is_pending_and_then_rolled_forward(killed: Path, update_golden: bool) -> None:
     place = killed.parent
     before = tree(killed)
     pending = omnigraph_here("recovery", "list", "graph.omni", cwd=place)
     assert_golden("recovery_list_pending.txt", pending.transcript(place), update_golden)
     assert tree(killed) == before, "listing changes nothing"
     document = json.loads(omnigraph_here("recovery", "list", "graph.omni", "--json", cwd=place).stdout)
-    assert [found["state"] for found in document["pending"]] == ["pending"]
-    assert all(found["created"] == format_timestamp(found["created_at"]) for found in document["pending"])
+    assert [intent["state"] for intent in document["pending"]] == ["pending"]
+    assert all(intent["created"] == format_timestamp(intent["created_at"]) for intent in document["pending"])
 
     og.open(str(killed))
     after = omnigraph_here("recovery", "list", "graph.omni", cwd=place)
     assert_golden("recovery_list_done.txt", after.transcript(place), update_golden)
     document = json.loads(omnigraph_here("recovery", "list", "graph.omni", "--json", cwd=place).stdout)
     assert document["pending"] == []
-    assert [(found["state"], len(found["tables"])) for found in document["recoveries"]] == [
+    assert [(recovery["state"], len(recovery["tables"])) for recovery in document["recoveries"]] == [
         ("rolled_forward", 3)
     ]
-    assert all(found["created"] == format_timestamp(found["created_at"]) for found in document["recoveries"])
+    assert all(
+        recovery["created"] == format_timestamp(recovery["created_at"]) for recovery in document["recoveries"]
+    )
 
 
 @pytest.mark.parametrize("command", [("repair",), ("cleanup", "--keep", "10")], ids=lambda words: words[0])
-def test_maintenance_that_writes_settles_it_first(killed: Path, command: tuple[str, ...]) -> None:
+def test_maintenance_with_confirm_recovers_first(killed: Path, command: tuple[str, ...]) -> None:
     place = killed.parent
     before = tree(killed)
     preview = omnigraph_here(*command, "graph.omni", cwd=place)
@@ -83,11 +85,11 @@ def test_maintenance_that_writes_settles_it_first(killed: Path, command: tuple[s
     assert "WARNING: recovered an interrupted write (load 01" in done.stderr
     assert f", by tester, on branch main): it is commit {head}\n" in done.stderr
     again = omnigraph(*command, "--confirm", "graph.omni", cwd=place)
-    assert (again.exit_code, "half-way" in again.stderr) == (0, False)
+    assert (again.exit_code, "interrupted" in again.stderr) == (0, False)
 
 
-def test_a_merge_plans_on_what_was_recovered(killed: Path) -> None:
-    """Else it would find its branch changed when it recovers, and fail."""
+def test_merge_recovers_before_it_plans(killed: Path) -> None:
+    """A merge that planned first would fail, because recovery changes its branch."""
     place = parse_location(str(killed))
     create_branch(place, "b", "tester", read_snapshot(place))
     run(place, triple(["b"]), branch="b")
@@ -96,19 +98,19 @@ def test_a_merge_plans_on_what_was_recovered(killed: Path) -> None:
     assert set(read_contents(place)["node:Person"]) == {"a", "b"}
 
 
-def test_a_revert_undoes_the_head_that_was_shown(tmp_path: Path) -> None:
-    """And not the one that recovery gives the branch a moment later."""
+def test_revert_of_head_undoes_the_head_before_recovery(tmp_path: Path) -> None:
+    """The commit that recovery publishes is not reverted."""
     graph = tmp_path / "graph.omni"
     place = parse_location(str(graph))
     create(place)
     run(place, triple(["shown"]))
-    kill_a_writer(graph)
+    kill_writer(graph)
     done = omnigraph_here("commit", "revert", "HEAD", "graph.omni", cwd=tmp_path)
     assert done.exit_code == 0, done.stderr
     assert set(read_contents(place)["node:Person"]) == {"a"}
 
 
-def test_wrong_words_change_nothing(killed: Path) -> None:
+def test_invalid_arguments_change_nothing(killed: Path) -> None:
     before = tree(killed)
     for words in (
         ("repair", "--confirm", "--force", "--discard"),
@@ -118,13 +120,13 @@ def test_wrong_words_change_nothing(killed: Path) -> None:
     assert tree(killed) == before
 
 
-def test_a_quiet_command_recovers_without_a_word(killed: Path) -> None:
+def test_quiet_command_recovers_silently(killed: Path) -> None:
     done = omnigraph("repair", "--confirm", "--quiet", "graph.omni", cwd=killed.parent)
     assert (done.exit_code, done.stderr) == (0, "")
     assert og.open(str(killed), read_only=True).pending_writes() == ()
 
 
-def test_what_cannot_be_settled_is_told_first(killed: Path) -> None:
+def test_unreadable_intent_fails_the_command(killed: Path) -> None:
     (killed / "__recovery" / "notes.txt").write_text("not an intent", encoding="utf-8")
     og.open(str(killed))
     refused = omnigraph_here("repair", "--confirm", "graph.omni", cwd=killed.parent)
@@ -132,24 +134,24 @@ def test_what_cannot_be_settled_is_told_first(killed: Path) -> None:
     assert "notes.txt cannot be read: " in refused.stderr
 
 
-def test_what_cannot_be_read_is_listed_with_its_path(killed: Path) -> None:
+def test_unreadable_intent_is_listed_with_its_path(killed: Path) -> None:
     strange = killed / "__recovery" / "notes.txt"
     strange.write_text("not an intent", encoding="utf-8")
     document = json.loads(
         omnigraph_here("recovery", "list", "graph.omni", "--json", cwd=killed.parent).stdout
     )
-    unreadable = [found for found in document["pending"] if found["state"] == "unreadable"]
-    assert [Path(found["path"]).name for found in unreadable] == ["notes.txt"]
+    unreadable = [intent for intent in document["pending"] if intent["state"] == "unreadable"]
+    assert [Path(intent["path"]).name for intent in unreadable] == ["notes.txt"]
     assert unreadable[0]["why"]
     doctor = json.loads(omnigraph_here("doctor", "graph.omni", "--json", cwd=killed.parent).stdout)
-    found = [one["where"] for one in doctor["findings"] if one["check"] == "recovery"]
-    assert sorted(found) == sorted(one["path"] for one in document["pending"]), "the same places"
+    locations = [finding["where"] for finding in doctor["findings"] if finding["check"] == "recovery"]
+    assert sorted(locations) == sorted(intent["path"] for intent in document["pending"])
     table = omnigraph_here("doctor", "graph.omni", cwd=killed.parent).stdout
-    assert "  __recovery/notes.txt  " in table, "people know the way to the graph"
+    assert "  __recovery/notes.txt  " in table, "the table shows paths relative to the graph"
 
 
-def test_nothing_to_list_is_said(tmp_path: Path) -> None:
+def test_empty_list_prints_a_message(tmp_path: Path) -> None:
     create(parse_location(str(tmp_path / "graph.omni")))
     outcome = omnigraph_here("recovery", "list", "graph.omni", cwd=tmp_path)
     assert (outcome.stdout, outcome.exit_code) == ("", 0)
-    assert outcome.stderr == "nothing is pending, and nothing was recovered on branch main\n"
+    assert outcome.stderr == "no pending intents and no past recoveries on branch main\n"

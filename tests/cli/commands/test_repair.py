@@ -1,4 +1,4 @@
-"""`omnigraph repair` from the outside: what it prints, how it ends, and which targets it refuses."""
+"""`omnigraph repair`: output, exit codes and rejected targets."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ ADD = 'query add() { insert Person { slug: "ada", age: 36 } insert Person { slug
 
 @pytest.fixture
 def drifted(graph: Path) -> Iterator[Path]:
-    """A graph with a table in which a foreign tool has changed a row."""
+    """A graph with a table in which an external tool changed a row."""
     assert omnigraph_here("mutate", "--store", graph, "-e", ADD, cwd=graph).exit_code == 0
     (table,) = [
         path for path in (graph / "nodes").iterdir() if lance.dataset(str(path)).schema.names[-1] == "age"
     ]
     lance.dataset(str(table)).update({"age": "1"}, where="slug = 'ada'")
     yield graph
-    assert logging.getLogger("omnigraph").level == logging.NOTSET, "a log file outlived its command"
+    assert logging.getLogger("omnigraph").level == logging.NOTSET, (
+        "the log handler was not removed after the command"
+    )
 
 
-def test_the_story(drifted: Path, update_golden: bool) -> None:
-    told = []
+def test_golden(drifted: Path, update_golden: bool) -> None:
+    transcripts = []
     for flags in (
         "",
         "--confirm",
@@ -40,11 +42,11 @@ def test_the_story(drifted: Path, update_golden: bool) -> None:
         "--format csv",
     ):
         outcome = omnigraph_here("repair", drifted, *flags.split(), cwd=drifted.parent)
-        told.append(f"$ omnigraph repair {flags}\n{outcome.transcript(drifted)}")
-    assert_golden("repair.txt", normalise("\n".join(told), drifted), update_golden)
+        transcripts.append(f"$ omnigraph repair {flags}\n{outcome.transcript(drifted)}")
+    assert_golden("repair.txt", normalise("\n".join(transcripts), drifted), update_golden)
 
 
-def test_the_document_for_programs(drifted: Path) -> None:
+def test_json_document(drifted: Path) -> None:
     refused = omnigraph_here("repair", drifted, "--confirm", "--json", "-q", cwd=drifted)
     assert refused.exit_code == 3
     document = json.loads(refused.stdout)
@@ -60,7 +62,7 @@ def test_the_document_for_programs(drifted: Path) -> None:
     } <= person.keys()  # fmt: skip
 
 
-def test_events_go_to_a_file(drifted: Path) -> None:
+def test_log_file_contains_an_event_per_table(drifted: Path) -> None:
     outcome = omnigraph_here("repair", drifted, "--log-file", "events.jsonl", "-q", cwd=drifted.parent)
     assert outcome.stderr == ""
     events = [json.loads(line) for line in (drifted.parent / "events.jsonl").read_text().splitlines()]
@@ -87,7 +89,7 @@ def test_events_go_to_a_file(drifted: Path) -> None:
         ("", "target_missing"),
     ],
 )
-def test_refused_targets(words: str, code: str, tmp_path: Path) -> None:
+def test_invalid_targets_are_rejected(words: str, code: str, tmp_path: Path) -> None:
     outcome = omnigraph_here("repair", *words.split(), "--json", cwd=tmp_path)
     document = json.loads(outcome.stdout)
     assert (outcome.exit_code, document["error_code"]) == (2, code)

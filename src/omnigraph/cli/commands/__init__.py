@@ -1,1 +1,1 @@
-"""One file per command."""
+"""The commands of `omnigraph`, one module per command."""

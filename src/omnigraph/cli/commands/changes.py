@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 Cursor = Annotated[
     str | None,
-    typer.Option("--cursor", metavar="ID", help="Go on after this commit; from the first one unless given."),
+    typer.Option("--cursor", metavar="ID", help="Start after this commit. Default: the first commit."),
 ]
-Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many commits.")]
+Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Show at most N commits.")]
 
 
 def poll(
@@ -42,58 +42,66 @@ def poll(
     rows_format: Format = None,
     as_json: Json = False,
 ) -> None:
-    """Show what was committed to a branch after a cursor, oldest first, whole commits only.
+    """Show the commits of a branch after a cursor, oldest first, with their changes.
 
-    The cursor is yours to keep: a commit id, printed at the end. Asking twice with the same one tells the same. When
-    what came after it was cleaned up, it is an error, `change_feed_gap`: export the branch and go on from its commit.
+    The cursor is a commit id. The command prints the next cursor at the end; store it and pass it to the next call. A
+    repeated cursor gives the same commits again. If `cleanup` deleted the data of a commit after the cursor,
+    the command fails with `change_feed_gap`: export the branch and continue from the exported commit.
     """
-    how = choose_changes_format(rows_format, as_json)
+    output_format = choose_changes_format(rows_format, as_json)
     location = resolve_target(context, uri, store)
 
     from omnigraph.api.graph import Graph
 
     feed = Graph(location, branch, read_only=True).changes(cursor, limit=limit)
-    if how is RowsFormat.JSON:
+    if output_format is RowsFormat.JSON:
         head = {"graph_branch": branch, "cursor": feed.cursor, "has_more": feed.has_more}
-        blocks = (json.dumps(_block(one), ensure_ascii=False) for one in feed.commits)
-        write_lines(document_lines(head, "commits", blocks), as_json=True)
+        documents = (
+            json.dumps(_commit_to_json(commit_changes), ensure_ascii=False) for commit_changes in feed.commits
+        )
+        write_lines(document_lines(head, "commits", documents), as_json=True)
     else:
-        as_lines = how is RowsFormat.JSONL
+        as_lines = output_format is RowsFormat.JSONL
         write_lines(_lines(feed, as_json=as_lines), as_json=as_lines)
 
 
-def _block(one: CommitChanges) -> dict[str, Any]:
-    return {**_opening(one), "changes": [change_to_json(change) for change in one.changes]}
+def _commit_to_json(commit_changes: CommitChanges) -> dict[str, Any]:
+    return {
+        **_header_to_json(commit_changes),
+        "changes": [change_to_json(change) for change in commit_changes.changes],
+    }
 
 
-def _opening(one: CommitChanges) -> dict[str, Any]:
-    """All but the changes of rows."""
+def _header_to_json(commit_changes: CommitChanges) -> dict[str, Any]:
+    """Return the commit and its schema steps, without the changes of rows."""
     import msgspec
 
     from omnigraph.wire.commits import commit_output
 
-    steps = [step.to_json() for step in one.schema_steps]
-    commit = msgspec.to_builtins(commit_output(one.commit, one.table_names))
+    steps = [step.to_json() for step in commit_changes.schema_steps]
+    commit = msgspec.to_builtins(commit_output(commit_changes.commit, commit_changes.table_names))
     return {"commit": commit, "schema_steps": steps}
 
 
 def _lines(feed: ChangeFeed, *, as_json: bool) -> Iterator[str]:
-    """A line for each commit, one for each of its changes, and at the end one with the cursor.
+    """Yield one line per commit, one per change of the commit, and a last line with the cursor.
 
-    For people also one for each step of the schema; in JSON the line of the commit has them.
+    The text format also has one line per schema step; in JSON the line of the commit contains the steps.
     """
-    for one in feed.commits:
-        commit = one.commit
+    for commit_changes in feed.commits:
+        commit = commit_changes.commit
         if as_json:
-            yield json.dumps(_opening(one), ensure_ascii=False)
-            yield from (json.dumps(change_to_json(change), ensure_ascii=False) for change in one.changes)
+            yield json.dumps(_header_to_json(commit_changes), ensure_ascii=False)
+            yield from (
+                json.dumps(change_to_json(change), ensure_ascii=False) for change in commit_changes.changes
+            )
         else:
             yield printable(
                 f"{commit.id}  {format_timestamp(commit.created_us)}  {commit.actor}  {commit.operation}"
             )
-            texts = (str(step.planned.to_json()["text"]) for step in one.schema_steps)
+            texts = (str(step.planned.to_json()["text"]) for step in commit_changes.schema_steps)
             yield from (f"  schema: {printable(text)}" for text in texts)
-            yield from (f"  {change_line(change)}" for change in one.changes)
+            yield from (f"  {change_line(change)}" for change in commit_changes.changes)
     more = {"cursor": feed.cursor, "has_more": feed.has_more}
     yield json.dumps(more) if as_json else f"cursor {feed.cursor}" + (" (more)" if feed.has_more else "")
 

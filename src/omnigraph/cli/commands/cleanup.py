@@ -1,4 +1,4 @@
-"""`omnigraph cleanup`: deletes old versions and what nothing refers to; without --confirm it only shows them."""
+"""`omnigraph cleanup`: delete old versions and unreferenced files; without `--confirm`, only show them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ TITLES: Final = {
     "orphan_branches_removed": "orphan branches",
     "error": "error",
 }
-KEPT: Final = {
+RETENTION_REASONS: Final = {
     "branch": "needed by a branch",
     "tag": "tagged",
     "merge_base": "needed by a merge base",
-    "snapshot": "needed by a commit that is kept",
+    "snapshot": "needed by a retained commit",
     "unpublished": "not published",
-    "young": "younger than 10 minutes, or current within them",
+    "young": "younger than 10 minutes, or current in the last 10 minutes",
 }
 FILE_COLUMNS: Final = {"table_key": "table_key", "branch": "branch", "file": "file"}
 
@@ -47,13 +47,13 @@ Keep = Annotated[
     typer.Option(
         "--keep",
         metavar="N",
-        help="Keep the N newest published versions of every table; 10 is a good number.",
+        help="Keep the N newest published versions of every table. Recommended: 10.",
     ),
 ]
 OlderThan = Annotated[
     str | None,
     typer.Option(
-        "--older-than", metavar="AGE", help="Keep versions that are not older: 90s, 15m, 12h, 7d, 2w."
+        "--older-than", metavar="AGE", help="Keep versions younger than AGE, such as 90s, 15m, 12h, 7d, 2w."
     ),
 ]
 OrphansOlderThan = Annotated[
@@ -61,11 +61,11 @@ OrphansOlderThan = Annotated[
     typer.Option(
         "--orphans-older-than",
         metavar="AGE",
-        help="Delete files that nothing refers to when they are older; at least 2d.",
+        help="Delete unreferenced files that are older than AGE. Minimum: 2d.",
     ),
 ]
-Confirm = Annotated[bool, typer.Option("--confirm", help="Delete; without it nothing is changed.")]
-ListFiles = Annotated[bool, typer.Option("--list-files", help="Also tell every file by its path.")]
+Confirm = Annotated[bool, typer.Option("--confirm", help="Delete the files. Without it, nothing is changed.")]
+ListFiles = Annotated[bool, typer.Option("--list-files", help="Also print the path of every file.")]
 
 
 def cleanup(
@@ -83,34 +83,36 @@ def cleanup(
     as_json: Json = False,
     log_file: LogFileOption = None,
 ) -> None:
-    """Delete old versions and what only they need.
+    """Delete old versions and the files that only they need.
 
-    Covers every branch and table and the manifest. Give --keep, --older-than or both; with both, a version goes only
-    if neither keeps it. What a branch, a tag or a version that stays needs is never deleted, nor anything younger than
-    10 minutes. Without --confirm it shows what would go, file for file, and changes nothing.
+    Covers every branch, every table and the manifest. Pass --keep, --older-than or both; with both, a version is
+    deleted only if neither keeps it. Files that a branch, a tag or a retained version needs are never deleted, nor are
+    files younger than 10 minutes. Without --confirm, the command shows what it would delete and changes nothing.
     """
     from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 
-    how = choose_format(rows_format, as_json)
+    output_format = choose_format(rows_format, as_json)
     options = CleanupPolicyOptions(
         keep_versions=keep,
         older_than=None if older_than is None else parse_duration(older_than),
         orphans_older_than=parse_duration(orphans_older_than),
         confirm=confirm,
     )
-    options.policy(0)  # refuses what must not be, before anything is opened
+    options.policy(0)  # rejects an invalid policy before the graph is opened
     location = direct_target(context, uri, store)
     if not context.obj.quiet:
         sys.stderr.writelines(f"warning: {warning}\n" for warning in options.warnings())
     if confirm:
-        confirm_destruction(context, location, "cleanup --confirm", yes=yes, as_json=how is RowsFormat.JSON)
+        confirm_destruction(
+            context, location, "cleanup --confirm", yes=yes, as_json=output_format is RowsFormat.JSON
+        )
     rows = _run(context, location, options, spark_master)
-    if how is RowsFormat.JSON:
+    if output_format is RowsFormat.JSON:
         write_json(_output(location, options, rows, with_files=list_files))
     else:
-        _write(how, rows, with_files=list_files)
+        _write(output_format, rows, with_files=list_files)
         if not context.obj.quiet:
-            _tell(options, rows)
+            _print_summary(options, rows)
     if any(row.error is not None for row in rows):
         raise typer.Exit(ExitCode.ERROR)
 
@@ -154,39 +156,39 @@ def _document(row: TableCleanupStats) -> dict[str, Any]:
     return {**row.to_json(), "error": None if row.reason is None else render_hint(row.reason)}
 
 
-def _write(how: RowsFormat, rows: Sequence[TableCleanupStats], *, with_files: bool) -> None:
-    """With files a program gets a row per file, and a person both tables."""
-    is_table = how is RowsFormat.TABLE
+def _write(output_format: RowsFormat, rows: Sequence[TableCleanupStats], *, with_files: bool) -> None:
+    """Print the rows. With files, `table` prints both tables; every other format prints one row per file."""
+    is_table = output_format is RowsFormat.TABLE
     has_errors = any(row.error is not None for row in rows)
     titles = TITLES if is_table else {name: name for name in TITLES}
     if is_table and not has_errors:
         titles = {key: title for key, title in TITLES.items() if key != "error"}
     if is_table or not with_files:
         cells: Any = [_document(row) for row in rows]
-        write_rows(titles, cells, how)
+        write_rows(titles, cells, output_format)
     if with_files:
         files = [(row, file) for row in rows for file in row.files]
-        found = [{"table_key": row.table_key, "branch": row.branch, "file": file} for row, file in files]
-        write_rows({"file": "file"} if is_table else FILE_COLUMNS, found, how)
+        file_rows = [{"table_key": row.table_key, "branch": row.branch, "file": file} for row, file in files]
+        write_rows({"file": "file"} if is_table else FILE_COLUMNS, file_rows, output_format)
 
 
-def _tell(options: CleanupPolicyOptions, rows: Sequence[TableCleanupStats]) -> None:
-    """On stderr."""
+def _print_summary(options: CleanupPolicyOptions, rows: Sequence[TableCleanupStats]) -> None:
+    """Print what was deleted, retained and failed to stderr."""
     from omnigraph.maintenance.cleanup.options import sum_kept
 
     files, size = sum(row.files_removed for row in rows), sum(row.bytes_removed for row in rows)
     if options.confirm:
         sys.stderr.write(f"deleted {files:,} files, {size:,} bytes\n")
     elif files:
-        sys.stderr.write(f"nothing was deleted; with --confirm {files:,} files, {size:,} bytes go\n")
+        sys.stderr.write(f"nothing was deleted; --confirm deletes {files:,} files, {size:,} bytes\n")
     else:
         sys.stderr.write("nothing to delete\n")
-    kept = [f"{kept.versions:,} {KEPT[kept.reason.value]}" for kept in sum_kept(rows)]
-    if kept:
-        sys.stderr.write(f"kept versions that the policy names: {', '.join(kept)}\n")
+    retained = [f"{group.versions:,} {RETENTION_REASONS[group.reason.value]}" for group in sum_kept(rows)]
+    if retained:
+        sys.stderr.write(f"retained versions that the policy would delete: {', '.join(retained)}\n")
     failed = sum(row.error is not None for row in rows)
     if failed:
-        sys.stderr.write(f"{failed} failed; the column error says why\n")
+        sys.stderr.write(f"{failed} failed; see the column 'error'\n")
 
 
 COMMAND = CommandSource(

@@ -1,4 +1,4 @@
-"""`omnigraph diff`: what differs between two branches or commits."""
+"""`omnigraph diff`: the differences between two branches or commits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from omnigraph.cli.options import Json, Store, Uri
 from omnigraph.cli.target import resolve_target
 
 Left = Annotated[str, typer.Argument(metavar="A", help="A branch or a commit.", show_default=False)]
-Right = Annotated[str, typer.Argument(metavar="B", help="Another one.", show_default=False)]
+Right = Annotated[str, typer.Argument(metavar="B", help="Another branch or commit.", show_default=False)]
 
 
 def diff(
@@ -24,13 +24,15 @@ def diff(
     rows_format: Format = None,
     as_json: Json = False,
 ) -> None:
-    """Show the changes that lead from one branch or commit to another, entity by entity."""
-    how = choose_changes_format(rows_format, as_json)
+    """Show the changes from one branch or commit to another."""
+    output_format = choose_changes_format(rows_format, as_json)
     location = resolve_target(context, uri, store)
 
     from omnigraph.api.graph import Graph
 
-    write_changes({"from": left, "to": right}, Graph(location, read_only=True).diff(left, right), how)
+    write_changes(
+        {"from": left, "to": right}, Graph(location, read_only=True).diff(left, right), output_format
+    )
 
 
 COMMAND = CommandSource(

@@ -1,4 +1,4 @@
-"""`omnigraph doctor`: everything about a graph and this machine in one go, and which command fixes what."""
+"""`omnigraph doctor`: check a graph and this machine, and name the command that fixes each problem."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ TITLES: Final = {
     "check": "check",
     "health": "health",
     "branch": "branch",
-    "where": "where",
+    "where": "location",
     "message": "finding",
-    "fix": "what helps",
+    "fix": "fix",
 }
 
 
@@ -37,13 +37,13 @@ def doctor(
     as_json: Json = False,
     log_file: LogFileOption = None,
 ) -> None:
-    """Look at everything, and say which command fixes what.
+    """Check a graph, and name the command that fixes a problem.
 
-    The machine, the format, missing and damaged files, pending recoveries, locks, drift, edges without nodes,
-    fragments, indexes and left-overs, on every branch. Nothing is changed. A problem needs a hand, and the exit code is
-    3; a notice can wait. Without a graph only the machine is checked.
+    Checks the machine, the format, missing and damaged files, pending recoveries, locks, drift, edges without nodes,
+    fragments, indexes and unreferenced files, on every branch. Changes nothing. The exit code is 3 if there is a
+    problem; a notice needs no immediate action. Without a graph, only the machine is checked.
     """
-    how = choose_format(rows_format, as_json)
+    output_format = choose_format(rows_format, as_json)
     location = None if uri is None and store is None else direct_target(context, uri, store)
 
     from omnigraph.api.graph import Graph
@@ -57,19 +57,19 @@ def doctor(
     documents: list[dict[str, Any]] = [
         {**finding.to_json(), "fix": render_command(finding.fix, address) or None} for finding in findings
     ]
-    if how is RowsFormat.JSON:
-        place = None if location is None else location.uri
-        write_json({"uri": place, "healthy": healthy, "findings": documents})
-    elif how is RowsFormat.TABLE:
-        write_rows(TITLES, [_inside(location, document) for document in documents], how)
+    if output_format is RowsFormat.JSON:
+        graph_uri = None if location is None else location.uri
+        write_json({"uri": graph_uri, "healthy": healthy, "findings": documents})
+    elif output_format is RowsFormat.TABLE:
+        write_rows(TITLES, [_with_relative_path(location, document) for document in documents], output_format)
     else:
-        write_rows({name: name for name in TITLES}, documents, how)
+        write_rows({name: name for name in TITLES}, documents, output_format)
     if not healthy:
         raise typer.Exit(ExitCode.REFUSED)
 
 
-def _inside(graph: Location | None, finding: dict[str, Any]) -> dict[str, Any]:
-    """As a table shows it: a place in the graph without the way to the graph."""
+def _with_relative_path(graph: Location | None, finding: dict[str, Any]) -> dict[str, Any]:
+    """Return the finding with its location relative to the graph."""
     if graph is None or finding["where"] is None:
         return finding
     return {**finding, "where": finding["where"].removeprefix(f"{graph.uri}/")}

@@ -1,8 +1,8 @@
-"""`omnigraph explain`: how a query would run on a graph, step by step; with `--analyze`, how it did run."""
+"""`omnigraph explain`: show the plan of a query on a graph; with `--analyze`, run it and show what each step did."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,45 +12,42 @@ from omnigraph.cli.options import Json
 from omnigraph.cli.output import write_json, write_text
 from omnigraph.cli.query_options import GivenLimits, GivenMoment, GivenQuery, MaxHops
 
-if TYPE_CHECKING:
-    pass
-
 Analyze = Annotated[
-    bool, typer.Option("--analyze", help="Run the query, and tell what each step really did.")
+    bool, typer.Option("--analyze", help="Run the query, and show the rows and the time of each step.")
 ]
 
 
 def explain(
     context: typer.Context,
-    given: GivenQuery,
-    moment: GivenMoment,
+    query_options: GivenQuery,
+    state_options: GivenMoment,
     limits: GivenLimits,
     max_hops: MaxHops = None,
     analyze: Analyze = False,
     as_json: Json = False,
 ) -> None:
-    """Show how a query would run; --analyze runs it.
+    """Show the plan of a query; with --analyze, run it.
 
-    Per scan the filter that storage evaluates, the index that serves it and the rows it does not cover; per step about
-    how many rows there may be. With parameters, the plan for exactly those values. With --analyze the query is run:
-    each step also tells how many rows it gave, how long it took with those below it, and how edges were followed.
+    Shows for each scan the filter that storage evaluates, the index that serves it and the rows that the index does not
+    cover; for each step an estimate of its rows. With parameters, shows the plan for these values. With --analyze, the
+    query runs, and each step also shows its rows, its time including the steps below it, and how it followed edges.
     """
-    asked = given.read(context)
+    request = query_options.read(context)
     allowed = limits.limits(max_hops)
     if limits != GivenLimits() and not analyze:
         raise UsageError(
-            "--max-memory and --max-seconds are for queries that run",
+            "`--max-memory` and `--max-seconds` require `--analyze`: without it, the query does not run",
             code="usage",
-            hint="pass --analyze as well, or leave them out",
+            hint="Pass `--analyze` as well, or remove `--max-memory` and `--max-seconds`.",
         )
-    graph, state = moment.open(asked.location)
+    graph, state = state_options.open(request.location)
     explained = graph.explain(
-        asked.text, asked.params, name=asked.name, as_of=state, analyze=analyze, limits=allowed
+        request.text, request.params, name=request.name, as_of=state, analyze=analyze, limits=allowed
     )
     if as_json:
         from omnigraph.wire.results import explain_output
 
-        write_json(explain_output(explained, moment.requested_commit(explained.snapshot.head)))
+        write_json(explain_output(explained, state_options.requested_commit(explained.snapshot.head)))
     else:
         write_text(explained.text)
 

@@ -1,4 +1,4 @@
-"""`omnigraph export`: a branch or a commit as lines that `omnigraph load` reads, or as Parquet files."""
+"""`omnigraph export`: write a branch or a commit as NDJSON that `omnigraph load` reads, or as Parquet files."""
 
 from __future__ import annotations
 
@@ -22,20 +22,22 @@ Out = Annotated[
     typer.Option(
         "--out",
         metavar="PATH",
-        help="A file, packed when it ends in .gz or .zst, or with a / at its end a folder of parts; local or on S3. "
-        "stdout unless given.",
+        help="A file, compressed if it ends in .gz or .zst, or a folder of parts if it ends in /; local or on S3. "
+        "Default: stdout.",
     ),
 ]
 Format = Annotated[
     str,
     typer.Option(
-        "--format", metavar="ndjson|parquet", help="ndjson is what load reads; parquet is a folder."
+        "--format",
+        metavar="ndjson|parquet",
+        help="ndjson is the format that load reads; parquet writes a folder.",
     ),
 ]
 Types = Annotated[
-    list[str] | None, typer.Option("--type", metavar="TYPE", help="Only this type; repeat it for more.")
+    list[str] | None, typer.Option("--type", metavar="TYPE", help="Export only this type. Repeatable.")
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace what an earlier export left there.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace the files of an earlier export.")]
 
 
 def export(
@@ -48,21 +50,23 @@ def export(
     branch: Branch = "main",
     commit: Commit = None,
     version: Version = None,
-    at: At = None,
+    timestamp: At = None,
     force: Force = False,
     spark_master: SparkMaster = None,
     as_json: Json = False,
 ) -> None:
     """Write a graph as files that load reads.
 
-    Nodes before edges, types in the order of the schema, rows in the order of their ids, so the same graph always
-    gives the same bytes. Runs on Spark: locally unless a master is configured. Only whole files get their names.
+    The order is nodes before edges, types as in the schema, rows by id, so the same graph always gives the same bytes.
+    Runs on Spark, by default locally. A file gets its final name only when it is complete.
     """
-    state = choose_state(commit, version, at)
+    state = choose_state(commit, version, timestamp)
     location = resolve_target(context, uri, store)
     if as_json and out in (None, "-"):
         raise UsageError(
-            "--json and the data cannot both go to stdout", code="export_json", hint="pass --out as well"
+            "`--json` and the data cannot both be written to stdout",
+            code="export_json",
+            hint="Pass `--out PATH` as well.",
         )
 
     from omnigraph.api.graph import Graph
@@ -80,12 +84,12 @@ def export(
         write_json(export_output(location, branch, result))
     elif not context.obj.quiet:
         sys.stderr.write(
-            f"exported {result.total:,} entities of commit {result.commit}{where_it_is(out, result)}\n"
+            f"exported {result.total:,} entities of commit {result.commit}{describe_target(out, result)}\n"
         )
 
 
-def where_it_is(out: str | None, result: ExportResult) -> str:
-    """Where the data is now; nothing is said of stdout."""
+def describe_target(out: str | None, result: ExportResult) -> str:
+    """Return the end of the summary: the file or folder of the data; empty for stdout."""
     match result.kind.value:
         case "stream":
             return ""

@@ -1,4 +1,4 @@
-"""`omnigraph index status`: how well the declared indexes cover the tables of a branch. It changes nothing."""
+"""`omnigraph index status`: how far the declared indexes cover the tables of a branch. Changes nothing."""
 
 from __future__ import annotations
 
@@ -33,38 +33,38 @@ def index_status(
     rows_format: Format = None,
     as_json: Json = False,
 ) -> None:
-    """Show which indexes a branch has and what they leave out.
+    """Show the indexes of a branch and the rows that they do not cover.
 
-    An index covers the rows that were there when it was built or last extended; what came later is found by reading it.
-    Reads are right with any coverage. Indexed: every row is covered. Degraded: some are not, and optimize covers them.
-    none: `=` and ranges on the column have no index by design. empty: the table has no rows, so nothing is left out.
-    For programs the last two are Degraded, with the reason.
+    An index covers the rows that existed when it was built or last extended; queries scan newer rows. Results are
+    correct with any coverage. Indexed: every row is covered. Degraded: some rows are not covered; `optimize` covers
+    them. none: the column has no index for `=` and ranges by design. empty: the table has no rows. JSON and CSV report
+    the last two as Degraded, with the reason.
     """
-    how = choose_format(rows_format, as_json)
+    output_format = choose_format(rows_format, as_json)
     location = resolve_target(context, uri, store)
 
     from omnigraph.api.graph import Graph
 
-    found = Graph(location, branch, read_only=True).index_status()
-    if how is RowsFormat.JSON:
-        indexes = [row.to_json() for row in found]
+    coverages = Graph(location, branch, read_only=True).index_status()
+    if output_format is RowsFormat.JSON:
+        indexes = [row.to_json() for row in coverages]
         write_json({"uri": location.uri, "graph_branch": branch, "indexes": indexes})
         return
     names = {name: name for name in (*TITLES, "declared", "rows")}
-    if how is RowsFormat.TABLE:
-        write_rows(TITLES, [_shown(row) for row in found], how)
+    if output_format is RowsFormat.TABLE:
+        write_rows(TITLES, [_table_row(row) for row in coverages], output_format)
     else:
-        write_rows(names, [_as_row(row) for row in found], how)
+        write_rows(names, [_row(row) for row in coverages], output_format)
 
 
-def _as_row(row: IndexCoverage) -> dict[str, Any]:
+def _row(row: IndexCoverage) -> dict[str, Any]:
     document: dict[str, Any] = row.to_json()
     return {**document, "kind": document["kind"] or "none"}
 
 
-def _shown(row: IndexCoverage) -> dict[str, Any]:
-    """A row for people. Where nothing is wanted or nothing is there, nothing is behind."""
-    document = _as_row(row)
+def _table_row(row: IndexCoverage) -> dict[str, Any]:
+    """Return the row of the table format, with `none` for undeclared indexes and `empty` for empty tables."""
+    document = _row(row)
     if not row.declared:
         return {**document, "coverage": "none"}
     is_empty = not row.rows and document["coverage"] == "Degraded"

@@ -1,4 +1,4 @@
-"""`omnigraph init`: a schema file and a place come in, a graph is there afterwards, or nothing is."""
+"""`omnigraph init`: create a graph from a schema file, completely or not at all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from omnigraph.cli.target import announce_target, resolve_target
 SchemaFile = Annotated[str, typer.Option("--schema", metavar="FILE", help="The schema, a .pg file.")]
 Force = Annotated[
     bool,
-    typer.Option("--force", help="Create the graph beside other files. Never replaces a graph or a file."),
+    typer.Option("--force", help="Create the graph next to other files. Never replaces a graph or a file."),
 ]
 
 
@@ -31,8 +31,8 @@ def init(
 ) -> None:
     """Create a graph with a schema.
 
-    Refuses a place where there is a graph already, or any other file unless --force is given. When it fails or is
-    interrupted, nothing is left; when it is killed, the next init removes what it left.
+    Fails if the directory contains a graph, or other files and --force is missing. A failed or interrupted init leaves
+    no files; the next init removes the files of a killed one.
     """
     location = resolve_target(context, uri, store)
     text = read_schema_file(Path(schema))

@@ -1,4 +1,4 @@
-"""`omnigraph lint`: what is wrong with query files, without running them."""
+"""`omnigraph lint`: check query files without running them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from omnigraph.schema.catalog import Catalog
 
 Schema = Annotated[
-    Path | None, typer.Option("--schema", metavar="FILE", help="Check against this .pg file, not a graph.")
+    Path | None,
+    typer.Option("--schema", metavar="FILE", help="Check against this .pg file instead of a graph."),
 ]
 
 
@@ -37,23 +38,26 @@ def lint(
     branch: Branch = "main",
     commit: Commit = None,
     version: Version = None,
-    at: At = None,
+    timestamp: At = None,
     max_hops: MaxHops = None,
     as_json: Json = False,
 ) -> None:
     """Check query files without running them.
 
-    Against the schema of a graph, or a schema file. Fails only on errors; warnings are things that are allowed and
-    probably not meant. With --json also the parameters and columns of each query, and the types it reads and writes.
+    Checks them against the schema of a graph or a schema file. Fails only on errors; a warning marks valid text that is
+    probably not intended. --json also prints the parameters and columns of each query, and the types it reads and
+    writes.
     """
     texts = read_queries(context.command_path, query, text)
     if schema is not None:
-        states = {"--commit": commit, "--version": version, "--at": at}
-        _refuse_graph(uri or store, branch, [flag for flag, value in states.items() if value is not None])
-        catalog = _catalog_of_file(schema)
+        states = {"--commit": commit, "--version": version, "--at": timestamp}
+        _reject_graph(
+            uri or store, branch, [f"`{flag}`" for flag, value in states.items() if value is not None]
+        )
+        catalog = _read_catalog(schema)
     else:
-        state = choose_state(commit, version, at)
-        catalog = _graph(context, uri, store, branch).snapshot(state).schema.catalog
+        state = choose_state(commit, version, timestamp)
+        catalog = _open_graph(context, uri, store, branch).snapshot(state).schema.catalog
 
     from omnigraph.query.checks.run import CheckOptions
     from omnigraph.query.lint import lint_queries
@@ -67,17 +71,17 @@ def lint(
         raise typer.Exit(ExitCode.ERROR)
 
 
-def _refuse_graph(graph: str | None, branch: str, states: list[str]) -> None:
-    given = [f"the graph '{graph}'"] if graph else states or (["--branch"] if branch != "main" else [])
-    if given:
+def _reject_graph(graph: str | None, branch: str, states: list[str]) -> None:
+    sources = [f"the graph '{graph}'"] if graph else states or (["`--branch`"] if branch != "main" else [])
+    if sources:
         raise UsageError(
-            f"--schema and {given[0]} both say what to check against",
+            f"`--schema` and {sources[0]} both select a schema: expected one of them",
             code="schema_twice",
-            hint="pass a schema file or a graph",
+            hint="Pass `--schema FILE` or a graph, not both.",
         )
 
 
-def _catalog_of_file(path: Path) -> Catalog:
+def _read_catalog(path: Path) -> Catalog:
     from omnigraph.base.text_files import read_schema_file
     from omnigraph.schema.build import build_catalog
     from omnigraph.schema.parser import parse_schema
@@ -85,12 +89,12 @@ def _catalog_of_file(path: Path) -> Catalog:
     return build_catalog(parse_schema(read_schema_file(path), str(path)))
 
 
-def _graph(context: typer.Context, uri: str | None, store: str | None, branch: str) -> Graph:
+def _open_graph(context: typer.Context, uri: str | None, store: str | None, branch: str) -> Graph:
     if uri is None and store is None:
         raise UsageError(
-            f"`{context.command_path}` needs a schema",
+            f"missing schema: `{context.command_path}` requires a schema file or a graph",
             code="schema_missing",
-            hint="pass --schema FILE, or a graph as URI or --store URI",
+            hint="Pass `--schema FILE`, or a graph as `URI` or `--store URI`.",
         )
     location = resolve_target(context, uri, store)
 
@@ -103,11 +107,15 @@ def _show(report: LintReport, *, quiet: bool) -> None:
     if report.errors or report.warnings:
         write_text(report.render())
     if not quiet:
-        counts = ((report.queries, "query", "queries"), (report.errors, "error", "errors"))
-        told = [f"{len(found)} {one if len(found) == 1 else many}" for found, one, many in counts]
-        warnings = len(report.warnings)
-        told.append(f"{warnings} warning{'' if warnings == 1 else 's'}")
-        sys.stderr.write(f"{', '.join(told)}\n")
+        queries = len(report.queries)
+        counts = [
+            f"{queries} {'query' if queries == 1 else 'queries'}",
+            *(
+                f"{len(messages)} {word}{'' if len(messages) == 1 else 's'}"
+                for messages, word in ((report.errors, "error"), (report.warnings, "warning"))
+            ),
+        ]
+        sys.stderr.write(f"{', '.join(counts)}\n")
 
 
 COMMAND = CommandSource(

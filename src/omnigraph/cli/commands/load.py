@@ -1,4 +1,4 @@
-"""`omnigraph load`: files of graph data become one commit, or nothing is written and every mistake is shown."""
+"""`omnigraph load`: load data files as one commit, or write nothing and report every error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Data = Annotated[
     typer.Option(
         "--data",
         metavar="PATH",
-        help="A file, directory or quoted glob of NDJSON, Parquet or CSV; repeat it for more.",
+        help="A file, directory or quoted glob of NDJSON, Parquet or CSV. Repeatable.",
     ),
 ]
 Type = Annotated[
@@ -37,24 +37,23 @@ Mode = Annotated[
     typer.Option(
         "--mode",
         metavar="append|merge|overwrite",
-        help="append inserts only; merge replaces rows by id, and rows without a key are new ones; overwrite "
-        "replaces each type that is named.",
+        help="append only inserts; merge replaces rows by id and inserts rows without a key; overwrite replaces "
+        "all rows of each type in the data.",
     ),
 ]
 Base = Annotated[
     str | None,
-    typer.Option(
-        "--from", metavar="BASE", help="Create the branch from this one with the load if it does not exist."
-    ),
+    typer.Option("--from", metavar="BASE", help="Create the branch from this one if it does not exist."),
 ]
 Errors = Annotated[
     str | None,
-    typer.Option("--errors", metavar="FILE", help="Write every mistake there, as lines of JSON."),
+    typer.Option("--errors", metavar="FILE", help="Write every error to this file, as NDJSON."),
 ]
 WithIndexes = Annotated[
-    bool, typer.Option("--with-indexes", help="Build the declared indexes of what was loaded at once.")
+    bool,
+    typer.Option("--with-indexes", help="Build the declared indexes of the loaded types after the load."),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything and write nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check the data and write nothing.")]
 
 
 def load(
@@ -76,10 +75,10 @@ def load(
 ) -> None:
     """Load graph data as one commit.
 
-    Runs on Spark: locally unless a master is configured. One load is one commit, whatever its size. When any line is
-    wrong nothing is written, and the first 100 mistakes are shown with file, line and property.
+    Runs on Spark, by default locally. One load is one commit, whatever its size. If any line is invalid, nothing is
+    written, and the first 100 errors are shown with file, line and property.
 
-    The lines of NDJSON name their types. Parquet and CSV files hold rows of one type, which --type names; an edge has
+    Each line of NDJSON names its type. Parquet and CSV files contain rows of one type, which --type names; edges have
     the columns from and to.
     """
     location = resolve_target(context, uri, store)
@@ -111,19 +110,20 @@ def load(
         write_json(ingest_output(location, result))
     elif not context.obj.quiet:
         verb = "checked" if dry_run else "loaded"
-        at = f" at commit {result.commit.id}" if result.commit else ""
-        sys.stderr.write(f"{verb} {_counted(result.total)}{at}\n")
-        for line in _about_indexes(uri or store or location.uri, branch, result):
+        suffix = f" at commit {result.commit.id}" if result.commit else ""
+        sys.stderr.write(f"{verb} {_entity_count(result.total)}{suffix}\n")
+        for line in index_messages(uri or store or location.uri, branch, result):
             sys.stderr.write(f"{line}\n")
 
 
-def _about_indexes(address: str, branch: str, result: LoadResult) -> Iterator[str]:
+def index_messages(address: str, branch: str, result: LoadResult) -> Iterator[str]:
+    """Yield what was built, and the command that builds the rest."""
     if result.unindexed:
         names = ", ".join(alias.partition(":")[2] for alias in result.unindexed)
-        there = "" if branch == "main" else f" --branch {shlex.quote(branch)}"
+        branch_flag = "" if branch == "main" else f" --branch {shlex.quote(branch)}"
         yield (
-            f"the indexes of {names} do not know the new rows yet: "
-            f"`omnigraph optimize {shlex.quote(address)}{there}` will build them; next time, load --with-indexes"
+            f"the indexes of {names} do not cover the new rows yet: run "
+            f"`omnigraph optimize {shlex.quote(address)}{branch_flag}`, or load with --with-indexes next time"
         )
     if result.indexes is not None:
         built = len(result.indexes.built)
@@ -134,7 +134,7 @@ def _about_indexes(address: str, branch: str, result: LoadResult) -> Iterator[st
         )
 
 
-def _counted(total: int) -> str:
+def _entity_count(total: int) -> str:
     return "1 entity" if total == 1 else f"{total:,} entities"
 
 
@@ -145,7 +145,7 @@ COMMAND = CommandSource(
         "omnigraph load --data people.jsonl graph.omni",
         "omnigraph load --data 'parts/*.jsonl.gz' --mode merge --branch import/1 --from main graph.omni",
         "omnigraph load --data people.parquet --type Person --mode merge graph.omni",
-        "omnigraph load --data people.jsonl --dry-run --errors mistakes.jsonl --json graph.omni",
+        "omnigraph load --data people.jsonl --dry-run --errors errors.jsonl --json graph.omni",
         "omnigraph load --data people.jsonl --with-indexes graph.omni",
     ),
 )

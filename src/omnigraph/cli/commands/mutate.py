@@ -1,4 +1,4 @@
-"""`omnigraph mutate`: a query that changes the graph becomes one commit, or none when nothing matched."""
+"""`omnigraph mutate`: run a query that changes the graph, as one commit, or none if no entity matched."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ IfCommit = Annotated[
     typer.Option(
         "--if-commit",
         metavar="ID",
-        help="Only if the branch's head is this commit, by its whole id; otherwise exit with 4.",
+        help="Write only if the head of the branch is this commit (full id); otherwise exit with 4.",
     ),
 ]
 
 
 def mutate(
     context: typer.Context,
-    given: GivenQuery,
+    query_options: GivenQuery,
     limits: GivenLimits,
     branch: TargetBranch = "main",
     if_commit: IfCommit = None,
@@ -37,31 +37,31 @@ def mutate(
 ) -> None:
     """Run a query that inserts, updates or deletes, as one commit.
 
-    Later statements see what earlier ones did. Nothing is written when a rule of the schema is broken, or when nothing
-    matches.
+    Later statements see the changes of earlier ones. Nothing is written if the result violates the schema, or if no
+    entity matches.
     """
-    asked = given.read(context)
+    request = query_options.read(context)
     allowed = limits.limits()
 
     from omnigraph.api.graph import Graph
 
-    announce_target(context, asked.location)
-    result = Graph(asked.location, branch).mutate(
-        asked.text, asked.params, name=asked.name, if_commit=if_commit, actor=actor, limits=allowed
+    announce_target(context, request.location)
+    result = Graph(request.location, branch).mutate(
+        request.text, request.params, name=request.name, if_commit=if_commit, actor=actor, limits=allowed
     )
     if as_json:
         from omnigraph.wire.results import change_output
 
-        write_json(change_output(asked.location, result))
+        write_json(change_output(request.location, result))
     elif not context.obj.quiet:
-        sys.stderr.write(f"{_sentence(result)}\n")
+        sys.stderr.write(f"{_summary(result)}\n")
 
 
-def _sentence(result: MutationResult) -> str:
+def _summary(result: MutationResult) -> str:
     if result.commit is None:
-        return "nothing matched; there is no commit"
-    told = [
-        f"{verb} {' and '.join(_number(count, word) for count, word in counts if count)}"
+        return "nothing matched; no commit was created"
+    changes = [
+        f"{verb} {' and '.join(_count(count, word) for count, word in counts if count)}"
         for verb, counts in (
             ("inserted", ((result.nodes.inserted, "node"), (result.edges.inserted, "edge"))),
             ("updated", ((result.nodes.updated, "node"), (result.edges.updated, "edge"))),
@@ -69,10 +69,10 @@ def _sentence(result: MutationResult) -> str:
         )
         if any(count for count, _ in counts)
     ]
-    return f"{', '.join(told)} at commit {result.commit.id}"
+    return f"{', '.join(changes)} at commit {result.commit.id}"
 
 
-def _number(count: int, word: str) -> str:
+def _count(count: int, word: str) -> str:
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 

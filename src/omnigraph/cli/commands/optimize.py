@@ -1,4 +1,4 @@
-"""`omnigraph optimize`: compacts tables, folds and builds their indexes. It changes no row and deletes nothing."""
+"""`omnigraph optimize`: compact tables, extend and build their indexes. Changes no row and deletes nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from omnigraph.cli.target import direct_target
 if TYPE_CHECKING:
     from omnigraph.maintenance.optimize.options import TableOptimizeStats
 
-FAILED_HINT: Final = "hint: they stay as they were, and nothing is lost; put that right and run it again"
+FAILED_HINT: Final = (
+    "hint: These tables are unchanged, and no data is lost. Fix the cause and run `omnigraph optimize` again."
+)
 TITLES: Final = {
     "table_key": "table",
     "fragments": "fragments",
@@ -32,20 +34,24 @@ Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Optimize 
 Tables = Annotated[
     list[str] | None,
     typer.Option(
-        "--type", "--table", metavar="NAME", help="Only this node or edge type; repeat it for more."
+        "--type", "--table", metavar="NAME", help="Optimize only this node or edge type. Repeatable."
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done and change nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")]
 Partial = Annotated[
-    bool, typer.Option("--partial-progress", help="Commit groups of tasks as they finish, not all at once.")
+    bool,
+    typer.Option(
+        "--partial-progress",
+        help="Commit each group of tasks when it finishes, instead of one commit at the end.",
+    ),
 ]
 MaxRows = Annotated[
     int | None,
-    typer.Option("--max-rows-per-task", metavar="N", help="Rewrite at most so many rows in one task."),
+    typer.Option("--max-rows-per-task", metavar="N", help="Rewrite at most N rows in one task."),
 ]
 MaxTasks = Annotated[
     int | None,
-    typer.Option("--max-tasks", metavar="N", help="Take on at most so many tasks; run again for the rest."),
+    typer.Option("--max-tasks", metavar="N", help="Run at most N tasks; run the command again for the rest."),
 ]
 
 
@@ -64,13 +70,14 @@ def optimize(
     as_json: Json = False,
     log_file: LogFileOption = None,
 ) -> None:
-    """Compact small files, fold new rows into indexes, build declared indexes that are missing.
+    """Compact small files, and extend and build indexes.
 
-    Runs on Spark when there is something to do, and publishes all tables in one commit. No row changes and nothing is
-    deleted: old versions stay readable until cleanup. Writers go on meanwhile. A second run finds nothing to do. A
-    write that stopped half-way, on any branch, is finished or undone first.
+    Adds new rows to existing indexes and builds missing declared ones. Runs on Spark if there is work, and publishes
+    all tables in one commit. It changes no row and deletes nothing: old versions are readable until `cleanup`. Other
+    writers can write at the same time. A second run has no work. Interrupted writes on every branch are recovered
+    first.
     """
-    how = choose_format(rows_format, as_json)
+    output_format = choose_format(rows_format, as_json)
     location = direct_target(context, uri, store)
 
     from omnigraph.api.graph import Graph
@@ -86,15 +93,15 @@ def optimize(
             progress=report,
         )
     rows = (*result.tables, result.manifest)
-    if how is RowsFormat.JSON:
+    if output_format is RowsFormat.JSON:
         from omnigraph.wire.results import optimize_output
 
         write_json(optimize_output(location.uri, branch, result, dry_run=dry_run))
     else:
-        is_table = how is RowsFormat.TABLE
+        is_table = output_format is RowsFormat.TABLE
         cells = [_as_row(row, dry_run=dry_run) if is_table else _as_facts(row) for row in rows]
-        write_rows(TITLES if is_table else {name: name for name in cells[0]}, cells, how)
-    _tell(rows, quiet=context.obj.quiet)
+        write_rows(TITLES if is_table else {name: name for name in cells[0]}, cells, output_format)
+    _print_errors_and_pending(rows, quiet=context.obj.quiet)
     if any(row.error is not None for row in rows):
         raise typer.Exit(ExitCode.ERROR)
 
@@ -116,10 +123,10 @@ def _as_row(row: TableOptimizeStats, *, dry_run: bool) -> dict[str, Any]:
 
 
 def _as_facts(row: TableOptimizeStats) -> dict[str, Any]:
-    """For programs: every member of the document, lists as text."""
+    """Return the row of the other formats: every member of the JSON document, with lists as text."""
     return {
         **_document(row),
-        "pending_indexes": "; ".join(f"{found.property}: {found.reason}" for found in row.pending_indexes),
+        "pending_indexes": "; ".join(f"{index.property}: {index.reason}" for index in row.pending_indexes),
         "indexes_folded": ", ".join(row.indexes_folded),
         "indexes_built": ", ".join(dict.fromkeys(row.indexes_built)),
     }
@@ -137,8 +144,8 @@ def _result(row: TableOptimizeStats, *, dry_run: bool) -> str:
     return "committed" if row.committed else "nothing to do"
 
 
-def _tell(rows: Sequence[TableOptimizeStats], *, quiet: bool) -> None:
-    """On stderr: errors in any case, and what waits for something else."""
+def _print_errors_and_pending(rows: Sequence[TableOptimizeStats], *, quiet: bool) -> None:
+    """Print errors to stderr, and, unless quiet, the indexes that were not built."""
     failed = [f"{row.table_key}: {render_hint(row.reason)}" for row in rows if row.reason is not None]
     if failed:
         head = failed if len(failed) == 1 else [f"{len(failed)} tables could not be optimized", *failed]

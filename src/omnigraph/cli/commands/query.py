@@ -1,4 +1,4 @@
-"""`omnigraph query`: the rows of a read query, of a branch as it is now or as it was."""
+"""`omnigraph query`: the rows of a read query, on the newest or an earlier state of a branch."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ EngineOption = Annotated[
     QueryEngine,
     typer.Option(
         "--engine",
-        help="What runs the query; spark is for graphs that outgrow one machine, and does not search.",
+        help="The engine of the query; spark is for graphs larger than one machine, and does not support search.",
     ),
 ]
 
 
 def query(
     context: typer.Context,
-    given: GivenQuery,
-    moment: GivenMoment,
+    query_options: GivenQuery,
+    state_options: GivenMoment,
     limits: GivenLimits,
     max_hops: MaxHops = None,
     engine: EngineOption = QueryEngine.PROCESS,
@@ -38,35 +38,37 @@ def query(
 ) -> None:
     """Run a read query and print its rows.
 
-    All of it sees one snapshot: the branch as it is now, or with --commit, --version or --at as it was.
+    The query reads one snapshot: the newest of the branch, or the one that --commit, --version or --at selects.
     """
-    how = choose_format(rows_format, as_json)
-    asked = given.read(context)
+    output_format = choose_format(rows_format, as_json)
+    request = query_options.read(context)
     allowed = limits.limits(max_hops)
     if spark_master is not None and engine is not QueryEngine.SPARK:
         raise UsageError(
-            "--spark-master is only for queries on Spark", code="usage", hint="pass --engine spark as well"
+            "`--spark-master` requires `--engine spark`",
+            code="usage",
+            hint="Pass `--engine spark` as well, or remove `--spark-master`.",
         )
-    graph, state = moment.open(asked.location, spark_master)
-    prepared = graph.prepare(asked.text, name=asked.name, limits=allowed)
+    graph, state = state_options.open(request.location, spark_master)
+    prepared = graph.prepare(request.text, name=request.name, limits=allowed)
     if engine is QueryEngine.PROCESS:
-        _show_result(prepared.run(asked.params, as_of=state), how, moment)
+        _show_result(prepared.run(request.params, as_of=state), output_format, state_options)
         return
 
     from omnigraph.cli.progress import show_progress
 
     with show_progress(quiet=context.obj.quiet) as report:
-        result = prepared.run(asked.params, as_of=state, engine="spark", progress=report)
-        # A bar on stderr and rows on stdout would mix on a terminal.
+        result = prepared.run(request.params, as_of=state, engine="spark", progress=report)
+        # Read all rows before the progress bar ends: both would mix on a terminal.
         result.to_arrow()
-    _show_result(result, how, moment)
+    _show_result(result, output_format, state_options)
 
 
-def _show_result(result: Result, how: RowsFormat, moment: GivenMoment) -> None:
-    """Print the rows of a result; lines of JSON are printed while the rows are made."""
+def _show_result(result: Result, output_format: RowsFormat, state_options: GivenMoment) -> None:
+    """Print the rows of a result; `jsonl` prints each batch when it is ready."""
     from omnigraph.api.results import json_rows
 
-    if how is RowsFormat.JSONL:
+    if output_format is RowsFormat.JSONL:
         import json
 
         for batch in result.batches():
@@ -77,16 +79,20 @@ def _show_result(result: Result, how: RowsFormat, moment: GivenMoment) -> None:
 
     from omnigraph.wire.results import read_output
 
-    document = read_output(result, moment.requested_commit(result.source.commit))
-    if how is RowsFormat.JSON:
+    document = read_output(result, state_options.requested_commit(result.source.commit))
+    if output_format is RowsFormat.JSON:
         write_json(document)
     else:
         titles = {column: column for column in document.columns}
-        write_rows(titles, [{key: _cell(value) for key, value in row.items()} for row in document.rows], how)
+        write_rows(
+            titles,
+            [{key: _cell(value) for key, value in row.items()} for row in document.rows],
+            output_format,
+        )
 
 
 def _cell(value: Any) -> Cell:
-    """A value as one cell of text: lists and entities as JSON."""
+    """Return a value as one cell of a row: lists and entities as JSON."""
     if value is None or isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     import json

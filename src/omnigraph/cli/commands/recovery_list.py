@@ -1,4 +1,4 @@
-"""`omnigraph recovery list`: what waits for recovery, and what past recoveries did. It changes nothing."""
+"""`omnigraph recovery list`: pending intents, and the results of past recoveries. Changes nothing."""
 
 from __future__ import annotations
 
@@ -38,34 +38,36 @@ def list_recoveries(
 ) -> None:
     """Show pending intents and past recoveries.
 
-    A pending intent is a write that stopped half-way: the next write to its branch, or optimize, finishes it or undoes
-    it. A live one belongs to a writer at work. Past recoveries are those of the branch, newest first.
+    A pending intent is a write that was interrupted: the next write to its branch, or `optimize`, completes it or rolls
+    it back. A live intent belongs to a running writer. Past recoveries are those of the branch, newest first.
     """
-    how = choose_format(rows_format, as_json)
+    output_format = choose_format(rows_format, as_json)
     location = resolve_target(context, uri, store)
 
     from omnigraph.api.graph import Graph
 
     graph = Graph(location, branch, read_only=True)
     recoveries = [_recovery_to_json(record, branch) for record in graph.recoveries()]
-    pending = [_intent_to_json(found) for found in graph.pending_writes()]
-    if how is RowsFormat.JSON:
+    pending = [_intent_to_json(intent) for intent in graph.pending_writes()]
+    if output_format is RowsFormat.JSON:
         write_json({"uri": graph.uri, "graph_branch": branch, "pending": pending, "recoveries": recoveries})
         return
-    rows = [_as_row(found) for found in (*pending, *recoveries)]
-    if not rows and how is RowsFormat.TABLE:
+    rows = [_as_row(document) for document in (*pending, *recoveries)]
+    if not rows and output_format is RowsFormat.TABLE:
         if not context.obj.quiet:
-            sys.stderr.write(f"nothing is pending, and nothing was recovered on branch {branch}\n")
+            sys.stderr.write(f"no pending intents and no past recoveries on branch {branch}\n")
         return
-    write_rows(TITLES if how is RowsFormat.TABLE else {name: name for name in TITLES}, rows, how)
+    write_rows(
+        TITLES if output_format is RowsFormat.TABLE else {name: name for name in TITLES}, rows, output_format
+    )
 
 
-def _intent_to_json(found: PendingIntent) -> dict[str, Any]:
-    document: dict[str, Any] = {"state": found.state.value, "path": found.path}
-    if found.why:
-        document["why"] = found.why
-    if found.intent is not None:
-        intent = found.intent
+def _intent_to_json(pending: PendingIntent) -> dict[str, Any]:
+    document: dict[str, Any] = {"state": pending.state.value, "path": pending.path}
+    if pending.why:
+        document["why"] = pending.why
+    if pending.intent is not None:
+        intent = pending.intent
         document |= {
             "operation_id": intent.op_id,
             "kind": intent.kind,

@@ -1,4 +1,4 @@
-"""`omnigraph repair`: what foreign tools did to the tables of a graph, and what to make of it."""
+"""`omnigraph repair`: show the changes that external tools made to tables, and publish or discard them."""
 
 from __future__ import annotations
 
@@ -38,25 +38,26 @@ def repair(
     uri: Uri = None,
     store: Store = None,
     confirm: Annotated[
-        bool, typer.Option("--confirm", help="Publish what only rearranged files; refuse the rest.")
+        bool,
+        typer.Option("--confirm", help="Publish changes that only reorganized files; refuse the others."),
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="With --confirm: publish every foreign change.")
+        bool, typer.Option("--force", help="With --confirm: publish every external change.")
     ] = False,
     discard: Annotated[
-        bool, typer.Option("--discard", help="With --confirm: drop every foreign change.")
+        bool, typer.Option("--discard", help="With --confirm: discard every external change.")
     ] = False,
     rows_format: Format = None,
     as_json: Json = False,
     log_file: LogFileOption = None,
 ) -> None:
-    """Look for changes that other tools made, and publish or drop them.
+    """Show, publish or discard changes of external tools.
 
-    A table whose newest version is not the published one, with no write of ours to explain it, has drifted: reads go
-    on as before, writes to it are refused. Without --confirm nothing is changed; with it, a write that stopped half-way
-    is finished or undone first. Every live branch is looked at. The exit code is 3 when something was refused.
+    A table has drifted if its newest version is not the published one and no Omnigraph write created it: reads continue
+    to work, writes to it are refused. Without --confirm, nothing is changed; with it, interrupted writes are recovered
+    first. Every live branch is checked. The exit code is 3 if a change was refused.
     """
-    how = choose_format(rows_format, as_json)
+    output_format = choose_format(rows_format, as_json)
     location = direct_target(context, uri, store)
 
     from omnigraph.api.graph import Graph
@@ -69,14 +70,18 @@ def repair(
     graph = Graph(location, read_only=not confirm)
     result = graph.repair(unverified=unverified, dry_run=not confirm)
     rows = result.tables
-    if how is RowsFormat.JSON:
+    if output_format is RowsFormat.JSON:
         from omnigraph.wire.results import repair_output
 
         write_json(repair_output(location.uri, [_document(row) for row in rows], result))
     else:
         names = {name: name for name in (*TITLES, "error", "commit")}
-        write_rows(TITLES if how is RowsFormat.TABLE else names, [_as_row(row) for row in rows], how)
-    _tell(rows, quiet=context.obj.quiet)
+        write_rows(
+            TITLES if output_format is RowsFormat.TABLE else names,
+            [_as_row(row) for row in rows],
+            output_format,
+        )
+    _print_hints(rows, quiet=context.obj.quiet)
     if any(row.action.value == "refused" for row in rows):
         raise typer.Exit(ExitCode.REFUSED)
 
@@ -86,28 +91,32 @@ def _document(row: TableRepairStats) -> dict[str, Any]:
 
 
 def _as_row(row: TableRepairStats) -> dict[str, Any]:
-    named = ((name, len(list(same))) for name, same in groupby(row.operations))
-    operations = ", ".join(name if count == 1 else f"{name} x{count}" for name, count in named)
+    counts = ((name, len(list(group))) for name, group in groupby(row.operations))
+    operations = ", ".join(name if count == 1 else f"{name} x{count}" for name, count in counts)
     return {**_document(row), "operations": operations}
 
 
-def _tell(rows: Sequence[TableRepairStats], *, quiet: bool) -> None:
-    """On stderr: errors and what was published unchecked in any case, and after a preview what to do next."""
+def _print_hints(rows: Sequence[TableRepairStats], *, quiet: bool) -> None:
+    """Print errors and unchecked properties to stderr, and, unless quiet, the flags to use next."""
     for row in rows:
         if row.reason is not None:
             sys.stderr.write(f"{row.table_key} on {row.branch}: {render_hint(row.reason)}\n")
     for row in rows:
         if row.action.value == "forced":
             unchecked = " and ".join(row.not_checked)
-            sys.stderr.write(f"note: nobody checked the {unchecked} of {row.table_key} on {row.branch}\n")
-    waiting = {row.classification.value for row in rows if row.can_be_published and not row.reason}
-    if quiet or not waiting:
+            sys.stderr.write(
+                f"note: {row.table_key} on {row.branch} was published without a check of {unchecked}\n"
+            )
+    classifications = {row.classification.value for row in rows if row.can_be_published and not row.reason}
+    if quiet or not classifications:
         return
-    if "verified_maintenance" in waiting:
-        sys.stderr.write("hint: --confirm publishes verified maintenance, which changes no row\n")
-    if waiting - {"verified_maintenance"}:
-        which = "the others" if "verified_maintenance" in waiting else "foreign changes"
-        sys.stderr.write(f"hint: --force --confirm publishes {which}, --discard --confirm drops them\n")
+    if "verified_maintenance" in classifications:
+        sys.stderr.write("hint: Pass `--confirm` to publish verified maintenance, which changes no row.\n")
+    if classifications - {"verified_maintenance"}:
+        which = "the other changes" if "verified_maintenance" in classifications else "external changes"
+        sys.stderr.write(
+            f"hint: Pass `--force --confirm` to publish {which}, `--discard --confirm` to discard them.\n"
+        )
 
 
 COMMAND = CommandSource(

@@ -1,4 +1,4 @@
-"""`omnigraph snapshot`: what a branch, a commit or a manifest version publishes."""
+"""`omnigraph snapshot`: the tables that a branch, a commit or a manifest version publishes."""
 
 from __future__ import annotations
 
@@ -30,35 +30,35 @@ def snapshot(
     branch: Branch = "main",
     commit: Commit = None,
     version: Version = None,
-    at: At = None,
+    timestamp: At = None,
     rows_format: Format = None,
     as_json: Json = False,
 ) -> None:
     """Show the tables that are published together.
 
-    Of a branch as it is now, or of an earlier commit, manifest version or time.
+    Shows the newest state of a branch, or that of an earlier commit, manifest version or time.
     """
-    how = choose_format(rows_format, as_json)
-    state = choose_state(commit, version, at)
+    output_format = choose_format(rows_format, as_json)
+    state = choose_state(commit, version, timestamp)
     location = resolve_target(context, uri, store)
 
     from omnigraph.api.graph import Graph
 
     graph = Graph(location, branch, read_only=True)
-    found = graph.snapshot(state)
-    found.schema.require_intact()
-    _show(found, how)
+    selected = graph.snapshot(state)
+    selected.schema.require_intact()
+    _show(selected, output_format)
 
 
-def _show(found: Snapshot, how: RowsFormat) -> None:
+def _show(selected: Snapshot, output_format: RowsFormat) -> None:
     from omnigraph.wire.commits import snapshot_output
 
-    document = snapshot_output(found)
-    if how is RowsFormat.JSON:
+    document = snapshot_output(selected)
+    if output_format is RowsFormat.JSON:
         write_json(document)
         return
     rows = [{name: getattr(dataset, name) for name in TITLES} for dataset in document.datasets]
-    if how is RowsFormat.TABLE:
+    if output_format is RowsFormat.TABLE:
         write_pairs(
             {
                 "branch": document.graph_branch,
@@ -70,7 +70,7 @@ def _show(found: Snapshot, how: RowsFormat) -> None:
         )
         write_text("")
         rows = [{**row, "native_dataset_branch": row["native_dataset_branch"] or "main"} for row in rows]
-    write_rows(TITLES, rows, how)
+    write_rows(TITLES, rows, output_format)
 
 
 COMMAND = CommandSource(

@@ -1,4 +1,4 @@
-"""`omnigraph version`: this release, its storage format, and the versions it runs on. Imports none of them."""
+"""`omnigraph version`: this release, its storage format, and the installed versions, which it does not import."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _PACKAGES: Final = {"lance": "pylance", "pyspark": "pyspark"}
 
 
 def version(as_json: Json = False) -> None:
-    """Show the version of omnigraph and of what it runs on.
+    """Show the versions of Omnigraph, Python, Lance and Spark.
 
     internal-schema is the storage format that this release writes.
     """
-    found = {name: _installed(package) for name, package in _PACKAGES.items()}
+    package_versions = {name: _installed_version(package) for name, package in _PACKAGES.items()}
     python = ".".join(str(part) for part in sys.version_info[:3])
     if as_json:
         write_json(
@@ -28,26 +28,26 @@ def version(as_json: Json = False) -> None:
                 "version": __version__,
                 "internal_schema_version": INTERNAL_SCHEMA_VERSION,
                 "python": python,
-                **found,
+                **package_versions,
             }
         )
         return
     lines = [f"omnigraph {__version__}", f"internal-schema {INTERNAL_SCHEMA_VERSION}", f"python {python}"]
-    lines += [f"{name} {installed or 'not installed'}" for name, installed in found.items()]
+    lines += [f"{name} {installed or 'not installed'}" for name, installed in package_versions.items()]
     write_text("\n".join(lines))
 
 
-def _installed(package: str) -> str | None:
-    """The version in the name of the package's folder. Only without one the slow way: it loads an e-mail parser."""
-    for place in sys.path:
-        for folder in Path(place).glob(f"{package}-*.dist-info"):
+def _installed_version(package: str) -> str | None:
+    """Return the version in the name of the package's folder; `importlib.metadata`, if there is none, loads slowly."""
+    for directory in sys.path:
+        for folder in Path(directory).glob(f"{package}-*.dist-info"):
             return folder.name.removeprefix(f"{package}-").removesuffix(".dist-info")
 
     from importlib.metadata import PackageNotFoundError
-    from importlib.metadata import version as installed_version
+    from importlib.metadata import version as read_version
 
     try:
-        return installed_version(package)
+        return read_version(package)
     except PackageNotFoundError:
         return None
 

@@ -1,7 +1,8 @@
-"""A made-up company: people, teams, projects and documents, with texts and vectors, the same for the same size.
+"""Generate the data of the demo: a company with people, teams, projects and documents.
 
-In: how many people. Out: a schema, a file of data that `load` reads, and a file of queries. The vector of a document
-stands for its subject: two documents about one subject are near each other, whatever words they use.
+In: the number of people. Out: a schema, a data file that `load` reads, and a file of queries. The same number always
+gives the same files. The vector of a document represents its subject: documents about the same subject have similar
+vectors, whatever their words are.
 """
 
 from __future__ import annotations
@@ -80,12 +81,12 @@ _SUBJECTS: Final = {
     "search": ("query", "index", "ranking", "word", "vector", "score"),
 }
 _FILLERS: Final = ("the", "plan", "of", "our", "new", "report", "on", "how", "we", "check", "and", "share")
-_VECTOR: Final = 16
+_VECTOR_DIMENSIONS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Company:
-    """How many there are of each, from the number of people."""
+    """The number of nodes of each type, computed from the number of people."""
 
     people: int
 
@@ -102,14 +103,14 @@ class Company:
         return self.people // 2
 
 
-def write_company(company: Company, place: Path) -> int:
-    """Write `company.pg`, `company.gq`, `like.json` and `company.jsonl`; the number of lines of data."""
-    (place / "company.pg").write_text(SCHEMA, encoding="utf-8")
-    (place / "company.gq").write_text(QUERIES, encoding="utf-8")
+def write_company(company: Company, directory: Path) -> int:
+    """Write `company.pg`, `company.gq`, `like.json` and `company.jsonl`; return the number of lines of data."""
+    (directory / "company.pg").write_text(SCHEMA, encoding="utf-8")
+    (directory / "company.gq").write_text(QUERIES, encoding="utf-8")
     like = {"words": "ranking score", "vector": _subject_vector("search")}
-    (place / "like.json").write_text(json.dumps(like), encoding="utf-8")
+    (directory / "like.json").write_text(json.dumps(like), encoding="utf-8")
     lines = 0
-    with (place / "company.jsonl").open("w", encoding="utf-8") as file:
+    with (directory / "company.jsonl").open("w", encoding="utf-8") as file:
         for record in chain(_nodes(company), _edges(company)):
             file.write(json.dumps(record) + "\n")
             lines += 1
@@ -117,45 +118,45 @@ def write_company(company: Company, place: Path) -> int:
 
 
 def _subject_vector(subject: str) -> list[float]:
-    """What documents about this subject are near to."""
-    dice = Random(subject)
-    return [round(dice.uniform(-1, 1), 3) for _ in range(_VECTOR)]
+    """Return the vector of a subject; vectors of its documents are near it."""
+    random = Random(subject)
+    return [round(random.uniform(-1, 1), 3) for _ in range(_VECTOR_DIMENSIONS)]
 
 
 def _nodes(company: Company) -> Iterator[dict[str, object]]:
-    dice = Random(1)
+    random = Random(1)
     for number in range(company.people):
         yield _node(
             "Person",
             slug=f"p{number}",
-            name=f"{dice.choice(_FIRST)} {dice.choice(_LAST)}",
-            title=dice.choice(_TITLES),
-            salary=dice.randrange(30, 160) * 1_000,
+            name=f"{random.choice(_FIRST)} {random.choice(_LAST)}",
+            title=random.choice(_TITLES),
+            salary=random.randrange(30, 160) * 1_000,
         )
     for number in range(company.teams):
-        yield _node("Team", slug=f"t{number}", city=dice.choice(_CITIES))
+        yield _node("Team", slug=f"t{number}", city=random.choice(_CITIES))
     for number in range(company.projects):
-        yield _node("Project", slug=f"w{number}", status=dice.choice(_STATUS))
+        yield _node("Project", slug=f"w{number}", status=random.choice(_STATUS))
     subjects = {subject: _subject_vector(subject) for subject in _SUBJECTS}
     for number in range(company.documents):
-        subject = dice.choice(tuple(_SUBJECTS))
-        words = dice.choices(_SUBJECTS[subject], k=4) + dice.choices(_FILLERS, k=6)
-        dice.shuffle(words)
-        vector = [round(value + dice.gauss(0, 0.3), 3) for value in subjects[subject]]
+        subject = random.choice(tuple(_SUBJECTS))
+        words = random.choices(_SUBJECTS[subject], k=4) + random.choices(_FILLERS, k=6)
+        random.shuffle(words)
+        vector = [round(value + random.gauss(0, 0.3), 3) for value in subjects[subject]]
         yield _node("Document", slug=f"d{number}", text=" ".join(words), vector=vector)
 
 
 def _edges(company: Company) -> Iterator[dict[str, object]]:
-    dice = Random(2)
+    random = Random(2)
     people, teams, projects, documents = company.people, company.teams, company.projects, company.documents
     for number in range(people):
-        yield _edge("MemberOf", f"p{number}", f"t{dice.randrange(teams)}")
+        yield _edge("MemberOf", f"p{number}", f"t{random.randrange(teams)}")
         for _ in range(2):
-            # The square makes small numbers likelier, so that some people are known by many.
-            yield _edge("Knows", f"p{number}", f"p{int(dice.random() ** 2 * people)}")
-        yield _edge("WorksOn", f"p{number}", f"w{dice.randrange(projects)}", hours=dice.randrange(1, 40))
+            # The square makes small numbers more likely, so that some people have many incoming edges.
+            yield _edge("Knows", f"p{number}", f"p{int(random.random() ** 2 * people)}")
+        yield _edge("WorksOn", f"p{number}", f"w{random.randrange(projects)}", hours=random.randrange(1, 40))
     for number in range(documents):
-        yield _edge("Wrote", f"p{dice.randrange(people)}", f"d{number}")
+        yield _edge("Wrote", f"p{random.randrange(people)}", f"d{number}")
 
 
 def _node(kind: str, **values: object) -> dict[str, object]:

@@ -1,8 +1,7 @@
-"""`omnigraph demo`: the whole of omnigraph in one short story on embedded defaults.
+"""`omnigraph demo`: run the main features of Omnigraph on generated data, with default settings.
 
-The commands it shows are run, in this process and as they stand; the numbers are those of this run. A command that ends
-otherwise than the story says ends the story with an error. The files are removed at the end unless the caller wants
-them.
+Every command that it prints runs in this process, unchanged, and all numbers are measured. A command with an unexpected
+exit code stops the demo with an error. The files are deleted at the end unless `--dir` or `--keep` is passed.
 """
 
 from __future__ import annotations
@@ -23,47 +22,48 @@ from omnigraph.cli.command import CommandSource
 from omnigraph.cli.output import write_text
 
 if TYPE_CHECKING:
-    from omnigraph.cli.demo.steps import CommandStep, DemoStep, ScriptStep
+    from omnigraph.cli.demo.steps import CommandStep, DemoState, ScriptStep
 
 Directory = Annotated[
     Path | None,
     typer.Option(
-        "--dir", metavar="DIR", help="Work in this new or empty directory and leave the files there."
+        "--dir", metavar="DIR", help="Write the files to this new or empty directory and keep them."
     ),
 ]
-Keep = Annotated[bool, typer.Option("--keep", help="Leave the files of a temporary directory behind.")]
-People = Annotated[int, typer.Option("--people", min=20, help="How many people the company has.")]
-Commits = Annotated[int, typer.Option("--commits", min=1, help="How many small commits are made.")]
+Keep = Annotated[bool, typer.Option("--keep", help="Keep the files of the temporary directory.")]
+People = Annotated[int, typer.Option("--people", min=20, help="The number of people in the data.")]
+Commits = Annotated[int, typer.Option("--commits", min=1, help="The number of small commits.")]
 
 
 def demo(
     directory: Directory = None, keep: Keep = False, people: People = 50_000, commits: Commits = 500
 ) -> None:
-    """Run a story end to end: load, query, branch, merge, optimize, repair, recover, clean up.
+    """Run the main commands on generated data.
 
-    It takes about two minutes on two cores, in a temporary directory that is removed at the end.
+    Loads, queries, branches, merges, optimizes, repairs, recovers and cleans up a graph in a temporary directory, which
+    is deleted at the end. Takes about two minutes on two cores.
     """
     from omnigraph.cli.demo.dataset import Company
-    from omnigraph.cli.demo.steps import SCENES, DemoStep
+    from omnigraph.cli.demo.steps import SCENES, DemoState
 
-    started, command = perf_counter(), _typed_here()
-    with _workplace(directory, keep) as place, chdir(place):
-        stage = DemoStep(place, Company(people), commits)
+    started, command = perf_counter(), _command_name()
+    with _open_work_directory(directory, keep) as work_directory, chdir(work_directory):
+        state = DemoState(work_directory, Company(people), commits)
         write_text(
-            "Every omnigraph command below is really run. Only the one that is killed has a process of its own; "
-            "the times of the others are without the start of one. The other lines show how one would type what the "
-            "demo itself does."
+            "Every omnigraph command below runs for real. Only the command that is killed runs in its own process; the "
+            "times of the other commands do not include the start of a process. The other lines show shell and Python "
+            "equivalents of what the demo does."
         )
         for number, scene in enumerate(SCENES, 1):
-            write_text(f"\n=== {number}. {scene.title}\n{scene.why}")
-            for act in scene.acts:
-                _run(act, stage)
-        write_text(f"\nAll of it took {perf_counter() - started:.0f} s.")
-        write_text(_next_words(command, place if keep or directory else None))
+            write_text(f"\n=== {number}. {scene.title}\n{scene.explanation}")
+            for step in scene.steps:
+                _run(step, state)
+        write_text(f"\nThe demo took {perf_counter() - started:.0f} s.")
+        write_text(_next_commands(command, work_directory if keep or directory else None))
 
 
-def _typed_here() -> str:
-    """The name of the command, or its path where a shell would not find it."""
+def _command_name() -> str:
+    """Return the name of the command, or its path if it is not on `PATH`."""
     script = Path(sys.executable).parent / "omnigraph"
     if shutil.which("omnigraph") is not None or not script.exists():
         return "omnigraph"
@@ -72,23 +72,23 @@ def _typed_here() -> str:
 
 
 @contextmanager
-def _workplace(directory: Path | None, keep: bool) -> Iterator[Path]:
+def _open_work_directory(directory: Path | None, keep: bool) -> Iterator[Path]:
     from tempfile import TemporaryDirectory, mkdtemp
 
     if directory is not None:
         if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
             raise RefusedError(
-                f"{directory} is not an empty directory",
+                f"'{directory}' is not an empty directory",
                 code="directory_not_empty",
-                hint="name a new directory, or leave --dir out",
+                hint="Pass a new directory as `--dir`, or remove `--dir`.",
             )
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(
-                f"{directory} cannot be made: {error.strerror}",
+                f"cannot create directory '{directory}': {error.strerror}",
                 code="usage",
-                hint="name another directory, or leave --dir out",
+                hint="Pass another directory as `--dir`, or remove `--dir`.",
             ) from error
         yield directory.resolve()
     elif keep:
@@ -98,38 +98,41 @@ def _workplace(directory: Path | None, keep: bool) -> Iterator[Path]:
             yield Path(temporary).resolve()
 
 
-def _run(act: CommandStep | ScriptStep, stage: DemoStep) -> None:
-    """Show an act, do it, and say how long it took."""
+def _run(step: CommandStep | ScriptStep, state: DemoState) -> None:
+    """Print a step, run it, and print its time."""
     from omnigraph.cli.demo.steps import CommandStep
     from omnigraph.cli.main import run
 
-    write_text(f"\n$ {act.command}" if isinstance(act, CommandStep) else f"\n{act.prompt} {act.shown}")
+    write_text(f"\n$ {step.command}" if isinstance(step, CommandStep) else f"\n{step.prompt} {step.shown}")
     started = perf_counter()
-    if isinstance(act, CommandStep):
-        words = [stage.marks.get(word.removeprefix("$"), word) for word in shlex.split(act.command)]
-        exit_code = run(words[1:])
+    if isinstance(step, CommandStep):
+        arguments = [
+            state.marks.get(argument.removeprefix("$"), argument) for argument in shlex.split(step.command)
+        ]
+        exit_code = run(arguments[1:])
         sys.stderr.flush()
-        if exit_code != act.exit_code:
+        if exit_code != step.exit_code:
             raise InvariantError(
-                f"the command ended with {exit_code}, not with {act.exit_code}", code="demo_went_wrong"
+                f"the command failed: expected exit code {step.exit_code}, got {exit_code}",
+                code="demo_went_wrong",
             )
     else:
-        act.run(stage)
+        step.run(state)
     write_text(f"  ({perf_counter() - started:.2f} s)")
 
 
-def _next_words(command: str, place: Path | None) -> str:
-    if place is None:
+def _next_commands(command: str, work_directory: Path | None) -> str:
+    if work_directory is None:
         return (
-            "The files are gone again. To keep them and look around:\n\n"
+            "The files are deleted now. To keep them and run more commands:\n\n"
             f"  {command} demo --dir demo\n  {command} branch list demo/graph.omni\n"
         )
     return (
-        f"The files are in {place}. To look around:\n\n"
-        f"  {command} schema show {place}/graph.omni\n"
-        f"  {command} query colleagues --query {place}/company.gq --store {place}/graph.omni"
+        f"The files are in {work_directory}. To run more commands:\n\n"
+        f"  {command} schema show {work_directory}/graph.omni\n"
+        f"  {command} query colleagues --query {work_directory}/company.gq --store {work_directory}/graph.omni"
         ' --params \'{"slug": "p8"}\'\n'
-        f"  {command} log --graph {place}/graph.omni\n"
+        f"  {command} log --graph {work_directory}/graph.omni\n"
     )
 
 

@@ -1,7 +1,7 @@
 """The scenes of `omnigraph demo`, in order.
 
-A scene says why, and has acts. An act is a command that is really run, in this process, with the exit code it must
-have; or something that a program does beside. A new part of omnigraph adds its scene to `SCENES`.
+A scene has a title, an explanation and steps. A step is an `omnigraph` command, which runs in this process and must end
+with the expected exit code, or a Python function. To show a new feature in the demo, add a scene to `SCENES`.
 """
 
 from __future__ import annotations
@@ -27,39 +27,42 @@ from omnigraph.cli.progress import show_progress
 if TYPE_CHECKING:
     from omnigraph.api.graph import Graph
 
-_FOREIGN_DELETE = 'import sys, lance; lance.dataset(sys.argv[1]).delete("salary > 150000")'
+_DELETE_WITH_LANCE = 'import sys, lance; lance.dataset(sys.argv[1]).delete("salary > 150000")'
 
 
-def foreign_delete(place: Path, table_path: str) -> None:
-    """A program that knows Lance and nothing of Omnigraph deletes the well paid."""
+def delete_with_lance(directory: Path, table_path: str) -> None:
+    """Delete high salaries from a table with plain Lance, as an external tool would."""
     subprocess.run(
-        [sys.executable, "-c", _FOREIGN_DELETE, str(place / "graph.omni" / table_path)], check=True
+        [sys.executable, "-c", _DELETE_WITH_LANCE, str(directory / "graph.omni" / table_path)], check=True
     )
 
 
-def killed_mutation(place: Path, query: str) -> None:
-    """A writer that gets SIGKILL after its tables are committed and before they are published."""
+def kill_mutation(directory: Path, query: str) -> None:
+    """Run a mutation that is killed by SIGKILL after its tables are committed and before they are published."""
     environment = {**os.environ, ENVIRONMENT_VARIABLE: f"{Failpoint.PUBLISH_BEFORE}=kill"}
     command = [sys.executable, "-m", "omnigraph.cli.main", "mutate", "--store", "graph.omni", "-e", query]
-    ended = subprocess.run(command, cwd=place, env=environment, capture_output=True, check=False)
+    ended = subprocess.run(command, cwd=directory, env=environment, capture_output=True, check=False)
     if ended.returncode >= 0:
-        raise InvariantError("the writer outlived its end", code="demo_writer_survived")
+        raise InvariantError(
+            f"the writer was not killed: expected SIGKILL, got exit code {ended.returncode}",
+            code="demo_writer_survived",
+        )
     write_text("Killed")
 
 
-def pass_weeks(place: Path, weeks: int) -> None:
-    """Make every file as old as if it had been written weeks ago; cleanup goes by the age of files."""
-    moment = time.time() - weeks * 7 * 86_400
-    for path in (place / "graph.omni").rglob("*"):
+def age_files(directory: Path, weeks: int) -> None:
+    """Set the modification time of every file to some weeks ago; cleanup uses the age of files."""
+    modified = time.time() - weeks * 7 * 86_400
+    for path in (directory / "graph.omni").rglob("*"):
         if path.is_file():
-            os.utime(path, (moment, moment))
+            os.utime(path, (modified, modified))
 
 
 @dataclass(slots=True)
-class DemoStep:
-    """Where the story plays, how large it is, and the commits that it comes back to."""
+class DemoState:
+    """The directory and the size of the demo, and the commits that later steps use by name."""
 
-    place: Path
+    directory: Path
     company: Company
     commits: int
     marks: dict[str, str] = field(default_factory=dict)
@@ -67,7 +70,7 @@ class DemoStep:
 
 @dataclass(frozen=True, slots=True)
 class CommandStep:
-    """A command of omnigraph as one types it. `$name` is a commit that was marked under this name."""
+    """An `omnigraph` command line. `$name` is replaced by the commit that was marked with this name."""
 
     command: str
     exit_code: int = 0
@@ -75,81 +78,81 @@ class CommandStep:
 
 @dataclass(frozen=True, slots=True)
 class ScriptStep:
-    """What happens that is no command of omnigraph: the words for it, the doing, and where one would type it."""
+    """A step that is not an `omnigraph` command: the line to print, the function, and the prompt of the line."""
 
     shown: str
-    run: Callable[[DemoStep], None]
+    run: Callable[[DemoState], None]
     prompt: str = "$"
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One thing to see, and why."""
+    """A part of the demo: its title, an explanation, and its steps."""
 
     title: str
-    why: str
-    acts: tuple[CommandStep | ScriptStep, ...]
+    explanation: str
+    steps: tuple[CommandStep | ScriptStep, ...]
 
 
-def _write_company(stage: DemoStep) -> None:
-    lines = write_company(stage.company, stage.place)
-    size = (stage.place / "company.jsonl").stat().st_size
+def _write_company(state: DemoState) -> None:
+    lines = write_company(state.company, state.directory)
+    size = (state.directory / "company.jsonl").stat().st_size
     write_text(f"{SCHEMA}{lines:>{len(str(size))}} {size} company.jsonl")
 
 
-def _asked(name: str, params: str) -> tuple[CommandStep, CommandStep]:
-    """A query of `company.gq`: its plan with what each step took, then its rows."""
-    given = f"--params-file {params}" if params.endswith(".json") else f"--params '{params}'"
-    query = f"{name} --query company.gq --store graph.omni {given}"
+def _query_steps(name: str, params: str) -> tuple[CommandStep, CommandStep]:
+    """Return the steps that show the analyzed plan of a query of `company.gq`, and its rows."""
+    params_flag = f"--params-file {params}" if params.endswith(".json") else f"--params '{params}'"
+    query = f"{name} --query company.gq --store graph.omni {params_flag}"
     return CommandStep(f"omnigraph explain --analyze {query}"), CommandStep(f"omnigraph query {query}")
 
 
-def _mark(name: str) -> Callable[[DemoStep], None]:
-    def mark(stage: DemoStep) -> None:
-        stage.marks[name] = _open(stage).snapshot().head
-        write_text(stage.marks[name])
+def _mark(name: str) -> Callable[[DemoState], None]:
+    def mark(state: DemoState) -> None:
+        state.marks[name] = _open(state).snapshot().head
+        write_text(state.marks[name])
 
     return mark
 
 
-def _raise(slug: str, salary: int, where: str) -> str:
+def _set_salary(slug: str, salary: int, where: str) -> str:
     text = f'query q() {{ update Person set {{ salary: {salary} }} where slug = "{slug}" }}'
     return f"omnigraph mutate --store graph.omni {where} -e '{text}'"
 
 
-def _write_decisions(stage: DemoStep) -> None:
+def _write_decisions(state: DemoState) -> None:
     text = json.dumps([{"entity_kind": "node", "type_name": "Person", "entity_id": "p7", "take": "theirs"}])
-    (stage.place / "decisions.json").write_text(text, encoding="utf-8")
+    (state.directory / "decisions.json").write_text(text, encoding="utf-8")
     write_text(text)
 
 
-def _hire_many(stage: DemoStep) -> None:
-    graph = _open(stage)
+def _hire_many(state: DemoState) -> None:
+    graph = _open(state)
     started = perf_counter()
     with show_progress(quiet=not sys.stderr.isatty()) as report:
-        for number in range(stage.commits):
+        for number in range(state.commits):
             graph.mutate(_HIRE, params={"slug": f"hire{number}"})
-            report(Progress("commits", perf_counter() - started, number + 1, stage.commits))
-    each_ms = (perf_counter() - started) / stage.commits * 1e3
-    write_text(f"{stage.commits} commits, {each_ms:.0f} ms each")
+            report(Progress("commits", perf_counter() - started, number + 1, state.commits))
+    each_ms = (perf_counter() - started) / state.commits * 1e3
+    write_text(f"{state.commits} commits, {each_ms:.0f} ms each")
 
 
-def _delete_outside(stage: DemoStep) -> None:
-    foreign_delete(stage.place, _open(stage).snapshot().tables["node:Person"].path)
+def _delete_externally(state: DemoState) -> None:
+    delete_with_lance(state.directory, _open(state).snapshot().tables["node:Person"].path)
 
 
-def _kill_writer(stage: DemoStep) -> None:
-    killed_mutation(stage.place, _TEAM)
+def _kill_writer(state: DemoState) -> None:
+    kill_mutation(state.directory, _TEAM)
 
 
-def _pass_weeks(stage: DemoStep) -> None:
-    pass_weeks(stage.place, weeks=3)
+def _age_files(state: DemoState) -> None:
+    age_files(state.directory, weeks=3)
 
 
-def _open(stage: DemoStep) -> Graph:
+def _open(state: DemoState) -> Graph:
     import omnigraph
 
-    return omnigraph.open(str(stage.place / "graph.omni"))
+    return omnigraph.open(str(state.directory / "graph.omni"))
 
 
 _PAY: Final = 'query q() { match { $p: Person { slug: "p7" } } return { $p.slug, $p.salary } }'
@@ -167,7 +170,7 @@ _TEAM: Final = (
 SCENES: Final = (
     Scene(
         "A company",
-        "A schema says which nodes and edges there are. The data is a line of JSON for each of them.",
+        "A schema declares the types of nodes and edges. The data has one line of JSON per node or edge.",
         (ScriptStep("cat company.pg; wc -lc company.jsonl", _write_company),),
     ),
     Scene(
@@ -181,17 +184,17 @@ SCENES: Final = (
     ),
     Scene(
         "Four queries",
-        "They run in this process, without Spark. The plan says which index is asked and how edges are followed.",
+        "They run in this process, without Spark. The plan shows which index is used and how edges are followed.",
         (
-            *_asked("lookup", '{"slug": "p7"}'),
-            *_asked("colleagues", '{"slug": "p7"}'),
-            *_asked("about", '{"words": "salary contract"}'),
-            *_asked("like", "like.json"),
+            *_query_steps("lookup", '{"slug": "p7"}'),
+            *_query_steps("colleagues", '{"slug": "p7"}'),
+            *_query_steps("about", '{"words": "salary contract"}'),
+            *_query_steps("like", "like.json"),
         ),
     ),
     Scene(
         "A branch, a conflict, a decision",
-        "A branch costs one row, whatever the size of the graph. Both sides change the pay of p7, so a merge must ask.",
+        "A branch costs one row, whatever the size of the graph. Both sides change the salary of p7: a conflict.",
         (
             ScriptStep(
                 "loaded=$(omnigraph commit list graph.omni --limit 1 --format csv | tail -1 | cut -d, -f1); "
@@ -199,9 +202,9 @@ SCENES: Final = (
                 _mark("loaded"),
             ),
             CommandStep("omnigraph branch create raises graph.omni"),
-            CommandStep(_raise("p7", 90_000, "--branch raises")),
-            CommandStep(_raise("p8", 165_000, "--branch raises")),
-            CommandStep(_raise("p7", 70_000, "--branch main")),
+            CommandStep(_set_salary("p7", 90_000, "--branch raises")),
+            CommandStep(_set_salary("p8", 165_000, "--branch raises")),
+            CommandStep(_set_salary("p7", 70_000, "--branch main")),
             CommandStep("omnigraph branch merge raises graph.omni", exit_code=1),
             ScriptStep("cat decisions.json", _write_decisions),
             CommandStep("omnigraph branch merge raises graph.omni --resolve decisions.json --delete-branch"),
@@ -210,7 +213,7 @@ SCENES: Final = (
     ),
     Scene(
         "History",
-        "Every state stays readable: what was changed since, and what was there before.",
+        "Every earlier state is readable: show the changes since then, and query the old data.",
         (
             CommandStep("omnigraph diff $loaded main graph.omni"),
             CommandStep(f"omnigraph query --store graph.omni -e '{_PAY}'"),
@@ -219,7 +222,7 @@ SCENES: Final = (
     ),
     Scene(
         "Many small commits, and optimize",
-        "Each commit leaves a small file that no index knows. Optimize puts them together, beside live writers.",
+        "Each commit adds a small file that no index covers. Optimize compacts them while other writers run.",
         (
             ScriptStep("for number in range(…): graph.mutate(hire, params={'slug': …})", _hire_many, ">>>"),
             CommandStep("omnigraph doctor graph.omni"),
@@ -229,11 +232,11 @@ SCENES: Final = (
         ),
     ),
     Scene(
-        "A foreign write",
-        "The tables are open files, so another tool can change them. Repair shows what it did, and refuses.",
+        "A write by an external tool",
+        "The tables are Lance files, so another tool can change them. Repair shows the change and refuses it.",
         (
             ScriptStep(
-                "python -c 'import lance; lance.dataset(…).delete(\"salary > 150000\")'", _delete_outside
+                "python -c 'import lance; lance.dataset(…).delete(\"salary > 150000\")'", _delete_externally
             ),
             CommandStep("omnigraph repair graph.omni"),
             CommandStep("omnigraph repair graph.omni --confirm", exit_code=3),
@@ -242,26 +245,26 @@ SCENES: Final = (
     ),
     Scene(
         "A killed writer",
-        "It dies with its tables committed and not yet published. Nobody sees half of it; the next writer settles it.",
+        "It is killed after it commits its tables and before it publishes them. The next writer recovers the write.",
         (
             ScriptStep(
                 f"OMNIGRAPH_FAILPOINTS=publish.before=kill omnigraph mutate --store graph.omni -e '{_TEAM}'",
                 _kill_writer,
             ),
             CommandStep("omnigraph doctor graph.omni", exit_code=3),
-            CommandStep(_raise("p9", 92_000, "--branch main")),
+            CommandStep(_set_salary("p9", 92_000, "--branch main")),
             CommandStep("omnigraph recovery list graph.omni"),
             CommandStep(f"omnigraph query --store graph.omni -e '{_NIGHT}'"),
         ),
     ),
     Scene(
         "Cleanup",
-        "Old versions go when nothing needs them, and nothing younger than ten minutes. So let three weeks pass first.",
+        "Cleanup deletes old versions that nothing needs. The demo first sets the age of all files to three weeks.",
         (
-            ScriptStep("find graph.omni -type f -exec touch -d '21 days ago' {} +", _pass_weeks),
+            ScriptStep("find graph.omni -type f -exec touch -d '21 days ago' {} +", _age_files),
             CommandStep("omnigraph cleanup --keep 10 --older-than 2w graph.omni"),
             CommandStep("omnigraph cleanup --keep 10 --older-than 2w --confirm graph.omni"),
-            *_asked("lookup", '{"slug": "p7"}')[1:],
+            *_query_steps("lookup", '{"slug": "p7"}')[1:],
         ),
     ),
 )

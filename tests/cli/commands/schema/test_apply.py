@@ -1,4 +1,4 @@
-"""`omnigraph schema apply`: what it prints, its exit codes, and that the graph has the schema afterwards."""
+"""`omnigraph schema apply`: output, exit codes, and the schema of the graph afterwards."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def test_golden(name: str, flag: str, graph: Path, place: Path, update_golden: b
     assert (now.schema.source, now.head != before.id) == ((text, True) if name == "next" else (SCHEMA, False))
 
 
-def test_a_branch_that_is_not_there(graph: Path, place: Path) -> None:
+def test_missing_branch_is_reported(graph: Path, place: Path) -> None:
     outcome = apply(place, NEXT, "--branch", "dev")
     assert outcome.exit_code == 1
     assert "no branch 'dev'" in outcome.stderr
 
 
-def test_dropping_for_good_elsewhere_needs_a_yes(place: Path) -> None:
-    """Nobody is asked whether the graph is there before somebody agreed."""
+def test_permanent_drop_on_a_remote_target_requires_yes(place: Path) -> None:
+    """The confirmation is required before the command connects to the store."""
     (place / "next.pg").write_text(SCHEMA, encoding="utf-8")
     outcome = omnigraph_here(
         "schema", "apply", "--schema", "next.pg", "s3://bucket/g.omni", "--allow-data-loss", cwd=place

@@ -1,4 +1,4 @@
-"""`omnigraph schema plan`: steps, refusals and exit codes; and that it reads little and writes nothing."""
+"""`omnigraph schema plan`: steps, unsupported changes and exit codes. It reads only the manifest and writes nothing."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def test_golden(name: str, flag: str, graph: Path, place: Path, update_golden: b
     assert outcome.exit_code == exit_code
 
 
-def test_it_reads_only_the_manifest_and_writes_nothing(place: Path) -> None:
-    """Two hundred types: the tables are not even there."""
+def test_plan_reads_only_the_manifest_and_writes_nothing(place: Path) -> None:
+    """The plan of 200 types succeeds without the directories of the tables."""
     types = [f"node N{number} {{ a: I32  b: String? }}" for number in range(200)]
     omnigraph.init(str(place / "graph.omni"), "\n".join(types))
     shutil.rmtree(place / "graph.omni" / "nodes")
@@ -44,22 +44,22 @@ def test_it_reads_only_the_manifest_and_writes_nothing(place: Path) -> None:
     assert [step["step"] for step in steps] == ["rename_property"] * 200
 
 
-def test_rows_that_only_apply_looks_at(graph: Path, place: Path) -> None:
+def test_message_about_rows_that_only_apply_checks(graph: Path, place: Path) -> None:
     text = SCHEMA.replace("age: I32?", "age: I32  @range(age, 0..150)")
-    told = "whether the rows obey the new rules is checked by `omnigraph schema apply`\n"
-    assert told not in plan(place, text).stderr, "there are no rows"
+    message = "`omnigraph schema apply` checks whether the rows obey the new rules\n"
+    assert message not in plan(place, text).stderr, "the table is empty"
     omnigraph.open(str(graph)).mutate('query q() { insert Person { slug: "ada" } }')
     outcome = plan(place, text)
     assert (outcome.exit_code, outcome.stdout.count("reads 1 row")) == (0, 2)
-    assert outcome.stderr.endswith(told)
+    assert outcome.stderr.endswith(message)
 
 
-def test_the_graph_plans_as_the_command_does(graph: Path, place: Path) -> None:
-    found = omnigraph.open(str(graph), read_only=True).plan_schema(NEXT)
-    assert found.to_json() == json.loads(plan(place, NEXT, "--json").stdout)
+def test_python_and_command_return_the_same_plan(graph: Path, place: Path) -> None:
+    schema_plan = omnigraph.open(str(graph), read_only=True).plan_schema(NEXT)
+    assert schema_plan.to_json() == json.loads(plan(place, NEXT, "--json").stdout)
 
 
-def test_a_text_that_is_no_schema(graph: Path, place: Path) -> None:
+def test_invalid_schema_is_reported_with_its_position(graph: Path, place: Path) -> None:
     outcome = plan(place, "node person { }")
     assert (outcome.exit_code, outcome.stdout) == (1, "")
     assert "next.pg:1:6: S101" in outcome.stderr

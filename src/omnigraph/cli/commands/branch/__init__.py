@@ -1,1 +1,1 @@
-"""`omnigraph branch`: one file per command."""
+"""`omnigraph branch`: one module per command."""

@@ -1,4 +1,4 @@
-"""`omnigraph branch create`: a new branch, in one step whatever the size of the graph."""
+"""`omnigraph branch create`: create a branch. The cost does not depend on the size of the graph."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from omnigraph.cli.options import Actor, Json, Store, Uri
 from omnigraph.cli.output import write_json
 from omnigraph.cli.target import announce_target, resolve_target
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The new branch.", show_default=False)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the new branch.", show_default=False)]
 From = Annotated[
     str,
     typer.Option("--from", metavar="BRANCH|COMMIT", help="Start from this branch's head, or this commit."),
@@ -31,8 +31,8 @@ def create(
 ) -> None:
     """Create a branch.
 
-    It costs the same for a large graph as for a small one: nothing is copied, and a table is forked when the branch
-    first writes to it.
+    The cost does not depend on the size of the graph: nothing is copied. A table is forked at the first write of the
+    branch to it.
     """
     location = resolve_target(context, uri, store)
 
@@ -46,7 +46,7 @@ def create(
 
         write_json(branch_create_output(location, source, record))
     elif not context.obj.quiet:
-        assert record.parent is not None, "it was made from something"
+        assert record.parent is not None, "a created branch has a parent"
         sys.stderr.write(f"created branch {name} from commit {record.parent.commit}\n")
 
 

@@ -1,4 +1,4 @@
-"""`omnigraph branch delete`: the branch's row goes; its files are reclaimed by cleanup."""
+"""`omnigraph branch delete`: delete the row of the branch in the manifest; `cleanup` deletes its files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from omnigraph.cli.options import Json, Store, Uri, Yes
 from omnigraph.cli.output import write_json
 from omnigraph.cli.target import announce_target, confirm_destruction, resolve_target
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The branch.", show_default=False)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the branch.", show_default=False)]
 
 
 def delete(
@@ -25,7 +25,7 @@ def delete(
 ) -> None:
     """Delete a branch, merged or not.
 
-    A branch that a live branch was made from cannot be deleted. A new branch of the same name never shows the old data.
+    A branch from which a live branch was created cannot be deleted. A new branch of the same name never shows old data.
     """
     location = resolve_target(context, uri, store)
 

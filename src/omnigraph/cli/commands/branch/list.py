@@ -1,4 +1,4 @@
-"""`omnigraph branch list`: every branch, its newest commit, and how far it is from main."""
+"""`omnigraph branch list`: every branch, its newest commit, and its distance from main."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TITLES: Final = {
     "age": "age",
     "ahead": "ahead",
     "behind": "behind",
-    "parent_branch": "made from",
+    "parent_branch": "created from",
 }
 FIELDS: Final = (
     "name",
@@ -45,27 +45,27 @@ def list_all(
     rows_format: Format = None,
     as_json: Json = False,
 ) -> None:
-    """Show every branch: its head, the age of that, and the commits by which it is ahead of main and behind it."""
-    how = choose_format(rows_format, as_json)
+    """Show every branch: its head, the age of the head, and its number of commits ahead of main and behind it."""
+    output_format = choose_format(rows_format, as_json)
     location = resolve_target(context, uri, store)
 
     from omnigraph.graph.branches import list_branches
     from omnigraph.wire.commits import branch_list_output
 
     document = branch_list_output(list_branches(location))
-    if how is RowsFormat.JSON:
+    if output_format is RowsFormat.JSON:
         write_json(document)
         return
     rows = [{name: getattr(branch, name) for name in FIELDS} for branch in document.details]
     now = time.time_ns() // 1_000
-    if how is RowsFormat.TABLE:
-        write_rows(TITLES, [_shown(row, now) for row in rows], how)
+    if output_format is RowsFormat.TABLE:
+        write_rows(TITLES, [_table_row(row, now) for row in rows], output_format)
     else:
-        write_rows({name: name for name in FIELDS}, rows, how)
+        write_rows({name: name for name in FIELDS}, rows, output_format)
 
 
-def _shown(row: dict[str, Any], now: int) -> dict[str, Any]:
-    """A row for people."""
+def _table_row(row: dict[str, Any], now: int) -> dict[str, Any]:
+    """Return the row of the table format."""
     if not row["readable"]:
         return {**row, "graph_commit_id": f"not readable: {row['error']}", "age": None}
     return {**row, "age": format_age(row["committed_at"], now)}

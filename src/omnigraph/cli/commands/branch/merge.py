@@ -1,4 +1,4 @@
-"""`omnigraph branch merge`: a branch into another as one commit, or every conflict and nothing written."""
+"""`omnigraph branch merge`: merge a branch as one commit, or report every conflict and write nothing."""
 
 from __future__ import annotations
 
@@ -20,13 +20,18 @@ if TYPE_CHECKING:
     from omnigraph.graph.merge.run import MergeResult
 
 Source = Annotated[
-    str, typer.Argument(metavar="SOURCE", help="The branch to merge, or a commit.", show_default=False)
+    str, typer.Argument(metavar="SOURCE", help="The branch or commit to merge.", show_default=False)
 ]
 Into = Annotated[str, typer.Option("--into", metavar="BRANCH", help="The branch that gets the changes.")]
 DeleteBranch = Annotated[
-    bool, typer.Option("--delete-branch", help="Delete the merged branch, unless it got commits meanwhile.")
+    bool,
+    typer.Option(
+        "--delete-branch", help="Delete the merged branch, unless it has commits that were not merged."
+    ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change and every conflict.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show the changes and every conflict, and write nothing.")
+]
 
 
 def merge(
@@ -45,8 +50,9 @@ def merge(
 ) -> None:
     """Merge a branch into another.
 
-    Entities are compared by id with what both sides have in common. What only one side changed goes that side's way;
-    what both changed differently is a conflict. With a conflict nothing is written, and the exit code is 1.
+    Compares both sides with their merge base, entity by entity. If only one side changed an entity, the merge takes
+    that change; if both changed it differently, that is a conflict. With a conflict, nothing is written and the exit
+    code is 1.
     """
     sides = read_strategy(strategy)
     decisions = read_decisions(resolve)
@@ -74,10 +80,10 @@ def merge(
             document = replace(document, branch_deleted=deleted, branch_delete_error=failure)
         write_json(document)
     elif dry_run:
-        write_text(_sentences(result, dry_run=True))
-        tell_how_to_go_on(result, quiet=context.obj.quiet)
+        write_text(_report(result, dry_run=True))
+        print_conflict_hint(result, quiet=context.obj.quiet)
     elif not context.obj.quiet:
-        sys.stderr.write(_sentences(result, dry_run=False))
+        sys.stderr.write(_report(result, dry_run=False))
         sys.stderr.write(f"deleted branch {source}\n" if deleted else "")
     if failure is not None and not as_json:
         sys.stderr.write(f"warning: branch {source} was not deleted: {printable(failure)}\n")
@@ -85,18 +91,18 @@ def merge(
         raise typer.Exit(ExitCode.ERROR)
 
 
-def change_sentences(result: MergeResult) -> list[str]:
-    """One line for each step of the schema, one for each table that changes, and one for each conflict."""
+def change_lines(result: MergeResult) -> list[str]:
+    """Return one line per schema step, one per changed table, and one per conflict."""
     lines = [f"  schema: {printable(str(planned.to_json()['text']))}" for planned in result.schema_steps]
     for table in result.tables:
         counts = ((table.inserted, "inserted"), (table.updated, "updated"), (table.deleted, "deleted"))
-        told = ", ".join(f"{count:,} {word}" for count, word in counts if count)
-        lines.append(f"  {table.table}: {told or 'as main has it'}")
+        changes = ", ".join(f"{count:,} {word}" for count, word in counts if count)
+        lines.append(f"  {table.table}: {changes or 'same as main'}")
     return lines + [f"  {printable(conflict.describe())}" for conflict in result.conflicts]
 
 
-def tell_how_to_go_on(result: MergeResult, *, quiet: bool) -> None:
-    """After a dry run: the hint with which the real one would end."""
+def print_conflict_hint(result: MergeResult, *, quiet: bool) -> None:
+    """Print the hint of the conflict error to stderr after a dry run."""
     from omnigraph.graph.merge.conflicts import MergeConflictError
 
     if result.conflicts and not quiet:
@@ -105,24 +111,24 @@ def tell_how_to_go_on(result: MergeResult, *, quiet: bool) -> None:
 
 
 def conflict_count(result: MergeResult) -> str:
-    """How many conflicts there are, in words."""
+    """Return the number of conflicts as text."""
     count = len(result.conflicts)
-    return "a conflict" if count == 1 else f"{count:,} conflicts"
+    return "1 conflict" if count == 1 else f"{count:,} conflicts"
 
 
-def _sentences(result: MergeResult, *, dry_run: bool) -> str:
-    between = f"{result.source} into {result.target}"
-    how = " (fast_forward)" if result.outcome == "fast_forward" else ""
+def _report(result: MergeResult, *, dry_run: bool) -> str:
+    branches = f"{result.source} into {result.target}"
+    kind = " (fast_forward)" if result.outcome == "fast_forward" else ""
     if result.conflicts:
-        first = f"merging {between} has {conflict_count(result)}"
+        first = f"merging {branches} has {conflict_count(result)}"
     elif result.outcome == "already_up_to_date":
         first = f"{result.target} is already up to date with {result.source}"
     elif dry_run:
-        first = f"would merge {between}{how}"
+        first = f"would merge {branches}{kind}"
     else:
         commit = "" if result.commit is None else f" at commit {result.commit.id}"
-        first = f"merged {between}{how}{commit}"
-    return "\n".join([first, *change_sentences(result)]) + "\n"
+        first = f"merged {branches}{kind}{commit}"
+    return "\n".join([first, *change_lines(result)]) + "\n"
 
 
 COMMAND = CommandSource(

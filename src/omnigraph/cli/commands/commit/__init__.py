@@ -1,1 +1,1 @@
-"""`omnigraph commit`: one file per command."""
+"""`omnigraph commit`: one module per command."""

@@ -1,4 +1,4 @@
-"""`omnigraph commit changes`: what one commit changed, with images before and after."""
+"""`omnigraph commit changes`: the changes of one commit, with the entities before and after."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def changes(
     rows_format: Format = None,
     as_json: Json = False,
 ) -> None:
-    """Show what a commit changed against its first parent, entity by entity.
+    """Show the changes of a commit relative to its first parent, per entity.
 
-    A commit that only moved files, as compaction does, changed nothing.
+    A commit that only reorganized files, such as a compaction, has no changes.
     """
-    how = choose_changes_format(rows_format, as_json)
+    output_format = choose_changes_format(rows_format, as_json)
     location = resolve_target(context, uri, store)
 
     from omnigraph.api.graph import Graph
@@ -31,7 +31,7 @@ def changes(
     graph = Graph(location, branch, read_only=True)
     commit = graph.get_commit(commit_id)
     head = {"graph_commit_id": commit.id, "parent_commit_id": commit.parent}
-    write_changes(head, graph.diff(commit.id), how)
+    write_changes(head, graph.diff(commit.id), output_format)
 
 
 COMMAND = CommandSource(

@@ -14,7 +14,7 @@ from omnigraph.cli.target import resolve_target
 if TYPE_CHECKING:
     from omnigraph.wire.commits import CommitOutput
 
-Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Show at most so many commits.")]
+Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Show at most N commits.")]
 
 COMMITS_SHOWN: Final = 50
 TITLES: Final = {
@@ -50,9 +50,9 @@ def list_commits(
 ) -> None:
     """Show the commits of a branch, newest first.
 
-    Those whose data cleanup has collected are marked: they cannot be read any more.
+    Marks commits that can no longer be read because `cleanup` deleted their data.
     """
-    how = choose_format(rows_format, as_json)
+    output_format = choose_format(rows_format, as_json)
     location = resolve_target(context, uri, store)
 
     from omnigraph.api.graph import Graph
@@ -65,26 +65,28 @@ def list_commits(
     names = table_names(newest)
     readable = readable_commits(newest, commits)
     documents = [commit_output(commit, names, readable=commit.id in readable) for commit in commits]
-    if how is RowsFormat.JSON:
+    if output_format is RowsFormat.JSON:
         import msgspec
 
         write_json({"graph_branch": branch, "commits": msgspec.to_builtins(documents)})
     else:
-        _show(documents, how)
+        _show(documents, output_format)
 
 
-def _show(documents: list[CommitOutput], how: RowsFormat) -> None:
-    """Print commits as rows. The column about data is shown only if some was collected."""
+def _show(documents: list[CommitOutput], output_format: RowsFormat) -> None:
+    """Print commits as rows. The table has the column 'data' only if `cleanup` deleted data of a commit."""
     rows = [
         {
             **{name: getattr(document, name) for name in FIELDS if hasattr(document, name)},
             "tables_moved": len(document.tables),
-            "gone": "" if document.readable else "collected",
+            "data": "" if document.readable else "collected",
         }
         for document in documents
     ]
-    titles = TITLES if all(document.readable for document in documents) else {**TITLES, "gone": "data"}
-    write_rows(titles if how is RowsFormat.TABLE else {name: name for name in FIELDS}, rows, how)
+    titles = TITLES if all(document.readable for document in documents) else {**TITLES, "data": "data"}
+    write_rows(
+        titles if output_format is RowsFormat.TABLE else {name: name for name in FIELDS}, rows, output_format
+    )
 
 
 COMMAND = CommandSource(

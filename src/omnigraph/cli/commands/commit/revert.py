@@ -1,4 +1,4 @@
-"""`omnigraph commit revert`: a new commit that undoes one."""
+"""`omnigraph commit revert`: undo a commit with a new commit."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import typer
 from omnigraph.cli.command import CommandSource
 from omnigraph.cli.commands.branch.merge import (
     DryRun,
-    change_sentences,
+    change_lines,
     conflict_count,
-    tell_how_to_go_on,
+    print_conflict_hint,
 )
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.options import Actor, Json, Store, TargetBranch, Uri
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CommitId = Annotated[
     str,
     typer.Argument(
-        metavar="ID", help="The commit to undo: its id, enough of it, or HEAD.", show_default=False
+        metavar="ID", help="The commit to undo: its id, a unique prefix of it, or HEAD.", show_default=False
     ),
 ]
 
@@ -43,10 +43,10 @@ def revert(
     actor: Actor = None,
     as_json: Json = False,
 ) -> None:
-    """Undo what a commit changed, as a new commit.
+    """Undo the changes of a commit with a new commit.
 
-    What was changed again since is a conflict, as in a merge: ours is what is there now, theirs what was there before
-    the commit.
+    An entity that a later commit changed is a conflict, as in a merge: ours is its current state, theirs its state
+    before the commit.
     """
     sides, decisions = read_strategy(strategy), read_decisions(resolve)
     location = resolve_target(context, uri, store)
@@ -58,21 +58,21 @@ def revert(
     if not dry_run:
         announce_target(context, location)
     result = graph.revert(commit, strategy=sides, resolve=decisions, dry_run=dry_run, actor=actor)
-    text = "\n".join([_sentence(result, dry_run=dry_run), *change_sentences(result)]) + "\n"
+    text = "\n".join([_summary(result, dry_run=dry_run), *change_lines(result)]) + "\n"
     if as_json:
         from omnigraph.wire.results import merge_output
 
         write_json(merge_output(location, result))
     elif dry_run:
         write_text(text)
-        tell_how_to_go_on(result, quiet=context.obj.quiet)
+        print_conflict_hint(result, quiet=context.obj.quiet)
     elif not context.obj.quiet:
         sys.stderr.write(text)
     if result.conflicts:
         raise typer.Exit(ExitCode.ERROR)
 
 
-def _sentence(result: MergeResult, *, dry_run: bool) -> str:
+def _summary(result: MergeResult, *, dry_run: bool) -> str:
     if result.conflicts:
         return f"undoing {result.source} has {conflict_count(result)}"
     if result.outcome == "already_up_to_date":

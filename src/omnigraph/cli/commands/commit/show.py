@@ -1,4 +1,4 @@
-"""`omnigraph commit show`: one commit and the tables it moved."""
+"""`omnigraph commit show`: one commit and the tables that it changed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def show(
     branch: Branch = "main",
     as_json: Json = False,
 ) -> None:
-    """Show one commit and the tables it moved."""
+    """Show one commit and the tables that it changed."""
     location = resolve_target(context, uri, store)
 
     from omnigraph.api.graph import Graph

@@ -1,1 +1,1 @@
-"""`omnigraph schema`: one file per command."""
+"""`omnigraph schema`: one module per command."""

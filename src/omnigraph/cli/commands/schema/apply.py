@@ -1,4 +1,4 @@
-"""`omnigraph schema apply`: brings a branch to another schema as one commit, or changes nothing."""
+"""`omnigraph schema apply`: migrate a branch to another schema as one commit, or change nothing."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def apply(
     spark_master: SparkMaster = None,
     as_json: Json = False,
 ) -> None:
-    """Bring a branch to another schema, as one commit.
+    """Migrate a branch to another schema, as one commit.
 
-    Takes the steps that `schema plan` shows. New rules are checked against the rows first, and what breaks them is
-    listed. Nothing is written when a step is not supported or a rule is broken. What is dropped can be read at earlier
-    commits until `cleanup`; with --allow-data-loss it goes for good. Large tables are worked on by Spark.
+    Runs the steps that `schema plan` shows. Checks the rows against new rules first and lists the rows that violate
+    them. Nothing is written if a step is not supported or a rule is violated. Dropped data can be read at earlier
+    commits until `cleanup`; with --allow-data-loss it is deleted permanently. Spark processes large tables.
     """
     location = resolve_target(context, uri, store)
     text = read_schema_file(Path(schema))
@@ -50,24 +50,24 @@ def apply(
     from omnigraph.cli.progress import show_progress
 
     with show_progress(quiet=context.obj.quiet) as report:
-        done = Graph(location, branch, spark=spark_master).apply_schema(
+        result = Graph(location, branch, spark=spark_master).apply_schema(
             NamedText.make(text, schema), actor=actor, allow_data_loss=allow_data_loss, progress=report
         )
     if as_json:
         from omnigraph.wire.results import schema_apply_output
 
-        write_json(schema_apply_output(location, done))
+        write_json(schema_apply_output(location, result))
         return
-    show_steps(done.plan)
+    show_steps(result.plan)
     if not context.obj.quiet:
-        sys.stderr.write(f"{_sentence(done)}\n")
+        sys.stderr.write(f"{_summary(result)}\n")
 
 
-def _sentence(done: SchemaResult) -> str:
-    if done.commit is None:
-        return f"branch {done.plan.branch} has this schema already; there is no commit"
-    count = len(done.plan.steps)
-    return f"took {count} step{'' if count == 1 else 's'} at commit {done.commit.id}"
+def _summary(result: SchemaResult) -> str:
+    if result.commit is None:
+        return f"branch {result.plan.branch} already has this schema; no commit was created"
+    count = len(result.plan.steps)
+    return f"applied {count} step{'' if count == 1 else 's'} at commit {result.commit.id}"
 
 
 COMMAND = CommandSource(

@@ -1,4 +1,4 @@
-"""`omnigraph schema plan`: what it takes to bring a branch to another schema. Reads only."""
+"""`omnigraph schema plan`: the steps that migrate a branch to another schema. Writes nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 SchemaFile = Annotated[str, typer.Option("--schema", metavar="FILE", help="The desired schema, a .pg file.")]
 AllowDataLoss = Annotated[
-    bool, typer.Option("--allow-data-loss", help="Drop for good: earlier commits go with the next cleanup.")
+    bool,
+    typer.Option(
+        "--allow-data-loss", help="Drop permanently: the next cleanup also deletes earlier commits."
+    ),
 ]
 
 
@@ -34,11 +37,11 @@ def plan(
     allow_data_loss: AllowDataLoss = False,
     as_json: Json = False,
 ) -> None:
-    """Show the steps from a branch's schema to another one.
+    """Show the steps that migrate a branch to another schema.
 
-    Each step comes with what it costs. A change that is not supported comes with a code and with what to do instead,
-    and makes the command end with 3: such a schema cannot be applied. Nothing is written. Only nulls that get a
-    default are counted; rows that a new rule concerns are checked by `schema apply`.
+    Shows the cost of each step. For an unsupported change it shows a code and an alternative, and the exit code is 3:
+    such a schema cannot be applied. Nothing is written. The plan counts only nulls that get a default; `schema apply`
+    checks the rows against new rules.
     """
     text = read_schema_file(Path(schema))
     location = direct_target(context, uri, store)
@@ -47,28 +50,26 @@ def plan(
     from omnigraph.api.graph import Graph
 
     graph = Graph(location, branch, read_only=True)
-    found = graph.plan_schema(NamedText.make(text, schema), allow_data_loss=allow_data_loss)
+    schema_plan = graph.plan_schema(NamedText.make(text, schema), allow_data_loss=allow_data_loss)
     if as_json:
-        write_json(found.to_json())
+        write_json(schema_plan.to_json())
     else:
-        show_steps(found)
+        show_steps(schema_plan)
         if not context.obj.quiet:
-            sys.stderr.write(f"{_sentence(found)}\n")
-            if found.can_apply and any(one.cost.value == "reads_data" for one in found.steps):
-                sys.stderr.write(
-                    "whether the rows obey the new rules is checked by `omnigraph schema apply`\n"
-                )
-    if not found.can_apply:
+            sys.stderr.write(f"{_summary(schema_plan)}\n")
+            if schema_plan.can_apply and any(step.cost.value == "reads_data" for step in schema_plan.steps):
+                sys.stderr.write("`omnigraph schema apply` checks whether the rows obey the new rules\n")
+    if not schema_plan.can_apply:
         raise typer.Exit(ExitCode.REFUSED)
 
 
-def show_steps(found: SchemaPlan) -> None:
-    """Print a plan for people: a line for each step, and for each refusal a line and what to do."""
+def show_steps(schema_plan: SchemaPlan) -> None:
+    """Print a plan as text: one line per step, and for each unsupported change its reason and a hint."""
     lines = []
-    for number, planned in enumerate(found.steps, start=1):
+    for number, planned in enumerate(schema_plan.steps, start=1):
         shown = planned.to_json()
         lines.append(f"{number:>3}. {printable(str(shown['text']))} ({_cost(planned)})")
-    for refused in found.unsupported:
+    for refused in schema_plan.unsupported:
         lines += _refusal_lines(refused)
     if lines:
         write_text("\n".join(lines))
@@ -85,21 +86,21 @@ def _cost(planned: PlannedStep) -> str:
 
 
 def _refusal_lines(refused: Unsupported) -> list[str]:
-    """A refused change, and what to do instead."""
+    """Return the lines of an unsupported change and its hint."""
     from omnigraph.graph.schema_plan import refusal_text
 
-    told = f"{refused.code.code} {printable(refusal_text(refused))}"
-    return [f"  - {told}", f"    {refused.code.meaning}", f"    hint: {refused.code.advice}"]
+    change = f"{refused.code.code} {printable(refusal_text(refused))}"
+    return [f"  - {change}", f"    {refused.code.meaning}", f"    hint: {refused.code.advice}"]
 
 
-def _sentence(found: SchemaPlan) -> str:
-    if not found.can_apply:
-        count = len(found.unsupported)
+def _summary(schema_plan: SchemaPlan) -> str:
+    if not schema_plan.can_apply:
+        count = len(schema_plan.unsupported)
         return f"{count} change{'' if count == 1 else 's'} cannot be applied"
-    if not found.steps:
-        return f"branch {found.branch} has this schema already"
-    count = len(found.steps)
-    return f"{count} step{'' if count == 1 else 's'} from commit {found.commit}"
+    if not schema_plan.steps:
+        return f"branch {schema_plan.branch} already has this schema"
+    count = len(schema_plan.steps)
+    return f"{count} step{'' if count == 1 else 's'} from commit {schema_plan.commit}"
 
 
 COMMAND = CommandSource(

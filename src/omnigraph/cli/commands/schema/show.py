@@ -1,4 +1,4 @@
-"""`omnigraph schema show`: the accepted schema, as the text that was given or as the typed catalog."""
+"""`omnigraph schema show`: the accepted schema, as its source text or as the typed catalog."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def show(
     branch: Branch = "main",
     commit: Commit = None,
     version: Version = None,
-    at: At = None,
+    timestamp: At = None,
     as_json: Json = False,
 ) -> None:
     """Show the accepted schema as .pg text.
 
-    With --json also the catalog made from it, which has the ids of types and properties.
+    --json also prints the catalog, which contains the ids of types and properties.
     """
-    state = choose_state(commit, version, at)
+    state = choose_state(commit, version, timestamp)
     location = resolve_target(context, uri, store)
 
     from omnigraph.api.graph import Graph

@@ -1,1 +1,1 @@
-"""`omnigraph spark`: one file per command."""
+"""`omnigraph spark`: one module per command."""

@@ -1,4 +1,4 @@
-"""`omnigraph spark start`: a warm local Spark server for later commands."""
+"""`omnigraph spark start`: start a warm local Spark server for later commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IdleMinutes = Annotated[
         min=0.01,
         max=limits.WARM_SERVER_IDLE_MINUTES_MAX,
         callback=refuse_no_number,
-        help="End it when no command has used it for this long.",
+        help="Stop the server after N minutes without a command.",
     ),
 ]
 
@@ -30,8 +30,8 @@ def start(
 ) -> None:
     """Start a warm local Spark server.
 
-    Later commands on this machine find it by themselves and need not wait for Spark to start. It listens on loopback,
-    only its user can reach it, and it ends by itself when it is not used. One that runs already is left as it is.
+    Later commands on this machine use it automatically and do not wait for Spark to start. It listens on loopback, only
+    its user can connect, and it stops when it is not used. A running server is not changed.
     """
     from omnigraph.cli.commands.spark.status import status_to_json
     from omnigraph.pipeline.spark.warm_server import server_status, start_server
@@ -41,8 +41,10 @@ def start(
         write_json({"started": started.is_new, **status_to_json(server_status())})
     elif not context.obj.quiet:
         minutes = started.server.idle_seconds / 60
-        how = "started a warm Spark server" if started.is_new else "the warm Spark server runs already"
-        sys.stderr.write(f"{how}; it ends after {minutes:g} minutes without work\n")
+        state = (
+            "started a warm Spark server" if started.is_new else "the warm Spark server is already running"
+        )
+        sys.stderr.write(f"{state}; it stops after {minutes:g} minutes without a command\n")
 
 
 COMMAND = CommandSource("start", start, ("omnigraph spark start", "omnigraph spark start --idle-minutes 120"))

@@ -1,4 +1,4 @@
-"""`omnigraph spark status`: whether a warm local Spark server runs."""
+"""`omnigraph spark status`: whether a warm local Spark server is running."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ if TYPE_CHECKING:
 
 
 def status(as_json: Json = False) -> None:
-    """Show whether a warm local Spark server runs.
+    """Show whether a warm local Spark server is running.
 
-    The status is running, stopped, or outdated: then an older installation has started it, and commands go without it.
+    The status is running, stopped or outdated. An outdated server was started by an older installation; commands do not
+    use it.
     """
     from omnigraph.pipeline.spark.warm_server import server_status
 
-    found = server_status()
+    server_state = server_status()
     if as_json:
-        write_json(status_to_json(found))
+        write_json(status_to_json(server_state))
         return
-    server = found.server
+    server = server_state.server
     write_pairs(
         {
-            "status": found.health.value,
+            "status": server_state.health.value,
             **(
                 {
-                    "in use": "yes" if found.in_use else "no",
+                    "in use": "yes" if server_state.in_use else "no",
                     "process": server.process.pid,
                     "port": server.port,
                     "started": format_timestamp(server.started_us),
@@ -43,12 +44,12 @@ def status(as_json: Json = False) -> None:
     )
 
 
-def status_to_json(found: ServerStatus) -> dict[str, Any]:
-    """The status without the token."""
-    server = found.server
+def status_to_json(server_state: ServerStatus) -> dict[str, Any]:
+    """Return the status as JSON, without the token."""
+    server = server_state.server
     return {
-        "status": found.health.value,
-        "in_use": found.in_use,
+        "status": server_state.health.value,
+        "in_use": server_state.in_use,
         "pid": server.process.pid if server else None,
         "port": server.port if server else None,
         "started_at": server.started_us if server else None,

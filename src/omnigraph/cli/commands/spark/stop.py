@@ -1,4 +1,4 @@
-"""`omnigraph spark stop`: end the warm local Spark server."""
+"""`omnigraph spark stop`: stop the warm local Spark server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from omnigraph.cli.output import write_json
 def stop(context: typer.Context, as_json: Json = False) -> None:
     """Stop the warm local Spark server.
 
-    Returns when it has ended. A command that uses it at the moment fails.
+    Returns after it has stopped. A command that uses it fails.
     """
     from omnigraph.pipeline.spark.warm_server import stop_server
 
@@ -22,8 +22,8 @@ def stop(context: typer.Context, as_json: Json = False) -> None:
     if as_json:
         write_json({"stopped": was_running})
     elif not context.obj.quiet:
-        told = "stopped the warm Spark server" if was_running else "no warm Spark server was running"
-        sys.stderr.write(f"{told}\n")
+        result = "stopped the warm Spark server" if was_running else "no warm Spark server was running"
+        sys.stderr.write(f"{result}\n")
 
 
 COMMAND = CommandSource("stop", stop, ("omnigraph spark stop",))
