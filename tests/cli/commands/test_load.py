@@ -168,4 +168,4 @@ def test_overwrite_of_a_remote_target_requires_yes() -> None:
         "load", "--data", "x.jsonl", "--mode", "overwrite", "s3://bucket/graph", cwd=place
     )
     assert outcome.exit_code == 3
-    assert "Pass --yes" in outcome.stderr
+    assert "Pass `--yes`" in outcome.stderr

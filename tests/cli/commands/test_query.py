@@ -129,7 +129,7 @@ def _iso_time(microseconds: int) -> str:
 def test_graph_passed_as_query_name_is_rejected(place: Path) -> None:
     for command in ("query", "mutate", "explain"):
         as_name = omnigraph_here(command, "graph.omni", "--query", "people.gq", cwd=place)
-        assert (as_name.exit_code, "pass --store graph.omni" in as_name.stderr) == (2, True)
+        assert (as_name.exit_code, "Pass `--store graph.omni`" in as_name.stderr) == (2, True)
         nowhere = omnigraph_here(command, "people", "--query", "people.gq", cwd=place)
         assert (nowhere.exit_code, "Pass the graph as `--store URI`" in nowhere.stderr) == (2, True)
         both = omnigraph_here(command, "graph.omni", "people", "--query", "people.gq", cwd=place)
