@@ -31,7 +31,7 @@ if uid:
     os.setgid(uid)
     os.setuid(uid)
 graph = omnigraph.open(sys.argv[1], read_only=True)
-found = snapshot_contents(graph.snapshot()), len(list(graph.log(None)))
+result = snapshot_contents(graph.snapshot()), len(list(graph.log(None)))
 try:
     open(sys.argv[1] + "/probe", "w")
 except OSError:
