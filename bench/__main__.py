@@ -59,9 +59,7 @@ def main(arguments: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("bench", description="Measure ratios to other engines.")
-    parser.add_argument(
-        "names", nargs="*", metavar="name", help=f"one of {', '.join(BENCHMARKS)}; default: all"
-    )
+    parser.add_argument("names", nargs="*", metavar="name", help=f"one of {', '.join(BENCHMARKS)}; default: all")
     parser.add_argument(
         "--quick", action="store_true", help="use small sizes, for a run of minutes; the same as BENCH=quick"
     )

@@ -80,9 +80,7 @@ def _commit(root: Location, number: int) -> None:
         stage_rows = stage_overwrite_with if is_overwrite else stage_fragments
         staged = stage_rows(target.dataset, write_rows(target.dataset, rows))
         count = ROWS if is_overwrite else target.table.row_count + ROWS
-        return area.finish(
-            (area.transaction_effect(target, staged, count),), frozenset(), Outcome({"inserted": ROWS})
-        )
+        return area.finish((area.transaction_effect(target, staged, count),), frozenset(), Outcome({"inserted": ROWS}))
 
     assert write(root, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
 

@@ -102,9 +102,7 @@ def _publish_history(root: Location, table: TableRecord, newest: int, commits: i
     for number in range(commits):
         pin = Pin(None, newest - commits + 1 + number)
         moved = TableRecord(table.type_id, table.incarnation, table.alias, table.path, pin, table.owner, 0)
-        draft = CommitDraft(
-            CommitId(new_ulid()), "load", OperationId(new_ulid()), "bench", number, {"rows": 1}
-        )
+        draft = CommitDraft(CommitId(new_ulid()), "load", OperationId(new_ulid()), "bench", number, {"rows": 1})
         publish(target, ManifestChange(draft, (moved,)))
         if number % 500 == 499:
             print(f"{number + 1} commits", file=sys.stderr)

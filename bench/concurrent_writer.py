@@ -56,10 +56,7 @@ def run(graph: Graph, folder: Path, optimize: Callable[[], object]) -> list[Rati
     )
     return [
         Ratio(
-            "a writer's longest wait / the commit section",
-            wait / (hold + limits.LEASE_POLL_SECONDS_MAX),
-            1.0,
-            detail,
+            "a writer's longest wait / the commit section", wait / (hold + limits.LEASE_POLL_SECONDS_MAX), 1.0, detail
         ),
         Ratio(
             "a write during optimize / alone",
@@ -71,9 +68,7 @@ def run(graph: Graph, folder: Path, optimize: Callable[[], object]) -> list[Rati
     ]
 
 
-def run_updates(
-    graph: Graph, folder: Path, optimize: Callable[[], Sequence[TableOptimizeStats]]
-) -> list[Ratio]:
+def run_updates(graph: Graph, folder: Path, optimize: Callable[[], Sequence[TableOptimizeStats]]) -> list[Ratio]:
     """Measure how many of the old fragments remain after optimize with concurrent updates, and the writer's wait."""
     before = set(_fragment_numbers(graph))
     stats: list[TableOptimizeStats] = []

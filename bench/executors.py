@@ -21,10 +21,7 @@ from omnigraph.pipeline.spark.session import SparkSettings, spark_session
 
 LINES: Final = sized(2_000_000, 50_000)
 ROUNDS: Final = sized(3, 7)
-MASTERS: Final = {
-    "2 executors": "local-cluster[2,1,1024]",
-    "1 executor": "local-cluster[1,1,1024]",
-}
+MASTERS: Final = {"2 executors": "local-cluster[2,1,1024]", "1 executor": "local-cluster[1,1,1024]"}
 _CONF: Final = {"spark.executor.memory": "512m", "spark.executor.cores": "1"}
 
 
@@ -56,9 +53,7 @@ def run(folder: Path) -> list[Ratio]:
     """Return the ratio of two executors over one."""
     file = graph_file(LINES)
     with ExitStack() as stack:
-        sessions = {
-            name: Session.start(master, folder / name, file, stack) for name, master in MASTERS.items()
-        }
+        sessions = {name: Session.start(master, folder / name, file, stack) for name, master in MASTERS.items()}
         times = median_seconds({name: session.load for name, session in sessions.items()}, ROUNDS)
     return [compare(f"load of {LINES:,} lines", times, ("2 executors", "1 executor"), None, LINES)]
 

@@ -92,11 +92,7 @@ def median_seconds(actions: Mapping[str, Callable[[], object]], rounds: int) -> 
 
 
 def compare(
-    name: str,
-    times: Mapping[str, float],
-    pair: tuple[str, str],
-    limit: float | None,
-    size: float | None = None,
+    name: str, times: Mapping[str, float], pair: tuple[str, str], limit: float | None, size: float | None = None
 ) -> Ratio:
     """Return the ratio of two measured actions."""
     ours, theirs = pair
@@ -111,9 +107,7 @@ def report(name: str, ratios: list[Ratio]) -> bool:
     print(f"{name:<{width}}  ratio limit  ok")
     for ratio in ratios:
         limit = "    -" if ratio.limit is None else f"{ratio.limit:5.1f}"
-        print(
-            f"{ratio.name:<{width}}  {ratio.ratio:5.2f} {limit}  {'yes' if ratio.ok else 'NO '}  {ratio.detail}"
-        )
+        print(f"{ratio.name:<{width}}  {ratio.ratio:5.2f} {limit}  {'yes' if ratio.ok else 'NO '}  {ratio.detail}")
     write_result(Result(name, _today(), is_quick(), this_machine(), tuple(ratios)))
     return all(ratio.ok for ratio in ratios)
 

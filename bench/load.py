@@ -126,9 +126,7 @@ def merge_ratios(folder: Path, lines: int = LINES, rounds: int = ROUNDS) -> list
         assert_equal_rows(tables_of_graph(omnigraph.open(str(folder / f"{name}-0"))).person, merged)
     name = f"merge of {lines // 2:,} rows into {lines:,}"
     return [
-        compare(
-            f"{name} over merge_insert of the parsed file", times, ("load", "pyarrow and merge_insert"), 2.0
-        ),
+        compare(f"{name} over merge_insert of the parsed file", times, ("load", "pyarrow and merge_insert"), 2.0),
         compare(f"{name}, from a table, over merge_insert", times, ("load of a table", "merge_insert"), 2.0),
         compare(f"{name} over merge_insert alone", times, ("load", "merge_insert"), None),
     ]

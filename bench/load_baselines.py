@@ -120,18 +120,13 @@ def read_with_duckdb(file: Path, database: Path) -> None:
 
 def tables_of_lance(folder: Path) -> Tables:
     """Read the tables of `write_with_pyarrow`."""
-    return Tables(
-        lance.dataset(folder / "person.lance").to_table(), lance.dataset(folder / "knows.lance").to_table()
-    )
+    return Tables(lance.dataset(folder / "person.lance").to_table(), lance.dataset(folder / "knows.lance").to_table())
 
 
 def tables_of_duckdb(database: Path) -> Tables:
     """Read the tables of `read_with_duckdb`."""
     with duckdb.connect(str(database), read_only=True) as connection:
-        return Tables(
-            connection.sql("FROM person").to_arrow_table(),
-            connection.sql("FROM knows").to_arrow_table(),
-        )
+        return Tables(connection.sql("FROM person").to_arrow_table(), connection.sql("FROM knows").to_arrow_table())
 
 
 def tables_of_graph(graph: omnigraph.Graph) -> Tables:

@@ -55,12 +55,7 @@ def run(folder: Path, sizes: tuple[int, ...] = LINES) -> list[Ratio]:
         for kind in Kind
     ]
     growth = [
-        Ratio(
-            f"{kind.value} at {most:,} lines over {least:,}",
-            peaks[most][kind] / peaks[least][kind],
-            GROWTH_MAX,
-            "",
-        )
+        Ratio(f"{kind.value} at {most:,} lines over {least:,}", peaks[most][kind] / peaks[least][kind], GROWTH_MAX, "")
         for kind in Kind
     ]
     return [*shares, *growth]

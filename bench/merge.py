@@ -143,13 +143,10 @@ def run(folder: Path, large: int = LARGE, many: int = MANY, branches: int = BRAN
         no_branches.touch()
     few = prepared_medians({"large": lambda: big.merge(FEW), "small": lambda: small.merge(FEW)})
     both = {
-        name: lambda graph=graph: graph.merge(FEW, diverged=True)
-        for name, graph in (("large", big), ("small", small))
+        name: lambda graph=graph: graph.merge(FEW, diverged=True) for name, graph in (("large", big), ("small", small))
     }
     diverged = prepared_medians(both)
-    plotted_ratios = prepared_medians(
-        {"large": lambda: big.changes(FEW), "small": lambda: small.changes(FEW)}
-    )
+    plotted_ratios = prepared_medians({"large": lambda: big.changes(FEW), "small": lambda: small.changes(FEW)})
     created = prepared_medians({"200 tables": wide.branch, "5 tables": narrow.branch})
     commits = prepared_medians(
         {"many branches": lambda: many_branches.load(FEW), "no branches": lambda: no_branches.load(FEW)}
@@ -159,9 +156,7 @@ def run(folder: Path, large: int = LARGE, many: int = MANY, branches: int = BRAN
         compare(f"merge {FEW} rows: {large:,} over {SMALL:,}", few, ("large", "small"), 2.0),
         compare(f"merge {FEW} rows, both sides: {large:,} over {SMALL:,}", diverged, ("large", "small"), 2.0),
         compare(f"changes of {FEW} rows: {large:,} over {SMALL:,}", plotted_ratios, ("large", "small"), 2.0),
-        compare(
-            f"create a branch: 200 tables, {large:,} rows over 5", created, ("200 tables", "5 tables"), 1.5
-        ),
+        compare(f"create a branch: 200 tables, {large:,} rows over 5", created, ("200 tables", "5 tables"), 1.5),
         compare(f"commit with {branches:,} branches", commits, ("many branches", "no branches"), 1.2),
         compare(f"merge {many:,} rows over an upsert", bulk, ("merge", "upsert"), 3.0),
     ]

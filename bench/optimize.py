@@ -77,12 +77,7 @@ def run(folder: Path, size: tuple[int, int, int], limit: float | None = RAW_MAX)
             f"optimize {ours:.1f} s, raw Lance {theirs:.1f} s",
             {"optimize": ours, "raw Lance": theirs},
         ),
-        Ratio(
-            "opens per table without work",
-            opens / tables / OPENS_MAX,
-            1.0,
-            f"{opens / tables:.1f} of {OPENS_MAX}",
-        ),
+        Ratio("opens per table without work", opens / tables / OPENS_MAX, 1.0, f"{opens / tables:.1f} of {OPENS_MAX}"),
     ]
 
 
@@ -150,9 +145,7 @@ def _fill(graph: Graph, tables: int, span: tuple[int, int], rows: int) -> None:
         for number in range(tables):
             target = area.writable(f"node:T{number}")
             staged = _stage_rows(target.dataset, span, rows)
-            effects.append(
-                area.transaction_effect(target, staged, target.table.row_count + (span[1] - span[0]) * rows)
-            )
+            effects.append(area.transaction_effect(target, staged, target.table.row_count + (span[1] - span[0]) * rows))
         return area.finish(tuple(effects), frozenset(), Outcome({}))
 
     assert write(graph.location, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None

@@ -36,14 +36,7 @@ SECTIONS: Final = (
         "checks. Then the peak memory of the processes of a load.",
         ("load", "memory"),
         (
-            Plot(
-                "load",
-                "Load",
-                PlotKind.RATES,
-                ("load",),
-                ("load of",),
-                axis="lines per second; more is better",
-            ),
+            Plot("load", "Load", PlotKind.RATES, ("load",), ("load of",), axis="lines per second; more is better"),
             Plot("memory", "Memory of a load, by lines", PlotKind.LINES, ("memory",), axis="MB"),
         ),
     ),
@@ -154,9 +147,7 @@ def _head(results: Sequence[Result]) -> Iterator[str]:
 
 def _machine(machine: Machine) -> str:
     packages = ", ".join(f"{name} {version}" for name, version in machine.packages.items())
-    return (
-        f"{machine.kind}, {machine.cores} cores, {machine.memory_gb} GB, Python {machine.python}, {packages}"
-    )
+    return f"{machine.kind}, {machine.cores} cores, {machine.memory_gb} GB, Python {machine.python}, {packages}"
 
 
 def _above_limit(results: Sequence[Result]) -> str:
@@ -175,9 +166,7 @@ def _failures(results: Sequence[Result]) -> Iterator[str]:
     failures = {result.name: result.failure for result in results}
     names = [name for section in SECTIONS for name in section.benchmarks]
     rows = [
-        f"- `{name}`: {failures.get(name) or 'was not run'}"
-        for name in names
-        if name not in failures or failures[name]
+        f"- `{name}`: {failures.get(name) or 'was not run'}" for name in names if name not in failures or failures[name]
     ]
     if rows:
         yield "## Not measured"
@@ -185,9 +174,7 @@ def _failures(results: Sequence[Result]) -> Iterator[str]:
 
 
 def _section(section: Section, results: Sequence[Result]) -> Iterator[str]:
-    tables = [
-        "\n".join(_table(result)) for result in results if result.name in section.benchmarks and result.ratios
-    ]
+    tables = ["\n".join(_table(result)) for result in results if result.name in section.benchmarks and result.ratios]
     if tables:
         yield f"## {section.title}"
         yield section.about

@@ -70,8 +70,7 @@ COMPARISONS: Final[Mapping[str, Comparison]] = {
         1.0,
     ),
     "filtered two-paths": Comparison(
-        "match { $p: Person $p knows $a $a knows $f $p.age > 80 $a.age < 20 $f.age = 50 } "
-        "return { count($f) as n }",
+        "match { $p: Person $p knows $a $a knows $f $p.age > 80 $a.age < 20 $f.age = 50 } return { count($f) as n }",
         "MATCH (p:Person)-[:Knows]->(a:Person)-[:Knows]->(f:Person) "
         "WHERE p.age > 80 AND a.age < 20 AND f.age = 50 RETURN count(*)",
         1.0,
@@ -94,8 +93,7 @@ COMPARISONS: Final[Mapping[str, Comparison]] = {
         "lance text",
     ),
     "text search, top 10": Comparison(
-        "match { $p: Person search($p.bio, $t) } return { $p.slug, bm25($p.bio, $t) as s } "
-        "order { s desc } limit 10",
+        "match { $p: Person search($p.bio, $t) } return { $p.slug, bm25($p.bio, $t) as s } order { s desc } limit 10",
         TEXT,
         1.3,
         "lance text",
@@ -126,11 +124,7 @@ def main() -> bool:
         folder = Path(name)
         social = make_social()
         graph = write_social(folder / "social.omni", social)
-        engines = {
-            "ladybug": _ladybug(folder, social),
-            "duckdb": _duckdb(social),
-            **_lance(graph),
-        }
+        engines = {"ladybug": _ladybug(folder, social), "duckdb": _duckdb(social), **_lance(graph)}
         ratios = [_measure(name, graph, engines) for name in COMPARISONS]
         return report("query", [*ratios, *first_queries(folder, graph, social)])
 
@@ -138,9 +132,7 @@ def main() -> bool:
 def _measure(name: str, graph: Graph, engines: Mapping[str, Prepare]) -> Ratio:
     comparison = COMPARISONS[name]
     used = {
-        name: parameter
-        for name, parameter in PARAMETERS.items()
-        if f"${name}" in comparison.ours.replace("$p", "")
+        name: parameter for name, parameter in PARAMETERS.items() if f"${name}" in comparison.ours.replace("$p", "")
     }
     declared = ", ".join(f"${name}: {kind}" for name, (kind, _) in used.items())
     prepared = graph.prepare(f"query q({declared}) {{ {comparison.ours} }}")
@@ -192,9 +184,7 @@ def _lance(graph: Graph) -> dict[str, Prepare]:
     return {
         "lance": lambda where: lambda: dataset.to_table(columns=["name", "age"], filter=where),
         "lance text": lambda words: (
-            lambda: dataset.to_table(
-                columns=["slug", "_score"], full_text_query=MatchQuery(words, "bio"), limit=10
-            )
+            lambda: dataset.to_table(columns=["slug", "_score"], full_text_query=MatchQuery(words, "bio"), limit=10)
         ),
         "lance vector": lambda where: (
             lambda: dataset.to_table(

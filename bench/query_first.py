@@ -26,22 +26,15 @@ from omnigraph.storage.lance.dataset import open_dataset
 ROUNDS: Final = sized(7, 2)
 START_ROUNDS: Final = sized(9, 2)
 PERSON: Final = "p777"
-TWO_HOPS: Final = (
-    "query q($s: String) { match { $p: Person { slug: $s } $p knows{1,2} $f } return { $f.name } }"
-)
+TWO_HOPS: Final = "query q($s: String) { match { $p: Person { slug: $s } $p knows{1,2} $f } return { $f.name } }"
 TOP: Final = (
-    "query q() { match { $p: Person $p knows $f } "
-    "return { $f.slug, count($p) as n } order { n desc } limit 10 }"
+    "query q() { match { $p: Person $p knows $f } return { $f.slug, count($p) as n } order { n desc } limit 10 }"
 )
-_TIMED: Final = (
-    "from time import perf_counter\nstarted = perf_counter()\n{}\nprint(perf_counter() - started)\n"
-)
+_TIMED: Final = "from time import perf_counter\nstarted = perf_counter()\n{}\nprint(perf_counter() - started)\n"
 _OURS: Final = (
     "import lance, omnigraph.api.graph, omnigraph.api.query, omnigraph.arrow.hashing\n"
     "import omnigraph.query.transform, omnigraph.lang.parser_table\n"
-    + _TIMED.format(
-        "rows = omnigraph.open({graph!r}, read_only=True).query({ours!r}, params={params!r}).to_arrow()"
-    )
+    + _TIMED.format("rows = omnigraph.open({graph!r}, read_only=True).query({ours!r}, params={params!r}).to_arrow()")
 )
 _LADYBUG: Final = "import ladybug, pyarrow\n" + _TIMED.format(
     "connection = ladybug.Connection(ladybug.Database({ladybug!r}, read_only=True))\n"

@@ -38,10 +38,7 @@ RENAMED: Final = BASE.replace("size: I64?", "size: I64?  remark: String? @rename
 
 def run(folder: Path, large: int = LARGE) -> list[Ratio]:
     """Return all ratios of this benchmark."""
-    large_root, small_root = (
-        _make_graph(folder / "large.omni", large),
-        _make_graph(folder / "small.omni", SMALL),
-    )
+    large_root, small_root = (_make_graph(folder / "large.omni", large), _make_graph(folder / "small.omni", SMALL))
     actions = {
         f"{step} {size}": _apply(root, text)
         for step, text in (("add", ADDED), ("rename", RENAMED), ("drop", BASE))
@@ -49,12 +46,7 @@ def run(folder: Path, large: int = LARGE) -> list[Ratio]:
     }
     times = median_seconds(actions, ROUNDS)
     return [
-        compare(
-            f"{step} a property, {large} rows over {SMALL}",
-            times,
-            (f"{step} large", f"{step} small"),
-            RATIO_MAX,
-        )
+        compare(f"{step} a property, {large} rows over {SMALL}", times, (f"{step} large", f"{step} small"), RATIO_MAX)
         for step in ("add", "rename", "drop")
     ]
 

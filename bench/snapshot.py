@@ -129,16 +129,11 @@ def _publish_commits(graph: omnigraph.Graph, commits: int) -> None:
     target = PublishTarget(snapshot.root, snapshot.branch.name, snapshot.branch.id, None)
     tables = list(snapshot.tables.values())
     number = 0
-    while (
-        number < commits
-        or len(graph.snapshot().manifest.dataset.fragment_rows()) <= limits.MANIFEST_FRAGMENTS_MAX
-    ):
+    while number < commits or len(graph.snapshot().manifest.dataset.fragment_rows()) <= limits.MANIFEST_FRAGMENTS_MAX:
         table = tables[number % len(tables)]
         moved = replace(table, pin=Pin(None, table.pin.version + 1))
         tables[number % len(tables)] = moved
-        draft = CommitDraft(
-            CommitId(new_ulid()), "load", OperationId(new_ulid()), "bench", number, {"rows": 1}
-        )
+        draft = CommitDraft(CommitId(new_ulid()), "load", OperationId(new_ulid()), "bench", number, {"rows": 1})
         publish(target, ManifestChange(draft, (moved,)))
         number += 1
         if number % 500 == 0:

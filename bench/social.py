@@ -25,13 +25,7 @@ from omnigraph.graph.write.stage import Outcome, StagingArea
 from omnigraph.graph.write.states import StagedWrite
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.dataset import Dataset
-from omnigraph.storage.lance.indexes import (
-    IndexPlan,
-    IndexSpec,
-    build_index_segment,
-    commit_index_segments,
-    plan_index,
-)
+from omnigraph.storage.lance.indexes import IndexPlan, IndexSpec, build_index_segment, commit_index_segments, plan_index
 from omnigraph.storage.lance.stage import stage_fragments, write_rows
 
 SCHEMA: Final = """\
@@ -115,9 +109,7 @@ def write_social(path: Path, social: Social) -> Graph:
         effects = []
         for alias, rows in tables.items():
             target = area.writable(alias)
-            transaction = stage_fragments(
-                target.dataset, write_rows(target.dataset, rows.cast(target.dataset.schema))
-            )
+            transaction = stage_fragments(target.dataset, write_rows(target.dataset, rows.cast(target.dataset.schema)))
             effects.append(area.transaction_effect(target, transaction, rows.num_rows))
         return area.finish(tuple(effects), frozenset(), Outcome({}))
 
@@ -129,9 +121,7 @@ def write_social(path: Path, social: Social) -> Graph:
         return area.finish(effects, frozenset(), Outcome({}))
 
     write(graph.location, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage, lambda area, _: stage(area)))
-    write(
-        graph.location, MAIN, WriteRequest(WriterKind.OPTIMIZE, "bench", index, lambda area, _: index(area))
-    )
+    write(graph.location, MAIN, WriteRequest(WriterKind.OPTIMIZE, "bench", index, lambda area, _: index(area)))
     return graph
 
 

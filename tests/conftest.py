@@ -66,9 +66,7 @@ class S3Server:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--update-golden", action="store_true", help="write the golden files instead of comparing"
-    )
+    parser.addoption("--update-golden", action="store_true", help="write the golden files instead of comparing")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -131,10 +129,7 @@ def running_s3_server(directory: Path) -> Iterator[S3Server]:
 def warm_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """The variables with which commands find a warm Spark server, so that they need not start Spark."""
     command = str(Path(sys.executable).parent / "omnigraph")
-    variables = {
-        "OMNIGRAPH_HOME": str(tmp_path_factory.mktemp("warm-spark")),
-        "OMNIGRAPH_CLASS_ARCHIVE": "off",
-    }
+    variables = {"OMNIGRAPH_HOME": str(tmp_path_factory.mktemp("warm-spark")), "OMNIGRAPH_CLASS_ARCHIVE": "off"}
     environ = {**os.environ, **variables}
     subprocess.run([command, "spark", "start", "--quiet"], env=environ, check=True)
     try:

@@ -31,9 +31,7 @@ def built_library() -> Path | None:
 
 def arm(root: str, *, write: int = 0, sync: int = 0, is_permanent: bool = False) -> None:
     """Count writes and syncs below `root` and make one of each fail; with `is_permanent`, also all later ones."""
-    ctypes.CDLL(None).faults_arm(
-        root.encode(), ctypes.c_long(write), ctypes.c_long(sync), ctypes.c_int(is_permanent)
-    )
+    ctypes.CDLL(None).faults_arm(root.encode(), ctypes.c_long(write), ctypes.c_long(sync), ctypes.c_int(is_permanent))
 
 
 def counted() -> tuple[int, int]:

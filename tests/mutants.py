@@ -54,9 +54,7 @@ class Mutant:
 
 def main() -> int:
     """List mutants, or try one."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.mutants", epilog="What else is given, pytest gets."
-    )
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", epilog="What else is given, pytest gets.")
     parser.add_argument("number", type=int, nargs="?", help="of the mutant to try")
     parser.add_argument("--seed", type=int, default=9)
     parser.add_argument("--count", type=int, default=50)

@@ -94,9 +94,7 @@ class S3Proxy:
 
     @contextmanager
     def running(self) -> Iterator[S3Proxy]:
-        thread = threading.Thread(
-            target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
-        )
+        thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         thread.start()
         try:
             yield self

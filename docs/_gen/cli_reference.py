@@ -27,14 +27,7 @@ _COLUMNS: Final = {
     "actor": ("--as",),
     "looks first": ("--dry-run", "--if-commit"),
     "agrees": ("--confirm", "--force", "--discard", "--allow-data-loss", "--yes"),
-    "bounds": (
-        "--limit",
-        "--max-hops",
-        "--max-memory",
-        "--max-seconds",
-        "--max-rows-per-task",
-        "--max-tasks",
-    ),
+    "bounds": ("--limit", "--max-hops", "--max-memory", "--max-seconds", "--max-rows-per-task", "--max-tasks"),
     "output": ("--json", "--format", "--out", "--log-file"),
     "Spark": ("--spark-master", "--engine"),
 }
@@ -60,9 +53,7 @@ class _Named:
         return frozenset(
             word
             for parameter in self.command.params
-            for word in (
-                (parameter.metavar,) if parameter.param_type_name == "argument" else (*parameter.opts,)
-            )
+            for word in ((parameter.metavar,) if parameter.param_type_name == "argument" else (*parameter.opts,))
         )
 
 
@@ -77,9 +68,7 @@ def describe_capabilities(root: TyperGroup) -> Iterator[str]:
     heads = ("flag", "`error_code`", "exit", "sentence", "of")
     yield from _table(heads, list(_refused_flags(root, commands)))
     yield "\nAnd these graphs, by every command that takes one:\n\n"
-    yield from _table(
-        ("graph", "`error_code`", "exit", "sentence"), [_refused_target(*target) for target in _TARGETS]
-    )
+    yield from _table(("graph", "`error_code`", "exit", "sentence"), [_refused_target(*target) for target in _TARGETS])
 
 
 def _leaves(name: str, command: Any) -> Iterator[_Named]:

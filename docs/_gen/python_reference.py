@@ -195,12 +195,7 @@ def shown_values(kind: type[Any]) -> Iterator[tuple[str, str, str, str]]:
             yield field.name, str(field.type), _default(field), described[field.name]
     for name, member in _public_members(kind):
         if isinstance(member, property) and member.__doc__:
-            yield (
-                name,
-                str(inspect.signature(member.fget or print).return_annotation),
-                "",
-                _line(member.__doc__),
-            )
+            yield (name, str(inspect.signature(member.fget or print).return_annotation), "", _line(member.__doc__))
 
 
 def shown_methods(kind: type[Any]) -> Iterator[tuple[str, Any]]:

@@ -28,8 +28,7 @@ ADD: Final = (
     "insert Knows { from: $s, to: $s } }"
 )
 REMOVE: Final = (
-    "query m($s: String) { delete Knows where from = $s delete Company where name = $s "
-    "delete Person where slug = $s }"
+    "query m($s: String) { delete Knows where from = $s delete Company where name = $s delete Person where slug = $s }"
 )
 QUERY: Final = (
     "query q($s: String) { match { $p: Person { slug: $s } $p knows $f $c: Company { name: $s } } "

@@ -26,9 +26,7 @@ Records = dict[tuple[str, str], dict[str, Any]]
 def graph(tmp_path: Path) -> og.Graph:
     """Every kind of commit: inserts, updates, deletes, a merge, a revert, and one that only rewrote files."""
     graph = og.init(str(tmp_path / "graph.omni"), SCHEMA)
-    graph.mutate(
-        'query a() { insert Person { slug: "a", age: 1, photo: "base64:YWI=" } insert Person { slug: "b" } }'
-    )
+    graph.mutate('query a() { insert Person { slug: "a", age: 1, photo: "base64:YWI=" } insert Person { slug: "b" } }')
     graph.mutate('query b() { insert Knows { from: "a", to: "b", since: 1 } }')
     branch = graph.create_branch("b", from_="main")
     branch.mutate('query c() { update Person set { age: 2 } where slug = "a" }')
@@ -43,12 +41,8 @@ def graph(tmp_path: Path) -> og.Graph:
 
 
 def test_floats_are_floats_in_changes(tmp_path: Path) -> None:
-    graph = og.init(
-        tmp_path / "floats.omni", "node A { a: I64 @key  f: F32?  g: F64  v: Vector(3)  w: [F64] }"
-    )
-    graph.mutate(
-        "query a() { insert A { a: 1, f: 0.0, g: -2.0, v: [0.0, 0.5, 1.0], w: [100000.0, 1.0e20] } }"
-    )
+    graph = og.init(tmp_path / "floats.omni", "node A { a: I64 @key  f: F32?  g: F64  v: Vector(3)  w: [F64] }")
+    graph.mutate("query a() { insert A { a: 1, f: 0.0, g: -2.0, v: [0.0, 0.5, 1.0], w: [100000.0, 1.0e20] } }")
     graph.mutate("query b() { insert A { a: 2, g: 1.5, v: [0.5, 0.5, 0.5], w: [] } }")
     _, *blocks = graph.changes().commits
     after = [change.after for block in blocks for change in block.changes]

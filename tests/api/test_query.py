@@ -111,15 +111,7 @@ def test_shapes_of_results(tmp_path: Path) -> None:
     snapshot = make_snapshot(tmp_path, TYPES, {"node:T": [row, {"k": "b", "b": False}], "edge:E": edges})
     text = "query q() { match { $x: T optional { $x $e:e $y } } return { $x, $e, $x.v, $x.f, $x.t } order { $x.k } }"
     result = og.Graph(snapshot.root).prepare(text).run(as_of=snapshot)
-    shown = {
-        "@id": "a",
-        "k": "a",
-        "d": "2020-01-02",
-        "t": "2020-01-02T03:04:05.678Z",
-        "f": 0.99,
-        "l": [0.1],
-        "b": True,
-    }
+    shown = {"@id": "a", "k": "a", "d": "2020-01-02", "t": "2020-01-02T03:04:05.678Z", "f": 0.99, "l": [0.1], "b": True}
     assert json.loads(result.to_json()) == [
         {
             "x": shown,
@@ -167,10 +159,7 @@ _F32_LISTS = pa.list_(pa.float32())
         (pa.array([], _F32_LISTS), []),
         (pa.array([[0.1], None, [], _ODD], _F32_LISTS), [[0.1], None, [], [1.5, None, None, None]]),
         (pa.array([[0.1], None, [0.2], [], [0.3]], _F32_LISTS).slice(1, 3), [None, [0.2], []]),
-        (
-            pa.array([[1, 2], None, _ODD[:2], [7, 8]], pa.list_(pa.float32(), 2)).slice(1, 2),
-            [None, [1.5, None]],
-        ),
+        (pa.array([[1, 2], None, _ODD[:2], [7, 8]], pa.list_(pa.float32(), 2)).slice(1, 2), [None, [1.5, None]]),
         (
             pa.array([[[0.1], None], None, [[], _ODD[:2]]], pa.list_(_F32_LISTS)),
             [[[0.1], None], None, [[], [1.5, None]]],

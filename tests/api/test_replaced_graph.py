@@ -24,9 +24,7 @@ from omnigraph.storage.location import Location, parse_location
 from tests.graph.writers import KNOWS, PERSON, Change, create, run, stage_changes
 
 PEOPLE: Final = "query q() { match { $p: Person } return { $p.slug, $p.age } order { $p.slug } }"
-FRIENDS: Final = (
-    "query q() { match { $p: Person $p knows $q } return { $p.slug, $q.slug } order { $p.slug } }"
-)
+FRIENDS: Final = "query q() { match { $p: Person $p knows $q } return { $p.slug, $q.slug } order { $p.slug } }"
 LOOKUP: Final = 'query q() { match { $p: Person { slug: "base" } } return { $p.age } }'
 BRANCHES: Final = ("main", "dev")
 AGES: Final = {"a": 1, "c": 3}
@@ -155,9 +153,7 @@ def test_write_staged_on_a_replaced_graph_fails(copies: Copies, restages: bool) 
         copies.restore("c")
         return staged_write
 
-    request = WriteRequest(
-        WriterKind.LOAD, "tester", staged, (lambda again, _: stage(again)) if restages else None
-    )
+    request = WriteRequest(WriterKind.LOAD, "tester", staged, (lambda again, _: stage(again)) if restages else None)
     with pytest.raises(GraphReplacedError) as caught:
         write(copies.location, "main", request)
     assert caught.value.applied is Applied.NO

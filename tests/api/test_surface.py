@@ -62,9 +62,7 @@ def test_options_of_methods_are_keywords() -> None:
     }
     for name, method in methods.items():
         parameters = list(inspect.signature(method).parameters.values())[1:]
-        positional = [
-            parameter.name for parameter in parameters if parameter.kind is not parameter.KEYWORD_ONLY
-        ]
+        positional = [parameter.name for parameter in parameters if parameter.kind is not parameter.KEYWORD_ONLY]
         assert len(positional) <= 2, f"{name} takes {positional} by position"
 
 

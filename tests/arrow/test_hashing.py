@@ -37,9 +37,7 @@ def test_another_process_gives_the_same_buckets() -> None:
         "import pyarrow as pa; from omnigraph.arrow.hashing import bucket_of;"
         "print(bucket_of(pa.array(['ada', 'é', '']), 1000).tolist())"
     )
-    output = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    ).stdout
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert output.strip() == str(bucket_of(texts(["ada", "é", ""]), 1000).tolist())
 
 
@@ -63,10 +61,7 @@ def test_zero_bytes_and_lengths_count() -> None:
 
 
 def test_similar_strings_are_distributed_over_the_buckets() -> None:
-    for values in (
-        [f"person-{number:07d}" for number in range(50_000)],
-        [str(n * 64) for n in range(50_000)],
-    ):
+    for values in ([f"person-{number:07d}" for number in range(50_000)], [str(n * 64) for n in range(50_000)]):
         sizes = np.bincount(bucket_of(texts(values), 50), minlength=50)
         assert sizes.min() > 800
         assert sizes.max() < 1200

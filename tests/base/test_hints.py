@@ -7,16 +7,7 @@ import json
 import pytest
 
 from omnigraph.base.errors import UsageError, list_all
-from omnigraph.base.hints import (
-    Argument,
-    Hint,
-    OneOf,
-    Placeholder,
-    action,
-    hint,
-    hint_from_json,
-    hint_to_json,
-)
+from omnigraph.base.hints import Argument, Hint, OneOf, Placeholder, action, hint, hint_from_json, hint_to_json
 from omnigraph.cli.hints import render_command, render_hint
 from omnigraph.wire.errors import error_document
 
@@ -34,9 +25,7 @@ CASES = [
     ),
     (
         hint(
-            "Pass {} or {}.",
-            Argument("strategy", OneOf(("ours", "theirs"))),
-            Argument("resolve", Placeholder("FILE")),
+            "Pass {} or {}.", Argument("strategy", OneOf(("ours", "theirs"))), Argument("resolve", Placeholder("FILE"))
         ),
         "Pass `strategy='ours' or 'theirs'` or `resolve=…`.",
         "Pass `--strategy ours|theirs` or `--resolve FILE`.",
@@ -46,17 +35,9 @@ CASES = [
         "Run `graph.cleanup(keep=10, dry_run=False)`.",
         "Run `omnigraph cleanup --keep 10 --confirm`.",
     ),
-    (
-        hint("Run {}.", action("branch list")),
-        "Run `graph.list_branches()`.",
-        "Run `omnigraph branch list`.",
-    ),
+    (hint("Run {}.", action("branch list")), "Run `graph.list_branches()`.", "Run `omnigraph branch list`."),
     (hint("Run {}.", action("spark stop")), "Run `omnigraph spark stop`.", "Run `omnigraph spark stop`."),
-    (
-        hint("Pass {}.", Argument("from_", Placeholder("BASE"))),
-        "Pass `from_=…`.",
-        "Pass `--from BASE`.",
-    ),
+    (hint("Pass {}.", Argument("from_", Placeholder("BASE"))), "Pass `from_=…`.", "Pass `--from BASE`."),
     (
         hint("Pass {} or {}.", Argument("unverified", "publish"), Argument("actor", Placeholder("NAME"))),
         "Pass `unverified='publish'` or `actor=…`.",

@@ -23,11 +23,7 @@ def test_lines_are_sorted_by_size() -> None:
 
 
 def test_rates_are_sizes_per_second() -> None:
-    assert rates_of(plotted_ratios(RATES, ALL)) == {
-        "load": 250.0,
-        "pyarrow and Lance": 400.0,
-        "DuckDB": 500.0,
-    }
+    assert rates_of(plotted_ratios(RATES, ALL)) == {"load": 250.0, "pyarrow and Lance": 400.0, "DuckDB": 500.0}
 
 
 def test_ratios_without_sides_or_size_are_not_drawn() -> None:

@@ -73,9 +73,7 @@ def omnigraph(
     *arguments: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None, weak: bool = False
 ) -> Outcome:
     """Run a command in another process. `weak`: permissions of files hold for root too."""
-    program = (
-        (*(DROP_CAPABILITIES if os.geteuid() == 0 else ()), OMNIGRAPH) if weak else (forked_omnigraph(),)
-    )
+    program = (*(DROP_CAPABILITIES if os.geteuid() == 0 else ()), OMNIGRAPH) if weak else (forked_omnigraph(),)
     done = subprocess.run(
         [*program, *map(str, arguments)],
         cwd=cwd,
@@ -109,9 +107,7 @@ def assert_success_or_one_error(outcome: Outcome) -> None:
 
 def environment(more: dict[str, str] | None = None) -> dict[str, str]:
     """Return the variables of a process without a terminal, settings of Omnigraph and credentials."""
-    inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "OMNIGRAPH_"))
-    }
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "OMNIGRAPH_"))}
     return {**inherited, "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100", "LOGNAME": "ada", **(more or {})}
 
 
@@ -135,6 +131,5 @@ def normalise(text: str, place: Path) -> str:
 def tree(place: Path) -> dict[str, bytes | None]:
     """Return every file below a directory with its bytes, and every subdirectory."""
     return {
-        str(path.relative_to(place)): path.read_bytes() if path.is_file() else None
-        for path in sorted(place.rglob("*"))
+        str(path.relative_to(place)): path.read_bytes() if path.is_file() else None for path in sorted(place.rglob("*"))
     }

@@ -93,9 +93,7 @@ def test_branch_starts_from_any_commit_of_any_branch(place: Path) -> None:
     add(place, "y", "b")
     created = branch(place, "create", "--from", early.lower(), "early", "--json")
     assert json.loads(created.stdout)["from"] == early.lower()
-    rows = og.open(str(place / "graph.omni"), "early").query(
-        "query q() { match { $p: Person } return { $p.slug } }"
-    )
+    rows = og.open(str(place / "graph.omni"), "early").query("query q() { match { $p: Person } return { $p.slug } }")
     assert [row["p.slug"] for row in rows.to_pylist()] == ["x"]
     assert branch(place, "delete", "b").exit_code == 3
 
@@ -112,9 +110,7 @@ def test_branch_starts_from_any_commit_of_any_branch(place: Path) -> None:
         (("delete", "main"), 3, "branch_is_main"),
     ],
 )
-def test_error_of_a_branch_command(
-    arguments: tuple[str, ...], exit_code: int, code: str, place: Path
-) -> None:
+def test_error_of_a_branch_command(arguments: tuple[str, ...], exit_code: int, code: str, place: Path) -> None:
     branch(place, "create", "existing")
     outcome = branch(place, *arguments, "--json")
     assert (outcome.exit_code, json.loads(outcome.stdout)["error_code"]) == (exit_code, code)
@@ -157,9 +153,7 @@ def test_branch_with_missing_manifest_files_is_not_readable(place: Path, written
     if written:
         add(place, "new", "b")
     lance_branch = graph.list_branches()[1].record.lance_branch
-    shutil.rmtree(
-        place / "graph.omni" / "__manifest" / "tree" / str(lance_branch) / folder, ignore_errors=True
-    )
+    shutil.rmtree(place / "graph.omni" / "__manifest" / "tree" / str(lance_branch) / folder, ignore_errors=True)
     is_damaged = written or folder != "data"
     rows = {row["name"]: row for row in json.loads(branch(place, "list", "--json").stdout)["details"]}
     status = (rows["b"]["readable"], rows["b"]["ahead"], rows["b"]["error"] is None)
@@ -193,9 +187,7 @@ def ages(place: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    "form",
-    [(), ("--json",), ("--dry-run",), ("--dry-run", "--json"), ("--strategy", "theirs", "--json")],
-    ids="".join,
+    "form", [(), ("--json",), ("--dry-run",), ("--dry-run", "--json"), ("--strategy", "theirs", "--json")], ids="".join
 )
 def test_merge(form: tuple[str, ...], diverged: Path, update_golden: bool) -> None:
     outcome = branch(diverged, "merge", "b", "--as", "ada", *form)
@@ -213,11 +205,7 @@ def test_decision_for_each_entity(diverged: Path) -> None:
     (diverged / "decided.json").write_text(json.dumps(planned), encoding="utf-8")
     done = branch(diverged, "merge", "b", "--resolve", "decided.json", "--delete-branch", "--json")
     document = json.loads(done.stdout)
-    assert (document["outcome"], document["branch_deleted"], document["branch_delete_error"]) == (
-        "merged",
-        True,
-        None,
-    )
+    assert (document["outcome"], document["branch_deleted"], document["branch_delete_error"]) == ("merged", True, None)
     assert ages(diverged) == {"x": 1, "y": 1, "z": 2}
     assert set(listed(diverged)) == {"main"}
 

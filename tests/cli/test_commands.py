@@ -39,9 +39,7 @@ def test_output_of_a_command(name: str, graph: Path, update_golden: bool) -> Non
 
 @pytest.mark.parametrize("form", [(), ("--json",), ("--quiet",)], ids=["text", "json", "quiet"])
 def test_init(form: tuple[str, ...], place: Path, update_golden: bool) -> None:
-    outcome = omnigraph_here(
-        "init", "--schema", "schema.pg", "new/graph.omni", "--as", "ada", *form, cwd=place
-    )
+    outcome = omnigraph_here("init", "--schema", "schema.pg", "new/graph.omni", "--as", "ada", *form, cwd=place)
     suffix = "".join(form).replace("--", "_")
     assert_golden(f"init{suffix}.txt", outcome.transcript(place), update_golden)
     assert outcome.exit_code == 0

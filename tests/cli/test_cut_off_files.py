@@ -28,9 +28,7 @@ def _notes(graph: Path) -> object:
     return og.open(str(graph)).query(COUNT).to_pylist()[0]["notes"]
 
 
-def _insert(
-    graph: Path, slug: str, durability: str, file_bytes: int | None = None
-) -> subprocess.CompletedProcess[str]:
+def _insert(graph: Path, slug: str, durability: str, file_bytes: int | None = None) -> subprocess.CompletedProcess[str]:
     """Insert a note with a long text, in a process whose files have at most `file_bytes`."""
     query = "query add($slug: String, $text: String) { insert Note { slug: $slug, text: $text } }"
     parameters = graph.with_name("parameters.json")

@@ -9,14 +9,7 @@ from typing import Any
 
 import pytest
 
-from omnigraph.base.errors import (
-    ConflictError,
-    ErrorKind,
-    OmnigraphError,
-    Problem,
-    SchemaTextError,
-    UsageError,
-)
+from omnigraph.base.errors import ConflictError, ErrorKind, OmnigraphError, Problem, SchemaTextError, UsageError
 from omnigraph.cli.app import COMMANDS, CommandFamily, make_command
 from omnigraph.cli.errors import exit_code
 from tests.cli.process import assert_golden, omnigraph_here
@@ -112,9 +105,7 @@ def test_every_command_has_help_and_an_example(tmp_path: Path) -> None:
 def test_every_command_and_parameter_has_a_help_text() -> None:
     root = make_command()
     families = {
-        f"omnigraph {name}": root.commands[name]
-        for name, entry in COMMANDS.items()
-        if isinstance(entry, CommandFamily)
+        f"omnigraph {name}": root.commands[name] for name, entry in COMMANDS.items() if isinstance(entry, CommandFamily)
     }
     named = {**families, **dict(_commands("omnigraph", root))}
     assert {"omnigraph branch", "omnigraph branch merge"} < set(named)

@@ -101,9 +101,7 @@ def test_edge_is_shown_with_its_nodes(tmp_path: Path) -> None:
     graph.mutate('query a() { insert Person { slug: "x" } insert Person { slug: "y" } }')
     graph.mutate('query b() { insert Knows { from: "x", to: "y" } }')
     graph.mutate('query c() { delete Person where slug = "x" }')
-    deleted, inserted = (
-        run(tmp_path, "commit", "changes", commit).stdout for commit in commits(tmp_path)[:2]
-    )
+    deleted, inserted = (run(tmp_path, "commit", "changes", commit).stdout for commit in commits(tmp_path)[:2])
     (edge,) = (line for line in deleted.splitlines() if "Knows" in line)
     assert edge.startswith("- Knows x → y (")
     assert inserted.startswith("+ Knows x → y (")
@@ -115,9 +113,7 @@ def test_feed_has_the_commit_of_a_revert(tmp_path: Path) -> None:
     planned = run(place, "commit", "revert", last, "--dry-run", "--json")
     assert json.loads(planned.stdout)["commit"] is None
     done = json.loads(run(place, "commit", "revert", last.lower(), "--json").stdout)
-    assert done["tables"] == [
-        {"table_key": "node:Person", "inserted": 1, "updated": 1, "deleted": 1, "adopted": False}
-    ]
+    assert done["tables"] == [{"table_key": "node:Person", "inserted": 1, "updated": 1, "deleted": 1, "adopted": False}]
     feed = json.loads(run(place, "changes", "poll", "--cursor", last, "--json").stdout)
     assert [block["commit"]["operation"] for block in feed["commits"]] == ["revert"]
     assert feed["cursor"] == done["commit"]["graph_commit_id"]
@@ -127,9 +123,7 @@ def test_feed_has_the_commit_of_a_revert(tmp_path: Path) -> None:
     graph.mutate('query d() { update Person set { age: 9 } where slug = "x" }')
     refused = run(place, "commit", "revert", commits(place)[1], "--json")
     assert refused.exit_code == 1
-    assert [conflict["kind"] for conflict in json.loads(refused.stdout)["merge_conflicts"]] == [
-        "divergent_update"
-    ]
+    assert [conflict["kind"] for conflict in json.loads(refused.stdout)["merge_conflicts"]] == ["divergent_update"]
 
 
 @pytest.mark.parametrize(

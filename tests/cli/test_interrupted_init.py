@@ -64,9 +64,7 @@ def test_failure_leaves_no_files(point: Failpoint, place: Path) -> None:
         (signal.SIGTERM, Failpoint.INIT_MANIFEST_BEFORE),
     ],
 )
-def test_signal_leaves_no_files(
-    number: signal.Signals, point: Failpoint, place: Path, tmp_path: Path
-) -> None:
+def test_signal_leaves_no_files(number: signal.Signals, point: Failpoint, place: Path, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     before = tree(place)
     with subprocess.Popen(

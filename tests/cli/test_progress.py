@@ -21,10 +21,7 @@ def progress_after(seconds: float, done: int, *, is_last: bool = False) -> Progr
 
 def test_line_has_finished_work_speed_and_remaining_time() -> None:
     assert describe(progress_after(4.0, 4)) == "load: 4/10 tasks, 4,000 rows, 8.0 MB, 2.0 MB/s, 6 s left"
-    assert (
-        describe(progress_after(10.0, 10, is_last=True))
-        == "load: 10/10 tasks, 10,000 rows, 20.0 MB, 2.0 MB/s"
-    )
+    assert describe(progress_after(10.0, 10, is_last=True)) == "load: 10/10 tasks, 10,000 rows, 20.0 MB, 2.0 MB/s"
     assert describe(Progress("load", 5.0, 1, 2)) == "load: 1/2 tasks, 5 s left"
     assert describe(Progress("load", 5.0, 0, 2)) == "load: 0/2 tasks"
 

@@ -74,9 +74,7 @@ def test_s3_stops_during_a_command(command: str, proxy: S3Proxy, env: dict[str, 
 
 
 @pytest.mark.parametrize("command", ON_SPARK)
-def test_s3_stops_during_work_on_spark(
-    command: str, proxy: S3Proxy, spark_env: dict[str, str], tmp_path: Path
-) -> None:
+def test_s3_stops_during_work_on_spark(command: str, proxy: S3Proxy, spark_env: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "next.pg").write_text(NEXT_SCHEMA, encoding="utf-8")
     count = limits.SCHEMA_DRIVER_ROWS_MAX if command == "schema apply" else 50
     lines = (json.dumps({"type": "Person", "data": {"slug": f"p{n}", "age": n}}) + "\n" for n in range(count))
@@ -149,9 +147,7 @@ def create_graph(proxy: S3Proxy, command: str, files: Path) -> Location:
     if command == "schema apply":
         load_here(location, [str(files / "people.jsonl")])
     if command == "repair":
-        tables = {
-            "/".join(file.path.split("/")[:2]) for file in list_files(location) if "nodes/" in file.path
-        }
+        tables = {"/".join(file.path.split("/")[:2]) for file in list_files(location) if "nodes/" in file.path}
         for table in tables:
             dataset = lance.dataset(location.child(table).uri, storage_options=location.storage_options)
             if dataset.count_rows():

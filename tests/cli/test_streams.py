@@ -164,14 +164,10 @@ def test_log_on_a_full_disk_is_reported_once(graph: Path) -> None:
     done = omnigraph_here("repair", graph, "--log-file", "/dev/full", "--format", "jsonl", cwd=graph.parent)
     assert (done.exit_code, done.stdout.count("no_drift")) == (0, 3)
     warnings = done.stderr.splitlines()[1:]
-    assert warnings == [
-        "warning: the log is incomplete, writing the log file failed: No space left on device"
-    ]
+    assert warnings == ["warning: the log is incomplete, writing the log file failed: No space left on device"]
 
 
-def test_log_failure_without_an_error_text_of_the_system(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_log_failure_without_an_error_text_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stderr = StringIO()
     monkeypatch.setattr(sys, "stderr", stderr)
     log = LogFile(tmp_path / "log.jsonl")
@@ -180,10 +176,7 @@ def test_log_failure_without_an_error_text_of_the_system(
     except OSError:
         log.handleError(logging.makeLogRecord({}))
     log.close()
-    assert (
-        stderr.getvalue()
-        == "warning: the log is incomplete, writing the log file failed: the pipe is closed\n"
-    )
+    assert stderr.getvalue() == "warning: the log is incomplete, writing the log file failed: the pipe is closed\n"
 
 
 def test_notice_is_written_to_stderr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

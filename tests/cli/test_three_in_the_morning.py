@@ -46,9 +46,7 @@ def add(disk: Path, slug: str) -> Outcome:
 
 def slugs(disk: Path) -> set[str]:
     text = "query q() { match { $p: Person } return { $p.slug } }"
-    return {
-        row["p.slug"] for row in og.open(str(disk / "graph.omni"), read_only=True).query(text).to_pylist()
-    }
+    return {row["p.slug"] for row in og.open(str(disk / "graph.omni"), read_only=True).query(text).to_pylist()}
 
 
 def fill(disk: Path, free_bytes: int) -> Path:
@@ -135,9 +133,7 @@ def test_command_that_writes_large_files(
         again = omnigraph(*WORK[command], cwd=disk, env=env)
         assert again.exit_code == 0, again.stderr
     assert slugs(disk) == {"first", "second"} | NEW.get(command, set())
-    assert not [
-        finding for finding in og.open(str(disk / "graph.omni")).doctor() if finding.health.value == "problem"
-    ]
+    assert not [finding for finding in og.open(str(disk / "graph.omni")).doctor() if finding.health.value == "problem"]
     assert command != "export" or (disk / "dump.jsonl").read_text().count("\n") == 2
 
 

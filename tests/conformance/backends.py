@@ -63,9 +63,7 @@ def outcome(session: Session, step: Step) -> Expected:
         violations = error.facts.get("validation_errors")
         if isinstance(violations, list):
             return Failed(
-                tuple(
-                    sorted(str(violation["code"]) for violation in violations if isinstance(violation, dict))
-                )
+                tuple(sorted(str(violation["code"]) for violation in violations if isinstance(violation, dict)))
             )
         return Failed((error.code,))
 

@@ -87,8 +87,7 @@ class Case:
     def searches(self) -> bool:
         """Whether it needs full-text or vector search to run."""
         return any(
-            not isinstance(step.expected, Failed) and _SEARCH.search(step.text) is not None
-            for step in self.steps
+            not isinstance(step.expected, Failed) and _SEARCH.search(step.text) is not None for step in self.steps
         )
 
 
@@ -103,9 +102,7 @@ class CaseFile:
 
 
 def read_case_files() -> tuple[CaseFile, ...]:
-    return tuple(
-        parse_cases(path.stem, path.read_text(encoding="utf-8")) for path in sorted(CASES.glob("*.txt"))
-    )
+    return tuple(parse_cases(path.stem, path.read_text(encoding="utf-8")) for path in sorted(CASES.glob("*.txt")))
 
 
 def parse_cases(name: str, text: str) -> CaseFile:

@@ -62,8 +62,7 @@ def _rows_difference(actual: Rows, expected: Rows) -> str | None:
     if not expected.ordered:
         pairs = (sorted(pairs[0], key=_text), sorted(pairs[1], key=_text))
     same = len(pairs[0]) == len(pairs[1]) and all(
-        len(row) == len(expected_row)
-        and all(_is_equal(*cells) for cells in zip(row, expected_row, strict=True))
+        len(row) == len(expected_row) and all(_is_equal(*cells) for cells in zip(row, expected_row, strict=True))
         for row, expected_row in zip(*pairs, strict=True)
     )
     if same:

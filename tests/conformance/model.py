@@ -152,9 +152,7 @@ class ModelGraph:
             if isinstance(entity, EdgeType):
                 yield from self._broken_edges(entity, rows, sources)
 
-    def _broken_edges(
-        self, edge: EdgeType, rows: Sequence[Row], sources: set[tuple[str, str]]
-    ) -> Iterator[str]:
+    def _broken_edges(self, edge: EdgeType, rows: Sequence[Row], sources: set[tuple[str, str]]) -> Iterator[str]:
         for end, node in (("src", self.catalog.source_of(edge)), ("dst", self.catalog.target_of(edge))):
             existing_ids = {row["id"] for row in self.tables[node.alias]}
             yield from ("V401" for row in rows if row[end] not in existing_ids)

@@ -47,10 +47,7 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Spark
     ("file", "case"),
     [
         pytest.param(
-            file,
-            case,
-            id=f"{file.name}: {case.title}",
-            marks=() if number % SHARE == 0 else (pytest.mark.soak,),
+            file, case, id=f"{file.name}: {case.title}", marks=() if number % SHARE == 0 else (pytest.mark.soak,)
         )
         for number, (file, case) in enumerate(CASES)
     ],

@@ -64,9 +64,7 @@ def read_commands(text: str) -> list[Command]:
         if block.info.startswith("file="):
             commands.append(Command(f"cat > {block.info[5:]} <<'END OF FILE'\n{block.text}END OF FILE", ""))
         elif block.language == "python":
-            commands.append(
-                Command(f"python - <<'END OF PYTHON'\n{_BEFORE_PYTHON}{block.text}END OF PYTHON", "")
-            )
+            commands.append(Command(f"python - <<'END OF PYTHON'\n{_BEFORE_PYTHON}{block.text}END OF PYTHON", ""))
         elif block.language == "console":
             for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
                 typed, *printed = part.splitlines()
@@ -76,16 +74,11 @@ def read_commands(text: str) -> list[Command]:
     return commands
 
 
-def run_commands(
-    commands: list[Command], directory: Path, environ: Mapping[str, str] | None = None
-) -> list[Outcome]:
+def run_commands(commands: list[Command], directory: Path, environ: Mapping[str, str] | None = None) -> list[Outcome]:
     script = "".join(
-        f"{command.typed}\nlast=$?; printf '\\n%s%s\\n' '{_END}' $last; (exit $last)\n"
-        for command in commands
+        f"{command.typed}\nlast=$?; printf '\\n%s%s\\n' '{_END}' $last; (exit $last)\n" for command in commands
     )
-    path = os.pathsep.join(
-        [str(Path(forked_omnigraph()).parent), str(Path(sys.executable).parent), os.environ["PATH"]]
-    )
+    path = os.pathsep.join([str(Path(forked_omnigraph()).parent), str(Path(sys.executable).parent), os.environ["PATH"]])
     plain = {"PATH": path, "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "120", "HOME": str(directory)}
     output = subprocess.run(
         ["bash", "-c", script],

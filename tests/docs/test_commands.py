@@ -18,9 +18,7 @@ FOR_USERS = [path for path in DOCUMENTS if path.name == "README.md" or path.part
 
 @pytest.mark.parametrize("document", FOR_USERS, ids=str)
 @pytest.mark.xdist_group("spark")
-def test_commands_print_what_the_document_shows(
-    document: Path, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_commands_print_what_the_document_shows(document: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     text = (ROOT / document).read_text()
     commands = read_commands(text.replace("```python", "```py") if document == _CELLS else text)
     starts_its_own = any("spark start" in command.typed for command in commands)
@@ -28,9 +26,7 @@ def test_commands_print_what_the_document_shows(
     check_commands(commands, tmp_path, environ)
 
 
-def check_commands(
-    commands: list[Command], directory: Path, environ: Mapping[str, str] | None = None
-) -> None:
+def check_commands(commands: list[Command], directory: Path, environ: Mapping[str, str] | None = None) -> None:
     outcomes = run_commands(commands, directory, environ)
     assert len(outcomes) == len(commands), f"the shell stopped at: {commands[len(outcomes)].typed}"
     following = [*(command.typed for command in commands), ""][1:]

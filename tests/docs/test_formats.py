@@ -75,9 +75,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Location:
         ),
         tombstones=(TombstoneRecord(dropped.id, COMPANY, dropped.pin.version),),
         schema=SchemaRecord(first.schema.source, first.schema.catalog_json, SchemaHash(first.schema.hash)),
-        recovery=RecoveryRecord(
-            OperationId(new_ulid()), "load", "me", "rolled_back", 1, {dropped.id: "fenced"}
-        ),
+        recovery=RecoveryRecord(OperationId(new_ulid()), "load", "me", "rolled_back", 1, {dropped.id: "fenced"}),
     )
     publish(target_of(first), change)
     return location
@@ -100,12 +98,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Keys:
         make_graph(location)
         create_branch(location, "b", "me", read_snapshot(location))
         terms = LeaseTerms(lease_seconds=0.0)
-        run(
-            location,
-            [TableChange(PERSON, insert=("a",))],
-            branch="b",
-            environment=WriteEnvironment(terms=terms),
-        )
+        run(location, [TableChange(PERSON, insert=("a",))], branch="b", environment=WriteEnvironment(terms=terms))
         collect("", "")
     return keys
 
@@ -202,9 +195,7 @@ def test_transaction_properties_of_tables(graph: Location) -> None:
 
 def _properties(snapshot: Snapshot) -> Iterable[str]:
     table = snapshot.tables[PERSON]
-    dataset = open_dataset(
-        snapshot.root.child(table.path), branch=table.pin.branch, version=table.pin.version
-    )
+    dataset = open_dataset(snapshot.root.child(table.path), branch=table.pin.branch, version=table.pin.version)
     for record in read_operations(dataset, dataset.version - 1, dataset.version):
         assert isinstance(record, TransactionRecord)
         yield from record.properties

@@ -42,8 +42,7 @@ def test_limits_are_public_only_below_their_heading() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "value"),
-    [("1,000", 1000), ("2^31 - 1", 2**31 - 1), ("5 ms", 0.005), ("1 GiB", 2**30), ("3 d", 259200)],
+    ("text", "value"), [("1,000", 1000), ("2^31 - 1", 2**31 - 1), ("5 ms", 0.005), ("1 GiB", 2**30), ("3 d", 259200)]
 )
 def test_value_is_read_from_text(text: str, value: float) -> None:
     assert read_value(text) == value
@@ -68,11 +67,7 @@ def test_page_lists_every_environment_variable() -> None:
     sources = (source for source in python_sources() if source.in_package)
     read = {name for source in sources for name in _variables(source) if name.isupper()}
     assert {"OMNIGRAPH_HOME", "OMNIGRAPH_MAINTENANCE_CONCURRENCY", "JAVA_HOME", "AWS_ENDPOINT"} < read
-    only_set = {
-        "SPARK_CONNECT_MODE_ENABLED",
-        "SPARK_CONNECT_AUTHENTICATE_TOKEN",
-        "SPARK_LOCAL_REMOTE",
-    }
+    only_set = {"SPARK_CONNECT_MODE_ENABLED", "SPARK_CONNECT_AUTHENTICATE_TOKEN", "SPARK_LOCAL_REMOTE"}
     assert sorted(name for name in read - only_set if f"`{name}`" not in PAGE) == []
 
 
@@ -91,16 +86,12 @@ def _variables(source: Source) -> Iterator[str]:
         match node:
             case ast.Constant(str() as text) if re.fullmatch(r"OMNIGRAPH_[A-Z_]+", text):
                 yield text
-            case ast.Call(
-                ast.Attribute(attr="get" | "pop" | "getenv") as function, [ast.Constant(str() as text), *_]
-            ):
+            case ast.Call(ast.Attribute(attr="get" | "pop" | "getenv") as function, [ast.Constant(str() as text), *_]):
                 if "env" in ast.unparse(function):
                     yield text
             case ast.Subscript(value, ast.Constant(str() as text)) if "environ" in ast.unparse(value):
                 yield text
-            case ast.Compare(ast.Constant(str() as text), [ast.In()], [mapping]) if "environ" in ast.unparse(
-                mapping
-            ):
+            case ast.Compare(ast.Constant(str() as text), [ast.In()], [mapping]) if "environ" in ast.unparse(mapping):
                 yield text
             case ast.Assign([ast.Name(name)], value) | ast.AnnAssign(ast.Name(name), _, value) if value:
                 if name.endswith("_VARIABLES"):

@@ -15,9 +15,7 @@ def test_links_have_a_target(document: Path) -> None:
     assert [link for link in links(text) if not _has_target(ROOT / document, link)] == []
 
 
-@pytest.mark.parametrize(
-    ("index", "folder"), [("docs/user/README.md", "docs/user"), ("README.md", "docs/dev")]
-)
+@pytest.mark.parametrize(("index", "folder"), [("docs/user/README.md", "docs/user"), ("README.md", "docs/dev")])
 def test_every_page_is_in_its_index(index: str, folder: str) -> None:
     linked = {(ROOT / index).parent / link.partition("#")[0] for link in links((ROOT / index).read_text())}
     pages = {path for path in (ROOT / folder).glob("*.md") if path != ROOT / index}

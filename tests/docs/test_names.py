@@ -50,9 +50,7 @@ def test_map_names_every_package_and_nothing_else() -> None:
         name
         for name in names
         if not (
-            (SOURCE / name).exists() or any(SOURCE.glob(f"*/{name}"))
-            if "/" in name or "." in name
-            else name in modules
+            (SOURCE / name).exists() or any(SOURCE.glob(f"*/{name}")) if "/" in name or "." in name else name in modules
         )
     ]
     packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
@@ -77,9 +75,7 @@ def _find_missing(text: str) -> Iterator[str]:
 @cache
 def _list_files() -> frozenset[str]:
     folders = ("src", "tests", "bench")
-    return frozenset(
-        f"/{path.relative_to(ROOT)}" for folder in folders for path in (ROOT / folder).rglob("*.py")
-    )
+    return frozenset(f"/{path.relative_to(ROOT)}" for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
 
 @cache

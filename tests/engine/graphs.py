@@ -20,13 +20,7 @@ from omnigraph.schema.catalog import EdgeType, NodeType
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.schema.tables import arrow_schema
 from omnigraph.storage.lance.dataset import Dataset, create_dataset
-from omnigraph.storage.lance.indexes import (
-    IndexPlan,
-    IndexSpec,
-    build_index_segment,
-    commit_index_segments,
-    plan_index,
-)
+from omnigraph.storage.lance.indexes import IndexPlan, IndexSpec, build_index_segment, commit_index_segments, plan_index
 from tests.engine.running import PlannedText
 
 Rows = list[dict[str, Any]]

@@ -21,13 +21,7 @@ from omnigraph.schema.catalog import EdgeType, NodeType
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.schema.tables import arrow_schema
 from omnigraph.storage.lance.dataset import Dataset, create_dataset
-from omnigraph.storage.lance.indexes import (
-    IndexPlan,
-    IndexSpec,
-    build_index_segment,
-    commit_index_segments,
-    plan_index,
-)
+from omnigraph.storage.lance.indexes import IndexPlan, IndexSpec, build_index_segment, commit_index_segments, plan_index
 from tests.query.golden_files import GOLDEN, read_text
 from tests.query.sample_graphs import VARIANTS, Rows, sample_rows
 
@@ -61,8 +55,7 @@ def make_pool(folder: Path, seed: int = 7) -> Pool:
     snapshot = graph.snapshot()
     dice = random.Random(seed)
     variants = {
-        alias: [_variant(snapshot, alias, number, dice) for number in range(count)]
-        for alias, count in VARIANTS.items()
+        alias: [_variant(snapshot, alias, number, dice) for number in range(count)] for alias, count in VARIANTS.items()
     }
     return Pool(snapshot, variants)
 

@@ -24,10 +24,7 @@ class PlannedText:
         return self.planner.plan(snapshot)
 
     def run(
-        self,
-        snapshot: Snapshot,
-        params: Mapping[str, object] | None = None,
-        options: QueryRunOptions | None = None,
+        self, snapshot: Snapshot, params: Mapping[str, object] | None = None, options: QueryRunOptions | None = None
     ) -> Result:
         plan = self.planner.bound_plan(snapshot, params)
         return _result(snapshot, plan, run_query(snapshot, plan, options))

@@ -33,10 +33,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Pool:
 
 # Three graphs for one generated query, each with two ways to follow edges.
 rounds = st.tuples(
-    *(
-        st.tuples(choices, st.permutations((None, *TraversalMode)).map(lambda modes: modes[:2]))
-        for _ in range(3)
-    )
+    *(st.tuples(choices, st.permutations((None, *TraversalMode)).map(lambda modes: modes[:2])) for _ in range(3))
 )
 
 
@@ -71,9 +68,7 @@ def check_generated(pool: Pool, asked: SampleQuery, graphs: Graphs, variant: int
     for numbers, modes in graphs:
         snapshot, tables = pool.choose(numbers)
         if variant % 2:
-            plan = rewrite_plan(
-                query.plan, gather_facts(snapshot, tuple(tables), QueryRunOptions(cache=CACHE))
-            )
+            plan = rewrite_plan(query.plan, gather_facts(snapshot, tuple(tables), QueryRunOptions(cache=CACHE)))
         assert isinstance(plan, ReadPlan)
         reference_rows = run(as_written(plan, asked.values).root, tables)
         expected = comparable([list(row.items()) for row in reference_rows], plan)

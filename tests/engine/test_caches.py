@@ -39,11 +39,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
     nodes = pa.table({"id": keys, "k": keys, "n": np.arange(1000)})
     endpoints = dice.integers(0, 1000, (2, EDGES))
     edges = pa.table(
-        {
-            "id": [f"e{number}" for number in range(EDGES)],
-            "src": keys[endpoints[0]],
-            "dst": keys[endpoints[1]],
-        }
+        {"id": [f"e{number}" for number in range(EDGES)], "src": keys[endpoints[0]], "dst": keys[endpoints[1]]}
     )
     tables = {"node:P": nodes, "edge:E": edges}
     return make_snapshot(
@@ -111,10 +107,7 @@ def test_mode_depends_on_size_of_frontier(graph: Snapshot) -> None:
     def modes(body: str, cache: Cache) -> set[str]:
         trace = Trace()
         ask(graph, body, cache=cache, trace=trace)
-        return {mode for mode, _ in trace.modes.values()} - {
-            "from memory",
-            "from storage",
-        }  # the modes of scans
+        return {mode for mode, _ in trace.modes.values()} - {"from memory", "from storage"}  # the modes of scans
 
     assert modes(few, cache) == {"indexed"}
     assert modes(many, cache) == {"adjacency"}

@@ -102,9 +102,7 @@ def test_edge_update_reads_endpoints(graph: og.Graph) -> None:
         ('insert P { k: "d", n: 50 * 50 }', {"V202"}),
     ],
 )
-def test_computed_values_that_violate_rules_are_reported(
-    graph: og.Graph, statement: str, codes: set[str]
-) -> None:
+def test_computed_values_that_violate_rules_are_reported(graph: og.Graph, statement: str, codes: set[str]) -> None:
     before = rows(graph, "k n d s")
     if not codes:
         # Null is the same as a missing value, so the default is stored.
@@ -126,8 +124,7 @@ def test_integer_overflow_is_an_error(graph: og.Graph) -> None:
 def test_inline_values_and_repeated_bindings_filter(graph: og.Graph) -> None:
     def keys(match: str) -> list[Any]:
         result = graph.query(
-            f"query q($two: I64) {{ match {{ {match} }} return {{ $p.k as k }} order {{ k }} }}",
-            params={"two": 2},
+            f"query q($two: I64) {{ match {{ {match} }} return {{ $p.k as k }} order {{ k }} }}", params={"two": 2}
         )
         return [row["k"] for row in result.to_pylist()]
 
@@ -149,10 +146,7 @@ def test_items_of_lists_and_vectors_are_computed(graph: og.Graph) -> None:
         params={"tag": "t", "x": 2, "f": 0.5},
     )
     assert rows(graph, "k tags v")[0] == ("a", ["a", "t"], [3.0, -2.0])
-    assert rows(graph, "k tags v")[3:] == [
-        ("d", ["d", "t"], [4.0, -2.0]),
-        ("e", ["y", "t"], [1.0, 0.5]),
-    ]
+    assert rows(graph, "k tags v")[3:] == [("d", ["d", "t"], [4.0, -2.0]), ("e", ["y", "t"], [1.0, 0.5])]
 
 
 @pytest.mark.parametrize(
@@ -167,9 +161,7 @@ def test_items_of_lists_and_vectors_are_computed(graph: og.Graph) -> None:
 )
 def test_item_of_wrong_type_is_an_error(graph: og.Graph, values: str, code: str, message: str) -> None:
     with pytest.raises(og.OmnigraphError) as caught:
-        graph.mutate(
-            f'query m($s: String, $n: I64) {{ insert P {{ k: "z", {values} }} }}', params={"s": "a", "n": 1}
-        )
+        graph.mutate(f'query m($s: String, $n: I64) {{ insert P {{ k: "z", {values} }} }}', params={"s": "a", "n": 1})
     shown = f"{caught.value} {caught.value.facts}"
     assert code in shown
     assert message in shown

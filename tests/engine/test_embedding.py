@@ -44,13 +44,8 @@ def test_text_is_embedded_once_and_ranked_by_its_vector(graph: og.Graph) -> None
     result = graph.query(BY_V, params={"t": "zwei"}, embed=provider([0.0, 2.0], texts=texts))
     assert result.to_pylist() == [{"d.k": "b", "far": 0.0}, {"d.k": "a", "far": 1.0}]
     both = "nearest($d.v, $t) as far, rrf(nearest($d.v, $t), bm25($d.text, $t)) as s"
-    text = (
-        f"query q($t: String) {{ match {{ $d: Doc }} return {{ $d.k, {both} }} order {{ s desc }} limit 1 }}"
-    )
-    assert (
-        graph.query(text, params={"t": "two"}, embed=provider((0, 1), texts=texts)).to_pylist()[0]["d.k"]
-        == "b"
-    )
+    text = f"query q($t: String) {{ match {{ $d: Doc }} return {{ $d.k, {both} }} order {{ s desc }} limit 1 }}"
+    assert graph.query(text, params={"t": "two"}, embed=provider((0, 1), texts=texts)).to_pylist()[0]["d.k"] == "b"
     assert texts == ["zwei", "two"]
 
 

@@ -21,9 +21,7 @@ from omnigraph.graph.manifest.snapshot import Snapshot
 from tests.engine.graphs import ask, make_snapshot
 from tests.engine.running import PlannedText
 
-SCHEMA = (
-    "node P { k: String @key  n: I64 }\nnode D { k: String @key  t: String  v: Vector(16) }\nedge E: P -> P\n"
-)
+SCHEMA = "node P { k: String @key  n: I64 }\nnode D { k: String @key  t: String  v: Vector(16) }\nedge E: P -> P\n"
 ROWS = 50_000
 TEXTS = 4_000
 VECTOR = [1.0] * 16
@@ -170,9 +168,7 @@ def test_limits_of_user(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="memory limit"):
         graph.mutate("query m() { update P set { n: 1 } where true }", limits=few)
     with pytest.raises(RunError, match="time limit"):
-        graph.query(
-            "query q() { match { $p: P } return { $p.k } }", limits=og.QueryLimits(seconds=1e-9)
-        ).to_arrow()
+        graph.query("query q() { match { $p: P } return { $p.k } }", limits=og.QueryLimits(seconds=1e-9)).to_arrow()
     assert head is not None
     assert graph.snapshot().head == head.id
     assert graph.mutate("query m() { update P set { n: 1 } where true }").affected_nodes == 300

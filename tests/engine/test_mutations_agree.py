@@ -51,23 +51,11 @@ _edge_conditions = st.sampled_from(
 )
 _values = st.tuples(_numbers, _numbers, st.sampled_from(('["x"]', "[]", "null")))
 _computed = st.sampled_from(
-    (
-        "n: n + 1",
-        "u: u + n",
-        "n: u, u: n",
-        "n: 3 - 4 + n * 2",
-        "u: -u, tags: null",
-        "n: 2 * 3",
-        "tags: tags, n: u",
-    )
+    ("n: n + 1", "u: u + n", "n: u, u: n", "n: 3 - 4 + n * 2", "u: -u, tags: null", "n: 2 * 3", "tags: tags, n: u")
 )
 
 inserts = st.one_of(
-    st.builds(
-        lambda key, v: f'insert P {{ k: "{key}", n: {v[0]}, u: {v[1]}, tags: {v[2]} }}',
-        _keys,
-        _values,
-    ),
+    st.builds(lambda key, v: f'insert P {{ k: "{key}", n: {v[0]}, u: {v[1]}, tags: {v[2]} }}', _keys, _values),
     st.sampled_from(('insert N { t: "x" }', 'insert N { t: "y" }')),
     st.builds(
         lambda edge, ends, w: f'insert {edge} {{ from: "{ends[0]}", to: "{ends[1]}", w: {w} }}',

@@ -27,18 +27,7 @@ edge W: A -> D
 edge L: D -> D
 """
 Row = dict[str, Any]
-TEXTS: Final = (
-    "red fox",
-    None,
-    "red red hen",
-    "blue fox",
-    "",
-    "green",
-    "Red, blue",
-    None,
-    "fox red hen",
-    "hen",
-)
+TEXTS: Final = ("red fox", None, "red red hen", "blue fox", "", "green", "Red, blue", None, "fox red hen", "hen")
 VECTORS: Final = (
     (1.0, 0.0, 0.0),
     (0.0, 1.0, 0.0),
@@ -57,24 +46,10 @@ DOCUMENTS: Final[list[Row]] = [
 ]
 AUTHORS: Final[list[Row]] = [{"k": f"a{number}"} for number in range(4)]
 # a3 wrote nothing; d0 and d2 have two authors.
-WROTE: Final = [
-    ("a0", "d0"),
-    ("a0", "d1"),
-    ("a0", "d2"),
-    ("a1", "d0"),
-    ("a1", "d2"),
-    ("a1", "d6"),
-    ("a2", "d7"),
-] + [("a2", f"d{number}") for number in (3, 4, 5, 8, 9)]
-LINKS: Final = [
-    ("d0", "d2"),
-    ("d0", "d1"),
-    ("d2", "d8"),
-    ("d2", "d4"),
-    ("d8", "d0"),
-    ("d1", "d9"),
-    ("d6", "d6"),
+WROTE: Final = [("a0", "d0"), ("a0", "d1"), ("a0", "d2"), ("a1", "d0"), ("a1", "d2"), ("a1", "d6"), ("a2", "d7")] + [
+    ("a2", f"d{number}") for number in (3, 4, 5, 8, 9)
 ]
+LINKS: Final = [("d0", "d2"), ("d0", "d1"), ("d2", "d8"), ("d2", "d4"), ("d8", "d0"), ("d1", "d9"), ("d6", "d6")]
 
 BY_KEY: Final = {row["k"]: row for row in DOCUMENTS}
 NOTHING: Final[Row] = {"k": None, "t": None, "v": None, "n": None}

@@ -51,19 +51,13 @@ def test_requests_of_warm_query_do_not_grow_with_history(proxy: S3Proxy) -> None
     warm = QueryRunOptions(EngineOptions(), column_cache)
     stored = QueryRunOptions(EngineOptions(mode=TraversalMode.INDEXED, cached=False), handle_cache)
     short = {
-        name: (
-            _requests(proxy, counted_location, name, warm),
-            _requests(proxy, counted_location, name, stored),
-        )
+        name: (_requests(proxy, counted_location, name, warm), _requests(proxy, counted_location, name, stored))
         for name in QUERIES
     }
     for _ in range(HISTORY):
         run(direct, [Change(COMPANY, insert=(uuid.uuid4().hex,))])
     long = {
-        name: (
-            _requests(proxy, counted_location, name, warm),
-            _requests(proxy, counted_location, name, stored),
-        )
+        name: (_requests(proxy, counted_location, name, warm), _requests(proxy, counted_location, name, stored))
         for name in QUERIES
     }
     print(f"\nrequests of warm queries, from memory and from storage: {short}, after a history {long}")  # noqa: T201

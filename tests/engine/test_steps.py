@@ -143,28 +143,16 @@ def test_order_is_total(graph: Snapshot, frame_rows: int) -> None:
 @pytest.mark.parametrize("frame_rows", [1, 1000])
 def test_groups(graph: Snapshot, frame_rows: int) -> None:
     options = EngineOptions(frame_rows=frame_rows)
-    rows = ask(
-        graph, "match { $p: P } return { $p.f, count($p) as n, count($p.u) as m, min($p.t) as t }", options
-    )
-    assert sorted(rows, key=lambda row: str(row[1:])) == [
-        (None, 1, 0, "a"),
-        (0.5, 1, 1, "ü"),
-        (0.0, 2, 1, "z"),
-    ]
+    rows = ask(graph, "match { $p: P } return { $p.f, count($p) as n, count($p.u) as m, min($p.t) as t }", options)
+    assert sorted(rows, key=lambda row: str(row[1:])) == [(None, 1, 0, "a"), (0.5, 1, 1, "ü"), (0.0, 2, 1, "z")]
     shown = "sum($p.n) as s, avg($p.f) as a, max($p.u) as u, min($p.n) as lo, count(distinct $p.f) as d"
-    assert ask(graph, f"match {{ $p: P }} return {{ {shown} }}", options) == [
-        (-1, 0.5 / 3, 2**64 - 1, -(2**63), 2)
-    ]
-    assert ask(
-        graph, "match { $p: P $p e $q } return { $q.k, count($p) as n } order { n desc }", options
-    ) == [
+    assert ask(graph, f"match {{ $p: P }} return {{ {shown} }}", options) == [(-1, 0.5 / 3, 2**64 - 1, -(2**63), 2)]
+    assert ask(graph, "match { $p: P $p e $q } return { $q.k, count($p) as n } order { n desc }", options) == [
         ("c", 2),
         ("a", 1),
         ("b", 1),
     ]
-    assert ask(graph, "match { $p e $q $q e $r } return { count($r) as n, sum($r.f) as s }", options) == [
-        (6, 1.0)
-    ]
+    assert ask(graph, "match { $p e $q $q e $r } return { count($r) as n, sum($r.f) as s }", options) == [(6, 1.0)]
 
 
 @pytest.mark.parametrize("text", ["sum($p.u)", "sum($p.n + 1)", "sum($p.n * 1)"])
@@ -183,9 +171,7 @@ def test_empty_tables(empty: Snapshot, mode: TraversalMode | None) -> None:
     options = EngineOptions(mode=mode)
     for match in ("$p: P", "$p e $q", "$p $x:e $p", "$p <e>{1,3} $q", "$p: P optional { $p e $q }"):
         assert ask(empty, f"match {{ {match} }} return {{ $p.k }} order {{ $p.k }}", options) == []
-        assert ask(empty, f"match {{ {match} }} return {{ count($p) as n, sum($p.n) as s }}", options) == [
-            (0, None)
-        ]
+        assert ask(empty, f"match {{ {match} }} return {{ count($p) as n, sum($p.n) as s }}", options) == [(0, None)]
         assert ask(empty, f"match {{ {match} }} return {{ $p.n, count($p) as n }}", options) == []
 
 

@@ -23,9 +23,7 @@ def main(uri: str, options: str, boot_id: str = "") -> None:
     me = current_process()
     new = NewGraph(SCHEMA, build_catalog(parse_schema(SCHEMA, "s")), "child")
     try:
-        create_graph(
-            parse_location(uri, json.loads(options)), new, replace(me, boot_id=boot_id or me.boot_id)
-        )
+        create_graph(parse_location(uri, json.loads(options)), new, replace(me, boot_id=boot_id or me.boot_id))
     except OmnigraphError as error:
         sys.stdout.write(error.code)
     else:

@@ -7,14 +7,7 @@ from dataclasses import dataclass, field, replace
 from omnigraph.api.graph import init
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
-from omnigraph.graph.manifest.publish import (
-    CommitDraft,
-    ManifestChange,
-    Publication,
-    Publisher,
-    PublishTarget,
-    publish,
-)
+from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange, Publication, Publisher, PublishTarget, publish
 from omnigraph.graph.manifest.reader import Manifest, open_manifest
 from omnigraph.graph.manifest.records import Pin, TableRecord
 from omnigraph.graph.manifest.requirements import Requirement
@@ -59,9 +52,7 @@ def new_draft(operation: str = "load") -> CommitDraft:
 
 def moved(table: TableRecord) -> TableRecord:
     """Return the table at its next version."""
-    return replace(
-        table, pin=replace(table.pin, version=table.pin.version + 1), row_count=table.row_count + 1
-    )
+    return replace(table, pin=replace(table.pin, version=table.pin.version + 1), row_count=table.row_count + 1)
 
 
 def publish_next(

@@ -76,9 +76,7 @@ BRANCH_KNOWN: dict[str, Callable[[Location], bytes]] = {
     "other operation": changed,  # Its path names another operation.
     "unknown kind": lambda location: changed(location, kind="compact"),
     "member of another type": lambda location: changed(location, lease_epoch="many"),
-    "member missing": lambda location: msgspec.json.encode(
-        {"v": 1, "branch_id": good_intent(location)["branch_id"]}
-    ),
+    "member missing": lambda location: msgspec.json.encode({"v": 1, "branch_id": good_intent(location)["branch_id"]}),
     "no transaction where one is required": without_uuid,
     "a path outside the graph": outside,
 }

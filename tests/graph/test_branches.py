@@ -9,20 +9,7 @@ from omnigraph.graph.branches import check_branch_name
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "dev",
-        "review/42",
-        "a.b-c_d",
-        "_x",
-        "9",
-        "main2",
-        "feature/main",
-        "a/b/c",
-        "x" * 128,
-        "lock",
-        "a.locks",
-    ],
+    "name", ["dev", "review/42", "a.b-c_d", "_x", "9", "main2", "feature/main", "a/b/c", "x" * 128, "lock", "a.locks"]
 )
 def test_good_names(name: str) -> None:
     check_branch_name(name, ["main", "other"])
@@ -64,12 +51,7 @@ def test_bad_names(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "code"),
-    [
-        ("dev", "branch_exists"),
-        ("dev/x", "branch_nested"),
-        ("a", "branch_nested"),
-        ("main/x", "branch_nested"),
-    ],
+    [("dev", "branch_exists"), ("dev/x", "branch_nested"), ("a", "branch_nested"), ("main/x", "branch_nested")],
 )
 def test_names_that_conflict_with_live_branches(name: str, code: str) -> None:
     with pytest.raises(OmnigraphError) as caught:

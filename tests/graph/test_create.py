@@ -28,11 +28,7 @@ from tests.graph.writers import PERSON, SCHEMA, TABLES, Change, read_contents, r
 from tests.style.source import ROOT
 from tests.waiting import SECONDS_MAX, wait_until
 
-BEFORE_THE_MANIFEST = (
-    Failpoint.INIT_MARK_BEFORE,
-    Failpoint.INIT_TABLE_BEFORE,
-    Failpoint.INIT_MANIFEST_BEFORE,
-)
+BEFORE_THE_MANIFEST = (Failpoint.INIT_MARK_BEFORE, Failpoint.INIT_TABLE_BEFORE, Failpoint.INIT_MANIFEST_BEFORE)
 AFTER_THE_MANIFEST = (Failpoint.INIT_UNMARK_BEFORE, Failpoint.INIT_DONE)
 
 
@@ -181,9 +177,7 @@ def _require_complete_graph(location: Location) -> None:
     """Require that the graph is readable and that no other table or marker exists."""
     snapshot = read_snapshot(location)
     assert read_contents(location).keys() == set(TABLES)
-    paths = {
-        "/".join(path.split("/")[:2]) for path in tree(location) if path.startswith(("nodes/", "edges/"))
-    }
+    paths = {"/".join(path.split("/")[:2]) for path in tree(location) if path.startswith(("nodes/", "edges/"))}
     assert paths == {table.path for table in snapshot.tables.values()}
     assert [path for path in tree(location) if path.startswith(INIT_MARKERS)] == []
 
@@ -273,9 +267,7 @@ def _command(location: Location, boot_id: str) -> list[str]:
     return [sys.executable, "-m", module, location.uri, json.dumps(dict(location.options)), boot_id]
 
 
-def start_init(
-    location: Location, failpoints: str = "", boot_id: str = ""
-) -> subprocess.CompletedProcess[str]:
+def start_init(location: Location, failpoints: str = "", boot_id: str = "") -> subprocess.CompletedProcess[str]:
     """Create a graph in its own process and wait for it."""
     command = _command(location, boot_id)
     environment = {**os.environ, ENVIRONMENT_VARIABLE: failpoints}
@@ -294,9 +286,7 @@ def _create_uncommitted_manifest(location: Location) -> None:
 
 
 @_at_failpoints([Failpoint.INIT_MANIFEST_BEFORE], [Failpoint.INIT_MANIFEST_BEFORE])
-def test_files_of_an_init_killed_while_it_wrote_the_manifest_are_deleted(
-    location: Location, point: Failpoint
-) -> None:
+def test_files_of_an_init_killed_while_it_wrote_the_manifest_are_deleted(location: Location, point: Failpoint) -> None:
     assert start_init(location, f"{point}=kill").returncode == -signal.SIGKILL
     _create_uncommitted_manifest(location)
     snapshot = make_graph(location)

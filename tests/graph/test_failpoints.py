@@ -62,10 +62,7 @@ def test_every_durable_call_has_a_failpoint_right_before_it() -> None:
 
 def test_every_wrapper_exists() -> None:
     defined = {
-        node.name
-        for source in _graph_sources()
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.FunctionDef)
+        node.name for source in _graph_sources() for node in ast.walk(source.tree) if isinstance(node, ast.FunctionDef)
     }
     assert set(WRAPPERS) <= defined
 
@@ -137,9 +134,7 @@ def _unguarded_in(block: list[ast.stmt], durable: set[str], where: str, guarded:
         inner = [part for part in ("body", "orelse", "finalbody", "handlers") if hasattr(statement, part)]
         own = [node for node in ast.iter_child_nodes(statement) if not _is_in_block(statement, node, inner)]
         for call in [call for part in own for call in _calls(part)]:
-            in_lambda = any(
-                isinstance(n, ast.Lambda) and call in list(ast.walk(n)) for n in ast.walk(statement)
-            )
+            in_lambda = any(isinstance(n, ast.Lambda) and call in list(ast.walk(n)) for n in ast.walk(statement))
             if _is_durable(call, durable) and (in_lambda or not guarded):
                 yield f"{where}: {ast.unparse(call.func)} in line {call.lineno}"
         for part in inner:
@@ -149,9 +144,7 @@ def _unguarded_in(block: list[ast.stmt], durable: set[str], where: str, guarded:
             for nested in blocks:
                 yield from _unguarded_in(nested, durable, where, opens)
         guarded = (
-            isinstance(statement, ast.Expr)
-            and isinstance(statement.value, ast.Call)
-            and _is_failpoint(statement.value)
+            isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and _is_failpoint(statement.value)
         )
 
 

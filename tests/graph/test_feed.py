@@ -43,11 +43,7 @@ def test_cursor_returns_the_same_commits_again(durable_location: Location) -> No
     run(durable_location, [Change(PERSON, upsert=(("a", 2),)), Change(KNOWS, upsert=(("a", 3),))])
     run_compaction(durable_location, [PERSON])
     run(durable_location, [Change(PERSON, delete=("b",))])
-    later = [
-        ("load", [("updated", "a"), ("inserted", "a")]),
-        ("optimize", []),
-        ("load", [("deleted", "b")]),
-    ]
+    later = [("load", [("updated", "a"), ("inserted", "a")]), ("optimize", []), ("load", [("deleted", "b")])]
     for _ in range(2):
         assert read_changes(durable_location, cursor) == later
     assert read_changes(durable_location, first) == [("load", [("inserted", "a"), ("inserted", "b")]), *later]
@@ -100,11 +96,7 @@ def test_page_ends_before_a_gap(local_location: Location) -> None:
     readable = read_snapshot(local_location).head
     apply(local_location, SCHEMA_OF_WRITERS.replace("age: I64?", ""))
     page = read_feed(local_location, cursor=cursor)
-    assert ([block.commit.id for block in page.blocks], page.cursor, page.has_more) == (
-        [readable],
-        readable,
-        True,
-    )
+    assert ([block.commit.id for block in page.blocks], page.cursor, page.has_more) == ([readable], readable, True)
     with pytest.raises(ChangeFeedGapError, match="lost the property age with its values"):
         read_feed(local_location, cursor=page.cursor)
     later = read_snapshot(local_location).head

@@ -9,13 +9,7 @@ import pytest
 from omnigraph.base.ids import OperationId
 from omnigraph.graph.recovery.fence import can_publish
 from omnigraph.graph.recovery.history import OPERATION_PROPERTY, TableHistory, operation_properties
-from omnigraph.storage.lance.transactions import (
-    GapReason,
-    Operation,
-    TransactionGap,
-    TransactionRecord,
-    VersionRecord,
-)
+from omnigraph.storage.lance.transactions import GapReason, Operation, TransactionGap, TransactionRecord, VersionRecord
 
 OURS = OperationId("OURS")
 MULTI_COMMIT = frozenset({Operation.RESERVE_FRAGMENTS, Operation.REWRITE})
@@ -26,9 +20,7 @@ def record(
     version: int, operation: Operation = Operation.APPEND, by: str | None = None, restored: int | None = None
 ) -> TransactionRecord:
     properties = {} if by is None else {OPERATION_PROPERTY: by}
-    return TransactionRecord(
-        version, operation, f"uuid-{version}", version - 1, MappingProxyType(properties), restored
-    )
+    return TransactionRecord(version, operation, f"uuid-{version}", version - 1, MappingProxyType(properties), restored)
 
 
 def restore(version: int, restored: int, by: str | None = OURS) -> TransactionRecord:
@@ -77,10 +69,7 @@ def test_multi_commit_write_allows_its_operations_and_its_own_fence() -> None:
 
 
 def test_last_version_has_no_property_or_is_of_this_write() -> None:
-    assert (
-        history(record(11, Operation.REWRITE, by=OURS), restore(12, 11)).last_version_by(MULTI_COMMIT, OURS)
-        == 11
-    )
+    assert history(record(11, Operation.REWRITE, by=OURS), restore(12, 11)).last_version_by(MULTI_COMMIT, OURS) == 11
     assert history(record(11, Operation.REWRITE), restore(12, 11)).last_version_by(MULTI_COMMIT, OURS) == 11
     assert history(record(11, Operation.REWRITE, by="OTHER")).last_version_by(MULTI_COMMIT, OURS) is None
     assert history(restore(11, 10)).last_version_by(MULTI_COMMIT, OURS) is None

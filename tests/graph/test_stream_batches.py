@@ -20,9 +20,7 @@ def write_batch(
     location: Location, batch: int, name: str, environment: WriteEnvironment | None = None, query: str = QUERY
 ) -> Published | None:
     stage = stage_changes([Change(PERSON, insert=(name,))])
-    request = WriteRequest(
-        WriterKind.LOAD, "ada", stage, lambda again, _: stage(again), StreamBatch(query, batch)
-    )
+    request = WriteRequest(WriterKind.LOAD, "ada", stage, lambda again, _: stage(again), StreamBatch(query, batch))
     return write(location, MAIN, request, environment)
 
 
@@ -45,9 +43,7 @@ def test_repeated_batch_writes_nothing(store_location: Location) -> None:
     assert sorted(commit.stream.batch for commit in commits(store_location) if commit.stream) == [0, 0, 1]
 
 
-def test_batch_committed_by_another_writer_is_found_under_the_lease(
-    store_location: Location,
-) -> None:
+def test_batch_committed_by_another_writer_is_found_under_the_lease(store_location: Location) -> None:
     create(store_location)
     plain = stage_changes([Change(PERSON, insert=("late",))])
 
@@ -55,9 +51,7 @@ def test_batch_committed_by_another_writer_is_found_under_the_lease(
         assert write_batch(store_location, 7, "first") is not None
         return plain(area)
 
-    request = WriteRequest(
-        WriterKind.LOAD, "ada", stage, lambda again, _: plain(again), StreamBatch(QUERY, 7)
-    )
+    request = WriteRequest(WriterKind.LOAD, "ada", stage, lambda again, _: plain(again), StreamBatch(QUERY, 7))
     assert write(store_location, MAIN, request) is None
     assert len(commits(store_location)) == 1
 

@@ -56,13 +56,7 @@ class Change:
 
 def create(location: Location) -> None:
     """Create a graph with the test schema."""
-    init(
-        location.uri,
-        SCHEMA,
-        storage_options=dict(location.options),
-        actor="tester",
-        durability=location.durability,
-    )
+    init(location.uri, SCHEMA, storage_options=dict(location.options), actor="tester", durability=location.durability)
 
 
 def triple(ids: Iterable[str]) -> tuple[Change, ...]:
@@ -82,9 +76,7 @@ def run(
 ) -> Published | None:
     """Write `changes` as one commit. If the read set changed, stage again."""
     stage = stage_changes(changes)
-    return write(
-        location, branch, WriteRequest(kind, actor, stage, lambda again, _: stage(again)), environment
-    )
+    return write(location, branch, WriteRequest(kind, actor, stage, lambda again, _: stage(again)), environment)
 
 
 def run_compaction(
@@ -101,9 +93,7 @@ def run_compaction(
     return write(location, MAIN, request, environment)
 
 
-def run_index(
-    location: Location, alias: str, specs: Sequence[IndexSpec], branch: str = MAIN
-) -> Published | None:
+def run_index(location: Location, alias: str, specs: Sequence[IndexSpec], branch: str = MAIN) -> Published | None:
     """Build indexes of a table through the write path, as a multi-commit write."""
 
     def build(handle: Dataset, hold: Callable[[], None]) -> Dataset:
@@ -129,12 +119,8 @@ def plant_auto_cleanup(location: Location, alias: str, interval: int | None = No
     def stage(area: StagingArea) -> StagedWrite:
         target = area.writable(alias)
         every = str(interval or target.dataset.version + 2)
-        settings = lance.LanceOperation.UpdateMap(
-            updates={**AUTO_CLEANUP, "lance.auto_cleanup.interval": every}
-        )
-        native = lance.Transaction(
-            target.dataset.version, lance.LanceOperation.UpdateConfig(config_updates=settings)
-        )
+        settings = lance.LanceOperation.UpdateMap(updates={**AUTO_CLEANUP, "lance.auto_cleanup.interval": every})
+        native = lance.Transaction(target.dataset.version, lance.LanceOperation.UpdateConfig(config_updates=settings))
         planted = StagedTransaction(native.uuid, target.dataset.version, "UpdateConfig", native)
         return area.finish(
             (area.transaction_effect(target, planted, target.table.row_count),), frozenset(), Outcome({})

@@ -181,9 +181,7 @@ def repeated(keys: Sequence[str | None]) -> list[int]:
     return rows
 
 
-def counts_after(
-    before: Mapping[str, int], added: Sequence[str | None], removed: Sequence[str]
-) -> dict[str, int]:
+def counts_after(before: Mapping[str, int], added: Sequence[str | None], removed: Sequence[str]) -> dict[str, int]:
     """Return the number of edges of each source that a change affects, after the change."""
     after = {source: before.get(source, 0) for source in {*added, *removed} if source is not None}
     for source in added:

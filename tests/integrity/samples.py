@@ -55,7 +55,4 @@ def texts(values: Sequence[str | None]) -> pa.Array[Any]:
 
 def summarize(violations: Sequence[RuleViolations]) -> list[tuple[str, str | None, list[int], list[str]]]:
     """Return violations as a test compares them: the rule's name, the property, the rows, the values."""
-    return [
-        (group.rule.word, group.property, group.rows.tolist(), list(group.shown_values()))
-        for group in violations
-    ]
+    return [(group.rule.word, group.property, group.rows.tolist(), list(group.shown_values())) for group in violations]

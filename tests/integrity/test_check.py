@@ -97,10 +97,7 @@ def test_batch_without_rows_has_no_violations() -> None:
 def test_endpoints_of_an_edge_are_required_text() -> None:
     records: Sequence[dict[str, object]] = [{"from": "a", "to": "b"}, {"from": 5}, {"from": "a", "to": None}]
     checked = check_batch(edge("Follows"), RawBatch.from_records(records))
-    assert summarize(checked.violations) == [
-        ("wrong_type", "from", [1], ["5"]),
-        ("required", "to", [1, 2], ["", ""]),
-    ]
+    assert summarize(checked.violations) == [("wrong_type", "from", [1], ["5"]), ("required", "to", [1, 2], ["", ""])]
     assert checked.rows.column("id").to_pylist() == ['["a","b"]', None, None]
     assert checked.rows.column("src").to_pylist() == ["a", None, "a"]
 
@@ -112,9 +109,7 @@ def test_id_of_a_keyed_edge_is_an_array_of_its_endpoints_and_key() -> None:
 
 def test_rows_without_a_key_keep_an_explicit_id_or_get_a_ulid() -> None:
     for entity, endpoints in ((node("Note"), {}), (edge("Knows"), {"from": "a", "to": "b"})):
-        raw = RawBatch.from_records(
-            [{**endpoints, "id": identity} for identity in ("mine", None, "b c", None)]
-        )
+        raw = RawBatch.from_records([{**endpoints, "id": identity} for identity in ("mine", None, "b c", None)])
         checked = check_batch(entity, raw)
         first, second, third, fourth = checked.rows.column("id").to_pylist()
         assert (first, third) == ("mine", "b c")
@@ -128,9 +123,7 @@ def test_rows_without_a_key_keep_an_explicit_id_or_get_a_ulid() -> None:
 def test_blank_id_is_rejected() -> None:
     blanks = ["", " ", "\t\n", "\u00a0\u2003"]
     for entity, endpoints in ((node("Note"), {}), (edge("Knows"), {"from": "a", "to": "b"})):
-        raw = RawBatch.from_records(
-            [{**endpoints, "id": identity} for identity in ("a", *blanks, None, " b")]
-        )
+        raw = RawBatch.from_records([{**endpoints, "id": identity} for identity in ("a", *blanks, None, " b")])
         assert summarize(check_batch(entity, raw).violations) == [("blank_id", "id", [1, 2, 3, 4], blanks)]
 
 

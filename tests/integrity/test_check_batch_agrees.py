@@ -74,9 +74,7 @@ def _broken(entity: NodeType, record: Record) -> Iterator[tuple[str, Rule]]:
         if name != "id" and entity.property_named(name) is None and value is not None:
             yield name, Rule.UNKNOWN_PROPERTY
     for definition in entity.properties:
-        yield from (
-            (definition.name, rule) for rule in _value_rules(entity, definition, record.get(definition.name))
-        )
+        yield from ((definition.name, rule) for rule in _value_rules(entity, definition, record.get(definition.name)))
     if len(entity.key) == 1 and record.get(entity.key[0]) == "":
         yield entity.key[0], Rule.BLANK_ID
     explicit = record.get("id")

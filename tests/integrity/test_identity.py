@@ -32,10 +32,7 @@ _MOMENT = pa.timestamp("ms", "UTC")
         (pa.array([2**64 - 1], pa.uint64()), [str(2**64 - 1)]),
         (pa.array([True, False]), ["true", "false"]),
         (pa.array([date(1, 1, 1), date(9999, 12, 31)]), ["0001-01-01", "9999-12-31"]),
-        (
-            pa.array([0, -1], pa.int64()).view(_MOMENT),
-            ["1970-01-01T00:00:00.000Z", "1969-12-31T23:59:59.999Z"],
-        ),
+        (pa.array([0, -1], pa.int64()).view(_MOMENT), ["1970-01-01T00:00:00.000Z", "1969-12-31T23:59:59.999Z"]),
         (pa.array([-62_135_596_800_000], pa.int64()).view(_MOMENT), ["0001-01-01T00:00:00.000Z"]),
         (pa.array([0.0, -0.0, 0.1, 1e16, 5e-324]), ["0.0", "0.0", "0.1", "1e+16", "5e-324"]),
         (pa.array([0.1, -0.0, 16777216.0, 1e-45], pa.float32()), ["0.1", "0.0", "16777216.0", "1e-45"]),
@@ -67,9 +64,7 @@ def test_texts_of_the_powers_of_two_are_the_shortest() -> None:
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=20))
 def test_texts_of_64_bit_floats_are_those_of_python(values: list[float]) -> None:
-    assert canonical_text(pa.array(values, pa.float64())).to_pylist() == [
-        repr(value + 0.0) for value in values
-    ]
+    assert canonical_text(pa.array(values, pa.float64())).to_pylist() == [repr(value + 0.0) for value in values]
 
 
 _members = st.none() | st.text('aé🜁"\\\n\x00\x1f\x7f,[]', max_size=4)
@@ -79,9 +74,7 @@ _members = st.none() | st.text('aé🜁"\\\n\x00\x1f\x7f,[]', max_size=4)
 @settings(max_examples=200)
 def test_composite_texts_are_compact_json(rows: list[tuple[str | None, str | None]], skipped: int) -> None:
     columns = [texts([row[index] for row in rows])[skipped:] for index in (0, 1)]
-    expected = [
-        None if left is None or right is None else array_of([left, right]) for left, right in rows[skipped:]
-    ]
+    expected = [None if left is None or right is None else array_of([left, right]) for left, right in rows[skipped:]]
     assert array_text(columns).to_pylist() == expected
     assert key_text(columns).to_pylist() == expected
 
@@ -92,13 +85,7 @@ def test_each_character_is_escaped_as_json_does(character: str) -> None:
 
 
 def test_a_composite_key_of_every_kind() -> None:
-    record = {
-        "at": "2024-01-01T00:00:00.5+01:00",
-        "sensor": "ü",
-        "value": 0.1,
-        "ok": True,
-        "n": str(2**64 - 1),
-    }
+    record = {"at": "2024-01-01T00:00:00.5+01:00", "sensor": "ü", "value": 0.1, "ok": True, "n": str(2**64 - 1)}
     checked = check_batch(node("Reading"), RawBatch.from_records([record]))
     expected = '["2023-12-31T23:00:00.500Z","ü","0.1","true","18446744073709551615"]'
     assert checked.rows.column("id").to_pylist() == [expected]

@@ -73,10 +73,7 @@ def test_row_that_is_not_in_the_input_has_no_line() -> None:
     assert [violation.line for violation in report.shift_lines(10).first] == [None, 15]
     nothing = RowOrigins((), np.array([], dtype=np.int32), np.array([], dtype=np.int64))
     assert (
-        ViolationReport.of_batch([make_violations(Rule.CARDINALITY_MIN, "from", [NO_ROW])], nothing)
-        .first[0]
-        .file
-        == ""
+        ViolationReport.of_batch([make_violations(Rule.CARDINALITY_MIN, "from", [NO_ROW])], nothing).first[0].file == ""
     )
 
 
@@ -105,9 +102,7 @@ def test_merging_in_any_order_gives_the_same(parts: list[list[Violation]], order
 
 def test_many_reports_merge_into_one() -> None:
     reports = [
-        ViolationReport.of_violations(
-            [Violation("f", part * 50 + line, "p", "", Rule.ENUM, "m") for line in range(50)]
-        )
+        ViolationReport.of_violations([Violation("f", part * 50 + line, "p", "", Rule.ENUM, "m") for line in range(50)])
         for part in reversed(range(100))
     ]
     merged = merge_reports(reports)
@@ -134,9 +129,7 @@ def test_task_findings_survive_pickling() -> None:
     task = TaskFindings("f", 0, 2, report)
     assert pickle.loads(pickle.dumps(task)) == task
     violations = pickle.loads(pickle.dumps(checked.violations))
-    assert list(expand_violations(violations, origins)) == list(
-        expand_violations(checked.violations, origins)
-    )
+    assert list(expand_violations(violations, origins)) == list(expand_violations(checked.violations, origins))
     assert pickle.loads(pickle.dumps(checked)).rows.equals(checked.rows)
 
 

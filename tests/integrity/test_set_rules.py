@@ -98,9 +98,7 @@ def test_different_keys_have_different_composite_texts() -> None:
         ("other", [None], True),
     ],
 )
-def test_values_of_a_replaced_row_are_free(
-    holder: str | None, replaced: list[str | None], collides: bool
-) -> None:
+def test_values_of_a_replaced_row_are_free(holder: str | None, replaced: list[str | None], collides: bool) -> None:
     violations = check_held_keys(texts(["k"]), texts([holder]), texts(replaced), ("email",))
     assert summarize(violations) == ([("unique", "email", [0], ["k"])] if collides else [])
 
@@ -117,9 +115,7 @@ def test_values_of_a_replaced_row_are_free(
         ([None, "a"], [], {"a": 0}, []),
     ],
 )
-def test_cardinality(
-    added: list[str | None], removed: list[str], before: dict[str, int], expected: Any
-) -> None:
+def test_cardinality(added: list[str | None], removed: list[str], before: dict[str, int], expected: Any) -> None:
     violations = _cardinality(Cardinality(1, 2), added, removed, before)
     assert summarize(violations) == expected
     texts_by_rule = {Rule.CARDINALITY_MAX: "more than 2 edges", Rule.CARDINALITY_MIN: "fewer than 1 edge"}
@@ -145,23 +141,15 @@ def test_cardinality_agrees_with_the_reference(
     actual = {(group.rule.word, source) for group in violations for source in group.shown_values()}
     assert actual == {
         *(("cardinality_min", source) for source, count in after.items() if count < low),
-        *(
-            ("cardinality_max", source)
-            for source, count in after.items()
-            if high is not None and count > high
-        ),
+        *(("cardinality_max", source) for source, count in after.items() if high is not None and count > high),
     }
     for group in violations:
         for row, source in zip(group.rows.tolist(), group.shown_values(), strict=True):
-            last = max(
-                (row_number for row_number, name in enumerate(added) if name == source), default=NO_ROW
-            )
+            last = max((row_number for row_number, name in enumerate(added) if name == source), default=NO_ROW)
             assert row == last
 
 
-def _cardinality(
-    cardinality: Cardinality, added: list[str | None], removed: list[str], before: dict[str, int]
-) -> Any:
+def _cardinality(cardinality: Cardinality, added: list[str | None], removed: list[str], before: dict[str, int]) -> Any:
     sources = changed_sources(texts(added), texts(removed))
     counts = pa.array([before.get(source or "", 0) for source in sources.to_pylist()], pa.int64())
     return check_cardinality(cardinality, texts(added), texts(removed), SourceCounts(sources, counts))
@@ -171,10 +159,7 @@ PERSON, NOTE, KNOWS, FOLLOWS = node("Person"), node("Note"), edge("Knows"), edge
 
 
 def change(
-    entity: NodeType | EdgeType,
-    rows: Sequence[Row],
-    mode: ChangeMode = ChangeMode.UPSERT,
-    removed: Sequence[str] = (),
+    entity: NodeType | EdgeType, rows: Sequence[Row], mode: ChangeMode = ChangeMode.UPSERT, removed: Sequence[str] = ()
 ) -> TypeChange:
     build: Any = pa.Table.from_pylist
     return TypeChange(entity, build(list(rows), schema=arrow_schema(entity)), mode, texts(removed))
@@ -186,11 +171,7 @@ def person(identity: str, **values: object) -> dict[str, object]:
 
 GRAPH = MemoryGraph(
     {
-        PERSON.id: {
-            "ada": person("ada", email="a@x"),
-            "bob": person("bob", email="b@x"),
-            "eve": person("eve"),
-        },
+        PERSON.id: {"ada": person("ada", email="a@x"), "bob": person("bob", email="b@x"), "eve": person("eve")},
         KNOWS.id: {
             "k1": {"src": "ada", "dst": "bob"},
             "k2": {"src": "ada", "dst": "eve"},
@@ -252,11 +233,7 @@ CASES: list[tuple[str, list[TypeChange], list[list[Any]]]] = [
         [change(FOLLOWS, [knows("f", "ada", "bob")]), change(PERSON, [person("ada")], OVERWRITE)],
         [[("dangling_end", "to", [0], ["bob"])], []],
     ),
-    (
-        "one edge too many",
-        [change(KNOWS, [knows("k9", "ada", "eve")])],
-        [[("cardinality_max", "from", [0], ["ada"])]],
-    ),
+    ("one edge too many", [change(KNOWS, [knows("k9", "ada", "eve")])], [[("cardinality_max", "from", [0], ["ada"])]]),
     ("an edge replaced", [change(KNOWS, [knows("k1", "ada", "eve")])], [[]]),
     (
         "an edge that moves to another source",
@@ -268,18 +245,12 @@ CASES: list[tuple[str, list[TypeChange], list[list[Any]]]] = [
         [change(KNOWS, [], removed=["k3"])],
         [[("cardinality_min", "from", [NO_ROW], ["bob"])]],
     ),
-    (
-        "with its source",
-        [change(KNOWS, [], removed=["k3"]), change(PERSON, [], removed=["bob"])],
-        [[], []],
-    ),
+    ("with its source", [change(KNOWS, [], removed=["k3"]), change(PERSON, [], removed=["bob"])], [[], []]),
     ("overwritten edges count from nothing", [change(KNOWS, [knows("n", "ada", "bob")], OVERWRITE)], [[]]),
 ]
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
-)
+@pytest.mark.parametrize(("changes", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_a_change_against_a_graph(changes: list[TypeChange], expected: list[list[Any]]) -> None:
     assert [summarize(violations) for violations in check_change(CATALOG, changes, GRAPH)] == expected
 

@@ -100,9 +100,7 @@ class Aging:
         return cleanup_all_tables(Place(self.location), options, world=self.world)
 
     def files(self, *, locks: bool = False) -> set[str]:
-        return {
-            file.path for file in list_files(self.location) if locks or not file.path.startswith(f"{LOCKS}/")
-        }
+        return {file.path for file in list_files(self.location) if locks or not file.path.startswith(f"{LOCKS}/")}
 
 
 def files_of(rows: list[TableCleanupStats]) -> list[str]:

@@ -17,9 +17,7 @@ import pyarrow as pa
 
 def _rows(dataset: Any, rows: dict[str, int]) -> pa.Table:
     columns = [
-        pa.array(list(rows.values()), field.type)
-        if field.type == pa.int64()
-        else pa.array(list(rows), field.type)
+        pa.array(list(rows.values()), field.type) if field.type == pa.int64() else pa.array(list(rows), field.type)
         for field in dataset.schema
     ]
     return pa.Table.from_arrays(columns, schema=dataset.schema)

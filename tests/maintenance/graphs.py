@@ -67,9 +67,7 @@ def cites(schema: pa.Schema, prefix: str, count: int) -> pa.Table:
     return _table(schema, {"id": names, "src": names, "dst": names, "weight": weights})
 
 
-def append(
-    location: Location, prefix: str, count: int = 20, *, branch: str = MAIN, faces: bool = True
-) -> None:
+def append(location: Location, prefix: str, count: int = 20, *, branch: str = MAIN, faces: bool = True) -> None:
     """Commit `count` documents and `count` citations."""
     change(
         location,
@@ -132,9 +130,7 @@ def open_table(location: Location, alias: str, branch: str = MAIN) -> Dataset:
 
 def count_scanned(dataset: Dataset, where: str) -> int:
     """Return the result of a full scan."""
-    return int(
-        dataset.native.scanner(filter=where, use_scalar_index=False, columns=["id"]).to_table().num_rows
-    )
+    return int(dataset.native.scanner(filter=where, use_scalar_index=False, columns=["id"]).to_table().num_rows)
 
 
 def rows_scanned(dataset: Dataset, where: str) -> int:

@@ -56,9 +56,7 @@ def run_cluster() -> dict[str, Any]:
         extended, head = _observe(root), read_snapshot(root).head
         for prefix in "defgh":
             append(root, prefix)
-        optimized = optimize_all_tables(
-            Graph(root), OptimizeOptions(rows_per_task=40), _marking(root, workers)
-        )
+        optimized = optimize_all_tables(Graph(root), OptimizeOptions(rows_per_task=40), _marking(root, workers))
     orphan = _plant_orphan(root)
     os.environ[VARIABLE] = "2"
     previewed, cleaned = _clean_up(root, workers)

@@ -36,10 +36,7 @@ def same(before: Contents) -> Contents:
 
 
 def columns(alias: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[Contents], Contents]:
-    return lambda before: {
-        **before,
-        alias: {key: change(dict(row)) for key, row in before[alias].items()},
-    }
+    return lambda before: {**before, alias: {key: change(dict(row)) for key, row in before[alias].items()}}
 
 
 def renamed(row: dict[str, Any], old: str, new: str) -> dict[str, Any]:
@@ -132,9 +129,7 @@ CASES = {
         lambda before: {alias: rows for alias, rows in before.items() if alias != COMPANY},
     ),
     "drop an edge and a node": Case(
-        BASE,
-        "node Company { name: String @key }\n",
-        lambda before: {COMPANY: before[COMPANY]},
+        BASE, "node Company { name: String @key }\n", lambda before: {COMPANY: before[COMPANY]}
     ),
 }
 CASES |= {
@@ -143,9 +138,7 @@ CASES |= {
 }
 
 
-def graph_at(
-    place: Path | Location, *, populated: bool = True, indexed: bool = False, branch: str = MAIN
-) -> Location:
+def graph_at(place: Path | Location, *, populated: bool = True, indexed: bool = False, branch: str = MAIN) -> Location:
     root = place if isinstance(place, Location) else parse_location(str(place / "graph.omni"))
     create(root, BASE)
     if populated:

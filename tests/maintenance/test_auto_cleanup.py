@@ -39,9 +39,7 @@ def test_strip_without_other_work_is_published(local_location: Location) -> None
     assert open_table(local_location, PERSON).config() == {}
 
 
-def test_every_version_of_the_manifest_opens_after_optimize_and_after_a_writer(
-    local_location: Location,
-) -> None:
+def test_every_version_of_the_manifest_opens_after_optimize_and_after_a_writer(local_location: Location) -> None:
     create(local_location)
     run(local_location, triple(["a"]))
     _plant_on_manifest(local_location)

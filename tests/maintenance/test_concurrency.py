@@ -81,8 +81,6 @@ def test_run_works_on_a_bounded_number_of_tables(
     rows = optimize_all_tables(Graph(local_location), OptimizeOptions(), workers.run)
     assert workers.functions == {rewrite_group.__name__, build_segments.__name__}
     assert max(map(len, workers.together)) == min(bound, len(names))
-    fragments = [
-        (row.fragments_removed, row.fragments_added) for row in rows if row.table_key.startswith("node:")
-    ]
+    fragments = [(row.fragments_removed, row.fragments_added) for row in rows if row.table_key.startswith("node:")]
     assert fragments == [(2, 1)] * len(names)
     assert len(list(graph.log(None))) == before + 1, "one commit, whatever the bound"

@@ -9,13 +9,7 @@ import pytest
 from omnigraph.graph.recovery.history import TableHistory, operation_properties
 from omnigraph.maintenance.drift import MAINTENANCE, Classification, Obstacles, classify_drift
 from omnigraph.maintenance.repair import RepairAction, RepairOptions, decide_action, explain_action
-from omnigraph.storage.lance.transactions import (
-    GapReason,
-    Operation,
-    TransactionGap,
-    TransactionRecord,
-    VersionRecord,
-)
+from omnigraph.storage.lance.transactions import GapReason, Operation, TransactionGap, TransactionRecord, VersionRecord
 
 BASE: Final = 5
 GAP: Final = TransactionGap(0, GapReason.UNREADABLE, "truncated")
@@ -93,11 +87,7 @@ def test_partial_write_in_the_head() -> None:
     )
     assert undone.unpublished == ()
     restored = classify_drift(
-        _history(
-            _ours(Operation.APPEND),
-            _ours(Operation.RESTORE, BASE),
-            _external(Operation.RESTORE, BASE + 1),
-        )
+        _history(_ours(Operation.APPEND), _ours(Operation.RESTORE, BASE), _external(Operation.RESTORE, BASE + 1))
     )
     assert restored.unpublished == ("OP",)
     index = classify_drift(_history(_ours(Operation.CREATE_INDEX), _external(Operation.APPEND)))
@@ -114,9 +104,7 @@ ACTIONS: Final = {
 
 @pytest.mark.parametrize("classification", Classification)
 def test_decision_table(classification: Classification) -> None:
-    actions = [
-        decide_action(classification, options, Obstacles()) for options in (PREVIEW, CONFIRM, FORCE, DISCARD)
-    ]
+    actions = [decide_action(classification, options, Obstacles()) for options in (PREVIEW, CONFIRM, FORCE, DISCARD)]
     assert actions == ACTIONS[classification].split()
 
 

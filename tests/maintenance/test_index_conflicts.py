@@ -92,9 +92,7 @@ def test_appended_rows_do_not_invalidate_indexes(graph: Location) -> None:
     [lambda graph: upsert(graph, "a", 5), lambda graph: delete(graph, "size < 5")],
     ids=["update", "delete"],
 )
-def test_rows_changed_during_the_build_are_found(
-    graph: Location, interrupt: Callable[[Location], None]
-) -> None:
+def test_rows_changed_during_the_build_are_found(graph: Location, interrupt: Callable[[Location], None]) -> None:
     workers = Interrupted(lambda: interrupt(graph))
     assert ensure_indices(graph, MAIN, workers).commit is not None
     assert workers.built == [10]
@@ -118,9 +116,7 @@ def test_only_indexes_over_rewritten_fragments_are_built_again(graph: Location) 
 def test_rows_overwritten_during_the_build_are_indexed_again(graph: Location) -> None:
     def overwrite() -> None:
         rows = 20 - open_table(graph, DOC).count_rows()
-        change(
-            graph, {DOC: lambda dataset: stage_overwrite(dataset, docs(dataset.schema, "b", 20))}, rows=rows
-        )
+        change(graph, {DOC: lambda dataset: stage_overwrite(dataset, docs(dataset.schema, "b", 20))}, rows=rows)
 
     workers = Interrupted(overwrite)
     ensure_indices(graph, MAIN, workers)
@@ -219,12 +215,7 @@ def commit_operation(graph: Location) -> str:
 
 
 def write_docs(graph: Location, branch: str) -> None:
-    change(
-        graph,
-        {DOC: lambda dataset: stage_append(dataset, docs(dataset.schema, "b", 7))},
-        rows=7,
-        branch=branch,
-    )
+    change(graph, {DOC: lambda dataset: stage_append(dataset, docs(dataset.schema, "b", 7))}, rows=7, branch=branch)
 
 
 def _recreate(graph: Location, branch: str) -> None:

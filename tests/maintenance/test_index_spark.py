@@ -53,19 +53,13 @@ def _run_and_check(world: ProcessEnvironment, more: dict[str, str]) -> dict[str,
     assert "dataset.rewrite" not in seen["driver_effects"]
     assert len(seen["executors"]) == 2
     assert all(row["error"] is None for row in seen["optimized"])
-    assert {row["table_key"] for row in seen["optimized"] if row["fragments_removed"]} > {
-        "node:Doc",
-        "edge:Cites",
-    }
+    assert {row["table_key"] for row in seen["optimized"] if row["fragments_removed"]} > {"node:Doc", "edge:Cites"}
     assert (seen["failure"]["class"], seen["failure"]["kind"]) == ("FormatError", "unreadable")
     # Cleanup: executors find and delete the files of a preview in one process.
     assert seen["cleaned"] == seen["previewed"]
     assert seen["same_files"]
     assert seen["find_files"] == [2, 2], "the manifest and three tables, two at the same time"
-    assert {row["table_key"] for row in seen["cleaned"] if row["old_versions_removed"]} > {
-        "node:Doc",
-        "edge:Cites",
-    }
+    assert {row["table_key"] for row in seen["cleaned"] if row["old_versions_removed"]} > {"node:Doc", "edge:Cites"}
     assert seen["rows_after"] == 120_000 + 6 * 20
     _check_schema_change(seen["evolved"])
     return seen

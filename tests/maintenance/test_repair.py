@@ -58,9 +58,7 @@ def _same(rows: Rows) -> Rows:
 _MISFIT: Final = "its columns do not match the schema: "
 CHANGES: Final = {
     "append": ExternalChange(("Append",), lambda rows: {**rows, "f1": 1, "f2": 2}),
-    "delete": ExternalChange(
-        ("Delete",), lambda rows: {name: age for name, age in rows.items() if name != "a"}
-    ),
+    "delete": ExternalChange(("Delete",), lambda rows: {name: age for name, age in rows.items() if name != "a"}),
     "update": ExternalChange(("Update",), lambda rows: {**rows, "a": 99}),
     "merge_insert": ExternalChange(("Update",), lambda rows: {**rows, "a": 5, "f": 6}),
     "overwrite": ExternalChange(("Overwrite",), lambda _: {"a": 7, "z": 8}),
@@ -85,9 +83,7 @@ CHANGES: Final = {
 
 
 # On a branch the rest is for `make soak`: the classification does not depend on the branch.
-ON_A_BRANCH: Final = frozenset(
-    {"append", "merge_insert", "compaction", "restore", "collected", "drop_column"}
-)
+ON_A_BRANCH: Final = frozenset({"append", "merge_insert", "compaction", "restore", "collected", "drop_column"})
 CELLS: Final = [
     *(pytest.param(name, MAIN) for name in CHANGES),
     *(pytest.param(name, DEV, marks=[] if name in ON_A_BRANCH else [pytest.mark.soak]) for name in CHANGES),
@@ -112,10 +108,7 @@ def test_external_changes(name: str, branch: str, tool: ExternalTool, local_loca
         with pytest.raises(DriftError):
             run(location, triple(["e"]), branch=branch)
         _check_refusal(
-            location,
-            branch,
-            ("confirm",),
-            change.obstacle or "an external change: `--confirm --force` publishes it",
+            location, branch, ("confirm",), change.obstacle or "an external change: `--confirm --force` publishes it"
         )
     _check_repair(location, branch, ("confirm", "discard"), RepairAction.DISCARDED, "omnigraph:repair")
     assert read_contents(location, branch) == before
@@ -164,9 +157,7 @@ def _counts(row: TableRepairStats) -> tuple[int | None, int | None, int | None]:
     return row.rows_added, row.rows_updated, row.rows_deleted
 
 
-def _check_repair(
-    location: Location, branch: str, flags: tuple[str, ...], action: RepairAction, actor: str
-) -> None:
+def _check_repair(location: Location, branch: str, flags: tuple[str, ...], action: RepairAction, actor: str) -> None:
     """Repair makes one commit on this branch only, and the next repair has nothing to do."""
     heads = {name: read_snapshot(location, name).head for name in read_snapshot(location).state.branches}
     row = repair(location, *flags)[branch, PERSON]
@@ -206,18 +197,14 @@ def test_maintenance_of_indexed_fragments(tool: ExternalTool, local_location: Lo
     assert (row.classification, row.action) == (VERIFIED, RepairAction.HEALED)
     assert read_contents(local_location) == before
     covered = [
-        column
-        for column in Graph(local_location).index_status()
-        if column.table_key == PERSON and column.declared
+        column for column in Graph(local_location).index_status() if column.table_key == PERSON and column.declared
     ]
     assert {column.coverage for column in covered} == {Indexed()}
     result = Graph(local_location).query('query q() { match { $p: Person { slug: "a" } } return { $p.age } }')
     assert result.to_pylist() == [{"p.age": 1}]
 
 
-def test_settings_that_collect_versions_are_never_published(
-    tool: ExternalTool, local_location: Location
-) -> None:
+def test_settings_that_collect_versions_are_never_published(tool: ExternalTool, local_location: Location) -> None:
     seed(local_location)
     before = read_contents(local_location)
     tool.act("append", local_location)
@@ -283,10 +270,7 @@ def test_store_fails_at_the_second_branch(tool: ExternalTool, local_location: Lo
     assert failed.value.facts["repaired"] == {MAIN: done}
     assert str(failed.value) == f"the store does not answer; already repaired: main (commit {done})"
     rows = repair(local_location, "confirm")
-    assert (rows[MAIN, PERSON].action, rows[DEV, PERSON].action) == (
-        RepairAction.NO_OP,
-        RepairAction.HEALED,
-    )
+    assert (rows[MAIN, PERSON].action, rows[DEV, PERSON].action) == (RepairAction.NO_OP, RepairAction.HEALED)
 
 
 def test_blobs_are_compared_by_their_bytes(local_location: Location, tmp_path: Path) -> None:
@@ -311,10 +295,7 @@ def test_moved_graph_is_repaired_on_main(tool: ExternalTool, local_location: Loc
     tool.act("compaction", moved)
     rows = repair(moved, "confirm")
     assert rows[MAIN, PERSON].action is RepairAction.HEALED
-    assert (rows[DEV, MANIFEST].action, rows[DEV, MANIFEST].lance_head_version) == (
-        RepairAction.REFUSED,
-        None,
-    )
+    assert (rows[DEV, MANIFEST].action, rows[DEV, MANIFEST].lance_head_version) == (RepairAction.REFUSED, None)
     assert "the graph was created at" in str(rows[DEV, MANIFEST].error)
 
 

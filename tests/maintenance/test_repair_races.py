@@ -74,9 +74,7 @@ def test_a_pending_intent_belongs_to_recovery(killer: Killer) -> None:
     assert {row.action for row in repair(location).values()} == {RepairAction.NO_OP}
 
 
-def test_partial_write_below_an_external_change_is_never_published(
-    killer: Killer, tool: ExternalTool
-) -> None:
+def test_partial_write_below_an_external_change_is_never_published(killer: Killer, tool: ExternalTool) -> None:
     location = killer.prepare_graph("load")
     before = read_contents(location)
     killer.kill("load", location, Failpoint.COMMIT_AFTER, 1)
@@ -127,9 +125,7 @@ def test_head_that_moves_after_the_inspection(
     seed(local_location)
     before = read_contents(local_location)
     tool.act("append", local_location)
-    with observed(
-        once(lambda effect, _: effect == "object.create", lambda: tool.act("delete", local_location))
-    ):
+    with observed(once(lambda effect, _: effect == "object.create", lambda: tool.act("delete", local_location))):
         row = repair(local_location, *flags)[MAIN, PERSON]
     assert row.action is RepairAction.REFUSED
     assert row.error is not None

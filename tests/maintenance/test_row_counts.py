@@ -68,9 +68,7 @@ def test_digests_are_equal_for_equal_rows_only(first: Row, second: Row) -> None:
 
 def test_column_of_nulls_equals_a_missing_column() -> None:
     batch = _table({"a": ("x", *[None] * 8), "b": ("y", *[None] * 8)}).to_batches()[0]
-    assert list(digest_rows(batch.select(["id", "text"]), without="id")) == list(
-        digest_rows(batch, without="id")
-    )
+    assert list(digest_rows(batch.select(["id", "text"]), without="id")) == list(digest_rows(batch, without="id"))
 
 
 def test_digests_of_other_types_differ() -> None:

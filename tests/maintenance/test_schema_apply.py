@@ -32,9 +32,7 @@ from tests.pipeline.in_place import in_place
 def test_tasks_give_the_same_result(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     root = graph_at(tmp_path)
-    more = "".join(
-        f'insert Person {{ slug: "p{n}", age: {n}, mood: "sad", name: "P{"abcde"[n]}" }} ' for n in range(5)
-    )
+    more = "".join(f'insert Person {{ slug: "p{n}", age: {n}, mood: "sad", name: "P{"abcde"[n]}" }} ' for n in range(5))
     omnigraph.open(root.uri).mutate(f"query more() {{ {more} }}")
     before = contents(root)
     evolve(root, BASE.replace(case.old, case.new), tasks=True)
@@ -65,15 +63,12 @@ NULLABLES: dict[str, tuple[str, list[Any], Any]] = {
 def test_null_becomes_the_default_of_a_required_property(name: str, tasks: bool, tmp_path: Path) -> None:
     """The result equals a load of the same rows into the new schema; values, also empty ones, are kept."""
     default, values, filled = NULLABLES[name]
-    old, new = (
-        f"node Doc {{ slug: String @key  p: {name}{end} }}\n" for end in ("?", f" @default({default})")
-    )
+    old, new = (f"node Doc {{ slug: String @key  p: {name}{end} }}\n" for end in ("?", f" @default({default})"))
     root, fresh = (parse_location(str(tmp_path / f"{folder}.omni")) for folder in ("graph", "fresh"))
     create(root, old)
     create(fresh, new)
     records = [
-        {"type": "Doc", "data": {"slug": f"d{number}", "p": value}}
-        for number, value in enumerate([*values, *values])
+        {"type": "Doc", "data": {"slug": f"d{number}", "p": value}} for number, value in enumerate([*values, *values])
     ]
     for record in records:
         load_records(root, tmp_path, [record])
@@ -155,11 +150,7 @@ REJECTED = {
         ["node:Person b V402 rank", "node:Person c V402 rank"],
     ),
     "range": ("name: String @index }", "name: String @range(age, 2..) }", ["node:Person a V202 age"]),
-    "check": (
-        "name: String @index }",
-        'name: String @check(name, "[ab]") }',
-        ["node:Person c V203 name"],
-    ),
+    "check": ("name: String @index }", 'name: String @check(name, "[ab]") }', ["node:Person c V203 name"]),
     "required": ("age: I32? @index", "age: I32", ["node:Person c V101 age"]),
     "card": ("@card(0..5)", "@card(2..2)", ["edge:Knows a V403 from", "edge:Knows b V404 from"]),
 }
@@ -167,9 +158,7 @@ REJECTED = {
 
 @pytest.mark.parametrize("tasks", [False, True], ids=["driver", "tasks"])
 @pytest.mark.parametrize(("old", "new", "expected"), REJECTED.values(), ids=REJECTED.keys())
-def test_rows_that_break_a_new_rule(
-    old: str, new: str, expected: list[str], tasks: bool, tmp_path: Path
-) -> None:
+def test_rows_that_break_a_new_rule(old: str, new: str, expected: list[str], tasks: bool, tmp_path: Path) -> None:
     """All of them are reported, and no file is left, whatever else the schema would have changed."""
     root = graph_at(tmp_path, populated=False)
     omnigraph.open(root.uri).mutate("""query add() {
@@ -186,8 +175,7 @@ def test_rows_that_break_a_new_rule(
         with pytest.raises(SchemaRejectedError) as rejected:
             evolve(root, text, branch, tasks=tasks)
         violations = [
-            f"{violation.file} {violation.rule.code} {violation.property}"
-            for violation in rejected.value.report.first
+            f"{violation.file} {violation.rule.code} {violation.property}" for violation in rejected.value.report.first
         ]
         assert sorted(violations) == expected
         assert rejected.value.report.total == len(expected)
@@ -280,10 +268,7 @@ def test_writes_and_queries_work_afterwards(tmp_path: Path) -> None:
 def test_compaction_keeps_the_result_of_a_change(tmp_path: Path) -> None:
     root = graph_at(tmp_path, indexed=True)
     graph = omnigraph.open(root.uri)
-    evolve(
-        root,
-        BASE.replace("age: I32? @index", 'years: I32? @index @rename_from(age)  n: String @default("n")'),
-    )
+    evolve(root, BASE.replace("age: I32? @index", 'years: I32? @index @rename_from(age)  n: String @default("n")'))
     graph.mutate('query m() { insert Person { slug: "eve", years: 3, mood: "sad", name: "Eve" } }')
     before = contents(root)
     optimize_all_tables(graph, OptimizeOptions(), in_place)
@@ -300,9 +285,7 @@ def test_branches_keep_their_older_schema(tmp_path: Path) -> None:
     dev.mutate('query add() { insert Person { slug: "eve", age: 3, mood: "glad", name: "Eve" } }')
     assert contents(root, "dev")[PERSON]["eve"]["age"] == 3
     assert "eve" not in contents(root)[PERSON]
-    evolve(
-        root, BASE.replace("age: I32? @index", "").replace("node Company { name: String @key }\n", ""), "dev"
-    )
+    evolve(root, BASE.replace("age: I32? @index", "").replace("node Company { name: String @key }\n", ""), "dev")
     assert COMPANY in contents(root)
     assert contents(root)[PERSON]["ada"]["years"] == 36
 

@@ -103,11 +103,7 @@ def check(pair: SchemaPair, data: st.DataObject, server: S3Server | None = None)
     assume(pair.before and pair.after)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        location = (
-            parse_location(f"{name}/graph.omni")
-            if server is None
-            else server.location(f"{folder.name}/g.omni")
-        )
+        location = parse_location(f"{name}/graph.omni") if server is None else server.location(f"{folder.name}/g.omni")
         root = make_graph(location, pair.before)
         try:
             load_records(root, folder, data.draw(rows(before)))

@@ -136,17 +136,12 @@ def test_everything_on_s3(s3_location: Location) -> None:
     graph.mutate(START)
     head = graph.snapshot().head
     create_branch(s3_location, "dev", "tester", read_snapshot(s3_location))
-    assert [step.to_json()["step"] for step in graph.plan_schema(RENAMED).steps] == [
-        "rename_type",
-        "rename_property",
-    ]
+    assert [step.to_json()["step"] for step in graph.plan_schema(RENAMED).steps] == ["rename_type", "rename_property"]
     evolve(s3_location, RENAMED)
     graph.mutate(UPDATE)
     more = BASE.replace("age: I64? @index", "age: I64? @index  rank: I64 @default(1)")
     evolve(s3_location, more + "node City { name: String @key }\n", "dev", tasks=True)
-    Graph(s3_location, "dev").mutate(
-        'query m() { insert Person { slug: "bob", rank: 2 }  insert City { name: "c" } }'
-    )
+    Graph(s3_location, "dev").mutate('query m() { insert Person { slug: "bob", rank: 2 }  insert City { name: "c" } }')
     graph.merge("dev")
     now = contents(s3_location)
     assert {name: (row["years"], row["rank"]) for name, row in now["node:Human"].items()} == {

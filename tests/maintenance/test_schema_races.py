@@ -121,9 +121,7 @@ def test_ids_of_an_interrupted_change_are_not_reused(root: Location) -> None:
     with observed(_die_before_publishing), pytest.raises(_Death):
         evolve(root, theirs, "dev")
     evolve(root, ours)
-    assert [recovery.action for recovery in omnigraph.open(root.uri, "dev").recoveries()] == [
-        "rolled_forward"
-    ]
+    assert [recovery.action for recovery in omnigraph.open(root.uri, "dev").recoveries()] == ["rolled_forward"]
     omnigraph.open(root.uri).merge("dev")
     assert sorted(contents(root)["node:Person"]["ada"]) == ["age", "here", "slug", "there"]
 

@@ -24,9 +24,7 @@ from tests.maintenance.schema_cases import BASE, CASES, Case, graph_at, opened_a
 from tests.pipeline.in_place import in_place
 
 VARIANTS = list(
-    product(
-        ["populated", "empty"], [MAIN, "dev"], ["plain", "indexed"], ["", "optimize first", "optimize then"]
-    )
+    product(["populated", "empty"], [MAIN, "dev"], ["plain", "indexed"], ["", "optimize first", "optimize then"])
 )
 
 
@@ -78,7 +76,4 @@ def optimize(root: Location, branch: str) -> None:
 
 def columns_of(schema: pa.Schema) -> list[tuple[str, bool, bytes | None]]:
     """Return names, nullability and ids; Lance reports the type of a blob differently from its input."""
-    return [
-        (column.name, column.nullable, (column.metadata or {}).get(b"omnigraph:property_id"))
-        for column in schema
-    ]
+    return [(column.name, column.nullable, (column.metadata or {}).get(b"omnigraph:property_id")) for column in schema]

@@ -85,9 +85,7 @@ def clean(aging: Aging) -> dict[str, str]:
     return errors_of(rows)
 
 
-@pytest.mark.parametrize(
-    "path", [UNKNOWN, f"{UNKNOWN}/data", f"edges/{'0' * 16}-{'f' * 16}", "nodes/elsewhere"]
-)
+@pytest.mark.parametrize("path", [UNKNOWN, f"{UNKNOWN}/data", f"edges/{'0' * 16}-{'f' * 16}", "nodes/elsewhere"])
 def test_cleanup_does_not_follow_a_link(aging: Aging, outside: Path, path: str) -> None:
     before = contents(outside)
     planted = link(aging.location, path, outside)
@@ -232,9 +230,7 @@ def test_files_fragments_and_branches_of_a_linked_dataset_are_kept(tmp_path: Pat
         assert contents(moved) == before
 
 
-def test_directory_is_deleted_without_the_targets_of_its_links(
-    local_location: Location, outside: Path
-) -> None:
+def test_directory_is_deleted_without_the_targets_of_its_links(local_location: Location, outside: Path) -> None:
     store = ObjectStore(local_location)
     store.create("a/own", b"x")
     store.create("a/b/own", b"x")

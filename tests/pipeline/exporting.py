@@ -55,11 +55,7 @@ def load_file(root: Location, path: Path, branch: str = MAIN, mode: LoadMode = L
 
 
 def load_records(
-    root: Location,
-    folder: Path,
-    records: Sequence[Record],
-    branch: str = MAIN,
-    mode: LoadMode = LoadMode.APPEND,
+    root: Location, folder: Path, records: Sequence[Record], branch: str = MAIN, mode: LoadMode = LoadMode.APPEND
 ) -> Loaded:
     path = folder / f"records-{uuid4().hex}.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")

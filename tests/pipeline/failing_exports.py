@@ -31,9 +31,7 @@ def main(graph: str, folder: str) -> list[str]:
         writes, syncs = counted()
         expected = _content(target)
         if not writes or syncs < 2 * writes:
-            problems.append(
-                f"{name}: expected a sync of each file and of its directory, got {syncs} for {writes}"
-            )
+            problems.append(f"{name}: expected a sync of each file and of its directory, got {syncs} for {writes}")
         faults = [{"write": number} for number in range(1, writes + 1)]
         for fault in [*faults, *({"sync": number} for number in range(1, syncs + 1))]:
             _remove(target)

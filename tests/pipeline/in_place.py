@@ -43,13 +43,7 @@ def violations(root: Location, data: object, type_name: str | None = None) -> li
         load_here(root, data, type_name)
     except LoadRejectedError as rejected:
         return [
-            (
-                Path(violation.file).name,
-                violation.line,
-                violation.property,
-                violation.rule.code,
-                violation.value,
-            )
+            (Path(violation.file).name, violation.line, violation.property, violation.rule.code, violation.value)
             for violation in rejected.report.first
         ]
     return []

@@ -25,9 +25,7 @@ class ProcessEnvironment:
     folder: Path
 
     def environ(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
-        inherited = {
-            name: value for name, value in os.environ.items() if not name.startswith(_SPARK_VARIABLES)
-        }
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(_SPARK_VARIABLES)}
         return {
             **inherited,
             "OMNIGRAPH_HOME": str(self.home),
@@ -67,9 +65,7 @@ class ProcessEnvironment:
         assert isinstance(document, dict)
         return document
 
-    def omnigraph(
-        self, *words: str, env: Mapping[str, str] | None = None
-    ) -> subprocess.CompletedProcess[str]:
+    def omnigraph(self, *words: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         process = self.start(str(Path(sys.executable).parent / "omnigraph"), *words, env=env)
         stdout, stderr = process.communicate(timeout=SECONDS_MAX)
         return subprocess.CompletedProcess(words, process.returncode, stdout, stderr)

@@ -23,12 +23,7 @@ from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.pipeline.spark.session import SparkSettings, spark_session
 from omnigraph.wire.errors import error_document
 
-SETTINGS = (
-    "spark.sql.caseSensitive",
-    "spark.ui.enabled",
-    "spark.driver.host",
-    "spark.sql.shuffle.partitions",
-)
+SETTINGS = ("spark.sql.caseSensitive", "spark.ui.enabled", "spark.driver.host", "spark.sql.shuffle.partitions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +120,7 @@ def run_local() -> dict[str, Any]:
         "flags": list(jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments()),
         "sigint_is_ours": signal.getsignal(signal.SIGINT) is interrupt,
         "environment_is_ours": "PYSPARK_PYTHON" not in os.environ,
-        "same_session": spark_session() is session
-        and spark_session(SparkSettings(master="local[2]")) is session,
+        "same_session": spark_session() is session and spark_session(SparkSettings(master="local[2]")) is session,
         "other_master": _error(lambda: spark_session(SparkSettings(master="local[3]"))),
         "no_tasks": list(SparkRunner()(square, [])),
         "errors": run_errors(),
@@ -166,11 +160,7 @@ def run_events() -> dict[str, Any]:
     events: list[Progress] = []
     session = spark_session()
     results = SparkRunner(report=events.append)(square, tasks(5))
-    return {
-        "kind": type(session).__module__,
-        "results": len(results),
-        "events": [asdict(event) for event in events],
-    }
+    return {"kind": type(session).__module__, "results": len(results), "events": [asdict(event) for event in events]}
 
 
 def run_forever() -> dict[str, Any]:

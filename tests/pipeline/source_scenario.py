@@ -75,9 +75,7 @@ class Source:
         """Return the rows of a table as Lance has them."""
         snapshot = read_snapshot(parse_location(self.uri), branch)
         table = snapshot.tables[alias]
-        dataset = open_dataset(
-            snapshot.root.child(table.path), branch=table.pin.branch, version=table.pin.version
-        )
+        dataset = open_dataset(snapshot.root.child(table.path), branch=table.pin.branch, version=table.pin.version)
         scan = TableScan(tuple(dataset.schema.names))
         batches = scan_fragments(dataset, tuple(dataset.fragment_rows()), scan)
         return sorted((row for batch in batches for row in batch.to_pylist()), key=lambda row: str(row["id"]))
@@ -135,9 +133,7 @@ def run_connect() -> dict[str, Any]:
     source = Source(spark, "graph.omni")
     source.write(source.people(("a", 1), ("b", 2)), "Person")
     source.write(source.people(("b", 3)), "Person", mode="merge")
-    source.graph.mutate(
-        'query m() { insert Knows { from: "a", to: "b" } insert Knows { from: "b", to: "b" } }'
-    )
+    source.graph.mutate('query m() { insert Knows { from: "a", to: "b" } insert Knows { from: "b", to: "b" } }')
     pairs = "match { $p: Person  $p knows{1,2} $f  not { $p knows $p } } return { $p.slug, $f.age }"
     ages = "match { $p: Person  optional { $p knows $f } } return { $p.slug, count($f) as n } order { n desc, $p.slug }"
     asked = [f"query q() {{ {text} }}" for text in (pairs, ages)]
@@ -216,16 +212,12 @@ def _abort(source: Source) -> dict[str, Any]:
     return {"failure": failure, "left": source.data_files() - before}
 
 
-def _fail_when_written(
-    uri: str, before: int
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _fail_when_written(uri: str, before: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             number = batch.column(0).to_pylist()[0]
             if number == 1:
-                wait_until(
-                    lambda: len(list(Path(uri).glob("*/*/data/*.lance"))) > before, "the other task writes"
-                )
+                wait_until(lambda: len(list(Path(uri).glob("*/*/data/*.lance"))) > before, "the other task writes")
                 raise ValueError("on purpose")
             yield pa.RecordBatch.from_pydict({"slug": ["staged"], "age": [1]})
 
@@ -294,9 +286,7 @@ def _stream_twice(spark: SparkSession) -> dict[str, Any]:
     run(location, [Change(PERSON, insert=("c",))])
     run(location, [Change(PERSON, insert=("d",))])
     _copy(first, second)
-    batches = [
-        commit.stream and (len(commit.stream.query), commit.stream.batch) for commit in second.graph.log(None)
-    ]
+    batches = [commit.stream and (len(commit.stream.query), commit.stream.batch) for commit in second.graph.log(None)]
     return {"rows": [row["id"] for row in second.rows(PERSON)], "batches": batches}
 
 

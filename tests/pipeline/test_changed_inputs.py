@@ -189,9 +189,7 @@ def test_touched_file(tmp_path: Path) -> None:
     og.init(tmp_path / "g.omni", SCHEMA)
     path = tmp_path / "p.jsonl"
     path.write_bytes(ndjson(5))
-    case = Case(
-        og.open(tmp_path / "g.omni").location, replace(og.open(tmp_path / "g.omni").location, uri=str(path))
-    )
+    case = Case(og.open(tmp_path / "g.omni").location, replace(og.open(tmp_path / "g.omni").location, uri=str(path)))
     pieces = case.plan()
     os.utime(path, ns=(1, 1))
     assert "modified 1970-01-01T00:00:00.000000001Z" in case.rejects(lambda: case.load(pieces)).message

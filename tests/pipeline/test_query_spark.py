@@ -61,9 +61,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
     load_records(root, folder, [*_nodes(0, 7), _edge("Next", 1, 2), _edge("Next", 2, 2)])
     rest = [_edge("Next", number, number + 1) for number in range(2, CHAIN - 1)]
     ends: list[Record] = [{"type": "M", "data": {"k": "n0"}}, {"edge": "Of", "from": "n0", "to": "n0"}]
-    load_records(
-        root, folder, [*_nodes(7, CHAIN), *ends, *rest, _edge("Next", 0, 1), _edge("Next", CHAIN - 1, 0)]
-    )
+    load_records(root, folder, [*_nodes(7, CHAIN), *ends, *rest, _edge("Next", 0, 1), _edge("Next", CHAIN - 1, 0)])
     return read_snapshot(root)
 
 
@@ -175,17 +173,11 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Pool:
     return make_pool(tmp_path_factory.mktemp("pool"))
 
 
-loosely: Final = [
-    HealthCheck.function_scoped_fixture,
-    HealthCheck.too_slow,
-    HealthCheck.data_too_large,
-]
+loosely: Final = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
 @given(asked=queries(), numbers=choices)
-@settings(
-    max_examples=4, derandomize=True, database=None, phases=[Phase.generate], suppress_health_check=loosely
-)
+@settings(max_examples=4, derandomize=True, database=None, phases=[Phase.generate], suppress_health_check=loosely)
 def test_generated_queries(pool: Pool, asked: SampleQuery, numbers: dict[str, int]) -> None:
     check_generated(pool, asked, numbers)
 

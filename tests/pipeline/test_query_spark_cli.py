@@ -50,12 +50,7 @@ def test_same_output_as_the_process_engine(world: ProcessEnvironment) -> None:
         (("-e", QUERY, "--spark-master", "local[1]"), "usage"),
         (("-e", QUERY, "--engine", "flink"), "usage"),
         (
-            (
-                "-e",
-                'query q() { match { $p: Person search($p.bio, "a") } return { $p } }',
-                "--engine",
-                "spark",
-            ),
+            ("-e", 'query q() { match { $p: Person search($p.bio, "a") } return { $p } }', "--engine", "spark"),
             "spark_search",
         ),
         (("-e", 'query q() { insert Person { slug: "c" } }', "--engine", "spark"), "query_is_mutation"),
@@ -63,9 +58,7 @@ def test_same_output_as_the_process_engine(world: ProcessEnvironment) -> None:
 )
 def test_rejected_queries(world: ProcessEnvironment, words: tuple[str, ...], code: str) -> None:
     make(world)
-    process = world.start(
-        *COMMAND, "--store", "graph.omni", *words, "--json", env={"MASTER": "spark://nowhere:1"}
-    )
+    process = world.start(*COMMAND, "--store", "graph.omni", *words, "--json", env={"MASTER": "spark://nowhere:1"})
     stdout, stderr = process.communicate(timeout=SECONDS_MAX)
     assert process.returncode != 0
     assert f'"{code}"' in stdout + stderr, "the query is rejected before Spark starts"

@@ -114,10 +114,7 @@ def comma_separated(rows: Sequence[Row], place: Path) -> object:
     names = list(TYPES)
     text.write(",".join(names) + "\n")
     for row in rows:
-        fields = [
-            "" if row.get(name) is None else '"' + as_field(row[name]).replace('"', '""') + '"'
-            for name in names
-        ]
+        fields = ["" if row.get(name) is None else '"' + as_field(row[name]).replace('"', '""') + '"' for name in names]
         text.write(",".join(fields) + "\r\n")
     path = place / "rows.csv"
     path.write_bytes(text.getvalue().encode())

@@ -88,9 +88,7 @@ class TwoStores:
 
 
 @pytest.fixture(scope="module")
-def stores(
-    spark_home: Path, s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[TwoStores]:
+def stores(spark_home: Path, s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoStores]:
     """Two stores, and a warm Spark server with the settings of the first and an event log."""
     world = ProcessEnvironment(tmp_path_factory.mktemp("settings-home"), tmp_path_factory.mktemp("settings"))
     events = tmp_path_factory.mktemp("events")
@@ -225,11 +223,7 @@ except OmnigraphError as error:
     print(json.dumps([error.code, error.message, error.hint]))
 """
     stores.put(stores.b, "in/cluster.jsonl", "x")
-    env = {
-        **variables(stores.b, SECRET),
-        "MASTER": "local-cluster[1,1,1024]",
-        **small_executors(stores.world),
-    }
+    env = {**variables(stores.b, SECRET), "MASTER": "local-cluster[1,1,1024]", **small_executors(stores.world)}
     process = stores.world.start(sys.executable, "-c", program, env=env)
     printed, stderr = process.communicate()
     assert process.returncode == 0, stderr

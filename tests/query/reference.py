@@ -42,18 +42,14 @@ def run(relation: op.Relation, tables: Tables, outer: Sequence[Row] = ()) -> lis
         case op.Scan(entity, columns, scan_filter):
             read = (_prefixed(entity.name, row) for row in tables[entity.table.alias])
             passing = (row for row in read if _holds(scan_filter.conjuncts, row))
-            return [
-                {f"{entity.name}.{name}": row[f"{entity.name}.{name}"] for name in columns} for row in passing
-            ]
+            return [{f"{entity.name}.{name}": row[f"{entity.name}.{name}"] for name in columns} for row in passing]
         case op.EdgeScan() | op.Pattern() | op.Expand() | op.ExpandInto() | op.EdgeExpand() | op.Lookup():
             return list(_read(relation, tables, outer))
         case op.FilterRows(below, conditions):
             return [row for row in run(below, tables, outer) if _holds(conditions, row)]
         case op.CrossJoin(left, right, on):
             pairs = (
-                left_row | right_row
-                for left_row in run(left, tables, outer)
-                for right_row in run(right, tables, outer)
+                left_row | right_row for left_row in run(left, tables, outer) for right_row in run(right, tables, outer)
             )
             return [
                 row
@@ -75,8 +71,7 @@ def run(relation: op.Relation, tables: Tables, outer: Sequence[Row] = ()) -> lis
             return run(below, tables, outer)[skip : skip + value(count, {})]
         case op.Project(below, columns):
             return [
-                {column.name: value(column.expression, row) for column in columns}
-                for row in run(below, tables, outer)
+                {column.name: value(column.expression, row) for column in columns} for row in run(below, tables, outer)
             ]
         case _:
             raise NotImplementedError(type(relation).__name__)
@@ -128,11 +123,7 @@ def _read(  # noqa: PLR0912 - one case per step
 def _pattern(pattern: op.Pattern, tables: Tables, outer: Sequence[Row]) -> list[Row]:
     rows: list[Row] = [{}] if pattern.input is None else run(pattern.input, tables, outer)
     for entity in pattern.entities:
-        rows = [
-            row | _prefixed(entity.name, entity_row)
-            for row in rows
-            for entity_row in tables[entity.table.alias]
-        ]
+        rows = [row | _prefixed(entity.name, entity_row) for row in rows for entity_row in tables[entity.table.alias]]
     for link in pattern.links:
         rows = [new for row in rows for new in _followed(link, row, tables)]
     return [row for row in rows if _holds(pattern.filters, row)]

@@ -44,9 +44,7 @@ def scored(score: ex.Score, rows: Sequence[Row], evaluate: Evaluate) -> list[flo
         case ex.Nearest(column, query):
             return [_cosine(evaluate(column, row), evaluate(query, row)) for row in rows]
         case ex.Bm25(column, query):
-            return _bm25(
-                [(row[f"{column.entity}.id"], evaluate(column, row)) for row in rows], query, evaluate
-            )
+            return _bm25([(row[f"{column.entity}.id"], evaluate(column, row)) for row in rows], query, evaluate)
         case ex.Rrf(first, second, k):
             ranks = [_ranks(part, rows, evaluate) for part in (first, second)]
             return [_fused([rank[index] for rank in ranks], k) for index in range(len(rows))]
@@ -70,9 +68,7 @@ def _cosine(left: Any, right: Any) -> float | None:
     return 1.0 - float(sum(a * b for a, b in zip(left, right, strict=True))) / lengths if lengths else 1.0
 
 
-def _bm25(
-    texts_by_id: Sequence[tuple[Any, str | None]], query: ex.Expr, evaluate: Evaluate
-) -> list[float | None]:
+def _bm25(texts_by_id: Sequence[tuple[Any, str | None]], query: ex.Expr, evaluate: Evaluate) -> list[float | None]:
     texts = {name: words(text) for name, text in texts_by_id if text is not None}
     mean = sum(map(len, texts.values())) / max(len(texts), 1)
     query_words = words(evaluate(query, {}))
@@ -102,8 +98,7 @@ def _ranks(score: ex.Nearest | ex.Bm25, rows: Sequence[Row], evaluate: Evaluate)
     )
     ranks = {name: rank for rank, (_, name) in enumerate(dict.fromkeys(keyed), start=1)}
     return [
-        None if value is None else ranks[rows[index][f"{score.column.entity}.id"]]
-        for index, value in enumerate(scores)
+        None if value is None else ranks[rows[index][f"{score.column.entity}.id"]] for index, value in enumerate(scores)
     ]
 
 

@@ -61,9 +61,7 @@ def sample_rows(alias: str, number: int, dice: random.Random) -> Rows:
                 for key in COMPANIES
             ]
         case "node:City":
-            return [
-                {"id": key, "name": dice.choice(("m", "n")), "size": dice.randint(-1, 2)} for key in CITIES
-            ]
+            return [{"id": key, "name": dice.choice(("m", "n")), "size": dice.randint(-1, 2)} for key in CITIES]
     ends = {
         "edge:Knows": (PERSONS, PERSONS),
         "edge:Follows": (PERSONS, PERSONS),
@@ -88,9 +86,7 @@ def _person(key: str, dice: random.Random) -> dict[str, Any]:
         "embedding": dice.choice((None, (1.0, 0.0, 0.0, 0.0), (0.0, 2.0, 0.0, 0.5), (-1.0, 0.25, 0.0, 0.0))),
         "photo": None,
         "joined": dice.choice((date(2020, 1, 1), date(1969, 12, 31))),
-        "seen": dice.choice(
-            (None, datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 1, 0, 0, 0, 1000, UTC))
-        ),
+        "seen": dice.choice((None, datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 1, 0, 0, 0, 1000, UTC))),
         "active": dice.choice((True, False)),
         "height": dice.choice((None, 0.5, 1.5)),
         "ratio": dice.choice((None, 0.0, -0.5, 2.0**53)),
@@ -100,9 +96,7 @@ def _person(key: str, dice: random.Random) -> dict[str, Any]:
     }
 
 
-def _edge(
-    alias: str, number: int, ends: tuple[Sequence[str], Sequence[str]], dice: random.Random
-) -> dict[str, Any]:
+def _edge(alias: str, number: int, ends: tuple[Sequence[str], Sequence[str]], dice: random.Random) -> dict[str, Any]:
     row: dict[str, Any] = {"id": f"e{number}", "src": dice.choice(ends[0]), "dst": dice.choice(ends[1])}
     match alias:
         case "edge:Knows":

@@ -160,20 +160,14 @@ def conditions(draw: st.DrawFn, choices: tuple[Parameter, ...]) -> str:
 
 def _about_any(choices: tuple[Parameter, ...]) -> st.SearchStrategy[str]:
     return st.sampled_from(choices).flatmap(
-        lambda parameter: (
-            _about_list(parameter, choices) if parameter.is_list else _about_scalar(parameter, choices)
-        )
+        lambda parameter: _about_list(parameter, choices) if parameter.is_list else _about_scalar(parameter, choices)
     )
 
 
 def _others(parameter: Parameter, choices: tuple[Parameter, ...]) -> list[str]:
     """Return operands for a parameter: columns, and the other parameters twice, because they are few."""
     names = [choice.name for choice in choices if choice.family == parameter.family and not choice.is_list]
-    return [
-        *(column for column in _COLUMNS[parameter.family] if parameter.is_exact_with(column)),
-        *names,
-        *names,
-    ]
+    return [*(column for column in _COLUMNS[parameter.family] if parameter.is_exact_with(column)), *names, *names]
 
 
 @st.composite
@@ -204,11 +198,7 @@ def _about_scalar(draw: st.DrawFn, parameter: Parameter, choices: tuple[Paramete
 
 
 def _arithmetic(draw: st.DrawFn, parameter: Parameter, choices: tuple[Parameter, ...], operator: str) -> str:
-    small = [
-        choice.name
-        for choice in choices
-        if choice.family == "number" and not choice.is_list and choice.is_small
-    ]
+    small = [choice.name for choice in choices if choice.family == "number" and not choice.is_list and choice.is_small]
     # Columns with small numbers; no product of two parameters, which can overflow I64 (see `is_small`).
     column = draw(st.sampled_from(("$p.age", "$q.age", "$p.height", "1", "2.5")))
     beyond = draw(st.sampled_from(("$p.age", "$q.total", "$p.ratio", *small)))
@@ -230,9 +220,7 @@ def _arithmetic(draw: st.DrawFn, parameter: Parameter, choices: tuple[Parameter,
 @st.composite
 def _about_list(draw: st.DrawFn, many: Parameter, choices: tuple[Parameter, ...]) -> str:
     item = draw(st.sampled_from(_others(many, choices)))
-    return draw(
-        st.sampled_from((f"{item} in {many.name}", f"{many.name} contains {item}", f"{many.name} is null"))
-    )
+    return draw(st.sampled_from((f"{item} in {many.name}", f"{many.name} contains {item}", f"{many.name} is null")))
 
 
 @st.composite
@@ -245,9 +233,7 @@ def columns(draw: st.DrawFn, choices: tuple[Parameter, ...]) -> str:
         case 1 if parameter.family == "number" and not parameter.is_list and parameter.is_small:
             return f", {parameter.name} + 1 as v, -{parameter.name} as w"
         case 2 if not parameter.is_list:
-            names = [
-                choice.name for choice in choices if choice.family == parameter.family and not choice.is_list
-            ]
+            names = [choice.name for choice in choices if choice.family == parameter.family and not choice.is_list]
             return f", {parameter.name} = {draw(st.sampled_from(names))} as v, {parameter.name} is null as w"
         case _:
             return f", {parameter.name} as v"
@@ -297,7 +283,5 @@ def as_written(plan: QueryPlan, values: Mapping[str, object]) -> ReadPlan:
             case _:
                 return expr
 
-    root = transform_plan(
-        plan.root, lambda step: with_expressions(step, lambda expr: transform(expr, change))
-    )
+    root = transform_plan(plan.root, lambda step: with_expressions(step, lambda expr: transform(expr, change)))
     return replace(plan, root=root)

@@ -106,11 +106,7 @@ SEARCHES: Final = (
     'fuzzy($p.bio, "mx", 1)',
     'not fuzzy($r.bio, "nxx") or $r.age = 1',
 )
-PARAMETER_SEARCHES: Final = (
-    "search($p.bio, $words)",
-    "match_text($q.bio, $words)",
-    "fuzzy($p.bio, $words, 1)",
-)
+PARAMETER_SEARCHES: Final = ("search($p.bio, $words)", "match_text($q.bio, $words)", "fuzzy($p.bio, $words, 1)")
 SCORES: Final = (
     'bm25({}.bio, "m nö m")',
     "nearest({}.embedding, [1.0, 0.5, 0.0, 0.0])",
@@ -138,9 +134,7 @@ def variables_in(text: str) -> set[str]:
 
 
 @st.composite
-def blocks(
-    draw: st.DrawFn, outer: frozenset[str], depth: int, filters: tuple[str, ...]
-) -> tuple[str, frozenset[str]]:
+def blocks(draw: st.DrawFn, outer: frozenset[str], depth: int, filters: tuple[str, ...]) -> tuple[str, frozenset[str]]:
     """Generate the clauses of a block, and the variables that can be used after it."""
     bound = set(outer)
     clauses: list[str] = []
@@ -171,10 +165,7 @@ def queries(draw: st.DrawFn, *, searches: bool = False) -> SampleQuery:
     values = values_of(choices)
     if choices:
         # Only one other filter, so that those with parameters are chosen.
-        filters = (
-            *draw(st.lists(conditions(choices), min_size=2, max_size=4)),
-            draw(st.sampled_from(filters)),
-        )
+        filters = (*draw(st.lists(conditions(choices), min_size=2, max_size=4)), draw(st.sampled_from(filters)))
         heads += ", $most: I64, $skip: U32"
         values |= {"$most": 4, "$skip": 1}
     if choices and searches:
@@ -190,9 +181,7 @@ def queries(draw: st.DrawFn, *, searches: bool = False) -> SampleQuery:
 
 
 @st.composite
-def _results(
-    draw: st.DrawFn, bound: frozenset[str], choices: tuple[Parameter, ...], scores: tuple[str, ...]
-) -> str:
+def _results(draw: st.DrawFn, bound: frozenset[str], choices: tuple[Parameter, ...], scores: tuple[str, ...]) -> str:
     names = sorted(bound)
     ids = ", ".join(f"${name}.id" for name in names) or "1"
     more = draw(columns(choices)) if choices else ""
@@ -216,10 +205,7 @@ def _results(
         case 6 if bound & NODES:
             ranked = draw(st.sampled_from(sorted(bound & NODES)))
             score = draw(st.sampled_from(scores)).format(f"${ranked}")
-            tail = (
-                draw(st.sampled_from(("order { s } ", "order { s asc } ", "order { s desc } ", "")))
-                + "limit 5"
-            )
+            tail = draw(st.sampled_from(("order { s } ", "order { s asc } ", "order { s desc } ", ""))) + "limit 5"
             return f"return {{ {ids}, {score} as s }} {tail}"
         case _:
             order = f"order {{ ${names[0]}.id desc }} {cut}"
@@ -241,7 +227,5 @@ def _aggregates(draw: st.DrawFn, bound: frozenset[str]) -> str:
         f"count(distinct {last}.age) as d",
     ]
     chosen = draw(st.lists(st.sampled_from(shown), min_size=1, max_size=4, unique=True))
-    keys = draw(
-        st.sampled_from(("", f"{first}.name, ", f"{first}.age, {first}.active, ", f"{first}.ratio, "))
-    )
+    keys = draw(st.sampled_from(("", f"{first}.name, ", f"{first}.age, {first}.active, ", f"{first}.ratio, ")))
     return keys + ", ".join(chosen)

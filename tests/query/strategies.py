@@ -15,24 +15,8 @@ from omnigraph.lang.syntax import (
 )
 from omnigraph.query import syntax
 
-_WORDS = (
-    "a",
-    "Person",
-    "knows",
-    "order",
-    "match",
-    "limit",
-    "query",
-    "set",
-    "where",
-    "as",
-    "not",
-    "in",
-    "contains",
-)
-names = st.sampled_from((*_WORDS, "optional", "return", "null", "true", "distinct", "asc", "_x", "is")).map(
-    Name
-)
+_WORDS = ("a", "Person", "knows", "order", "match", "limit", "query", "set", "where", "as", "not", "in", "contains")
+names = st.sampled_from((*_WORDS, "optional", "return", "null", "true", "distinct", "asc", "_x", "is")).map(Name)
 # A keyword of expressions cannot be an unquoted word in an expression.
 _bare = st.sampled_from(("a", "Person", "knows", "limit", "x1", "set"))
 variables = st.sampled_from(("p", "q", "_", "match", "in", "P9")).map(syntax.Variable)
@@ -55,27 +39,19 @@ def _joined(
     inner: st.SearchStrategy[syntax.Expression], junction: syntax.Junction
 ) -> st.SearchStrategy[syntax.Expression]:
     """Join operands; those that are joined with the same operator would be parsed as one list."""
-    own = inner.filter(
-        lambda operand: not (isinstance(operand, syntax.Joined) and operand.junction is junction)
-    )
-    return st.lists(own, min_size=2, max_size=3).map(
-        lambda operands: syntax.Joined(junction, tuple(operands))
-    )
+    own = inner.filter(lambda operand: not (isinstance(operand, syntax.Joined) and operand.junction is junction))
+    return st.lists(own, min_size=2, max_size=3).map(lambda operands: syntax.Joined(junction, tuple(operands)))
 
 
 def _extended(inner: st.SearchStrategy[syntax.Expression]) -> st.SearchStrategy[syntax.Expression]:
-    named = st.lists(
-        st.builds(syntax.CallArgument, _bare.map(Name), inner.filter(_is_operand)), max_size=1
-    ).map(tuple)
+    named = st.lists(st.builds(syntax.CallArgument, _bare.map(Name), inner.filter(_is_operand)), max_size=1).map(tuple)
     arguments = st.lists(inner.filter(_is_positional), max_size=2).map(tuple)
     return st.one_of(
         st.builds(syntax.ListLiteral, st.lists(inner, max_size=3).map(tuple)),
         st.builds(syntax.Call, _call_names, arguments, named, st.booleans()),
         st.builds(
             syntax.Negative,
-            inner.filter(
-                lambda operand: not (isinstance(operand, NumberLiteral) and not operand.text.startswith("-"))
-            ),
+            inner.filter(lambda operand: not (isinstance(operand, NumberLiteral) and not operand.text.startswith("-"))),
         ),
         st.builds(syntax.Arithmetic, st.sampled_from(syntax.Sign), inner, inner),
         st.builds(syntax.Comparison, st.sampled_from(syntax.ComparisonOperator), inner, inner),
@@ -104,39 +80,21 @@ _with_words = st.recursive(_atoms | _bare.map(syntax.Word), _extended, max_leave
 
 _assignments = st.lists(st.builds(syntax.Assignment, names, expressions), max_size=2).map(tuple)
 _bounds = st.builds(
-    syntax.Bounds,
-    st.integers(0, 9).map(lambda n: NumberLiteral(str(n))),
-    st.none() | _numbers.map(NumberLiteral),
+    syntax.Bounds, st.integers(0, 9).map(lambda n: NumberLiteral(str(n))), st.none() | _numbers.map(NumberLiteral)
 )
-_edge_names = st.sampled_from(("knows", "contains", "in", "starts_with", "Person", "limit", "not_x")).map(
-    Name
-)
+_edge_names = st.sampled_from(("knows", "contains", "in", "starts_with", "Person", "limit", "not_x")).map(Name)
 _plain_edges = st.sampled_from(("knows", "match", "in")).map(Name)
 _traversals = st.one_of(
     st.builds(
-        syntax.Traversal,
-        variables,
-        _edge_names,
-        variables,
-        st.just(False),
-        st.none() | _bounds,
-        st.none() | variables,
+        syntax.Traversal, variables, _edge_names, variables, st.just(False), st.none() | _bounds, st.none() | variables
     ),
     st.builds(
-        syntax.Traversal,
-        variables,
-        _plain_edges,
-        variables,
-        st.just(True),
-        st.none() | _bounds,
-        st.none() | variables,
+        syntax.Traversal, variables, _plain_edges, variables, st.just(True), st.none() | _bounds, st.none() | variables
     ),
 )
 _clauses: st.SearchStrategy[syntax.Clause] = st.recursive(
     st.one_of(
-        st.builds(syntax.Binding, variables, names, _assignments),
-        _traversals,
-        st.builds(syntax.Filter, expressions),
+        st.builds(syntax.Binding, variables, names, _assignments), _traversals, st.builds(syntax.Filter, expressions)
     ),
     lambda inner: (
         st.builds(syntax.NotBlock, st.lists(inner, max_size=2).map(tuple))
@@ -149,8 +107,7 @@ _reads = st.builds(
     syntax.ReadBody,
     st.lists(_clauses, max_size=3).map(tuple),
     st.lists(st.builds(syntax.Projection, expressions, st.none() | names), max_size=3).map(tuple),
-    st.none()
-    | st.lists(st.builds(syntax.Ordering, _with_words, st.none() | st.booleans()), max_size=2).map(tuple),
+    st.none() | st.lists(st.builds(syntax.Ordering, _with_words, st.none() | st.booleans()), max_size=2).map(tuple),
     st.none() | st.builds(syntax.Limit, _counts, st.none() | _counts),
 )
 _mutations = st.lists(

@@ -53,6 +53,5 @@ def test_rules_keep_the_columns_and_leave_no_pattern(path: Path) -> None:
 
 def plans_text(queries: tuple[CheckedQuery, ...]) -> str:
     return "\n".join(
-        f"{explain_plan(query.plan)}after the rules:\n{explain_plan(rewrite_plan(query.plan))}"
-        for query in queries
+        f"{explain_plan(query.plan)}after the rules:\n{explain_plan(rewrite_plan(query.plan))}" for query in queries
     )

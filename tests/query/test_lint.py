@@ -47,8 +47,7 @@ def test_warnings_do_not_make_a_file_invalid() -> None:
 def test_update_in_another_file_removes_warning() -> None:
     first = "query a($s: String, $n: String) { update Company set { name: $n } where code = $s }"
     second = (
-        "query b($s: String, $d: Date, $v: Vector(3)) "
-        "{ update Company set { founded: $d, logo: $v } where code = $s }"
+        "query b($s: String, $d: Date, $v: Vector(3)) { update Company set { founded: $d, logo: $v } where code = $s }"
     )
     alone = lint_queries([("a.gq", first)], catalog())
     both = lint_queries([("a.gq", first), ("b.gq", second)], catalog())

@@ -134,11 +134,7 @@ def test_all_errors_are_reported() -> None:
     assert [fact["parameter"] for fact in listed] == ["q", "p0", "p1"]
     assert "did you mean" in listed[0]["hint"] or "The parameters are" in listed[0]["hint"]
     assert caught.value.message.endswith("(and 2 more)")
-    assert [line.split(":")[0] for line in caught.value.render().splitlines()[1:]] == [
-        "  `q`",
-        "  `p0`",
-        "  `p1`",
-    ]
+    assert [line.split(":")[0] for line in caught.value.render().splitlines()[1:]] == ["  `q`", "  `p0`", "  `p1`"]
 
 
 def test_duplicate_parameter_raises() -> None:
@@ -231,9 +227,7 @@ def bound_text(text: str, given_values: dict[str, object]) -> str:
         ("DateTime", "$p.joined < $x", "2024-05-31T12:00:00Z", "where p.joined <= 2024-05-31:Date"),
     ],
 )
-def test_values_are_fitted_like_literals(
-    declared_as: str, condition: str, given_value: object, expected: str
-) -> None:
+def test_values_are_fitted_like_literals(declared_as: str, condition: str, given_value: object, expected: str) -> None:
     text = f"query a($x: {declared_as}) {{ match {{ $p: Person ({condition}) }} return {{ $p.slug }} }}"
     assert expected in bound_text(text, {"x": given_value})
 

@@ -94,9 +94,7 @@ HOSTILE: Final = {
     "one-open-comment": OPEN + "/*" + "* /" * (PART // 3),
     "headers": "query a() {\n" * (PART // 12),
     "many-unknown": OPEN + "".join(f"$p.x{n} = 1 " for n in range(90)) + "} return { $p.slug } }",
-    "many-queries": "".join(
-        f"query q{n}() {{ match {{ $p: Person }} return {{ $p.slug }} }}\n" for n in range(200)
-    ),
+    "many-queries": "".join(f"query q{n}() {{ match {{ $p: Person }} return {{ $p.slug }} }}\n" for n in range(200)),
     "long-chain": OPEN
     + " ".join(f"${'p' if n == 0 else f'x{n}'} knows $x{n + 1}" for n in range(98))
     + " } return { $p.slug } }",

@@ -33,8 +33,7 @@ FACTS: Final = PlanFacts(
         "node:Company": TableFacts(rows=1_000),
         "node:City": TableFacts(rows=100),
         "edge:Knows": TableFacts(
-            rows=2_000_000,
-            indexes=(IndexFact("src", IndexKind.BTREE), IndexFact("dst", IndexKind.BTREE)),
+            rows=2_000_000, indexes=(IndexFact("src", IndexKind.BTREE), IndexFact("dst", IndexKind.BTREE))
         ),
         "edge:Follows": TableFacts(rows=50_000, indexes=(IndexFact("src", IndexKind.BTREE),)),
     }

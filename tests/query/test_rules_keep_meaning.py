@@ -24,10 +24,7 @@ FACTS: Final = PlanFacts({"node:Person": TableFacts(rows=3), "edge:Knows": Table
 @cache
 def all_rows() -> dict[str, list[Rows]]:
     dice = random.Random(7)
-    return {
-        alias: [sample_rows(alias, number, dice) for number in range(count)]
-        for alias, count in VARIANTS.items()
-    }
+    return {alias: [sample_rows(alias, number, dice) for number in range(count)] for alias, count in VARIANTS.items()}
 
 
 @given(queries(searches=True), choices)

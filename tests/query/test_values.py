@@ -81,9 +81,7 @@ def test_fit(
 
 numbers = (
     st.integers(-(2**70), 2**70)
-    | st.sampled_from(
-        [edge + step for bounds in INTEGER_BOUNDS.values() for edge in bounds for step in (-1, 0, 1)]
-    )
+    | st.sampled_from([edge + step for bounds in INTEGER_BOUNDS.values() for edge in bounds for step in (-1, 0, 1)])
     | st.decimals(allow_nan=False, allow_infinity=False, places=2, min_value=-(10**12), max_value=10**12)
     | st.sampled_from([Decimal("1e300"), Decimal("-1e300"), Decimal("0.5"), Decimal("-0.5")])
 )
@@ -101,9 +99,7 @@ def integer_cases(draw: st.DrawFn) -> tuple[ScalarType, Any, int]:
 
 @given(integer_cases(), st.sampled_from(COMPARISONS))
 @settings(max_examples=400)
-def test_fitting_keeps_the_result_for_integers(
-    case: tuple[ScalarType, Any, int], operator: ComparisonOperator
-) -> None:
+def test_fitting_keeps_the_result_for_integers(case: tuple[ScalarType, Any, int], operator: ComparisonOperator) -> None:
     column_type, literal, stored = case
     fitted = fit(operator, literal, column_type)
     exact = compared(operator, Fraction(stored), Fraction(literal))
@@ -117,9 +113,7 @@ def test_fitting_keeps_the_result_for_integers(
 
 
 @given(numbers, st.floats(width=32, allow_nan=False, allow_infinity=False), st.sampled_from(COMPARISONS))
-def test_floats_compare_at_column_precision(
-    literal: Any, stored: float, operator: ComparisonOperator
-) -> None:
+def test_floats_compare_at_column_precision(literal: Any, stored: float, operator: ComparisonOperator) -> None:
     fitted = fit(operator, literal, F32)
     rounded = narrow(float(literal))
     if isinstance(fitted, bool):
@@ -129,9 +123,7 @@ def test_floats_compare_at_column_precision(
         assert fitted == FittedComparison(operator, rounded)
 
 
-@given(
-    st.datetimes(datetime(2000, 1, 1), datetime(2000, 1, 9)), st.integers(0, 9), st.sampled_from(COMPARISONS)
-)
+@given(st.datetimes(datetime(2000, 1, 1), datetime(2000, 1, 9)), st.integers(0, 9), st.sampled_from(COMPARISONS))
 def test_fitting_keeps_the_result_for_dates(naive: datetime, days: int, operator: ComparisonOperator) -> None:
     timestamp = naive.replace(tzinfo=UTC)
     stored = date(2000, 1, 1) + timedelta(days=days)
@@ -146,9 +138,7 @@ def test_fitting_keeps_the_result_for_dates(naive: datetime, days: int, operator
     st.sampled_from(COMPARISONS),
 )
 @example(datetime(2000, 1, 2, tzinfo=UTC), date(2000, 1, 2), ComparisonOperator.EQ)
-def test_comparison_of_two_literals_is_constant(
-    timestamp: datetime, day: date, operator: ComparisonOperator
-) -> None:
+def test_comparison_of_two_literals_is_constant(timestamp: datetime, day: date, operator: ComparisonOperator) -> None:
     first, second = ex.Literal(timestamp, DATETIME), ex.Literal(day, DATE)
     for left, right in ((first, second), (second, first), (second, second)):
         decided = coerce_expression(ex.Compare(operator, left, right))
@@ -162,12 +152,7 @@ leaves: st.SearchStrategy[ex.Expr] = st.one_of(
         st.sampled_from(COMPARISONS),
         columns,
         st.sampled_from(
-            [
-                ex.Literal(1, I64),
-                ex.Literal(Decimal("1.5"), F64),
-                ex.Literal(2**40, I64),
-                ex.Literal(None, I64),
-            ]
+            [ex.Literal(1, I64), ex.Literal(Decimal("1.5"), F64), ex.Literal(2**40, I64), ex.Literal(None, I64)]
         ),
     ),
     st.builds(ex.Compare, st.sampled_from(COMPARISONS), st.just(ex.Literal(Decimal("0.5"), F64)), columns),
@@ -177,12 +162,7 @@ leaves: st.SearchStrategy[ex.Expr] = st.one_of(
         ex.InList,
         columns,
         st.sampled_from(
-            [
-                (ex.Literal(1, I64),),
-                (ex.Literal(Decimal("1.5"), F64),),
-                (),
-                (ex.Literal(None, I64), ex.Literal(1, I64)),
-            ]
+            [(ex.Literal(1, I64),), (ex.Literal(Decimal("1.5"), F64),), (), (ex.Literal(None, I64), ex.Literal(1, I64))]
         ),
     ),
 )

@@ -17,15 +17,7 @@ from omnigraph.lang.syntax import (
     TypeExpression,
     WordLiteral,
 )
-from omnigraph.schema.syntax import (
-    Body,
-    Declaration,
-    EdgeSyntax,
-    InterfaceSyntax,
-    NodeSyntax,
-    PropertySyntax,
-    Schema,
-)
+from omnigraph.schema.syntax import Body, Declaration, EdgeSyntax, InterfaceSyntax, NodeSyntax, PropertySyntax, Schema
 from omnigraph.schema.transform import canonical, is_constraint
 
 # Lists of names, because drawing from a pattern is many times slower.
@@ -64,9 +56,7 @@ _arguments: st.SearchStrategy[Argument] = st.one_of(
     st.builds(NamedArgument, _words.map(Name), literals),
 )
 _constraint_names = st.sampled_from(("key", "unique", "index", "range", "check"))
-_annotation_names = (
-    _identifiers | _constraint_names | st.sampled_from(("card", "embed", "default", "rename_from"))
-)
+_annotation_names = _identifiers | _constraint_names | st.sampled_from(("card", "embed", "default", "rename_from"))
 _argument_lists = st.lists(_arguments, max_size=3).map(tuple)
 any_annotation = st.builds(Annotation, _annotation_names.map(Name), _argument_lists).map(canonical)
 _annotation_lists = st.lists(any_annotation, max_size=3).map(tuple)
@@ -87,12 +77,7 @@ _types = st.builds(
     nullable=st.booleans(),
 )
 _properties = st.builds(PropertySyntax, _names, _types, _own_annotations)
-_bodies = st.builds(
-    Body,
-    st.lists(_properties, max_size=3).map(tuple),
-    _constraints,
-    _own_annotations,
-)
+_bodies = st.builds(Body, st.lists(_properties, max_size=3).map(tuple), _constraints, _own_annotations)
 _implements = st.lists(_names, max_size=2).map(tuple)
 _declarations: st.SearchStrategy[Declaration] = st.one_of(
     st.builds(InterfaceSyntax, _names, _annotation_lists, _implements, _bodies),
@@ -111,9 +96,7 @@ _SCALAR_DEFAULTS: dict[str, st.SearchStrategy[Literal]] = {
     "I64": st.integers(-(2**63), 2**63 - 1).map(lambda number: NumberLiteral(str(number))),
     "U32": st.integers(0, 2**32 - 1).map(lambda number: NumberLiteral(str(number))),
     "U64": st.integers(0, 2**64 - 1).map(lambda number: NumberLiteral(str(number))),
-    "F32": st.floats(width=32, allow_nan=False, allow_infinity=False).map(
-        lambda number: NumberLiteral(repr(number))
-    ),
+    "F32": st.floats(width=32, allow_nan=False, allow_infinity=False).map(lambda number: NumberLiteral(repr(number))),
     "F64": st.floats(allow_nan=False, allow_infinity=False).map(lambda number: NumberLiteral(repr(number))),
     "Date": st.dates().map(lambda day: StringLiteral(day.isoformat())),
     "DateTime": st.datetimes().map(
@@ -131,9 +114,7 @@ def _valid_types(draw: st.DrawFn, kind: str, nullable: bool) -> TypeExpression:
             return TypeExpression(Name(kind), (size,), nullable=nullable)
         case "enum":
             values = draw(st.lists(_words, min_size=1, max_size=4, unique=True))
-            return TypeExpression(
-                Name(kind), tuple(WordLiteral(value) for value in values), nullable=nullable
-            )
+            return TypeExpression(Name(kind), tuple(WordLiteral(value) for value in values), nullable=nullable)
         case "list":
             item = draw(st.sampled_from(tuple(_SCALAR_DEFAULTS)))
             return TypeExpression(Name(item), is_list=True, nullable=nullable)
@@ -169,9 +150,7 @@ def _valid_bodies(draw: st.DrawFn, prefix: str, *, edge: bool = False) -> Body:
     with_key = draw(st.booleans())
     if scalars and with_key:
         ends_of_edge = ("src", "dst") if edge else ()
-        constraints.append(
-            Annotation(Name("key"), tuple(WordLiteral(name) for name in (*ends_of_edge, *scalars)))
-        )
+        constraints.append(Annotation(Name("key"), tuple(WordLiteral(name) for name in (*ends_of_edge, *scalars))))
         constraints.append(Annotation(Name("unique"), tuple(WordLiteral(name) for name in scalars)))
     return Body(tuple(properties), tuple(constraints))
 

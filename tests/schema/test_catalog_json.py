@@ -71,9 +71,7 @@ MALFORMED: dict[str, Change] = {
     "incarnation is not hex": lambda whole: whole["nodes"][0].update(incarnation="../../etc/passwd"),
     "edge to an unknown node": lambda whole: whole["edges"][0].update(source="0000000000000009"),
     "edge to an edge": lambda whole: whole["edges"][0].update(source="0000000000000002"),
-    "duplicate node name": lambda whole: whole["nodes"].append(
-        {**whole["nodes"][0], "id": "0000000000000000"}
-    ),
+    "duplicate node name": lambda whole: whole["nodes"].append({**whole["nodes"][0], "id": "0000000000000000"}),
     "duplicate property id": lambda whole: whole["nodes"][0]["properties"][0].update(id=2),
     "duplicate property name": lambda whole: whole["nodes"][0]["properties"][0].update(name="age"),
     "property id is not assigned yet": lambda whole: whole["nodes"][0].update(next_property_id=2),
@@ -99,9 +97,7 @@ def test_malformed_catalogs_are_rejected(name: str) -> None:
     assert caught.value.hint
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "null", "[]", CANONICAL[:-5], "[" * 100_000, b"\xff\xfe", '{"v":1e999}']
-)
+@pytest.mark.parametrize("text", ["", "{", "null", "[]", CANONICAL[:-5], "[" * 100_000, b"\xff\xfe", '{"v":1e999}'])
 def test_invalid_json_is_rejected(text: str | bytes) -> None:
     with pytest.raises(FormatError):
         catalog_from_json(text)

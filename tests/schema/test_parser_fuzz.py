@@ -18,37 +18,10 @@ from tests.schema.golden_files import BAD, GOOD, read_text, schema_files
 
 TEXTS = [read_text(path) for path in (*schema_files(GOOD), *schema_files(BAD))]
 TOKENS = (
-    *(
-        "node",
-        "edge",
-        "interface",
-        "implements",
-        "Person",
-        "Named",
-        "Knows",
-        "name",
-        "since",
-        "id",
-        "src",
-        "dst",
-    ),
+    *("node", "edge", "interface", "implements", "Person", "Named", "Knows", "name", "since", "id", "src", "dst"),
     *("String", "I32", "Vector", "enum", "{", "}", "(", ")", "[", "]", ":", "->", ",", "?", "*", "..", "="),
     *("@key", "@unique", "@index", "@range", "@check", "@card", "@embed", "@default", "@description", "@x"),
-    *(
-        "@rename_from",
-        "0",
-        "-1",
-        "1.5",
-        "1e999",
-        "2024-01-01",
-        '"a"',
-        '"["',
-        "model",
-        "true",
-        "//",
-        "/*",
-        "*/",
-    ),
+    *("@rename_from", "0", "-1", "1.5", "1e999", "2024-01-01", '"a"', '"["', "model", "true", "//", "/*", "*/"),
     *('"open', ";", "\x00", "é", "\ufeff", "\n", "\\"),
 )
 CPU_SECONDS_MAX = 60.0
@@ -106,9 +79,7 @@ def token_schemas(draw: st.DrawFn) -> str:
     types = st.sampled_from(
         ("String", "I32?", "[I32]", "Blob", "Vector(3)", "Vector(0)", "enum(a, b)", "enum()", "Nope")
     )
-    literal = st.sampled_from(
-        ("a", "1", "-1", "1e999", '"a"', '"["', "true", "0..1", "..", "5..1", 'model="m"')
-    )
+    literal = st.sampled_from(("a", "1", "-1", "1e999", '"a"', '"["', "true", "0..1", "..", "5..1", 'model="m"'))
     names = st.sampled_from(
         ("key", "unique", "index", "range", "check", "card", "embed", "default", "rename_from", "x")
     )
@@ -120,9 +91,7 @@ def token_schemas(draw: st.DrawFn) -> str:
     item = st.builds(lambda name, kind: f"{name}: {kind}", words, types) | annotation
     body = st.lists(item, max_size=8).map(" ".join)
     parts = [f"interface Named {{ {draw(body)} }}"]
-    parts += [
-        f"node {draw(words)} implements {draw(words)} {draw(annotation)} {{ {draw(body)} }}" for _ in range(2)
-    ]
+    parts += [f"node {draw(words)} implements {draw(words)} {draw(annotation)} {{ {draw(body)} }}" for _ in range(2)]
     parts.append(f"edge {draw(words)}: {draw(words)} -> Person {draw(annotation)} {{ {draw(body)} }}")
     return "\n".join(parts)
 
@@ -151,9 +120,7 @@ HOSTILE = {
     + " ".join(f"p{number}: I32 @default(5) @range(p{number}, 9..)" for number in range(2_000))
     + "}",
     "wide-unique": "node A { a: I32 @unique(" + ", ".join(["a"] * 10_000) + ") }",
-    "wide-enum": "node A { a: enum("
-    + ", ".join(f"v{number}" for number in range(20_000))
-    + ") @default(nope) }",
+    "wide-enum": "node A { a: enum(" + ", ".join(f"v{number}" for number in range(20_000)) + ") @default(nope) }",
     "many-interfaces": "interface I { a: I32 }\nnode A implements " + ", ".join(["I"] * 20_000) + " {}",
     "many-annotations": "node A { a: I32 " + "@x " * 10_000 + "}",
 }

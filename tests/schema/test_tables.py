@@ -50,9 +50,7 @@ def test_a_blob_column_does_not_depend_on_when_lance_is_imported(first: str, tmp
 
 def test_lance_stores_every_column(tmp_path: Path) -> None:
     """Names, nullability, property ids and the primary key of a new table are stored."""
-    catalog = catalog_of(
-        read_text(GOOD / "every-type.pg") + "edge E: Everything -> Everything { since: Date }"
-    )
+    catalog = catalog_of(read_text(GOOD / "every-type.pg") + "edge E: Everything -> Everything { since: Date }")
     for entity in catalog.types:
         schema = arrow_schema(entity)
         path = str(tmp_path / entity.id)
@@ -62,9 +60,7 @@ def test_lance_stores_every_column(tmp_path: Path) -> None:
         assert stored.names == schema.names
         for column in schema:
             stored_column = stored.field(column.name)
-            metadata = {
-                key: value for key, value in (column.metadata or {}).items() if key != b"ARROW:extension:name"
-            }
+            metadata = {key: value for key, value in (column.metadata or {}).items() if key != b"ARROW:extension:name"}
             assert stored_column.nullable == column.nullable
             assert (stored_column.metadata or {}) == metadata
             if not pa.types.is_struct(column.type):

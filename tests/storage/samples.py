@@ -34,10 +34,7 @@ def make_people(location: Location, *groups: Sequence[str]) -> Dataset:
 def external_append(dataset: Dataset, ids: Sequence[str], count: int = 0) -> Dataset:
     """Append like an external tool; return the newest handle."""
     lance.write_dataset(
-        people(ids, count),
-        dataset.newest().native,
-        mode="append",
-        storage_options=dataset.location.storage_options,
+        people(ids, count), dataset.newest().native, mode="append", storage_options=dataset.location.storage_options
     )
     return dataset.newest()
 

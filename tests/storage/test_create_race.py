@@ -21,9 +21,7 @@ def test_one_of_two_creators_succeeds(store_location: Location) -> None:
         for number in range(rounds):
             location, start = store_location.child(str(number)), threading.Barrier(2)
 
-            def create(
-                name: str, location: Location = location, start: threading.Barrier = start
-            ) -> str | None:
+            def create(name: str, location: Location = location, start: threading.Barrier = start) -> str | None:
                 start.wait()
                 try:
                     create_dataset(location, pa.table({"id": [name]}))

@@ -11,14 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from omnigraph.base.errors import (
-    ErrorKind,
-    FormatError,
-    InvariantError,
-    NotFoundError,
-    OmnigraphError,
-    StorageError,
-)
+from omnigraph.base.errors import ErrorKind, FormatError, InvariantError, NotFoundError, OmnigraphError, StorageError
 from omnigraph.storage.errors import CommitRaceError, DatasetExistsError, substrate_errors, translate_error
 from omnigraph.storage.lance.commit import commit_branch
 from omnigraph.storage.lance.dataset import open_dataset
@@ -131,9 +124,7 @@ def test_unknown_region_of_a_bucket() -> None:
         check=False,
     )
     assert child.stdout == "open: store_unreachable\n", child.stderr
-    made = translate_error(
-        OSError("Generic S3 error: Failed to resolve region"), "open", "s3://bucket/graph.omni"
-    )
+    made = translate_error(OSError("Generic S3 error: Failed to resolve region"), "open", "s3://bucket/graph.omni")
     assert "AWS_REGION" in made.hint
     assert "AWS_ENDPOINT_URL" in made.hint
 

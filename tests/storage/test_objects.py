@@ -43,11 +43,7 @@ def test_listing_is_ordered_and_only_below_the_directory(store_location: Locatio
     store = ObjectStore(store_location)
     for path in ("locks/10.json", "locks/9.json", "locks/a/1.json", "locks2/1.json", "top.json"):
         assert store.create(path, path.encode())
-    assert [entry.path for entry in store.list("locks")] == [
-        "locks/10.json",
-        "locks/9.json",
-        "locks/a/1.json",
-    ]
+    assert [entry.path for entry in store.list("locks")] == ["locks/10.json", "locks/9.json", "locks/a/1.json"]
     assert store.list("top") == ()
     assert store.list("")[-1] == ObjectEntry("top.json", 8)
     assert store.list_names() == ("locks", "locks2", "top.json")

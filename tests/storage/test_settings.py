@@ -17,12 +17,7 @@ from omnigraph.storage import settings
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Durability, Location, parse_location
 from omnigraph.storage.objects import ObjectStore
-from omnigraph.storage.settings import (
-    DURABILITY_VARIABLE,
-    StorageSettings,
-    allow_sending_secrets,
-    read_settings,
-)
+from omnigraph.storage.settings import DURABILITY_VARIABLE, StorageSettings, allow_sending_secrets, read_settings
 from tests.conftest import S3Server
 
 KEYS = {"AWS_ACCESS_KEY_ID": "caller", "AWS_SECRET_ACCESS_KEY": "hidden"}
@@ -47,9 +42,7 @@ def aws() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
 
 
-def test_a_worker_has_the_settings_of_the_caller_and_then_its_own_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_worker_has_the_settings_of_the_caller_and_then_its_own_again(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {**KEYS, "AWS_REGION": "x", "HTTPS_PROXY": "p"}.items():
         monkeypatch.setenv(name, value)
     sent = pickle.loads(pickle.dumps(read_settings(by_name=False)))
@@ -110,9 +103,7 @@ def test_missing_variable_of_a_worker_is_reported_on_use(s3_location: Location) 
             assert socket.gethostname() in caught.value.message
 
 
-def test_secrets_in_options_are_not_sent_to_a_cluster(
-    to_a_cluster: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_secrets_in_options_are_not_sent_to_a_cluster(to_a_cluster: None, monkeypatch: pytest.MonkeyPatch) -> None:
     location = parse_location("s3://b/g", {"aws_secret_access_key": "hidden", "aws_region": "x"})
     sent = pickle.dumps(location)
     assert b"hidden" not in sent
@@ -157,11 +148,7 @@ def test_lance_reads_variables_without_a_prefix(s3_server: S3Server, s3_location
     """So a worker must remove these too. If this fails, `_UNPREFIXED` in storage/settings.py is unnecessary."""
     lance.write_dataset(pa.table({"a": [1]}), s3_location.uri, storage_options=s3_location.storage_options)
     options = {key: value for key, value in s3_location.options if key != "aws_endpoint"}
-    program = (
-        f"import lance; print(lance.dataset({s3_location.uri!r}, storage_options={options!r}).count_rows())"
-    )
+    program = f"import lance; print(lance.dataset({s3_location.uri!r}, storage_options={options!r}).count_rows())"
     variables = {**os.environ, "ENDPOINT": s3_server.endpoint}
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=False)
     assert done.stdout == "1\n", done.stderr

@@ -53,9 +53,7 @@ def test_rows_are_deleted_by_address(store_location: Location) -> None:
 
 
 @pytest.mark.parametrize("by_filter", [True, False])
-def test_rows_are_found_by_text(
-    store_location: Location, monkeypatch: pytest.MonkeyPatch, by_filter: bool
-) -> None:
+def test_rows_are_found_by_text(store_location: Location, monkeypatch: pytest.MonkeyPatch, by_filter: bool) -> None:
     if not by_filter:
         monkeypatch.setattr("omnigraph.base.limits.LOOKUP_FILTER_VALUES_MAX", 0)
     dataset = make_people(store_location.child("t"), ["a", "it's"], ["c"])

@@ -119,9 +119,7 @@ def test_row_ids_collide_after_a_fork(local_location: Location) -> None:
     branch = commit_staged(branch, stage_append(branch, people(["b"])))
 
     def row_id(native: lance.LanceDataset, key: str) -> int:
-        return int(
-            native.scanner(filter=f"id = '{key}'", with_row_id=True).to_table().column("_rowid")[0].as_py()
-        )
+        return int(native.scanner(filter=f"id = '{key}'", with_row_id=True).to_table().column("_rowid")[0].as_py())
 
     assert row_id(main.native, "m") == row_id(branch.native, "b")
 
@@ -130,9 +128,7 @@ def test_delta_of_a_branch_starts_at_the_fork(local_location: Location) -> None:
     """If this fails: merge needs another source of candidates than row versions since the fork."""
     main = make_people(local_location, ["a", "b", "c"])
     native = commit_branch(main, "g-1").native_copy()
-    native.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(
-        people(["b", "x"], 7)
-    )
+    native.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(people(["b", "x"], 7))
     native.delete("id = 'c'")
     delta = lance.dataset(f"{local_location.uri}/tree/g-1").delta(compared_against=1)
     assert [row["id"] for row in delta.get_inserted_rows().read_all().to_pylist()] == ["x"]

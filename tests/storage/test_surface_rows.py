@@ -131,10 +131,7 @@ def test_blobs_survive_compaction_byte_for_byte(local_location: Location) -> Non
     """If this fails: switch LANCE_SUPPORTS_BLOB_COMPACTION off, so that optimize skips tables with blobs."""
     field = lance.blob_field("blob")
     schema = pa.schema([pa.field("id", pa.utf8()), field])
-    tables = [
-        pa.table({"id": [key], "blob": lance.blob_array([value])}, schema=schema)
-        for key, value in BLOBS.items()
-    ]
+    tables = [pa.table({"id": [key], "blob": lance.blob_array([value])}, schema=schema) for key, value in BLOBS.items()]
     dataset = create_dataset(local_location, tables[0])
     for table in tables[1:]:
         lance.write_dataset(table, dataset.newest().native, mode="append")

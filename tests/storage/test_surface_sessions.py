@@ -40,8 +40,7 @@ def _contents(dataset: Dataset) -> dict[str, object]:
         "taken": native.take([0], columns=["id"]).to_pydict(),
         "filtered": {name: dataset.count_rows(f"id = '{name}'") for name in ("a1", "b1", "b2", "c1")},
         "indexes": [
-            (index.name, [str(segment.uuid) for segment in index.segments])
-            for index in native.describe_indices()
+            (index.name, [str(segment.uuid) for segment in index.segments]) for index in native.describe_indices()
         ],
         "transaction": None if transaction is None else transaction.uuid,
     }

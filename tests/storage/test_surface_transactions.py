@@ -204,10 +204,7 @@ def test_handmade_update_keeps_row_identities(local_location: Location) -> None:
     changed.row_id_meta = RowIdSequence([row_id]).to_inline_metadata()
     (added,) = lance.fragment.write_fragments(people(["c"]), dataset.native)
     update = LanceOperation.Update(
-        updated_fragments=[deleted],
-        new_fragments=[changed, added],
-        fields_modified=[],
-        removed_fragment_ids=[],
+        updated_fragments=[deleted], new_fragments=[changed, added], fields_modified=[], removed_fragment_ids=[]
     )
     newest = lance.LanceDataset.commit(dataset.native, lance.Transaction(1, update), max_retries=0)
     rows = {row["id"]: row["_rowid"] for row in newest.scanner(with_row_id=True).to_table().to_pylist()}

@@ -94,10 +94,7 @@ def test_automatic_cleanup_is_off(local_location: Location) -> None:
 def test_automatic_cleanup_deletes_versions(local_location: Location) -> None:
     """If this fails: the setting may no longer need to be removed."""
     dataset = make_people(local_location, ["a"])
-    settings: dict[str, str | None] = {
-        "lance.auto_cleanup.interval": "1",
-        "lance.auto_cleanup.older_than": "0ms",
-    }
+    settings: dict[str, str | None] = {"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.older_than": "0ms"}
     dataset.native_copy().update_config(settings)
     for number in range(3):
         external_append(dataset, [f"x{number}"])
@@ -128,9 +125,7 @@ def test_operations_without_effect_may_create_a_version(local_location: Location
 
 
 MOVING: dict[str, Callable[[lance.LanceDataset], object]] = {
-    "merge_insert": lambda native: (
-        native.merge_insert("id").when_not_matched_insert_all().execute(people(["x"]))
-    ),
+    "merge_insert": lambda native: native.merge_insert("id").when_not_matched_insert_all().execute(people(["x"])),
     "update_config": lambda native: native.update_config({"a": "b"}),
     "update_schema_metadata": lambda native: native.update_schema_metadata({"a": "b"}),
     "create_scalar_index": lambda native: native.create_scalar_index("id", "BTREE"),

@@ -105,9 +105,7 @@ def test_sync_without_a_root_stops_at_a_directory_without_permission(syncs: Sync
 
 
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.EBADF, errno.ENOTSUP])
-def test_a_file_system_without_directory_syncs_is_not_an_error(
-    syncs: Syncs, tmp_path: Path, number: int
-) -> None:
+def test_a_file_system_without_directory_syncs_is_not_an_error(syncs: Syncs, tmp_path: Path, number: int) -> None:
     file = tmp_path / "file"
     file.touch()
     syncs.failures.update({tmp_path: number, file: number})

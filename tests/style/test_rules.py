@@ -38,9 +38,7 @@ def test_class_names_are_unique() -> None:
 
 def test_tests_mirror_the_packages() -> None:
     packages = {path.parent.name for path in (ROOT / "src" / "omnigraph").glob("*/__init__.py")}
-    directories = {
-        path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and any(path.glob("*.py"))
-    }
+    directories = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and any(path.glob("*.py"))}
     assert directories - packages <= {"bench", "conformance", "docs", "style"}
 
 

@@ -144,9 +144,7 @@ def open(  # noqa: A001  # users write omnigraph.open
     return Graph(location, branch, read_only, actor, spark)
 
 
-def lint(
-    text: str | Iterable[str], schema: str | PathLike[str], *, limits: QueryLimits | None = None
-) -> LintReport:
+def lint(text: str | Iterable[str], schema: str | PathLike[str], *, limits: QueryLimits | None = None) -> LintReport:
     """Check query text against a schema without running it.
 
     Args:
@@ -275,9 +273,7 @@ class Graph(Displayed):
             params, as_of=as_of, engine=engine, embed=embed, limits=limits, progress=progress
         )
 
-    def prepare(
-        self, text: str, *, name: str | None = None, limits: QueryLimits | None = None
-    ) -> PreparedQuery:
+    def prepare(self, text: str, *, name: str | None = None, limits: QueryLimits | None = None) -> PreparedQuery:
         """Return a query that is parsed and planned once and can be run often.
 
         Args:
@@ -752,9 +748,7 @@ class Graph(Displayed):
         commits = sorted({row.commit for row in tables if row.commit is not None})
         return OptimizeResult(tuple(tables), manifest, commits[-1] if commits else None)
 
-    def build_indexes(
-        self, *, types: Iterable[str] | None = None, progress: Report | None = None
-    ) -> IndexResult:
+    def build_indexes(self, *, types: Iterable[str] | None = None, progress: Report | None = None) -> IndexResult:
         """Build the declared indexes that do not exist, as at most one commit.
 
         Args:
@@ -889,11 +883,7 @@ class Graph(Displayed):
     def require_writable(self) -> None:
         """Raise if the graph is read-only."""
         if self.read_only:
-            raise UsageError(
-                "the graph is read-only",
-                code="graph_read_only",
-                hint="Open it without `read_only`.",
-            )
+            raise UsageError("the graph is read-only", code="graph_read_only", hint="Open it without `read_only`.")
 
     def _newest(self) -> Snapshot:
         from omnigraph.engine.prepare import newest_snapshot
@@ -962,9 +952,7 @@ class PreparedQuery(Displayed):
         if QueryEngine(engine) is QueryEngine.PROCESS:
             from omnigraph.engine.run import QueryRunOptions, run_query
 
-            return Result(
-                source, run_query(snapshot, plan, QueryRunOptions(allowed.engine_options(), embed=embed))
-            )
+            return Result(source, run_query(snapshot, plan, QueryRunOptions(allowed.engine_options(), embed=embed)))
         from omnigraph.base.limits import SPARK_QUERY_SECONDS_MAX
         from omnigraph.pipeline.query.run import SparkRun, run_query_on_spark
 

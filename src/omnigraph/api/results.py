@@ -229,10 +229,7 @@ class CleanupResult(Displayed):
             "dry run": self.dry_run,
             "files": f"{self.files_removed:,}",
             "bytes": f"{self.bytes_removed:,}",
-            **{
-                f"{row.table_key} on {row.branch}": row.error or f"{row.files_removed:,} files"
-                for row in self.tables
-            },
+            **{f"{row.table_key} on {row.branch}": row.error or f"{row.files_removed:,} files" for row in self.tables},
         }
 
 
@@ -275,9 +272,7 @@ def _members(array: Any, convert: Any) -> list[Any]:
     columns = [convert(member) for member in array.flatten()]
     are_valid = array.is_valid().to_pylist()
     return [
-        {name: cell for name, cell in zip(names, cells, strict=True) if cell is not None}
-        if is_valid
-        else None
+        {name: cell for name, cell in zip(names, cells, strict=True) if cell is not None} if is_valid else None
         for is_valid, cells in zip(are_valid, zip(*columns, strict=True), strict=True)
     ]
 

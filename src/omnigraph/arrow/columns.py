@@ -77,9 +77,7 @@ def text_buffers(texts: Column) -> tuple[Rows, Bytes]:
     if offsets is None or not len(texts):
         return np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.uint8)
     bounds = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    return bounds.astype(np.int64), np.frombuffer(data, dtype=np.uint8) if data else np.empty(
-        0, dtype=np.uint8
-    )
+    return bounds.astype(np.int64), np.frombuffer(data, dtype=np.uint8) if data else np.empty(0, dtype=np.uint8)
 
 
 def rows_where(mask: Column) -> Rows:

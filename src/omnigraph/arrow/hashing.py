@@ -65,9 +65,7 @@ def _chunks(offsets: Rows) -> Iterator[tuple[int, int]]:
     """Return ranges of rows whose bytes fit the processor's cache, at least one row each."""
     start, rows = 0, len(offsets) - 1
     while start < rows:
-        fitting = (
-            int(np.searchsorted(offsets, offsets[start] + limits.TEXT_HASH_CHUNK_BYTES, side="right")) - 1
-        )
+        fitting = int(np.searchsorted(offsets, offsets[start] + limits.TEXT_HASH_CHUNK_BYTES, side="right")) - 1
         stop = min(max(fitting, start + 1), rows)
         yield start, stop
         start = stop

@@ -59,9 +59,7 @@ def _prefix_numbers(ids: Column) -> npt.NDArray[np.uint64]:
     extremes: Any = pc.min_max(ids).as_py()
     least, greatest = extremes["min"].encode(), extremes["max"].encode()
     pairs = enumerate(zip(least, greatest, strict=False))
-    shared = next(
-        (position for position, (low, high) in pairs if low != high), min(len(least), len(greatest))
-    )
+    shared = next((position for position, (low, high) in pairs if low != high), min(len(least), len(greatest)))
     offsets, data = text_buffers(ids)
     padded = np.concatenate([data[: offsets[-1]], np.zeros(shared + _DIGITS, dtype=np.uint8)])
     keys = np.zeros(len(ids), dtype=np.uint64)

@@ -27,14 +27,10 @@ _COUNT_BITS: Final = 5 * _COUNT_DIGITS
 _SHARED_BITS: Final = 40
 
 
-def new_ulids(
-    count: int, clock: Clock = SYSTEM_CLOCK, random: Callable[[int], int] = secrets.randbelow
-) -> Column:
+def new_ulids(count: int, clock: Clock = SYSTEM_CLOCK, random: Callable[[int], int] = secrets.randbelow) -> Column:
     """Return new ULIDs in ascending order. `random` returns a number below its argument."""
     assert 0 <= count <= limits.ULIDS_PER_CALL_MAX, "at most the rows of one batch"
-    prefix = _digits(clock.now_us() // 1000, _TIME_DIGITS) + _digits(
-        random(2**_SHARED_BITS), _SHARED_BITS // 5
-    )
+    prefix = _digits(clock.now_us() // 1000, _TIME_DIGITS) + _digits(random(2**_SHARED_BITS), _SHARED_BITS // 5)
     numbers = np.arange(count, dtype=np.uint64) + np.uint64(random(2**_COUNT_BITS - count))
     letters = np.empty((count, ULID_LENGTH), dtype=np.uint8)
     letters[:, : len(prefix)] = np.frombuffer(prefix.encode(), dtype=np.uint8)

@@ -14,13 +14,7 @@ from omnigraph.base.errors import Fact
 
 
 def log_event(
-    logger: logging.Logger,
-    message: str,
-    /,
-    *,
-    level: int = logging.INFO,
-    in_result: bool = False,
-    **facts: Fact,
+    logger: logging.Logger, message: str, /, *, level: int = logging.INFO, in_result: bool = False, **facts: Fact
 ) -> None:
     """Log one event. The logger's name starts with `omnigraph.`.
 

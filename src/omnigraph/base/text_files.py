@@ -67,9 +67,7 @@ def decode_text(data: bytes, path: Path, kind: TextKind) -> str:
         raise kind.error((problem,)) from error
 
 
-def file_problem(
-    path: Path, code: str, message: str, advice: str, position: tuple[int, int] = (1, 1)
-) -> Problem:
+def file_problem(path: Path, code: str, message: str, advice: str, position: tuple[int, int] = (1, 1)) -> Problem:
     """Return a problem at a line and column of a file, without that line."""
     return Problem(code, message, advice, str(path), *position, 1, "")
 

@@ -32,8 +32,7 @@ class ChangesFormat(StrEnum):
 
 
 Format = Annotated[
-    ChangesFormat | None,
-    typer.Option("--format", help="The format of the changes. Default: lines for people."),
+    ChangesFormat | None, typer.Option("--format", help="The format of the changes. Default: lines for people.")
 ]
 
 
@@ -103,9 +102,7 @@ def write_changes(head: dict[str, Any], changes: Iterator[EntityChange], rows_fo
         texts = (json.dumps(change_to_json(change), ensure_ascii=False) for change in changes)
         write_lines(document_lines(head, "changes", texts), as_json=True)
     elif rows_format is RowsFormat.JSONL:
-        write_lines(
-            (json.dumps(change_to_json(change), ensure_ascii=False) for change in changes), as_json=True
-        )
+        write_lines((json.dumps(change_to_json(change), ensure_ascii=False) for change in changes), as_json=True)
     else:
         write_lines(map(change_line, changes))
 

@@ -41,9 +41,7 @@ def build_command(source: CommandSource) -> TyperCommand:
     """Return the command that Typer runs."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     epilog = "\b\nExamples:\n" + "\n".join(f"  {example}" for example in source.examples)
-    app.command(source.name, cls=DirectCommand, epilog=epilog, context_settings=HELP)(
-        _expand_dataclasses(source.run)
-    )
+    app.command(source.name, cls=DirectCommand, epilog=epilog, context_settings=HELP)(_expand_dataclasses(source.run))
     command = typer.main.get_command(app)
     assert isinstance(command, TyperCommand)
     return command
@@ -64,9 +62,7 @@ def _expand_dataclasses(run: Callable[..., None]) -> Callable[..., None]:
         for field in fields(kind):
             default = Parameter.empty if field.default is MISSING else field.default
             parameters.append(
-                Parameter(
-                    field.name, Parameter.KEYWORD_ONLY, default=default, annotation=field_types[field.name]
-                )
+                Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=field_types[field.name])
             )
 
     def call(**arguments: Any) -> None:

@@ -22,9 +22,7 @@ class DrawnLine:
     commit: CommitRecord | None = None
 
 
-def draw_commits(
-    commits: Mapping[CommitId, CommitRecord], heads: tuple[CommitId, ...]
-) -> Iterator[DrawnLine]:
+def draw_commits(commits: Mapping[CommitId, CommitRecord], heads: tuple[CommitId, ...]) -> Iterator[DrawnLine]:
     """Yield the lines of the heads and all their ancestors, each commit before its parents."""
     columns: list[CommitId] = []
     for commit in _newest_first(commits, heads):
@@ -48,9 +46,7 @@ def draw_commits(
             yield DrawnLine(" ".join(marks))
 
 
-def _newest_first(
-    commits: Mapping[CommitId, CommitRecord], heads: tuple[CommitId, ...]
-) -> Iterator[CommitRecord]:
+def _newest_first(commits: Mapping[CommitId, CommitRecord], heads: tuple[CommitId, ...]) -> Iterator[CommitRecord]:
     """Yield the commits by time, but never a parent before its children: the clocks of writers may differ."""
     children: dict[CommitId, int] = dict.fromkeys(heads, 0)
     unvisited = list(children)
@@ -60,9 +56,7 @@ def _newest_first(
                 children[parent] = 0
                 unvisited.append(parent)
             children[parent] += 1
-    ready = [
-        (-commits[commit_id].created_us, commit_id) for commit_id, count in children.items() if count == 0
-    ]
+    ready = [(-commits[commit_id].created_us, commit_id) for commit_id, count in children.items() if count == 0]
     heapq.heapify(ready)
     while ready:
         commit = commits[heapq.heappop(ready)[1]]

@@ -13,14 +13,7 @@ from typing import Any, Final
 
 import typer
 
-from omnigraph.base.errors import (
-    ErrorKind,
-    InvariantError,
-    OmnigraphError,
-    StorageError,
-    TextError,
-    UsageError,
-)
+from omnigraph.base.errors import ErrorKind, InvariantError, OmnigraphError, StorageError, TextError, UsageError
 from omnigraph.cli.hints import render_hint
 from omnigraph.cli.options import Flags
 from omnigraph.cli.output import printable, write_json
@@ -93,9 +86,7 @@ def _print_traceback(error: OmnigraphError) -> None:
 
 
 PASS_A_STORE: Final = "Pass the graph as `--store URI`: a local path, file:///path or s3://bucket/prefix."
-PASS_A_URI: Final = (
-    "Pass the graph as URI or `--store URI`: a local path, file:///path or s3://bucket/prefix."
-)
+PASS_A_URI: Final = "Pass the graph as URI or `--store URI`: a local path, file:///path or s3://bucket/prefix."
 
 UNSUPPORTED_FLAGS: Final = {
     "--server": (
@@ -103,11 +94,7 @@ UNSUPPORTED_FLAGS: Final = {
         PASS_A_URI,
         "server_unsupported",
     ),
-    "--cluster": (
-        "{command} cannot use --cluster: this release has no clusters",
-        PASS_A_URI,
-        "cluster_unsupported",
-    ),
+    "--cluster": ("{command} cannot use --cluster: this release has no clusters", PASS_A_URI, "cluster_unsupported"),
     "--graph": (
         "{command} cannot use --graph: it needs --cluster, and this release has no clusters",
         PASS_A_URI,
@@ -121,11 +108,7 @@ UNSUPPORTED_FLAGS: Final = {
     "--profile": ("{command} cannot use --profile: it reads no configuration", PASS_A_URI, "usage"),
     "--target": ("--target was renamed to --store", PASS_A_URI, "flag_renamed"),
     "--uri": ("{command} has no --uri", PASS_A_URI, "usage"),
-    "--as": (
-        "{command} cannot use --as: it creates no commit, so it has no actor",
-        "Omit `--as`.",
-        "usage",
-    ),
+    "--as": ("{command} cannot use --as: it creates no commit, so it has no actor", "Omit `--as`.", "usage"),
     "--actor": ("{command} has no --actor", "Pass `--as ACTOR` to a command that writes.", "usage"),
     "--output": (
         "{command} has no --output",
@@ -136,11 +119,7 @@ UNSUPPORTED_FLAGS: Final = {
 """Flags of other commands or earlier releases: the message, the hint and the code of the error."""
 
 _SYSTEM_COMMANDS: Final = frozenset({"omnigraph optimize", "omnigraph repair", "omnigraph cleanup"})
-_SYSTEM_ACTOR: Final = (
-    "{command} cannot use --as: its commits have the actor of the system",
-    "Omit `--as`.",
-    "usage",
-)
+_SYSTEM_ACTOR: Final = ("{command} cannot use --as: its commits have the actor of the system", "Omit `--as`.", "usage")
 
 _SIMILARITY_MIN: Final = 0.7
 """How similar a name must be to be suggested: `lst` is similar to `list`, `rename` is not similar to `create`."""
@@ -157,19 +136,7 @@ _OTHER_NAMES: Final = {
     "help": "--help",
 }
 _PLANNED: Final = frozenset(
-    {
-        "blob",
-        "cluster",
-        "policy",
-        "queries",
-        "graphs",
-        "embed",
-        "alias",
-        "profile",
-        "login",
-        "logout",
-        "completion",
-    }
+    {"blob", "cluster", "policy", "queries", "graphs", "embed", "alias", "profile", "login", "logout", "completion"}
 )
 
 
@@ -182,9 +149,7 @@ def explain_usage(misuse: typer.TyperException) -> UsageError:
         return _unknown_flag(command, flag, context)
     if misuse.message == "Missing command.":
         names = ", ".join(context.command.commands)
-        return _usage(
-            f"`{command}` needs a command: {names}", f"Run `{command} --help` for a description of each."
-        )
+        return _usage(f"`{command}` needs a command: {names}", f"Run `{command} --help` for a description of each.")
     message = misuse.format_message().rstrip(".").replace("a valid int range", "a whole number")
     if command in _COMMANDS_WITH_QUERY_NAME and "extra argument" in message:
         return _usage(f"`{command}` takes one argument, the name of a query", PASS_A_STORE)
@@ -198,8 +163,7 @@ def unknown_command(command: str, name: str, names: tuple[str, ...]) -> UsageErr
         return _usage(f"unknown command '{name}'", f"Did you mean `omnigraph {instead}`?")
     if command == "omnigraph" and name in _PLANNED:
         return _usage(
-            f"`omnigraph {name}` is planned but not part of this release",
-            "Run `omnigraph --help` for the commands.",
+            f"`omnigraph {name}` is planned but not part of this release", "Run `omnigraph --help` for the commands."
         )
     near = _nearest(name, names)
     hint = f"Did you mean `{command} {near}`?" if near else f"Run `{command} --help` for the commands."

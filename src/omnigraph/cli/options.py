@@ -113,51 +113,35 @@ def refuse_no_number(parameter: typer.CallbackParam, value: float | None) -> flo
 Uri = Annotated[
     str | None,
     typer.Argument(
-        metavar="[URI]",
-        help="The graph: a local path, file:///path or s3://bucket/prefix.",
-        show_default=False,
+        metavar="[URI]", help="The graph: a local path, file:///path or s3://bucket/prefix.", show_default=False
     ),
 ]
 Store = Annotated[
-    str | None,
-    typer.Option("--store", metavar="URI", help="The graph. The same as URI in commands that take one."),
+    str | None, typer.Option("--store", metavar="URI", help="The graph. The same as URI in commands that take one.")
 ]
 Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Read this branch.")]
 TargetBranch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Write to this branch.")]
 Commit = Annotated[
     str | None,
-    typer.Option(
-        "--commit", metavar="ID", help="Read the state of this commit: its id, a unique part of it, or HEAD."
-    ),
+    typer.Option("--commit", metavar="ID", help="Read the state of this commit: its id, a unique part of it, or HEAD."),
 ]
 CommitId = Annotated[
-    str,
-    typer.Argument(
-        metavar="ID", help="The commit: its id, a unique part of it, or HEAD.", show_default=False
-    ),
+    str, typer.Argument(metavar="ID", help="The commit: its id, a unique part of it, or HEAD.", show_default=False)
 ]
 Version = Annotated[
-    int | None,
-    typer.Option("--version", metavar="N", min=1, help="Read this version of the branch's manifest."),
+    int | None, typer.Option("--version", metavar="N", min=1, help="Read this version of the branch's manifest.")
 ]
 At = Annotated[
-    str | None,
-    typer.Option("--at", metavar="TIME", help="Read the state at this time, such as 2026-05-31T12:00:00Z."),
+    str | None, typer.Option("--at", metavar="TIME", help="Read the state at this time, such as 2026-05-31T12:00:00Z.")
 ]
 Actor = Annotated[
     str | None,
-    typer.Option(
-        "--as", metavar="ACTOR", callback=require_actor_name, help="Who writes. Default: your login name."
-    ),
+    typer.Option("--as", metavar="ACTOR", callback=require_actor_name, help="Who writes. Default: your login name."),
 ]
-Yes = Annotated[
-    bool, typer.Option("--yes", help="Delete data of a graph that is not local, without a question.")
-]
+Yes = Annotated[bool, typer.Option("--yes", help="Delete data of a graph that is not local, without a question.")]
 SparkMaster = Annotated[
     str | None,
-    typer.Option(
-        "--spark-master", metavar="URL", help="Run on this Spark master instead of a local session."
-    ),
+    typer.Option("--spark-master", metavar="URL", help="Run on this Spark master instead of a local session."),
 ]
 LogFileOption = Annotated[
     str | None,

@@ -41,9 +41,7 @@ def choose_format(rows_format: RowsFormat | None, as_json: bool) -> RowsFormat:
     """Return the format; `--json` means `--format json`. Raise if the two differ."""
     if as_json and rows_format not in (None, RowsFormat.JSON):
         raise UsageError(
-            f"--json and --format {rows_format} exclude each other",
-            code="format_twice",
-            hint="Omit one of them.",
+            f"--json and --format {rows_format} exclude each other", code="format_twice", hint="Omit one of them."
         )
     return RowsFormat.JSON if as_json else rows_format or RowsFormat.TABLE
 
@@ -152,9 +150,7 @@ def _write_rich_table(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
     for key, title in titles.items():
         numeric = bool(rows) and all(isinstance(row[key], int) for row in rows)
         cells = [title, *(_text(row[key]) for row in rows)]
-        floor = max(
-            (_width(word) for cell in cells for word in cell.split() if len(word) <= _WORD_MAX), default=1
-        )
+        floor = max((_width(word) for cell in cells for word in cell.split() if len(word) <= _WORD_MAX), default=1)
         table.add_column(
             title,
             justify="right" if numeric else "left",
@@ -183,9 +179,7 @@ def _write_csv(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
 def _write_json_lines(titles: Mapping[str, str], rows: Sequence[Row]) -> None:
     import json
 
-    write_json_text(
-        "\n".join(json.dumps({key: row[key] for key in titles}, ensure_ascii=False) for row in rows)
-    )
+    write_json_text("\n".join(json.dumps({key: row[key] for key in titles}, ensure_ascii=False) for row in rows))
 
 
 def _text(value: Cell) -> str:

@@ -69,9 +69,7 @@ class _Lines:
 
     def show(self, progress: Progress) -> None:
         printed_at = self._printed_at.get(progress.step)
-        is_early = progress.seconds < (
-            _SECONDS_BEFORE if printed_at is None else printed_at + _SECONDS_BETWEEN
-        )
+        is_early = progress.seconds < (_SECONDS_BEFORE if printed_at is None else printed_at + _SECONDS_BETWEEN)
         if progress.tasks_total <= 1 or (is_early and not (progress.is_last and printed_at is not None)):
             return
         self._printed_at[progress.step] = progress.seconds
@@ -94,9 +92,7 @@ class _Bar:
             self._bar.start()
         if progress.step not in self._steps:
             self._steps[progress.step] = self._bar.add_task("", total=1.0)
-        self._bar.update(
-            self._steps[progress.step], completed=share_done(progress), description=describe(progress)
-        )
+        self._bar.update(self._steps[progress.step], completed=share_done(progress), description=describe(progress))
 
     def close(self) -> None:
         if self._bar is not None:

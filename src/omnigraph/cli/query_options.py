@@ -30,51 +30,36 @@ if TYPE_CHECKING:
     from omnigraph.engine.options import QueryLimits
 
 QueryFiles = Annotated[
-    list[Path] | None,
-    typer.Option("--query", metavar="FILE", help="A .gq file with queries. Can be repeated."),
+    list[Path] | None, typer.Option("--query", metavar="FILE", help="A .gq file with queries. Can be repeated.")
 ]
-QueryFile = Annotated[
-    Path | None, typer.Option("--query", metavar="FILE", help="A .gq file with queries; - is stdin.")
-]
+QueryFile = Annotated[Path | None, typer.Option("--query", metavar="FILE", help="A .gq file with queries; - is stdin.")]
 QueryText = Annotated[str | None, typer.Option("-e", metavar="TEXT", help="The text of a query.")]
-Params = Annotated[
-    str | None, typer.Option("--params", metavar="JSON", help="The parameters, as one JSON object.")
-]
+Params = Annotated[str | None, typer.Option("--params", metavar="JSON", help="The parameters, as one JSON object.")]
 ParamsFile = Annotated[
-    Path | None,
-    typer.Option("--params-file", metavar="FILE", help="A file with the parameters as JSON; - is stdin."),
+    Path | None, typer.Option("--params-file", metavar="FILE", help="A file with the parameters as JSON; - is stdin.")
 ]
 QueryName = Annotated[
     str | None,
     typer.Argument(
-        metavar="[NAME]",
-        help="The query of the text to run. Not needed if there is only one.",
-        show_default=False,
+        metavar="[NAME]", help="The query of the text to run. Not needed if there is only one.", show_default=False
     ),
 ]
 
 MaxMemory = Annotated[
     float | None,
     typer.Option(
-        "--max-memory",
-        metavar="MIB",
-        callback=refuse_no_number,
-        help="The memory limit of the query. Default: 2048.",
+        "--max-memory", metavar="MIB", callback=refuse_no_number, help="The memory limit of the query. Default: 2048."
     ),
 ]
 MaxSeconds = Annotated[
     float | None,
     typer.Option(
-        "--max-seconds",
-        metavar="SECONDS",
-        help="The time limit of the query. Default: 300, on Spark one day.",
+        "--max-seconds", metavar="SECONDS", help="The time limit of the query. Default: 300, on Spark one day."
     ),
 ]
 MaxHops = Annotated[
     int | None,
-    typer.Option(
-        "--max-hops", metavar="N", help="The upper bound of traversals that have none, such as {1,}."
-    ),
+    typer.Option("--max-hops", metavar="N", help="The upper bound of traversals that have none, such as {1,}."),
 ]
 
 STDIN: Final = "-"
@@ -187,11 +172,7 @@ def read_query_file(path: Path) -> str:
 def read_params(text: str | None, file: Path | None) -> dict[str, Any] | None:
     """Return the parameters; None if there are none."""
     if text is not None and file is not None:
-        raise UsageError(
-            "--params and --params-file exclude each other",
-            code="params_twice",
-            hint="Omit one of them.",
-        )
+        raise UsageError("--params and --params-file exclude each other", code="params_twice", hint="Omit one of them.")
     if file is not None:
         data = _read(file, limits.PARAMETERS_BYTES_MAX, "parameter", "--params-file")
         if len(data) > limits.PARAMETERS_BYTES_MAX:
@@ -207,9 +188,7 @@ def _parse_params(text: str) -> dict[str, Any]:
     try:
         params = json.loads(text, object_pairs_hook=_members)
     except (ValueError, RecursionError) as error:
-        reason = (
-            f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "too large"
-        )
+        reason = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "too large"
         raise _bad_params(f"not valid JSON: {reason}") from error
     if not isinstance(params, dict):
         raise _bad_params(f"expected a JSON object, got {json.dumps(params)[:40]}")
@@ -235,9 +214,7 @@ def _bad_params(reason: str) -> UsageError:
 
 
 def _missing(command: str) -> UsageError:
-    return UsageError(
-        f"`{command}` needs a query", code="query_text_missing", hint="Pass `--query FILE` or `-e TEXT`."
-    )
+    return UsageError(f"`{command}` needs a query", code="query_text_missing", hint="Pass `--query FILE` or `-e TEXT`.")
 
 
 def _read(path: Path, bytes_max: int, what: str, flag: str) -> bytes:

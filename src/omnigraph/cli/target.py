@@ -15,9 +15,7 @@ from omnigraph.cli.errors import PASS_A_STORE, PASS_A_URI, ExitCode
 from omnigraph.storage.location import Location, Scheme, parse_location
 
 
-def confirm_destruction(
-    context: typer.Context, location: Location, action: str, *, yes: bool, as_json: bool
-) -> None:
+def confirm_destruction(context: typer.Context, location: Location, action: str, *, yes: bool, as_json: bool) -> None:
     """Return if the action is confirmed. Raise without a terminal; exit if the user declines."""
     if location.is_local or yes:
         return

@@ -82,9 +82,7 @@ class Cache:
             self._entries.move_to_end(key)
             self._keys.move_to_end(key[0])
         value = entry[0]
-        assert isinstance(value, kind), (
-            f"expected an entry of type {kind.__name__}, got {type(value).__name__}"
-        )
+        assert isinstance(value, kind), f"expected an entry of type {kind.__name__}, got {type(value).__name__}"
         return value
 
     def put(self, key: Key, value: object, size: int) -> None:

@@ -39,9 +39,7 @@ class Tables:
 
     def __init__(self, snapshot: Snapshot, cache: Cache, options: EngineOptions, budget: Budget) -> None:
         self._snapshot = snapshot
-        self._by_type: Mapping[str, TableRecord] = {
-            str(record.type_id): record for record in snapshot.tables.values()
-        }
+        self._by_type: Mapping[str, TableRecord] = {str(record.type_id): record for record in snapshot.tables.values()}
         self._catalog = snapshot.schema.catalog
         self._cache = cache
         self._options = options

@@ -35,9 +35,7 @@ def embed_texts(plan: ReadPlan, provider: EmbeddingProvider | None) -> ReadPlan:
             case _:
                 return expr
 
-    root = transform_plan(
-        plan.root, lambda step: with_expressions(step, lambda expr: transform(expr, change))
-    )
+    root = transform_plan(plan.root, lambda step: with_expressions(step, lambda expr: transform(expr, change)))
     return replace(plan, root=root)
 
 

@@ -52,14 +52,10 @@ class Budget:
         """Raise after the deadline."""
         if self._clock.monotonic() > self._deadline:
             limit = self._options.seconds_max
-            raise _limit_error(
-                "time", "seconds", limit, f"{limit:g} s", Argument("seconds", Placeholder("SECONDS"))
-            )
+            raise _limit_error("time", "seconds", limit, f"{limit:g} s", Argument("seconds", Placeholder("SECONDS")))
 
 
-def _limit_error(
-    resource: str, unit: str, limit: float, shown: str, argument: Argument
-) -> LimitExceededError:
+def _limit_error(resource: str, unit: str, limit: float, shown: str, argument: Argument) -> LimitExceededError:
     return LimitExceededError(
         f"the query reached its {resource} limit of {shown}",
         code=f"query_{resource}",

@@ -54,9 +54,7 @@ class QueryPlanner:
     _checked: OrderedDict[str, CheckedQuery] = field(default_factory=OrderedDict, init=False)
     _reads: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False)
     _plans: OrderedDict[tuple[object, ...], ReadPlan] = field(default_factory=OrderedDict, init=False)
-    _bound: OrderedDict[tuple[int, str], tuple[ReadPlan, ReadPlan]] = field(
-        default_factory=OrderedDict, init=False
-    )
+    _bound: OrderedDict[tuple[int, str], tuple[ReadPlan, ReadPlan]] = field(default_factory=OrderedDict, init=False)
 
     def bound_plan(self, snapshot: Snapshot, params: Mapping[str, object] | None) -> ReadPlan:
         """Return the plan to run on a snapshot, with the values of its parameters."""
@@ -76,11 +74,7 @@ class QueryPlanner:
         """Return the rewritten plan for the tables of a snapshot, without values of parameters."""
         checked = self.checked(snapshot)
         reads = self._read_tables(checked, snapshot)
-        key = (
-            snapshot.identities,
-            snapshot.schema.hash,
-            *((alias, snapshot.tables[alias].pin) for alias in reads),
-        )
+        key = (snapshot.identities, snapshot.schema.hash, *((alias, snapshot.tables[alias].pin) for alias in reads))
         cached = self._plans.get(key)
         if cached is not None:
             return cached

@@ -22,13 +22,7 @@ from omnigraph.engine.embedding import embed_texts
 from omnigraph.engine.limits import Budget
 from omnigraph.engine.operators.aggregate import aggregate_rows
 from omnigraph.engine.operators.joins import cross_join, exists_join, left_join
-from omnigraph.engine.operators.rows import (
-    filter_rows,
-    limit_rows,
-    project_rows,
-    result_schema,
-    sort_rows,
-)
+from omnigraph.engine.operators.rows import filter_rows, limit_rows, project_rows, result_schema, sort_rows
 from omnigraph.engine.operators.scan import lookup_rows, scan_rows
 from omnigraph.engine.operators.search import score_rows
 from omnigraph.engine.options import EngineOptions
@@ -75,25 +69,18 @@ def run_query(snapshot: Snapshot, plan: ReadPlan, options: QueryRunOptions | Non
     return Stream(result_schema(root), project_rows(root, context), context.budget)
 
 
-def run_rows(
-    snapshot: Snapshot, relation: Relation, needed: RequiredColumns, budget: Budget
-) -> Iterator[Frame]:
+def run_rows(snapshot: Snapshot, relation: Relation, needed: RequiredColumns, budget: Budget) -> Iterator[Frame]:
     """Return the rows of a bound relation, as frames with at least the needed columns; mutations read them."""
     context = _make_context(snapshot, QueryRunOptions(), budget)
     return context.rows(relation, needed)
 
 
-def gather_facts(
-    snapshot: Snapshot, aliases: tuple[str, ...], options: QueryRunOptions | None = None
-) -> PlanFacts:
+def gather_facts(snapshot: Snapshot, aliases: tuple[str, ...], options: QueryRunOptions | None = None) -> PlanFacts:
     """Return the sizes and the indexes of tables (`node:Person`), for the rules; read once per published version."""
     options = options or QueryRunOptions()
     tables = snapshot.tables
     return PlanFacts(
-        {
-            alias: TableReader(snapshot, tables[alias], options.cache, options.engine).facts()
-            for alias in aliases
-        }
+        {alias: TableReader(snapshot, tables[alias], options.cache, options.engine).facts() for alias in aliases}
     )
 
 
@@ -130,9 +117,7 @@ def planned_modes(snapshot: Snapshot, plan: QueryPlan, rows: Mapping[int, int]) 
     return modes
 
 
-def _make_context(
-    snapshot: Snapshot, options: QueryRunOptions, budget: Budget | None = None
-) -> ExecutionContext:
+def _make_context(snapshot: Snapshot, options: QueryRunOptions, budget: Budget | None = None) -> ExecutionContext:
     budget = budget or Budget(options.engine)
     return ExecutionContext(
         tables=Tables(snapshot, options.cache, options.engine, budget),
@@ -203,8 +188,6 @@ def _frames(  # noqa: PLR0912 - one case per step
         case op.Search():
             return score_rows(step, needed, context)
         case op.Project() | op.Pattern():
-            raise InvariantError(
-                f"cannot run a plan step of type {type(step).__name__}", code="plan_invariant"
-            )
+            raise InvariantError(f"cannot run a plan step of type {type(step).__name__}", code="plan_invariant")
         case _:
             assert_never(step)

@@ -22,14 +22,7 @@ from omnigraph.graph.manifest.records import TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table, require_same_graph
 from omnigraph.query.plan.types import IndexFact, TableFacts
 from omnigraph.storage.lance.dataset import Dataset, any_of
-from omnigraph.storage.lance.indexes import (
-    Coverage,
-    Degraded,
-    Indexed,
-    IndexSpec,
-    read_coverage,
-    read_indexes,
-)
+from omnigraph.storage.lance.indexes import Coverage, Degraded, Indexed, IndexSpec, read_coverage, read_indexes
 from omnigraph.storage.location import Location
 
 _TEXT_BYTES: Final = 24
@@ -78,10 +71,7 @@ class TableReader:
     def facts(self) -> TableFacts:
         """Return the size and the indexes, for the rules."""
         return self._cache.get_or_make(
-            (self.key, "facts"),
-            TableFacts,
-            lambda: read_table_facts(self.dataset(), self.row_count),
-            _FACTS_BYTES,
+            (self.key, "facts"), TableFacts, lambda: read_table_facts(self.dataset(), self.row_count), _FACTS_BYTES
         )
 
     def cached_columns(self, names: Sequence[str], *, whole: bool) -> dict[str, ValueDictionary] | None:

@@ -125,9 +125,7 @@ def _unreadable(record: BranchRecord, error: str) -> BranchStatus:
     return BranchStatus(record, None, None, None, error)
 
 
-def read_all_commits(
-    root: Location,
-) -> tuple[Mapping[CommitId, CommitRecord], Mapping[str, CommitId | None]]:
+def read_all_commits(root: Location) -> tuple[Mapping[CommitId, CommitRecord], Mapping[str, CommitId | None]]:
     """Read every commit of a live branch, and the head of each branch, main first; None if it cannot be read."""
     main = read_snapshot(root)
     commits = {commit.id: commit for commit in main.manifest.read_commits()}
@@ -145,9 +143,7 @@ def read_all_commits(
 
 
 _SEGMENT: Final = re.compile(r"[a-z0-9_][a-z0-9._-]*")
-_HINT: Final = (
-    "Use lower-case letters, digits, '.', '_' and '-', with '/' between segments, such as review/42."
-)
+_HINT: Final = "Use lower-case letters, digits, '.', '_' and '-', with '/' between segments, such as review/42."
 
 
 def check_branch_name(name: str, live: Iterable[str]) -> None:
@@ -276,17 +272,13 @@ def _check_name(main: Snapshot, name: str) -> None:
     require_unmoved_graph(main.manifest, main.root, name)
 
 
-def _fork_manifest(
-    record: BranchRecord, source: Snapshot, lease: Lease, environment: WriteEnvironment
-) -> Snapshot:
+def _fork_manifest(record: BranchRecord, source: Snapshot, lease: Lease, environment: WriteEnvironment) -> Snapshot:
     """Create the Lance branch of the manifest, which nothing references yet, and return the snapshot of main."""
     main = read_snapshot(source.root, rules=environment.rules)
     _check_name(main, record.name)
     # Cleanup holds the same lease, and may have deleted the version since it was read.
     lance_branch = source.manifest.dataset.branch
-    manifest = open_manifest(
-        source.root, lance_branch=lance_branch, version=source.version, rules=environment.rules
-    )
+    manifest = open_manifest(source.root, lance_branch=lance_branch, version=source.version, rules=environment.rules)
     lease.hold()
     failpoint(Failpoint.BRANCH_FORK_BEFORE)
     commit_branch(manifest.dataset, f"b-{record.id}")
@@ -335,9 +327,7 @@ def _require_deletable(main: Snapshot, name: str) -> BranchRecord:
     state = main.manifest.read_state()
     record = find_branch(state, name)
     children = sorted(
-        branch.name
-        for branch in state.branches.values()
-        if branch.parent and branch.parent.branch_id == record.id
+        branch.name for branch in state.branches.values() if branch.parent and branch.parent.branch_id == record.id
     )
     if children:
         raise RefusedError(

@@ -43,14 +43,7 @@ from omnigraph.graph.manifest.layout import (
     init_marker_path,
     table_path,
 )
-from omnigraph.graph.manifest.records import (
-    BranchRecord,
-    CommitRecord,
-    Pin,
-    SchemaRecord,
-    TableMove,
-    TableRecord,
-)
+from omnigraph.graph.manifest.records import BranchRecord, CommitRecord, Pin, SchemaRecord, TableMove, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.manifest.stamp import FORMAT, ROOT_KEY, STAMP_KEY
 from omnigraph.schema.catalog import Catalog
@@ -159,9 +152,7 @@ def _create_tables(root: Location, tables: tuple[_PlannedTable, ...], operation:
             pass
 
 
-def _create_manifest(
-    root: Location, new: NewGraph, tables: tuple[_PlannedTable, ...], operation: OperationId
-) -> None:
+def _create_manifest(root: Location, new: NewGraph, tables: tuple[_PlannedTable, ...], operation: OperationId) -> None:
     now = SYSTEM_CLOCK.now_us()
     main = BranchRecord(MAIN, BranchId(new_ulid()), None, None, new.actor, now)
     catalog_json = catalog_to_json(new.catalog)
@@ -267,8 +258,7 @@ def _tables_deleted(missing: list[str]) -> ConflictError:
         f"tables of the new graph were deleted while `init` ran: {', '.join(missing)}",
         code="init_tables_deleted",
         hint=hint(
-            "No graph was created. Find the process that deletes files there, then run {} again.",
-            action("init"),
+            "No graph was created. Find the process that deletes files there, then run {} again.", action("init")
         ),
         facts={"paths": list(missing)},
     )
@@ -322,8 +312,7 @@ def _require_free(store: ObjectStore, root: Location, allow_other_files: bool) -
             f"{root} is not empty: it contains {shown}",
             code="directory_not_empty",
             hint=hint(
-                "Choose an empty directory, or pass {} to create the graph next to these files.",
-                Argument("force"),
+                "Choose an empty directory, or pass {} to create the graph next to these files.", Argument("force")
             ),
             facts={"uri": root.uri, "names": list(other_names[:20])},
         )

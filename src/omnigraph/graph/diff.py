@@ -92,12 +92,8 @@ def require_no_lost_values(before: Snapshot, after: Snapshot) -> None:
         if table not in old or old[table][1].pin == record.pin:
             continue
         old_entity, pinned = old[table]
-        dropped_names = [
-            property_.name for property_ in old_entity.properties if not _has_property(entity, property_)
-        ]
-        lost_names = (
-            _names_with_values(before.root.child(pinned.path), pinned, dropped_names) if dropped_names else []
-        )
+        dropped_names = [property_.name for property_ in old_entity.properties if not _has_property(entity, property_)]
+        lost_names = _names_with_values(before.root.child(pinned.path), pinned, dropped_names) if dropped_names else []
         if lost_names:
             raise SchemaDiffError(
                 f"cannot show the difference as changes of rows: {entity.alias} lost the property "
@@ -154,8 +150,7 @@ def _diff_table(snapshot: Snapshot, pair: tuple[_Table, _Table]) -> Iterator[Cha
     bare_entity = _without_fills(entity)
     for start, rows in row_ranges(entity, len(ids)):
         images = [
-            read_entity_rows(side.dataset, bare_entity, side.located.slice(start, rows))
-            for side in (left, right)
+            read_entity_rows(side.dataset, bare_entity, side.located.slice(start, rows)) for side in (left, right)
         ]
         differs: Mask = ~same_states(images[0], images[1])
         if differs.any():
@@ -202,9 +197,7 @@ def _gets_filled(old: Entity, new: Entity) -> bool:
 
 def _without_fills(entity: Entity) -> Entity:
     """Return the type with null for properties that a side lacks: the rows had no value there."""
-    bare = tuple(
-        replace(property_, default=None, filled=None, null_fills=()) for property_ in entity.properties
-    )
+    bare = tuple(replace(property_, default=None, filled=None, null_fills=()) for property_ in entity.properties)
     return replace(entity, properties=bare)
 
 

@@ -21,14 +21,7 @@ from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_record_snapsh
 from omnigraph.graph.schema_change import HARD_DROPS
 from omnigraph.graph.schema_plan import PlannedStep, planned_step, read_null_counts
 from omnigraph.schema.evolution.diff import find_steps_by_id
-from omnigraph.schema.evolution.steps import (
-    DropType,
-    RenameProperty,
-    RenameType,
-    Step,
-    UpdateInterfaces,
-    UpdateText,
-)
+from omnigraph.schema.evolution.steps import DropType, RenameProperty, RenameType, Step, UpdateInterfaces, UpdateText
 from omnigraph.storage.location import Location
 
 
@@ -138,9 +131,7 @@ def commit_changes(newest: Snapshot, commit: CommitRecord) -> Iterator[ChangeBat
     yield from FeedBlock(commit, before, _read_snapshot_of(newest, commit)).changes()
 
 
-def _readable_blocks(
-    newest: Snapshot, cursor: CommitRecord | None, commits: list[CommitRecord]
-) -> Iterator[FeedBlock]:
+def _readable_blocks(newest: Snapshot, cursor: CommitRecord | None, commits: list[CommitRecord]) -> Iterator[FeedBlock]:
     """Yield the commits up to the first gap; raise if the first commit is a gap."""
     before = _read_snapshot_of(newest, cursor) if cursor is not None and commits else None
     for number, commit in enumerate(commits):

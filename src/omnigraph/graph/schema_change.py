@@ -57,24 +57,15 @@ def stage_schema(area: StagingArea, plan: SchemaPlan, write: WriteColumns) -> St
         if isinstance(planned.step, AddType):
             work.tables.append(_create_table(area, planned.step.entity, main))
     schema = SchemaRecord(plan.source, catalog_to_json(plan.catalog), schema_hash(plan.catalog))
-    extra_changes = ManifestChange(
-        tables=tuple(work.tables), tombstones=tuple(work.tombstones), schema=schema
-    )
+    extra_changes = ManifestChange(tables=tuple(work.tables), tombstones=tuple(work.tombstones), schema=schema)
     type_ids = _changed_types(plan)
     reads = frozenset(table.id for table in area.snapshot.tables.values() if table.type_id in type_ids)
     counts = {"steps": len(plan.steps)} | ({HARD_DROPS: hard} if (hard := _hard_drops(plan)) else {})
-    return area.finish(
-        tuple(work.effects), reads, Outcome(counts, extra_changes, counter_catalog=plan.counter_catalog)
-    )
+    return area.finish(tuple(work.effects), reads, Outcome(counts, extra_changes, counter_catalog=plan.counter_catalog))
 
 
 def column_plan(
-    old: Entity,
-    new: Entity,
-    rows: int,
-    *,
-    nulls: Mapping[str, int],
-    remaining: int | None = None,
+    old: Entity, new: Entity, rows: int, *, nulls: Mapping[str, int], remaining: int | None = None
 ) -> ColumnPlan:
     """Return the columns of a type after a change. A new column with a default is filled if there are rows.
 
@@ -101,9 +92,7 @@ def column_plan(
     return ColumnPlan(arrow_schema(new), origins, fills, null_fills)
 
 
-def _stage_type(
-    area: StagingArea, old: Entity, plan: SchemaPlan, write: WriteColumns, work: SchemaWork
-) -> None:
+def _stage_type(area: StagingArea, old: Entity, plan: SchemaPlan, write: WriteColumns, work: SchemaWork) -> None:
     table = area.table(old.alias)
     new = plan.catalog.type_with_id(old.id)
     if new is None:

@@ -104,9 +104,7 @@ class SchemaPlan:
         raise UnsupportedSchemaChangeError(
             f"{first.code.code} {refusal_text(first)}{f' (and {more} more)' if more else ''}",
             code=first.code.code,
-            hint=hint(
-                f"{first.code.advice.rstrip('.')}. Run {{}} for advice on each change.", action("schema plan")
-            )
+            hint=hint(f"{first.code.advice.rstrip('.')}. Run {{}} for advice on each change.", action("schema plan"))
             if more
             else first.code.advice,
             facts={"unsupported": [refusal_to_json(change) for change in self.unsupported]},
@@ -148,14 +146,7 @@ def plan_schema(
     counter_catalog = accepted if adds else None
     head = snapshot.head
     return SchemaPlan(
-        snapshot.branch.name,
-        head,
-        source,
-        catalog,
-        steps,
-        difference.unsupported,
-        counter_catalog,
-        null_counts=nulls,
+        snapshot.branch.name, head, source, catalog, steps, difference.unsupported, counter_catalog, null_counts=nulls
     )
 
 
@@ -168,22 +159,16 @@ def read_null_counts(before: Snapshot, after: Catalog) -> NullCounts:
         if new is None or new.incarnation != old.incarnation or not (names := null_filled(old, new)):
             continue
         is_empty = not table.row_count
-        counts[old.id] = (
-            dict.fromkeys(names, 0) if is_empty else count_nulls(open_table(before.root, table), old, new)
-        )
+        counts[old.id] = dict.fromkeys(names, 0) if is_empty else count_nulls(open_table(before.root, table), old, new)
     return counts
 
 
 def count_nulls(dataset: Dataset, old: Entity, new: Entity) -> dict[str, int]:
     """Count the rows of a table that get a value for null, by property."""
-    return {
-        name: dataset.count_rows(f"`{before}` IS NULL") for name, (before, _) in null_filled(old, new).items()
-    }
+    return {name: dataset.count_rows(f"`{before}` IS NULL") for name, (before, _) in null_filled(old, new).items()}
 
 
-def planned_step(
-    step: Step, rows: Mapping[TypeId, int], nulls: NullCounts = MappingProxyType({})
-) -> PlannedStep:
+def planned_step(step: Step, rows: Mapping[TypeId, int], nulls: NullCounts = MappingProxyType({})) -> PlannedStep:
     """Return a step with its cost, from the rows of each type and the nulls that get a default."""
     if isinstance(step, AddType | UpdateInterfaces | UpdateText):
         return PlannedStep(step, step.cost(0), 0)

@@ -264,9 +264,7 @@ def _check_endpoint(
     return check_endpoints(endpoints, _existing_nodes(endpoints, node, nodes, lookup), name, node.name)
 
 
-def _existing_nodes(
-    endpoints: Column, node: NodeType, change: TypeChange | None, lookup: GraphLookup
-) -> Column:
+def _existing_nodes(endpoints: Column, node: NodeType, change: TypeChange | None, lookup: GraphLookup) -> Column:
     """Return which endpoints are nodes after the commit: in the input, or in the graph and not removed."""
     is_in_input = pc.is_in(endpoints, value_set=NO_IDS if change is None else change.ids, skip_nulls=True)
     others: Column = pc.unique(endpoints.filter(pc.and_not(endpoints.is_valid(), is_in_input)))
@@ -279,9 +277,7 @@ def _existing_nodes(
     return pc.or_(is_in_input, pc.is_in(endpoints, value_set=in_graph, skip_nulls=True))  # type: ignore[no-any-return]
 
 
-def _check_unique(
-    change: TypeChange, names: tuple[str, ...], lookup: GraphLookup
-) -> Iterator[RuleViolations]:
+def _check_unique(change: TypeChange, names: tuple[str, ...], lookup: GraphLookup) -> Iterator[RuleViolations]:
     columns = [change.column(name) for name in names]
     keys = unique_keys(columns)
     yield from check_repeated_keys(keys, names)

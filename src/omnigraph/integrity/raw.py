@@ -200,13 +200,7 @@ def _kind_of(value: object) -> _ValueKind:
         case bool():
             return _ValueKind.BOOL
         case int():
-            return (
-                _ValueKind.SIGNED
-                if value in _I64
-                else _ValueKind.UNSIGNED
-                if value in _U64
-                else _ValueKind.HUGE
-            )
+            return _ValueKind.SIGNED if value in _I64 else _ValueKind.UNSIGNED if value in _U64 else _ValueKind.HUGE
         case float():
             return _ValueKind.FLOAT
         case str():

@@ -124,9 +124,7 @@ class ValidationError(ContentError):
 
     applied = Applied.NO
 
-    def __init__(
-        self, message: str, report: ViolationReport, *, head: str, code: str, hint: str | Hint
-    ) -> None:
+    def __init__(self, message: str, report: ViolationReport, *, head: str, code: str, hint: str | Hint) -> None:
         facts: dict[str, Fact] = {
             "validation_errors": [violation.to_json() for violation in report.first],
             "total": report.total,

@@ -87,8 +87,6 @@ def _check_pattern(rule: CheckRule, column: Column) -> Iterator[RuleViolations]:
         yield from _violations(Rule.CHECK, rule.property, message, column, pc.invert(matches))
 
 
-def _violations(
-    rule: Rule, name: str, message: str, column: Column, is_invalid: Column
-) -> Iterator[RuleViolations]:
+def _violations(rule: Rule, name: str, message: str, column: Column, is_invalid: Column) -> Iterator[RuleViolations]:
     rows: Rows = rows_where(is_invalid)
     yield RuleViolations(rule, name, message, rows, canonical_text(take_rows(column, rows)))

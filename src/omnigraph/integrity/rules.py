@@ -36,10 +36,7 @@ class Rule(Enum):
     NOT_FINITE = ("V105", "the number is infinite, not a number, or too large for the property's type")
     NOT_UNICODE = ("V106", "the text is not valid UTF-8")
     DATE = ("V107", "the text is not a date written as `YYYY-MM-DD`")
-    DATETIME = (
-        "V108",
-        "the text is not an RFC 3339 datetime with an offset, or not in the years 0001 to 9999",
-    )
+    DATETIME = ("V108", "the text is not an RFC 3339 datetime with an offset, or not in the years 0001 to 9999")
     DATETIME_TOO_FINE = ("V109", "the datetime is more precise than milliseconds")
     LIST_ITEM_NULL = ("V110", "an item of a list or vector is null")
     VECTOR_LENGTH = ("V111", "the vector has a different length than the property")

@@ -158,7 +158,5 @@ def _source_violations(
         yield RuleViolations(rule, "from", message, last_rows[positions], take_rows(sources, positions))
 
 
-def _violations(
-    rule: Rule, name: str, message: str, rows: Rows, column: Column
-) -> tuple[RuleViolations, ...]:
+def _violations(rule: Rule, name: str, message: str, rows: Rows, column: Column) -> tuple[RuleViolations, ...]:
     return (RuleViolations(rule, name, message, rows, take_values(column, rows)),) if len(rows) else ()

@@ -41,9 +41,7 @@ _KEYWORD: Final = re.compile(r"([A-Za-z_]+)\\b")
 class LazyLexer(ContextualLexer):
     """A lexer that creates the lexer of a state when the parser reaches it."""
 
-    def __init__(
-        self, conf: Any, states: Mapping[int, Collection[str]], always_accept: Collection[str] = ()
-    ) -> None:
+    def __init__(self, conf: Any, states: Mapping[int, Collection[str]], always_accept: Collection[str] = ()) -> None:
         plain = copy(conf)
         # The grammar was validated when its table was made.
         plain.skip_validation = True
@@ -54,9 +52,7 @@ class LazyLexer(ContextualLexer):
 class _Lexers(dict[int, AbstractBasicLexer]):
     """The lexers by state; states that accept the same terminals share one."""
 
-    def __init__(
-        self, conf: Any, states: Mapping[int, Collection[str]], always_accept: Collection[str]
-    ) -> None:
+    def __init__(self, conf: Any, states: Mapping[int, Collection[str]], always_accept: Collection[str]) -> None:
         super().__init__()
         self._conf = conf
         self._states = states

@@ -91,11 +91,7 @@ def table_text(grammar: Grammar) -> str:
 def _fingerprint(text: str) -> dict[str, str | int]:
     import lark
 
-    return {
-        "format": _FORMAT,
-        "lark": lark.__version__,
-        "grammar": hashlib.sha256(text.encode()).hexdigest(),
-    }
+    return {"format": _FORMAT, "lark": lark.__version__, "grammar": hashlib.sha256(text.encode()).hexdigest()}
 
 
 def find_surrogate(text: str) -> Span | None:
@@ -105,10 +101,7 @@ def find_surrogate(text: str) -> Span | None:
 
 
 def read_tree(
-    parser: Lark,
-    declaration: re.Pattern[str],
-    report: Callable[[UnexpectedInput], int],
-    problems: ProblemList,
+    parser: Lark, declaration: re.Pattern[str], report: Callable[[UnexpectedInput], int], problems: ProblemList
 ) -> Tree[Token]:
     """Return the tree of the text of `problems`, or raise all syntax errors.
 

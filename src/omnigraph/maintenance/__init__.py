@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, TableCleanupStats
     from omnigraph.maintenance.cleanup.run import cleanup_all_tables
-    from omnigraph.maintenance.optimize.options import (
-        OptimizeOptions,
-        PendingIndex,
-        SkipReason,
-        TableOptimizeStats,
-    )
+    from omnigraph.maintenance.optimize.options import OptimizeOptions, PendingIndex, SkipReason, TableOptimizeStats
     from omnigraph.maintenance.optimize.run import optimize_all_tables
     from omnigraph.maintenance.repair import RepairAction, RepairOptions, TableRepairStats, repair_all_tables
 

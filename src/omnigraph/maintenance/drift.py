@@ -215,8 +215,7 @@ class StableInspection:
         return tuple(
             inspection
             for inspection in self.inspections
-            if inspection.drift.classification is not Classification.NO_DRIFT
-            and inspection.table.id not in self.busy
+            if inspection.drift.classification is not Classification.NO_DRIFT and inspection.table.id not in self.busy
         )
 
 
@@ -304,9 +303,7 @@ def _unfinished(snapshot: Snapshot, inspection: TableInspection) -> str:
     """Return the obstacle if publishing would show a part of an unfinished write, or one that recovery undid."""
     for operation in inspection.drift.unpublished:
         recovery = snapshot.manifest.find_recovery(operation)
-        state = (
-            "never finished" if recovery is None else f"was {recovery.action.replace('_', ' ')} by recovery"
-        )
+        state = "never finished" if recovery is None else f"was {recovery.action.replace('_', ' ')} by recovery"
         return f"it has rows of the write {operation}, which {state}"
     return ""
 

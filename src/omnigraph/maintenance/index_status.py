@@ -90,9 +90,7 @@ def index_status(graph: GraphTarget, branch: str = MAIN) -> list[IndexCoverage]:
     return coverage_of_snapshot(read_snapshot(graph.location, branch))
 
 
-def coverage_of_snapshot(
-    snapshot: Snapshot, without: frozenset[TableId] = frozenset()
-) -> list[IndexCoverage]:
+def coverage_of_snapshot(snapshot: Snapshot, without: frozenset[TableId] = frozenset()) -> list[IndexCoverage]:
     """Return the coverage for a snapshot, without some tables."""
     entities = sorted(snapshot.schema.catalog.types, key=lambda entity: display_order(entity.alias))
     pairs = [(entity, snapshot.tables[entity.alias]) for entity in entities]

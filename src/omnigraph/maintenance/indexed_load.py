@@ -90,9 +90,7 @@ def _indexed_types(plan: LoadPlan, loaded: Loaded) -> tuple[str, ...]:
     if loaded.commit is None:
         return ()
     types = read_snapshot(plan.root, plan.branch).schema.catalog.types
-    return tuple(
-        entity.alias for entity in types if loaded.counts.get(entity.alias) and declared_indexes(entity)
-    )
+    return tuple(entity.alias for entity in types if loaded.counts.get(entity.alias) and declared_indexes(entity))
 
 
 def _build_indexes(plan: LoadPlan, types: Sequence[str], options: LoadOptions) -> IndexResult:

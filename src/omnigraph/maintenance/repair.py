@@ -18,14 +18,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, assert_never
 
-from omnigraph.base.errors import (
-    ConfirmationRequiredError,
-    Fact,
-    FormatError,
-    OmnigraphError,
-    StorageError,
-    UsageError,
-)
+from omnigraph.base.errors import ConfirmationRequiredError, Fact, FormatError, OmnigraphError, StorageError, UsageError
 from omnigraph.base.hints import Argument, Hint, hint
 from omnigraph.base.progress import log_event
 from omnigraph.graph.coordination.environment import WriteEnvironment
@@ -150,10 +143,7 @@ class TableRepairStats:
     @property
     def can_be_published(self) -> bool:
         """Whether the table still has drift that a later call may publish."""
-        return self.action in (RepairAction.PREVIEW, RepairAction.REFUSED) and self.reason in (
-            None,
-            EXTERNAL_CHANGE,
-        )
+        return self.action in (RepairAction.PREVIEW, RepairAction.REFUSED) and self.reason in (None, EXTERNAL_CHANGE)
 
     def to_json(self) -> dict[str, Fact]:
         """Return the table as in `omnigraph repair --json`."""
@@ -194,9 +184,7 @@ def repair_all_tables(graph: GraphTarget, options: RepairOptions | None = None) 
     return rows
 
 
-def decide_action(
-    classification: Classification, options: RepairOptions, obstacles: Obstacles
-) -> RepairAction:
+def decide_action(classification: Classification, options: RepairOptions, obstacles: Obstacles) -> RepairAction:
     """Return what to do with one table."""
     match classification:
         case Classification.NO_DRIFT:
@@ -297,9 +285,7 @@ class _BranchRepair:
         failure: OmnigraphError | None = None
         try:
             if self.options.confirm:
-                published = write(
-                    self.root, self.branch.name, WriteRequest(WriterKind.REPAIR, ACTOR, self._stage)
-                )
+                published = write(self.root, self.branch.name, WriteRequest(WriterKind.REPAIR, ACTOR, self._stage))
                 commit = None if published is None else published.publication.commit
             else:
                 self._inspect(read_snapshot(self.root, self.branch.name))
@@ -343,9 +329,7 @@ class _BranchRepair:
 
     def _inspect(self, snapshot: Snapshot) -> None:
         """Inspect every table of the branch and decide what to do with it."""
-        stable = inspect_until_stable(
-            snapshot, lambda: require_no_pending(self.root, "repair"), WriteEnvironment()
-        )
+        stable = inspect_until_stable(snapshot, lambda: require_no_pending(self.root, "repair"), WriteEnvironment())
 
         def inspect(inspection: TableInspection) -> TableInspection:
             is_busy = inspection.table.id in stable.busy
@@ -354,8 +338,7 @@ class _BranchRepair:
         with ThreadPoolExecutor(maintenance_concurrency()) as threads:
             self.inspections = list(threads.map(inspect, stable.inspections))
         self.rows = [
-            self._row(inspection, is_busy=inspection.table.id in stable.busy)
-            for inspection in self.inspections
+            self._row(inspection, is_busy=inspection.table.id in stable.busy) for inspection in self.inspections
         ]
 
     def _row(self, inspection: TableInspection, *, is_busy: bool) -> TableRepairStats:

@@ -29,23 +29,15 @@ class RowCounts:
     duplicates: int = 0
 
 
-def compare_rows(
-    before: Dataset | None, after: Dataset, rows_per_pass: int = limits.REPAIR_ROWS_PER_PASS
-) -> RowCounts:
+def compare_rows(before: Dataset | None, after: Dataset, rows_per_pass: int = limits.REPAIR_ROWS_PER_PASS) -> RowCounts:
     """Compare two versions of one table by the column `id`. Without `before` every row is new."""
     states_before = {} if before is None else read_fragment_states(before)
     states_after = read_fragment_states(after)
     is_comparable = before is not None and before.schema.equals(after.schema)
-    same = {
-        number
-        for number, state in states_after.items()
-        if is_comparable and states_before.get(number) == state
-    }
+    same = {number for number, state in states_after.items() if is_comparable and states_before.get(number) == state}
     old = [number for number in states_before if number not in same]
     new = [number for number in states_after if number not in same]
-    rows = sum(states_before[number].rows for number in old) + sum(
-        states_after[number].rows for number in new
-    )
+    rows = sum(states_before[number].rows for number in old) + sum(states_after[number].rows for number in new)
     passes = max(1, -(-rows // rows_per_pass))
     total = RowCounts(0, 0, 0)
     for number in range(passes):
@@ -90,9 +82,7 @@ class _IdPart:
         return np.asarray(hashed % np.uint64(self.parts) == np.uint64(self.number))
 
 
-def _compare(
-    before: tuple[Hashes, Hashes], after: tuple[Hashes, Hashes], unchanged_ids: Iterator[Hashes]
-) -> RowCounts:
+def _compare(before: tuple[Hashes, Hashes], after: tuple[Hashes, Hashes], unchanged_ids: Iterator[Hashes]) -> RowCounts:
     """Compare ids and digests. `unchanged_ids` are those of rows in fragments that both versions share."""
     old_ids, order = np.unique(before[0], return_index=True)
     old_digests = before[1][order]

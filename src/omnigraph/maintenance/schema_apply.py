@@ -91,18 +91,12 @@ class SchemaResult(Displayed):
 
 
 def apply_schema(
-    root: Location,
-    branch: str,
-    request: SchemaRequest,
-    run_tasks: RunTasks,
-    world: WriteEnvironment | None = None,
+    root: Location, branch: str, request: SchemaRequest, run_tasks: RunTasks, world: WriteEnvironment | None = None
 ) -> SchemaResult:
     """Change the branch to the schema as one commit, or raise with nothing written."""
     run = _SchemaRun(request, run_tasks)
     try:
-        published = write(
-            root, branch, WriteRequest(WriterKind.SCHEMA_APPLY, request.actor, run.stage), world
-        )
+        published = write(root, branch, WriteRequest(WriterKind.SCHEMA_APPLY, request.actor, run.stage), world)
     except ReadSetConflictError:
         # The conflict may be that recovery has just finished an interrupted apply of this schema.
         run.plan = run.plan_for(read_snapshot(root, branch))
@@ -134,9 +128,7 @@ class _SchemaRun:
     def plan_for(self, snapshot: Snapshot, others: Sequence[Catalog] = ()) -> SchemaPlan:
         """Return the steps that change the schema of a snapshot."""
         request = self._request
-        return plan_schema(
-            snapshot, request.source, source_name=request.source_name, hard=request.hard, others=others
-        )
+        return plan_schema(snapshot, request.source, source_name=request.source_name, hard=request.hard, others=others)
 
     def _check(self, area: StagingArea, plan: SchemaPlan) -> None:
         """Raise `SchemaRejectedError` with all rows that break a new rule."""
@@ -182,11 +174,7 @@ def _unproven(plan: SchemaPlan, entity: Entity) -> list[Constraint]:
 
 
 def _check_tasks(
-    dataset: Dataset,
-    new: Entity,
-    columns: ColumnPlan,
-    rules: Sequence[Constraint],
-    rows_per_task: int,
+    dataset: Dataset, new: Entity, columns: ColumnPlan, rules: Sequence[Constraint], rows_per_task: int
 ) -> Iterator[CheckTask]:
     rows = dataset.fragment_rows()
     table = CheckedTable(DatasetVersion.of(dataset), new.alias, columns)
@@ -325,9 +313,7 @@ def _check_unique(task: UniqueTask) -> ViolationReport:
     if not len(rows):
         return ViolationReport()
     named = ", ".join(task.names)
-    breach = RuleViolations(
-        Rule.UNIQUE, named, f"another row has the same {named}", rows, whole.take(pa.array(rows))
-    )
+    breach = RuleViolations(Rule.UNIQUE, named, f"another row has the same {named}", rows, whole.take(pa.array(rows)))
     return _report(task.table.alias, breach, whole_array(pa.chunked_array(ids, pa.utf8())))
 
 
@@ -344,9 +330,7 @@ def _check_card(task: CardTask) -> ViolationReport:
     if high is not None:
         message = f"has more than {edges_of_type(high)}"
         breaches.append((Rule.CARDINALITY_MAX, message, np.flatnonzero(counts > high)))
-    breaches.append(
-        (Rule.CARDINALITY_MIN, f"has fewer than {edges_of_type(low)}", np.flatnonzero(counts < low))
-    )
+    breaches.append((Rule.CARDINALITY_MIN, f"has fewer than {edges_of_type(low)}", np.flatnonzero(counts < low)))
     return merge_reports(
         _report(task.table.alias, RuleViolations(rule, "from", message, rows), names)
         for rule, message, rows in breaches

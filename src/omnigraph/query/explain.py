@@ -61,9 +61,7 @@ def explain_plan(plan: QueryPlan, figures: Mapping[int, StepFigures] | None = No
     return "".join(f"{line}\n" for line in lines)
 
 
-def explain_steps(
-    plan: QueryPlan, figures: Mapping[int, StepFigures] | None = None
-) -> tuple[ExplainedStep, ...]:
+def explain_steps(plan: QueryPlan, figures: Mapping[int, StepFigures] | None = None) -> tuple[ExplainedStep, ...]:
     """Return the lines below the first one, in order."""
     lines: list[ExplainedStep] = []
     number = 0
@@ -127,9 +125,7 @@ def _statement_text(statement: StatementPlan) -> str:
 
 
 def _values_text(values: tuple[ColumnAssignment, ...]) -> str:
-    return (
-        f"{{ {', '.join(f'{assigned.column}: {expression_text(assigned.value)}' for assigned in values)} }}"
-    )
+    return f"{{ {', '.join(f'{assigned.column}: {expression_text(assigned.value)}' for assigned in values)} }}"
 
 
 def _figures_text(figures: StepFigures) -> str:
@@ -155,15 +151,7 @@ def _step_text(relation: op.Relation) -> str:
             return "unit"
         case op.OuterRow(columns):
             return f"outer rows [{', '.join(column.name for column in columns)}]"
-        case (
-            op.Pattern()
-            | op.Scan()
-            | op.EdgeScan()
-            | op.Expand()
-            | op.ExpandInto()
-            | op.EdgeExpand()
-            | op.Lookup()
-        ):
+        case op.Pattern() | op.Scan() | op.EdgeScan() | op.Expand() | op.ExpandInto() | op.EdgeExpand() | op.Lookup():
             return _read_step_text(relation)
         case op.FilterRows(_, conditions):
             return f"filter {conjunction_text(conditions)}"
@@ -193,9 +181,7 @@ def _result_step_text(relation: op.Aggregate | op.Order | op.LimitRows | op.Proj
             calls = ", ".join(f"{expression_text(column.call)} as {column.name}" for column in aggregates)
             return f"aggregate {calls}" + (f" by {by}" if keys else "")
         case op.Order(_, keys, ties):
-            shown = ", ".join(
-                f"{expression_text(key.expression)}{' desc' if key.descending else ''}" for key in keys
-            )
+            shown = ", ".join(f"{expression_text(key.expression)}{' desc' if key.descending else ''}" for key in keys)
             return f"order by {shown}; ties by {', '.join(ties) or 'nothing'}"
         case op.LimitRows(_, count, offset):
             skipped = f" offset {expression_text(offset)}" if offset is not None else ""
@@ -234,9 +220,7 @@ def _read_step_text(
             path = _traversal_text(source.name, table.name, target.name, direction, (low, high))
             return f"check {path}{_index_text(index)}"
         case op.EdgeExpand(_, edge, source, target, direction, columns, scan_filter, into, index):
-            path = _traversal_text(
-                source.name, f"{edge.name}:{edge.table.name}", target.name, direction, (1, 1)
-            )
+            path = _traversal_text(source.name, f"{edge.name}:{edge.table.name}", target.name, direction, (1, 1))
             return f"{'check' if into else 'expand'} {path}{_access_text(columns, scan_filter, index)}"
         case op.Lookup(_, entity, columns, scan_filter, keep_missing, index):
             title = "lookup, keeping nulls," if keep_missing else "lookup"
@@ -250,9 +234,7 @@ def _link_text(link: op.Link) -> str:
     return _traversal_text(link.source.name, name, link.target.name, link.direction, (link.low, link.high))
 
 
-def _traversal_text(
-    source: str, edge: str, target: str, direction: op.Direction, bounds: tuple[int, int]
-) -> str:
+def _traversal_text(source: str, edge: str, target: str, direction: op.Direction, bounds: tuple[int, int]) -> str:
     hops = "" if bounds == (1, 1) else f"{{{bounds[0]},{bounds[1]}}}"
     left = "<-" if direction is op.Direction.IN else "-"
     right = "->" if direction is op.Direction.OUT else "-"

@@ -48,9 +48,7 @@ class LintReport:
         }
 
 
-def lint_queries(
-    texts: Sequence[tuple[str, str]], catalog: Catalog, options: CheckOptions | None = None
-) -> LintReport:
+def lint_queries(texts: Sequence[tuple[str, str]], catalog: Catalog, options: CheckOptions | None = None) -> LintReport:
     """Check files, which are pairs of a name and a text."""
     errors: list[Problem] = []
     warnings: list[Problem] = []
@@ -82,9 +80,7 @@ def _warn_about_file(checked: Sequence[CheckedQuery], problems: QueryProblems) -
         _warn_about_cross_joins(query, problems)
 
 
-def _warn_about_updates(
-    files: Sequence[tuple[Sequence[CheckedQuery], QueryProblems]], catalog: Catalog
-) -> None:
+def _warn_about_updates(files: Sequence[tuple[Sequence[CheckedQuery], QueryProblems]], catalog: Catalog) -> None:
     """Add the warnings L201, which depend on the updates of all files."""
     updated: dict[str, set[str]] = {}
     first: dict[str, tuple[Name, str, QueryProblems]] = {}
@@ -167,8 +163,6 @@ def _warn_about_cross_joins(checked: CheckedQuery, problems: QueryProblems) -> N
     if not isinstance(plan, ReadPlan):
         return
     if any(isinstance(step, CrossJoin) and not step.on for step in steps_of(plan.root)):
-        message = (
-            f"query {checked.name}: the clauses of the match are not connected, so that it returns all pairs"
-        )
+        message = f"query {checked.name}: the clauses of the match are not connected, so that it returns all pairs"
         hint = "Connect them with a traversal or an equality."
         problems.report(LintCode.CROSS_JOIN, checked.query.name.span, message, hint)

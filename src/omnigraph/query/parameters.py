@@ -55,11 +55,7 @@ def coerce_params(declared: tuple[ex.Param, ...], values_by_name: Mapping[str, o
     named = {name.removeprefix("$"): value for name, value in values_by_name.items()}
     values: dict[str, ex.LiteralValue] = {}
     errors = [_unknown_parameter(name, params) for name in named if name not in params]
-    errors += [
-        _duplicate_parameter(name)
-        for name in named
-        if name in values_by_name and f"${name}" in values_by_name
-    ]
+    errors += [_duplicate_parameter(name) for name in named if name in values_by_name and f"${name}" in values_by_name]
     for param in declared:
         value = _convert_value(param, named)
         if isinstance(value, InvalidValue):
@@ -79,11 +75,7 @@ def _convert_value(param: ex.Param, values_by_name: Mapping[str, object]) -> ex.
         return InvalidValue("the parameter is required and has no value", hint)
     value = values_by_name[param.name]
     if value is None:
-        return (
-            None
-            if param.nullable
-            else InvalidValue("the parameter cannot be null, because its type has no `?`")
-        )
+        return None if param.nullable else InvalidValue("the parameter cannot be null, because its type has no `?`")
     assert not isinstance(param.type, EntityValueType | NullType), "a parameter has the type of a property"
     return value_from_json(value, param.type)
 
@@ -130,9 +122,7 @@ def bind_plan(plan: QueryPlan, values: ParameterValues, now: datetime) -> QueryP
                 return expr
 
     def run(root: Relation) -> Relation:
-        bound = transform_plan(
-            root, lambda step: with_expressions(step, lambda expr: transform(expr, change))
-        )
+        bound = transform_plan(root, lambda step: with_expressions(step, lambda expr: transform(expr, change)))
         _require_valid_limits(bound)
         return coerce_literals(bound, NO_FACTS)
 
@@ -155,18 +145,12 @@ def _require_valid_limits(root: Relation) -> None:
     """Raise if a parameter is a negative limit or offset."""
     for step in steps_of(root):
         for bound_count in (step.count, step.offset) if isinstance(step, LimitRows) else ():
-            if (
-                isinstance(bound_count, ex.Literal)
-                and isinstance(bound_count.value, int)
-                and bound_count.value < 0
-            ):
+            if isinstance(bound_count, ex.Literal) and isinstance(bound_count.value, int) and bound_count.value < 0:
                 message = f"a limit or an offset must not be negative, got {bound_count.value}"
                 raise ParameterError(message, code="query_parameter", hint="Pass 0 or more.")
 
 
-def _bind_values(
-    values: tuple[ColumnAssignment, ...], table: Table, change: Change
-) -> tuple[ColumnAssignment, ...]:
+def _bind_values(values: tuple[ColumnAssignment, ...], table: Table, change: Change) -> tuple[ColumnAssignment, ...]:
     stored = []
     for assigned in values:
         column = table.column(assigned.column)

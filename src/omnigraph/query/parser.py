@@ -49,12 +49,8 @@ def _check_text(text: str, problems: QueryProblems) -> None:
     """Reject a text that is too large or not valid Unicode before it is parsed."""
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > limits.QUERY_TEXT_BYTES_MAX:
-        message = (
-            f"the text is too large: expected at most {limits.QUERY_TEXT_BYTES_MAX:,} bytes, got {size:,}"
-        )
-        problems.report(
-            QueryCode.TEXT_TOO_LARGE, NO_POSITION, message, "Pass long lists and vectors as parameters."
-        )
+        message = f"the text is too large: expected at most {limits.QUERY_TEXT_BYTES_MAX:,} bytes, got {size:,}"
+        problems.report(QueryCode.TEXT_TOO_LARGE, NO_POSITION, message, "Pass long lists and vectors as parameters.")
     if (surrogate := find_surrogate(text)) is not None:
         problems.report(
             QueryCode.NOT_UNICODE,
@@ -106,12 +102,7 @@ def _check_size(query: syntax.Query, problems: QueryProblems) -> None:
 
 def _count_clauses(clauses: tuple[syntax.Clause, ...]) -> int:
     return sum(
-        1
-        + (
-            _count_clauses(clause.clauses)
-            if isinstance(clause, syntax.NotBlock | syntax.OptionalBlock)
-            else 0
-        )
+        1 + (_count_clauses(clause.clauses) if isinstance(clause, syntax.NotBlock | syntax.OptionalBlock) else 0)
         for clause in clauses
     )
 

@@ -52,10 +52,7 @@ def _read_lines(body: syntax.ReadBody) -> Iterable[str]:
         yield f"  {print_expression(projection.expression)}{alias},"
     yield "}"
     if body.order is not None:
-        keys = (
-            print_expression(ordering.expression) + _DIRECTIONS[ordering.descending]
-            for ordering in body.order
-        )
+        keys = (print_expression(ordering.expression) + _DIRECTIONS[ordering.descending] for ordering in body.order)
         yield f"order {{ {', '.join(keys)} }}" if body.order else "order {}"
     if body.limit:
         yield _limit(body.limit)
@@ -113,11 +110,7 @@ def _needs_parentheses(condition: syntax.Expression) -> bool:
     """Return whether a filter starts with a bare `$x`, like a binding or traversal, or with `-`, like a subtraction."""
     while True:
         match condition:
-            case (
-                syntax.Joined(operands=[first, *_])
-                | syntax.Comparison(left=first)
-                | syntax.Arithmetic(left=first)
-            ):
+            case syntax.Joined(operands=[first, *_]) | syntax.Comparison(left=first) | syntax.Arithmetic(left=first):
                 condition = first
             case syntax.NullTest(operand=first):
                 condition = first
@@ -133,11 +126,7 @@ def _ends_in_word(condition: syntax.Expression) -> bool:
     """Return whether the condition ends in a word, which a following parenthesis would turn into a call."""
     while True:
         match condition:
-            case (
-                syntax.Joined(operands=[*_, last])
-                | syntax.Comparison(right=last)
-                | syntax.Arithmetic(right=last)
-            ):
+            case syntax.Joined(operands=[*_, last]) | syntax.Comparison(right=last) | syntax.Arithmetic(right=last):
                 condition = last
             case syntax.Inversion(operand=last) | syntax.Negative(operand=last):
                 condition = last

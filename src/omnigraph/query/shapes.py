@@ -61,9 +61,7 @@ def query_shape(checked: CheckedQuery, catalog: Catalog) -> QueryShape:
             ColumnShape(parameter.name, value_type_text(parameter.type), parameter.nullable)
             for parameter in plan.parameters
         ),
-        columns=tuple(
-            ColumnShape(column.name, value_type_text(column.type), column.nullable) for column in fields
-        ),
+        columns=tuple(ColumnShape(column.name, value_type_text(column.type), column.nullable) for column in fields),
         reads=_sorted({table.alias for root in roots_of(plan) for table in _tables_of(root)}),
         writes=_sorted(_written_aliases(plan, catalog)),
     )

@@ -325,10 +325,7 @@ class _QueryBuilder(_Expressions):
         return lang_syntax.NamedArgument(Name(word.text, word.span), value)
 
     def read(
-        self,
-        parts: list[
-            tuple[syntax.Clause, ...] | list[syntax.Projection] | list[syntax.Ordering] | syntax.Limit
-        ],
+        self, parts: list[tuple[syntax.Clause, ...] | list[syntax.Projection] | list[syntax.Ordering] | syntax.Limit]
     ) -> syntax.ReadBody:
         clauses, projections, *rest = parts
         assert isinstance(clauses, tuple)
@@ -386,9 +383,7 @@ class _QueryBuilder(_Expressions):
     def optional_block(self, parts: list[Token | syntax.Clause]) -> syntax.OptionalBlock:
         return syntax.OptionalBlock(_clauses(parts), _keyword_span(parts))
 
-    def projection(
-        self, parts: tuple[syntax.Expression] | tuple[syntax.Expression, Name]
-    ) -> syntax.Projection:
+    def projection(self, parts: tuple[syntax.Expression] | tuple[syntax.Expression, Name]) -> syntax.Projection:
         return syntax.Projection(*parts)
 
     def returned(self, projections: list[syntax.Projection]) -> list[syntax.Projection]:
@@ -401,8 +396,7 @@ class _QueryBuilder(_Expressions):
         return syntax.Ordering(parts[0], descending=str(parts[1]) == "desc" if len(parts) > 1 else None)
 
     def limit(
-        self,
-        parts: tuple[NumberLiteral | syntax.Variable] | tuple[NumberLiteral | syntax.Variable, syntax.Limit],
+        self, parts: tuple[NumberLiteral | syntax.Variable] | tuple[NumberLiteral | syntax.Variable, syntax.Limit]
     ) -> syntax.Limit:
         return syntax.Limit(parts[0], parts[1].count if len(parts) > 1 else None)
 

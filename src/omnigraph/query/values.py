@@ -51,9 +51,7 @@ class FittedComparison:
     value: LiteralValue
 
 
-def fit(
-    operator: syntax.ComparisonOperator, value: LiteralValue, column_type: PropertyType
-) -> FittedComparison | bool:
+def fit(operator: syntax.ComparisonOperator, value: LiteralValue, column_type: PropertyType) -> FittedComparison | bool:
     """Return the comparison with a value of the type of the column, or its constant result."""
     match column_type, value:
         case ScalarType(scalar), int() | float() | Decimal() if scalar in INTEGER_BOUNDS:
@@ -143,9 +141,7 @@ def value_from_json(value: object, property_type: PropertyType) -> LiteralValue 
             return _convert_datetime(value)
         case EnumType() | ScalarType(Scalar.STRING | Scalar.DATE | Scalar.DATETIME):
             return (
-                value_from_text(value, property_type)
-                if isinstance(value, str)
-                else _wrong_kind(value, property_type)
+                value_from_text(value, property_type) if isinstance(value, str) else _wrong_kind(value, property_type)
             )
         case ScalarType(Scalar.BOOL):
             return value if isinstance(value, bool) else _wrong_kind(value, property_type)
@@ -176,14 +172,10 @@ def _unwrap_numpy(value: object) -> object:
 def _convert_datetime(timestamp: datetime) -> datetime | InvalidValue:
     # pandas' NaT has no tzinfo, and its utcoffset() cannot be called.
     if timestamp.tzinfo is None or timestamp.utcoffset() is None:
-        return InvalidValue(
-            "the datetime has no time zone",
-            "Add one, as in datetime(2024, 5, 31, 12, tzinfo=UTC).",
-        )
+        return InvalidValue("the datetime has no time zone", "Add one, as in datetime(2024, 5, 31, 12, tzinfo=UTC).")
     if timestamp.microsecond % 1000 or getattr(timestamp, "nanosecond", 0):
         return InvalidValue(
-            "the datetime is more precise than milliseconds",
-            "Round it, as in timestamp.replace(microsecond=0).",
+            "the datetime is more precise than milliseconds", "Round it, as in timestamp.replace(microsecond=0)."
         )
     try:
         return datetime.fromisoformat(timestamp.isoformat(timespec="milliseconds")).astimezone(UTC)
@@ -199,9 +191,7 @@ def _has_lone_surrogate(text: str) -> bool:
     return False
 
 
-def value_from_expression(
-    expression: syntax.Expression, property_type: PropertyType
-) -> LiteralValue | InvalidValue:
+def value_from_expression(expression: syntax.Expression, property_type: PropertyType) -> LiteralValue | InvalidValue:
     """Return the value of this type for a literal of a query."""
     match expression:
         case syntax.NullLiteral():
@@ -241,9 +231,7 @@ def _convert_number(value: object, scalar: Scalar) -> LiteralValue | InvalidValu
         low, high = INTEGER_BOUNDS[scalar]
         fits = low <= value <= high
         return (
-            value
-            if fits
-            else InvalidValue(f"the number is out of range for {scalar.value}: expected {low} to {high}")
+            value if fits else InvalidValue(f"the number is out of range for {scalar.value}: expected {low} to {high}")
         )
     assert scalar in INTEGER_BOUNDS or scalar in FLOATS
     if isinstance(value, int) and abs(value) > 2**1024:

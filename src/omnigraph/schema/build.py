@@ -29,35 +29,16 @@ from omnigraph.schema.catalog import (
 from omnigraph.schema.checks.declarations import cardinality_bound
 from omnigraph.schema.checks.run import check_schema
 from omnigraph.schema.property_types import PropertyType
-from omnigraph.schema.resolve import (
-    Expansion,
-    InvalidType,
-    expand,
-    find_annotation,
-    metadata_of,
-    resolve_type,
-)
-from omnigraph.schema.syntax import (
-    Declaration,
-    EdgeSyntax,
-    InterfaceSyntax,
-    NodeSyntax,
-    PropertySyntax,
-    Schema,
-)
+from omnigraph.schema.resolve import Expansion, InvalidType, expand, find_annotation, metadata_of, resolve_type
+from omnigraph.schema.syntax import Declaration, EdgeSyntax, InterfaceSyntax, NodeSyntax, PropertySyntax, Schema
 from omnigraph.schema.values import InvalidValue, RangeBounds, Value, range_bounds, value_from_literal
 
 
 def build_catalog(schema: Schema, *, new_incarnation: Callable[[], Incarnation] = new_incarnation) -> Catalog:
     """Check a schema and return its catalog, with new ids."""
     check_schema(schema)
-    tables = [
-        declaration for declaration in schema.declarations if not isinstance(declaration, InterfaceSyntax)
-    ]
-    ids = {
-        declaration.name.text: type_id_from_number(number)
-        for number, declaration in enumerate(tables, start=1)
-    }
+    tables = [declaration for declaration in schema.declarations if not isinstance(declaration, InterfaceSyntax)]
+    ids = {declaration.name.text: type_id_from_number(number) for number, declaration in enumerate(tables, start=1)}
     interfaces = {
         declaration.name.text: declaration
         for declaration in schema.declarations
@@ -93,9 +74,7 @@ def _interface(declaration: InterfaceSyntax) -> Interface:
     )
 
 
-def _entity_parts(
-    declaration: NodeSyntax | EdgeSyntax, interfaces: Mapping[str, InterfaceSyntax]
-) -> dict[str, Any]:
+def _entity_parts(declaration: NodeSyntax | EdgeSyntax, interfaces: Mapping[str, InterfaceSyntax]) -> dict[str, Any]:
     """Return the parts that nodes and edges have in common, except for their ids."""
     shapes, rules = _shapes_and_rules(declaration, interfaces)
     return {

@@ -125,12 +125,8 @@ class Rules:
         return Rules(
             key=tuple(names.get(name, name) for name in self.key),
             uniques=tuple(tuple(names.get(name, name) for name in columns) for columns in self.uniques),
-            ranges=tuple(
-                replace(rule, property=names.get(rule.property, rule.property)) for rule in self.ranges
-            ),
-            checks=tuple(
-                replace(rule, property=names.get(rule.property, rule.property)) for rule in self.checks
-            ),
+            ranges=tuple(replace(rule, property=names.get(rule.property, rule.property)) for rule in self.ranges),
+            checks=tuple(replace(rule, property=names.get(rule.property, rule.property)) for rule in self.checks),
         )
 
 

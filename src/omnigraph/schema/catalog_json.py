@@ -354,17 +354,13 @@ def _restore_range(stored: StoredRange, types: dict[str, PropertyType]) -> Range
     if stored.property not in types:
         raise InconsistentCatalogError(f"a range names the unknown property '{stored.property}'")
     property_type = types[stored.property]
-    low, high = (
-        None if bound is None else _restore_value(bound, property_type) for bound in (stored.low, stored.high)
-    )
+    low, high = (None if bound is None else _restore_value(bound, property_type) for bound in (stored.low, stored.high))
     return RangeRule(stored.property, RangeBounds(low, high))
 
 
 def _store_annotations(annotations: tuple[syntax.Annotation, ...]) -> tuple[StoredAnnotation, ...]:
     return tuple(
-        StoredAnnotation(
-            name=annotation.name.text, arguments=tuple(map(_store_argument, annotation.arguments))
-        )
+        StoredAnnotation(name=annotation.name.text, arguments=tuple(map(_store_argument, annotation.arguments)))
         for annotation in annotations
     )
 

@@ -41,9 +41,7 @@ def _require_consistent_type(entity: Entity) -> None:
     _require_distinct(f"property id of {entity.alias}", (own.id for own in entity.properties))
     _require_distinct(f"property name of {entity.alias}", (own.name for own in entity.properties))
     if any(own.id >= entity.next_property_id or own.id < 1 for own in entity.properties):
-        raise InconsistentCatalogError(
-            f"{entity.alias} has a property id outside 1 to {entity.next_property_id - 1}"
-        )
+        raise InconsistentCatalogError(f"{entity.alias} has a property id outside 1 to {entity.next_property_id - 1}")
     columns = {own.name for own in entity.properties}
     endpoints = {"src", "dst"} if isinstance(entity, EdgeType) else set()
     if unknown := sorted(_named_columns(entity.rules) - columns - endpoints):

@@ -44,15 +44,11 @@ def _check_text(text: str, problems: ProblemList) -> None:
     """Reject a text that is too large, not Unicode or only the name of a file, before it is parsed."""
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > limits.SCHEMA_TEXT_BYTES_MAX:
-        message = (
-            f"the schema is too large: expected at most {limits.SCHEMA_TEXT_BYTES_MAX:,} bytes, got {size:,}"
-        )
+        message = f"the schema is too large: expected at most {limits.SCHEMA_TEXT_BYTES_MAX:,} bytes, got {size:,}"
         problems.report(SchemaCode.TEXT_TOO_LARGE, NO_POSITION, message, "check that this is the right file")
     if text.endswith(".pg") and not any(map(str.isspace, text)):
         hint = "pass the text of the file, such as `Path('schema.pg').read_text()`"
-        problems.report(
-            SchemaCode.SYNTAX, NO_POSITION, "expected the text of a schema, got the name of a file", hint
-        )
+        problems.report(SchemaCode.SYNTAX, NO_POSITION, "expected the text of a schema, got the name of a file", hint)
     if (surrogate := find_surrogate(text)) is not None:
         problems.report(
             SchemaCode.NOT_UNICODE,

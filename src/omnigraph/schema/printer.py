@@ -35,15 +35,7 @@ from omnigraph.schema.catalog import (
     Rules,
 )
 from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
-from omnigraph.schema.syntax import (
-    Body,
-    Declaration,
-    EdgeSyntax,
-    InterfaceSyntax,
-    NodeSyntax,
-    PropertySyntax,
-    Schema,
-)
+from omnigraph.schema.syntax import Body, Declaration, EdgeSyntax, InterfaceSyntax, NodeSyntax, PropertySyntax, Schema
 from omnigraph.schema.values import Value, value_text
 
 

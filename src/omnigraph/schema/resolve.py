@@ -27,9 +27,7 @@ from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
 from omnigraph.schema.syntax import Declaration, InterfaceSyntax, NodeSyntax, PropertySyntax
 
-PROPERTY_ANNOTATIONS: Final = frozenset(
-    {"key", "unique", "index", "embed", "default", "description", "rename_from"}
-)
+PROPERTY_ANNOTATIONS: Final = frozenset({"key", "unique", "index", "embed", "default", "description", "rename_from"})
 NODE_ANNOTATIONS: Final = frozenset({"rename_from", "description"})
 EDGE_ANNOTATIONS: Final = frozenset({"rename_from", "description", "card"})
 INTERFACE_ANNOTATIONS: Final = frozenset({"description"})
@@ -259,10 +257,6 @@ def _difference(earlier: PropertySyntax, later: PropertySyntax) -> str:
     meanings = {annotation.name.text: annotation for annotation in earlier.annotations}
     for annotation in later.annotations:
         name = annotation.name.text
-        if (
-            name in KNOWN_ANNOTATIONS
-            and name != _OVERRIDABLE
-            and meanings.get(name, annotation) != annotation
-        ):
+        if name in KNOWN_ANNOTATIONS and name != _OVERRIDABLE and meanings.get(name, annotation) != annotation:
             return f"`@{name}`"
     return ""

@@ -40,9 +40,7 @@ def arrow_schema(entity: Entity) -> pa.Schema:
     import pyarrow as pa
 
     system = [
-        pa.field(
-            name, pa.utf8(), nullable=False, metadata={PRIMARY_KEY_KEY: "true"} if name == "id" else None
-        )
+        pa.field(name, pa.utf8(), nullable=False, metadata={PRIMARY_KEY_KEY: "true"} if name == "id" else None)
         for name in system_columns(entity)
     ]
     return pa.schema([*system, *(arrow_field(own) for own in entity.properties)])

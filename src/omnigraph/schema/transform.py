@@ -161,9 +161,7 @@ class _SchemaBuilder(Transformer[Token, tuple[Declaration, ...]]):
         name, (implements, annotations), body = parts
         return NodeSyntax(name, annotations, implements, body)
 
-    def edge(
-        self, parts: tuple[Name, Name, Name, _Header] | tuple[Name, Name, Name, _Header, Body]
-    ) -> EdgeSyntax:
+    def edge(self, parts: tuple[Name, Name, Name, _Header] | tuple[Name, Name, Name, _Header, Body]) -> EdgeSyntax:
         name, source, target, (implements, annotations), *bodies = parts
         return EdgeSyntax(name, source, target, annotations, implements, bodies[0] if bodies else Body())
 

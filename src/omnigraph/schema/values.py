@@ -15,14 +15,7 @@ from datetime import UTC, date, datetime
 from typing import Final, TypeGuard, assert_never
 
 from omnigraph.lang.problems import quoted
-from omnigraph.lang.syntax import (
-    Literal,
-    NumberLiteral,
-    RangeArgument,
-    StringLiteral,
-    TimeLiteral,
-    WordLiteral,
-)
+from omnigraph.lang.syntax import Literal, NumberLiteral, RangeArgument, StringLiteral, TimeLiteral, WordLiteral
 from omnigraph.schema.property_types import (
     FLOATS,
     INTEGER_BOUNDS,
@@ -111,11 +104,7 @@ def _scalar_from_text(text: str, scalar: Scalar) -> Value | InvalidValue:
         case Scalar.STRING:
             return text
         case Scalar.BOOL:
-            return (
-                text == "true"
-                if text in {"true", "false"}
-                else InvalidValue(f"expected Bool, got {quoted(text)}")
-            )
+            return text == "true" if text in {"true", "false"} else InvalidValue(f"expected Bool, got {quoted(text)}")
         case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
             return _integer(text, scalar)
         case Scalar.F32 | Scalar.F64:
@@ -136,9 +125,7 @@ def _integer(text: str, scalar: Scalar) -> int | InvalidValue:
         return InvalidValue(f"expected an integer, got {quoted(text)}")
     # The length is checked first: Python does not parse integers of thousands of digits.
     if len(text) > _INTEGER_DIGITS_MAX or not low <= int(text) <= high:
-        return InvalidValue(
-            f"{quoted(text)} is out of range for {scalar.value}", f"the range is {low} to {high}"
-        )
+        return InvalidValue(f"{quoted(text)} is out of range for {scalar.value}", f"the range is {low} to {high}")
     return int(text)
 
 
@@ -246,9 +233,7 @@ class RangeBounds:
     def is_within(self, outer: RangeBounds) -> bool:
         """Return whether every value within these bounds is within the outer ones; False for bounds of another type."""
         low_fits = outer.low is None or (_same_type(self.low, outer.low) and _not_above(outer.low, self.low))
-        high_fits = outer.high is None or (
-            _same_type(self.high, outer.high) and _not_above(self.high, outer.high)
-        )
+        high_fits = outer.high is None or (_same_type(self.high, outer.high) and _not_above(self.high, outer.high))
         return low_fits and high_fits
 
 

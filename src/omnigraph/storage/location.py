@@ -19,12 +19,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from omnigraph.base.errors import UsageError
-from omnigraph.storage.settings import (
-    DURABILITY_VARIABLE,
-    options_to_send,
-    require_settings,
-    settings_id,
-)
+from omnigraph.storage.settings import DURABILITY_VARIABLE, options_to_send, require_settings, settings_id
 
 _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):")
 _PATH_BYTES_MAX: Final = 3500  # systems allow 4096; files below the path need the rest
@@ -113,9 +108,7 @@ class Location:
         return self.uri
 
 
-def parse_location(
-    text: str, options: Mapping[str, str] | None = None, durability: str | None = None
-) -> Location:
+def parse_location(text: str, options: Mapping[str, str] | None = None, durability: str | None = None) -> Location:
     """Parse a URI or path; raise `UsageError` if it cannot be the location of a graph.
 
     `durability` is `sync` or `process`; default: the value of `OMNIGRAPH_DURABILITY`, or else `sync`.
@@ -212,9 +205,7 @@ def _file_path(text: str) -> str:
     parts = urlsplit(text)
     if parts.netloc not in ("", "localhost") or not parts.path:
         raise UsageError(
-            f"invalid file URI '{text}': expected a local path",
-            code="uri_file",
-            hint="Use `file:///absolute/path`.",
+            f"invalid file URI '{text}': expected a local path", code="uri_file", hint="Use `file:///absolute/path`."
         )
     return unquote(parts.path)
 

@@ -40,9 +40,7 @@ _UNPREFIXED: Final = frozenset([
     "virtual_hosted_style_request", "web_identity_token_file",
 ])
 # fmt: on
-_NETWORK: Final = frozenset(
-    ["http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file", "ssl_cert_dir"]
-)
+_NETWORK: Final = frozenset(["http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file", "ssl_cert_dir"])
 # How a host reaches the network, and paths of its own files.
 _OF_HOST: Final = re.compile(r"PROXY|CA_BUNDLE|CONFIG_FILE|CREDENTIALS_FILE")
 # The identity of the caller: values that must not leave this machine, or are valid only on it.

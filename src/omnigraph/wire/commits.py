@@ -170,9 +170,7 @@ def schema_output(snapshot: Snapshot) -> SchemaOutput:
     )
 
 
-def commit_output(
-    commit: CommitRecord, names: Mapping[TableId, str], *, readable: bool | None = None
-) -> CommitOutput:
+def commit_output(commit: CommitRecord, names: Mapping[TableId, str], *, readable: bool | None = None) -> CommitOutput:
     """Return the document of a commit. `names` has the alias of each table that still has one."""
     return CommitOutput(
         graph_commit_id=commit.id,

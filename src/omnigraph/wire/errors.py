@@ -11,11 +11,7 @@ from omnigraph.base.errors import Fact, OmnigraphError
 
 def error_document(error: OmnigraphError, hint: str) -> dict[str, Fact]:
     """Return the document of an error. An empty hint, and `applied` of an error that is not of a write, are omitted."""
-    document: dict[str, Fact] = {
-        "error": error.message,
-        "kind": error.kind.value,
-        "error_code": error.code,
-    }
+    document: dict[str, Fact] = {"error": error.message, "kind": error.kind.value, "error_code": error.code}
     if hint:
         document["hint"] = hint
     if error.applied is not None:

@@ -50,9 +50,7 @@ def test_confirm_deletes_the_files_of_the_preview(tmp_path: Path) -> None:
     readable = [row["readable"] for row in json.loads(listed.stdout)["commits"]]
     assert readable == [True, True, False, False, False]
     table = omnigraph_here("commit", "list", "graph.omni", cwd=tmp_path).stdout.splitlines()
-    assert [line.endswith("  collected") for line in table[1:]] == [
-        not is_readable for is_readable in readable
-    ]
+    assert [line.endswith("  collected") for line in table[1:]] == [not is_readable for is_readable in readable]
 
 
 def test_rows_in_csv_and_jsonl(tmp_path: Path) -> None:
@@ -60,9 +58,7 @@ def test_rows_in_csv_and_jsonl(tmp_path: Path) -> None:
     arguments = ("cleanup", "--keep", "2", "graph.omni", "--quiet", "--format")
     head, *lines = omnigraph_here(*arguments, "csv", cwd=tmp_path).stdout.splitlines()
     assert head.startswith("table_key,branch,old_versions_removed,files_removed,bytes_removed,")
-    assert [line.partition(",")[0] for line in lines] == [
-        *("node:Company", "node:Person", "edge:Knows", "__manifest")
-    ]
+    assert [line.partition(",")[0] for line in lines] == [*("node:Company", "node:Person", "edge:Knows", "__manifest")]
     outcome = omnigraph_here(*arguments, "jsonl", "--list-files", cwd=tmp_path)
     assert outcome.stderr == ""
     files = [json.loads(line)["file"] for line in outcome.stdout.splitlines()]

@@ -55,11 +55,7 @@ def test_golden(name: str, files: Path, update_golden: bool) -> None:
         (("friends", "--query", "people.gq", "--params", "{"), 2, "params_malformed"),
         (("friends", "--query", "people.gq", "--params", "[1]"), 2, "params_malformed"),
         (("friends", "--query", "people.gq", "--params", '{"slug": 1}'), 2, "query_parameter"),
-        (
-            ("friends", "--query", "people.gq", "--params", "{}", "--params-file", "params.json"),
-            2,
-            "params_twice",
-        ),
+        (("friends", "--query", "people.gq", "--params", "{}", "--params-file", "params.json"), 2, "params_twice"),
         (("-e", "query a() { match { $p: Missing } return { $p } }"), 1, "T101"),
         (("-e", "query a("), 1, "Q000"),
         (("friends", "--query", "people.gq", "--analyze"), 2, "query_parameter"),
@@ -67,17 +63,13 @@ def test_golden(name: str, files: Path, update_golden: bool) -> None:
         (("friends", "--query", "people.gq", "--max-seconds", "3"), 2, "usage"),
     ],
 )
-def test_invalid_calls_are_rejected(
-    arguments: tuple[str, ...], exit_code: int, code: str, files: Path
-) -> None:
+def test_invalid_calls_are_rejected(arguments: tuple[str, ...], exit_code: int, code: str, files: Path) -> None:
     outcome = explain(files, *arguments, "--json")
     assert (outcome.exit_code, json.loads(outcome.stdout)["error_code"]) == (exit_code, code)
 
 
 def test_analyze_reports_the_rows_and_time_of_each_step(files: Path) -> None:
-    people = (
-        'insert Person { slug: "ada" } insert Person { slug: "bob" } insert Knows { from: "ada", to: "bob" }'
-    )
+    people = 'insert Person { slug: "ada" } insert Person { slug: "bob" } insert Knows { from: "ada", to: "bob" }'
     text = f"query a() {{ {people} }}"
     assert omnigraph_here("mutate", "-e", text, "--store", "graph.omni", cwd=files).exit_code == 0
     query = "query q() { match { $p: Person $p knows $f } return { $f.slug } }"

@@ -28,15 +28,9 @@ PEOPLE = 6_000
 def full_graph(graph: Path) -> Path:
     """A graph whose export is larger than the buffer of a pipe."""
     people: list[Record] = [
-        {"type": "Person", "data": {"slug": f"person-{number}", "age": number % 90}}
-        for number in range(PEOPLE)
+        {"type": "Person", "data": {"slug": f"person-{number}", "age": number % 90}} for number in range(PEOPLE)
     ]
-    knows: Record = {
-        "edge": "Knows",
-        "from": "person-1",
-        "to": "person-2",
-        "data": {"id": "e", "since": "1843-01-01"},
-    }
+    knows: Record = {"edge": "Knows", "from": "person-1", "to": "person-2", "data": {"id": "e", "since": "1843-01-01"}}
     load_records(parse_location(str(graph)), graph.parent, [*people, knows])
     return graph
 

@@ -34,13 +34,8 @@ def write(place: Path, name: str, *records: object) -> None:
 def test_valid_load_creates_one_commit_and_invalid_load_none(graph: Path, warm_spark: dict[str, str]) -> None:
     place = graph.parent
     write(place, "good.jsonl", *GOOD)
-    done = omnigraph(
-        "load", "--data", "good.jsonl", "graph.omni", "--json", "--as", "ada", cwd=place, env=warm_spark
-    )
-    assert (done.exit_code, done.stderr.splitlines()[0]) == (
-        0,
-        f"omnigraph load → {graph.resolve()} (direct, local)",
-    )
+    done = omnigraph("load", "--data", "good.jsonl", "graph.omni", "--json", "--as", "ada", cwd=place, env=warm_spark)
+    assert (done.exit_code, done.stderr.splitlines()[0]) == (0, f"omnigraph load → {graph.resolve()} (direct, local)")
     document = json.loads(done.stdout)
     assert document["nodes"] == [{"name": "Person", "entities_loaded": 2}]
     assert document["edges"] == [{"name": "Knows", "entities_loaded": 1}]
@@ -60,9 +55,7 @@ def test_valid_load_creates_one_commit_and_invalid_load_none(graph: Path, warm_s
     assert "Traceback" not in refused.stderr
     errors = [json.loads(line) for line in (place / "errors.jsonl").read_text().splitlines()]
     assert [(error["line"], error["property"]) for error in errors] == [(4, "to"), (5, "slug")]
-    assert {name for name in tree(graph) if "__locks" not in name} == {
-        name for name in before if "__locks" not in name
-    }
+    assert {name for name in tree(graph) if "__locks" not in name} == {name for name in before if "__locks" not in name}
 
 
 def test_parquet_and_csv_are_loaded_as_the_named_type(graph: Path, warm_spark: dict[str, str]) -> None:
@@ -70,9 +63,7 @@ def test_parquet_and_csv_are_loaded_as_the_named_type(graph: Path, warm_spark: d
     pq.write_table(pa.table({"slug": ["ada", "grace"], "age": [36, None]}), place / "people.parquet")
     (place / "more.csv").write_text("slug,age\nmary,90\n", encoding="utf-8")
     data = ("--data", "people.parquet", "--data", "more.csv")
-    done = omnigraph(
-        "load", *data, "--type", "Person", "--with-indexes", "graph.omni", cwd=place, env=warm_spark
-    )
+    done = omnigraph("load", *data, "--type", "Person", "--with-indexes", "graph.omni", cwd=place, env=warm_spark)
     assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr.splitlines()[-2].startswith("loaded 3 entities at commit ")
     assert done.stderr.splitlines()[-1] == "built 2 indexes"
@@ -82,9 +73,7 @@ def test_parquet_and_csv_are_loaded_as_the_named_type(graph: Path, warm_spark: d
 
 def test_message_names_the_command_that_builds_the_indexes() -> None:
     counts = {"node:Person": 1}
-    outcome = LoadResult(
-        branch="main", mode="append", counts=counts, actor="ada", commit=None, unindexed=tuple(counts)
-    )
+    outcome = LoadResult(branch="main", mode="append", counts=counts, actor="ada", commit=None, unindexed=tuple(counts))
     assert list(index_messages("my graph.omni", "import/1", outcome)) == [
         "the indexes of Person do not cover the new rows yet: run "
         "`omnigraph optimize 'my graph.omni' --branch import/1`, or load with --with-indexes next time"
@@ -103,9 +92,7 @@ def test_rejected_load_creates_no_branch(place: Path, warm_spark: dict[str, str]
         assert listed["branches"] == ["main"]
     done = json.loads(omnigraph("load", "--data", "good.jsonl", *words, cwd=place, env=warm_spark).stdout)
     assert (done["branch_created"], done["total_entities"]) == (True, 3)
-    snapshot = json.loads(
-        omnigraph_here("snapshot", "graph.omni", "--branch", "import/1", "--json", cwd=place).stdout
-    )
+    snapshot = json.loads(omnigraph_here("snapshot", "graph.omni", "--branch", "import/1", "--json", cwd=place).stdout)
     assert snapshot["graph_commit_id"] == done["commit"]["graph_commit_id"]
 
 
@@ -136,16 +123,8 @@ def test_failed_index_build_reports_the_load_as_applied(place: Path, warm_spark:
         (("--data", "good.jsonl", "--type", "Person"), 2, "in which every line names its type"),
         (("--data", "good.csv"), 2, "missing type: 'good.csv' is csv"),
         (("--data", "good.csv", "--type", "Persn"), 1, "unknown type 'Persn': did you mean 'Person'?"),
-        (
-            ("--data", "good.csv", "--type", "Person", "--branch", "nowhere"),
-            1,
-            NOWHERE,
-        ),
-        (
-            ("--data", "good.csv", "--type", "Knows"),
-            1,
-            "no column of the header of 'good.csv' belongs to Knows",
-        ),
+        (("--data", "good.csv", "--type", "Person", "--branch", "nowhere"), 1, NOWHERE),
+        (("--data", "good.csv", "--type", "Knows"), 1, "no column of the header of 'good.csv' belongs to Knows"),
         (("--data", "bad.parquet", "--type", "Person"), 1, "'bad.parquet' is not readable as parquet"),
         ((), 2, "--data"),
     ],
@@ -164,8 +143,6 @@ def test_invalid_calls_fail_before_spark_starts(
 
 def test_overwrite_of_a_remote_target_requires_yes() -> None:
     place = Path.cwd()
-    outcome = omnigraph_here(
-        "load", "--data", "x.jsonl", "--mode", "overwrite", "s3://bucket/graph", cwd=place
-    )
+    outcome = omnigraph_here("load", "--data", "x.jsonl", "--mode", "overwrite", "s3://bucket/graph", cwd=place)
     assert outcome.exit_code == 3
     assert "Pass `--yes`" in outcome.stderr

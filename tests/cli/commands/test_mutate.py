@@ -89,8 +89,6 @@ def test_if_commit_requires_the_head(place: Path) -> None:
         (("-e", "query a() { delete Person where true }", "--branch", "nowhere"), 1, "branch_missing"),
     ],
 )
-def test_invalid_calls_are_rejected(
-    arguments: tuple[str, ...], exit_code: int, code: str, place: Path
-) -> None:
+def test_invalid_calls_are_rejected(arguments: tuple[str, ...], exit_code: int, code: str, place: Path) -> None:
     outcome = mutate(place, *arguments, "--json")
     assert (outcome.exit_code, json.loads(outcome.stdout)["error_code"]) == (exit_code, code)

@@ -25,9 +25,7 @@ def written(graph: Path) -> Path:
 def test_plan_in_every_format(written: Path) -> None:
     before = tree(written)
     outcomes = {
-        output_format: omnigraph_here(
-            "optimize", written, "--dry-run", "--format", output_format, cwd=written
-        )
+        output_format: omnigraph_here("optimize", written, "--dry-run", "--format", output_format, cwd=written)
         for output_format in ("table", "json", "jsonl", "csv", "kv")
     }
     assert {outcome.exit_code for outcome in outcomes.values()} == {0}
@@ -45,9 +43,7 @@ def test_plan_in_every_format(written: Path) -> None:
 
 
 def test_run_without_work_commits_nothing_and_logs_each_table(graph: Path) -> None:
-    outcome = omnigraph_here(
-        "optimize", graph, "--json", "--quiet", "--log-file", "events.jsonl", cwd=graph.parent
-    )
+    outcome = omnigraph_here("optimize", graph, "--json", "--quiet", "--log-file", "events.jsonl", cwd=graph.parent)
     assert (outcome.exit_code, outcome.stderr) == (0, "")
     document = json.loads(outcome.stdout)
     assert document["commit"] is None
@@ -59,9 +55,7 @@ def test_run_without_work_commits_nothing_and_logs_each_table(graph: Path) -> No
 
 
 def test_drift_is_reported_once(written: Path) -> None:
-    (table,) = [
-        path for path in (written / "nodes").iterdir() if "age" in lance.dataset(str(path)).schema.names
-    ]
+    (table,) = [path for path in (written / "nodes").iterdir() if "age" in lance.dataset(str(path)).schema.names]
     lance.dataset(str(table)).delete("slug = 'ada'")
     for flags in (("--dry-run",), ("--type", "Person")):
         outcome = omnigraph_here("optimize", written, *flags, cwd=written)

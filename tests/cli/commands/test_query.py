@@ -59,11 +59,7 @@ def test_earlier_states(place: Path) -> None:
     text = "query n() { match { $p: Person } return { count($p) as n } }"
     commits = list(open_graph(str(place / "graph.omni"), read_only=True).log(None))
     first = commits[-1]
-    for flag, value in (
-        ("--commit", first.id.lower()),
-        ("--version", "1"),
-        ("--at", f"{_iso_time(first.created_us)}"),
-    ):
+    for flag, value in (("--commit", first.id.lower()), ("--version", "1"), ("--at", f"{_iso_time(first.created_us)}")):
         assert rows(query(place, "-e", text, flag, value)) == [{"n": 0}]
     assert rows(query(place, "-e", text)) == [{"n": 2}]
     before = query(place, "-e", text, "--at", "2001-01-01T00:00:00Z", "--json")
@@ -80,11 +76,7 @@ def test_earlier_states(place: Path) -> None:
         ((), 2, "query_text_missing"),
         (("--query", "people.gq"), 2, "query_unnamed"),
         (("-e", 'query a() { insert Person { slug: "x" } }'), 2, "query_is_mutation"),
-        (
-            ("-e", "query a() { match { $p: Person } return { $p.slug } }", "--at", "noon"),
-            2,
-            "moment_malformed",
-        ),
+        (("-e", "query a() { match { $p: Person } return { $p.slug } }", "--at", "noon"), 2, "moment_malformed"),
         (("missing", "--query", "people.gq", "--format", "csv", "--json"), 2, "format_twice"),
         (("-e", EVERYONE, "--max-memory", "0.00001"), 1, "query_memory"),
         (("-e", EVERYONE, "--max-seconds", "0.000000001"), 1, "query_time"),
@@ -92,18 +84,13 @@ def test_earlier_states(place: Path) -> None:
         (("-e", EVERYONE, "--params", '{"a": 1, "a": 2}'), 2, "params_malformed"),
         (("-e", EVERYONE, "--spark-master", "local"), 2, "usage"),
         (
-            (
-                "-e",
-                'query a() { match { $p: Person { slug: "ada" } } return { $p.age * 9000000000000000000 as n } }',
-            ),
+            ("-e", 'query a() { match { $p: Person { slug: "ada" } } return { $p.age * 9000000000000000000 as n } }'),
             1,
             "integer_overflow",
         ),
     ],
 )
-def test_invalid_calls_are_rejected(
-    place: Path, arguments: tuple[str, ...], exit_code: int, code: str
-) -> None:
+def test_invalid_calls_are_rejected(place: Path, arguments: tuple[str, ...], exit_code: int, code: str) -> None:
     outcome = query(place, *arguments)
     assert outcome.exit_code == exit_code
     assert outcome.stderr.startswith("error: ")

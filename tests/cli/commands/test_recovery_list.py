@@ -67,9 +67,7 @@ def test_killed_write_is_pending_and_then_rolled_forward(killed: Path, update_go
     assert [(recovery["state"], len(recovery["tables"])) for recovery in document["recoveries"]] == [
         ("rolled_forward", 3)
     ]
-    assert all(
-        recovery["created"] == format_timestamp(recovery["created_at"]) for recovery in document["recoveries"]
-    )
+    assert all(recovery["created"] == format_timestamp(recovery["created_at"]) for recovery in document["recoveries"])
 
 
 @pytest.mark.parametrize("command", [("repair",), ("cleanup", "--keep", "10")], ids=lambda words: words[0])
@@ -112,10 +110,7 @@ def test_revert_of_head_undoes_the_head_before_recovery(tmp_path: Path) -> None:
 
 def test_invalid_arguments_change_nothing(killed: Path) -> None:
     before = tree(killed)
-    for words in (
-        ("repair", "--confirm", "--force", "--discard"),
-        ("branch", "merge", "b", "--strategy", "nonsense"),
-    ):
+    for words in (("repair", "--confirm", "--force", "--discard"), ("branch", "merge", "b", "--strategy", "nonsense")):
         assert omnigraph_here(*words, "--store", "graph.omni", cwd=killed.parent).exit_code == 2
     assert tree(killed) == before
 
@@ -137,9 +132,7 @@ def test_unreadable_intent_fails_the_command(killed: Path) -> None:
 def test_unreadable_intent_is_listed_with_its_path(killed: Path) -> None:
     strange = killed / "__recovery" / "notes.txt"
     strange.write_text("not an intent", encoding="utf-8")
-    document = json.loads(
-        omnigraph_here("recovery", "list", "graph.omni", "--json", cwd=killed.parent).stdout
-    )
+    document = json.loads(omnigraph_here("recovery", "list", "graph.omni", "--json", cwd=killed.parent).stdout)
     unreadable = [intent for intent in document["pending"] if intent["state"] == "unreadable"]
     assert [Path(intent["path"]).name for intent in unreadable] == ["notes.txt"]
     assert unreadable[0]["why"]

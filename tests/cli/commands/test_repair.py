@@ -19,14 +19,10 @@ ADD = 'query add() { insert Person { slug: "ada", age: 36 } insert Person { slug
 def drifted(graph: Path) -> Iterator[Path]:
     """A graph with a table in which an external tool changed a row."""
     assert omnigraph_here("mutate", "--store", graph, "-e", ADD, cwd=graph).exit_code == 0
-    (table,) = [
-        path for path in (graph / "nodes").iterdir() if lance.dataset(str(path)).schema.names[-1] == "age"
-    ]
+    (table,) = [path for path in (graph / "nodes").iterdir() if lance.dataset(str(path)).schema.names[-1] == "age"]
     lance.dataset(str(table)).update({"age": "1"}, where="slug = 'ada'")
     yield graph
-    assert logging.getLogger("omnigraph").level == logging.NOTSET, (
-        "the log handler was not removed after the command"
-    )
+    assert logging.getLogger("omnigraph").level == logging.NOTSET, "the log handler was not removed after the command"
 
 
 def test_golden(drifted: Path, update_golden: bool) -> None:

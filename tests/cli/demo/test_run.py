@@ -39,9 +39,7 @@ def test_demo_runs_every_scene(tmp_path: Path, warm_spark: dict[str, str]) -> No
         for line in map(json.loads, (tmp_path / "demo" / "company.jsonl").read_text().splitlines())
         if line.get("type") == "Person"
     }
-    assert all(salaries[slug] > loaded[slug] for slug in ("p7", "p8", "p9")), (
-        "every change increased the salary"
-    )
+    assert all(salaries[slug] > loaded[slug] for slug in ("p7", "p8", "p9")), "every change increased the salary"
     # The killed writer had committed both tables, so recovery published both.
     night = 'query q() { match { $p memberOf $t  $t: Team { slug: "night" } } return { $p.slug } }'
     assert graph.query(night).to_pylist() == [{"p.slug": "p1"}]
@@ -61,9 +59,7 @@ def test_temporary_directory_is_deleted_after_an_error(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("omnigraph-demo-*"))
 
 
-def test_next_commands_use_a_path_that_the_shell_finds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_next_commands_use_a_path_that_the_shell_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / ".venv" / "bin" / "omnigraph"
     script.parent.mkdir(parents=True)
     script.touch(mode=0o755)

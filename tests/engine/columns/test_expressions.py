@@ -88,9 +88,7 @@ def test_numbers_of_different_types_compare_exactly(
     left: tuple[ValueType, list[Any]], right: tuple[ValueType, list[Any]]
 ) -> None:
     rows = frame(a=left, b=right)
-    stored: list[tuple[Any, Any]] = list(
-        zip(rows.array("x.a").to_pylist(), rows.array("x.b").to_pylist(), strict=True)
-    )
+    stored: list[tuple[Any, Any]] = list(zip(rows.array("x.a").to_pylist(), rows.array("x.b").to_pylist(), strict=True))
     for sign, meaning in MEANINGS.items():
         expected = [None if None in pair else meaning(*pair) for pair in stored]
         assert values(ex.Compare(sign, column("a", left[0]), column("b", right[0])), rows) == expected, sign
@@ -100,17 +98,9 @@ def test_numbers_of_different_types_compare_exactly(
 
 def test_date_is_compared_as_midnight() -> None:
     midnight = datetime(2020, 1, 1, tzinfo=UTC)
-    rows = frame(
-        d=(DATE, [date(2020, 1, 1)] * 2), t=(DATETIME, [midnight, midnight.replace(microsecond=1000)])
-    )
-    assert values(ex.Compare(ComparisonOperator.EQ, column("d", DATE), column("t", DATETIME)), rows) == [
-        True,
-        False,
-    ]
-    assert values(ex.Compare(ComparisonOperator.LT, column("d", DATE), column("t", DATETIME)), rows) == [
-        False,
-        True,
-    ]
+    rows = frame(d=(DATE, [date(2020, 1, 1)] * 2), t=(DATETIME, [midnight, midnight.replace(microsecond=1000)]))
+    assert values(ex.Compare(ComparisonOperator.EQ, column("d", DATE), column("t", DATETIME)), rows) == [True, False]
+    assert values(ex.Compare(ComparisonOperator.LT, column("d", DATE), column("t", DATETIME)), rows) == [False, True]
 
 
 def test_integers_are_exact_or_an_error() -> None:
@@ -132,12 +122,7 @@ def test_integers_are_exact_or_an_error() -> None:
 
 def test_division_returns_floats_and_null_for_zero() -> None:
     rows = frame(a=(I64, [1, 1, None, MOST]), b=(F64, [0.0, -0.0, 1.0, 2.0]))
-    assert values(ex.BinaryOperation(Sign.DIV, column("a", I64), column("b", F64)), rows) == [
-        None,
-        None,
-        None,
-        2.0**62,
-    ]
+    assert values(ex.BinaryOperation(Sign.DIV, column("a", I64), column("b", F64)), rows) == [None, None, None, 2.0**62]
     assert values(ex.BinaryOperation(Sign.DIV, column("a", I64), ex.Literal(0, I64)), rows) == [None] * 4
 
 

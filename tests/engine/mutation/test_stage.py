@@ -51,9 +51,7 @@ def writer(graph: Graph, text: str) -> Callable[[], object]:
     return lambda: graph.mutate(text)
 
 
-def run_with_concurrent_write(
-    graph: Graph, text: str, other: Callable[[], object]
-) -> tuple[MutationOutcome, int]:
+def run_with_concurrent_write(graph: Graph, text: str, other: Callable[[], object]) -> tuple[MutationOutcome, int]:
     """Run a mutation, with another write between its stage and its check; return the number of preparations too."""
     preparing = PreparedMutation(QuerySource(text), {}, SYSTEM_CLOCK)
     prepared = 0
@@ -111,17 +109,13 @@ def test_edge_to_concurrently_deleted_node_is_rejected(graph: Graph) -> None:
 
 def test_update_runs_again_after_concurrent_write(graph: Graph) -> None:
     other = writer(graph, 'query o() { update P set { n: 5 } where k = "c" }')
-    done, prepared = run_with_concurrent_write(
-        graph, "query u() { update P set { mail: null } where n > 1 }", other
-    )
+    done, prepared = run_with_concurrent_write(graph, "query u() { update P set { mail: null } where n > 1 }", other)
     assert (done.nodes, prepared) == (EntityCounts(updated=2), 2)
 
 
 def test_update_without_matches_after_concurrent_write_has_no_commit(graph: Graph) -> None:
     other = writer(graph, 'query o() { update P set { n: 9 } where k = "b" }')
-    done, prepared = run_with_concurrent_write(
-        graph, "query u() { update P set { mail: null } where n = 2 }", other
-    )
+    done, prepared = run_with_concurrent_write(graph, "query u() { update P set { mail: null } where n = 2 }", other)
     assert (done, prepared) == (MutationOutcome(), 2)
 
 
@@ -152,10 +146,7 @@ class TestIfCommit:
         for text in ('query j() { insert P { k: "j" } }', 'query n() { delete P where k = "missing" }'):
             with pytest.raises(PreconditionFailedError) as caught:
                 graph.mutate(text, if_commit=head)
-            assert caught.value.facts["precondition_failure"] == {
-                "expected": head,
-                "actual": graph.snapshot().head,
-            }
+            assert caught.value.facts["precondition_failure"] == {"expected": head, "actual": graph.snapshot().head}
         assert "j" not in people(graph)
 
     def test_head_moves_during_mutation(self, graph: Graph) -> None:
@@ -183,10 +174,7 @@ class TestBlobs:
         ("text", "expected"),
         [
             ("update P set { n: 7 } where true", {"a": b"hi", "b": None, "c": None}),
-            (
-                'update P set { n: 7 } where k = "a" insert P { k: "d" }',
-                {"a": b"hi", "b": None, "c": None, "d": None},
-            ),
+            ('update P set { n: 7 } where k = "a" insert P { k: "d" }', {"a": b"hi", "b": None, "c": None, "d": None}),
             ('update P set { photo: "base64:" } where k = "b"', {"a": b"hi", "b": b"", "c": None}),
             (
                 'update P set { n: 7 } where photo is not null update P set { photo: "base64:eA==" } where n = 2',
@@ -201,10 +189,7 @@ class TestBlobs:
         assert self.contents(graph) == expected
 
     def test_external_uri_of_blob_is_rejected(self, graph: Graph) -> None:
-        for text in (
-            'insert P { k: "d", photo: "s3://b/x" }',
-            'update P set { photo: "s3://b/x" } where k = "a"',
-        ):
+        for text in ('insert P { k: "d", photo: "s3://b/x" }', 'update P set { photo: "s3://b/x" } where k = "a"'):
             with pytest.raises(MutationRejectedError) as caught:
                 graph.mutate(f"query q() {{ {text} }}")
             assert [error.rule.code for error in caught.value.report.first] == ["V113"]

@@ -36,22 +36,7 @@ node T {
 VALUES: dict[str, tuple[PropertyType, list[Any]]] = {
     "tExt": (
         ScalarType(Scalar.STRING),
-        [
-            "",
-            "a",
-            "a'b",
-            "a%b",
-            "a_b",
-            "ä",
-            "a\u00e4",
-            "\U0010ffff",
-            "ab\U0010ffffc",
-            "ab",
-            "b",
-            "\\",
-            'a"b',
-            "--x",
-        ],
+        ["", "a", "a'b", "a%b", "a_b", "ä", "a\u00e4", "\U0010ffff", "ab\U0010ffffc", "ab", "b", "\\", 'a"b', "--x"],
     ),
     "i": (ScalarType(Scalar.I32), [0, -1, 2**31 - 1, -(2**31)]),
     "l": (ScalarType(Scalar.I64), [0, -1, 2**63 - 1, -(2**63), 2**53 + 1]),
@@ -115,15 +100,12 @@ def test_storage_and_process_agree(graph: Snapshot, name: str) -> None:
     dataset = open_dataset(graph.root.child(record.path), version=record.pin.version)
     table = dataset.read()
     frame = Frame(
-        table.num_rows,
-        {f"x.{column}": table.column(column).combine_chunks() for column in table.schema.names},
+        table.num_rows, {f"x.{column}": table.column(column).combine_chunks() for column in table.schema.names}
     )
     keys = table.column("k").combine_chunks()
     pushed = 0
     for condition in conditions_on(name):
-        expected = [
-            str(key) for key in keys.filter(pa.array(condition_mask((condition,), frame))).to_pylist()
-        ]
+        expected = [str(key) for key in keys.filter(pa.array(condition_mask((condition,), frame))).to_pylist()]
         where, rest = storage_filter((condition,))
         if where is None:
             assert rest == (condition,)

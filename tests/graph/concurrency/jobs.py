@@ -110,9 +110,7 @@ def append_externally(location: Location, alias: str, name: str) -> int:
     schema = lance.dataset(uri, storage_options=location.storage_options).schema
     columns = [pa.array([name if f.type == pa.utf8() else None], f.type) for f in schema]
     rows = pa.Table.from_arrays(columns, schema=schema)
-    return int(
-        lance.write_dataset(rows, uri, mode="append", storage_options=location.storage_options).version
-    )
+    return int(lance.write_dataset(rows, uri, mode="append", storage_options=location.storage_options).version)
 
 
 def delete_old_manifests(location: Location) -> None:

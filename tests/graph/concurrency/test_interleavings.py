@@ -131,9 +131,7 @@ def test_lease_is_renewed_while_a_write_is_staged_again(graph: Location) -> None
         waiting.join(5 * terms.lease_seconds)
         return stage(area)
 
-    assert write(
-        graph, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken, take_long), environment
-    )
+    assert write(graph, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken, take_long), environment)
     waiting.join()
     assert {"mine", "theirs", "later"} <= set(check_final_state(graph, read_contents(graph))[PERSON])
 
@@ -195,9 +193,7 @@ def test_external_change_after_a_complete_write(graph: Location, alias: str) -> 
     assert "external" in read_head_ids(graph, alias)
 
 
-@pytest.mark.parametrize(
-    "point", ["check.done", "arm.before", "arm.after", "commit.before", "publish.before"]
-)
+@pytest.mark.parametrize("point", ["check.done", "arm.before", "arm.after", "commit.before", "publish.before"])
 def test_branch_is_deleted_and_created_again_while_a_publisher_is_paused(graph: Location, point: str) -> None:
     """The new branch of the same name has no data of the old one; the paused writer is not acknowledged."""
     before = read_contents(graph)
@@ -278,18 +274,11 @@ class TestStagedFilesDeletedBeforeCommit:
             return staged
 
         with pytest.raises(StagingTooOldError) as failed:
-            write(
-                graph,
-                MAIN,
-                WriteRequest(WriterKind.LOAD, "tester", stage_and_age),
-                WriteEnvironment(clock=clock),
-            )
+            write(graph, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage_and_age), WriteEnvironment(clock=clock))
         assert failed.value.applied is Applied.NO
         check_final_state(graph, before)
 
-    @pytest.mark.parametrize(
-        "point", ["check.done", "arm.before", "arm.after", "commit.before", "commit.before@2"]
-    )
+    @pytest.mark.parametrize("point", ["check.done", "arm.before", "arm.after", "commit.before", "commit.before@2"])
     def test_staged_files_are_deleted_while_the_writer_is_paused(self, graph: Location, point: str) -> None:
         """A cleanup acquires the lease first and so fences the paused writer, which then commits nothing."""
         existing_files = _data_files(graph)

@@ -134,9 +134,7 @@ def test_publisher_gives_up_after_repeated_conflicts(graph: Location) -> None:
 
     target = PublishTarget(graph, MAIN, now.branch.id, None)
     with pytest.raises(Exception, match="other writers published first") as failed:
-        publish(
-            target, ManifestChange(commit=draft), (), Publisher(publish_first, clock=_ClockWithoutWaits())
-        )
+        publish(target, ManifestChange(commit=draft), (), Publisher(publish_first, clock=_ClockWithoutWaits()))
     assert getattr(failed.value, "applied", None) is Applied.NO
     assert not is_in_history(graph, draft.id)
 

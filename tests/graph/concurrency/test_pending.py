@@ -7,13 +7,7 @@ from typing import Final
 
 import pytest
 
-from omnigraph.graph.coordination.intent import (
-    PendingState,
-    classify_intents,
-    is_pending,
-    list_pending,
-    read_intents,
-)
+from omnigraph.graph.coordination.intent import PendingState, classify_intents, is_pending, list_pending, read_intents
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.concurrency import jobs

@@ -14,13 +14,7 @@ from omnigraph.base.errors import Applied
 from omnigraph.storage.location import Location
 from tests.graph.concurrency import jobs
 from tests.graph.concurrency.actors import Actor, Answer, short_lease
-from tests.graph.concurrency.checks import (
-    check_final_state,
-    is_in_history,
-    pending,
-    read_drifted_tables,
-    read_head_ids,
-)
+from tests.graph.concurrency.checks import check_final_state, is_in_history, pending, read_drifted_tables, read_head_ids
 from tests.graph.writers import (
     COMPANY,
     PERSON,
@@ -83,12 +77,8 @@ def test_crash_during_rollback(graph: Location, points: str) -> None:
     check_final_state(graph, before)
 
 
-@pytest.mark.parametrize(
-    "crash_point", [KILL_AFTER_FIRST_TABLE, "commit.before@1=kill", "commit.before@3=kill"]
-)
-@pytest.mark.parametrize(
-    "pause", ["recovery.fence.before", "recovery.fence.before@2", "recovery.fence.before@3"]
-)
+@pytest.mark.parametrize("crash_point", [KILL_AFTER_FIRST_TABLE, "commit.before@1=kill", "commit.before@3=kill"])
+@pytest.mark.parametrize("pause", ["recovery.fence.before", "recovery.fence.before@2", "recovery.fence.before@3"])
 class TestRecovererPausedBeforeItsRestore:
     """It is paused between its lease check and its Restore: Lance commits a late Restore over any later version."""
 
@@ -164,9 +154,7 @@ def test_writer_continues_while_it_is_partially_fenced(
     if recoverer_ends == "resumed":
         check_final_state(graph, apply(before, triple(["taken"])))
     elif (table, fence) == (3, "recovery.fence.before"):
-        check_final_state(
-            graph, apply(before, triple(["late"]))
-        )  # the last table was not fenced, so it has moved too
+        check_final_state(graph, apply(before, triple(["late"])))  # the last table was not fenced, so it has moved too
     else:
         check_final_state(graph, before)
 
@@ -200,9 +188,7 @@ def test_late_commit_between_inspection_and_fence(graph: Location) -> None:
     check_final_state(graph, apply(before, triple(["taken"])))
 
 
-@pytest.mark.parametrize(
-    "crash_point", ["commit.before@1", "commit.before@2", "commit.before@3", "publish.before"]
-)
+@pytest.mark.parametrize("crash_point", ["commit.before@1", "commit.before@2", "commit.before@3", "publish.before"])
 def test_late_armed_intent_next_to_a_partial_write(graph: Location, crash_point: str) -> None:
     """The intent of a writer paused in Arm is written next to one that has moved tables: both are recovered."""
     before = read_contents(graph)
@@ -212,9 +198,7 @@ def test_late_armed_intent_next_to_a_partial_write(graph: Location, crash_point:
             dead.wait_until_killed()
         assert _is_outcome_unknown(late.resume().answer())
     assert len(pending(graph)) == 2
-    check_final_state(
-        graph, apply(before, triple(["partial"])) if crash_point == "publish.before" else before
-    )
+    check_final_state(graph, apply(before, triple(["partial"])) if crash_point == "publish.before" else before)
 
 
 def test_late_armed_multi_commit_intent_after_other_commits(graph: Location) -> None:
@@ -270,9 +254,7 @@ class TestExternalChangeDuringARestore:
     @pytest.mark.parametrize("point", ["heal.before", "recovery.fence.before", "heal.publish.before"])
     def test_while_healing(self, graph: Location, point: str) -> None:
         before = _late_restore_on_person(graph)
-        with Actor(
-            jobs.write_changes, graph, [Change(PERSON, insert=("mine",))], points=f"{point}=stop"
-        ) as writer:
+        with Actor(jobs.write_changes, graph, [Change(PERSON, insert=("mine",))], points=f"{point}=stop") as writer:
             writer.wait_until_stopped()
             jobs.append_externally(graph, PERSON, "external")
             failed = writer.resume().answer()

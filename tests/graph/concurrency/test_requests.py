@@ -89,8 +89,7 @@ def _count(proxy: S3Proxy, location: Location) -> dict[str, int]:
     for _ in range(MEASURED):
         with ExitStack() as stack:
             counters = {
-                method: stack.enter_context(proxy.fault(Fault(Mode.FAIL, "", method, times=0)))
-                for method in METHODS
+                method: stack.enter_context(proxy.fault(Fault(Mode.FAIL, "", method, times=0))) for method in METHODS
             }
             _commit(counted, 1)
         counts.append({method: counter.hits for method, counter in counters.items()})

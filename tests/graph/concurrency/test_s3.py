@@ -147,9 +147,7 @@ def _attempt(location: Location, name: str = "mine") -> str | Applied:
 
 def _check_answer(location: Location, before: Contents, answer: str | Applied, name: str = "mine") -> None:
     # The release of the lease may have failed too. This process still runs, so an open would not break its lease.
-    acquire_lease(
-        ObjectStore(location), read_snapshot(location).branch.id, "recover", short_lease().terms
-    ).release()
+    acquire_lease(ObjectStore(location), read_snapshot(location).branch.id, "recover", short_lease().terms).release()
     recover_on_open(location, MAIN, short_lease())
     happened = name in read_contents(location)["node:Person"]
     match answer:
@@ -178,9 +176,7 @@ def test_writer_paused_past_its_lease(graph: Location, step: str) -> None:
 
 
 @COLLECTED
-@pytest.mark.parametrize(
-    "what", ["version of a table", "version of the last table", "version of the manifest"]
-)
+@pytest.mark.parametrize("what", ["version of a table", "version of the last table", "version of the manifest"])
 def test_version_arrives_late(proxy: S3Proxy, graph: Location, what: str, collected: bool) -> None:
     """The request is delayed while successors write and delete old versions, so that its number is free again.
 
@@ -201,9 +197,7 @@ def test_version_arrives_late(proxy: S3Proxy, graph: Location, what: str, collec
         held.gate.set()
         answer = late.answer()
     happened = "mine" in read_contents(graph)["node:Person"]
-    assert happened is (what == "version of the manifest"), (
-        "the write is applied if all its tables have moved"
-    )
+    assert happened is (what == "version of the manifest"), "the write is applied if all its tables have moved"
     assert answer.error is not None or is_in_history(graph, answer.value)
     others = [change for name in ("next", "second", "third") for change in triple([name])]
     check_final_state(graph, apply(before, [*MINE, *others] if happened else others))

@@ -25,14 +25,7 @@ from tests.waiting import SECONDS_MAX
 WRITERS: Final = 8
 VICTIMS: Final = 2
 READERS: Final = 2
-DEATHS: Final = (
-    "arm.after",
-    "commit.before",
-    "commit.after",
-    "publish.before",
-    "publish.after",
-    "disarm.before",
-)
+DEATHS: Final = ("arm.after", "commit.before", "commit.after", "publish.before", "publish.after", "disarm.before")
 OTHER_ACTORS: Final = (RECOVERY_ACTOR, "omnigraph:optimize")
 
 
@@ -114,8 +107,6 @@ def _check(location: Location, outcome: Outcome) -> None:
     assert unexpected_ids == set(), "existing but never tried"
     model = replay(history, outcome.tried, EMPTY)
     assert read_contents(location) == model
-    run(
-        location, triple(["last"]), environment=WriteEnvironment(terms=LeaseTerms(wait_seconds=0.0))
-    )  # no lock is left
+    run(location, triple(["last"]), environment=WriteEnvironment(terms=LeaseTerms(wait_seconds=0.0)))  # no lock is left
     assert read_drifted_tables(location) == set()
     assert pending(location) == ()

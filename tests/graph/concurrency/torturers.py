@@ -26,17 +26,7 @@ from omnigraph.graph.write.states import StagedWrite
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
-from tests.graph.writers import (
-    KNOWS,
-    PERSON,
-    TABLES,
-    Change,
-    Contents,
-    apply,
-    run_compaction,
-    stage_changes,
-    triple,
-)
+from tests.graph.writers import KNOWS, PERSON, TABLES, Change, Contents, apply, run_compaction, stage_changes, triple
 from tests.waiting import wait_until
 
 ROWS_MAX: Final = 5
@@ -96,14 +86,10 @@ def read_until(location: Location, deadline: float) -> tuple[int, list[str]]:
         published_counts = {alias: table.row_count for alias, table in snapshot.tables.items()}
         row_counts = {}
         for alias, table in snapshot.tables.items():
-            dataset = open_dataset(
-                location.child(table.path), branch=table.pin.branch, version=table.pin.version
-            )
+            dataset = open_dataset(location.child(table.path), branch=table.pin.branch, version=table.pin.version)
             row_counts[alias] = dataset.count_rows()
         if len(set(row_counts.values())) != 1 or published_counts != row_counts:
-            partial_reads.append(
-                f"version {snapshot.version}: {published_counts} published, {row_counts} read"
-            )
+            partial_reads.append(f"version {snapshot.version}: {published_counts} published, {row_counts} read")
         reads += 1
     return reads, partial_reads
 
@@ -148,9 +134,7 @@ def replay(history: Sequence[Any], tried: dict[str, tuple[Change, ...]], start: 
     return contents
 
 
-def _write_logged(
-    location: Location, changes: tuple[Change, ...], out: TextIO, environment: WriteEnvironment
-) -> str:
+def _write_logged(location: Location, changes: tuple[Change, ...], out: TextIO, environment: WriteEnvironment) -> str:
     stage_all = stage_changes(changes)
 
     def stage(area: StagingArea) -> StagedWrite:

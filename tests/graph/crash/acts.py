@@ -35,14 +35,7 @@ from omnigraph.storage.lance.commit import commit_schema_metadata
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.location import Location
 from tests.graph.crash.observe import STEP_MARK
-from tests.graph.writers import (
-    COMPANY,
-    KNOWS,
-    PERSON,
-    Change,
-    run,
-    triple,
-)
+from tests.graph.writers import COMPANY, KNOWS, PERSON, Change, run, triple
 from tests.maintenance.cleaning import Place, TomorrowClock
 from tests.pipeline.in_place import LargeSource, in_place
 
@@ -134,16 +127,12 @@ def schema_apply_on_branch(location: Location) -> None:
 
 def schema_apply_to_new_type(location: Location) -> None:
     """Add a column to the type that the branch created: its table is forked."""
-    text = EVOLVED.replace(
-        "node City { name: String @key }", "node City { name: String @key  mayor: String? }"
-    )
+    text = EVOLVED.replace("node City { name: String @key }", "node City { name: String @key  mayor: String? }")
     apply_schema(location, DEV, SchemaRequest(text, "tester"), in_place)
 
 
 def drop_with_values(location: Location) -> None:
-    text = EVOLVED.replace('note: String @default("d")', "").replace(
-        "since: I64?  label: String?", "since: I64?"
-    )
+    text = EVOLVED.replace('note: String @default("d")', "").replace("since: I64?  label: String?", "since: I64?")
     apply_schema(location, MAIN, SchemaRequest(text, "tester", hard=True), in_place)
 
 
@@ -155,10 +144,7 @@ def load_files(location: Location, base: str | None = None) -> None:
     """Load files into a branch without own tables, with its keys in buckets as for a large load."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "people.jsonl"
-        rows = (
-            f'{{"type":"Person","data":{{"slug":"{slug}","age":{age}}}}}'
-            for slug, age in FROM_FILES[0].upsert
-        )
+        rows = (f'{{"type":"Person","data":{{"slug":"{slug}","age":{age}}}}}' for slug, age in FROM_FILES[0].upsert)
         path.write_text("\n".join(rows))
         source = LargeSource(plan_json_pieces(find_inputs([str(path)])))
         load(location, LoadRequest(source, LoadMode.APPEND, "tester", DEV, base=base), in_place)

@@ -114,13 +114,7 @@ def start_killer(folder: Path, library: Path | None = None) -> Iterator[Killer]:
     with (
         (folder / "stderr.txt").open("w") as errors,
         subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
+            command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
         ) as server,
     ):
         yield Killer(server, folder)

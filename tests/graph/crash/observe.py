@@ -50,9 +50,7 @@ def snapshots(location: Location, environment: WriteEnvironment) -> dict[str, Sn
 def _state(snapshot: Snapshot) -> BranchState:
     history = list(make_lineage(snapshot.head, snapshot.manifest.read_commits()).history())
     operations = tuple(
-        f"{commit.operation} by {commit.actor}"
-        for commit in reversed(history)
-        if commit.operation != "recovery"
+        f"{commit.operation} by {commit.actor}" for commit in reversed(history) if commit.operation != "recovery"
     )
     return BranchState(snapshot_contents(snapshot), operations)
 
@@ -63,9 +61,7 @@ def read_tree(location: Location) -> Tree:
         return {entry.path: (entry.size, 0) for entry in ObjectStore(location).list("")}
     root = Path(location.uri)
     files = [path for path in root.rglob("*") if path.is_file()] if root.is_dir() else []
-    return {
-        str(path.relative_to(root)): (path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(files)
-    }
+    return {str(path.relative_to(root)): (path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(files)}
 
 
 def find_leftovers(location: Location, environment: WriteEnvironment, *, heads: bool = True) -> list[str]:
@@ -73,18 +69,14 @@ def find_leftovers(location: Location, environment: WriteEnvironment, *, heads: 
     store = ObjectStore(location)
     leftovers = [f"intent {entry.path}" for entry in store.list(RECOVERY)]
     leftovers += [
-        f"locked {folder} {epoch}"
-        for folder, epoch in _read_newest_epochs(store)
-        if not _is_over(store, folder, epoch)
+        f"locked {folder} {epoch}" for folder, epoch in _read_newest_epochs(store) if not _is_over(store, folder, epoch)
     ]
     leftovers += _find_unfinished_migrations(location, environment)
     for snapshot in snapshots(location, environment).values() if heads else ():
         for alias, table in snapshot.tables.items():
             if table.owner == snapshot.branch.id:
                 head = open_dataset(location.child(table.path), branch=table.pin.branch).version
-                leftovers += (
-                    [] if head == table.pin.version else [f"{alias} head {head} pin {table.pin.version}"]
-                )
+                leftovers += [] if head == table.pin.version else [f"{alias} head {head} pin {table.pin.version}"]
     return leftovers
 
 

@@ -28,18 +28,7 @@ from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from tests.graph.crash import acts
 from tests.graph.crash.observe import BranchState, GraphState
-from tests.graph.writers import (
-    COMPANY,
-    KNOWS,
-    PERSON,
-    TABLES,
-    Change,
-    apply,
-    create,
-    plant_auto_cleanup,
-    run,
-    triple,
-)
+from tests.graph.writers import COMPANY, KNOWS, PERSON, TABLES, Change, apply, create, plant_auto_cleanup, run, triple
 from tests.maintenance.external_tool import compaction, delete, update_config
 
 Kill = Callable[[str, Location, Failpoint, int], None]
@@ -63,9 +52,7 @@ class Scenario:
     after: Callable[[GraphState], GraphState]
     decided_at: Failpoint | None
     in_place: bool = False  # Lance branches have absolute paths, so the graph cannot be copied
-    is_multi_commit: bool = (
-        False  # done after its first commit: the moved tables are published, without the others
-    )
+    is_multi_commit: bool = False  # done after its first commit: the moved tables are published, without the others
     heads_ahead: bool = False  # a head is newer than its pin until the next write repairs it
     redo: Redo | None = None  # what must be repeated before a write is possible
     concurrent_write: Callable[[GraphState], GraphState] | None = (
@@ -238,9 +225,7 @@ _repair_with_force: Final = acts.make_repair(force=True)
 _repair_with_discard: Final = acts.make_repair(discard=True)
 _expect_repair: Final = _expect_write((), "repair by omnigraph:repair")
 _expect_forced_repair: Final = _expect_write((), "repair by omnigraph:repair:force")
-_expect_forced_delete: Final = _expect_write(
-    (Change(PERSON, delete=("a",)),), "repair by omnigraph:repair:force"
-)
+_expect_forced_delete: Final = _expect_write((Change(PERSON, delete=("a",)),), "repair by omnigraph:repair:force")
 
 SCENARIOS: Final[dict[str, Scenario]] = {
     "init": Scenario(lambda *_: None, create, _expect_new_graph, Failpoint.INIT_UNMARK_BEFORE, in_place=True),
@@ -269,9 +254,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         is_multi_commit=True,
         concurrent_write=_expect_write(acts.CONCURRENT, "load by tester"),
     ),
-    "ensure_indices": Scenario(
-        _seed, acts.build_indices, _expect_indexes, Failpoint.INDEX_AFTER, is_multi_commit=True
-    ),
+    "ensure_indices": Scenario(_seed, acts.build_indices, _expect_indexes, Failpoint.INDEX_AFTER, is_multi_commit=True),
     "schema_apply": Scenario(_seed, acts.schema_apply, _expect_schema(MAIN), _COMMITTED),
     "schema_apply_on_branch": Scenario(
         _seed_with_branch, acts.schema_apply_on_branch, _expect_schema(acts.DEV), _COMMITTED, in_place=True
@@ -280,11 +263,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         _kill_first("schema_apply", Failpoint.PUBLISH_BEFORE), acts.recover, _expect_schema(MAIN), None
     ),
     "fork": Scenario(
-        _seed_with_branch,
-        acts.fork,
-        _expect_write(acts.LOADED, "load by tester", acts.DEV),
-        _COMMITTED,
-        in_place=True,
+        _seed_with_branch, acts.fork, _expect_write(acts.LOADED, "load by tester", acts.DEV), _COMMITTED, in_place=True
     ),
     "load_files": Scenario(
         _seed_with_branch,
@@ -300,9 +279,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         Failpoint.PUBLISH_AFTER,
         in_place=True,
     ),
-    "branch_create": Scenario(
-        _seed, acts.create_dev, _expect_new_branch, Failpoint.PUBLISH_AFTER, in_place=True
-    ),
+    "branch_create": Scenario(_seed, acts.create_dev, _expect_new_branch, Failpoint.PUBLISH_AFTER, in_place=True),
     "branch_delete": Scenario(
         _seed_with_branch, acts.delete_dev, _expect_deleted_branch, Failpoint.PUBLISH_AFTER, in_place=True
     ),
@@ -347,11 +324,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         redo=Redo(_repair_with_discard, _expect_repair),
     ),
     "merge": Scenario(
-        _write_both_branches,
-        acts.merge_dev,
-        _expect_write(ON_DEV, "merge by tester"),
-        _COMMITTED,
-        in_place=True,
+        _write_both_branches, acts.merge_dev, _expect_write(ON_DEV, "merge by tester"), _COMMITTED, in_place=True
     ),
     "merge_into_branch": Scenario(
         _write_both_branches,
@@ -360,15 +333,9 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         _COMMITTED,
         in_place=True,
     ),
-    "merge_schema": Scenario(
-        _change_both_schemas, acts.merge_dev, _expect_merged_schema, _COMMITTED, in_place=True
-    ),
+    "merge_schema": Scenario(_change_both_schemas, acts.merge_dev, _expect_merged_schema, _COMMITTED, in_place=True),
     "recover_merge_schema": Scenario(
-        _kill_first("merge_schema", Failpoint.COMMIT_BETWEEN, 2),
-        acts.recover,
-        _expect_no_change,
-        None,
-        in_place=True,
+        _kill_first("merge_schema", Failpoint.COMMIT_BETWEEN, 2), acts.recover, _expect_no_change, None, in_place=True
     ),
     "schema_apply_hard": Scenario(
         _seed_with_new_schema, acts.drop_with_values, _expect_write((), "schema_apply by tester"), _COMMITTED
@@ -383,23 +350,13 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     ),
     "heal": Scenario(_seed_with_late_fence, acts.write_rows, _expect_load, _COMMITTED, heads_ahead=True),
     "compact": Scenario(_seed_with_many_commits, acts.write_rows, _expect_load, _COMMITTED),
-    "migrate": Scenario(
-        _seed_with_old_stamp, acts.migrate, _expect_load, _COMMITTED, environment=acts.OLD_FORMAT
-    ),
+    "migrate": Scenario(_seed_with_old_stamp, acts.migrate, _expect_load, _COMMITTED, environment=acts.OLD_FORMAT),
     "renew": Scenario(_seed, acts.renew, _expect_load, _COMMITTED),
     "cleanup": Scenario(_seed_for_cleanup, acts.cleanup, _expect_no_change, None),
-    "recover_forward": Scenario(
-        _kill_first("load", Failpoint.PUBLISH_BEFORE), acts.recover, _expect_load, None
-    ),
-    "recover_back": Scenario(
-        _kill_first("load", Failpoint.COMMIT_BEFORE, 3), acts.recover, _expect_no_change, None
-    ),
-    "recover_nothing": Scenario(
-        _kill_first("load", Failpoint.ARM_AFTER), acts.recover, _expect_no_change, None
-    ),
-    "recover_finished": Scenario(
-        _kill_first("load", Failpoint.DISARM_BEFORE), acts.recover, _expect_no_change, None
-    ),
+    "recover_forward": Scenario(_kill_first("load", Failpoint.PUBLISH_BEFORE), acts.recover, _expect_load, None),
+    "recover_back": Scenario(_kill_first("load", Failpoint.COMMIT_BEFORE, 3), acts.recover, _expect_no_change, None),
+    "recover_nothing": Scenario(_kill_first("load", Failpoint.ARM_AFTER), acts.recover, _expect_no_change, None),
+    "recover_finished": Scenario(_kill_first("load", Failpoint.DISARM_BEFORE), acts.recover, _expect_no_change, None),
     "recover_half_back": Scenario(
         _kill_first("recover_back", Failpoint.ROLLBACK_AFTER), acts.recover, _expect_no_change, None
     ),

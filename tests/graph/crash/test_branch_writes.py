@@ -76,11 +76,7 @@ def stage_and_reject(area: StagingArea) -> StagedWrite:
 def lance_branches(root: Location) -> set[str]:
     """Return the Lance branches of every table and of the manifest."""
     tables = [root.child(table.path) for table in read_snapshot(root).tables.values()]
-    return {
-        name
-        for location in (root.child(MANIFEST), *tables)
-        for name in open_dataset(location).lance_branches()
-    }
+    return {name for location in (root.child(MANIFEST), *tables) for name in open_dataset(location).lance_branches()}
 
 
 def test_branch_is_created_with_its_first_write_or_not_at_all(graph: Location) -> None:
@@ -92,16 +88,11 @@ def test_branch_is_created_with_its_first_write_or_not_at_all(graph: Location) -
     assert set(read_snapshot(graph).state.branches) == {MAIN, DEV}
     assert lance_branches(graph) == before
     run(graph, [Change(COMPANY, insert=("dev",))], branch=DEV)
-    made = create_branch_with_write(
-        graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", stage_changes(changes))
-    )
+    made = create_branch_with_write(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", stage_changes(changes)))
     assert made is not None
     now, base = read_snapshot(graph, "new"), read_snapshot(graph, DEV)
     assert made.publication.commit is not None
-    assert (now.head, now.branch.parent) == (
-        made.publication.commit.id,
-        BranchParent(DEV, base.branch.id, base.head),
-    )
+    assert (now.head, now.branch.parent) == (made.publication.commit.id, BranchParent(DEV, base.branch.id, base.head))
     assert made.publication.commit.parent == base.head
     assert snapshot_contents(now) == apply(snapshot_contents(base), changes)
     assert now.tables[PERSON].owner == now.branch.id
@@ -123,9 +114,7 @@ def test_first_write_with_a_missing_file_is_not_published(graph: Location) -> No
         return staged
 
     with pytest.raises(IncompleteFileError) as raised:
-        create_branch_with_write(
-            graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken)
-        )
+        create_branch_with_write(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken))
     assert raised.value.code == "file_missing"
     assert set(read_snapshot(graph).state.branches) == {MAIN, DEV}
 
@@ -138,9 +127,7 @@ def test_branch_name_is_taken_while_the_first_write_is_staged(graph: Location) -
 
     before = lance_branches(graph)
     with pytest.raises(ConflictError) as caught:
-        create_branch_with_write(
-            graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken)
-        )
+        create_branch_with_write(graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken))
     assert (caught.value.code, caught.value.applied) == ("branch_exists", Applied.NO)
     other = read_snapshot(graph, "new").branch
     assert (other.creator, lance_branches(graph)) == ("other", before | {other.lance_branch})
@@ -153,9 +140,7 @@ def test_base_is_deleted_while_the_first_write_is_staged(graph: Location) -> Non
         return staged
 
     with pytest.raises(ConflictError) as caught:
-        create_branch_with_write(
-            graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken)
-        )
+        create_branch_with_write(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken))
     assert (caught.value.code, caught.value.applied) == ("read_set_conflict", Applied.NO)
     assert set(read_snapshot(graph).state.branches) == {MAIN}
 
@@ -174,10 +159,7 @@ def test_cleanup_keeps_the_forks_of_a_staged_first_write(graph: Location) -> Non
 
 
 def test_first_write_without_rows_creates_the_branch(graph: Location) -> None:
-    assert (
-        create_branch_with_write(graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", lambda _: None))
-        is None
-    )
+    assert create_branch_with_write(graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", lambda _: None)) is None
     assert read_snapshot(graph, "new").head == read_snapshot(graph).head
 
 

@@ -62,9 +62,7 @@ class Case:
         if self.copy.exists():
             shutil.copytree(self.copy, self.location.uri)
         outcome = self.copy.with_suffix(".outcome")
-        request = Request(
-            self.scenario, self.location.uri, {}, faults=faults, outcome=str(outcome), durability="sync"
-        )
+        request = Request(self.scenario, self.location.uri, {}, faults=faults, outcome=str(outcome), durability="sync")
         assert self.killer.run(request) == 0, "the writer raises only errors of Omnigraph"
         return msgspec.json.decode(outcome.read_bytes(), type=Outcome)
 

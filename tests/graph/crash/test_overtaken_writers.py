@@ -57,13 +57,9 @@ def test_paused_writer_reports_the_true_outcome(graph: Location, k: int) -> None
     assert len({frozenset(rows) for rows in contents.values()}) == 1
     (names,) = {frozenset(rows) for rows in contents.values()}
     assert names >= {"a", "c", "d"}
-    assert {Applied.YES: {True}, Applied.NO: {False}}.get(answer or Applied.UNKNOWN, {True, False}) >= {
-        "b" in names
-    }
+    assert {Applied.YES: {True}, Applied.NO: {False}}.get(answer or Applied.UNKNOWN, {True, False}) >= {"b" in names}
     assert [
-        text
-        for text in find_leftovers(graph, short_lease_environment(PatientClock()))
-        if "locked" not in text
+        text for text in find_leftovers(graph, short_lease_environment(PatientClock())) if "locked" not in text
     ] == []
 
 

@@ -25,9 +25,7 @@ from tests.graph.crash.verdict import Expected, violations
 
 SAMPLE = 6
 """`make test` runs one of this number of power cuts."""
-WRITERS = tuple(
-    name for name, definition in SCENARIOS.items() if definition.decided_at is not None and name != "renew"
-)
+WRITERS = tuple(name for name, definition in SCENARIOS.items() if definition.decided_at is not None and name != "renew")
 REPLAYED = ("load", "mutate", "init", "branch_create", "compact", "fork", "merge")
 
 

@@ -57,11 +57,7 @@ def test_roll_forward_publishes_the_commit_of_the_write(scenario: str, killer: K
     commit = snapshot.manifest.find_commit(CommitId(intent.commit_id))
     assert commit is not None
     assert (commit.actor, commit.operation, commit.operation_id) == (intent.actor, intent.kind, intent.op_id)
-    assert (commit.created_us, dict(commit.counts), commit.parent) == (
-        intent.created_us,
-        intent.counts,
-        intent.head,
-    )
+    assert (commit.created_us, dict(commit.counts), commit.parent) == (intent.created_us, intent.counts, intent.head)
 
 
 @pytest.mark.parametrize("scenario", ["recover_back", "recover_nothing"])

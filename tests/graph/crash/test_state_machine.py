@@ -106,9 +106,7 @@ class WritePath(RuleBasedStateMachine):
         model = self.model(branch)
         base = model.visible if model.pending is None else model.pending
         # The rows of a pending write do not exist yet when the delete is staged.
-        tables = [
-            alias for alias in (PERSON, COMPANY) if name in base[alias] and name in model.visible[alias]
-        ]
+        tables = [alias for alias in (PERSON, COMPANY) if name in base[alias] and name in model.visible[alias]]
         if tables:
             self.write(branch, [Change(alias, delete=(name,)) for alias in tables], death)
 
@@ -178,12 +176,8 @@ class WritePath(RuleBasedStateMachine):
         model = self.branches[name]
         nothing_to_recover = not ObjectStore(self.location).list(RECOVERY)
         victim = Victim(death)
-        has_survived = victim.run(
-            lambda: run(self.location, changes, branch=name, environment=self.environment)
-        )
-        assert not (nothing_to_recover and victim.moved_before_arming), (
-            "a head moved before the intent was written"
-        )
+        has_survived = victim.run(lambda: run(self.location, changes, branch=name, environment=self.environment))
+        assert not (nothing_to_recover and victim.moved_before_arming), "a head moved before the intent was written"
         if has_survived or victim.published_before_arming:
             model.apply_pending()
         if victim.tables_committed:

@@ -39,9 +39,7 @@ def test_resolve_commit(text: str, expected: str) -> None:
     assert resolve_commit(text, HEAD, lambda: IDS) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "candidates"), [("01KA1F", [HEAD, SECOND, FIRST]), ("6b8d", [SECOND, FIRST])]
-)
+@pytest.mark.parametrize(("text", "candidates"), [("01KA1F", [HEAD, SECOND, FIRST]), ("6b8d", [SECOND, FIRST])])
 def test_several_commits_are_listed_newest_first(text: str, candidates: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
         resolve_commit(text, HEAD, lambda: IDS)
@@ -66,12 +64,7 @@ def test_calls_accept_part_of_a_commit_id(local_location: Location) -> None:
     assert first is not None
     assert second is not None
     tail, other = first.id[-10:], second.id[-10:].lower()
-    assert (
-        graph.get_commit(tail).id
-        == graph.get_commit("HEAD").id
-        == graph.snapshot(as_of=tail).head
-        == first.id
-    )
+    assert graph.get_commit(tail).id == graph.get_commit("HEAD").id == graph.snapshot(as_of=tail).head == first.id
     assert branch.snapshot(as_of=other).head == branch.get_commit("HEAD").id == second.id
     assert [change.id for change in graph.diff(tail)] == ["a"]
     assert [change.id for change in graph.diff("HEAD", other)] == ["b"]

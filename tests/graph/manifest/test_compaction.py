@@ -84,9 +84,7 @@ def test_plan_matches_the_rewrite_of_lance(local_location: Location) -> None:
         dataset.native_copy().delete(f"object_id = '{victim}'")
         manifest = newest(local_location)
         assert plan_manifest_compaction(manifest).fragments_removed == is_enough
-        done = commit_compaction(
-            manifest.dataset, limits.MANIFEST_ROWS_PER_FRAGMENT, excluded_fragment_ids=(0,)
-        )
+        done = commit_compaction(manifest.dataset, limits.MANIFEST_ROWS_PER_FRAGMENT, excluded_fragment_ids=(0,))
         assert done.fragments_removed == is_enough
 
 
@@ -107,10 +105,7 @@ def test_automatic_cleanup_setting_is_removed_before_it_deletes_versions(durable
     for _ in range(3):
         publish_next(durable_location)
     before = read_snapshot(durable_location)
-    planted: dict[str, str | None] = {
-        "lance.auto_cleanup.interval": "1",
-        "lance.auto_cleanup.older_than": "0s",
-    }
+    planted: dict[str, str | None] = {"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.older_than": "0s"}
     newest(durable_location).dataset.native_copy().update_config(planted)
     versions = set(newest(durable_location).dataset.versions())
     publish_next(durable_location)
@@ -134,9 +129,7 @@ def test_removed_setting_is_reported_if_the_compaction_after_it_is_lost(local_lo
             compact_manifest(newest(local_location))
 
     with observed(win):
-        done = compact_manifest_fully(
-            local_location, None, WriteEnvironment().rules, WriteEnvironment().clock
-        )
+        done = compact_manifest_fully(local_location, None, WriteEnvironment().rules, WriteEnvironment().clock)
     assert lost
     assert (done.stripped, done.committed) == (True, True)
     assert newest(local_location).dataset.config() == {}

@@ -98,21 +98,15 @@ METADATA = {
     ),
 }
 ROWS: dict[str, Row] = {
-    "table": encode_table(
-        TableRecord(TYPE, INCARNATION, "node:Person", PATH, Pin("g-B-O", BIG), BranchId("B"), 2**40)
-    ),
+    "table": encode_table(TableRecord(TYPE, INCARNATION, "node:Person", PATH, Pin("g-B-O", BIG), BranchId("B"), 2**40)),
     "table_tombstone": encode_tombstone(TombstoneRecord(TABLE, "node:Person", 9)),
     "schema": encode_schema(SchemaRecord("node A {}\n", "{}", HASH)),
     "graph_head": encode_head(CommitId(ULID)),
     "graph_commit": encode_commit(COMMIT),
     "branch": encode_branch(
-        BranchRecord(
-            "review/1", BranchId("B"), "b-B", BranchParent("main", BranchId("A"), CommitId("C")), "me", 5
-        )
+        BranchRecord("review/1", BranchId("B"), "b-B", BranchParent("main", BranchId("A"), CommitId("C")), "me", 5)
     ),
-    "recovery": encode_recovery(
-        RecoveryRecord(OperationId(ULID), "load", "me", "rolled_back", 6, {TABLE: "fenced"})
-    ),
+    "recovery": encode_recovery(RecoveryRecord(OperationId(ULID), "load", "me", "rolled_back", 6, {TABLE: "fenced"})),
 }
 OBJECT_IDS = {
     "table": f"table:{TABLE}",
@@ -136,23 +130,9 @@ each_kind = pytest.mark.parametrize("kind", ROWS)
 
 
 def test_columns_of_the_manifest() -> None:
-    texts = [
-        "object_type",
-        "table_key",
-        "type_id",
-        "incarnation",
-        "location",
-        "table_branch",
-        "owner",
-        "metadata",
-    ]
-    key = pa.field(
-        "object_id", pa.utf8(), nullable=False, metadata={"lance-schema:unenforced-primary-key": "true"}
-    )
-    numbers: list[pa.Field[Any]] = [
-        pa.field("table_version", pa.uint64()),
-        pa.field("row_count", pa.uint64()),
-    ]
+    texts = ["object_type", "table_key", "type_id", "incarnation", "location", "table_branch", "owner", "metadata"]
+    key = pa.field("object_id", pa.utf8(), nullable=False, metadata={"lance-schema:unenforced-primary-key": "true"})
+    numbers: list[pa.Field[Any]] = [pa.field("table_version", pa.uint64()), pa.field("row_count", pa.uint64())]
     columns: list[pa.Field[Any]] = [key, *(pa.field(name, pa.utf8()) for name in texts), *numbers]
     expected = pa.schema(columns)
     assert expected.equals(MANIFEST_SCHEMA, check_metadata=True)
@@ -225,9 +205,7 @@ def test_only_merges_have_pins_and_only_streams_have_a_batch() -> None:
 
 
 @each_kind
-@pytest.mark.parametrize(
-    "metadata", [None, "", "{", "[]", "3", '{"v":2}', "{}", '{"v":"1"}', "\x00garbage"], ids=repr
-)
+@pytest.mark.parametrize("metadata", [None, "", "{", "[]", "3", '{"v":2}', "{}", '{"v":"1"}', "\x00garbage"], ids=repr)
 def test_invalid_metadata_is_a_format_error(kind: str, metadata: str | None) -> None:
     with pytest.raises(FormatError) as caught:
         DECODERS[kind]({**dict.fromkeys(MANIFEST_SCHEMA.names), **ROWS[kind], "metadata": metadata})
@@ -245,16 +223,12 @@ def test_missing_or_invalid_value_is_a_format_error(kind: str) -> None:
             _require_format_error(kind, {**ROWS[kind], "metadata": json.dumps(invalid)})
 
 
-@pytest.mark.parametrize(
-    "column", ["table_key", "type_id", "incarnation", "location", "owner", "table_version"]
-)
+@pytest.mark.parametrize("column", ["table_key", "type_id", "incarnation", "location", "owner", "table_version"])
 def test_table_row_without_a_value_is_a_format_error(column: str) -> None:
     _require_format_error("table", {**ROWS["table"], column: None})
 
 
-@pytest.mark.parametrize(
-    ("column", "value"), [("table_version", None), ("table_version", 8), ("type_id", "2")]
-)
+@pytest.mark.parametrize(("column", "value"), [("table_version", None), ("table_version", 8), ("type_id", "2")])
 def test_tombstone_that_contradicts_its_key_is_a_format_error(column: str, value: str | int | None) -> None:
     _require_format_error("table_tombstone", {**ROWS["table_tombstone"], column: value})
 
@@ -296,13 +270,7 @@ commits = st.builds(
     counts, text, st.none() | st.dictionaries(table_ids, pins, max_size=2),
 )  # fmt: skip
 branches = st.builds(
-    BranchRecord,
-    text,
-    text,
-    st.none() | text,
-    st.none() | st.builds(BranchParent, text, text, text),
-    text,
-    versions,
+    BranchRecord, text, text, st.none() | text, st.none() | st.builds(BranchParent, text, text, text), text, versions
 )
 recoveries = st.builds(RecoveryRecord, text, text, text, text, versions, st.dictionaries(text, text), text)
 

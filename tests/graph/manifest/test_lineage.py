@@ -32,12 +32,7 @@ def test_history_follows_first_parents_newest_first() -> None:
 
 @pytest.mark.parametrize(
     "commits",
-    [
-        (_commit("B", "A"),),
-        (_commit("A", None),),
-        (_commit("A", "B"), _commit("B", "A")),
-        (_commit("B", "B"),),
-    ],
+    [(_commit("B", "A"),), (_commit("A", None),), (_commit("A", "B"), _commit("B", "A")), (_commit("B", "B"),)],
     ids=["parent missing", "head missing", "cycle", "own parent"],
 )
 def test_damaged_history_is_a_format_error(commits: tuple[CommitRecord, ...]) -> None:

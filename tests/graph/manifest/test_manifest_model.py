@@ -117,7 +117,5 @@ def _compare(location: Location, model: Model) -> None:
         old, record = read_commit_snapshot(location, commit)
         assert (dict(old.tables), old.schema.hash, record.schema_hash) == (tables, schema, schema)
     snapshot = read_snapshot(location)
-    history = [
-        commit.id for commit in make_lineage(snapshot.head, snapshot.manifest.read_commits()).history()
-    ]
+    history = [commit.id for commit in make_lineage(snapshot.head, snapshot.manifest.read_commits()).history()]
     assert history == model.line[::-1]

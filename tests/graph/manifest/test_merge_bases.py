@@ -46,16 +46,7 @@ LINE: Parents = {"1": (), "2": ("1",), "3": ("2",), "4": ("3",)}
         ("mc", {"1": (), "a": ("1",), "m": ("1", "a"), "c": ("1", "a")}, {"a"}),
         ("ab", {"a": ("missing",), "b": ("missing",)}, set()),
     ],
-    ids=[
-        "one",
-        "behind",
-        "fork",
-        "three",
-        "merged",
-        "criss_cross",
-        "through_a_deleted_branch",
-        "unknown_parent",
-    ],
+    ids=["one", "behind", "fork", "three", "merged", "criss_cross", "through_a_deleted_branch", "unknown_parent"],
 )
 def test_bases(heads: str, parents: Parents, expected: set[str]) -> None:
     assert bases(heads, parents) == expected

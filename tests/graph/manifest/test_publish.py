@@ -25,16 +25,7 @@ from omnigraph.graph.manifest.requirements import (
 )
 from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
 from omnigraph.storage.location import Location
-from tests.graph.publishing import (
-    QuickClock,
-    make_graph,
-    moved,
-    new_draft,
-    newest,
-    publish_next,
-    target_of,
-    tree,
-)
+from tests.graph.publishing import QuickClock, make_graph, moved, new_draft, newest, publish_next, target_of, tree
 from tests.graph.writers import COMPANY, PERSON
 
 
@@ -66,11 +57,7 @@ def test_publish_computes_parent_hint_and_moves(store_location: Location) -> Non
     assert record is not None
     assert (record.id, record.parent, record.manifest_hint) == (draft.id, first.head, Pin(None, 2))
     assert record.tables == (TableMove(table.id, Pin(None, 1), Pin(None, 2)),)
-    assert (record.branch, record.branch_id, record.schema_hash) == (
-        "main",
-        first.branch.id,
-        first.schema.hash,
-    )
+    assert (record.branch, record.branch_id, record.schema_hash) == ("main", first.branch.id, first.schema.hash)
     assert newest(store_location).find_commit(draft.id) == record
     assert read_snapshot(store_location).tables[PERSON] == table
 

@@ -75,8 +75,7 @@ def test_long_history_reads_the_same_state(store_location: Location) -> None:
     record = newest(store_location).find_commit(snapshot.head)
     assert record is not None
     history = tuple(
-        replace(record, id=CommitId(f"OLD{number:06}"))
-        for number in range(limits.MANIFEST_WHOLE_READ_ROWS_MAX)
+        replace(record, id=CommitId(f"OLD{number:06}")) for number in range(limits.MANIFEST_WHOLE_READ_ROWS_MAX)
     )
     audit = RecoveryRecord(OperationId(new_ulid()), "load", "me", "rolled_back", 1, {"a:b": "fenced"})
     publish(target_of(snapshot), ManifestChange(ancestors=history, recovery=audit))
@@ -99,18 +98,12 @@ def test_publish_keeps_unknown_columns_and_keys(store_location: Location) -> Non
     manifest = newest(store_location)
     rows = manifest.dataset.read()
     newer_rows = [
-        {
-            **row,
-            "newer": row["object_id"],
-            "metadata": json.dumps({**json.loads(row["metadata"]), "newer": [1]}),
-        }
+        {**row, "newer": row["object_id"], "metadata": json.dumps({**json.loads(row["metadata"]), "newer": [1]})}
         for row in rows.to_pylist()
     ]
     commit_upsert(manifest.dataset, rows_to_table(newer_rows, manifest.dataset.schema), "object_id")
     again = replace(snapshot.schema, source="node Person {}\n")
-    change = ManifestChange(
-        new_draft(), (moved(snapshot.tables[PERSON]),), schema=again, branches=(snapshot.branch,)
-    )
+    change = ManifestChange(new_draft(), (moved(snapshot.tables[PERSON]),), schema=again, branches=(snapshot.branch,))
     publish(target_of(snapshot), change)
     after = {row["object_id"]: row for row in newest(store_location).dataset.read().to_pylist()}
     for row in newer_rows:

@@ -70,9 +70,7 @@ def test_deleted_state_is_snapshot_collected(branch: str, graph: Location) -> No
         reads: list[Callable[[], object]] = [
             lambda when=when: read_state(graph, branch, when),  # type: ignore[misc]
             lambda when=when: export(  # type: ignore[misc]
-                graph,
-                ExportRequest(ExportTarget(TargetKind.STREAM), branch=branch, when=when),
-                InProcessRunner(),
+                graph, ExportRequest(ExportTarget(TargetKind.STREAM), branch=branch, when=when), InProcessRunner()
             ),
             lambda when=when: plan_read(ReadOptions(graph, "Person", branch, when)),  # type: ignore[misc]
         ]
@@ -92,9 +90,7 @@ def test_deleted_state_is_snapshot_collected(branch: str, graph: Location) -> No
         (lambda: SnapshotSelector("01KA1F0Z5Q8W9V3N7R2T4Y6B8D", 3), "snapshot_twice"),
     ],
 )
-def test_invalid_selector_is_an_error(
-    when: Callable[[], SnapshotSelector], code: str, graph: Location
-) -> None:
+def test_invalid_selector_is_an_error(when: Callable[[], SnapshotSelector], code: str, graph: Location) -> None:
     with pytest.raises(OmnigraphError) as caught:
         read_state(graph, MAIN, when())
     assert caught.value.code == code

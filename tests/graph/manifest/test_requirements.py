@@ -7,14 +7,7 @@ import pytest
 from omnigraph.base.errors import ErrorKind
 from omnigraph.base.ids import BranchId, CommitId, Incarnation, SchemaHash, TypeId
 from omnigraph.graph.manifest.reader import ManifestState
-from omnigraph.graph.manifest.records import (
-    BranchRecord,
-    Pin,
-    SchemaRecord,
-    TableId,
-    TableRecord,
-    TombstoneRecord,
-)
+from omnigraph.graph.manifest.records import BranchRecord, Pin, SchemaRecord, TableId, TableRecord, TombstoneRecord
 from omnigraph.graph.manifest.requirements import (
     BranchIs,
     HeadIs,

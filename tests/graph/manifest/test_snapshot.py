@@ -16,16 +16,7 @@ from omnigraph.graph.manifest.publish import ManifestChange, publish
 from omnigraph.graph.manifest.records import Pin
 from omnigraph.graph.manifest.snapshot import Snapshot, read_commit_snapshot, read_snapshot
 from omnigraph.storage.location import Location
-from tests.graph.publishing import (
-    copy_graph,
-    make_graph,
-    new_draft,
-    newest,
-    pins_of,
-    publish_next,
-    target_of,
-    tree,
-)
+from tests.graph.publishing import copy_graph, make_graph, new_draft, newest, pins_of, publish_next, target_of, tree
 from tests.graph.writers import COMPANY, PERSON, TABLES, read_contents, run
 from tests.graph.writers import Change as TableChange
 from tests.storage.raw_writes import commit_upsert
@@ -72,9 +63,7 @@ def test_commits_are_found_across_compactions_of_the_manifest(durable_location: 
 
 
 @pytest.mark.parametrize("hint", [1, 3, 4])
-def test_version_of_a_commit_is_the_first_with_it_as_head_from_its_hint_on(
-    store_location: Location, hint: int
-) -> None:
+def test_version_of_a_commit_is_the_first_with_it_as_head_from_its_hint_on(store_location: Location, hint: int) -> None:
     """Lance may rebase a publish, so a hint may be too low: version 5 made the commit, 6 has the same head."""
     make_graph(store_location)
     _publish_some(store_location, 3)

@@ -12,14 +12,7 @@ from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.lineage import make_lineage
 from omnigraph.graph.manifest.publish import ManifestChange, Publisher, publish
 from omnigraph.graph.manifest.snapshot import read_commit_snapshot, read_snapshot
-from omnigraph.graph.manifest.stamp import (
-    FORMAT,
-    STAMP_KEY,
-    Format,
-    MigrationStep,
-    StampVerdict,
-    decide_stamp,
-)
+from omnigraph.graph.manifest.stamp import FORMAT, STAMP_KEY, Format, MigrationStep, StampVerdict, decide_stamp
 from omnigraph.storage.lance.commit import commit_schema_metadata
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
 from omnigraph.storage.location import Location
@@ -129,11 +122,7 @@ def test_the_first_write_migrates_step_by_step(durable_location: Location) -> No
     steps = Steps()
     rules = steps.rules(3)
     for number in range(2):
-        run(
-            durable_location,
-            [Change(PERSON, insert=(f"p{number}",))],
-            environment=WriteEnvironment(rules=rules),
-        )
+        run(durable_location, [Change(PERSON, insert=(f"p{number}",))], environment=WriteEnvironment(rules=rules))
     assert steps.ran == [1, 2]
     assert _stamp_of(durable_location) == "3"
     snapshot = read_snapshot(durable_location, rules=rules)
@@ -180,12 +169,7 @@ def test_branch_with_a_newer_stamp_does_not_affect_others(durable_location: Loca
     """The stamp of the opened branch is checked."""
     make_graph(durable_location)
     branch = create_branch(durable_location, "ahead", "me", read_snapshot(durable_location))
-    run(
-        durable_location,
-        [Change(COMPANY, insert=("x",))],
-        branch="ahead",
-        environment=WriteEnvironment(rules=FORMAT),
-    )
+    run(durable_location, [Change(COMPANY, insert=("x",))], branch="ahead", environment=WriteEnvironment(rules=FORMAT))
     manifest = open_dataset(durable_location.child("__manifest"), branch=branch.lance_branch)
     commit_schema_metadata(manifest, {STAMP_KEY: "9"})
     with pytest.raises(FormatError) as caught:

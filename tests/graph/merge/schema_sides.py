@@ -64,9 +64,7 @@ def forked(tmp_path: Path) -> Location:
 
 
 def person(now: dict[str, dict[str, dict[str, Any]]], alias: str = "node:Person") -> dict[str, Any]:
-    return {
-        name: {key: value for key, value in row.items() if key != "slug"} for name, row in now[alias].items()
-    }
+    return {name: {key: value for key, value in row.items() if key != "slug"} for name, row in now[alias].items()}
 
 
 ADA, BOB = {"age": 36, "note": "n"}, {"age": 7, "note": None}

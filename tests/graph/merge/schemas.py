@@ -73,12 +73,7 @@ def with_facts(state: Contents, facts: Mapping[str, Any]) -> Contents:
     """Return a graph under more facts: its rows have the values that earlier rows get in a new property."""
     people = {name: _with_defaults(value, facts) for name, value in state[PERSON].items()}
     tables: Contents = {table: {} for table in _types(facts)}
-    return {
-        **tables,
-        **{table: dict(rows) for table, rows in state.items()},
-        PERSON: people,
-        FACTS: dict(facts),
-    }
+    return {**tables, **{table: dict(rows) for table, rows in state.items()}, PERSON: people, FACTS: dict(facts)}
 
 
 def apply_graph(state: Contents, changes: Sequence[Change]) -> Contents:
@@ -87,9 +82,7 @@ def apply_graph(state: Contents, changes: Sequence[Change]) -> Contents:
     for change in changes:
         if change.alias == PERSON:
             names = ("age", *_properties(state[FACTS]))
-            after[PERSON] |= {
-                name: tuple((property_, value) for property_ in names) for name, value in change.upsert
-            }
+            after[PERSON] |= {name: tuple((property_, value) for property_ in names) for name, value in change.upsert}
     return after
 
 
@@ -134,9 +127,7 @@ def expected_changes(before: Contents, after: Contents) -> dict[tuple[str, str],
     dropped = _properties(before[FACTS]).keys() - set(names)
     if any(value is not None for row in before[PERSON].values() for name, value in row if name in dropped):
         return None
-    people = {
-        key: tuple((name, dict(row).get(name)) for name in names) for key, row in before[PERSON].items()
-    }
+    people = {key: tuple((name, dict(row).get(name)) for name in names) for key, row in before[PERSON].items()}
     sides = ({**before, PERSON: people}, after)
     changes = {}
     for table in (before.keys() | after.keys()) - {FACTS}:
@@ -166,7 +157,5 @@ def _with_defaults(value: Any, facts: Mapping[str, Any]) -> Any:
         return value
     has = dict(value)
     numbers = {name: has.get(name, fill) for name, fill in _properties(facts).items()}
-    filled = {
-        name: facts.get(name + _REQUIRED) if number is None else number for name, number in numbers.items()
-    }
+    filled = {name: facts.get(name + _REQUIRED) if number is None else number for name, number in numbers.items()}
     return (("age", has["age"]), *filled.items())

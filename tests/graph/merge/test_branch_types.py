@@ -118,9 +118,7 @@ def test_choice_for_a_row_of_a_new_type(
 ) -> None:
     root = parse_location(str(tmp_path / "graph.omni"))
     create(root, BASE)
-    omnigraph.open(root.uri).mutate(
-        'query m() { insert Person { slug: "ada" } insert Person { slug: "bob" } }'
-    )
+    omnigraph.open(root.uri).mutate('query m() { insert Person { slug: "ada" } insert Person { slug: "bob" } }')
     for name in {source, target} - {MAIN}:
         create_branch(root, name, "tester", read_snapshot(root))
     evolve(root, BASE + "edge Likes: Person -> Person\n", source)
@@ -171,9 +169,7 @@ def test_crash_during_the_merge_of_a_type(root: Location, commits: int, with_oth
     assert sorted(contents(root)) == ["node:Person"]
     recovered = [record.action for record in omnigraph.open(root.uri).recoveries()]
     is_complete = commits == (3 if with_other_table else 2)
-    assert recovered == [
-        "rolled_forward" if is_complete else "rolled_back" if with_other_table else "nothing_moved"
-    ]
+    assert recovered == ["rolled_forward" if is_complete else "rolled_back" if with_other_table else "nothing_moved"]
     assert ("node:City" in contents(root)) == is_complete
     omnigraph.open(root.uri).merge("dev")
     assert sizes(root) == ROWS
@@ -207,7 +203,4 @@ def test_revert_on_the_branch_that_created_the_type(root: Location) -> None:
     assert find_leftovers(root, WriteEnvironment()) == []
     add(root, "dev", "Oslo")
     assert sizes(root, "dev") == {"Berlin": 4, "Oslo": 4}
-    assert [commit.operation for commit in omnigraph.open(root.uri, "dev").log(None)][:2] == [
-        "mutate",
-        "revert",
-    ]
+    assert [commit.operation for commit in omnigraph.open(root.uri, "dev").log(None)][:2] == ["mutate", "revert"]

@@ -47,9 +47,7 @@ def test_base_without_its_schema_is_a_conflict(local_location: Location) -> None
     evolving.create(local_location, person)
     for branch, source in (("dev", MAIN), ("other", "dev")):
         create_branch(local_location, branch, "tester", read_snapshot(local_location, source))
-        omnigraph.open(local_location.uri, branch).mutate(
-            f'query m() {{ insert Person {{ slug: "{branch}" }} }}'
-        )
+        omnigraph.open(local_location.uri, branch).mutate(f'query m() {{ insert Person {{ slug: "{branch}" }} }}')
     merge_branch(local_location, MergeRequest("dev", "tester"))
     dev = read_snapshot(local_location, "dev")
     evolving.evolve(local_location, person + "node City { name: String @key }\n")

@@ -88,11 +88,7 @@ def test_two_entities_with_the_same_unique_value(side: str, kept_ids: str, graph
     mutate(graph, 'insert Person { slug: "x", email: "e" }')
     mutate(graph.checkout("b"), 'insert Person { slug: "y", email: "e" }')
     (conflict,) = conflicts(graph)
-    assert _name(conflict) == (
-        "unique_violation",
-        "node:Person",
-        "y",
-    )
+    assert _name(conflict) == ("unique_violation", "node:Person", "y")
     assert conflict["properties"] == ["email"]
     assert "Person x" in conflict["message"]
     assert (conflict["base"], conflict["ours"]) == (None, None)
@@ -134,14 +130,9 @@ def test_our_rows_break_a_unique_rule_of_theirs(
     mutate(graph, pairs)
     (conflict,) = conflicts(graph, strategy="ours")
     own, name, other = of.split()
-    assert (conflict["kind"], conflict["entity_id"], conflict["properties"]) == (
-        "unique_violation",
-        own,
-        [name],
-    )
+    assert (conflict["kind"], conflict["entity_id"], conflict["properties"]) == ("unique_violation", own, [name])
     assert (
-        conflict["message"]
-        == f"{name} is equal to that of P {other} of the target, which breaks a rule of the source"
+        conflict["message"] == f"{name} is equal to that of P {other} of the target, which breaks a rule of the source"
     )
     assert "Rows of the target break a rule of the source: pass `strategy='theirs'`" in hint(graph)
     graph.merge("b", strategy="theirs")
@@ -206,9 +197,7 @@ def test_too_few_edges(side: str, kept_ids: str, graph: og.Graph) -> None:
 
 
 @pytest.mark.parametrize(("side", "nodes", "edges"), [("ours", {"p", "q"}, {"q"}), ("theirs", {"p"}, set())])
-def test_choice_for_an_edge_applies_to_its_node(
-    side: str, nodes: set[str], edges: set[str], graph: og.Graph
-) -> None:
+def test_choice_for_an_edge_applies_to_its_node(side: str, nodes: set[str], edges: set[str], graph: og.Graph) -> None:
     mutate(graph, 'insert Person { slug: "q" }')
     graph.checkout("b").merge("main")
     mutate(graph, 'insert Meets { from: "p", to: "q" }')

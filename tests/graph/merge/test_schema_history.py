@@ -45,10 +45,7 @@ REVERTS: dict[str, tuple[str, dict[str, Any] | None]] = {
         {"ada": {"age": 36}, "bob": {"age": 7}},
     ),
     "a dropped property that it wrote": (AGELESS, None),
-    "a rule that earlier rows break": (
-        BASE.replace("note: String?", "note: String?  @range(age, 8..99)"),
-        None,
-    ),
+    "a rule that earlier rows break": (BASE.replace("note: String?", "note: String?  @range(age, 8..99)"), None),
 }
 
 

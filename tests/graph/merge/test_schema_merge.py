@@ -55,11 +55,7 @@ MERGES: dict[str, tuple[Side, Side, dict[str, Any]]] = {
     "only theirs, with rows": (
         Side(),
         Side(RENAMED, ('query m() { update Person set { years: 8 } where slug = "bob" }',), ADD_CAT),
-        {
-            "ada": {"years": 36, "note": "n"},
-            "bob": {"years": 8, "note": None},
-            "cat": {"years": 3, "note": None},
-        },
+        {"ada": {"years": 36, "note": "n"}, "bob": {"years": 8, "note": None}, "cat": {"years": 3, "note": None}},
     ),
     "theirs with our rows": (
         Side(mutations=(UPDATE_BOB,)),
@@ -109,11 +105,7 @@ MERGES: dict[str, tuple[Side, Side, dict[str, Any]]] = {
     "a default that was removed later": (
         Side(mutations=(ADD_CAT,)),
         Side(RANKED, then=RANKED.replace(" @default(1)", "")),
-        {
-            "ada": {**ADA, "rank": 1},
-            "bob": {**BOB, "rank": 1},
-            "cat": {"age": 3, "note": None, "rank": 1},
-        },
+        {"ada": {**ADA, "rank": 1}, "bob": {**BOB, "rank": 1}, "cat": {"age": 3, "note": None, "rank": 1}},
     ),
     "a new property with the name of a dropped one": (
         Side(mutations=(UPDATE_BOB,)),
@@ -123,12 +115,7 @@ MERGES: dict[str, tuple[Side, Side, dict[str, Any]]] = {
     "a default for null": (
         Side(mutations=(UPDATE_BOB, ADD_CAT)),
         Side(NOTED, ('query m() { insert Person { slug: "dan" } }',)),
-        {
-            "ada": ADA,
-            "bob": {"age": 8, "note": "x"},
-            "cat": {"age": 3, "note": "x"},
-            "dan": {"age": None, "note": "x"},
-        },
+        {"ada": ADA, "bob": {"age": 8, "note": "x"}, "cat": {"age": 3, "note": "x"}, "dan": {"age": None, "note": "x"}},
     ),
     "a default for null with a value of ours": (
         Side(mutations=('query m() { update Person set { note: "ours" } where slug = "bob" }',)),
@@ -153,11 +140,7 @@ MERGES: dict[str, tuple[Side, Side, dict[str, Any]]] = {
     "a default for null in a property that our side does not have": (
         Side(mutations=(ADD_CAT,)),
         Side(SCORED, then=SCORED.replace("F64?", "F64 @default(0.5)")),
-        {
-            "ada": {**ADA, "score": 0.5},
-            "bob": {**BOB, "score": 0.5},
-            "cat": {"age": 3, "note": None, "score": 0.5},
-        },
+        {"ada": {**ADA, "score": 0.5}, "bob": {**BOB, "score": 0.5}, "cat": {"age": 3, "note": None, "score": 0.5}},
     ),
     "a default that was changed later": (
         Side(),
@@ -168,9 +151,7 @@ MERGES: dict[str, tuple[Side, Side, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("ours", "theirs", "expected"), MERGES.values(), ids=MERGES.keys())
-def test_schemas_that_can_be_merged(
-    root: Location, ours: Side, theirs: Side, expected: dict[str, Any]
-) -> None:
+def test_schemas_that_can_be_merged(root: Location, ours: Side, theirs: Side, expected: dict[str, Any]) -> None:
     ours.apply(root, MAIN)
     theirs.apply(root, "dev")
     before, head, dev = contents(root), read_snapshot(root).head, contents(root, "dev")
@@ -240,11 +221,7 @@ def test_renamed_type(root: Location) -> None:
 
 NARROW = BASE.replace("note: String?", "note: String?  @range(age, 0..50)")
 CONFLICTS: dict[str, tuple[Side, Side, list[str]]] = {
-    "two names": (
-        Side(RENAMED),
-        Side(BASE.replace("age: I64?", "old: I64? @rename_from(age)")),
-        ["schema_diverged"],
-    ),
+    "two names": (Side(RENAMED), Side(BASE.replace("age: I64?", "old: I64? @rename_from(age)")), ["schema_diverged"]),
     "duplicate name": (Side(CITY), Side(CITY), ["schema_diverged"]),
     "a type that was written to": (
         Side(mutations=('query m() { insert Company { name: "New" } }',)),
@@ -278,10 +255,7 @@ CONFLICTS: dict[str, tuple[Side, Side, list[str]]] = {
     ),
     "our old and new rows and their unique over a new column": (
         Side(mutations=(ADD_CAT,)),
-        Side(
-            BASE.replace("note: String?", 'note: String?  tag: String? @default("x") @unique'),
-            first=ONLY_ADA,
-        ),
+        Side(BASE.replace("note: String?", 'note: String?  tag: String? @default("x") @unique'), first=ONLY_ADA),
         ["unique_violation"],
     ),
     "our last edge and their minimum": (
@@ -302,16 +276,8 @@ CONFLICTS: dict[str, tuple[Side, Side, list[str]]] = {
         ),
         ["value_constraint_violation"],
     ),
-    "our value of a property that theirs dropped": (
-        Side(mutations=(UPDATE_BOB,)),
-        Side(AGELESS),
-        ["schema_diverged"],
-    ),
-    "our new row with a property that theirs dropped": (
-        Side(mutations=(ADD_CAT,)),
-        Side(AGELESS),
-        ["schema_diverged"],
-    ),
+    "our value of a property that theirs dropped": (Side(mutations=(UPDATE_BOB,)), Side(AGELESS), ["schema_diverged"]),
+    "our new row with a property that theirs dropped": (Side(mutations=(ADD_CAT,)), Side(AGELESS), ["schema_diverged"]),
     "their value of a property that ours dropped": (
         Side(AGELESS),
         Side(SCORED, (UPDATE_BOB, ADD_CAT)),
@@ -407,9 +373,7 @@ def test_dry_run_and_merge_report_the_schema_steps(root: Location) -> None:
     graph = omnigraph.open(root.uri)
     planned, done = graph.merge("dev", dry_run=True), graph.merge("dev")
     for outcome in (planned, done):
-        steps = [
-            (step.to_json()["step"], step.to_json()["table_key"], step.rows) for step in outcome.schema_steps
-        ]
+        steps = [(step.to_json()["step"], step.to_json()["table_key"], step.rows) for step in outcome.schema_steps]
         assert steps == [
             ("drop_type", "node:Company", 1),
             ("rename_property", "node:Person", 2),

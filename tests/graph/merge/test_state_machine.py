@@ -62,15 +62,7 @@ from tests.graph.merge.schemas import (
     schema_text,
     with_facts,
 )
-from tests.graph.writers import (
-    COMPANY,
-    KNOWS,
-    PERSON,
-    Change,
-    Contents,
-    create,
-    run,
-)
+from tests.graph.writers import COMPANY, KNOWS, PERSON, Change, Contents, create, run
 from tests.maintenance.cleaning import Place, TomorrowClock
 from tests.pipeline.in_place import in_place
 
@@ -199,9 +191,7 @@ class MergeMachine(RuleBasedStateMachine):
         if name not in self.heads:
             source = self.near(source)
             start = read_snapshot(self.location, source)
-            survived = Victim(death).run(
-                lambda: create_branch(self.location, name, "tester", start, self.environment)
-            )
+            survived = Victim(death).run(lambda: create_branch(self.location, name, "tester", start, self.environment))
             assert not survived or name in self.live()
             if name in self.live():
                 self.heads[name] = self.heads[source]
@@ -209,12 +199,7 @@ class MergeMachine(RuleBasedStateMachine):
     def live(self) -> set[str]:
         return set(read_snapshot(self.location).state.branches)
 
-    @rule(
-        source=ANY_BRANCH,
-        into=ANY_BRANCH,
-        side=st.sampled_from([None, None, "ours", "theirs"]),
-        death=DEATHS,
-    )
+    @rule(source=ANY_BRANCH, into=ANY_BRANCH, side=st.sampled_from([None, None, "ours", "theirs"]), death=DEATHS)
     def merge(self, source: str, into: str, side: str | None, death: int) -> None:
         source, into = self.near(source), self.near(into)
         ours, theirs = self.heads[into], self.heads[source]
@@ -252,12 +237,7 @@ class MergeMachine(RuleBasedStateMachine):
         assert done.outcome is (MergeOutcome.FAST_FORWARD if is_forward else MergeOutcome.MERGED)
         self.record(into, expected, ours, theirs)
 
-    @rule(
-        kinds=st.lists(SCHEMA_CHANGES, min_size=1, max_size=2),
-        name=NAMES,
-        into_main=st.booleans(),
-        death=DEATHS,
-    )
+    @rule(kinds=st.lists(SCHEMA_CHANGES, min_size=1, max_size=2), name=NAMES, into_main=st.booleans(), death=DEATHS)
     def diverge_and_merge(self, kinds: list[str], name: str, into_main: bool, death: int) -> None:
         """Run a rare sequence: one side or both change the schema, one writes, and they are merged."""
         other = next((branch for branch in self.heads if branch != MAIN), MAIN)
@@ -344,9 +324,7 @@ class MergeMachine(RuleBasedStateMachine):
         environment = replace(self.environment, clock=TomorrowClock())
         options = CleanupPolicyOptions(keep_versions=keep, confirm=True)
         self.old |= self.history.commits.keys() - set(self.heads.values())
-        if not Victim(death).run(
-            lambda: cleanup_all_tables(Place(self.location), options, world=environment)
-        ):
+        if not Victim(death).run(lambda: cleanup_all_tables(Place(self.location), options, world=environment)):
             for branch in self.heads:
                 self.recover(branch)
 
@@ -381,9 +359,7 @@ def _value(table: str, image: dict[str, Any] | None, facts: Mapping[str, Any]) -
 
 
 def _check(machine: type[Any], examples: int, steps: int) -> None:
-    options = settings(
-        max_examples=examples, stateful_step_count=steps, suppress_health_check=list(HealthCheck)
-    )
+    options = settings(max_examples=examples, stateful_step_count=steps, suppress_health_check=list(HealthCheck))
     run_state_machine_as_test(machine, settings=options)
 
 

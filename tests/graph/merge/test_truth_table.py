@@ -88,9 +88,7 @@ class Pairs:
             [
                 Change(
                     KNOWS,
-                    upsert=tuple(
-                        (entity_id, 0) for entity_id in [*(f"n{other_id}" for other_id in present), *edges]
-                    ),
+                    upsert=tuple((entity_id, 0) for entity_id in [*(f"n{other_id}" for other_id in present), *edges]),
                 )
             ],
         )
@@ -118,11 +116,7 @@ class Pairs:
     def write_ends(self, branch: str, side: int, other: int) -> None:
         nodes = [name("e", pair) for pair in OF_ENDS if pair[side].startswith("node deleted")]
         deleted_edges = [entity_id for entity_id in nodes if entity_id in self.base[KNOWS]]
-        upserts = [
-            (name("e", pair), other)
-            for pair in OF_ENDS
-            if pair[side].startswith(("edge updated", "edge new"))
-        ]
+        upserts = [(name("e", pair), other) for pair in OF_ENDS if pair[side].startswith(("edge updated", "edge new"))]
         run(
             self.location,
             [Change(PERSON, delete=tuple(nodes)), Change(KNOWS, delete=tuple(deleted_edges))],

@@ -47,9 +47,7 @@ def test_locations_are_those_of_a_scan(
             ids = compared.ids()
             rows_before, rows_after = contents(before), contents(after)
             differing = {
-                name
-                for name in rows_before.keys() | rows_after.keys()
-                if rows_before.get(name) != rows_after.get(name)
+                name for name in rows_before.keys() | rows_after.keys() if rows_before.get(name) != rows_after.get(name)
             }
             assert differing <= set(ids.to_pylist())
             assert_same(compared.locate_left(ids), locate(before, None, ids))

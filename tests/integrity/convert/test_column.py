@@ -222,9 +222,7 @@ TYPED_COLUMNS: list[tuple[Any, PropertyType, list[object]]] = [
 @pytest.mark.parametrize(
     ("raw", "target", "expected"), TYPED_COLUMNS, ids=lambda value: str(getattr(value, "type", ""))
 )
-def test_columns_of_other_sources_are_converted(
-    raw: Any, target: PropertyType, expected: list[object]
-) -> None:
+def test_columns_of_other_sources_are_converted(raw: Any, target: PropertyType, expected: list[object]) -> None:
     converted = convert(plain_array(raw), target)
     assert converted.invalid == ()
     assert python_values(converted) == expected
@@ -256,8 +254,4 @@ def test_absent_member_of_a_record_is_null() -> None:
 
 
 def _cells(batch: RawBatch) -> list[tuple[str, list[object]]]:
-    return [
-        (name, list(column.values))
-        for name, column in batch.columns.items()
-        if isinstance(column, MixedColumn)
-    ]
+    return [(name, list(column.values)) for name, column in batch.columns.items() if isinstance(column, MixedColumn)]

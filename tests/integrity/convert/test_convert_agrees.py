@@ -26,9 +26,7 @@ integer_texts = integers.map(str) | st.text("0123456789-+ex. ", max_size=6)
 floats = st.floats() | st.floats(width=32) | st.sampled_from([1e39, 3.4028235677973366e38, 1e-46, -0.0])
 texts = st.text(st.characters(codec="utf-8") | st.sampled_from('\x00\n"\\'), max_size=6)
 
-_digits = st.sampled_from(
-    ["00", "01", "02", "04", "12", "13", "23", "24", "28", "29", "30", "31", "32", "59", "60"]
-)
+_digits = st.sampled_from(["00", "01", "02", "04", "12", "13", "23", "24", "28", "29", "30", "31", "32", "59", "60"])
 _years = st.sampled_from(["0000", "0001", "1900", "1969", "1970", "2000", "2023", "2024", "9999"])
 _dates = st.builds("{}-{}-{}".format, _years, _digits, _digits)
 _fractions = st.sampled_from(["", ".", ".0", ".12", ".999", ".9990", ".123456"])
@@ -92,9 +90,7 @@ def _with_one_rule(items: list[object], target: PropertyType) -> list[object]:
         return items
     rules = [typed(value, item) if value is not None else Rule.LIST_ITEM_NULL for value in items]
     first = next((rule for rule in rules if isinstance(rule, Rule)), None)
-    return [
-        value for value, rule in zip(items, rules, strict=True) if not isinstance(rule, Rule) or rule is first
-    ]
+    return [value for value, rule in zip(items, rules, strict=True) if not isinstance(rule, Rule) or rule is first]
 
 
 _arrow_kinds = st.sampled_from(
@@ -132,15 +128,7 @@ _finite = integers | st.floats(allow_nan=False, allow_infinity=False)
 
 
 _native_kinds = st.sampled_from(
-    [
-        st.booleans(),
-        integers,
-        _finite,
-        texts,
-        datetimes,
-        st.lists(_finite, max_size=3),
-        st.lists(texts, max_size=3),
-    ]
+    [st.booleans(), integers, _finite, texts, datetimes, st.lists(_finite, max_size=3), st.lists(texts, max_size=3)]
 )
 
 

@@ -112,9 +112,7 @@ def test_old_versions_are_deleted_with_their_files(aging: Aging) -> None:
         (CleanupPolicyOptions(keep_versions=100), 6),
     ],
 )
-def test_the_policy_decides_what_can_be_read(
-    aging: Aging, options: CleanupPolicyOptions, retained: int
-) -> None:
+def test_the_policy_decides_what_can_be_read(aging: Aging, options: CleanupPolicyOptions, retained: int) -> None:
     before = every_snapshot(aging.location)
     cleaned(aging, options)
     after = every_snapshot(aging.location)
@@ -332,9 +330,7 @@ def test_drifted_table_is_skipped_and_the_others_are_cleaned(
     aging.later(DAY)
     before = aging.files()
     with caplog.at_level(logging.INFO, "omnigraph.cleanup"):
-        rows = cleanup_all_tables(
-            Place(aging.location), CleanupPolicyOptions(1, confirm=confirm), world=aging.world
-        )
+        rows = cleanup_all_tables(Place(aging.location), CleanupPolicyOptions(1, confirm=confirm), world=aging.world)
     error = row(rows, PERSON).error
     assert error is not None
     assert error.startswith("drift: ")

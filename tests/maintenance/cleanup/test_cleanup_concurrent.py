@@ -63,10 +63,7 @@ def test_staging_write_is_not_affected(aging: Aging, branch: str) -> None:
         return staged
 
     before = read_contents(location, branch)
-    assert (
-        write(location, branch, WriteRequest(WriterKind.LOAD, "tester", stage_and_wait), aging.world)
-        is not None
-    )
+    assert write(location, branch, WriteRequest(WriterKind.LOAD, "tester", stage_and_wait), aging.world) is not None
     assert read_contents(location, branch)[PERSON].keys() == {*before[PERSON], "staged"}
 
 

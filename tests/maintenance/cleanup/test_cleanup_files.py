@@ -21,17 +21,7 @@ from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.lance.indexes import IndexSpec
 from omnigraph.storage.location import Location
-from tests.graph.writers import (
-    KNOWS,
-    PERSON,
-    Change,
-    create,
-    read_contents,
-    rows_table,
-    run,
-    run_compaction,
-    run_index,
-)
+from tests.graph.writers import KNOWS, PERSON, Change, create, read_contents, rows_table, run, run_compaction, run_index
 from tests.maintenance.cleaning import DAY, Aging, Place, files_of
 from tests.maintenance.reachable import unneeded
 from tests.pipeline.in_place import load_here, written
@@ -99,9 +89,7 @@ def test_blobs_are_deleted_with_their_rows(library: Aging) -> None:
     after = [file for file in library.files() if file.endswith(".blob")]
     assert len(after) < len(before)
     table = Path(location.uri, read_snapshot(location).tables[DOC].path, "data")
-    assert {folder.name for folder in table.iterdir() if folder.is_dir()} == {
-        Path(f).parent.name for f in after
-    }
+    assert {folder.name for folder in table.iterdir() if folder.is_dir()} == {Path(f).parent.name for f in after}
 
 
 def test_branch_keeps_the_indexes_of_its_base(local_location: Location) -> None:

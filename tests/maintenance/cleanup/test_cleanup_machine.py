@@ -52,9 +52,7 @@ NAMES = st.sampled_from([f"n{number}" for number in range(6)])
 BRANCHES = st.sampled_from([MAIN, MAIN, "dev", "exp"])
 DEATHS = st.one_of(st.just(0), st.just(0), st.integers(1, 24))
 POLICIES = st.builds(
-    CleanupPolicyOptions,
-    st.sampled_from([1, 2, 4]),
-    st.sampled_from([None, timedelta(0), timedelta(days=2)]),
+    CleanupPolicyOptions, st.sampled_from([1, 2, 4]), st.sampled_from([None, timedelta(0), timedelta(days=2)])
 )
 
 
@@ -96,9 +94,7 @@ class Cleanups(RuleBasedStateMachine):
     def branch(self, name: str, source: str, death: int) -> None:
         if name not in self.heads and source in self.heads:
             start = read_snapshot(self.aging.location, source)
-            Victim(death).run(
-                lambda: create_branch(self.aging.location, name, "tester", start, self.aging.world)
-            )
+            Victim(death).run(lambda: create_branch(self.aging.location, name, "tester", start, self.aging.world))
             self.note()
 
     @rule(name=st.sampled_from(["dev", "exp"]), death=DEATHS)
@@ -180,12 +176,7 @@ class Cleanups(RuleBasedStateMachine):
         assert unneeded(self.aging.location) == []
         assert {name: read_contents(self.aging.location, name) for name in expected} == expected
         for name in expected:
-            run(
-                self.aging.location,
-                [Change(PERSON, upsert=(("last", 1),))],
-                branch=name,
-                environment=self.aging.world,
-            )
+            run(self.aging.location, [Change(PERSON, upsert=(("last", 1),))], branch=name, environment=self.aging.world)
 
     def write(self, branch: str, changes: list[Change], death: int) -> None:
         if branch in self.heads:
@@ -199,8 +190,7 @@ class Cleanups(RuleBasedStateMachine):
     def note(self) -> None:
         """Record new snapshots; recorded ones are compared after every step."""
         self.heads = {
-            name: read_contents(self.aging.location, name)
-            for name in read_snapshot(self.aging.location).state.branches
+            name: read_contents(self.aging.location, name) for name in read_snapshot(self.aging.location).state.branches
         }
         for key, contents in every_snapshot(self.aging.location).items():
             self.seen.setdefault(self.key(key), contents)

@@ -36,19 +36,13 @@ def deletable(
     files: list[StoredFile], retained: set[str], others: set[str], decision: Decision | None = None
 ) -> list[tuple[Reason, str]]:
     chosen = decision or Decision({None: frozenset({2})}, (), frozenset())
-    files_to_delete = find_deletable(
-        files, chosen, Reach(frozenset(retained), frozenset(others)), NEEDS, POLICY
-    )
+    files_to_delete = find_deletable(files, chosen, Reach(frozenset(retained), frozenset(others)), NEEDS, POLICY)
     return [(file.reason, file.path) for file in files_to_delete]
 
 
 def test_order_versions_then_their_files_then_orphans() -> None:
-    files = old(
-        manifest(1), manifest(2), "data/a.lance", "data/b.lance", "data/c.lance", "_transactions/1.txn"
-    )
-    files_to_delete = deletable(
-        files, {"data/b.lance"}, {"data/a.lance", "data/b.lance", "_transactions/1.txn"}
-    )
+    files = old(manifest(1), manifest(2), "data/a.lance", "data/b.lance", "data/c.lance", "_transactions/1.txn")
+    files_to_delete = deletable(files, {"data/b.lance"}, {"data/a.lance", "data/b.lance", "_transactions/1.txn"})
     assert files_to_delete == [
         (Reason.VERSION, manifest(1)),
         (Reason.UNREACHED, "_transactions/1.txn"),
@@ -168,8 +162,6 @@ def test_lance_branch_of_a_file(path: str, branch: str | None, rest: str) -> Non
 
 def test_directories_that_are_empty_afterwards() -> None:
     decision = Decision({None: frozenset({2})}, (FORK,), frozenset())
-    files = old(
-        f"tree/{FORK}/data/a.lance", "_indices/u/x.lance", "data/b.lance", "data/b/1.blob", manifest(1)
-    )
+    files = old(f"tree/{FORK}/data/a.lance", "_indices/u/x.lance", "data/b.lance", "data/b/1.blob", manifest(1))
     files_to_delete = find_deletable(files, decision, Reach(frozenset(), frozenset()), NEEDS, POLICY)
     assert {folder_of(file) for file in files_to_delete} == {f"tree/{FORK}", "_indices/u", "data/b", None}

@@ -75,18 +75,14 @@ DROPS = {
 
 @pytest.mark.parametrize("tasks", [False, True], ids=["driver", "tasks"])
 @pytest.mark.parametrize(("text", "marker"), DROPS.values(), ids=DROPS.keys())
-def test_hard_dropped_values_are_deleted_by_cleanup(
-    root: Location, text: str, marker: str, tasks: bool
-) -> None:
+def test_hard_dropped_values_are_deleted_by_cleanup(root: Location, text: str, marker: str, tasks: bool) -> None:
     head = read_snapshot(root).head
     assert with_text(root, marker)
     done = evolve(root, text, tasks=tasks, hard=True)
     assert done.commit is not None
     assert done.commit.counts["hard_drops"] == 1
     after = contents(root)
-    assert snapshot_contents(read_commit_snapshot(root, head)[0])["node:Person"]["ada"][
-        "note"
-    ]  # until cleanup
+    assert snapshot_contents(read_commit_snapshot(root, head)[0])["node:Person"]["ada"]["note"]  # until cleanup
     clean_tomorrow(root)
     assert with_text(root, marker) == []
     assert contents(root) == after

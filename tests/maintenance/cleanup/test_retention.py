@@ -37,10 +37,7 @@ def fork(owner: str, parent: Pin, made: int = 0, number: int = 0) -> Fork:
 
 
 def facts(
-    line: Line = OLD,
-    *forks: Fork,
-    lines: Mapping[str | None, Line] | None = None,
-    tags: frozenset[Pin] = frozenset(),
+    line: Line = OLD, *forks: Fork, lines: Mapping[str | None, Line] | None = None, tags: frozenset[Pin] = frozenset()
 ) -> DatasetFacts:
     branches: dict[str | None, Line] = {None: line, **{made.name: {6: 0} for made in forks}, **(lines or {})}
     return DatasetFacts(branches, {made.name: made for made in forks}, tags)
@@ -107,12 +104,7 @@ def test_published_versions_count_per_lance_branch() -> None:
         (Needs(frozenset({Pin(None, 2)}), frozenset(), frozenset()), (2,), OLD, {2: KeepReason.TAG}),
         (Needs(frozenset({Pin(None, 2)}), frozenset(), frozenset()), (), OLD, {2: KeepReason.SNAPSHOT}),
         (
-            Needs(
-                frozenset({Pin(None, 2)}),
-                frozenset(),
-                frozenset(),
-                reasons={Pin(None, 2): KeepReason.MERGE_BASE},
-            ),
+            Needs(frozenset({Pin(None, 2)}), frozenset(), frozenset(), reasons={Pin(None, 2): KeepReason.MERGE_BASE}),
             (),
             OLD,
             {2: KeepReason.MERGE_BASE},

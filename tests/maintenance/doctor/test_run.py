@@ -126,12 +126,7 @@ def test_edges_without_nodes(graph: Graph, tool: ExternalTool, monkeypatch: pyte
     tool.act("delete", graph.location)
     repair(graph.location, "confirm", "force")
     (finding,) = (finding for finding in _unhealthy(graph) if finding.health is Health.PROBLEM)
-    assert (finding.check, finding.where, finding.branch, finding.fix) == (
-        Check.EDGES,
-        "edge:Knows",
-        "main",
-        FIX_EDGES,
-    )
+    assert (finding.check, finding.where, finding.branch, finding.fix) == (Check.EDGES, "edge:Knows", "main", FIX_EDGES)
     assert re.fullmatch(r"1 edge lacks a node at an endpoint, for example \S+ → \S+ \(\S+\)", finding.message)
     monkeypatch.setattr("omnigraph.base.limits.DOCTOR_EDGE_ROWS_MAX", 1)
     assert is_healthy(graph.doctor())
@@ -203,9 +198,7 @@ def test_lance_branches_of_a_deleted_branch(graph: Graph, monkeypatch: pytest.Mo
     monkeypatch.setattr("omnigraph.base.limits.CLEANUP_AGE_SECONDS_MIN", 0.0)
     old = [finding for finding in _unhealthy(graph) if finding.check is Check.ORPHANS]
     assert [finding.where for finding in old] == [finding.where for finding in young]
-    assert {(finding.fix, finding.message) for finding in old} == {
-        (CLEANUP, "1 Lance branch of no live branch")
-    }
+    assert {(finding.fix, finding.message) for finding in old} == {(CLEANUP, "1 Lance branch of no live branch")}
 
 
 def test_files_of_interrupted_operations(graph: Graph) -> None:
@@ -216,24 +209,12 @@ def test_files_of_interrupted_operations(graph: Graph) -> None:
     for name in ("old", "young"):
         ObjectStore(graph.location).create(f"{INIT_MARKERS}/{name}.json", b"{}")
     os.utime(Path(graph.uri, INIT_MARKERS, "old.json"), (time.time() - 4 * DAY,) * 2)
-    findings = [
-        (finding.where, finding.health, finding.message, finding.fix) for finding in _unhealthy(graph)
-    ]
+    findings = [(finding.where, finding.health, finding.message, finding.fix) for finding in _unhealthy(graph)]
     assert findings == [
         (SCRATCH, Health.NOTICE, "1 file left by a bulk operation, 3 bytes", CLEANUP),
-        (
-            SCRATCH,
-            Health.NOTICE,
-            "1 file that a bulk operation uses, or left a short time ago, 3 bytes",
-            CLEANUP_LATER,
-        ),
+        (SCRATCH, Health.NOTICE, "1 file that a bulk operation uses, or left a short time ago, 3 bytes", CLEANUP_LATER),
         (INIT_MARKERS, Health.NOTICE, "1 file left by an `init`, 2 bytes", CLEANUP),
-        (
-            INIT_MARKERS,
-            Health.NOTICE,
-            "1 file that an `init` uses, or left a short time ago, 2 bytes",
-            CLEANUP_LATER,
-        ),
+        (INIT_MARKERS, Health.NOTICE, "1 file that an `init` uses, or left a short time ago, 2 bytes", CLEANUP_LATER),
     ]
 
 
@@ -254,11 +235,7 @@ def test_forks_that_a_child_branch_reads_are_not_reported(graph: Graph) -> None:
     assert [finding for finding in _unhealthy(graph) if finding.check is Check.ORPHANS] == []
 
 
-FILES = {
-    "data": ("data", "*.lance"),
-    "deletions": ("_deletions", "*"),
-    "index": ("_indices", "*/page_data.lance"),
-}
+FILES = {"data": ("data", "*.lance"), "deletions": ("_deletions", "*"), "index": ("_indices", "*/page_data.lance")}
 
 
 @pytest.mark.parametrize("deep", [False, True])
@@ -333,11 +310,7 @@ def test_symbolic_links(graph: Graph, tmp_path: Path) -> None:
     assert {(finding.check, finding.health, finding.fix) for finding in findings} == {
         (Check.FILES, Health.PROBLEM, REPLACE_LINK)
     }
-    assert {finding.where for finding in findings} == {
-        f"{graph.uri}/{planted}",
-        f"{graph.uri}/{table}",
-        str(data),
-    }
+    assert {finding.where for finding in findings} == {f"{graph.uri}/{planted}", f"{graph.uri}/{table}", str(data)}
 
 
 @pytest.mark.parametrize(
@@ -351,9 +324,7 @@ def test_symbolic_links(graph: Graph, tmp_path: Path) -> None:
         (MANIFEST, set()),
     ],
 )
-def test_linked_directory_of_the_graph(
-    graph: Graph, tmp_path: Path, name: str, unchecked: set[Check]
-) -> None:
+def test_linked_directory_of_the_graph(graph: Graph, tmp_path: Path, name: str, unchecked: set[Check]) -> None:
     """The link is one finding, and each check that does not follow it reports that."""
     path = Path(graph.uri, name)
     (tmp_path / "moved").mkdir()
@@ -366,9 +337,7 @@ def test_linked_directory_of_the_graph(
     }
     assert [finding.check for finding in findings].count(Check.FILES) == 1
     assert {finding.check for finding in findings} >= {Check.FILES, *unchecked}
-    assert all(
-        "symbolic link" in finding.message and "delete" not in finding.message for finding in findings[1:]
-    )
+    assert all("symbolic link" in finding.message and "delete" not in finding.message for finding in findings[1:])
 
 
 def test_vector_index_without_vectors(local_location: Location) -> None:
@@ -417,9 +386,7 @@ def test_format_of_a_newer_release(graph: Graph) -> None:
 def test_command_output_and_exit_codes(graph: Graph, tool: ExternalTool, tmp_path: Path) -> None:
     healthy = omnigraph_here("doctor", graph.uri, "-q", cwd=tmp_path)
     assert (healthy.exit_code, healthy.stderr) == (0, "")
-    assert [line.split()[:2] for line in healthy.stdout.splitlines()[1:]] == [
-        [check.value, "ok"] for check in Check
-    ]
+    assert [line.split()[:2] for line in healthy.stdout.splitlines()[1:]] == [[check.value, "ok"] for check in Check]
     tool.act("delete", graph.location)
     unhealthy = omnigraph_here("doctor", graph.uri, "--json", cwd=tmp_path)
     assert unhealthy.exit_code == 3

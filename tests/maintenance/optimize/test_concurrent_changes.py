@@ -109,24 +109,17 @@ def test_which_groups_survive(name: str) -> None:
         return
     assert {number: positions.tolist() for number, positions in moved.deleted.items()} == expected
     assert set(moved.old_ids) == now.keys() & {0, 1, 2}
-    assert moved.new_ids == tuple(
-        number for number, rows in ((90, 6), (91, 3)) if len(expected.get(number, [])) < rows
-    )
+    assert moved.new_ids == tuple(number for number, rows in ((90, 6), (91, 3)) if len(expected.get(number, [])) < rows)
     assert sum(map(moved.live_rows, moved.new)) == sum(
         len(live_now.get(number, LIVE_THEN[number])) for number in moved.old_ids
     )
 
 
 @given(
-    st.lists(
-        st.integers(0, 12).flatmap(lambda rows: st.tuples(st.just(rows), st.binary(min_size=rows))),
-        max_size=5,
-    ),
+    st.lists(st.integers(0, 12).flatmap(lambda rows: st.tuples(st.just(rows), st.binary(min_size=rows))), max_size=5),
     st.integers(1, 7),
 )
-def test_positions_are_those_of_the_deleted_rows(
-    fragments: list[tuple[int, bytes]], rows_per_written: int
-) -> None:
+def test_positions_are_those_of_the_deleted_rows(fragments: list[tuple[int, bytes]], rows_per_written: int) -> None:
     """Each row was deleted before, was deleted since, or is live; written rows are identified by name."""
     written_rows: list[tuple[int, int]] = []
     deleted_rows: set[tuple[int, int]] = set()

@@ -67,9 +67,7 @@ def statuses(outcome: IndexResult) -> dict[str, set[IndexStatus]]:
     return by_table
 
 
-def test_every_declared_index_is_built_in_one_commit(
-    store_location: Location,
-) -> None:
+def test_every_declared_index_is_built_in_one_commit(store_location: Location) -> None:
     create(store_location)
     append(store_location, "a")
     before = read_snapshot(store_location)
@@ -154,9 +152,7 @@ def test_only_indexes_are_committed(graph: Location) -> None:
     dataset = open_table(graph, DOC)
     records = read_operations(dataset, before.pin.version, after.pin.version)
     assert len(records) == 6
-    assert {record.operation for record in records if isinstance(record, TransactionRecord)} == {
-        Operation.CREATE_INDEX
-    }
+    assert {record.operation for record in records if isinstance(record, TransactionRecord)} == {Operation.CREATE_INDEX}
     assert (dataset.read(), after.row_count) == (rows, before.row_count)
     assert open_dataset(graph.child(before.path), version=before.pin.version).read() == rows
 

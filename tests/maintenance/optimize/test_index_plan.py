@@ -112,11 +112,7 @@ def test_one_entry_per_declared_index_in_order() -> None:
     table = TableIndexes(ALIAS, ROWS, tuple(map(DeclaredIndex, specs)), (_present(0, 1, 4),))
     planned = plan_indexes(table, 1_000)
     assert [entry.spec for entry in planned] == specs
-    assert [entry.status for entry in planned] == [
-        IndexStatus.COMPLETE,
-        IndexStatus.BUILT,
-        IndexStatus.BUILT,
-    ]
+    assert [entry.status for entry in planned] == [IndexStatus.COMPLETE, IndexStatus.BUILT, IndexStatus.BUILT]
 
 
 @pytest.mark.parametrize(
@@ -138,9 +134,7 @@ def test_segments_have_bounded_rows(rows_per_task: int, groups: list[tuple[tuple
 
 def test_vectors_are_bounded_by_bytes() -> None:
     spec = IndexSpec("face", IndexKind.VECTOR)
-    work = IndexWork(
-        ALIAS, DeclaredIndex(spec, limits.INDEX_BYTES_PER_TASK // 30), IndexStatus.BUILT, (0, 1, 4)
-    )
+    work = IndexWork(ALIAS, DeclaredIndex(spec, limits.INDEX_BYTES_PER_TASK // 30), IndexStatus.BUILT, (0, 1, 4))
     cut = cut_segments(work, IndexPlan(spec, work.fragment_ids, "IVF_FLAT", {}), ROWS, 1_000)
     assert [part.fragment_ids for part in cut] == [(0, 1), (4,)]
 

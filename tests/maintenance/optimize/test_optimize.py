@@ -185,9 +185,7 @@ def test_dry_run_reports_a_vector_index_without_vectors(local_location: Location
     again = optimize(local_location, dry_run=True)
     for rows in (planned, done, again):
         pending = rows[DOC].pending_indexes
-        assert [(index.property, index.reason) for index in pending] == [
-            ("face", "the column has no vectors")
-        ]
+        assert [(index.property, index.reason) for index in pending] == [("face", "the column has no vectors")]
         assert "face" not in rows[DOC].indexes_built
     assert planned[DOC].indexes_built == done[DOC].indexes_built
     assert again[DOC].indexes_built == ()
@@ -198,10 +196,7 @@ def test_dry_run_counts_the_fragments_of_a_split_fragment(graph: Location) -> No
     optimize(graph, rows_per_task=80)
     assert len(read_fragment_files(open_table(graph, DOC))) == 1
     delete(graph, "size > 15")
-    planned, done = (
-        optimize(graph, dry_run=True, rows_per_task=25)[DOC],
-        optimize(graph, rows_per_task=25)[DOC],
-    )
+    planned, done = (optimize(graph, dry_run=True, rows_per_task=25)[DOC], optimize(graph, rows_per_task=25)[DOC])
     assert (planned.fragments_removed, planned.fragments_added) == (1, done.fragments_added)
     assert done.fragments_added > 1
 
@@ -280,9 +275,7 @@ def test_branch_skips_tables_that_it_has_not_written(graph: Location) -> None:
     create_branch(graph, "thin", "tester", read_snapshot(graph))
     for dry_run in (True, False):
         rows = optimize(graph, "thin", dry_run=dry_run)
-        assert {rows.pop(alias).skipped for alias in (DOC, EMPTY, CITES)} == {
-            SkipReason.NOT_WRITTEN_ON_BRANCH
-        }
+        assert {rows.pop(alias).skipped for alias in (DOC, EMPTY, CITES)} == {SkipReason.NOT_WRITTEN_ON_BRANCH}
     assert read_snapshot(graph, "thin").tables == read_snapshot(graph).tables
     rows = optimize(graph, "thin", tables=frozenset({"Cites"}))
     assert (rows[CITES].committed, rows[CITES].skipped) == (True, None)
@@ -368,9 +361,7 @@ def test_blobs_are_compacted_only_if_lance_supports_it(
     from tests.maintenance.graphs import change
     from tests.storage.raw_writes import stage_append
 
-    init(
-        local_location.uri, "node Pic { name: String @key  data: Blob? }\nnode Plain { name: String @key }\n"
-    )
+    init(local_location.uri, "node Pic { name: String @key  data: Blob? }\nnode Plain { name: String @key }\n")
     rng = np.random.default_rng(1)
     bytes_of = {name: rng.bytes(50_000) for name in "abc"}
 

@@ -35,8 +35,7 @@ Step = tuple[str, int, int]
 """The operation, the first row, and the number of rows."""
 
 steps = st.lists(
-    st.tuples(st.sampled_from(["insert", "update", "delete"]), st.integers(0, 40), st.integers(1, 9)),
-    max_size=4,
+    st.tuples(st.sampled_from(["insert", "update", "delete"]), st.integers(0, 40), st.integers(1, 9)), max_size=4
 )
 
 
@@ -99,9 +98,7 @@ def identities(location: Location) -> list[Any]:
 
 @settings(max_examples=12, deadline=None)
 @given(steps, steps, steps, steps)
-def test_rows_match_the_model(
-    before: list[Step], rewritten: list[Step], built: list[Step], leased: list[Step]
-) -> None:
+def test_rows_match_the_model(before: list[Step], rewritten: list[Step], built: list[Step], leased: list[Step]) -> None:
     _check_rows(before, {"rewrite_group": rewritten, "build_segments": built, "lease": leased})
 
 
@@ -126,16 +123,8 @@ def _check_rows(before: list[Step], during: dict[str, list[Step]]) -> None:
         assert read_contents(graph.location)[PERSON] == expected
         table = open_table(graph.location, PERSON)
         for name in names | set(expected):
-            assert (
-                count_scanned(table, f"id = '{name}'")
-                == table.count_rows(f"id = '{name}'")
-                == (name in expected)
-            )
-            words = (
-                table.native.to_table(full_text_query=name).num_rows
-                if row.indexes_built
-                else (name in expected)
-            )
+            assert count_scanned(table, f"id = '{name}'") == table.count_rows(f"id = '{name}'") == (name in expected)
+            words = table.native.to_table(full_text_query=name).num_rows if row.indexes_built else (name in expected)
             assert words == (name in expected)
         remaining = identities(graph.location)
         optimize_all_tables(Graph(graph.location), OptimizeOptions(), in_place)

@@ -148,11 +148,7 @@ def test_table_that_loses_its_groups_each_time_gets_fewer_fragments(graph: Locat
     def interrupt() -> None:
         run_compaction(graph, [DOC])
         for _ in range(3):
-            change(
-                graph,
-                {DOC: lambda dataset: stage_append(dataset, docs(dataset.schema, new_ulid(), 2))},
-                rows=2,
-            )
+            change(graph, {DOC: lambda dataset: stage_append(dataset, docs(dataset.schema, new_ulid(), 2))}, rows=2)
         counts.append(len(read_fragment_files(open_table(graph, DOC))))
 
     counts: list[int] = []
@@ -170,9 +166,7 @@ def test_table_that_loses_its_groups_each_time_gets_fewer_fragments(graph: Locat
 
 
 def test_schema_that_changes_each_time_leaves_fewer_fragments(graph: Location) -> None:
-    texts = iter(
-        SCHEMA.replace("note: String?", f"note: String?  extra{number}: I64?") for number in range(9)
-    )
+    texts = iter(SCHEMA.replace("note: String?", f"note: String?  extra{number}: I64?") for number in range(9))
 
     def interrupt() -> None:
         apply_schema(graph, MAIN, SchemaRequest(next(texts), "tester"), in_place)
@@ -244,10 +238,7 @@ def test_seconds_of_a_table_are_its_own_work(graph: Location) -> None:
     """Workers report their seconds; here they report fixed values."""
 
     def slow(function: Callable[[Task], Any], tasks: Sequence[Any]) -> list[Any]:
-        return [
-            replace(function(task), seconds=1000.0 if _belongs_to_nodes(task, graph) else 1.0)
-            for task in tasks
-        ]
+        return [replace(function(task), seconds=1000.0 if _belongs_to_nodes(task, graph) else 1.0) for task in tasks]
 
     rows = {row.table_key: row for row in optimize_all_tables(Graph(graph), OptimizeOptions(), slow)}
     assert rows[DOC].seconds >= 2000

@@ -31,9 +31,7 @@ def test_contents_match_the_model_while_writers_run(local_location: Location, tm
 
 
 @pytest.mark.soak
-def test_contents_match_the_model_while_writers_run_for_a_minute(
-    local_location: Location, tmp_path: Path
-) -> None:
+def test_contents_match_the_model_while_writers_run_for_a_minute(local_location: Location, tmp_path: Path) -> None:
     _run(local_location, tmp_path, 60.0)
 
 

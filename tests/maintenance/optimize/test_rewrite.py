@@ -26,9 +26,7 @@ def fragments(*rows: int, deleted: int = 0, size_bytes: int = 0) -> dict[int, Fr
 
 
 def index(name: str, kind: IndexKind, *parts: set[int]) -> IndexDescription:
-    index_parts = tuple(
-        IndexPart(f"{name}-{position}", frozenset(part)) for position, part in enumerate(parts)
-    )
+    index_parts = tuple(IndexPart(f"{name}-{position}", frozenset(part)) for position, part in enumerate(parts))
     covered = frozenset[int]().union(*parts)
     return IndexDescription(name, "column", kind, kind.name, len(parts), covered, 0, index_parts)
 

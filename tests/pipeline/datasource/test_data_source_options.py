@@ -13,10 +13,7 @@ from omnigraph.pipeline.load.change import LoadMode
 
 GRAPH = {"uri": "graph.omni", "type": "Person"}
 BAD: dict[str, tuple[Mapping[str, str], str]] = {
-    "unknown": (
-        {"colums": "id"},
-        "expected uri, type, branch, commit, version, asOf, columns, filter or storage.…",
-    ),
+    "unknown": ({"colums": "id"}, "expected uri, type, branch, commit, version, asOf, columns, filter or storage.…"),
     "two states": ({"commit": "a", "asof": "2024-05-31T12:00:00Z"}, "expected one of"),
     "no version": ({"version": "-1"}, "expected a number, got '-1'"),
     "no offset": ({"asof": "2024-05-31T12:00:00"}, "2024-05-31T12:00:00Z"),

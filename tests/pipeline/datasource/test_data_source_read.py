@@ -67,9 +67,7 @@ def test_earlier_states_across_renames(root: Location) -> None:
     assert ages(root, when=SnapshotSelector(commit=before)) == {"a": 1, "b": 3, "c": 4}
     now = {row["id"]: row["years"] for row in rows(SparkTableReader(plan_read(ReadOptions(root, "Human"))))}
     assert now == {"b": 3, "c": 4}
-    filtered = ReadOptions(
-        root, "Person", columns=("slug",), where="age > 2", when=SnapshotSelector(commit=before)
-    )
+    filtered = ReadOptions(root, "Person", columns=("slug",), where="age > 2", when=SnapshotSelector(commit=before))
     assert rows(SparkTableReader(plan_read(filtered))) == [{"slug": "b"}, {"slug": "c"}]
     for wrong in (
         ReadOptions(root, "Person"),

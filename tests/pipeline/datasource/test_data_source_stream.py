@@ -74,9 +74,7 @@ def test_commit_of_other_types_gives_no_batch(root: Location) -> None:
 
 
 @pytest.mark.parametrize(
-    "steps",
-    [["years: I64? @rename_from(age)"], [""], ["", "age: I64?"]],
-    ids=["renamed", "dropped", "replaced"],
+    "steps", [["years: I64? @rename_from(age)"], [""], ["", "age: I64?"]], ids=["renamed", "dropped", "replaced"]
 )
 def test_replaced_column(root: Location, steps: list[str]) -> None:
     query = Query(root)

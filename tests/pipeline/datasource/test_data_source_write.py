@@ -108,10 +108,7 @@ def test_violations_of_all_partitions_are_reported_and_nothing_is_left(root: Loc
         save(root, people(c=3, d=4), people(a=5), people(c=6))
     report = rejected.value.report
     assert dict(report.counts) == {Rule.KEY_CONFLICT: 1, Rule.DUPLICATE_ID: 1}
-    assert [(violation.file, violation.line) for violation in report.first] == [
-        ("<Person>", 3),
-        ("<Person>", 4),
-    ]
+    assert [(violation.file, violation.line) for violation in report.first] == [("<Person>", 3), ("<Person>", 4)]
     assert files(root) == before
 
 

@@ -67,14 +67,11 @@ def _bodies(draw: st.DrawFn, *, is_edge: bool) -> tuple[str, st.SearchStrategy[d
     nullable = [draw(st.booleans()) for _ in kinds]
     names = [f"p{number}" for number in range(len(kinds))]
     can_be_key = [
-        name
-        for name, kind, absent in zip(names, kinds, nullable, strict=True)
-        if kind in SCALARS and not absent
+        name for name, kind, absent in zip(names, kinds, nullable, strict=True) if kind in SCALARS and not absent
     ]
     key = draw(st.lists(st.sampled_from(can_be_key), max_size=3, unique=True)) if can_be_key else []
     members = [
-        f"{name}: {kind}{'?' if absent else ''}"
-        for name, kind, absent in zip(names, kinds, nullable, strict=True)
+        f"{name}: {kind}{'?' if absent else ''}" for name, kind, absent in zip(names, kinds, nullable, strict=True)
     ]
     if is_edge and key:
         members.append(f"@key(src, dst, {', '.join(key)})")
@@ -87,9 +84,7 @@ def _bodies(draw: st.DrawFn, *, is_edge: bool) -> tuple[str, st.SearchStrategy[d
             for name, kind, absent in zip(names, kinds, nullable, strict=True)
             if not absent
         },
-        optional={
-            name: KINDS[kind] for name, kind, absent in zip(names, kinds, nullable, strict=True) if absent
-        },
+        optional={name: KINDS[kind] for name, kind, absent in zip(names, kinds, nullable, strict=True) if absent},
     )
     return "  ".join(members), rows, key
 

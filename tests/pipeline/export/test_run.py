@@ -124,11 +124,7 @@ def test_types_branches_and_commits_are_chosen(root: Location, tmp_path: Path) -
     ("selection", "code", "text"),
     [
         ({"types": ("Person", "Persn")}, "type_missing", "Person, Note, Empty, Knows, About"),
-        (
-            {"when": SnapshotSelector(commit="01ARZ3NDEKTSV4RRFFQ69G5FAV")},
-            "commit_missing",
-            "`graph.log()`",
-        ),
+        ({"when": SnapshotSelector(commit="01ARZ3NDEKTSV4RRFFQ69G5FAV")}, "commit_missing", "`graph.log()`"),
         ({"branch": "other"}, "branch_missing", "main"),
     ],
 )
@@ -228,9 +224,7 @@ class _InterruptedRunner(InProcessRunner):
 
 @pytest.mark.parametrize("shares_disk", [True, False])
 @pytest.mark.parametrize("out", ["dump.jsonl", "parts/"])
-def test_interrupted_export_leaves_nothing(
-    root: Location, tmp_path: Path, out: str, shares_disk: bool
-) -> None:
+def test_interrupted_export_leaves_nothing(root: Location, tmp_path: Path, out: str, shares_disk: bool) -> None:
     (tmp_path / "out").mkdir()
     before = {entry.path for entry in ObjectStore(root).list("")}
     with pytest.raises(KeyboardInterrupt):
@@ -306,9 +300,7 @@ def test_s3_from_and_to(s3_location: Location, tmp_path: Path) -> None:
     names = ["edge-About", "edge-Knows", "node-Note", "node-Person"]
     for force in (False, True):
         export_here(root, f"{place}/parts/", force=force)
-        assert [entry.path for entry in store.list("parts")] == [
-            f"parts/{name}-00000.jsonl" for name in names
-        ]
+        assert [entry.path for entry in store.list("parts")] == [f"parts/{name}-00000.jsonl" for name in names]
     text = b"".join(store.read(f"parts/{name}-00000.jsonl") or b"" for name in reversed(names))
     assert sorted(text.splitlines()) == sorted((tmp_path / "dump.jsonl").read_bytes().splitlines())
     with pytest.raises(RefusedError):

@@ -23,13 +23,7 @@ from omnigraph.pipeline.load.run import Loaded, LoadRejectedError, LoadRequest, 
 from omnigraph.pipeline.load.source import PieceSource
 from omnigraph.pipeline.load.upsert import replace_rows
 from omnigraph.storage.lance.dataset import open_dataset
-from omnigraph.storage.lance.stage import (
-    stage_replacement,
-    stage_upsert,
-    write_deletions,
-    write_moved_rows,
-    write_rows,
-)
+from omnigraph.storage.lance.stage import stage_replacement, stage_upsert, write_deletions, write_moved_rows, write_rows
 from omnigraph.storage.location import Location, parse_location
 from tests.pipeline.in_place import LargeSource, in_place
 from tests.pipeline.load.test_run import contents, source
@@ -46,22 +40,15 @@ Record = Mapping[str, object]
 _SLUGS = st.sampled_from(["ada", "bob", "cy", "dee", "eé", "missing"])
 _FEW = st.none() | st.sampled_from(["x", "y", "z"])
 _people = st.fixed_dictionaries(
-    {"slug": _SLUGS | st.just(7)},
-    optional={"age": st.integers(-1, 11), "email": _FEW, "first": _FEW, "last": _FEW},
+    {"slug": _SLUGS | st.just(7)}, optional={"age": st.integers(-1, 11), "email": _FEW, "first": _FEW, "last": _FEW}
 )
-_notes = st.fixed_dictionaries(
-    {"text": st.sampled_from("abc")}, optional={"id": st.sampled_from(["n1", "n2", "n3"])}
-)
+_notes = st.fixed_dictionaries({"text": st.sampled_from("abc")}, optional={"id": st.sampled_from(["n1", "n2", "n3"])})
 _edge_data = st.fixed_dictionaries({"id": st.sampled_from([f"e{n}" for n in range(8)])})
-_wrote = st.fixed_dictionaries(
-    {"id": st.sampled_from([f"w{n}" for n in range(5)])}, optional={"at": st.integers(0, 3)}
-)
+_wrote = st.fixed_dictionaries({"id": st.sampled_from([f"w{n}" for n in range(5)])}, optional={"at": st.integers(0, 3)})
 _records = st.one_of(
     st.builds(lambda data: {"type": "Person", "data": data}, _people),
     st.builds(lambda data: {"type": "Note", "data": data}, _notes),
-    st.builds(
-        lambda a, b, data: {"edge": "Knows", "from": a, "to": b, "data": data}, _SLUGS, _SLUGS, _edge_data
-    ),
+    st.builds(lambda a, b, data: {"edge": "Knows", "from": a, "to": b, "data": data}, _SLUGS, _SLUGS, _edge_data),
     st.builds(
         lambda a, b, data: {"edge": "Wrote", "from": a, "to": b, "data": data},
         _SLUGS,
@@ -71,10 +58,7 @@ _records = st.one_of(
 )
 _inputs = st.lists(st.lists(_records, max_size=8), min_size=1, max_size=3)
 BASE: tuple[Record, ...] = (
-    *(
-        {"type": "Person", "data": {"slug": name, "email": mail}}
-        for name, mail in (("ada", "x"), ("bob", "y"))
-    ),
+    *({"type": "Person", "data": {"slug": name, "email": mail}} for name, mail in (("ada", "x"), ("bob", "y"))),
     {"type": "Person", "data": {"slug": "cy", "first": "x", "last": "y"}},
     {"type": "Note", "data": {"id": "n1", "text": "a"}},
     {"edge": "Knows", "from": "ada", "to": "bob", "data": {"id": "e0"}},
@@ -112,11 +96,7 @@ def _answer(
 
 
 def _load(
-    root: Location,
-    inputs: Sequence[Sequence[Record]],
-    mode: LoadMode,
-    kind: type[PieceSource],
-    every: list[Violation],
+    root: Location, inputs: Sequence[Sequence[Record]], mode: LoadMode, kind: type[PieceSource], every: list[Violation]
 ) -> Loaded:
     paths = []
     for number, records in enumerate(inputs):
@@ -141,9 +121,7 @@ def test_merges_keep_identities_as_lance_does(tmp_path: Path) -> None:
     results = []
     for way in ("lance", "workers", "driver"):
         place = parse_location(str(tmp_path / way))
-        rows = pa.table(
-            {"id": [f"k{n}" for n in range(10)], "v": list(range(10)), "l": [[n] for n in range(10)]}
-        )
+        rows = pa.table({"id": [f"k{n}" for n in range(10)], "v": list(range(10)), "l": [[n] for n in range(10)]})
         lance.write_dataset(
             rows, place.uri, enable_stable_row_ids=True, max_rows_per_file=4, data_storage_version="2.2"
         )

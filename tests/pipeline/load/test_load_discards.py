@@ -71,9 +71,7 @@ def test_large_blobs(root: Location, tmp_path: Path, kind: type[PieceSource], mo
     """Lance stores a large blob in a file of its own."""
     photo = "base64:" + base64.b64encode(bytes(100_000)).decode()
     before = files(root)
-    input_source = source(
-        person(tmp_path, *(f"p{number}" for number in range(20)), "p0", photo=photo), kind=kind
-    )
+    input_source = source(person(tmp_path, *(f"p{number}" for number in range(20)), "p0", photo=photo), kind=kind)
     with pytest.raises(LoadRejectedError):
         load(root, LoadRequest(input_source, mode, "ada"), in_place)
     assert files(root) == before

@@ -42,11 +42,7 @@ def run_all(world: ProcessEnvironment, master: str) -> str:
 
 def checked(outcome: dict[str, Any]) -> str:
     """Check the outcome and return the hash of the export."""
-    assert [sum(counts.values()) for counts in outcome["counts"]] == [
-        3 * PEOPLE,
-        PEOPLE + 1,
-        PEOPLE * 2 // 3 + 1,
-    ]
+    assert [sum(counts.values()) for counts in outcome["counts"]] == [3 * PEOPLE, PEOPLE + 1, PEOPLE * 2 // 3 + 1]
     assert outcome["failed_tasks"] == 2, "two pieces were written twice"
     assert outcome["bad"] == {"dangling_end": 1, "duplicate_id": 1, "unique": 1}
     assert outcome["unmoved"]

@@ -49,9 +49,7 @@ def root(store_location: Location) -> Location:
 def load_records(request: pytest.FixtureRequest, root: Location, tmp_path: Path) -> Callable[..., Loaded]:
     kind: type[PieceSource] = request.param
 
-    def run(
-        *records: Record, mode: LoadMode = LoadMode.APPEND, branch: str = MAIN, dry_run: bool = False
-    ) -> Loaded:
+    def run(*records: Record, mode: LoadMode = LoadMode.APPEND, branch: str = MAIN, dry_run: bool = False) -> Loaded:
         path = tmp_path / "data.jsonl"
         path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
         request = LoadRequest(source(path, kind=kind), mode, "ada", branch, dry_run)
@@ -98,10 +96,7 @@ BAD: dict[str, tuple[tuple[Record, ...], Rule]] = {
     "range": (({"type": "Person", "data": {"slug": "x", "age": 151}},), Rule.RANGE),
     "required": (({"type": "Note", "data": {}},), Rule.REQUIRED),
     "too many": (tuple({**KNOWS, "to": "ada"} for _ in range(3)), Rule.CARDINALITY_MAX),
-    "unique": (
-        tuple({"type": "Person", "data": {"slug": name, "email": "same"}} for name in ("x", "y")),
-        Rule.UNIQUE,
-    ),
+    "unique": (tuple({"type": "Person", "data": {"slug": name, "email": "same"}} for name in ("x", "y")), Rule.UNIQUE),
     "type": (({"type": "Nothing"},), Rule.UNKNOWN_TYPE),
 }
 
@@ -122,9 +117,7 @@ def test_a_bad_load_writes_nothing(root: Location, load_records: Callable[..., L
     assert files(root) == before, "no version, no intent, and no staged file is left"
 
 
-def test_merge_replaces_by_id_and_inserts_the_rest(
-    root: Location, load_records: Callable[..., Loaded]
-) -> None:
+def test_merge_replaces_by_id_and_inserts_the_rest(root: Location, load_records: Callable[..., Loaded]) -> None:
     load_records(ADA)
     load_records({"type": "Person", "data": {"slug": "ada", "age": 37}}, GRACE, mode=LoadMode.MERGE)
     assert people(root) == {"ada": 37, "grace": None}
@@ -132,18 +125,14 @@ def test_merge_replaces_by_id_and_inserts_the_rest(
     assert people(root) == {"ada": 37, "grace": None}
 
 
-def test_overwrite_replaces_the_types_that_are_named(
-    root: Location, load_records: Callable[..., Loaded]
-) -> None:
+def test_overwrite_replaces_the_types_that_are_named(root: Location, load_records: Callable[..., Loaded]) -> None:
     load_records(ADA, {"type": "Note", "data": {"text": "stays"}})
     load_records(GRACE, mode=LoadMode.OVERWRITE)
     assert people(root) == {"grace": None}
     assert len(contents(root)["node:Note"]) == 1
 
 
-def test_overwrite_that_would_strand_edges_is_rejected(
-    root: Location, load_records: Callable[..., Loaded]
-) -> None:
+def test_overwrite_that_would_strand_edges_is_rejected(root: Location, load_records: Callable[..., Loaded]) -> None:
     load_records(ADA, GRACE, KNOWS)
     with pytest.raises(LoadRejectedError) as rejected:
         load_records(ADA, mode=LoadMode.OVERWRITE)

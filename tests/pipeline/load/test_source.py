@@ -16,11 +16,7 @@ def run(world: ProcessEnvironment) -> dict[str, Any]:
 
 
 def check(outcome: dict[str, Any]) -> None:
-    assert outcome["counts"] == [
-        {"node:Person": 1},
-        {"node:Person": 1},
-        {"node:Person": 1_000, "edge:Knows": 1},
-    ]
+    assert outcome["counts"] == [{"node:Person": 1}, {"node:Person": 1}, {"node:Person": 1_000, "edge:Knows": 1}]
     assert outcome["branches"] == ["main", "import", "main"]
     assert outcome["heads"][2] == outcome["head"]
     assert outcome["ages"] == {"ada": 36, **{f"p{row:04}": row % 100 for row in range(1_000)}}

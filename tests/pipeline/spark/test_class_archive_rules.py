@@ -11,12 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.pipeline.spark.class_archive import (
-    ClassArchive,
-    build_when_worthwhile,
-    class_archive,
-    describe_file,
-)
+from omnigraph.pipeline.spark.class_archive import ClassArchive, build_when_worthwhile, class_archive, describe_file
 from omnigraph.pipeline.spark.java import Java
 from tests.pipeline.process import processes_with
 from tests.waiting import SECONDS_MAX, wait_until
@@ -114,9 +109,7 @@ def test_a_build_that_hangs_ends_with_all_that_it_started(tmp_path: Path) -> Non
     java.write_text(HANGING_JAVA)
     java.chmod(0o755)
     environ = {"JAVA_HOME": str(tmp_path / "java"), "OMNIGRAPH_HOME": str(tmp_path / "home")}
-    build = subprocess.Popen(
-        [sys.executable, "-c", BUILD], env={**os.environ, **environ}, start_new_session=True
-    )
+    build = subprocess.Popen([sys.executable, "-c", BUILD], env={**os.environ, **environ}, start_new_session=True)
     wait_until((tmp_path / "home" / "hangs").exists, "Java hangs")
     build.send_signal(signal.SIGALRM)
     assert build.wait(SECONDS_MAX) == -signal.SIGKILL

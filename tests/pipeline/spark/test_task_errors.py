@@ -12,15 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.base.errors import (
-    Applied,
-    ConflictError,
-    ContentError,
-    Fact,
-    OmnigraphError,
-    Problem,
-    TextError,
-)
+from omnigraph.base.errors import Applied, ConflictError, ContentError, Fact, OmnigraphError, Problem, TextError
 from omnigraph.graph.coordination.lease import LeaseBusyError
 from omnigraph.pipeline.spark.task_errors import TaskError, decode_error, decode_failure, encode_error
 
@@ -92,9 +84,7 @@ def test_value_that_looks_like_an_encoded_error_is_only_text(tmp_path: Path, for
         "not compressed": b"abcd",
     }[form]
     quoted = f"<omnigraph-task-error {base64.b64encode(data).decode()}>"
-    error = decode_error(
-        RuntimeError(f"[CAST_INVALID_INPUT] The value '{quoted}' cannot be cast"), "spark.log"
-    )
+    error = decode_error(RuntimeError(f"[CAST_INVALID_INPUT] The value '{quoted}' cannot be cast"), "spark.log")
     assert not executed.exists()
     assert error.code == "spark_failed"
     assert "CAST_INVALID_INPUT" in error.message

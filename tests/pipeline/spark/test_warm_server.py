@@ -46,18 +46,14 @@ def test_its_file_is_private(warm: ProcessEnvironment) -> None:
     token = json.loads(path.read_text())["token"]
     assert len(token) > 30
     assert token not in warm.omnigraph("spark", "status", "--json").stdout
-    words = [
-        Path(f"/proc/{pid}/cmdline").read_text() for pid in processes_with(f"SCENARIO_FOLDER={warm.folder}\0")
-    ]
+    words = [Path(f"/proc/{pid}/cmdline").read_text() for pid in processes_with(f"SCENARIO_FOLDER={warm.folder}\0")]
     assert not [word for word in words if token in word]
 
 
 def test_later_processes_use_it_and_share_its_workers(warm: ProcessEnvironment) -> None:
     first, second = (_pair(warm) for _ in range(2))
     assert (first["kind"], second["kind"]) == (CONNECT, CONNECT)
-    assert {result["daemon"] for result in first["results"]} == {
-        result["daemon"] for result in second["results"]
-    }
+    assert {result["daemon"] for result in first["results"]} == {result["daemon"] for result in second["results"]}
     assert first["error"]["class"] == "WriteConflictError"
     assert first["error"]["table"] == "node:P"
 
@@ -92,9 +88,7 @@ def test_ctrl_c_cancels_the_job_on_the_server(warm: ProcessEnvironment) -> None:
 
 
 @pytest.mark.soak
-def test_killed_server_is_replaced_and_idle_server_ends(
-    fresh_world: ProcessEnvironment, spark_home: Path
-) -> None:
+def test_killed_server_is_replaced_and_idle_server_ends(fresh_world: ProcessEnvironment, spark_home: Path) -> None:
     fresh_world.borrow_archive(spark_home)
     first = fresh_world.spark_json("start")
     os.kill(first["pid"], signal.SIGKILL)

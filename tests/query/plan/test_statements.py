@@ -69,9 +69,7 @@ def unrewritten_plan() -> ReadPlan:
 
 def test_figures_are_shown_with_their_step() -> None:
     figures = {
-        4: StepFigures(
-            rows_estimated=20, rows=17, seconds=0.0015, mode="indexed", reason="1 of 100000 nodes"
-        ),
+        4: StepFigures(rows_estimated=20, rows=17, seconds=0.0015, mode="indexed", reason="1 of 100000 nodes"),
         5: StepFigures(rows=1),
     }
     shown = explain_plan(planned(), figures).splitlines()
@@ -84,9 +82,7 @@ def test_lines_have_the_numbers_of_the_steps() -> None:
     plan = planned()
     lines = explain_plan(plan).splitlines()[1:]
     assert len(lines) == len(numbered_steps(plan))
-    assert [line.split(".")[0].strip() for line in lines] == [
-        str(number) for number in range(1, len(lines) + 1)
-    ]
+    assert [line.split(".")[0].strip() for line in lines] == [str(number) for number in range(1, len(lines) + 1)]
 
 
 def test_plan_can_be_pickled() -> None:

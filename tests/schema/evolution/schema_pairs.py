@@ -88,14 +88,11 @@ def _both(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 _properties: Final = st.builds(_PropertySlot, *[_both(_flag)] * 7, _both(st.integers(0, 3)))
 _types: Final = st.builds(
-    _TypeSlot,
-    *[_both(_flag)] * 3,
-    _both(st.integers(1, 3)),
-    st.lists(_properties, min_size=4, max_size=4).map(tuple),
+    _TypeSlot, *[_both(_flag)] * 3, _both(st.integers(1, 3)), st.lists(_properties, min_size=4, max_size=4).map(tuple)
 )
-schema_pairs: Final = st.tuples(
-    st.lists(_types, min_size=2, max_size=2), st.lists(_types, min_size=2, max_size=2)
-).map(lambda drawn: SchemaPair(*(_text(*drawn, side) for side in (0, 1))))
+schema_pairs: Final = st.tuples(st.lists(_types, min_size=2, max_size=2), st.lists(_types, min_size=2, max_size=2)).map(
+    lambda drawn: SchemaPair(*(_text(*drawn, side) for side in (0, 1)))
+)
 
 
 def _text(nodes: list[_TypeSlot], edges: list[_TypeSlot], side: int) -> str:

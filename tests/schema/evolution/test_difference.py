@@ -12,13 +12,7 @@ from omnigraph.schema.catalog_json import catalog_from_json, catalog_to_json
 from omnigraph.schema.consistency import require_consistent
 from omnigraph.schema.evolution.apply import next_catalog
 from omnigraph.schema.evolution.diff import find_steps
-from omnigraph.schema.evolution.steps import (
-    AddProperty,
-    AddType,
-    Cost,
-    DropProperty,
-    DropType,
-)
+from omnigraph.schema.evolution.steps import AddProperty, AddType, Cost, DropProperty, DropType
 from tests.schema.evolution.populated import BASE, COMPANY, KNOWS, PERSON, populated
 from tests.schema.evolution.schema_pairs import SchemaPair, schema_pairs, without_ids
 from tests.schema.incarnations import catalog_of
@@ -42,10 +36,7 @@ CASES = {
         "mm",
     ),
     "rename a type": Case(
-        "node Company {",
-        "node Firm @rename_from(Company) {",
-        ("rename_type: rename type node:Company to Firm",),
-        "m",
+        "node Company {", "node Firm @rename_from(Company) {", ("rename_type: rename type node:Company to Firm",), "m"
     ),
     "rename an edge": Case(
         "edge Knows: Person -> Person",
@@ -54,10 +45,7 @@ CASES = {
         "m",
     ),
     "add a nullable property": Case(
-        "age: I32?",
-        "age: I32?  city: String?",
-        ("add_property: add property node:Person.city: String?",),
-        "m",
+        "age: I32?", "age: I32?  city: String?", ("add_property: add property node:Person.city: String?",), "m"
     ),
     "add a property with a default": Case(
         "age: I32?",
@@ -77,14 +65,9 @@ CASES = {
         ("rename_property: rename property node:Person.slug to handle",),
         "m",
     ),
-    "add an index": Case(
-        "age: I32?", "age: I32? @index", ("add_index: declare an index on node:Person.age",), "m"
-    ),
+    "add an index": Case("age: I32?", "age: I32? @index", ("add_index: declare an index on node:Person.age",), "m"),
     "add unique": Case(
-        "name: String }",
-        "name: String @unique }",
-        ("add_constraint: add @unique(name) to node:Person",),
-        "r",
+        "name: String }", "name: String @unique }", ("add_constraint: add @unique(name) to node:Person",), "r"
     ),
     "add a range": Case(
         "name: String }",
@@ -111,21 +94,14 @@ CASES = {
         "mm",
     ),
     "drop a cardinality": Case("@card(0..5)", "", ("drop_constraint: drop @card(0..5) of edge:Knows",), "m"),
-    "require": Case(
-        "age: I32?",
-        "age: I32",
-        ("add_constraint: require a value of node:Person.age in every row",),
-        "r",
-    ),
+    "require": Case("age: I32?", "age: I32", ("add_constraint: require a value of node:Person.age in every row",), "r"),
     "extend an enum": Case(
         "enum(glad, sad)",
         "enum(sad, calm, glad, bored)",
         ("extend_enum: extend the enum node:Person.mood by bored, calm",),
         "m",
     ),
-    "relax": Case(
-        "name: String }", "name: String? }", ("relax_nullability: make node:Person.name nullable",), "m"
-    ),
+    "relax": Case("name: String }", "name: String? }", ("relax_nullability: make node:Person.name nullable",), "m"),
     "note": Case(
         "age: I32?",
         'age: I32? @description("years") @default(3)',

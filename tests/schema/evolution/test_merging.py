@@ -47,24 +47,15 @@ NO_AGE = ("age: I32?", "")
 NO_COMPANY = ("node Company { name: String @key }\n", "")
 BOTH = {
     "two types": ([CITY], [TOWN]),
-    "two properties": (
-        [("age: I32?", "age: I32?  a: I32?")],
-        [("age: I32?", "age: I32?  b: I32 @default(1)")],
-    ),
+    "two properties": ([("age: I32?", "age: I32?  a: I32?")], [("age: I32?", "age: I32?  b: I32 @default(1)")]),
     "a rename and a rule": ([RENAMED], [("age: I32?", "age: I32?  @range(age, 0..9)")]),
     "a rename and an edge": (
         [("node Company {", "node Firm @rename_from(Company) {")],
         [("node Company {", "edge Owns: Person -> Company\nnode Company {")],
     ),
     "values of an enum": ([("glad, sad", "glad, sad, calm")], [("glad, sad", "glad, sad, wild")]),
-    "an index and a note": (
-        [("age: I32?", "age: I32? @index")],
-        [("age: I32?", 'age: I32? @description("d")')],
-    ),
-    "two uniques": (
-        [("name: String  v", "name: String @unique  v")],
-        [("age: I32?", "age: I32?  @unique(age, name)")],
-    ),
+    "an index and a note": ([("age: I32?", "age: I32? @index")], [("age: I32?", 'age: I32? @description("d")')]),
+    "two uniques": ([("name: String  v", "name: String @unique  v")], [("age: I32?", "age: I32?  @unique(age, name)")]),
     "the same": ([("age: I32?", "age: I32? @index")], [("age: I32?", "age: I32? @index"), CITY]),
     "two drops": ([NO_AGE], [NO_COMPANY]),
     "a cardinality and a drop": ([("0..5", "0..7")], [NO_AGE]),
@@ -76,10 +67,7 @@ BOTH = {
         [("{ at: Date? }", "{ at: Date?  by: String? }")],
         [("{ at: Date? }", "{ at: Date?  x: I32? @index  @range(x, 0..9) }")],
     ),
-    "a default and a note": (
-        [("age: I32?", "age: I32? @default(1)")],
-        [("age: I32?", 'age: I32? @description("d")')],
-    ),
+    "a default and a note": ([("age: I32?", "age: I32? @default(1)")], [("age: I32?", 'age: I32? @description("d")')]),
 }
 DIVERGED = {
     "one name for two types": ([CITY], [CITY], "City"),
@@ -91,11 +79,7 @@ DIVERGED = {
     "two names for one property": ([RENAMED], [("age: I32?", "old: I32? @rename_from(age)")], "name of"),
     "a drop and a change": ([NO_AGE], [("age: I32?", "age: I32? @index")], "dropped"),
     "a drop and a rule": ([NO_AGE], [("age: I32?", "age: I32?  @range(age, 0..9)")], "age"),
-    "a dropped type and a change": (
-        [NO_COMPANY],
-        [("node Company {", 'node Company @description("d") {')],
-        "dropped",
-    ),
+    "a dropped type and a change": ([NO_COMPANY], [("node Company {", 'node Company @description("d") {')], "dropped"),
     "a dropped type and an edge to it": (
         [NO_COMPANY],
         [("edge Knows", "edge Owns: Person -> Company\nedge Knows")],
@@ -143,10 +127,7 @@ DIVERGED = {
     ),
     "two cardinalities": ([("0..5", "0..7")], [("0..5", "0..9")], "cardinality"),
     "the source of a vector": (
-        [
-            ("name: String  v:", "title: String @rename_from(name)  v:"),
-            ('@embed("name")', '@embed("title")'),
-        ],
+        [("name: String  v:", "title: String @rename_from(name)  v:"), ('@embed("name")', '@embed("title")')],
         [("v: Vector", 'w: Vector(3)? @embed("name")  v: Vector')],
         "the source of w",
     ),
@@ -155,9 +136,7 @@ DIVERGED = {
 
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize(("left", "right"), BOTH.values(), ids=BOTH.keys())
-def test_changes_that_commute(
-    left: list[tuple[str, str]], right: list[tuple[str, str]], swapped: bool
-) -> None:
+def test_changes_that_commute(left: list[tuple[str, str]], right: list[tuple[str, str]], swapped: bool) -> None:
     """The order of the sides does not matter, and the result is that of both changes in sequence."""
     base = catalog_of(BASE)
     first = evolved(base, changed(*left))
@@ -188,10 +167,7 @@ def test_changes_that_diverge(
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        ("age: I32?", "age: I32?  RULE"),
-        ("{ at: Date? }", "{ at: Date?  age: I32?  name: String?  RULE }"),
-    ],
+    [("age: I32?", "age: I32?  RULE"), ("{ at: Date? }", "{ at: Date?  age: I32?  name: String?  RULE }")],
     ids=["of a node", "of an interface"],
 )
 def test_the_order_of_columns_in_unique_has_no_meaning(old: str, new: str) -> None:
@@ -199,9 +175,7 @@ def test_the_order_of_columns_in_unique_has_no_meaning(old: str, new: str) -> No
         return old, new.replace("RULE", rule)
 
     base = evolved(catalog_of(BASE), changed(with_rule("")))
-    first, second = (
-        evolved(base, changed(with_rule(rule))) for rule in ("@unique(age, name)", "@unique(name, age)")
-    )
+    first, second = (evolved(base, changed(with_rule(rule))) for rule in ("@unique(age, name)", "@unique(name, age)"))
     assert first != second
     for ours, theirs in ((first, second), (second, first)):
         assert merge_catalogs(base, ours, theirs) == ours
@@ -214,10 +188,7 @@ def test_the_order_of_columns_in_unique_has_no_meaning(old: str, new: str) -> No
 def test_ids_that_two_branches_assigned_diverge() -> None:
     """Two branches that add a type or property at the same time assign the same id."""
     base = catalog_of(BASE)
-    for old, new in (
-        ("age: I32?", "age: I32?  p{}: I32?"),
-        ("edge Knows", "node T{} {{ a: I32 }}\nedge Knows"),
-    ):
+    for old, new in (("age: I32?", "age: I32?  p{}: I32?"), ("edge Knows", "node T{} {{ a: I32 }}\nedge Knows")):
         sides = [evolved(base, changed((old, new.format(number)))) for number in (1, 2)]
         assert isinstance(merge_catalogs(base, *sides), Diverged)
 

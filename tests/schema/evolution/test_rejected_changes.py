@@ -50,12 +50,7 @@ REJECTED = {
         "the type has 3 rows",
     ),
     "a wider type": ("age: I32?", "age: I64?", EvolutionCode.TYPE_WIDENED, "I32 would become I64"),
-    "an enum that becomes a String": (
-        "mood: enum(glad, sad)",
-        "mood: String",
-        EvolutionCode.TYPE_WIDENED,
-        "",
-    ),
+    "an enum that becomes a String": ("mood: enum(glad, sad)", "mood: String", EvolutionCode.TYPE_WIDENED, ""),
     "a property renamed to an existing name": (
         "age: I32?  mood: enum(glad, sad)  name: String }",
         "mood: enum(glad, sad)  name: String @rename_from(age) }",
@@ -114,11 +109,7 @@ def test_a_rejected_change_is_not_a_step(old: str, new: str) -> None:
 
 def test_every_code_is_tested() -> None:
     tested = {code for _, _, code, _ in REJECTED.values()}
-    others = {
-        EvolutionCode.EMBEDDING_CHANGED,
-        EvolutionCode.BLOB_WITH_DEFAULT,
-        EvolutionCode.BLOB_WITH_HARD_DROP,
-    }
+    others = {EvolutionCode.EMBEDDING_CHANGED, EvolutionCode.BLOB_WITH_DEFAULT, EvolutionCode.BLOB_WITH_HARD_DROP}
     assert tested | others == set(EvolutionCode)
     assert len({code.code for code in EvolutionCode}) == len(EvolutionCode)
 

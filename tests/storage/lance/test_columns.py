@@ -22,15 +22,11 @@ from omnigraph.storage.lance.stage import StagedTransaction
 from omnigraph.storage.location import parse_location
 from tests.storage.raw_writes import commit_index, stage_append, stage_delete
 
-ID: pa.Field[Any] = pa.field(
-    "id", pa.utf8(), nullable=False, metadata={"lance-schema:unenforced-primary-key": "true"}
-)
+ID: pa.Field[Any] = pa.field("id", pa.utf8(), nullable=False, metadata={"lance-schema:unenforced-primary-key": "true"})
 AGE: pa.Field[Any] = pa.field("age", pa.int64(), metadata={"omnigraph:property_id": "1"})
 NAME: pa.Field[Any] = pa.field("name", pa.utf8(), nullable=False, metadata={"omnigraph:property_id": "2"})
 TAGS: pa.Field[Any] = pa.field("tags", pa.list_(pa.field("item", pa.utf8(), nullable=False)))
-SCORE: pa.Field[Any] = pa.field(
-    "score", pa.float64(), nullable=False, metadata={"omnigraph:property_id": "3"}
-)
+SCORE: pa.Field[Any] = pa.field("score", pa.float64(), nullable=False, metadata={"omnigraph:property_id": "3"})
 SCHEMA = pa.schema([ID, AGE, NAME])
 
 
@@ -55,9 +51,7 @@ def handle(request: pytest.FixtureRequest, dataset: Dataset) -> Dataset:
 
 
 def rows(ids: str) -> pa.Table:
-    return pa.table(
-        {"id": list(ids), "age": [ord(letter) for letter in ids], "name": list(ids)}, schema=SCHEMA
-    )
+    return pa.table({"id": list(ids), "age": [ord(letter) for letter in ids], "name": list(ids)}, schema=SCHEMA)
 
 
 def contents(dataset: Dataset) -> dict[str, dict[str, Any]]:
@@ -89,9 +83,7 @@ PLANS = {
     "require": ColumnPlan(pa.schema([ID, AGE.with_nullable(False), NAME]), ORIGINS),
     "add null": ColumnPlan(pa.schema([ID, AGE, NAME, TAGS]), ORIGINS),
     "add filled": ColumnPlan(pa.schema([ID, AGE, NAME, SCORE]), ORIGINS, {"score": 0.5}),
-    "all without values": ColumnPlan(
-        pa.schema([ID, TAGS, LABEL.with_nullable(True)]), {"id": "id", "label": "name"}
-    ),
+    "all without values": ColumnPlan(pa.schema([ID, TAGS, LABEL.with_nullable(True)]), {"id": "id", "label": "name"}),
     "forget": ColumnPlan(pa.schema([ID, NAME]), {"id": "id", "name": "name"}, erases_dropped=True),
     "forget, fill and relax": ColumnPlan(
         pa.schema([ID, SCORE, TAGS, YEARS.with_nullable(False)]),
@@ -103,9 +95,7 @@ PLANS = {
         pa.schema([ID, AGE, SCORE.with_name("name")]), {"id": "id", "age": "age"}, {"name": 0.5}
     ),
     "a filled one under a name that moves on": ColumnPlan(
-        pa.schema([ID, YEARS, NAME, SCORE.with_name("age")]),
-        {"id": "id", "years": "age", "name": "name"},
-        {"age": 0.5},
+        pa.schema([ID, YEARS, NAME, SCORE.with_name("age")]), {"id": "id", "years": "age", "name": "name"}, {"age": 0.5}
     ),
     "all": ColumnPlan(
         pa.schema([ID, SCORE, TAGS, LABEL.with_nullable(True)]), {"id": "id", "label": "name"}, {"score": 0.5}
@@ -152,10 +142,7 @@ def test_writes_and_deletes_work_after_a_change_of_columns(dataset: Dataset, pla
 def test_values_of_a_dropped_column_never_reappear(dataset: Dataset) -> None:
     """Its values are still in the files, and its field id is not reused."""
     without = changed(dataset, ColumnPlan(pa.schema([ID, AGE]), {"id": "id", "age": "age"}))
-    again = changed(
-        without,
-        ColumnPlan(pa.schema([ID, AGE, NAME.with_nullable(True)]), {"id": "id", "age": "age"}),
-    )
+    again = changed(without, ColumnPlan(pa.schema([ID, AGE, NAME.with_nullable(True)]), {"id": "id", "age": "age"}))
     assert {row["name"] for row in contents(again).values()} == {None}
 
 

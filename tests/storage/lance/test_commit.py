@@ -39,9 +39,7 @@ STAGES: dict[str, tuple[Stage, list[str]]] = {
 
 @pytest.mark.parametrize("name", STAGES)
 @pytest.mark.parametrize("on_branch", [False, True], ids=["main", "branch"])
-def test_staged_transaction_is_committed_above_its_base(
-    store_location: Location, name: str, on_branch: bool
-) -> None:
+def test_staged_transaction_is_committed_above_its_base(store_location: Location, name: str, on_branch: bool) -> None:
     stage, expected = STAGES[name]
     dataset = make_people(store_location, ["a"], ["b"])
     if on_branch:

@@ -197,26 +197,17 @@ def rewrite_two_groups(store_location: Location, pq_rows_min: int, *, on_branch:
     answers_are_right(dataset)
 
 
-def test_rewrite_of_a_partially_covered_group_requires_a_segment_drop(
-    durable_location: Location,
-) -> None:
+def test_rewrite_of_a_partially_covered_group_requires_a_segment_drop(durable_location: Location) -> None:
     """Also: a segment whose fragments were all removed is replaced."""
     dataset = indexed(durable_location.child("table"), on_branch=False)
     group = rewrite_fragments(dataset, (0, 1, 2, 3, 4), 10_000).numbered(GAP)
     with pytest.raises(OmnigraphError):
         commit_staged(dataset, stage_rewrite(dataset, [group]))
-    split = {
-        part.uuid
-        for index in read_indexes(dataset)
-        if index.kind is not IndexKind.BTREE
-        for part in index.parts
-    }
+    split = {part.uuid for index in read_indexes(dataset) if index.kind is not IndexKind.BTREE for part in index.parts}
     assert len(split) == 2
     clone = clone_rewritten(dataset, durable_location.child("clone"), [group], split)
     built = built_in_clone(clone, dataset, PQ_ROWS_MIN)
-    dropped = commit_staged(
-        dataset, stage_segment_drop(dataset, split).with_properties({"omnigraph:op": "x"})
-    )
+    dropped = commit_staged(dataset, stage_segment_drop(dataset, split).with_properties({"omnigraph:op": "x"}))
     assert [index.name for index in read_indexes(dropped)] == [NUMBER.name]
     moved = committed(commit_staged(dropped, stage_rewrite(dropped, [group])), built)
     assert set(read_coverage(moved, SPECS).values()) == {Indexed()}

@@ -48,9 +48,4 @@ def test_index_of_unknown_kind_is_listed_but_covers_nothing(local_location: Loca
     dataset = make_people(local_location, ["a"])
     dataset.native_copy().create_scalar_index("count", "BITMAP", name="external")
     (index,) = read_indexes(dataset.newest())
-    assert (index.name, index.column, index.kind, index.fragment_ids) == (
-        "external",
-        "count",
-        None,
-        frozenset([0]),
-    )
+    assert (index.name, index.column, index.kind, index.fragment_ids) == ("external", "count", None, frozenset([0]))

@@ -12,9 +12,7 @@ from omnigraph.storage.lance.dataset import create_dataset
 from omnigraph.storage.location import parse_location
 
 
-@pytest.mark.parametrize(
-    "name", ["zoë", "a%20b", "a#b", 'q"q', "a*b", "<x>", "a\\b", "plain", "ä [1] ^{|}`~"]
-)
+@pytest.mark.parametrize("name", ["zoë", "a%20b", "a#b", 'q"q', "a*b", "<x>", "a\\b", "plain", "ä [1] ^{|}`~"])
 def test_branch_creates_no_directory_outside_of_the_dataset(tmp_path: Path, name: str) -> None:
     location = parse_location(str(tmp_path / name / "t"))
     made = create_dataset(location, pa.table({"id": ["a"]}))

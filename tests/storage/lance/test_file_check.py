@@ -66,9 +66,7 @@ def cut(location: Location, path: str, count: int = 1) -> int:
     return len(data)
 
 
-def problems(
-    location: Location, *versions: tuple[str | None, int | None], deep: bool = False
-) -> Sequence[FileProblem]:
+def problems(location: Location, *versions: tuple[str | None, int | None], deep: bool = False) -> Sequence[FileProblem]:
     by_version = check_files(location, versions or [NEWEST], deep=deep).problems
     return [problem for version in versions or [NEWEST] for problem in by_version.get(version, ())]
 
@@ -102,9 +100,7 @@ DAMAGES = {
     "data missing": Damage("data/", FileKind.DATA, lambda _: None, "is missing"),
     "data footer": Damage("data/", FileKind.DATA, lambda data: data[:-4] + b"XXXX", "is damaged (", True),
     "index cut off": Damage("_indices/", FileKind.INDEX, lambda data: data[:-1], "has the wrong size"),
-    "index footer": Damage(
-        "_indices/", FileKind.INDEX, lambda data: data[:-4] + b"XXXX", "is damaged (", True
-    ),
+    "index footer": Damage("_indices/", FileKind.INDEX, lambda data: data[:-4] + b"XXXX", "is damaged (", True),
     "index file missing": Damage("_indices/", FileKind.INDEX, lambda _: None, "has the wrong size"),
     "deletions cut off": Damage("_deletions/", FileKind.DELETIONS, lambda data: data[:-1], "is damaged ("),
     "deletions empty": Damage("_deletions/", FileKind.DELETIONS, lambda _: b"", "is damaged ("),
@@ -141,9 +137,7 @@ PACKED, SINGLE = "1".ljust(32, "0"), "01".ljust(32, "0")
 
 @pytest.mark.parametrize("name", [PACKED, SINGLE])
 @pytest.mark.parametrize("content", [None, b"", b"short"])
-def test_a_damaged_blob_file_is_found_with_deep(
-    durable_location: Location, name: str, content: bytes | None
-) -> None:
+def test_a_damaged_blob_file_is_found_with_deep(durable_location: Location, name: str, content: bytes | None) -> None:
     sizes = {"a": 10, "b": 100_000, "c": 5_000_000, "d": 200_000, "e": 300_000}
     expected = {PACKED: 300_000, SINGLE: 5_000_000}[name]
     blobs = lance.blob_array([*(b"x" * size for size in sizes.values()), None])
@@ -207,8 +201,7 @@ def test_a_deletion_file_with_other_rows(local_location: Location) -> None:
 def test_one_listing_and_no_request_per_file(s3_server: S3Server) -> None:
     """Only deletion files are read, because Lance does not record their size."""
     counted = (
-        Fault(Mode.FAIL, pattern, method="", times=0)
-        for pattern in (r"\.(?:lance|idx)\b", r"\.(?:arrow|bin)\b")
+        Fault(Mode.FAIL, pattern, method="", times=0) for pattern in (r"\.(?:lance|idx)\b", r"\.(?:arrow|bin)\b")
     )
     with S3Proxy(s3_server).running() as proxy:
         location = proxy.location(f"{uuid.uuid4().hex}/t")

@@ -84,9 +84,7 @@ def test_every_kind_is_built_on_a_tiny_table(store_location: Location) -> None:
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.kind.value)
-def test_segments_are_built_separately_and_committed_together(
-    local_location: Location, spec: IndexSpec
-) -> None:
+def test_segments_are_built_separately_and_committed_together(local_location: Location, spec: IndexSpec) -> None:
     dataset = _make(local_location, 10, 20, 30)
     plan = plan_index(dataset, spec)
     assert isinstance(plan, IndexPlan)

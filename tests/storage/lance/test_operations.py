@@ -68,10 +68,7 @@ ACTIONS: dict[str, tuple[Action, list[str]]] = {
     "delete": (lambda n, d: n.delete("id = 'a'"), ["Delete"]),
     "truncate": (lambda n, d: n.truncate_table(), ["Delete"]),
     "update": (lambda n, d: n.update({"count": "7"}), ["Update"]),
-    "merge_insert": (
-        lambda n, d: n.merge_insert("id").when_matched_update_all().execute(people(["a"], 1)),
-        ["Update"],
-    ),
+    "merge_insert": (lambda n, d: n.merge_insert("id").when_matched_update_all().execute(people(["a"], 1)), ["Update"]),
     "create index": (lambda n, d: n.create_scalar_index("id", "BTREE"), ["CreateIndex"]),
     "config": (lambda n, d: n.update_config({"a": "b"}), ["UpdateConfig"]),
     "metadata": (lambda n, d: n.update_metadata({"a": "b"}), ["UpdateConfig"]),
@@ -83,10 +80,7 @@ ACTIONS: dict[str, tuple[Action, list[str]]] = {
     "drop column": (lambda n, d: n.drop_columns(["count"]), ["Project"]),
     "rename column": (lambda n, d: n.alter_columns(_alteration(name="c")), ["Project"]),
     "restore": (lambda n, d: commit_restore(d, 1, {}), ["Restore"]),
-    "add base": (
-        lambda n, d: n.add_bases([DatasetBasePath(d.location.uri + "-b", name="b")]),
-        ["UpdateBases"],
-    ),
+    "add base": (lambda n, d: n.add_bases([DatasetBasePath(d.location.uri + "-b", name="b")]), ["UpdateBases"]),
     "replace data": (_replace_data, ["Merge", "DataReplacement"]),
 }
 
@@ -176,9 +170,7 @@ def test_damaged_manifest_is_unreadable_with_a_reason(local_location: Location, 
 def test_long_manifest_is_read_completely(s3_location: Location) -> None:
     """The manifest is larger than the tail that one request reads."""
     dataset = make_people(s3_location, ["a"])
-    dataset = commit_staged(
-        dataset, stage_append(dataset, people(["b"])).with_properties({"k": "v" * 200_000})
-    )
+    dataset = commit_staged(dataset, stage_append(dataset, people(["b"])).with_properties({"k": "v" * 200_000}))
     record = read_operation(dataset, 2)
     assert isinstance(record, TransactionRecord)
     assert record.properties == {"k": "v" * 200_000}

@@ -23,9 +23,7 @@ def make(location: Location) -> Dataset:
                 pa.array(range(start, start + 10)),
                 pa.array(
                     [
-                        None
-                        if n % 4 == 0
-                        else {"data": bytes(n), "uri": None, "position": None, "size": None}
+                        None if n % 4 == 0 else {"data": bytes(n), "uri": None, "position": None, "size": None}
                         for n in range(start, start + 10)
                     ],
                     BLOB.type,

@@ -18,18 +18,7 @@ from omnigraph.storage.lance.read import locate_rows, read_rows_at, read_rows_by
 from omnigraph.storage.lance.row_changes import BranchVersion, find_common_ancestor, row_changes
 from omnigraph.storage.location import parse_location
 from tests.storage.raw_writes import stage_append
-from tests.storage.row_operations import (
-    STEPS,
-    compact,
-    contents,
-    delete,
-    fence,
-    go_back,
-    overwrite,
-    rows,
-    run,
-    upsert,
-)
+from tests.storage.row_operations import STEPS, compact, contents, delete, fence, go_back, overwrite, rows, run, upsert
 
 
 def naive(before: Dataset, after: Dataset) -> set[str]:
@@ -39,9 +28,7 @@ def naive(before: Dataset, after: Dataset) -> set[str]:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STEPS, STEPS, st.booleans())
-def test_changes_are_those_that_a_full_comparison_finds(
-    first: list[Any], then: list[Any], forks: bool
-) -> None:
+def test_changes_are_those_that_a_full_comparison_finds(first: list[Any], then: list[Any], forks: bool) -> None:
     with tempfile.TemporaryDirectory() as directory:
         before = run(create_dataset(parse_location(f"{directory}/t"), rows({"r0": 0, "r1": 1})), first)
         after = run(commit_branch(before, "fork") if forks else before, then)

@@ -12,9 +12,7 @@ def test_every_field_type_is_read() -> None:
     assert list(read_fields(message)) == [(1, 150), (2, b"abc"), (3, bytes(8)), (4, bytes(4)), (100, b"x")]
 
 
-@pytest.mark.parametrize(
-    "message", [b"\x12\x05abc", b"\x08", b"\x08" + b"\xff" * 11, b"\x0b", b"\x19\x00", b"\x80"]
-)
+@pytest.mark.parametrize("message", [b"\x12\x05abc", b"\x08", b"\x08" + b"\xff" * 11, b"\x0b", b"\x19\x00", b"\x80"])
 def test_invalid_message_is_rejected(message: bytes) -> None:
     with pytest.raises(WireError):
         list(read_fields(message))

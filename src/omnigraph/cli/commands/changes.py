@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.entity_changes import ChangeFeed, CommitChanges
 
 Cursor = Annotated[
-    str | None,
-    typer.Option("--cursor", metavar="ID", help="Start after this commit. Default: the first commit."),
+    str | None, typer.Option("--cursor", metavar="ID", help="Start after this commit. Default: the first commit.")
 ]
 Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Show at most N commits.")]
 
@@ -56,9 +55,7 @@ def poll(
     feed = Graph(location, branch, read_only=True).changes(cursor, limit=limit)
     if output_format is RowsFormat.JSON:
         head = {"graph_branch": branch, "cursor": feed.cursor, "has_more": feed.has_more}
-        documents = (
-            json.dumps(_commit_to_json(commit_changes), ensure_ascii=False) for commit_changes in feed.commits
-        )
+        documents = (json.dumps(_commit_to_json(commit_changes), ensure_ascii=False) for commit_changes in feed.commits)
         write_lines(document_lines(head, "commits", documents), as_json=True)
     else:
         as_lines = output_format is RowsFormat.JSONL
@@ -66,10 +63,7 @@ def poll(
 
 
 def _commit_to_json(commit_changes: CommitChanges) -> dict[str, Any]:
-    return {
-        **_header_to_json(commit_changes),
-        "changes": [change_to_json(change) for change in commit_changes.changes],
-    }
+    return {**_header_to_json(commit_changes), "changes": [change_to_json(change) for change in commit_changes.changes]}
 
 
 def _header_to_json(commit_changes: CommitChanges) -> dict[str, Any]:
@@ -92,13 +86,9 @@ def _lines(feed: ChangeFeed, *, as_json: bool) -> Iterator[str]:
         commit = commit_changes.commit
         if as_json:
             yield json.dumps(_header_to_json(commit_changes), ensure_ascii=False)
-            yield from (
-                json.dumps(change_to_json(change), ensure_ascii=False) for change in commit_changes.changes
-            )
+            yield from (json.dumps(change_to_json(change), ensure_ascii=False) for change in commit_changes.changes)
         else:
-            yield printable(
-                f"{commit.id}  {format_timestamp(commit.created_us)}  {commit.actor}  {commit.operation}"
-            )
+            yield printable(f"{commit.id}  {format_timestamp(commit.created_us)}  {commit.actor}  {commit.operation}")
             texts = (str(step.planned.to_json()["text"]) for step in commit_changes.schema_steps)
             yield from (f"  schema: {printable(text)}" for text in texts)
             yield from (f"  {change_line(change)}" for change in commit_changes.changes)

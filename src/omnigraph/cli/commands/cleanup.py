@@ -44,24 +44,16 @@ FILE_COLUMNS: Final = {"table_key": "table_key", "branch": "branch", "file": "fi
 
 Keep = Annotated[
     int | None,
-    typer.Option(
-        "--keep",
-        metavar="N",
-        help="Keep the N newest published versions of every table. Recommended: 10.",
-    ),
+    typer.Option("--keep", metavar="N", help="Keep the N newest published versions of every table. Recommended: 10."),
 ]
 OlderThan = Annotated[
     str | None,
-    typer.Option(
-        "--older-than", metavar="AGE", help="Keep versions younger than AGE, such as 90s, 15m, 12h, 7d, 2w."
-    ),
+    typer.Option("--older-than", metavar="AGE", help="Keep versions younger than AGE, such as 90s, 15m, 12h, 7d, 2w."),
 ]
 OrphansOlderThan = Annotated[
     str,
     typer.Option(
-        "--orphans-older-than",
-        metavar="AGE",
-        help="Delete unreferenced files that are older than AGE. Minimum: 2d.",
+        "--orphans-older-than", metavar="AGE", help="Delete unreferenced files that are older than AGE. Minimum: 2d."
     ),
 ]
 Confirm = Annotated[bool, typer.Option("--confirm", help="Delete the files. Without it, nothing is changed.")]
@@ -103,9 +95,7 @@ def cleanup(
     if not context.obj.quiet:
         sys.stderr.writelines(f"warning: {warning}\n" for warning in options.warnings())
     if confirm:
-        confirm_destruction(
-            context, location, "cleanup --confirm", yes=yes, as_json=output_format is RowsFormat.JSON
-        )
+        confirm_destruction(context, location, "cleanup --confirm", yes=yes, as_json=output_format is RowsFormat.JSON)
     rows = _run(context, location, options, spark_master)
     if output_format is RowsFormat.JSON:
         write_json(_output(location, options, rows, with_files=list_files))
@@ -130,11 +120,7 @@ def _run(
 
 
 def _output(
-    location: Location,
-    options: CleanupPolicyOptions,
-    rows: Sequence[TableCleanupStats],
-    *,
-    with_files: bool,
+    location: Location, options: CleanupPolicyOptions, rows: Sequence[TableCleanupStats], *, with_files: bool
 ) -> CleanupOutput:
     from omnigraph.maintenance.cleanup.options import sum_kept
     from omnigraph.wire.results import CleanupOutput

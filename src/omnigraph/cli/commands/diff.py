@@ -30,9 +30,7 @@ def diff(
 
     from omnigraph.api.graph import Graph
 
-    write_changes(
-        {"from": left, "to": right}, Graph(location, read_only=True).diff(left, right), output_format
-    )
+    write_changes({"from": left, "to": right}, Graph(location, read_only=True).diff(left, right), output_format)
 
 
 COMMAND = CommandSource(

@@ -12,9 +12,7 @@ from omnigraph.cli.options import Json
 from omnigraph.cli.output import write_json, write_text
 from omnigraph.cli.query_options import GivenLimits, GivenMoment, GivenQuery, MaxHops
 
-Analyze = Annotated[
-    bool, typer.Option("--analyze", help="Run the query, and show the rows and the time of each step.")
-]
+Analyze = Annotated[bool, typer.Option("--analyze", help="Run the query, and show the rows and the time of each step.")]
 
 
 def explain(

@@ -29,14 +29,10 @@ Out = Annotated[
 Format = Annotated[
     str,
     typer.Option(
-        "--format",
-        metavar="ndjson|parquet",
-        help="ndjson is the format that load reads; parquet writes a folder.",
+        "--format", metavar="ndjson|parquet", help="ndjson is the format that load reads; parquet writes a folder."
     ),
 ]
-Types = Annotated[
-    list[str] | None, typer.Option("--type", metavar="TYPE", help="Export only this type. Repeatable.")
-]
+Types = Annotated[list[str] | None, typer.Option("--type", metavar="TYPE", help="Export only this type. Repeatable.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the files of an earlier export.")]
 
 
@@ -74,9 +70,7 @@ def export(
 
     graph = Graph(location, branch, read_only=True, spark=spark_master)
     with show_progress(quiet=context.obj.quiet) as report, output_errors():
-        result = graph.export(
-            out, format=export_format, types=types, as_of=state, force=force, progress=report
-        )
+        result = graph.export(out, format=export_format, types=types, as_of=state, force=force, progress=report)
         sys.stdout.flush()
     if as_json:
         from omnigraph.wire.results import export_output

@@ -15,8 +15,7 @@ from omnigraph.cli.target import announce_target, resolve_target
 
 SchemaFile = Annotated[str, typer.Option("--schema", metavar="FILE", help="The schema, a .pg file.")]
 Force = Annotated[
-    bool,
-    typer.Option("--force", help="Create the graph next to other files. Never replaces a graph or a file."),
+    bool, typer.Option("--force", help="Create the graph next to other files. Never replaces a graph or a file.")
 ]
 
 

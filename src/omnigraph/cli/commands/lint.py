@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from omnigraph.schema.catalog import Catalog
 
 Schema = Annotated[
-    Path | None,
-    typer.Option("--schema", metavar="FILE", help="Check against this .pg file instead of a graph."),
+    Path | None, typer.Option("--schema", metavar="FILE", help="Check against this .pg file instead of a graph.")
 ]
 
 
@@ -51,9 +50,7 @@ def lint(
     texts = read_queries(context.command_path, query, text)
     if schema is not None:
         states = {"--commit": commit, "--version": version, "--at": timestamp}
-        _reject_graph(
-            uri or store, branch, [f"`{flag}`" for flag, value in states.items() if value is not None]
-        )
+        _reject_graph(uri or store, branch, [f"`{flag}`" for flag, value in states.items() if value is not None])
         catalog = _read_catalog(schema)
     else:
         state = choose_state(commit, version, timestamp)

@@ -21,16 +21,12 @@ if TYPE_CHECKING:
 Data = Annotated[
     list[str],
     typer.Option(
-        "--data",
-        metavar="PATH",
-        help="A file, directory or quoted glob of NDJSON, Parquet or CSV. Repeatable.",
+        "--data", metavar="PATH", help="A file, directory or quoted glob of NDJSON, Parquet or CSV. Repeatable."
     ),
 ]
 Type = Annotated[
     str | None,
-    typer.Option(
-        "--type", metavar="NAME", help="The node or edge type of the rows of Parquet and CSV files."
-    ),
+    typer.Option("--type", metavar="NAME", help="The node or edge type of the rows of Parquet and CSV files."),
 ]
 Mode = Annotated[
     str,
@@ -42,16 +38,13 @@ Mode = Annotated[
     ),
 ]
 Base = Annotated[
-    str | None,
-    typer.Option("--from", metavar="BASE", help="Create the branch from this one if it does not exist."),
+    str | None, typer.Option("--from", metavar="BASE", help="Create the branch from this one if it does not exist.")
 ]
 Errors = Annotated[
-    str | None,
-    typer.Option("--errors", metavar="FILE", help="Write every error to this file, as NDJSON."),
+    str | None, typer.Option("--errors", metavar="FILE", help="Write every error to this file, as NDJSON.")
 ]
 WithIndexes = Annotated[
-    bool,
-    typer.Option("--with-indexes", help="Build the declared indexes of the loaded types after the load."),
+    bool, typer.Option("--with-indexes", help="Build the declared indexes of the loaded types after the load.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check the data and write nothing.")]
 
@@ -129,8 +122,7 @@ def index_messages(address: str, branch: str, result: LoadResult) -> Iterator[st
         built = len(result.indexes.built)
         yield f"built {built} index{'' if built == 1 else 'es'}"
         yield from (
-            f"not built: {row.table_key} {row.property}, because {row.reason}"
-            for row in result.indexes.pending
+            f"not built: {row.table_key} {row.property}, because {row.reason}" for row in result.indexes.pending
         )
 
 

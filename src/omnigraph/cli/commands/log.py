@@ -48,9 +48,7 @@ def log(
 
     def describe(commit: CommitRecord) -> str:
         branches = f" ({', '.join(names[commit.id])})" if commit.id in names else ""
-        text = (
-            f"{commit.id}{branches} {format_timestamp(commit.created_us)} {commit.actor} {commit.operation}"
-        )
+        text = f"{commit.id}{branches} {format_timestamp(commit.created_us)} {commit.actor} {commit.operation}"
         return printable(text)
 
     drawn = draw_commits(commits, head_ids)
@@ -66,9 +64,7 @@ def log(
     hidden = [name for name, head in heads.items() if head is None]
     if hidden and not context.obj.quiet:
         hidden_names = printable(", ".join(hidden))
-        sys.stderr.write(
-            f"note: the graph was copied or moved, so these branches are not shown: {hidden_names}\n"
-        )
+        sys.stderr.write(f"note: the graph was copied or moved, so these branches are not shown: {hidden_names}\n")
 
 
 def _documents(
@@ -88,8 +84,4 @@ def _documents(
     ]
 
 
-COMMAND = CommandSource(
-    "log",
-    log,
-    ("omnigraph log graph.omni", "omnigraph log --graph --store graph.omni --limit 20"),
-)
+COMMAND = CommandSource("log", log, ("omnigraph log graph.omni", "omnigraph log --graph --store graph.omni --limit 20"))

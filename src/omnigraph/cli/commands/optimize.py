@@ -33,21 +33,17 @@ TITLES: Final = {
 Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="Optimize this branch.")]
 Tables = Annotated[
     list[str] | None,
-    typer.Option(
-        "--type", "--table", metavar="NAME", help="Optimize only this node or edge type. Repeatable."
-    ),
+    typer.Option("--type", "--table", metavar="NAME", help="Optimize only this node or edge type. Repeatable."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")]
 Partial = Annotated[
     bool,
     typer.Option(
-        "--partial-progress",
-        help="Commit each group of tasks when it finishes, instead of one commit at the end.",
+        "--partial-progress", help="Commit each group of tasks when it finishes, instead of one commit at the end."
     ),
 ]
 MaxRows = Annotated[
-    int | None,
-    typer.Option("--max-rows-per-task", metavar="N", help="Rewrite at most N rows in one task."),
+    int | None, typer.Option("--max-rows-per-task", metavar="N", help="Rewrite at most N rows in one task.")
 ]
 MaxTasks = Annotated[
     int | None,

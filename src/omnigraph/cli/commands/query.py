@@ -84,11 +84,7 @@ def _show_result(result: Result, output_format: RowsFormat, state_options: Given
         write_json(document)
     else:
         titles = {column: column for column in document.columns}
-        write_rows(
-            titles,
-            [{key: _cell(value) for key, value in row.items()} for row in document.rows],
-            output_format,
-        )
+        write_rows(titles, [{key: _cell(value) for key, value in row.items()} for row in document.rows], output_format)
 
 
 def _cell(value: Any) -> Cell:

@@ -57,9 +57,7 @@ def list_recoveries(
         if not context.obj.quiet:
             sys.stderr.write(f"no pending intents and no past recoveries on branch {branch}\n")
         return
-    write_rows(
-        TITLES if output_format is RowsFormat.TABLE else {name: name for name in TITLES}, rows, output_format
-    )
+    write_rows(TITLES if output_format is RowsFormat.TABLE else {name: name for name in TITLES}, rows, output_format)
 
 
 def _intent_to_json(pending: PendingIntent) -> dict[str, Any]:

@@ -38,15 +38,10 @@ def repair(
     uri: Uri = None,
     store: Store = None,
     confirm: Annotated[
-        bool,
-        typer.Option("--confirm", help="Publish changes that only reorganized files; refuse the others."),
+        bool, typer.Option("--confirm", help="Publish changes that only reorganized files; refuse the others.")
     ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="With --confirm: publish every external change.")
-    ] = False,
-    discard: Annotated[
-        bool, typer.Option("--discard", help="With --confirm: discard every external change.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="With --confirm: publish every external change.")] = False,
+    discard: Annotated[bool, typer.Option("--discard", help="With --confirm: discard every external change.")] = False,
     rows_format: Format = None,
     as_json: Json = False,
     log_file: LogFileOption = None,
@@ -64,9 +59,7 @@ def repair(
     from omnigraph.maintenance.repair import RepairOptions
 
     RepairOptions(confirm=confirm, force=force, discard=discard).validate()
-    unverified: Literal["skip", "publish", "discard"] = (
-        "publish" if force else "discard" if discard else "skip"
-    )
+    unverified: Literal["skip", "publish", "discard"] = "publish" if force else "discard" if discard else "skip"
     graph = Graph(location, read_only=not confirm)
     result = graph.repair(unverified=unverified, dry_run=not confirm)
     rows = result.tables
@@ -77,9 +70,7 @@ def repair(
     else:
         names = {name: name for name in (*TITLES, "error", "commit")}
         write_rows(
-            TITLES if output_format is RowsFormat.TABLE else names,
-            [_as_row(row) for row in rows],
-            output_format,
+            TITLES if output_format is RowsFormat.TABLE else names, [_as_row(row) for row in rows], output_format
         )
     _print_hints(rows, quiet=context.obj.quiet)
     if any(row.action.value == "refused" for row in rows):
@@ -104,9 +95,7 @@ def _print_hints(rows: Sequence[TableRepairStats], *, quiet: bool) -> None:
     for row in rows:
         if row.action.value == "forced":
             unchecked = " and ".join(row.not_checked)
-            sys.stderr.write(
-                f"note: {row.table_key} on {row.branch} was published without a check of {unchecked}\n"
-            )
+            sys.stderr.write(f"note: {row.table_key} on {row.branch} was published without a check of {unchecked}\n")
     classifications = {row.classification.value for row in rows if row.can_be_published and not row.reason}
     if quiet or not classifications:
         return
@@ -114,9 +103,7 @@ def _print_hints(rows: Sequence[TableRepairStats], *, quiet: bool) -> None:
         sys.stderr.write("hint: Pass `--confirm` to publish verified maintenance, which changes no row.\n")
     if classifications - {"verified_maintenance"}:
         which = "the other changes" if "verified_maintenance" in classifications else "external changes"
-        sys.stderr.write(
-            f"hint: Pass `--force --confirm` to publish {which}, `--discard --confirm` to discard them.\n"
-        )
+        sys.stderr.write(f"hint: Pass `--force --confirm` to publish {which}, `--discard --confirm` to discard them.\n")
 
 
 COMMAND = CommandSource(

@@ -26,18 +26,14 @@ if TYPE_CHECKING:
 
 Directory = Annotated[
     Path | None,
-    typer.Option(
-        "--dir", metavar="DIR", help="Write the files to this new or empty directory and keep them."
-    ),
+    typer.Option("--dir", metavar="DIR", help="Write the files to this new or empty directory and keep them."),
 ]
 Keep = Annotated[bool, typer.Option("--keep", help="Keep the files of the temporary directory.")]
 People = Annotated[int, typer.Option("--people", min=20, help="The number of people in the data.")]
 Commits = Annotated[int, typer.Option("--commits", min=1, help="The number of small commits.")]
 
 
-def demo(
-    directory: Directory = None, keep: Keep = False, people: People = 50_000, commits: Commits = 500
-) -> None:
+def demo(directory: Directory = None, keep: Keep = False, people: People = 50_000, commits: Commits = 500) -> None:
     """Run the main commands on generated data.
 
     Loads, queries, branches, merges, optimizes, repairs, recovers and cleans up a graph in a temporary directory, which
@@ -106,15 +102,12 @@ def _run(step: CommandStep | ScriptStep, state: DemoState) -> None:
     write_text(f"\n$ {step.command}" if isinstance(step, CommandStep) else f"\n{step.prompt} {step.shown}")
     started = perf_counter()
     if isinstance(step, CommandStep):
-        arguments = [
-            state.marks.get(argument.removeprefix("$"), argument) for argument in shlex.split(step.command)
-        ]
+        arguments = [state.marks.get(argument.removeprefix("$"), argument) for argument in shlex.split(step.command)]
         exit_code = run(arguments[1:])
         sys.stderr.flush()
         if exit_code != step.exit_code:
             raise InvariantError(
-                f"the command failed: expected exit code {step.exit_code}, got {exit_code}",
-                code="demo_went_wrong",
+                f"the command failed: expected exit code {step.exit_code}, got {exit_code}", code="demo_went_wrong"
             )
     else:
         step.run(state)
@@ -136,6 +129,4 @@ def _next_commands(command: str, work_directory: Path | None) -> str:
     )
 
 
-COMMAND = CommandSource(
-    "demo", demo, ("omnigraph demo", "omnigraph demo --dir demo", "omnigraph demo --people 5000")
-)
+COMMAND = CommandSource("demo", demo, ("omnigraph demo", "omnigraph demo --dir demo", "omnigraph demo --people 5000"))

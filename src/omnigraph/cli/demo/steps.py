@@ -32,9 +32,7 @@ _DELETE_WITH_LANCE = 'import sys, lance; lance.dataset(sys.argv[1]).delete("sala
 
 def delete_with_lance(directory: Path, table_path: str) -> None:
     """Delete high salaries from a table with plain Lance, as an external tool would."""
-    subprocess.run(
-        [sys.executable, "-c", _DELETE_WITH_LANCE, str(directory / "graph.omni" / table_path)], check=True
-    )
+    subprocess.run([sys.executable, "-c", _DELETE_WITH_LANCE, str(directory / "graph.omni" / table_path)], check=True)
 
 
 def kill_mutation(directory: Path, query: str) -> None:
@@ -156,16 +154,12 @@ def _open(state: DemoState) -> Graph:
 
 
 _PAY: Final = 'query q() { match { $p: Person { slug: "p7" } } return { $p.slug, $p.salary } }'
-_NIGHT: Final = (
-    'query q() { match { $p memberOf $t  $t: Team { slug: "night" } } return { $p.slug, $t.city } }'
-)
+_NIGHT: Final = 'query q() { match { $p memberOf $t  $t: Team { slug: "night" } } return { $p.slug, $t.city } }'
 _HIRE: Final = """
 query hire($slug: String) {
   insert Person { slug: $slug, name: "New Hire", title: "writer", salary: 40000 }
 }"""
-_TEAM: Final = (
-    'query q() { insert Team { slug: "night", city: "Lima" } insert MemberOf { from: "p1", to: "night" } }'
-)
+_TEAM: Final = 'query q() { insert Team { slug: "night", city: "Lima" } insert MemberOf { from: "p1", to: "night" } }'
 
 SCENES: Final = (
     Scene(
@@ -235,9 +229,7 @@ SCENES: Final = (
         "A write by an external tool",
         "The tables are Lance files, so another tool can change them. Repair shows the change and refuses it.",
         (
-            ScriptStep(
-                "python -c 'import lance; lance.dataset(…).delete(\"salary > 150000\")'", _delete_externally
-            ),
+            ScriptStep("python -c 'import lance; lance.dataset(…).delete(\"salary > 150000\")'", _delete_externally),
             CommandStep("omnigraph repair graph.omni"),
             CommandStep("omnigraph repair graph.omni --confirm", exit_code=3),
             CommandStep("omnigraph repair graph.omni --discard --confirm"),

@@ -218,9 +218,7 @@ def _compare_codes(operator: ComparisonOperator, left: ex.Expr, right: ex.Expr, 
 
 def _in_list(operand: Value, items: list[Value]) -> Value:
     # `is_in` returns false, not null, if an item is null.
-    scalars = [
-        item for item in items if isinstance(item, pa.Scalar) and item.type == operand.type and item.is_valid
-    ]
+    scalars = [item for item in items if isinstance(item, pa.Scalar) and item.type == operand.type and item.is_valid]
     if isinstance(operand, pa.Array) and len(scalars) == len(items) and items:
         choices: Array = pa.array([item.as_py() for item in scalars], type=operand.type)
         is_listed: Value = pc.is_in(without_negative_zero(operand), value_set=without_negative_zero(choices))

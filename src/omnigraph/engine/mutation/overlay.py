@@ -149,9 +149,7 @@ class Overlay:
         self.lines, self.is_existing = self.lines[mask], self.is_existing[mask]
         self.stored_blobs = {name: is_stored[mask] for name, is_stored in self.stored_blobs.items()}
 
-    def _append(
-        self, rows: pa.Table, lines: np.ndarray[Any, np.dtype[np.int64]], *, is_existing: bool
-    ) -> None:
+    def _append(self, rows: pa.Table, lines: np.ndarray[Any, np.dtype[np.int64]], *, is_existing: bool) -> None:
         arrays = [rows.column(name).cast(self.rows.schema.field(name).type) for name in self.columns]
         self.rows = pa.concat_tables([self.rows, pa.Table.from_arrays(arrays, schema=self.rows.schema)])
         self.lines = np.concatenate([self.lines, lines])

@@ -83,9 +83,7 @@ class MutationChange:
         return [overlay for overlay in self.overlays.values() if not overlay.is_empty]
 
 
-def run_mutation(
-    snapshot: Snapshot, mutation: BoundMutation, limits: QueryLimits = NO_LIMITS
-) -> MutationChange:
+def run_mutation(snapshot: Snapshot, mutation: BoundMutation, limits: QueryLimits = NO_LIMITS) -> MutationChange:
     """Run the statements in order; return their change, which is not yet validated against the graph."""
     budget = Budget(limits.engine_options())
     running = _MutationRun(snapshot, mutation, snapshot.schema.catalog, budget)
@@ -105,8 +103,7 @@ def run_mutation(
 def require_valid(snapshot: Snapshot, mutation: BoundMutation, change: MutationChange) -> None:
     """Raise `MutationRejectedError` with all violations of the change in this snapshot."""
     changes = [
-        TypeChange(overlay.entity, overlay.rows, ChangeMode.UPSERT, overlay.removed)
-        for overlay in change.written
+        TypeChange(overlay.entity, overlay.rows, ChangeMode.UPSERT, overlay.removed) for overlay in change.written
     ]
     violations = check_change(snapshot.schema.catalog, changes, SnapshotLookup(snapshot))
     reports = [
@@ -174,9 +171,7 @@ class _MutationRun:
         """Delete the edges of deleted nodes."""
         lookup = SnapshotLookup(self.snapshot)
         for edge in self.catalog.edges:
-            ends = [
-                end for end, type_id in (("src", edge.source), ("dst", edge.target)) if type_id == node.id
-            ]
+            ends = [end for end, type_id in (("src", edge.source), ("dst", edge.target)) if type_id == node.id]
             if ends:
                 self.change.read.add(edge.id)
             for end in ends if len(deleted) else ():
@@ -199,9 +194,7 @@ class _MutationRun:
             self.budget.reserve(tables[-1].nbytes)
         return pa.concat_tables(tables)
 
-    def _values(
-        self, entity: Entity, values: tuple[ColumnAssignment, ...], rows: Frame, line: int
-    ) -> dict[str, Array]:
+    def _values(self, entity: Entity, values: tuple[ColumnAssignment, ...], rows: Frame, line: int) -> dict[str, Array]:
         """Return new values, as arrays of one value or of one per row; report invalid values, which become null."""
         lines = np.full(rows.length, line, dtype=np.int64)
         columns = {prop.name: nulls(1, arrow_type(prop.type)) for prop in entity.properties}
@@ -238,9 +231,7 @@ class _MutationRun:
         if isinstance(entity, EdgeType):
             self.change.read.update((entity.source, entity.target))
 
-    def _report(
-        self, breaches: tuple[RuleViolations, ...], lines: np.ndarray[Any, np.dtype[np.int64]]
-    ) -> None:
+    def _report(self, breaches: tuple[RuleViolations, ...], lines: np.ndarray[Any, np.dtype[np.int64]]) -> None:
         if breaches:
             origins = RowOrigins.in_file(self.mutation.source, lines)
             self.change.reports.append(ViolationReport.of_batch(breaches, origins))

@@ -75,9 +75,7 @@ class EntityCounts:
         return self.inserted + self.updated + self.deleted
 
     def __add__(self, other: EntityCounts) -> EntityCounts:
-        return EntityCounts(
-            self.inserted + other.inserted, self.updated + other.updated, self.deleted + other.deleted
-        )
+        return EntityCounts(self.inserted + other.inserted, self.updated + other.updated, self.deleted + other.deleted)
 
     def to_json(self) -> dict[str, int]:
         """Return the three numbers as a dictionary."""
@@ -93,9 +91,7 @@ class MutationOutcome:
     commit: CommitRecord | None = None
 
 
-def mutate(
-    root: Location, request: MutationRequest, environment: WriteEnvironment | None = None
-) -> MutationOutcome:
+def mutate(root: Location, request: MutationRequest, environment: WriteEnvironment | None = None) -> MutationOutcome:
     """Run a mutation as one commit, or raise with nothing written."""
     writer = _MutationWriter(request)
     write_request = WriteRequest(WriterKind.MUTATE, request.actor, writer.stage, writer.restage)
@@ -127,18 +123,11 @@ class _MutationWriter:
 
     def restage(self, area: StagingArea, staged: StagedWrite) -> StagedWrite | None:
         same_schema = staged.snapshot.schema.hash == area.snapshot.schema.hash
-        if (
-            self.mutation is None
-            or self.change is None
-            or not same_schema
-            or not self.mutation.is_insert_only
-        ):
+        if self.mutation is None or self.change is None or not same_schema or not self.mutation.is_insert_only:
             return self.stage(area)
         return self._finish(area, self.mutation, self.change)
 
-    def _finish(
-        self, area: StagingArea, mutation: BoundMutation, change: MutationChange
-    ) -> StagedWrite | None:
+    def _finish(self, area: StagingArea, mutation: BoundMutation, change: MutationChange) -> StagedWrite | None:
         require_valid(area.snapshot, mutation, change)
         if not change.written:
             return None

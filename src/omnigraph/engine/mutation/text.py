@@ -93,14 +93,7 @@ def run_mutation_text(
     expected = None if options.if_commit is None else _require_full_id(options.if_commit)
     request = MutationRequest(prepared.prepare, options.actor, options.branch, expected, options.limits)
     done: MutationOutcome = mutate(root, request, options.world)
-    return MutationResult(
-        prepared.query_name,
-        options.branch,
-        done.nodes,
-        done.edges,
-        options.actor,
-        done.commit,
-    )
+    return MutationResult(prepared.query_name, options.branch, done.nodes, done.edges, options.actor, done.commit)
 
 
 def _require_full_id(text: str) -> CommitId:

@@ -138,8 +138,7 @@ def _list_numbers(column: Any) -> tuple[Codes, int]:
     """Number lists, which Arrow cannot encode; they are only group keys, so few Python values are created."""
     by_value: dict[tuple[object, ...] | None, int] = {None: 0}
     numbers = [
-        by_value.setdefault(None if items is None else tuple(items), len(by_value))
-        for items in column.to_pylist()
+        by_value.setdefault(None if items is None else tuple(items), len(by_value)) for items in column.to_pylist()
     ]
     return np.asarray(numbers, dtype=np.int64), len(by_value)
 
@@ -222,9 +221,7 @@ class State:
 
 
 def _states(calls: tuple[ex.AggregateCall, ...]) -> tuple[State, ...]:
-    return tuple(
-        State(kind, number, call.argument) for number, call in enumerate(calls) for kind in _kinds(call)
-    )
+    return tuple(State(kind, number, call.argument) for number, call in enumerate(calls) for kind in _kinds(call))
 
 
 def _kinds(call: ex.AggregateCall) -> tuple[StateKind, ...]:
@@ -268,9 +265,7 @@ def _final_value(number: int, call: ex.AggregateCall, groups: Frame | None) -> A
     kind = value_arrow_type(call.type)
     if groups is None:
         return pa.array([0 if call.function is ex.Function.COUNT else None], type=kind)
-    first, *others = (
-        groups.array(State(state_kind, number, call.argument).name) for state_kind in _kinds(call)
-    )
+    first, *others = (groups.array(State(state_kind, number, call.argument).name) for state_kind in _kinds(call))
     if call.function is ex.Function.AVG:
         totals: Any = first.cast(pa.float64(), safe=False)
         means: Array = pc.divide(totals, others[0].cast(pa.float64()))
@@ -331,9 +326,7 @@ def _counts(present: Array, groups: Groups, weights: Weights | None) -> npt.NDAr
     numbers = groups.numbers if is_complete else groups.numbers[mask]
     if weights is None:
         return np.bincount(numbers, minlength=groups.count)
-    totals = _exact_sums(
-        Groups(numbers, groups.count, groups.first_rows), weights if is_complete else weights[mask]
-    )
+    totals = _exact_sums(Groups(numbers, groups.count, groups.first_rows), weights if is_complete else weights[mask])
     if totals.dtype == object:
         raise overflow_error()
     return totals.astype(np.int64)
@@ -359,9 +352,7 @@ def _sums(array: Array, groups: Groups, weights: Weights | None) -> Array:
     return pa.array(exact.astype(np.int64), mask=~present)
 
 
-def _exact_sums(
-    groups: Groups, numbers: npt.NDArray[Any], weights: Weights | None = None
-) -> npt.NDArray[Any]:
+def _exact_sums(groups: Groups, numbers: npt.NDArray[Any], weights: Weights | None = None) -> npt.NDArray[Any]:
     """Return the exact sum of each group: computed as floats while these are exact, as I64 or as Python integers."""
     if not len(numbers):
         return np.zeros(groups.count, dtype=np.int64)
@@ -422,6 +413,4 @@ def with_equal_types(frames: list[Frame]) -> list[Frame]:
         for name, column in frame.columns.items()
         if not isinstance(column, DictionaryColumn) and pa.types.is_decimal(column.type)
     }
-    return [
-        frame.with_columns({name: frame.array(name).cast(_WIDE_DECIMAL) for name in wide}) for frame in frames
-    ]
+    return [frame.with_columns({name: frame.array(name).cast(_WIDE_DECIMAL) for name in wide}) for frame in frames]

@@ -116,9 +116,7 @@ def result_schema(step: op.Project) -> pa.Schema:
     fields = []
     for column in step.columns:
         expr = column.expression
-        kind = (
-            entity_arrow_type(expr.table) if isinstance(expr, ex.EntityRef) else value_arrow_type(expr.type)
-        )
+        kind = entity_arrow_type(expr.table) if isinstance(expr, ex.EntityRef) else value_arrow_type(expr.type)
         fields.append(pa.field(column.name, kind, nullable=expr.nullable or pa.types.is_null(kind)))
     return pa.schema(fields)
 

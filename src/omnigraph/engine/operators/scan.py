@@ -124,16 +124,11 @@ def matching_positions(
             return np.arange(reader.row_count)
         all_rows = np.arange(reader.row_count)
         searched = {
-            part.column.column
-            for conjunct in conjuncts
-            for part in walk(conjunct)
-            if isinstance(part, ex.TextMatch)
+            part.column.column for conjunct in conjuncts for part in walk(conjunct) if isinstance(part, ex.TextMatch)
         }
         # A dictionary caches the words in its texts, an array does not.
         whole: dict[str, Column] = {
-            f"{entity.name}.{name}": DictionaryColumn(all_rows, dictionary)
-            if name in searched
-            else dictionary.array
+            f"{entity.name}.{name}": DictionaryColumn(all_rows, dictionary) if name in searched else dictionary.array
             for name, dictionary in cached.items()
         }
         return np.flatnonzero(condition_mask(conjuncts, Frame(reader.row_count, whole)))
@@ -262,8 +257,7 @@ def _condition_text(expr: ex.Expr) -> str | None:
             return None if value is None else f"{column_text(column.column)} {sign} {value}"
         case ex.InList(ex.ColumnRef() as column, items):
             values = [
-                _literal_text(item.value, column.type) if isinstance(item, ex.Literal) else None
-                for item in items
+                _literal_text(item.value, column.type) if isinstance(item, ex.Literal) else None for item in items
             ]
             listed = [value for value in values if value is not None]
             if not listed or len(listed) < len(values):

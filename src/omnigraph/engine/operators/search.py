@@ -140,12 +140,7 @@ def _present_texts(column: DictionaryColumn, ids: Column, index: TextIndex) -> t
     The first is None if each text of the dictionary occurs once and in order.
     """
     is_complete = len(column.codes) == len(index.lengths) and _is_ascending(column.codes)
-    if (
-        is_complete
-        and not index.has_missing
-        and isinstance(ids, DictionaryColumn)
-        and _is_ascending(ids.codes)
-    ):
+    if is_complete and not index.has_missing and isinstance(ids, DictionaryColumn) and _is_ascending(ids.codes):
         return None, len(index.lengths), len(index.texts)
     positions = _texts_of_entities(column, ids)
     texts = positions[positions >= 0]

@@ -118,9 +118,7 @@ class Adjacency:
     @cached_property
     def _undirected(self) -> Neighbours:
         size = len(self.sources)
-        pairs = distinct_numbers(
-            np.concatenate([self.by_source.distinct.pairs, self.by_target.distinct.pairs])
-        )
+        pairs = distinct_numbers(np.concatenate([self.by_source.distinct.pairs, self.by_target.distinct.pairs]))
         return Neighbours(_starts(pairs // max(size, 1), size), (pairs % max(size, 1)).astype(np.int32), size)
 
     @cached_property

@@ -130,11 +130,7 @@ def _equal_ids(left: Column, right: Column) -> Mask:
 
 def _expand_by_adjacency(job: _EdgeLookup) -> Iterator[Frame]:
     adjacency = job.walker.adjacency()
-    sides = (
-        (op.Direction.OUT, op.Direction.IN)
-        if job.step.direction is op.Direction.BOTH
-        else (job.step.direction,)
-    )
+    sides = (op.Direction.OUT, op.Direction.IN) if job.step.direction is op.Direction.BOTH else (job.step.direction,)
     for number, direction in enumerate(sides):
         near = adjacency.near(direction)
         codes = positions_in(near, job.frame.columns[job.step.source.id], job.context.cache)
@@ -149,12 +145,7 @@ def _expand_by_adjacency(job: _EdgeLookup) -> Iterator[Frame]:
 
 
 def _join_edges(
-    job: _EdgeLookup,
-    adjacency: Adjacency,
-    direction: op.Direction,
-    part: tuple[int, Codes],
-    *,
-    skip_loops: bool,
+    job: _EdgeLookup, adjacency: Adjacency, direction: op.Direction, part: tuple[int, Codes], *, skip_loops: bool
 ) -> Frame:
     step, (start, codes) = job.step, part
     side = adjacency.side(direction)
@@ -216,14 +207,9 @@ def _expand_by_storage(job: _EdgeLookup) -> Iterator[Frame]:
             frame = job.frame.take(rows + start)
             edge_rows = edges.take(order[indices])
             if step.into:
-                equal = _equal_ids(
-                    frame.columns[step.target.id], edge_rows.columns[f"{step.edge.name}.{far}"]
-                )
+                equal = _equal_ids(frame.columns[step.target.id], edge_rows.columns[f"{step.edge.name}.{far}"])
                 frame, edge_rows = frame.filter(equal), edge_rows.filter(equal)
-            new = {
-                f"{step.edge.name}.{name}": edge_rows.columns[f"{step.edge.name}.{name}"]
-                for name in job.names
-            }
+            new = {f"{step.edge.name}.{name}": edge_rows.columns[f"{step.edge.name}.{name}"] for name in job.names}
             if not step.into:
                 new[step.target.id] = edge_rows.columns[f"{step.edge.name}.{far}"]
             if frame.length:

@@ -51,9 +51,7 @@ def expand_rows(step: op.Expand, needed: RequiredColumns, context: ExecutionCont
             yield from _expand_by_reach(step, frame, live, walker, context)
 
 
-def filter_connected(
-    step: op.ExpandInto, needed: RequiredColumns, context: ExecutionContext
-) -> Iterator[Frame]:
+def filter_connected(step: op.ExpandInto, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return the rows whose target is reachable from their source."""
     walker = Walker(step.table, step.direction, step, context)
     for frame in context.rows(step.input, needed | {step.source.id, step.target.id}):

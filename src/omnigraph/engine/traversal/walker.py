@@ -19,13 +19,7 @@ from omnigraph.engine.columns.frame import DictionaryColumn, expand_ranges, posi
 from omnigraph.engine.context import ExecutionContext
 from omnigraph.engine.options import TraversalMode
 from omnigraph.engine.tables import combine_chunks
-from omnigraph.engine.traversal.adjacency import (
-    Adjacency,
-    Neighbours,
-    PublishedTable,
-    build_adjacency,
-    read_adjacency,
-)
+from omnigraph.engine.traversal.adjacency import Adjacency, Neighbours, PublishedTable, build_adjacency, read_adjacency
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.types import Table
 from omnigraph.schema.property_types import IndexKind
@@ -43,9 +37,7 @@ SIDES: Final = {
 class Walker:
     """Follows the edges of a table in one direction."""
 
-    def __init__(
-        self, table: Table, direction: op.Direction, step: Traversal, context: ExecutionContext
-    ) -> None:
+    def __init__(self, table: Table, direction: op.Direction, step: Traversal, context: ExecutionContext) -> None:
         self.table = table
         self.direction = direction
         self.reader = context.tables.reader(table)
@@ -131,10 +123,7 @@ class Walker:
                 return TraversalMode.INDEXED, f"from {_nodes(frontier)}"
         if fits:
             return TraversalMode.ADJACENCY, f"from {_nodes(frontier)}"
-        return (
-            TraversalMode.EDGE_SCAN,
-            f"from {_nodes(frontier)}, and {rows:,} edges are too many for the cache",
-        )
+        return (TraversalMode.EDGE_SCAN, f"from {_nodes(frontier)}, and {rows:,} edges are too many for the cache")
 
     def _is_indexed(self) -> bool:
         facts = self.reader.facts()

@@ -181,9 +181,7 @@ def _parse(path: str, relative: str, data: bytes) -> Intent | UnreadableIntent:
         if not TABLE_PATH.fullmatch(table.path):
             return UnreadableIntent(path, f"invalid table path '{table.path}'", branch_id)
         if table.uuid is None and WriterKind(intent.kind) not in MULTI_COMMIT_OPERATIONS:
-            return UnreadableIntent(
-                path, f"an intent of kind '{intent.kind}' must have a transaction", branch_id
-            )
+            return UnreadableIntent(path, f"an intent of kind '{intent.kind}' must have a transaction", branch_id)
     return intent
 
 

@@ -165,9 +165,7 @@ class Lease:
         return msgspec.json.encode({"v": LOCK_VERSION, "token": self.token, "mark": mark})
 
 
-def acquire_lease(
-    store: ObjectStore, branch: BranchId | None, purpose: str, terms: LeaseTerms | None = None
-) -> Lease:
+def acquire_lease(store: ObjectStore, branch: BranchId | None, purpose: str, terms: LeaseTerms | None = None) -> Lease:
     """Wait for the lease of the branch (None: of the graph) and take it, or raise an error that names the holder."""
     terms = terms or LeaseTerms()
     folder = lock_folder(branch)
@@ -249,9 +247,7 @@ class _Waiter:
         if listing.marks != self.seen:
             self.seen, self.seen_at = listing.marks, now
             self.holder = _read_lock(self.store, self.folder, listing.epoch)
-        has_ended = self.holder is not None and has_certainly_ended(
-            self.holder.process(), self.terms.process()
-        )
+        has_ended = self.holder is not None and has_certainly_ended(self.holder.process(), self.terms.process())
         return has_ended or now - self.seen_at > self.terms.lease_seconds
 
     def pause(self, listing: _Listing) -> None:
@@ -266,15 +262,12 @@ class _Waiter:
             )
         patience = max(0.0, 1.0 - waited)
         ceiling = (
-            limits.LEASE_POLL_SECONDS_MIN
-            + (limits.LEASE_POLL_SECONDS_MAX - limits.LEASE_POLL_SECONDS_MIN) * patience
+            limits.LEASE_POLL_SECONDS_MIN + (limits.LEASE_POLL_SECONDS_MAX - limits.LEASE_POLL_SECONDS_MIN) * patience
         )
         self.terms.clock.sleep(ceiling * (0.25 + 0.75 * self.terms.jitter()))
 
 
-def _try_epoch(
-    store: ObjectStore, folder: str, listing: _Listing, purpose: str, terms: LeaseTerms
-) -> Lease | None:
+def _try_epoch(store: ObjectStore, folder: str, listing: _Listing, purpose: str, terms: LeaseTerms) -> Lease | None:
     me = terms.process()
     epoch, token = listing.epoch + 1, new_ulid()
     lock = LockObject(

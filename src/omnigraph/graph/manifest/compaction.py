@@ -85,9 +85,7 @@ def plan_manifest_compaction(manifest: Manifest) -> ManifestCompaction:
     )
 
 
-def compact_manifest_fully(
-    root: Location, lance_branch: str | None, rules: Format, clock: Clock
-) -> ManifestCompaction:
+def compact_manifest_fully(root: Location, lance_branch: str | None, rules: Format, clock: Clock) -> ManifestCompaction:
     """Compact a manifest branch while writers publish, with a bounded number of attempts.
 
     Settings that were removed count as committed even if the compaction after that loses to a publisher.
@@ -135,9 +133,7 @@ def _strip(dataset: Dataset) -> Dataset:
 def _compact(dataset: Dataset) -> CompactionOutcome:
     anchor = anchor_fragment(dataset)
     failpoint(Failpoint.COMPACT_BEFORE)
-    outcome = commit_compaction(
-        dataset, limits.MANIFEST_ROWS_PER_FRAGMENT, () if anchor is None else (anchor,)
-    )
+    outcome = commit_compaction(dataset, limits.MANIFEST_ROWS_PER_FRAGMENT, () if anchor is None else (anchor,))
     failpoint(Failpoint.COMPACT_AFTER)
     return outcome
 
@@ -157,6 +153,4 @@ def _is_shrunk(fragment: Fragment) -> bool:
 
 
 def _backoff(attempt: int) -> float:
-    return min(
-        limits.PUBLISHER_BACKOFF_SECONDS_MAX, limits.PUBLISHER_BACKOFF_SECONDS_MIN * float(1 << attempt)
-    )
+    return min(limits.PUBLISHER_BACKOFF_SECONDS_MAX, limits.PUBLISHER_BACKOFF_SECONDS_MIN * float(1 << attempt))

@@ -42,9 +42,7 @@ SCHEMA_OBJECT_ID: Final = "schema"
 METADATA_VERSION: Final = 1
 
 _COLUMNS: Final[list[pa.Field[Any]]] = [
-    pa.field(
-        "object_id", pa.utf8(), nullable=False, metadata={"lance-schema:unenforced-primary-key": "true"}
-    ),
+    pa.field("object_id", pa.utf8(), nullable=False, metadata={"lance-schema:unenforced-primary-key": "true"}),
     pa.field("object_type", pa.utf8()),
     pa.field("table_key", pa.utf8()),
     pa.field("type_id", pa.utf8()),
@@ -81,11 +79,7 @@ class _Move(msgspec.Struct, frozen=True, rename={"table": "id", "before": "from"
 
 
 class _Commit(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    omit_defaults=True,
-    rename={"operation": "op", "operation_id": "op_id"},
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"operation": "op", "operation_id": "op_id"}
 ):
     parent: str | None
     merged_parent: str | None
@@ -137,9 +131,7 @@ METADATA_KEYS: Final[Mapping[str, frozenset[str]]] = {
 
 def rows_to_table(rows: list[Row], schema: pa.Schema) -> pa.Table:
     """Return rows as a table with the schema of the manifest. Columns that a row does not name are null."""
-    return pa.Table.from_pylist(
-        [{name: row.get(name) for name in schema.names} for row in rows], schema=schema
-    )
+    return pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema=schema)
 
 
 def keep_unknown(row: Row, replaced: Mapping[str, Any]) -> Row:
@@ -294,9 +286,7 @@ def encode_recovery(record: RecoveryRecord) -> Row:
 def decode_recovery(row: Mapping[str, Any]) -> RecoveryRecord:
     """Return the record of a `recovery` row."""
     object_id = str(row["object_id"])
-    fields: dict[str, Any] = msgspec.structs.asdict(
-        _decode("recovery", object_id, row["metadata"], _Recovery)
-    )
+    fields: dict[str, Any] = msgspec.structs.asdict(_decode("recovery", object_id, row["metadata"], _Recovery))
     return RecoveryRecord(operation_id=OperationId(object_id.removeprefix("recovery:")), **fields)
 
 
@@ -324,9 +314,7 @@ def _decode(object_type: str, object_id: str, metadata: str | None, struct: type
     return _convert(object_type, object_id, _load(object_type, object_id, metadata), struct)
 
 
-def _convert(
-    object_type: str, object_id: str, facts: Mapping[str, Any], struct: type[_Metadata]
-) -> _Metadata:
+def _convert(object_type: str, object_id: str, facts: Mapping[str, Any], struct: type[_Metadata]) -> _Metadata:
     try:
         return msgspec.convert(facts, struct, strict=False)  # not strict: integers are text
     except msgspec.ValidationError as error:

@@ -106,9 +106,7 @@ def _damaged(commit_id: CommitId) -> FormatError:
 Commits = Mapping[CommitId, CommitRecord]
 
 
-def merge_bases(
-    ours: Iterable[CommitId], theirs: Iterable[CommitId], commits: Commits
-) -> tuple[CommitId, ...]:
+def merge_bases(ours: Iterable[CommitId], theirs: Iterable[CommitId], commits: Commits) -> tuple[CommitId, ...]:
     """Return the best common ancestors of two sides, oldest first. Several commits can form one side."""
     marks = dict.fromkeys(ours, 1)
     for tip in theirs:

@@ -282,13 +282,10 @@ def _commit_record(
 ) -> CommitRecord:
     live = state.live_tables()
     moves = [
-        TableMove(table.id, live[table.id].pin if table.id in live else None, table.pin)
-        for table in change.tables
+        TableMove(table.id, live[table.id].pin if table.id in live else None, table.pin) for table in change.tables
     ]
     dropped = [
-        TableMove(stone.table, live[stone.table].pin, None)
-        for stone in change.tombstones
-        if stone.table in live
+        TableMove(stone.table, live[stone.table].pin, None) for stone in change.tombstones if stone.table in live
     ]
     return CommitRecord(
         id=draft.id,
@@ -310,10 +307,7 @@ def _commit_record(
 
 
 def _rows(
-    change: ManifestChange,
-    commit: CommitRecord | None,
-    state: ManifestState,
-    replaced: tuple[ManifestRow, ...],
+    change: ManifestChange, commit: CommitRecord | None, state: ManifestState, replaced: tuple[ManifestRow, ...]
 ) -> list[encoding.Row]:
     rows = [encoding.encode_head(state.head if commit is None else commit.id)]
     rows += [] if commit is None else [encoding.encode_commit(commit)]
@@ -325,10 +319,7 @@ def _rows(
     rows += [encoding.encode_commit(ancestor) for ancestor in change.ancestors]
     rows += list(change.rows)
     before = {row["object_id"]: row for row in replaced}
-    return [
-        encoding.keep_unknown(row, before[row["object_id"]]) if row["object_id"] in before else row
-        for row in rows
-    ]
+    return [encoding.keep_unknown(row, before[row["object_id"]]) if row["object_id"] in before else row for row in rows]
 
 
 def _confirm(
@@ -336,11 +327,7 @@ def _confirm(
 ) -> Publication:
     """Return the publication only if the newest version has it: a version number alone proves nothing."""
     newest = open_manifest(target.root, lance_branch=target.lance_branch, rules=publisher.rules)
-    if (
-        commit is not None
-        and newest.version == commit.manifest_hint.version
-        and newest.read_head() == commit.id
-    ):
+    if commit is not None and newest.version == commit.manifest_hint.version and newest.read_head() == commit.id:
         return Publication(newest.version, commit)
     rows = newest.find_rows(_object_ids(change))
     if _leaves_trace(change) and not _is_applied(change, rows, tried=True):
@@ -369,9 +356,7 @@ def _resolve_failure(
         raise PublishUnknownError(
             f"the store failed while publishing on branch '{target.branch}', and it is unknown whether it was applied",
             code="publish_unknown",
-            hint=hint(
-                "The next open recovers it. Run {} to see whether it was applied.", action("commit list")
-            ),
+            hint=hint("The next open recovers it. Run {} to see whether it was applied.", action("commit list")),
             facts={"commit": None if change.commit is None else change.commit.id},
         ) from unreachable
     if _is_applied(change, rows, tried=True):

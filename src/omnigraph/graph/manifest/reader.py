@@ -141,9 +141,7 @@ class Manifest:
         start = len(encoding.commit_object_id(CommitId("")))
         return tuple(CommitId(str(object_id)[start:]) for object_id in rows.column("object_id").to_pylist())
 
-    def read_history(
-        self, decoded: Mapping[CommitId, CommitRecord]
-    ) -> tuple[CommitId, tuple[CommitRecord, ...]]:
+    def read_history(self, decoded: Mapping[CommitId, CommitRecord]) -> tuple[CommitId, tuple[CommitRecord, ...]]:
         """Read the head and every commit, in one scan. Commits in `decoded` are not decoded again."""
         where = any_of("object_type", ("graph_head", "graph_commit"))
         rows = self._read(["object_id", "metadata"], where)
@@ -162,8 +160,7 @@ class Manifest:
         """Read the commits whose row contains this text. Only these are decoded."""
         with _explain_damage(self._graph_uri):
             rows = self.dataset.read(
-                ["object_id", "metadata"],
-                f"object_type = 'graph_commit' AND contains(metadata, {text_literal(text)})",
+                ["object_id", "metadata"], f"object_type = 'graph_commit' AND contains(metadata, {text_literal(text)})"
             )
         return tuple(encoding.decode_commit(row) for row in rows.to_pylist())
 
@@ -171,8 +168,7 @@ class Manifest:
         """Return whether a commit has this batch of its query or a later one."""
         committed = (commit.stream for commit in self.read_commits_naming(batch.query))
         return any(
-            stream is not None and stream.query == batch.query and stream.batch >= batch.batch
-            for stream in committed
+            stream is not None and stream.query == batch.query and stream.batch >= batch.batch for stream in committed
         )
 
     def read_recoveries(self) -> tuple[RecoveryRecord, ...]:
@@ -240,9 +236,7 @@ def _explain_damage(graph_uri: str) -> Iterator[None]:
         raise FormatError(
             f"the manifest of the graph at {graph_uri} is damaged: a file is corrupt, truncated or missing",
             code=broken.code,
-            hint=hint(
-                "Restore the directory of the graph from a backup. Pass {} for details.", Argument("debug")
-            ),
+            hint=hint("Restore the directory of the graph from a backup. Pass {} for details.", Argument("debug")),
             facts={**broken.facts, "uri": graph_uri},
         ) from broken
 
@@ -327,9 +321,7 @@ def _explain_missing(root: Location, lance_branch: str | None, version: int | No
         return NotFoundError(
             f"{name} of the manifest at {root} does not exist{branch}",
             code="manifest_version_missing",
-            hint=hint(
-                "`cleanup` deletes old versions. Run {} to list readable commits.", action("commit list")
-            ),
+            hint=hint("`cleanup` deletes old versions. Run {} to list readable commits.", action("commit list")),
             facts=facts,
         )
     if INIT_MARKERS in names:
@@ -353,19 +345,11 @@ def _explain_missing(root: Location, lance_branch: str | None, version: int | No
             hint=_CREATE_HINT,
             facts=facts,
         )
-    return NotFoundError(
-        f"no graph at {root}",
-        code="graph_missing",
-        hint=_CREATE_HINT,
-        facts=facts,
-    )
+    return NotFoundError(f"no graph at {root}", code="graph_missing", hint=_CREATE_HINT, facts=facts)
 
 
 def damaged_manifest(uri: str, problem: str) -> FormatError:
     """Return the error for a manifest whose rows contradict each other."""
     return FormatError(
-        f"{uri} is damaged: {problem}",
-        code="manifest_damaged",
-        hint=OLDER_VERSION_HINT,
-        facts={"uri": uri},
+        f"{uri} is damaged: {problem}", code="manifest_damaged", hint=OLDER_VERSION_HINT, facts={"uri": uri}
     )

@@ -19,13 +19,7 @@ from omnigraph.base.ids import CommitId
 from omnigraph.graph.manifest.lineage import make_lineage, resolve_commit
 from omnigraph.graph.manifest.reader import Manifest, open_manifest
 from omnigraph.graph.manifest.records import CommitRecord
-from omnigraph.graph.manifest.snapshot import (
-    MAIN,
-    Snapshot,
-    read_commit_snapshot,
-    read_snapshot,
-    require_unmoved_graph,
-)
+from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_commit_snapshot, read_snapshot, require_unmoved_graph
 from omnigraph.graph.manifest.stamp import FORMAT, Format
 from omnigraph.storage.location import Location
 
@@ -77,9 +71,7 @@ def read_state(
         raise NotFoundError(
             f"version {selector.version} of branch '{branch}' was deleted by `cleanup`",
             code="snapshot_collected",
-            hint=hint(
-                f"Its newest version is {newest}. Run {{}} to list readable commits.", action("commit list")
-            ),
+            hint=hint(f"Its newest version is {newest}. Run {{}} to list readable commits.", action("commit list")),
             facts={"branch": branch, "version": selector.version},
         ) from missing
 

@@ -76,9 +76,7 @@ def check_requirements(state: ManifestState, requirements: Iterable[Requirement]
                 record = state.live_tables().get(table)
                 actual = None if record is None else record.pin
                 if actual != pin:
-                    raise read_set_conflict(
-                        record.alias if record else table, pin_text(pin), pin_text(actual)
-                    )
+                    raise read_set_conflict(record.alias if record else table, pin_text(pin), pin_text(actual))
             case BranchIs(name, branch_id):
                 branch = state.branches.get(name)
                 actual_id = None if branch is None else branch.id

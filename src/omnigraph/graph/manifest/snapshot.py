@@ -146,10 +146,7 @@ def refresh_snapshot(snapshot: Snapshot, rules: Format = FORMAT) -> Snapshot:
     if snapshot.branch.name != MAIN or seen is None or seen.identity != snapshot.identities.main:
         return read_snapshot(snapshot.root, snapshot.branch.name, rules=rules)
     newest = open_manifest(snapshot.root, rules=rules)
-    if (
-        newest.version == snapshot.version
-        and newest.dataset.data_files() == snapshot.manifest.dataset.data_files()
-    ):
+    if newest.version == snapshot.version and newest.dataset.data_files() == snapshot.manifest.dataset.data_files():
         return replace(snapshot, manifest=newest)
     return read_snapshot(snapshot.root, rules=rules)
 
@@ -225,9 +222,7 @@ def read_record_snapshot(newest: Snapshot, record: CommitRecord, rules: Format =
     """
     for manifest in _open_from_hint(newest, record.manifest_hint, rules):
         if manifest.read_head() == record.id:
-            return make_snapshot(
-                newest.root, newest.branch, manifest, manifest.read_state(), newest.identities
-            )
+            return make_snapshot(newest.root, newest.branch, manifest, manifest.read_state(), newest.identities)
         if manifest.find_commit(record.id) is not None:
             break
     raise NotFoundError(

@@ -134,10 +134,7 @@ class MergeConflictError(ConflictError):
             f"{operation} has conflicts: {summary}",
             code="merge_conflicts",
             hint=hint("Nothing was written.") + _advice(conflicts),
-            facts={
-                "merge_conflicts": [conflict.to_json() for conflict in conflicts],
-                "total": len(conflicts),
-            },
+            facts={"merge_conflicts": [conflict.to_json() for conflict in conflicts], "total": len(conflicts)},
         )
         self.conflicts = conflicts
 
@@ -145,11 +142,7 @@ class MergeConflictError(ConflictError):
         """Return the first conflicts, one per line."""
         shown = [f"  {conflict.describe()}" for conflict in self.conflicts[: limits.CONFLICTS_SHOWN_MAX]]
         more = len(self.conflicts) - len(shown)
-        tail = (
-            [f"  and {more:,} more; `conflicts` of the error and the JSON output have all of them"]
-            if more
-            else []
-        )
+        tail = [f"  and {more:,} more; `conflicts` of the error and the JSON output have all of them"] if more else []
         return "\n".join([self.message, *shown, *tail])
 
 

@@ -96,12 +96,8 @@ def plan_merge(sides: GraphSides) -> MergePlan:
             adopted.append(replace(theirs, alias=entity.alias))
         if not (is_adopted and sides.ours_is_base) and (choices or _can_differ(sides, ours, theirs)):
             root = sides.ours.root
-            extra_ids = find_differing_ids(
-                root.child(ours.path), entity, schema.new_columns(entity), theirs.pin
-            )
-            plans.append(
-                plan_table(TableSides(root, entity, ours, theirs.pin, sides.base, choices, extra_ids))
-            )
+            extra_ids = find_differing_ids(root.child(ours.path), entity, schema.new_columns(entity), theirs.pin)
+            plans.append(plan_table(TableSides(root, entity, ours, theirs.pin, sides.base, choices, extra_ids)))
     changed = [plan for plan in plans if not plan.is_empty]
     conflicts = [conflict for plan in changed for conflict in plan.conflicts]
     added = added_tables(schema, chosen)
@@ -218,8 +214,7 @@ def _read_states(sides: GraphSides, alias: str, ids: list[str]) -> dict[EntityNa
     table = ours or theirs
     assert table is not None, "at least one side has the table"
     candidates = Candidates(
-        TableSides(sides.ours.root, entity, table, (theirs or table).pin, sides.base),
-        pa.array(ids, pa.utf8()),
+        TableSides(sides.ours.root, entity, table, (theirs or table).pin, sides.base), pa.array(ids, pa.utf8())
     )
     states = {}
     for start, rows in row_ranges(entity, len(ids)):

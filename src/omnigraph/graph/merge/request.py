@@ -122,9 +122,7 @@ def _parse_kind(name: str) -> ConflictKind:
         return ConflictKind(name)
     except ValueError:
         raise UsageError(
-            f"unknown kind of conflict: '{name}'",
-            code="merge_strategy",
-            hint=f"Use one of {', '.join(ConflictKind)}.",
+            f"unknown kind of conflict: '{name}'", code="merge_strategy", hint=f"Use one of {', '.join(ConflictKind)}."
         ) from None
 
 

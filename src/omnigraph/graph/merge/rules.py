@@ -62,9 +62,7 @@ class _RuleCheck:
     lookup: SnapshotLookup
 
     def violations(self, written: Sequence[TableMerge]) -> Iterator[Conflict]:
-        changes = [
-            TypeChange(plan.entity, plan.keys, ChangeMode.UPSERT, plan.removed.ids) for plan in written
-        ]
+        changes = [TypeChange(plan.entity, plan.keys, ChangeMode.UPSERT, plan.removed.ids) for plan in written]
         found_violations = check_change(self.ours.schema.catalog, changes, self.lookup)
         for plan, type_violations in zip(written, found_violations, strict=True):
             for violation in type_violations:
@@ -97,9 +95,7 @@ class _RuleCheck:
     def _conflicts(self, plan: TableMerge, violation: RuleViolations) -> Iterator[Conflict]:
         ids = plan.keys.column("id").to_pylist()
         values = (
-            [""] * len(violation)
-            if violation.values is None
-            else [str(value) for value in values_of(violation.values)]
+            [""] * len(violation) if violation.values is None else [str(value) for value in values_of(violation.values)]
         )
         taken = {str(name) for name in plan.taken.ids.to_pylist()}
         if violation.rule is Rule.UNIQUE:
@@ -122,9 +118,7 @@ class _RuleCheck:
         assert isinstance(edge, EdgeType), "only edges have endpoints"
         catalog = self.ours.schema.catalog
         column, end = (
-            ("src", catalog.source_of(edge))
-            if violation.property == FROM
-            else ("dst", catalog.target_of(edge))
+            ("src", catalog.source_of(edge)) if violation.property == FROM else ("dst", catalog.target_of(edge))
         )
         node = EntityName(end.alias, str(plan.keys.column(column)[row].as_py()))
         message = f"the target has no {node.describe()}, an endpoint of this edge of the source"
@@ -143,8 +137,7 @@ class _RuleCheck:
             of_ours = [name for name in (own, other) if name not in taken]
             of_theirs = [name for name in (own, other) if name in taken]
             ours, theirs = (
-                tuple(EntityName(alias, name) for name in names_of_side[:1])
-                for names_of_side in (of_theirs, of_ours)
+                tuple(EntityName(alias, name) for name in names_of_side[:1]) for names_of_side in (of_theirs, of_ours)
             )
             side, ruling = ("source", "target") if other in taken else ("target", "source")
             same_side = f", which breaks a rule of the {ruling}" if (own in taken) is (other in taken) else ""
@@ -164,8 +157,7 @@ class _RuleCheck:
         is_first = pc.equal(firsts, pa.array(rows, firsts.type))
         others = pc.if_else(is_first, of_ours, ids.take(firsts))
         return [
-            (str(own), str(other))
-            for own, other in zip(ids.take(rows).to_pylist(), others.to_pylist(), strict=True)
+            (str(own), str(other)) for own, other in zip(ids.take(rows).to_pylist(), others.to_pylist(), strict=True)
         ]
 
     def _wrong_count(self, plan: TableMerge, violation: RuleViolations, source: str) -> Conflict:
@@ -180,12 +172,8 @@ class _RuleCheck:
         edges = tuple(EntityName(edge.alias, name) for name in sorted(sides[0] | sides[1]))
         low, high = edge.cardinality.low, edge.cardinality.high
         # Choosing a side does not help if that side breaks a rule of the other itself.
-        ours, theirs = (
-            edges if low <= len(side) and (high is None or len(side) <= high) else () for side in sides
-        )
-        message = (
-            f"{violation.message.removesuffix(' of this type')} of type {edge.name} on both sides together"
-        )
+        ours, theirs = (edges if low <= len(side) and (high is None or len(side) <= high) else () for side in sides)
+        message = f"{violation.message.removesuffix(' of this type')} of type {edge.name} on both sides together"
         return Conflict(ConflictKind.CARDINALITY_VIOLATION, node, message, (), ours, theirs)
 
 

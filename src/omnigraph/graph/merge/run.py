@@ -22,13 +22,7 @@ from omnigraph.graph.manifest.lineage import Lineage, make_lineage
 from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.refs import read_reference
-from omnigraph.graph.manifest.snapshot import (
-    MAIN,
-    Snapshot,
-    missing_commit,
-    read_record_snapshot,
-    read_snapshot,
-)
+from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, missing_commit, read_record_snapshot, read_snapshot
 from omnigraph.graph.merge.bases import CommitBase, find_base, pins_of
 from omnigraph.graph.merge.conflicts import Conflict, MergeConflictError
 from omnigraph.graph.merge.plan import GraphSides, MergePlan, Resolution, plan_resolved, read_conflict_states
@@ -128,17 +122,13 @@ class RevertRequest:
     dry_run: bool = False
 
 
-def merge_branch(
-    root: Location, request: MergeRequest, environment: WriteEnvironment | None = None
-) -> MergeResult:
+def merge_branch(root: Location, request: MergeRequest, environment: WriteEnvironment | None = None) -> MergeResult:
     """Merge a branch, or a commit of one, into a branch."""
     if request.source == request.target:
         raise UsageError(
             f"cannot merge branch '{request.source}' into itself",
             code="merge_into_itself",
-            hint=hint(
-                "Nothing was written. Pass another branch as {}.", Argument("into", Placeholder("BRANCH"))
-            ),
+            hint=hint("Nothing was written. Pass another branch as {}.", Argument("into", Placeholder("BRANCH"))),
             facts={"branch": request.source},
         )
     theirs = read_reference(root, request.source)
@@ -155,18 +145,14 @@ def merge_branch(
         return _Prepared(sides, theirs, _missing_commits(ours, lineage, theirs.head))
 
     kind = WriterKind.MERGE
-    commit = merge.run(
-        root, _WriteTarget(kind, request.actor, request.target, request.dry_run), prepare, environment
-    )
+    commit = merge.run(root, _WriteTarget(kind, request.actor, request.target, request.dry_run), prepare, environment)
     outcome = MergeOutcome.ALREADY_UP_TO_DATE
     if merge.prepared is not None and not merge.is_idle:
         outcome = MergeOutcome.FAST_FORWARD if merge.prepared.sides.ours_is_base else MergeOutcome.MERGED
     return merge.result(request.source, request.target, outcome, theirs.head, commit)
 
 
-def revert_commit(
-    root: Location, request: RevertRequest, environment: WriteEnvironment | None = None
-) -> MergeResult:
+def revert_commit(root: Location, request: RevertRequest, environment: WriteEnvironment | None = None) -> MergeResult:
     """Undo what a commit changed compared with its first parent, as a new commit."""
     merge = _MergeRun(f"reverting {request.commit}", request.resolution)
 
@@ -179,9 +165,7 @@ def revert_commit(
         return _Prepared(GraphSides(schema, tables, base, record.id == ours.head))
 
     kind = WriterKind.REVERT
-    commit = merge.run(
-        root, _WriteTarget(kind, request.actor, request.branch, request.dry_run), prepare, environment
-    )
+    commit = merge.run(root, _WriteTarget(kind, request.actor, request.branch, request.dry_run), prepare, environment)
     outcome = MergeOutcome.ALREADY_UP_TO_DATE if merge.is_idle else MergeOutcome.MERGED
     return merge.result(request.commit, request.branch, outcome, request.commit, commit)
 
@@ -247,9 +231,7 @@ class _MergeRun:
             if plan.inserted_rows or plan.updated_rows or plan.removed_rows
         ]
         counted += [
-            TableCounts(added.table.alias, added.row_count, 0, 0)
-            for added in self.plan.added
-            if added.row_count
+            TableCounts(added.table.alias, added.row_count, 0, 0) for added in self.plan.added if added.row_count
         ]
         adopted = [TableCounts(table.alias, 0, 0, 0, adopted=True) for table in self.plan.adopted]
         tables = tuple(sorted((*counted, *adopted), key=lambda counts: display_order(counts.table)))

@@ -107,9 +107,7 @@ def reject_blob_next_to_fill(schema: MergedSchema, entity: Entity) -> None:
     steps = [step for step in schema.steps if not isinstance(step, UpdateInterfaces | UpdateText)]
     steps = [step for step in steps if step.type_id == entity.id]
     fills = [step.property.name for step in steps if isinstance(step, AddProperty)]
-    fills = [
-        name for name in fills if (property_ := entity.property_named(name)) and property_.fill is not None
-    ]
+    fills = [name for name in fills if (property_ := entity.property_named(name)) and property_.fill is not None]
     changed = [step.property for step in steps if isinstance(step, RelaxNullability)]
     rules = (step.constraint for step in steps if isinstance(step, AddConstraint))
     required = [rule for rule in rules if isinstance(rule, RequiredRule)]
@@ -199,9 +197,7 @@ def _read_unchanged_rows(location: Location, plan: TableMerge) -> tuple[pa.Table
     keys: list[pa.Table] = [schema.empty_table()]
     conflicts: list[Conflict] = []
     changed_ids, blobs = _changed_ids(plan), blob_names(entity)
-    for batch in dataset.read_batches(
-        [stored_names[field.name] for field in fields if field.name in stored_names]
-    ):
+    for batch in dataset.read_batches([stored_names[field.name] for field in fields if field.name in stored_names]):
         rows = batch.filter(pc.invert(pc.is_in(batch.column("id"), value_set=changed_ids)))
         columns: dict[str, Any] = {}
         for field in fields:
@@ -210,9 +206,7 @@ def _read_unchanged_rows(location: Location, plan: TableMerge) -> tuple[pa.Table
             else:
                 column: Any = rows.column(stored_names[field.name])
                 fill = null_fill(entity, field.name, dataset.schema.field(stored_names[field.name]))
-                columns[field.name] = (
-                    column if field.name in blobs else with_null_fill(column.cast(field.type), fill)
-                )
+                columns[field.name] = column if field.name in blobs else with_null_fill(column.cast(field.type), fill)
         conflicts += value_conflicts(entity, columns)
         keys.append(pa.Table.from_arrays([columns[name] for name in names], schema=schema))
     return pa.concat_tables(keys), conflicts

@@ -39,15 +39,9 @@ def _find_writes_to_dropped_properties(merged: Catalog, side: Snapshot, base: Ba
         if merged_entity is None or merged_entity.incarnation != entity.incarnation:
             continue  # The whole type is dropped.
         dropped = tuple(
-            property_
-            for property_ in entity.properties
-            if merged_entity.property_with_id(property_.id) is None
+            property_ for property_ in entity.properties if merged_entity.property_with_id(property_.id) is None
         )
-        counts = (
-            _count_written_rows(replace(entity, properties=dropped), entity.alias, side, base)
-            if dropped
-            else {}
-        )
+        counts = _count_written_rows(replace(entity, properties=dropped), entity.alias, side, base) if dropped else {}
         parts += [
             f"{entity.alias}.{name} ({count:,} row{'' if count == 1 else 's'})"
             for name, count in counts.items()
@@ -133,9 +127,9 @@ def merge_schemas(ours: Snapshot, theirs: Snapshot, base: Base) -> MergedSchema 
     if isinstance(merged, Diverged):
         return diverged(merged.why, *plans)
     for side, other in ((ours, theirs), (theirs, ours)):
-        written = _find_write_to_dropped_type(
-            merged, (side, other), base
-        ) or _find_writes_to_dropped_properties(merged, side, base)
+        written = _find_write_to_dropped_type(merged, (side, other), base) or _find_writes_to_dropped_properties(
+            merged, side, base
+        )
         if written is not None:
             return diverged(f"one side dropped {written} and the other wrote to it", *plans)
     return _apply_merged(ours, theirs, merged)
@@ -226,11 +220,7 @@ def _apply_merged(ours: Snapshot, theirs: Snapshot, merged: Catalog) -> MergedSc
 
 def _find_in(merged: Catalog, entity: Entity) -> Entity | None:
     merged_entity = merged.type_with_id(entity.id)
-    return (
-        merged_entity
-        if merged_entity is not None and merged_entity.incarnation == entity.incarnation
-        else None
-    )
+    return merged_entity if merged_entity is not None and merged_entity.incarnation == entity.incarnation else None
 
 
 def _text(merged: Catalog, ours: Snapshot, theirs: Snapshot) -> str:

@@ -34,12 +34,7 @@ from omnigraph.storage.lance.columns import (
     stage_rows_for_new_schema,
 )
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
-from omnigraph.storage.lance.stage import (
-    RowReplacement,
-    StagedTransaction,
-    stage_delete_rows,
-    stage_row_changes,
-)
+from omnigraph.storage.lance.stage import RowReplacement, StagedTransaction, stage_delete_rows, stage_row_changes
 
 
 def stage_plan(area: StagingArea, plan: MergePlan) -> tuple[SingleTransactionEffect, ...]:
@@ -61,9 +56,7 @@ def stage_table(
     return area.transaction_effect(target, row_changes, rows, lead=columns)
 
 
-def _plan_rows(
-    area: StagingArea, plan: TableMerge
-) -> tuple[RowReplacement | None, pa.RecordBatchReader | None]:
+def _plan_rows(area: StagingArea, plan: TableMerge) -> tuple[RowReplacement | None, pa.RecordBatchReader | None]:
     """Return the rows that replace ours, and the rows that are new here."""
     is_moved = plan.replaced.present
     moved, new = None, None

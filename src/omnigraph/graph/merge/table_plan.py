@@ -139,16 +139,11 @@ def _row_conflicts(
         kind = _KINDS[Verdict(int(verdicts[row]))]
         both = bool(ours.present[row] and theirs.present[row])
         properties = tuple(columns) if both else ()
-        yield Conflict(
-            kind, entity, _message(kind, properties, images, int(row)), properties, (entity,), (entity,)
-        )
+        yield Conflict(kind, entity, _message(kind, properties, images, int(row)), properties, (entity,), (entity,))
 
 
 def _message(
-    kind: ConflictKind,
-    properties: tuple[str, ...],
-    images: tuple[EntityRows, EntityRows, EntityRows],
-    row: int,
+    kind: ConflictKind, properties: tuple[str, ...], images: tuple[EntityRows, EntityRows, EntityRows], row: int
 ) -> str:
     _, ours, _ = images
     differing = ", ".join(properties)

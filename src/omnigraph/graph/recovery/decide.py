@@ -43,9 +43,7 @@ class RecoveryAction(StrEnum):
     ROLLED_BACK = "rolled_back"
 
 
-def decide_recovery(
-    *, finished: bool, branch_alive: bool, tables: tuple[TableFinding, ...]
-) -> RecoveryAction:
+def decide_recovery(*, finished: bool, branch_alive: bool, tables: tuple[TableFinding, ...]) -> RecoveryAction:
     """Return the action for one intent."""
     moved = [table for table in tables if table.moved is not Moved.NO]
     if finished:

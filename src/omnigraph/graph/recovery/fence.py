@@ -58,6 +58,4 @@ def read_history(dataset: Dataset, base: int) -> TableHistory:
 
 def can_publish(history: TableHistory) -> bool:
     """Return whether HEAD has the content of the pinned base and no external commit is above the base."""
-    return (
-        not history.has_external_above(history.base) and history.content_version(history.head) == history.base
-    )
+    return not history.has_external_above(history.base) and history.content_version(history.head) == history.base

@@ -38,9 +38,7 @@ class TableHistory:
     def has_restore_by(self, operation: OperationId, above: int) -> bool:
         """Return whether a Restore by this operation is above a version."""
         return any(
-            record.version > above
-            and record.operation is Operation.RESTORE
-            and _operation_of(record) == operation
+            record.version > above and record.operation is Operation.RESTORE and _operation_of(record) == operation
             for record in self._readable()
         )
 
@@ -57,10 +55,7 @@ class TableHistory:
 
         An allowed operation without our properties counts as well.
         """
-        return max(
-            (record.version for record in self._readable() if _is_of(record, allowed, operation)),
-            default=None,
-        )
+        return max((record.version for record in self._readable() if _is_of(record, allowed, operation)), default=None)
 
     def content_version(self, version: int) -> int:
         """Return the version whose content `version` has, by following Restores; `base` and below are themselves."""

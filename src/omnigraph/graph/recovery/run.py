@@ -27,14 +27,7 @@ from omnigraph.graph.coordination.intent import (
     unreadable_intent_error,
 )
 from omnigraph.graph.coordination.lease import Lease, hold_lease
-from omnigraph.graph.manifest.publish import (
-    CommitDraft,
-    ManifestChange,
-    Publisher,
-    PublishTarget,
-    publish,
-    target_of,
-)
+from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange, Publisher, PublishTarget, publish, target_of
 from omnigraph.graph.manifest.reader import Manifest, ManifestState, open_manifest
 from omnigraph.graph.manifest.records import Pin, RecoveryRecord, StreamBatch, TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
@@ -63,9 +56,7 @@ class Recoverer:
 
     def open_manifest(self) -> Manifest:
         """Open the newest manifest of the branch."""
-        return open_manifest(
-            self.target.root, lance_branch=self.target.lance_branch, rules=self.publisher.rules
-        )
+        return open_manifest(self.target.root, lance_branch=self.target.lance_branch, rules=self.publisher.rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,9 +297,7 @@ class _IntentRecovery:
         rows = [self._row_to_publish(table, is_forward=is_forward) for table in tables]
         records = tuple(record for record in rows if record is not None)
         results = {table.table.id: table.describe(action) for table in tables}
-        audit = RecoveryRecord(
-            OperationId(intent.op_id), intent.kind, intent.actor, action.value, now, results
-        )
+        audit = RecoveryRecord(OperationId(intent.op_id), intent.kind, intent.actor, action.value, now, results)
         if is_forward:
             draft = _draft_of(intent)
             change = ManifestChange(commit=draft, tables=records, recovery=audit, rows=tuple(intent.rows))
@@ -331,9 +320,7 @@ class _IntentRecovery:
             return replace(
                 record,
                 alias=table.alias or record.alias,
-                pin=Pin(
-                    table.lance_branch, state.history.head if state.is_multi_commit else state.own_version
-                ),
+                pin=Pin(table.lance_branch, state.history.head if state.is_multi_commit else state.own_version),
                 owner=self.recoverer.target.branch_id,
                 row_count=table.result_rows,
             )
@@ -386,9 +373,7 @@ def _draft_of(intent: Intent) -> CommitDraft:
         created_us=intent.created_us,
         counts=intent.counts,
         merged_parent=None if intent.merged_parent is None else CommitId(intent.merged_parent),
-        pins=None
-        if pins is None
-        else {TableId(table): Pin(pin.branch, pin.version) for table, pin in pins.items()},
+        pins=None if pins is None else {TableId(table): Pin(pin.branch, pin.version) for table, pin in pins.items()},
         stream=None if stream is None else StreamBatch(stream.query, stream.batch),
     )
 

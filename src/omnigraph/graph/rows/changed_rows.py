@@ -70,9 +70,7 @@ def compare_pins(location: Location, left: Pin, right: Pin, *, whole: bool = Fal
     sides = [open_pin(location, pin) for pin in (left, right)]
     if ancestor is None:
         return VersionComparison(sides[0], sides[1], None)
-    return VersionComparison(
-        sides[0], sides[1], (row_changes(ancestor, sides[0]), row_changes(ancestor, sides[1]))
-    )
+    return VersionComparison(sides[0], sides[1], (row_changes(ancestor, sides[0]), row_changes(ancestor, sides[1])))
 
 
 def is_near(location: Location, left: Pin, right: Pin, rows: int) -> bool:
@@ -106,9 +104,7 @@ class _ChangedSide:
     changes: RowChanges
 
 
-def _locate_rows(
-    here: _ChangedSide, other: RowChanges, ids: Texts, on_other: RowLocations | None
-) -> RowLocations:
+def _locate_rows(here: _ChangedSide, other: RowChanges, ids: Texts, on_other: RowLocations | None) -> RowLocations:
     """Return the locations of rows on this side. `on_other` has their locations on the other side.
 
     `on_other` is needed for rows that neither side changed. A row that was written here is where it was written, and a
@@ -169,7 +165,5 @@ class _LocationBuilder:
 def _indexes_in(ids: Texts, rows: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return for each id the number of its row, or -1."""
     indexes: Any = pc.index_in(ids, value_set=rows.column("id").combine_chunks())
-    answer: np.ndarray[Any, np.dtype[np.int64]] = (
-        indexes.fill_null(-1).cast(pa.int64()).to_numpy(zero_copy_only=False)
-    )
+    answer: np.ndarray[Any, np.dtype[np.int64]] = indexes.fill_null(-1).cast(pa.int64()).to_numpy(zero_copy_only=False)
     return answer

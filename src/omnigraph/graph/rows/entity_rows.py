@@ -49,9 +49,7 @@ class RowLocations:
         which = slice(start, start + rows)
         ids = self.ids.slice(start, rows)
         rows_of_slice = None if self.rows is None else self.rows.slice(start, rows)
-        return RowLocations(
-            ids, self.present[which], self.identities[which], self.addresses[which], rows_of_slice
-        )
+        return RowLocations(ids, self.present[which], self.identities[which], self.addresses[which], rows_of_slice)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,10 +95,7 @@ def with_rows(dataset: Dataset, entity: Entity, located: RowLocations) -> RowLoc
         return located
     present = located.present
     rows = read_rows_at(
-        dataset,
-        located.identities[present],
-        located.addresses[present],
-        list(column_names(dataset, entity).values()),
+        dataset, located.identities[present], located.addresses[present], list(column_names(dataset, entity).values())
     )
     return replace(located, rows=rows.take(_positions(present)))
 
@@ -132,9 +127,7 @@ def read_rows(dataset: Dataset, entity: Entity, located: RowLocations) -> pa.Tab
         if stored_name is None:
             columns.append(filled_column(entity, field, stored.num_rows))
         elif field.name in blob_names(entity):
-            columns.append(
-                _read_contents(dataset, field, stored_name, located.addresses, stored.column(stored_name))
-            )
+            columns.append(_read_contents(dataset, field, stored_name, located.addresses, stored.column(stored_name)))
         else:
             fill = null_fill(entity, field.name, dataset.schema.field(stored_name))
             columns.append(with_null_fill(stored.column(stored_name).cast(field.type), fill))

@@ -79,9 +79,7 @@ class SnapshotLookup:
             edge_ids.append(batch.column("id").filter(pc.invert(is_kept)))
         return _joined(edge_ids)
 
-    def _rows_with(
-        self, type_id: TypeId, columns: list[str], name: str, values: Column
-    ) -> Iterator[pa.RecordBatch]:
+    def _rows_with(self, type_id: TypeId, columns: list[str], name: str, values: Column) -> Iterator[pa.RecordBatch]:
         """Yield the rows whose `name` is one of `values`."""
         if len(values) <= limits.LOOKUP_FILTER_VALUES_MAX:
             yield from self._batches(type_id, columns, 0, any_of(name, values.drop_null().to_pylist()))

@@ -46,9 +46,7 @@ def line_bytes(lines: Column) -> Bytes:
 def blob_text(contents: Sequence[bytes | str | None]) -> Column:
     """Return the text for blobs in a line: bytes as base64, and the URI of a blob that is stored elsewhere."""
     texts = [
-        BASE64_PREFIX + binascii.b2a_base64(content, newline=False).decode()
-        if isinstance(content, bytes)
-        else content
+        BASE64_PREFIX + binascii.b2a_base64(content, newline=False).decode() if isinstance(content, bytes) else content
         for content in contents
     ]
     return pa.array(texts, pa.utf8())

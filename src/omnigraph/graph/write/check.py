@@ -36,9 +36,7 @@ from omnigraph.storage.objects import ObjectStore
 def read_other_catalogs(snapshot: Snapshot) -> tuple[Catalog, ...]:
     """Return the catalogs of other branches that differ from the catalog of this branch."""
     records_by_hash = {record.hash: record for record in _other_schemas(snapshot)}
-    catalogs = tuple(
-        record.catalog for schema, record in records_by_hash.items() if schema != snapshot.schema.hash
-    )
+    catalogs = tuple(record.catalog for schema, record in records_by_hash.items() if schema != snapshot.schema.hash)
     has_unread = _is_moved_main(snapshot) and len(snapshot.state.branches) > 1
     return (*catalogs, _far_ahead(snapshot.schema.catalog)) if has_unread else catalogs
 
@@ -51,9 +49,7 @@ def _far_ahead(catalog: Catalog) -> Catalog:
     """Return the catalog with counters that are higher than those of any branch, for branches that cannot be read."""
 
     def raise_counter(entity: AnyEntity) -> AnyEntity:
-        return replace(
-            entity, next_property_id=PropertyId(entity.next_property_id + limits.MOVED_GRAPH_IDS_LEFT_OUT)
-        )
+        return replace(entity, next_property_id=PropertyId(entity.next_property_id + limits.MOVED_GRAPH_IDS_LEFT_OUT))
 
     return replace(
         catalog,
@@ -168,9 +164,7 @@ def require_existing_versions(staged: StagedWrite) -> None:
 def open_bases(staged: StagedWrite) -> tuple[Dataset, ...]:
     """Open the newest version of every written table, on the Lance branch that it was staged on."""
     root = staged.snapshot.root
-    return tuple(
-        open_dataset(root.child(effect.table.path), branch=effect.base.branch) for effect in staged.effects
-    )
+    return tuple(open_dataset(root.child(effect.table.path), branch=effect.base.branch) for effect in staged.effects)
 
 
 def moved_head(table: TableRecord, expected: Pin, actual: Dataset) -> ReadSetConflictError:
@@ -203,9 +197,7 @@ class HeadRestorer:
         draft = CommitDraft(commit, "recovery", operation, RECOVERY_ACTOR, now)
         audit = RecoveryRecord(operation, "recovery", RECOVERY_ACTOR, "healed", now, {table.id: "restored"})
         failpoint(Failpoint.HEAL_PUBLISH_BEFORE)
-        publish(
-            self.target, ManifestChange(commit=draft, tables=(record,), recovery=audit), (), self.publisher
-        )
+        publish(self.target, ManifestChange(commit=draft, tables=(record,), recovery=audit), (), self.publisher)
 
 
 def drift(table: TableRecord, head: int) -> DriftError:
@@ -213,8 +205,6 @@ def drift(table: TableRecord, head: int) -> DriftError:
     return DriftError(
         f"an external tool changed {table.alias}: expected head {table.pin.version}, got {head}",
         code="drift",
-        hint=hint(
-            "Nothing was written. Run {}, then publish or discard the external change.", action("repair")
-        ),
+        hint=hint("Nothing was written. Run {}, then publish or discard the external change.", action("repair")),
         facts={"table": table.alias, "manifest_version": table.pin.version, "lance_head_version": head},
     )

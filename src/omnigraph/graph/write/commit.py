@@ -20,23 +20,10 @@ from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind, delete_intent, write_intent
 from omnigraph.graph.coordination.lease import Lease, LeaseLostError, acquire_lease, hold_lease
-from omnigraph.graph.manifest.publish import (
-    CommitDraft,
-    ObservedState,
-    Publication,
-    PublishTarget,
-    publish,
-    target_of,
-)
+from omnigraph.graph.manifest.publish import CommitDraft, ObservedState, Publication, PublishTarget, publish, target_of
 from omnigraph.graph.manifest.reader import open_manifest
 from omnigraph.graph.manifest.records import Pin, StreamBatch, TableRecord
-from omnigraph.graph.manifest.requirements import (
-    PinIs,
-    Requirement,
-    SchemaIs,
-    precondition_failed,
-    read_set_conflict,
-)
+from omnigraph.graph.manifest.requirements import PinIs, Requirement, SchemaIs, precondition_failed, read_set_conflict
 from omnigraph.graph.manifest.snapshot import Snapshot, graph_replaced, read_snapshot, refresh_snapshot
 from omnigraph.graph.recovery.decide import RecoveryAction
 from omnigraph.graph.recovery.run import Recoverer, recover_branch, recover_intent
@@ -116,9 +103,7 @@ def write(
         raise
 
 
-def _write(
-    root: Location, branch: str, request: WriteRequest, environment: WriteEnvironment
-) -> Published | None:
+def _write(root: Location, branch: str, request: WriteRequest, environment: WriteEnvironment) -> Published | None:
     snapshot = read_snapshot(root, branch, rules=environment.rules)
     if _is_committed(request.stream, snapshot):
         return None
@@ -141,9 +126,7 @@ def _write(
     # Cleanup holds the graph's lease, so it cannot delete an adopted version or a new table between the check and the
     # publish. Only the holder of this lease assigns ids.
     needs_graph_lease = staged.needs_graph_lease
-    with (
-        _hold_graph_lease(store, purpose, environment) if needs_graph_lease else nullcontext() as graph_lease
-    ):
+    with _hold_graph_lease(store, purpose, environment) if needs_graph_lease else nullcontext() as graph_lease:
         with discard_forks_on_error(area.forks):
             lease = acquire_lease(store, snapshot.branch.id, purpose, environment.terms)
         try:
@@ -245,9 +228,7 @@ class _Session:
             facts={"branch": self.target.branch},
         )
 
-    def _restage(
-        self, request: WriteRequest, staged: StagedWrite, now: Snapshot, stale: Stale
-    ) -> StagedWrite | None:
+    def _restage(self, request: WriteRequest, staged: StagedWrite, now: Snapshot, stale: Stale) -> StagedWrite | None:
         if request.restage is None:
             raise stale.conflict()
         area = StagingArea(
@@ -345,11 +326,7 @@ class _Session:
         return self.publish_tables(checked.staged, committed.tables, intent.created_us, checked.observed)
 
     def publish_tables(
-        self,
-        staged: StagedWrite,
-        tables: tuple[TableRecord, ...],
-        created_us: int,
-        observed: ObservedState | None,
+        self, staged: StagedWrite, tables: tuple[TableRecord, ...], created_us: int, observed: ObservedState | None
     ) -> Published:
         """Publish the commit of the write with its tables and its other manifest rows."""
         extra_changes = staged.extra_changes
@@ -409,9 +386,7 @@ class _Session:
             delete_intent(self.store, armed.staged.operation)
             failpoint(Failpoint.DISARM_AFTER)
         except OmnigraphError as error:
-            logger.warning(
-                "the intent of %s is left for the next open: %s", armed.staged.operation, error.message
-            )
+            logger.warning("the intent of %s is left for the next open: %s", armed.staged.operation, error.message)
 
     def _recoverer(self) -> Recoverer:
         return Recoverer(self.store, self.target, self.lease, self.environment.publisher(self.lease))

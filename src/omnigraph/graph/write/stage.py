@@ -215,9 +215,7 @@ class StagingArea:
         if removal is None:
             return replace(table, pin=Pin(head.branch, head.version), row_count=rows)
         # Recovery only rolls it forward: undoing it would be a commit under the settings that it removes.
-        return replace(
-            self.transaction_effect(WritableTable(table, head, None), removal, rows), preserving=True
-        )
+        return replace(self.transaction_effect(WritableTable(table, head, None), removal, rows), preserving=True)
 
     def finish(self, effects: tuple[Effect, ...], reads: frozenset[TableId], outcome: Outcome) -> StagedWrite:
         """Return the staged write. The written tables are always part of the tables that it read."""

@@ -11,21 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from omnigraph.base.ids import CommitId, OperationId
-from omnigraph.graph.coordination.intent import (
-    INTENT_VERSION,
-    Intent,
-    IntentTable,
-    PinObject,
-    StreamObject,
-    WriterKind,
-)
-from omnigraph.graph.manifest.encoding import (
-    Row,
-    encode_commit,
-    encode_schema,
-    encode_table,
-    encode_tombstone,
-)
+from omnigraph.graph.coordination.intent import INTENT_VERSION, Intent, IntentTable, PinObject, StreamObject, WriterKind
+from omnigraph.graph.manifest.encoding import Row, encode_commit, encode_schema, encode_table, encode_tombstone
 from omnigraph.graph.manifest.publish import ManifestChange, ObservedState, Publication, PublishTarget
 from omnigraph.graph.manifest.records import Pin, StreamBatch, TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot
@@ -212,9 +199,7 @@ def make_intent(staged: StagedWrite, target: PublishTarget, lease_epoch: int, cr
         tables=[_table(effect, target) for effect in staged.effects],
         counts=dict(staged.counts),
         merged_parent=None if merge is None else merge.merged_parent,
-        pins=None
-        if pins is None
-        else {table: PinObject(pin.branch, pin.version) for table, pin in pins.items()},
+        pins=None if pins is None else {table: PinObject(pin.branch, pin.version) for table, pin in pins.items()},
         stream=None if staged.stream is None else StreamObject(staged.stream.query, staged.stream.batch),
         rows=_rows(staged.extra_changes),
     )

@@ -135,6 +135,5 @@ def _merge_reasons(invalid: Sequence[InvalidValues]) -> tuple[InvalidValues, ...
     for entry in invalid:
         rows_by_reason.setdefault((entry.rule, entry.message), []).append(entry.rows)
     return tuple(
-        InvalidValues(rule, message, np.sort(np.concatenate(rows)))
-        for (rule, message), rows in rows_by_reason.items()
+        InvalidValues(rule, message, np.sort(np.concatenate(rows))) for (rule, message), rows in rows_by_reason.items()
     )

@@ -43,10 +43,7 @@ def convert_lists(lists: Lists, target: ListType, convert_items: ItemConversion)
     is_valid = lists.valid & ~_rows_mask(invalid, len(lists.lengths))
     build: Any = pa.ListArray.from_arrays
     values = build(
-        pa.array(offsets),
-        items.values,
-        type=arrow_type(target),
-        mask=None if is_valid.all() else pa.array(~is_valid),
+        pa.array(offsets), items.values, type=arrow_type(target), mask=None if is_valid.all() else pa.array(~is_valid)
     )
     return ConvertedColumn(values, invalid)
 
@@ -69,9 +66,7 @@ def convert_vectors(lists: Lists, target: VectorType, convert_items: ItemConvers
 
 def _vector_array(values: Column, is_null: Mask | None, target: VectorType) -> Column:
     build: Any = pa.FixedSizeListArray.from_arrays
-    vectors: Column = build(
-        values, type=arrow_type(target), mask=None if is_null is None else pa.array(is_null)
-    )
+    vectors: Column = build(values, type=arrow_type(target), mask=None if is_null is None else pa.array(is_null))
     return vectors
 
 

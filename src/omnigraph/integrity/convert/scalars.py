@@ -16,13 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.arrow.columns import Column, Mask, bools, nulls, rows_where
-from omnigraph.integrity.convert.result import (
-    ConvertedColumn,
-    InvalidValues,
-    invalid_values,
-    reject_all,
-    set_null,
-)
+from omnigraph.integrity.convert.result import ConvertedColumn, InvalidValues, invalid_values, reject_all, set_null
 from omnigraph.integrity.raw import take_values, values_of
 from omnigraph.integrity.rules import Rule
 from omnigraph.schema.property_types import INTEGER_BOUNDS, Scalar, ScalarType
@@ -58,8 +52,7 @@ def reject_huge(array: Column, scalar: Scalar) -> ConvertedColumn:
     """Reject integers beyond 64 bits, which no integer type can store."""
     message = _size_message(scalar)
     return ConvertedColumn(
-        nulls(len(array), _TYPES[scalar]),
-        (InvalidValues(Rule.NUMBER_SIZE, message, rows_where(array.is_valid())),),
+        nulls(len(array), _TYPES[scalar]), (InvalidValues(Rule.NUMBER_SIZE, message, rows_where(array.is_valid())),)
     )
 
 
@@ -148,9 +141,7 @@ def split_unicode(array: Column) -> tuple[Column, tuple[InvalidValues, ...]]:
 
 def convert_strings(array: Column, expected: str = "text (String)") -> ConvertedColumn:
     """Convert text."""
-    return (
-        ConvertedColumn(array) if pa.types.is_string(array.type) else reject_all(array, expected, pa.utf8())
-    )
+    return ConvertedColumn(array) if pa.types.is_string(array.type) else reject_all(array, expected, pa.utf8())
 
 
 def convert_blobs(array: Column) -> ConvertedColumn:

@@ -43,9 +43,7 @@ _TOO_FINE_PATTERN: Final = (
 )
 
 _DATE_MESSAGE: Final = "expected a date of the years 0001 to 9999, written as 2024-05-31 (Date)"
-_DATETIME_MESSAGE: Final = (
-    "expected a datetime of the years 0001 to 9999, written as 2024-05-31T12:00:00Z (DateTime)"
-)
+_DATETIME_MESSAGE: Final = "expected a datetime of the years 0001 to 9999, written as 2024-05-31T12:00:00Z (DateTime)"
 _TOO_FINE_MESSAGE: Final = "is more precise than the milliseconds of DateTime"
 _ZONE_MESSAGE: Final = "expected a datetime with a time zone (DateTime), got one without"
 
@@ -65,9 +63,7 @@ def convert_dates(array: Column) -> ConvertedColumn:
         dates = pa.array(days.astype(np.int32), pa.int32(), mask=~is_valid).view(pa.date32())
     else:
         return reject_all(array, "a date as text (Date)", pa.date32())
-    return ConvertedColumn(
-        dates, invalid_values(Rule.DATE, _DATE_MESSAGE, bools(array.is_valid()) & ~is_valid)
-    )
+    return ConvertedColumn(dates, invalid_values(Rule.DATE, _DATE_MESSAGE, bools(array.is_valid()) & ~is_valid))
 
 
 def convert_datetimes(array: Column) -> ConvertedColumn:

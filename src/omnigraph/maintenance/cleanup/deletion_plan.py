@@ -68,9 +68,7 @@ def find_deletable(
 ) -> tuple[DeletableFile, ...]:
     """Return the files to delete of a dataset that is retained, in order."""
     forks = {name: position for position, name in enumerate(decision.deletable_forks)}
-    rules = _FileRules(
-        decision, file_group_keys(reach.retained), file_group_keys(reach.referenced), needs, policy
-    )
+    rules = _FileRules(decision, file_group_keys(reach.retained), file_group_keys(reach.referenced), needs, policy)
     deletable: list[tuple[tuple[int, int, int], DeletableFile]] = []
     for file in files:
         branch, rest = split_branch(file.path)
@@ -85,9 +83,7 @@ def find_deletable(
     return tuple(file for _, file in sorted(deletable, key=lambda entry: (entry[0], entry[1].path)))
 
 
-def find_all_deletable(
-    files: Sequence[StoredFile], policy: Policy, *, is_known: bool
-) -> tuple[DeletableFile, ...]:
+def find_all_deletable(files: Sequence[StoredFile], policy: Policy, *, is_known: bool) -> tuple[DeletableFile, ...]:
     """Return all files of a dataset that no retained snapshot has, or none while one of them is young.
 
     A writer may be creating a dataset that no manifest names, so its files must be beyond the grace.
@@ -97,9 +93,7 @@ def find_all_deletable(
         return ()
     reason = Reason.DATASET if is_known else Reason.ORPHAN
     ordered = sorted(files, key=lambda file: (manifests_first(split_branch(file.path)[1]), file.path))
-    return tuple(
-        DeletableFile(file.path, file.size_bytes, reason, split_branch(file.path)[0]) for file in ordered
-    )
+    return tuple(DeletableFile(file.path, file.size_bytes, reason, split_branch(file.path)[0]) for file in ordered)
 
 
 def read_lines(files: Iterable[StoredFile]) -> dict[str | None, dict[int, int]]:

@@ -82,8 +82,7 @@ class CleanupPolicyOptions:
                 f"got {self.orphans_older_than}",
                 code="cleanup_grace",
                 hint=hint(
-                    "Pass {} or more, or omit it for the default of 3 days.",
-                    Argument("orphans_older_than", "2d"),
+                    "Pass {} or more, or omit it for the default of 3 days.", Argument("orphans_older_than", "2d")
                 ),
             )
         older_than = None if self.older_than is None else _us(self.older_than)

@@ -21,15 +21,7 @@ from omnigraph.base.errors import FormatError, OmnigraphError
 from omnigraph.base.hints import Hint, action, hint
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.manifest.layout import (
-    EDGES,
-    GRAPH_INDEX,
-    INIT_MARKERS,
-    MANIFEST,
-    NODES,
-    SCRATCH,
-    TABLE_PATH,
-)
+from omnigraph.graph.manifest.layout import EDGES, GRAPH_INDEX, INIT_MARKERS, MANIFEST, NODES, SCRATCH, TABLE_PATH
 from omnigraph.graph.manifest.lineage import all_merge_bases
 from omnigraph.graph.manifest.records import CommitRecord, Pin, TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import (
@@ -88,9 +80,7 @@ class GraphPlan:
         return (self.manifest, *self.tables, *self.leftovers)
 
 
-def plan_cleanup(
-    preflight: Preflight, policy: Policy, run_tasks: RunTasks, world: WriteEnvironment
-) -> GraphPlan:
+def plan_cleanup(preflight: Preflight, policy: Policy, run_tasks: RunTasks, world: WriteEnvironment) -> GraphPlan:
     """Return what cleanup deletes, as of now; raise if a version that a live branch reads is missing."""
     newest = refresh_snapshot(preflight.main, world.rules)
     return _CleanupPlanner(newest.root, policy, run_tasks, world, preflight.drifted).plan(newest)
@@ -134,20 +124,13 @@ class _CleanupPlanner:
         manifest, *tables = [*self.run_tasks(plan_dataset, planned), *skipped]
         for plan in (manifest, *tables):
             _require_nothing_lost(plan)
-        leftovers = (
-            self._plan_folder(SCRATCH),
-            self._plan_folder(INIT_MARKERS),
-            self._plan_adjacency(tables),
-        )
+        leftovers = (self._plan_folder(SCRATCH), self._plan_folder(INIT_MARKERS), self._plan_adjacency(tables))
         owners = {str(head.branch.id): name for name, head in heads.items()}
         return GraphPlan(manifest, tuple(tables), leftovers, owners, _fork_owners(heads, owners))
 
     def _read_heads(self, main: Snapshot) -> dict[str, Snapshot]:
         names = [name for name in main.state.branches if name != MAIN]
-        return {
-            MAIN: main,
-            **{name: read_snapshot(self.root, name, rules=self.world.rules) for name in names},
-        }
+        return {MAIN: main, **{name: read_snapshot(self.root, name, rules=self.world.rules) for name in names}}
 
     def _decide_snapshots(self, needs: Needs) -> Decision:
         """Decide which manifest versions to retain. The plan of the manifest decides again, and never retains fewer."""
@@ -182,9 +165,7 @@ class _CleanupPlanner:
             for reason, branch in reasons
             for chunk in _chunks(versions_by_reason[reason, branch])
         ]
-        tasks = [
-            SnapshotsTask(self.root, branch, tuple(chunk), self.world.rules) for _, branch, chunk in chunks
-        ]
+        tasks = [SnapshotsTask(self.root, branch, tuple(chunk), self.world.rules) for _, branch, chunk in chunks]
         strongest: dict[TablePin, KeepReason] = {}
         for (reason, _, _), pins in zip(chunks, self.run_tasks(read_pins, tasks), strict=True):
             strongest.update(dict.fromkeys(pins, reason))
@@ -217,9 +198,7 @@ class _CleanupPlanner:
                     frozenset(current.get(path, ())),
                     live,
                     floors.get(path, frozenset()),
-                    newest_versions(
-                        published.get(path, frozenset()) | current.get(path, set()), self.policy.keep
-                    ),
+                    newest_versions(published.get(path, frozenset()) | current.get(path, set()), self.policy.keep),
                     {pin.pin: pins[pin] for pin in table_pins},
                 ),
             )
@@ -249,9 +228,7 @@ class _CleanupPlanner:
 
     def _plan_adjacency(self, tables: Sequence[DatasetPlan]) -> DatasetPlan:
         """Plan derived files of deleted table versions. Those of a table that could not be read are kept."""
-        retained = {
-            plan.path.partition("/")[2]: plan.retained for plan in tables if plan.retained is not None
-        }
+        retained = {plan.path.partition("/")[2]: plan.retained for plan in tables if plan.retained is not None}
         unread = {plan.path.partition("/")[2] for plan in tables if plan.error is not None}
 
         def is_stale(file: StoredFile) -> bool:
@@ -273,9 +250,7 @@ class _CleanupPlanner:
         except OmnigraphError as error:
             return DatasetPlan(folder, folder, error=row_error(error))
         deletable = tuple(
-            DeletableFile(file.path, file.size_bytes, Reason.LEFTOVER, None)
-            for file in files
-            if is_deletable(file)
+            DeletableFile(file.path, file.size_bytes, Reason.LEFTOVER, None) for file in files if is_deletable(file)
         )
         is_whole = bool(deletable) and len(deletable) == len(files)
         return DatasetPlan(folder, folder, deletable, is_whole=is_whole)
@@ -312,9 +287,7 @@ def _read_commits(heads: Mapping[str, Snapshot]) -> dict[CommitId, CommitRecord]
     return commits
 
 
-def published_tables(
-    commits: Iterable[CommitRecord], heads: Mapping[str, Snapshot]
-) -> dict[str, frozenset[Pin]]:
+def published_tables(commits: Iterable[CommitRecord], heads: Mapping[str, Snapshot]) -> dict[str, frozenset[Pin]]:
     """Return the table versions that commits published, by the path of the table."""
     paths = {key: table.path for key, table in _all_tables(heads).items()}
     published: dict[str, set[Pin]] = {}

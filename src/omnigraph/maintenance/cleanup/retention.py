@@ -142,9 +142,7 @@ def decide(facts: DatasetFacts, needs: Needs, policy: Policy) -> Decision:
     return Decision(retained, tuple(ordered), missing, reasons)
 
 
-def policy_keeps(
-    line: Line, policy: Policy, floor: int = 0, published: frozenset[int] | None = None
-) -> frozenset[int]:
+def policy_keeps(line: Line, policy: Policy, floor: int = 0, published: frozenset[int] | None = None) -> frozenset[int]:
     """Return the versions of a Lance branch that the policy keeps: the newest, and those of its two options.
 
     It keeps none below `floor`. `published` are the versions that count for `keep`; None: all of them.
@@ -155,9 +153,7 @@ def policy_keeps(
         counted = ordered if published is None else sorted(published & line.keys())
         retained.update(counted[-policy.keep :] if policy.keep else ())
     if policy.older_than_us is not None:
-        retained.update(
-            version for version, time_us in line.items() if policy.now_us - time_us <= policy.older_than_us
-        )
+        retained.update(version for version, time_us in line.items() if policy.now_us - time_us <= policy.older_than_us)
     return frozenset(version for version in retained if version >= floor)
 
 
@@ -179,9 +175,7 @@ def owner_of(fork: str) -> str | None:
 def _by_policy(line: Line, needs: Needs, policy: Policy, branch: str | None) -> frozenset[int]:
     floor = max((pin.version for pin in needs.floors if pin.branch == branch), default=0)
     published = needs.published
-    counted = (
-        None if published is None else frozenset(pin.version for pin in published if pin.branch == branch)
-    )
+    counted = None if published is None else frozenset(pin.version for pin in published if pin.branch == branch)
     return policy_keeps(line, policy, floor, counted)
 
 

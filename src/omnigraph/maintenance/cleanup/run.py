@@ -117,9 +117,7 @@ class _Deletion:
         self._fence(plan.manifest)
         manifest = self._delete(plan.manifest)
         if manifest.error is not None:
-            skipped = tuple(
-                replace(table, deletable=(), error=table.error or NOT_TOUCHED) for table in plan.tables
-            )
+            skipped = tuple(replace(table, deletable=(), error=table.error or NOT_TOUCHED) for table in plan.tables)
             return replace(plan, manifest=manifest, tables=skipped, leftovers=())
         tables = tuple(in_threads(self._delete, plan.tables))
         leftovers = tuple(map(self._delete, plan.leftovers))

@@ -24,15 +24,7 @@ from omnigraph.maintenance.cleanup.deletion_plan import (
     read_lines,
     ref_times,
 )
-from omnigraph.maintenance.cleanup.retention import (
-    DatasetFacts,
-    Decision,
-    Fork,
-    KeepReason,
-    Needs,
-    Policy,
-    decide,
-)
+from omnigraph.maintenance.cleanup.retention import DatasetFacts, Decision, Fork, KeepReason, Needs, Policy, decide
 from omnigraph.maintenance.optimize.report import row_error
 from omnigraph.pipeline.runner import task
 from omnigraph.storage.files import StoredFile, list_files
@@ -145,9 +137,7 @@ def read_facts(location: Location, files: Sequence[StoredFile]) -> DatasetFacts:
 def list_versions(location: Location) -> tuple[StoredFile, ...]:
     """List the files of a dataset that `read_facts` needs."""
     return tuple(
-        replace(file, path=f"{folder}/{file.path}")
-        for folder in _FACTS
-        for file in list_files(location.child(folder))
+        replace(file, path=f"{folder}/{file.path}") for folder in _FACTS for file in list_files(location.child(folder))
     )
 
 

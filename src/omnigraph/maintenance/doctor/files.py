@@ -61,9 +61,7 @@ class CheckedTables:
     unopened_paths: frozenset[str]
 
 
-def check_manifest(
-    root: Location, branch: str, lance_branch: str | None, *, deep: bool
-) -> tuple[DamagedFile, ...]:
+def check_manifest(root: Location, branch: str, lance_branch: str | None, *, deep: bool) -> tuple[DamagedFile, ...]:
     """Return the damaged files of the newest manifest of a branch. It is checked before it is read."""
     key: VersionKey = (lance_branch, None)
     checked = check_files(root.child(MANIFEST), [key], deep=deep)
@@ -112,9 +110,7 @@ def find_links(root: Location, others: Iterable[str]) -> list[str]:
     return sorted(links)
 
 
-def _damaged(
-    checked: CheckedDataset, key: VersionKey, path: str, alias: str, branch: str
-) -> Iterable[DamagedFile]:
+def _damaged(checked: CheckedDataset, key: VersionKey, path: str, alias: str, branch: str) -> Iterable[DamagedFile]:
     for problem in checked.problems.get(key, ()):
         yield DamagedFile(
             table_key=alias,
@@ -132,9 +128,7 @@ DELETE_EXTERNALLY: Final = hint("Delete it with the tool that created it; {} nev
 CLEANUP_LATER: Final = hint("Wait: {} deletes it when it is old enough.", action("cleanup"))
 
 
-def find_unneeded(
-    main: Snapshot, branches: Sequence[Snapshot], unreadable: frozenset[str]
-) -> Iterator[Finding]:
+def find_unneeded(main: Snapshot, branches: Sequence[Snapshot], unreadable: frozenset[str]) -> Iterator[Finding]:
     """Yield findings about what no branch needs.
 
     Args:

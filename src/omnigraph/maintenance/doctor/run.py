@@ -26,13 +26,7 @@ from omnigraph.graph.manifest.records import Pin, TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, is_moved, open_table, read_snapshot
 from omnigraph.graph.manifest.stamp import FORMAT
 from omnigraph.maintenance.doctor.edges import Pins, find_dangling_edges, list_edge_checks
-from omnigraph.maintenance.doctor.files import (
-    DamagedFile,
-    check_manifest,
-    check_tables,
-    find_links,
-    find_unneeded,
-)
+from omnigraph.maintenance.doctor.files import DamagedFile, check_manifest, check_tables, find_links, find_unneeded
 from omnigraph.maintenance.doctor.findings import (
     DEEP_CHECK,
     REPAIR,

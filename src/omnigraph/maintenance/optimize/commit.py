@@ -36,12 +36,7 @@ from omnigraph.maintenance.optimize.index_plan import IndexStatus, IndexWork, No
 from omnigraph.maintenance.optimize.indexes import BuiltIndex, IndexOrder, IndexResult, build_indexes
 from omnigraph.maintenance.optimize.options import IndexRow
 from omnigraph.maintenance.optimize.plan import RunBounds, TableMaintenancePlan, plan_run
-from omnigraph.maintenance.optimize.rewrite import (
-    RewriteTask,
-    indexed_numbers,
-    rewrite_group,
-    split_segments,
-)
+from omnigraph.maintenance.optimize.rewrite import RewriteTask, indexed_numbers, rewrite_group, split_segments
 from omnigraph.maintenance.optimize.table_work import TableWork, rewrite_lease_part
 from omnigraph.maintenance.optimize.tables import TableView, read_views, reread_view
 from omnigraph.maintenance.optimize.task_result import FailedTask
@@ -146,11 +141,7 @@ class MaintenanceResult:
 
 
 def run_maintenance(
-    root: Location,
-    branch: str,
-    run_tasks: RunTasks,
-    request: MaintenanceRequest,
-    world: WriteEnvironment | None = None,
+    root: Location, branch: str, run_tasks: RunTasks, request: MaintenanceRequest, world: WriteEnvironment | None = None
 ) -> MaintenanceResult:
     """Do the work that the tables need, as at most one commit."""
     run = _MaintenanceRun(run_tasks, request, (world or WriteEnvironment()).rules)
@@ -195,9 +186,7 @@ class _MaintenanceRun:
             with ThreadPoolExecutor(maintenance_concurrency()) as threads:
                 list(threads.map(lambda table: _remove_unpublished(table, commit), self._tables.values()))
         tables = {
-            alias: table
-            for alias, table in self._tables.items()
-            if table.view is not None or table.error is not None
+            alias: table for alias, table in self._tables.items() if table.view is not None or table.error is not None
         }
         return MaintenanceResult(tables, commit)
 
@@ -254,16 +243,10 @@ class _MaintenanceRun:
         for table in self._tables.values():
             table.view, table.plan, table.indexes = None, None, {}
         in_order = {view.alias: self._table(view.alias) for view in views}
-        self._tables = in_order | {
-            alias: table for alias, table in self._tables.items() if alias not in in_order
-        }
+        self._tables = in_order | {alias: table for alias, table in self._tables.items() if alias not in in_order}
         for view in views:
             in_order[view.alias].view = view
-        return [
-            view
-            for view in views
-            if view.alias not in request.skipped and not in_order[view.alias].is_finished
-        ]
+        return [view for view in views if view.alias not in request.skipped and not in_order[view.alias].is_finished]
 
     def _do_work(self, area: StagingArea, views: Sequence[TableView]) -> None:
         finished_groups = {table.alias: work.groups for table, work in self._working}
@@ -368,10 +351,7 @@ class _MaintenanceRun:
         """Read the changes of other writers now, so that little is left to read under the lease."""
         now = replace(area, snapshot=refresh_snapshot(area.snapshot, self._rules))
         for table, work in self._working:
-            if (
-                work.can_move_to(now, self._schema_hash)
-                and now.table(table.alias).pin != work.target.table.pin
-            ):
+            if work.can_move_to(now, self._schema_hash) and now.table(table.alias).pin != work.target.table.pin:
                 self._isolated(table, lambda: work.prefetch_changes(now.writable(table.alias)))  # noqa: B023  # called here
 
     def _move_work(self, area: StagingArea) -> list[tuple[TableResult, IndexSpec | None]]:
@@ -413,8 +393,7 @@ class _MaintenanceRun:
         if not working:
             return None
         effects = tuple(
-            table.measure_commit(area.maintenance_effect(work.target, work.changes))
-            for table, work in working
+            table.measure_commit(area.maintenance_effect(work.target, work.changes)) for table, work in working
         )
         groups = [group for _, work in working for group in work.groups]
         counts = {"indexes": sum(len(work.built) for _, work in working)}

@@ -91,9 +91,7 @@ def rebase_group(
         return None
     rows = [int(fragment.physical_rows) for fragment in group.written]
     parts = split_positions(np.concatenate([*lost_rows, np.empty(0, np.uint32)]).astype(np.uint32), rows)
-    deleted = {
-        fragment.id: part for fragment, part in zip(group.written, parts, strict=True) if len(part) > 0
-    }
+    deleted = {fragment.id: part for fragment, part in zip(group.written, parts, strict=True) if len(part) > 0}
     # Deletion files of an earlier version may lack rows; they are written again.
     written = tuple(replace(fragment, deletion_file=None) for fragment in group.written)
     return replace(group, written=written, emptied=frozenset(emptied_sources), deleted=deleted)

@@ -15,14 +15,7 @@ from enum import StrEnum
 from omnigraph.base import limits
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.fragments import Fragment, group_fragments
-from omnigraph.storage.lance.indexes import (
-    NO_ROWS,
-    IndexDescription,
-    Indexed,
-    IndexPlan,
-    IndexSpec,
-    coverage_of,
-)
+from omnigraph.storage.lance.indexes import NO_ROWS, IndexDescription, Indexed, IndexPlan, IndexSpec, coverage_of
 
 
 class IndexStatus(StrEnum):
@@ -143,8 +136,7 @@ def still_fits(
     rebuild covers all of it.
     """
     if any(
-        number not in emptied if number not in now else now[number].files != was.files
-        for number, was in then.items()
+        number not in emptied if number not in now else now[number].files != was.files for number, was in then.items()
     ):
         return False
     named = (index for index in present if index.name == work.spec.name)

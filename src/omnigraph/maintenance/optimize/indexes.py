@@ -11,13 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from omnigraph.base.errors import InvariantError
-from omnigraph.maintenance.optimize.index_plan import (
-    IndexWork,
-    SegmentPlan,
-    cut_segments,
-    pack_segments,
-    rebuild,
-)
+from omnigraph.maintenance.optimize.index_plan import IndexWork, SegmentPlan, cut_segments, pack_segments, rebuild
 from omnigraph.maintenance.optimize.options import IndexRow
 from omnigraph.maintenance.optimize.tables import TableView
 from omnigraph.maintenance.optimize.task_result import FailedTask, TaskOutcome, run_isolated
@@ -168,12 +162,7 @@ def _plan_all(
     """Return how to build each index. Vector indexes are trained on workers."""
     trained = [order for order in orders if _is_vector(order.work)]
     tasks = [
-        TrainTask(
-            DatasetVersion.of(order.view.dataset),
-            order.work.spec,
-            order.work.fragment_ids,
-            order.work.present,
-        )
+        TrainTask(DatasetVersion.of(order.view.dataset), order.work.spec, order.work.fragment_ids, order.work.present)
         for order in trained
     ]
     outcomes = run_tasks(train_index, tasks) if tasks else ()
@@ -189,10 +178,7 @@ def _plan_all(
 
 
 def _build_segments(
-    orders: Sequence[IndexOrder],
-    cuts: Sequence[Sequence[SegmentPlan]],
-    run_tasks: RunTasks,
-    add_seconds: AddSeconds,
+    orders: Sequence[IndexOrder], cuts: Sequence[Sequence[SegmentPlan]], run_tasks: RunTasks, add_seconds: AddSeconds
 ) -> list[list[IndexSegment] | FailedTask]:
     """Build the segments of each order. Small ones of one table share a task, and then they fail together."""
     tasks: list[BuildTask] = []

@@ -16,19 +16,8 @@ from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.maintenance.drift import TableInspection
 from omnigraph.maintenance.optimize.commit import MaintenanceResult, TableResult
-from omnigraph.maintenance.optimize.index_plan import (
-    IndexStatus,
-    IndexWork,
-    NoWork,
-    TableIndexes,
-    plan_indexes,
-)
-from omnigraph.maintenance.optimize.options import (
-    OptimizeOptions,
-    PendingIndex,
-    SkipReason,
-    TableOptimizeStats,
-)
+from omnigraph.maintenance.optimize.index_plan import IndexStatus, IndexWork, NoWork, TableIndexes, plan_indexes
+from omnigraph.maintenance.optimize.options import OptimizeOptions, PendingIndex, SkipReason, TableOptimizeStats
 from omnigraph.maintenance.optimize.plan import TableMaintenancePlan, plan_run
 from omnigraph.maintenance.optimize.rewrite import Replaced, indexes_after, split_segments
 from omnigraph.maintenance.optimize.table_work import fragments_after
@@ -174,10 +163,7 @@ def _add_rows(before: TableOptimizeStats, row: TableOptimizeStats) -> TableOptim
 
 
 def _with_versions(
-    row: TableOptimizeStats,
-    snapshot: Snapshot,
-    drift: Mapping[str, TableInspection],
-    unwritten: frozenset[str],
+    row: TableOptimizeStats, snapshot: Snapshot, drift: Mapping[str, TableInspection], unwritten: frozenset[str]
 ) -> TableOptimizeStats:
     """Return the row with the versions of the snapshot, and with the reason why the run skipped the table."""
     inspection = drift.get(row.table_key)

@@ -73,8 +73,7 @@ def plan_lease_part(
     It drops no index segment, because it does not build a replacement.
     """
     small = RewriteBounds(
-        min(bounds.rows, limits.MAINTENANCE_LEASE_ROWS_MAX),
-        min(bounds.size_bytes, limits.MAINTENANCE_LEASE_BYTES_MAX),
+        min(bounds.rows, limits.MAINTENANCE_LEASE_ROWS_MAX), min(bounds.size_bytes, limits.MAINTENANCE_LEASE_BYTES_MAX)
     )
     by_size = sorted(fragments.items(), key=lambda item: (item[1].rows, item[0]))
     groups = plan_groups(dict(by_size), present, (), small)
@@ -189,6 +188,4 @@ def rewritten_size(rewritten: TaskOutcome[FragmentRewrite]) -> TaskSize:
 @task("rewrite fragments", rewritten_size)
 def rewrite_group(task: RewriteTask) -> TaskOutcome[FragmentRewrite]:
     """Write the rows of the group into new fragments."""
-    return run_isolated(
-        lambda: rewrite_fragments(task.table.open(), task.fragment_ids, task.rows_per_fragment)
-    )
+    return run_isolated(lambda: rewrite_fragments(task.table.open(), task.fragment_ids, task.rows_per_fragment))

@@ -19,20 +19,11 @@ from omnigraph.base import limits
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.progress import log_event
 from omnigraph.engine.tables import combine_chunks
-from omnigraph.engine.traversal.adjacency import (
-    PublishedTable,
-    adjacency_path,
-    build_adjacency,
-    write_adjacency,
-)
+from omnigraph.engine.traversal.adjacency import PublishedTable, adjacency_path, build_adjacency, write_adjacency
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.coordination.lease import acquire_lease
-from omnigraph.graph.manifest.compaction import (
-    ManifestCompaction,
-    compact_manifest_fully,
-    plan_manifest_compaction,
-)
+from omnigraph.graph.manifest.compaction import ManifestCompaction, compact_manifest_fully, plan_manifest_compaction
 from omnigraph.graph.manifest.layout import GRAPH_INDEX, MANIFEST
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table, read_snapshot
 from omnigraph.maintenance.drift import (
@@ -130,9 +121,7 @@ def ensure_indices(
     return IndexResult(branch, result.indexes, result.commit)
 
 
-def _commit_tables(
-    graph: BranchTarget, options: OptimizeOptions, run_tasks: RunTasks, report: OptimizeReport
-) -> None:
+def _commit_tables(graph: BranchTarget, options: OptimizeOptions, run_tasks: RunTasks, report: OptimizeReport) -> None:
     """Do the work on the tables: one commit, or with `partial_progress` one per group of tasks."""
     tasks_left = options.tasks_max
     for _ in range(limits.OPTIMIZE_COMMITS_MAX if options.partial_progress else 1):

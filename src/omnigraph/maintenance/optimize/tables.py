@@ -54,9 +54,7 @@ class TableView:
 
 
 def read_views(
-    snapshot: Snapshot,
-    types: frozenset[str] | None,
-    report_failure: Callable[[str, OmnigraphError], None] | None,
+    snapshot: Snapshot, types: frozenset[str] | None, report_failure: Callable[[str, OmnigraphError], None] | None
 ) -> tuple[TableView, ...]:
     """Read the tables of types, by name or alias, at their pins; `types` None: all.
 

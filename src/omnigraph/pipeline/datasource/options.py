@@ -155,15 +155,9 @@ def _root(options: Mapping[str, str]) -> Location:
         )
     address = uri or path
     if address is None:
-        raise UsageError(
-            "missing option 'uri'", code="source_option", hint="Pass the graph with `.option('uri', …)`."
-        )
+        raise UsageError("missing option 'uri'", code="source_option", hint="Pass the graph with `.option('uri', …)`.")
     prefixed = ((name.lower(), value) for name, value in options.items())
-    storage = {
-        name.removeprefix(STORAGE_PREFIX): value
-        for name, value in prefixed
-        if name.startswith(STORAGE_PREFIX)
-    }
+    storage = {name.removeprefix(STORAGE_PREFIX): value for name, value in prefixed if name.startswith(STORAGE_PREFIX)}
     return parse_location(address, storage)
 
 
@@ -171,9 +165,7 @@ def _type(options: Mapping[str, str]) -> str:
     name = options.get("type", "")
     if not name:
         raise UsageError(
-            "missing option 'type'",
-            code="source_option",
-            hint="Pass a node or edge type with `.option('type', …)`.",
+            "missing option 'type'", code="source_option", hint="Pass a node or edge type with `.option('type', …)`."
         )
     return name
 

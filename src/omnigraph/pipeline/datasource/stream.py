@@ -51,9 +51,7 @@ class Offset:
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> Offset:
         """Return the offset that Spark stored; an empty Lance branch is Lance's main."""
-        return cls(
-            facts["commit"], facts["table"], facts["path"], facts["lance_branch"] or None, facts["version"]
-        )
+        return cls(facts["commit"], facts["table"], facts["path"], facts["lance_branch"] or None, facts["version"])
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -73,9 +73,7 @@ def spark_schema(entity: Entity, columns: Sequence[str] | None = None) -> Struct
             )
         property_ = entity.property_named(name)
         fields.append(
-            system[name]
-            if property_ is None
-            else StructField(name, spark_type(property_.type), property_.nullable)
+            system[name] if property_ is None else StructField(name, spark_type(property_.type), property_.nullable)
         )
     return StructType(fields)
 

@@ -186,9 +186,7 @@ class BatchWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
         task = _task()
         with as_spark_error(self._settings):
-            return write_part(
-                self._plan, task.partitionId(), iterator, task.getLocalProperty(_QUERY_PROPERTY)
-            )
+            return write_part(self._plan, task.partitionId(), iterator, task.getLocalProperty(_QUERY_PROPERTY))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         parts = _written(messages)

@@ -95,9 +95,7 @@ def zone_rows(rows: int) -> int:
     return min(max(rows // limits.EXPORT_ZONES, limits.EXPORT_ZONE_ROWS_MIN), limits.EXPORT_BATCH_ROWS_MAX)
 
 
-def plan_table(
-    rows: int, samples: Sequence[Sample], part_bytes: int = limits.EXPORT_PART_BYTES
-) -> TableExportPlan:
+def plan_table(rows: int, samples: Sequence[Sample], part_bytes: int = limits.EXPORT_PART_BYTES) -> TableExportPlan:
     """Return the plan of a table from its samples."""
     cuts = sorted(cut for sample in samples for cut in sample.cuts)
     weighed = sum(sample.weighed_rows for sample in samples)
@@ -111,9 +109,7 @@ def plan_table(
     if reads is not None:
         return TableExportPlan(ranges, batch_rows, reads)
     run_rows = max(1, int(limits.EXPORT_RUN_PARTS * part_bytes / row_bytes))
-    return TableExportPlan(
-        ranges, batch_rows, None, tuple(group_slices([zone.piece for zone in zones], run_rows))
-    )
+    return TableExportPlan(ranges, batch_rows, None, tuple(group_slices([zone.piece for zone in zones], run_rows)))
 
 
 def group_slices(slices: Sequence[RowSlice], rows_max: int) -> Iterator[tuple[RowSlice, ...]]:
@@ -138,9 +134,7 @@ def _batch_rows(row_bytes: float) -> int:
     return max(1, min(limits.EXPORT_BATCH_ROWS_MAX, int(limits.EXPORT_BATCH_BYTES / row_bytes)))
 
 
-def _plan_reads(
-    bounds: Sequence[str], zones: Sequence[Zone], rows: int
-) -> tuple[tuple[RowSlice, ...], ...] | None:
+def _plan_reads(bounds: Sequence[str], zones: Sequence[Zone], rows: int) -> tuple[tuple[RowSlice, ...], ...] | None:
     """Return the slices that each part reads; None if rows would be read too often."""
     reads: list[list[RowSlice]] = [[] for _ in range(len(bounds) + 1)]
     read_rows = 0

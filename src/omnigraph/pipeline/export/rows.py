@@ -199,9 +199,7 @@ def sample_ids(task: SampleTask) -> Sample:
             hashes = hash_texts(ids)
             chosen = pa.array(np.flatnonzero(hashes % distance == 0))
             cuts += [str(cut) for cut in ids.take(chosen).to_pylist()]
-            positions += (
-                np.flatnonzero(hashes % (distance * _CUTS_PER_WEIGHED) == 0) + position.index
-            ).tolist()
+            positions += (np.flatnonzero(hashes % (distance * _CUTS_PER_WEIGHED) == 0) + position.index).tolist()
             done += len(ids)
     weight = _text_bytes(dataset, task.table, positions)
     return Sample(tuple(zones), tuple(cuts), len(positions), weight)

@@ -108,9 +108,7 @@ class ExportResult(Displayed):
         }
 
 
-def export(
-    root: Location, request: ExportRequest, runner: ExportRunner, rules: Format = FORMAT
-) -> ExportResult:
+def export(root: Location, request: ExportRequest, runner: ExportRunner, rules: Format = FORMAT) -> ExportResult:
     """Export a snapshot, or raise and delete what was written."""
     snapshot = read_state(root, request.branch, request.when, rules)
     tables = _select_tables(snapshot, request.types)
@@ -163,9 +161,7 @@ class _Export:
             results = True
         finally:
             if not results and self.request.target.takes_parts:
-                delete_target_parts(
-                    self.request.target, [task.output.uri.rpartition("/")[2] for task in tasks]
-                )
+                delete_target_parts(self.request.target, [task.output.uri.rpartition("/")[2] for task in tasks])
         return parts
 
     def stream(self, tasks: Sequence[PartTask]) -> Sequence[Part]:
@@ -213,9 +209,7 @@ class _Export:
         request = self.request
         if not table.rows and request.format is ExportFormat.NDJSON:
             return []
-        folder = (
-            request.target.destination if request.target.takes_parts else self.scratch.location.child(PARTS)
-        )
+        folder = request.target.destination if request.target.takes_parts else self.scratch.location.child(PARTS)
         tasks = []
         for number, id_range in enumerate(plan.ranges):
             slices = () if plan.reads is None else plan.reads[number]

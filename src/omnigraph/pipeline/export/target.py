@@ -25,14 +25,7 @@ from omnigraph.graph.scratch import Scratch, open_scratch
 from omnigraph.pipeline.export.tasks import ExportFormat, Part, compressed
 from omnigraph.schema.catalog import Entity
 from omnigraph.storage.errors import substrate_errors
-from omnigraph.storage.files import (
-    Compression,
-    compression_of,
-    file_exists,
-    move_file,
-    read_bytes,
-    write_file,
-)
+from omnigraph.storage.files import Compression, compression_of, file_exists, move_file, read_bytes, write_file
 from omnigraph.storage.location import Location, Scheme, parse_location
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.sync import sync_entries
@@ -121,9 +114,7 @@ def parse_target(
         raise UsageError(
             f"the extension of '{out}' does not match the format: expected .jsonl, got .parquet",
             code="export_format",
-            hint=hint(
-                "Pass {} and a folder, or a file name that ends in .jsonl.", Argument("format", "parquet")
-            ),
+            hint=hint("Pass {} and a folder, or a file name that ends in .jsonl.", Argument("format", "parquet")),
         )
     return ExportTarget(TargetKind.FILE, location, force, compression_of(out))
 
@@ -137,9 +128,7 @@ def require_free_target(target: ExportTarget) -> None:
             _require_parent(target.destination)
             if file_exists(target.destination) and not target.force:
                 raise _target_exists(
-                    target.destination,
-                    "already exists",
-                    hint("Pass {} to replace it, or another name.", _FORCE),
+                    target.destination, "already exists", hint("Pass {} to replace it, or another name.", _FORCE)
                 )
         case TargetKind.FOLDER:
             _require_parent(target.destination)
@@ -162,9 +151,7 @@ def open_work_directory(root: Location, target: ExportTarget, *, shares_disk: bo
         with open_scratch(root) as scratch:
             yield _create_parts_folder(scratch)
         return
-    local_path = (
-        Path(target.destination.uri) if target.location is not None and target.destination.is_local else None
-    )
+    local_path = Path(target.destination.uri) if target.location is not None and target.destination.is_local else None
     folder = None if local_path is None else str(local_path.parent)
     prefix = "omnigraph-export-" if local_path is None else f".{local_path.name}."
     with substrate_errors("write", folder or tempfile.gettempdir()):
@@ -251,8 +238,7 @@ def _fill_folder(location: Location, parts: Mapping[str, Part]) -> None:
 
 def _move_part(part: Part, location: Location) -> None:
     is_same_disk = (
-        part.output.is_local
-        and Path(part.output.uri).stat().st_dev == Path(location.uri).parent.stat().st_dev
+        part.output.is_local and Path(part.output.uri).stat().st_dev == Path(location.uri).parent.stat().st_dev
     )
     if is_same_disk:
         move_file(part.output, location)
@@ -288,6 +274,4 @@ def _names_in(location: Location) -> tuple[str, ...]:
 
 
 def _target_exists(location: Location, problem: str, advice: Hint) -> RefusedError:
-    return RefusedError(
-        f"'{location}' {problem}", code="export_exists", hint=advice, facts={"out": location.uri}
-    )
+    return RefusedError(f"'{location}' {problem}", code="export_exists", hint=advice, facts={"out": location.uri})

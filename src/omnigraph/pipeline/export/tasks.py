@@ -163,9 +163,7 @@ def _binary(contents: list[bytes | str | None], name: str, table: ExportTable) -
             f"{table.entity.name}.{name} has blobs outside the graph, which Parquet cannot reference",
             code="export_blob_uri",
             hint=hint(
-                "Pass {}, or other types with {}.",
-                Argument("format", "ndjson"),
-                Argument("types", Placeholder("TYPE")),
+                "Pass {}, or other types with {}.", Argument("format", "ndjson"), Argument("types", Placeholder("TYPE"))
             ),
             facts={"type": table.entity.name, "property": name},
         )

@@ -271,17 +271,13 @@ def _check_stranded(bucket: Bucket) -> None:
         if edges is None:
             continue
         input_rows = bucket.input_rows(stranded.node, Section(stranded.node).ids)
-        is_missing = pc.invert(
-            pc.is_in(whole_column(edges, KEY), value_set=input_rows.column("id"), skip_nulls=True)
-        )
+        is_missing = pc.invert(pc.is_in(whole_column(edges, KEY), value_set=input_rows.column("id"), skip_nulls=True))
         ids = whole_column(edges, "id").filter(is_missing)
         edge = entity_of(bucket.catalog, stranded.edge)
         bucket.add_violations(stranded_breach(edge.name, stranded.column, ids), input_rows.origins)
 
 
-def _write_remaining_keys(
-    writer: KeyWriter, entity: Entity, graph: pa.Table, ids: Column, mode: ChangeMode
-) -> None:
+def _write_remaining_keys(writer: KeyWriter, entity: Entity, graph: pa.Table, ids: Column, mode: ChangeMode) -> None:
     """Write the keys of the graph rows that the rules over values compare: those that the load does not replace."""
     section = Section(entity.alias, of_graph=True)
     # An existing row with the id of an inserted row is a conflict, so it is not replaced.

@@ -83,17 +83,14 @@ def check_in_buckets(check: BucketCheck, run_tasks: RunTasks) -> BucketResult:
     parts = list(run_tasks(check_ids, _bucket_tasks(facts, by_id)))
     keys = tuple(_flatten(part.keys for part in parts))
     if any(
-        loaded_type.entity.rules.uniques or has_edge_limit(loaded_type.entity)
-        for loaded_type in check.loaded.types
+        loaded_type.entity.rules.uniques or has_edge_limit(loaded_type.entity) for loaded_type in check.loaded.types
     ):
         by_value = [*_select_sections(check.loaded.keys, _is_by_value), *keys]
         parts += run_tasks(check_values, _bucket_tasks(facts, by_value))
     return _combine(check, parts, keys)
 
 
-def delete_replaced_rows(
-    check: BucketCheck, alias: str, result: BucketResult, run_tasks: RunTasks
-) -> Deletions:
+def delete_replaced_rows(check: BucketCheck, alias: str, result: BucketResult, run_tasks: RunTasks) -> Deletions:
     """Mark the rows of the graph that a merge replaces as deleted, one group of fragments per task."""
     section = Section(alias, of_graph=True).moved
     scratch = check.buckets.scratch
@@ -122,9 +119,7 @@ def _plan_graph_keys(check: BucketCheck) -> Iterator[GraphKeysTask]:
     if overwrites:
         for edge in catalog.edges:
             ends = tuple(
-                end
-                for stranded_edge, end, _ in stranded_ends(catalog, check.loaded)
-                if stranded_edge.id == edge.id
+                end for stranded_edge, end, _ in stranded_ends(catalog, check.loaded) if stranded_edge.id == edge.id
             )
             if ends:
                 yield from _table_tasks(check, edge.alias, {"ends": ends})
@@ -162,9 +157,7 @@ def _bucket_tasks(facts: BucketFacts, files: Sequence[KeyFile]) -> list[BucketTa
     for bucket in range(facts.buckets.count):
         slices = {section: slices_of(files, section, bucket) for section in sections}
         tasks.append(
-            BucketTask(
-                facts, {section: bucket_slices for section, bucket_slices in slices.items() if bucket_slices}
-            )
+            BucketTask(facts, {section: bucket_slices for section, bucket_slices in slices.items() if bucket_slices})
         )
     return [task for task in tasks if task.slices]
 
@@ -173,11 +166,7 @@ def _select_sections(files: Iterable[KeyFile], is_included: Callable[[str], bool
     """Return the files in the order of the input, each with the included sections only."""
     ordered = sorted(files, key=lambda file: (file.origin.name, file.origin.part))
     return [
-        KeyFile(
-            file.origin,
-            file.path,
-            {name: offsets for name, offsets in file.offsets.items() if is_included(name)},
-        )
+        KeyFile(file.origin, file.path, {name: offsets for name, offsets in file.offsets.items() if is_included(name)})
         for file in ordered
     ]
 

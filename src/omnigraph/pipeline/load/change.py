@@ -145,9 +145,7 @@ def _rows(loaded_type: LoadedType) -> LoadedColumns:
     return loaded_type.rows
 
 
-def _gather_type(
-    entity: Entity, parts: Sequence[LoadPart], before: Mapping[tuple[str, int], int]
-) -> LoadedType:
+def _gather_type(entity: Entity, parts: Sequence[LoadPart], before: Mapping[tuple[str, int], int]) -> LoadedType:
     of_type = [part.rows[entity.alias] for part in parts]
     fragments = [fragment for rows in of_type for fragment in rows.fragments]
     in_memory = all(rows.columns is not None for rows in of_type)
@@ -160,9 +158,7 @@ def _gather_type(
     )
 
 
-def _gather_columns(
-    entity: Entity, parts: Sequence[LoadPart], before: Mapping[tuple[str, int], int]
-) -> LoadedColumns:
+def _gather_columns(entity: Entity, parts: Sequence[LoadPart], before: Mapping[tuple[str, int], int]) -> LoadedColumns:
     files = tuple(dict.fromkeys(part.findings.file for part in parts))
     tables, file_numbers = [], []
     for part in parts:

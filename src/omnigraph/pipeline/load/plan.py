@@ -22,13 +22,7 @@ from omnigraph.integrity.report import Violation
 from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.pipeline.load.inputs.blocks import Piece
 from omnigraph.pipeline.load.run import ErrorSink, Loaded, LoadRequest, load
-from omnigraph.pipeline.load.source import (
-    LoadInputs,
-    LoadSource,
-    classify_inputs,
-    plan_files,
-    plan_source,
-)
+from omnigraph.pipeline.load.source import LoadInputs, LoadSource, classify_inputs, plan_files, plan_source
 from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.pipeline.spark.session import SparkSettings
 from omnigraph.schema.catalog import Catalog
@@ -99,9 +93,7 @@ def _branch_hint(branch: str) -> Iterator[None]:
         yield
     except NotFoundError as error:
         if error.code == "branch_missing" and error.facts.get("branch") == branch:
-            error.advice += hint(
-                "To create the branch first, pass {}.", Argument("from_", Placeholder("BASE"))
-            )
+            error.advice += hint("To create the branch first, pass {}.", Argument("from_", Placeholder("BASE")))
         raise
 
 
@@ -133,9 +125,7 @@ def _check_mode(name: str) -> None:
         LoadMode(name)
     except ValueError as unknown:
         names = ", ".join(mode.value for mode in LoadMode)
-        raise UsageError(
-            f"unknown load mode: '{name}'", code="load_mode", hint=f"Use one of {names}."
-        ) from unknown
+        raise UsageError(f"unknown load mode: '{name}'", code="load_mode", hint=f"Use one of {names}.") from unknown
 
 
 def _locate_rejects(text: str, inputs: LoadInputs, root: Location) -> Location:

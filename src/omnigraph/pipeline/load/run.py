@@ -30,13 +30,7 @@ from omnigraph.graph.write.check import find_stale
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import Outcome, StagingArea, WritableTable, discard_fork
 from omnigraph.graph.write.states import Effect, StagedWrite
-from omnigraph.integrity.report import (
-    ValidationError,
-    Violation,
-    ViolationReport,
-    expand_violations,
-    merge_reports,
-)
+from omnigraph.integrity.report import ValidationError, Violation, ViolationReport, expand_violations, merge_reports
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.load.buckets import (
     BucketCheck,
@@ -218,9 +212,7 @@ class _Load:
         writes = self._request.mode is not LoadMode.MERGE
         shape = LoadShape(
             snapshot.schema.catalog_json,
-            {alias: DatasetVersion.of(target.dataset) for alias, target in self._targets.items()}
-            if writes
-            else {},
+            {alias: DatasetVersion.of(target.dataset) for alias, target in self._targets.items()} if writes else {},
             whole=not writes and not self._request.dry_run,
             buckets=self._buckets,
             errors=None if self._request.errors is None else self._scratch,
@@ -250,9 +242,7 @@ class _Load:
         if self._request.errors is not None:
             self._request.errors(merge_errors(self._scratch, errors))
         if report.total:
-            keyless = [
-                loaded_type.entity.name for loaded_type in self._loaded.types if not loaded_type.entity.key
-            ]
+            keyless = [loaded_type.entity.name for loaded_type in self._loaded.types if not loaded_type.entity.key]
             raise LoadRejectedError(report, keyless)
 
     def _check_on_driver(self, snapshot: Snapshot, loaded: LoadedInput) -> _CheckResult:
@@ -262,11 +252,7 @@ class _Load:
         streams = loaded.errors
         if self._request.errors is not None:
             writer = ErrorWriter(self._scratch)
-            writer.add(
-                violation
-                for breaches, origins in results
-                for violation in expand_violations(breaches, origins)
-            )
+            writer.add(violation for breaches, origins in results for violation in expand_violations(breaches, origins))
             streams = (*streams, ErrorStream(writer.finish()))
         return merge_reports([loaded.report, *reports]), streams
 
@@ -274,9 +260,7 @@ class _Load:
         assert self._buckets is not None, "a large input has buckets"
         merges = self._request.mode is LoadMode.MERGE
         upserts = (
-            {alias: DatasetVersion.of(target.dataset) for alias, target in self._targets.items()}
-            if merges
-            else {}
+            {alias: DatasetVersion.of(target.dataset) for alias, target in self._targets.items()} if merges else {}
         )
         errors = None if self._request.errors is None else self._scratch
         check = BucketCheck(snapshot, loaded, self._request.mode, self._buckets, upserts, errors)
@@ -378,15 +362,10 @@ def _choose_buckets(request: LoadRequest, scratch: Scratch) -> Buckets | None:
 def _is_written_for(area: StagingArea, table: TableRecord, target: WritableTable) -> bool:
     """Return whether the branch owns the table at the location for which fragments were written."""
     current = (area.snapshot.root.child(table.path), table.pin.branch)
-    return table.owner == area.snapshot.branch.id and current == (
-        target.dataset.location,
-        target.dataset.branch,
-    )
+    return table.owner == area.snapshot.branch.id and current == (target.dataset.location, target.dataset.branch)
 
 
-def _upsert(
-    snapshot: Snapshot, target: WritableTable, loaded_type: LoadedType
-) -> tuple[StagedTransaction, int]:
+def _upsert(snapshot: Snapshot, target: WritableTable, loaded_type: LoadedType) -> tuple[StagedTransaction, int]:
     """Stage a merge of rows that are on the driver."""
     assert loaded_type.rows is not None, "the parts have the rows"
     if loaded_type.count > limits.LOAD_UPSERT_ROWS_MAX:

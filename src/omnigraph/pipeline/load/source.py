@@ -113,11 +113,7 @@ def plan_files(inputs: LoadInputs, catalog: Catalog | None) -> tuple[Piece, ...]
 
 
 def plan_source(
-    inputs: LoadInputs,
-    pieces: tuple[Piece, ...],
-    catalog: Catalog | None,
-    scratch: Scratch | None,
-    report: Report,
+    inputs: LoadInputs, pieces: tuple[Piece, ...], catalog: Catalog | None, scratch: Scratch | None, report: Report
 ) -> LoadSource:
     """Return one source for the pieces of files and for all frames."""
     sources: list[LoadSource] = []

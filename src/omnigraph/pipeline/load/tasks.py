@@ -21,13 +21,7 @@ from omnigraph.base import limits
 from omnigraph.base.errors import ContentError, OmnigraphError
 from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.check import CheckedBatch, check_batch
-from omnigraph.integrity.report import (
-    TaskFindings,
-    Violation,
-    ViolationReport,
-    expand_violations,
-    merge_reports,
-)
+from omnigraph.integrity.report import TaskFindings, Violation, ViolationReport, expand_violations, merge_reports
 from omnigraph.integrity.rules import RowOrigins
 from omnigraph.integrity.set_rules import key_columns
 from omnigraph.pipeline.load.inputs.blocks import Block, Piece
@@ -138,9 +132,7 @@ def _blocks(piece: Piece, catalog: Catalog) -> Iterator[Block]:
     require_unchanged(file)
 
 
-def load_blocks(
-    shape: LoadShape, piece: tuple[str, int], blocks: Iterable[Block], size_bytes: int
-) -> LoadPart:
+def load_blocks(shape: LoadShape, piece: tuple[str, int], blocks: Iterable[Block], size_bytes: int) -> LoadPart:
     """Check and write the rows of some blocks. `piece` is the name and the number of their piece."""
     loading = _PieceLoad(shape, *piece)
     failure = None
@@ -168,8 +160,7 @@ class _PieceLoad:
     def add(self, block: Block) -> None:
         first = self._lines + 1
         bad = [
-            Violation(self._name, first + line.line, None, line.value, line.rule, line.message)
-            for line in block.bad
+            Violation(self._name, first + line.line, None, line.value, line.rule, line.message) for line in block.bad
         ]
         reports = [ViolationReport.of_violations(bad)] if bad else []
         every = list(bad)
@@ -198,9 +189,7 @@ class _PieceLoad:
         if entity.alias not in self._rows_by_alias:
             target = self._shape.targets.get(entity.alias)
             shape = self._shape
-            self._rows_by_alias[entity.alias] = _TypeRows(
-                entity, target, shape.whole, self._keys, shape.notes
-            )
+            self._rows_by_alias[entity.alias] = _TypeRows(entity, target, shape.whole, self._keys, shape.notes)
         return self._rows_by_alias[entity.alias]
 
 
@@ -247,9 +236,7 @@ class _TypeRows:
         dataset = self.target.open()
         written = write_rows(dataset, pa.Table.from_batches(self.batches))
         if self.notes is not None:
-            self.notes.write(
-                WRITTEN, msgspec.json.encode(WrittenNote(self.entity.alias, file_names(written)))
-            )
+            self.notes.write(WRITTEN, msgspec.json.encode(WrittenNote(self.entity.alias, file_names(written))))
         self.fragments += written
         self.batches, self.pending_bytes = [], 0
 

@@ -194,9 +194,7 @@ def _condition(expr: ex.Expr) -> Column:
         case ex.Prefix(text, part):
             return F.startswith(expression_column(text), expression_column(part))
         case _:
-            raise InvariantError(
-                f"unexpected expression on Spark: {type(expr).__name__}", code="plan_invariant"
-            )
+            raise InvariantError(f"unexpected expression on Spark: {type(expr).__name__}", code="plan_invariant")
 
 
 def _typed(expr: ex.Expr) -> Typed:
@@ -241,9 +239,7 @@ def _scalar(value: ex.LiteralValue, scalar: Scalar) -> Column:
             # As a decimal, because a number between 2**63 and 2**64 is not a valid literal on Spark.
             return F.lit(Decimal(value)).cast(WIDE).cast(target)
         case _:
-            raise InvariantError(
-                f"unexpected literal on Spark: {type(value).__name__}", code="plan_invariant"
-            )
+            raise InvariantError(f"unexpected literal on Spark: {type(value).__name__}", code="plan_invariant")
 
 
 def _compare_numbers(operator: ComparisonOperator, left: Typed, right: Typed) -> Column:
@@ -294,9 +290,7 @@ def _compare_with_float(operator: ComparisonOperator, whole: Typed, real: Column
         .otherwise(0)
     )
     plain = _COMPARISONS[operator](sign, F.lit(0))
-    return F.when(plain.isNotNull() & F.isnan(number), F.lit(operator is ComparisonOperator.NE)).otherwise(
-        plain
-    )
+    return F.when(plain.isNotNull() & F.isnan(number), F.lit(operator is ComparisonOperator.NE)).otherwise(plain)
 
 
 def _millis(value: Typed) -> Column:

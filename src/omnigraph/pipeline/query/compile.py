@@ -80,13 +80,9 @@ class PlanFrames:
             case op.Order():
                 return self.frame(step.input).orderBy(*_order(step))
             case op.LimitRows(below, count, offset):
-                return _limit_rows(
-                    self.frame(below), limit_count(count), 0 if offset is None else limit_count(offset)
-                )
+                return _limit_rows(self.frame(below), limit_count(count), 0 if offset is None else limit_count(offset))
             case op.Search() | op.Project() | op.Pattern():
-                raise InvariantError(
-                    f"unexpected operator on Spark: {type(step).__name__}", code="plan_invariant"
-                )
+                raise InvariantError(f"unexpected operator on Spark: {type(step).__name__}", code="plan_invariant")
             case _:
                 assert_never(step)
 

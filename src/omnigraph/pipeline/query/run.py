@@ -116,9 +116,7 @@ def _batches(
     budget.require_bytes(table.nbytes)
     schema = result_schema(root)
     for batch in table.to_batches():
-        columns: dict[str, Column] = {
-            name: _engine_array(batch.column(spark_name(name)), types[name]) for name in read
-        }
+        columns: dict[str, Column] = {name: _engine_array(batch.column(spark_name(name)), types[name]) for name in read}
         yield make_result_batch(root, schema, Frame(batch.num_rows, columns))
 
 

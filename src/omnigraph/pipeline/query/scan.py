@@ -43,9 +43,7 @@ class TableFrames:
     session: SparkSession
     snapshot: Snapshot
 
-    def rows(
-        self, entity: Entity, columns: tuple[str, ...], scan_filter: ScanFilter = NO_FILTER
-    ) -> DataFrame:
+    def rows(self, entity: Entity, columns: tuple[str, ...], scan_filter: ScanFilter = NO_FILTER) -> DataFrame:
         """Return these columns of the rows that pass the filter, as `entity.column`."""
         where, rest = storage_filter(scan_filter.pushed)
         residual = (*rest, *scan_filter.residual)

@@ -52,9 +52,7 @@ def expand_nodes(frame: DataFrame, step: op.Expand, tables: TableFrames) -> Data
 
 def filter_reachable(frame: DataFrame, step: op.ExpandInto, tables: TableFrames) -> DataFrame:
     """Return the rows whose target is reachable from their source."""
-    return frame.join(
-        _find_pairs(frame, step, tables), _join_condition(step.source, step.target), "left_semi"
-    )
+    return frame.join(_find_pairs(frame, step, tables), _join_condition(step.source, step.target), "left_semi")
 
 
 def reuse(frame: DataFrame) -> DataFrame:

@@ -79,9 +79,7 @@ def _train(java: Java, loaded: Path) -> tuple[str, list[str]]:
     gateway: Any = session.sparkContext._gateway
     management = gateway.jvm.java.lang.management.ManagementFactory.getRuntimeMXBean()
     classpath = str(management.getClassPath())
-    arguments = [
-        str(argument) for argument in management.getInputArguments() if argument.startswith("--add-")
-    ]
+    arguments = [str(argument) for argument in management.getInputArguments() if argument.startswith("--add-")]
     session.stop()
     gateway.shutdown()
     gateway.proc.stdin.close()

@@ -34,10 +34,7 @@ Outcome = TypeVar("Outcome")
 
 
 def run_job(
-    session: SparkSession,
-    action: Callable[[], Outcome],
-    watch: Watch,
-    tick: Callable[[], None] = lambda: None,
+    session: SparkSession, action: Callable[[], Outcome], watch: Watch, tick: Callable[[], None] = lambda: None
 ) -> Outcome:
     """Return what the action returns. `tick` is called while it runs; an exception of `tick` ends the action."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -72,9 +69,7 @@ def run_job(
 class Watch:
     """Reports the progress of one job, whenever it has changed. `size_sum` adds the sizes of results."""
 
-    def __init__(
-        self, step: str, tasks_total: int | None, report: Report, bytes_total: int | None = None
-    ) -> None:
+    def __init__(self, step: str, tasks_total: int | None, report: Report, bytes_total: int | None = None) -> None:
         """Without `tasks_total`, the total comes from Spark too, which learns of a plan's tasks stage by stage."""
         self._step = step
         self._asks_total = tasks_total is None

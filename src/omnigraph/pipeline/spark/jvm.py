@@ -38,12 +38,7 @@ def launch_jvm(conf: SparkConf, environ: Mapping[str, str]) -> Any:
     from pyspark.java_gateway import launch_gateway
 
     log = spark_log()
-    with (
-        log.open("ab") as output,
-        exchanged_environment(environ),
-        warnings.catch_warnings(),
-        _ended_when_interrupted(),
-    ):
+    with log.open("ab") as output, exchanged_environment(environ), warnings.catch_warnings(), _ended_when_interrupted():
         # The child process runs `exec` immediately, so it does not matter that Lance does not support forks.
         warnings.filterwarnings("ignore", message="lance is not fork-safe")
         try:

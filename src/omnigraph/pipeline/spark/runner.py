@@ -16,15 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.base.progress import Report, ignore_progress
-from omnigraph.pipeline.runner import (
-    Result,
-    Task,
-    TaskInfo,
-    TaskSize,
-    batches_of,
-    maintenance_concurrency,
-    task_info,
-)
+from omnigraph.pipeline.runner import Result, Task, TaskInfo, TaskSize, batches_of, maintenance_concurrency, task_info
 from omnigraph.pipeline.spark.connect import is_connect, is_on_this_machine
 from omnigraph.pipeline.spark.executors import prepare_executors, settings_for
 from omnigraph.pipeline.spark.job import SizeSum, Watch, make_size_sum, run_job
@@ -53,17 +45,13 @@ class SparkRunner:
         """Return the results in the order of the tasks."""
         info = task_info(function)
         size = maintenance_concurrency() if info.is_table else max(1, len(tasks))
-        return [
-            result for batch in batches_of(tasks, size) for result in self._run_batch(function, batch, info)
-        ]
+        return [result for batch in batches_of(tasks, size) for result in self._run_batch(function, batch, info)]
 
     def shares_disk(self) -> bool:
         """Return whether the executors are known to see the files of this machine."""
         return is_on_this_machine(self._open_session())
 
-    def _run_batch(
-        self, function: Callable[[Task], Result], tasks: Sequence[Task], info: TaskInfo
-    ) -> Sequence[Result]:
+    def _run_batch(self, function: Callable[[Task], Result], tasks: Sequence[Task], info: TaskInfo) -> Sequence[Result]:
         session, count = self._open_session(), len(tasks)
         prepare_executors(session)  # before the tasks are pickled: it decides whether they contain secrets
         frame = session.range(0, count, 1, numPartitions=count)
@@ -100,9 +88,7 @@ def run_partitions(
 def pack_tasks(tasks: Sequence[Any]) -> tuple[bytes, ...]:
     """Return the tasks in small compressed packs. Spark sends all packs with every task, and tasks are similar."""
     return tuple(
-        lzma.compress(
-            pickle.dumps([pickle.dumps(task) for task in tasks[start : start + TASKS_PER_PACK]]), preset=0
-        )
+        lzma.compress(pickle.dumps([pickle.dumps(task) for task in tasks[start : start + TASKS_PER_PACK]]), preset=0)
         for start in range(0, len(tasks), TASKS_PER_PACK)
     )
 
@@ -113,9 +99,7 @@ def unpack_task(packs: Sequence[bytes], number: int) -> Any:
     return pickle.loads(pack[number % TASKS_PER_PACK])
 
 
-def _make_task_function(
-    function: Callable[[Task], Result], packs: tuple[bytes, ...]
-) -> PartitionFunction[Result]:
+def _make_task_function(function: Callable[[Task], Result], packs: tuple[bytes, ...]) -> PartitionFunction[Result]:
     """Return a function for a DataFrame with one task number per partition. Spark sends it with the packs inside."""
 
     def run(_: int, batches: Iterator[pa.RecordBatch]) -> Result:

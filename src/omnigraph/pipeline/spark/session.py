@@ -91,9 +91,7 @@ def spark_session(settings: SparkSettings | None = None, *, shared: bool = True)
     return start_classic_session(address, settings.conf, find_java(), START_FLAGS)
 
 
-def start_classic_session(
-    master: str, conf: Mapping[str, str], java: Java, flags: tuple[str, ...]
-) -> SparkSession:
+def start_classic_session(master: str, conf: Mapping[str, str], java: Java, flags: tuple[str, ...]) -> SparkSession:
     """Start a session. This process must have no other session."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark import SparkConf, SparkContext
@@ -126,9 +124,7 @@ def start_classic_session(
 
 def read_spark_defaults(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the settings in the user's `spark-defaults.conf`."""
-    folder = environ.get("SPARK_CONF_DIR") or (
-        f"{environ['SPARK_HOME']}/conf" if environ.get("SPARK_HOME") else ""
-    )
+    folder = environ.get("SPARK_CONF_DIR") or (f"{environ['SPARK_HOME']}/conf" if environ.get("SPARK_HOME") else "")
     path = Path(folder, "spark-defaults.conf")
     if not folder or not path.is_file():
         return {}
@@ -139,11 +135,7 @@ def read_spark_defaults(environ: Mapping[str, str] = os.environ) -> dict[str, st
 
 def configured_master(environ: Mapping[str, str] = os.environ) -> str | None:
     """Return the master or the Connect address of Spark's own settings."""
-    return (
-        read_spark_defaults(environ).get("spark.master")
-        or environ.get("MASTER")
-        or environ.get("SPARK_REMOTE")
-    )
+    return read_spark_defaults(environ).get("spark.master") or environ.get("MASTER") or environ.get("SPARK_REMOTE")
 
 
 def active_session() -> SparkSession | None:

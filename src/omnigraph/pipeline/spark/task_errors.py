@@ -58,13 +58,7 @@ def encode_error(error: Exception) -> TaskFailure:
     message = f"a task failed: {name}: {error}"[: limits.SPARK_ERROR_BYTES_MAX]
     advice = Hint("Run the command again with {} to see the traceback.", (Argument("debug"),))
     encoded = _EncodedError(
-        [_class_name(TaskError)],
-        message,
-        "task_failed",
-        hint_to_json(advice),
-        {"exception": name},
-        None,
-        trace,
+        [_class_name(TaskError)], message, "task_failed", hint_to_json(advice), {"exception": name}, None, trace
     )
     return TaskFailure(_encode(encoded) or "")
 
@@ -174,6 +168,4 @@ def _memory_hint(log: str) -> str:
 
 
 def _spark_failed(reason: str, hint: str, log: str) -> TaskError:
-    return TaskError(
-        f"Spark failed to run the tasks: {reason}", code="spark_failed", hint=hint, facts={"log": log}
-    )
+    return TaskError(f"Spark failed to run the tasks: {reason}", code="spark_failed", hint=hint, facts={"log": log})

@@ -132,10 +132,7 @@ def _start(idle_seconds: float) -> WarmServer:
             start_new_session=True,
         )
     try:
-        _wait(
-            lambda: read_server() is not None or process.poll() is not None,
-            limits.WARM_SERVER_START_SECONDS_MAX,
-        )
+        _wait(lambda: read_server() is not None or process.poll() is not None, limits.WARM_SERVER_START_SECONDS_MAX)
         server = read_server()
     except BaseException:
         process.terminate()

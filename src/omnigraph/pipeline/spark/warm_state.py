@@ -71,9 +71,7 @@ def write_server(server: WarmServer) -> None:
     """Write the file, atomically and readable by its user only."""
     path = _folder() / "server.json"
     draft = path.with_name(f"server.json.{os.getpid()}")
-    with os.fdopen(
-        os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
-    ) as file:
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
         json.dump(asdict(server), file)
     draft.replace(path)
 
@@ -98,12 +96,7 @@ def has_stopped(process: ProcessIdentity) -> bool:
     The file of servers belongs to this user. So a process that an earlier release recorded has this user's id too.
     """
     current = current_process()
-    if (
-        process.boot_id
-        and current.boot_id
-        and process.host == current.host
-        and process.boot_id != current.boot_id
-    ):
+    if process.boot_id and current.boot_id and process.host == current.host and process.boot_id != current.boot_id:
         return True
     machine_id = current.machine_id if process.machine_id is None else process.machine_id
     return has_certainly_ended(replace(process, machine_id=machine_id, uid=current.uid), current)
@@ -114,9 +107,7 @@ def installation() -> str:
     """Return a hash of the Python, the Spark and all files of this package: workers keep what they have loaded."""
     root = package_directory()
     files = sorted(root.rglob("*.py"))
-    described = [
-        f"{path.relative_to(root)} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files
-    ]
+    described = [f"{path.relative_to(root)} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files]
     parts = [sys.prefix, sys.version, _spark_version(), *described]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 

@@ -102,9 +102,7 @@ def check_block(
     return block
 
 
-def _check_binding(
-    binding: syntax.Binding, block: QueryBlock
-) -> tuple[syntax.Binding, VariableBinding] | None:
+def _check_binding(binding: syntax.Binding, block: QueryBlock) -> tuple[syntax.Binding, VariableBinding] | None:
     context, variable, name = block.context, binding.variable, binding.type
     node = context.catalog.node_named(name.text)
     if node is None:
@@ -134,9 +132,7 @@ def _report_unknown_node(name: str, span: Span, context: Context) -> None:
     elif catalog.interface_named(name):
         nodes = [node.name for node in catalog.nodes if name in node.implements]
         hint = f"{name} is an interface. " + (
-            f"Bind a node type that implements it: {', '.join(nodes)}."
-            if nodes
-            else "No node type implements it."
+            f"Bind a node type that implements it: {', '.join(nodes)}." if nodes else "No node type implements it."
         )
     else:
         hint = context.problems.did_you_mean(name, (node.name for node in catalog.nodes)) or SHOW_TYPES_HINT
@@ -239,9 +235,7 @@ def _check_properties(binding: syntax.Binding, bound: VariableBinding, block: Qu
             block.add(condition)
 
 
-def _check_inline_value(
-    assignment: syntax.Assignment, column: ex.ColumnRef, block: QueryBlock
-) -> ex.Expr | None:
+def _check_inline_value(assignment: syntax.Assignment, column: ex.ColumnRef, block: QueryBlock) -> ex.Expr | None:
     value, name = assignment.value, assignment.name
     # The empty word cannot occur in a text, so that a value cannot refer to the property itself.
     env = replace(block.env(ExpressionPosition.INLINE), words={"": column})

@@ -403,9 +403,7 @@ def _check_contains(comparison: syntax.Comparison, env: Env) -> ex.Expr | None:
     return None
 
 
-def _check_membership(
-    item: ex.Expr, collection: ex.Expr, comparison: syntax.Comparison, env: Env
-) -> ex.Expr | None:
+def _check_membership(item: ex.Expr, collection: ex.Expr, comparison: syntax.Comparison, env: Env) -> ex.Expr | None:
     assert isinstance(collection.type, ListType)
     item_type = ScalarType(collection.type.item)
     if not are_comparable(item.type, item_type):

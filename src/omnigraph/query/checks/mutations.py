@@ -72,9 +72,7 @@ def _check_statement(statement: syntax.Statement, context: Context) -> Statement
             return None if values is None or rows is None else UpdateRows(entity, values, rows)
         case syntax.Delete(_, where):
             entity = context.new_entity(syntax.Variable("row"), table)
-            rows = _check_where(
-                where, entity, Env(context, {}, ExpressionPosition.WHERE, _own_columns(entity))
-            )
+            rows = _check_where(where, entity, Env(context, {}, ExpressionPosition.WHERE, _own_columns(entity)))
             return None if rows is None else DeleteRows(entity, rows)
         case _:
             assert_never(statement)
@@ -153,21 +151,14 @@ def _check_literal(literal: syntax.Expression, column: Column, name: str, env: E
 def _is_literal(expression: syntax.Expression) -> bool:
     return isinstance(
         expression,
-        StringLiteral
-        | NumberLiteral
-        | TimeLiteral
-        | syntax.BoolLiteral
-        | syntax.NullLiteral
-        | syntax.ListLiteral,
+        StringLiteral | NumberLiteral | TimeLiteral | syntax.BoolLiteral | syntax.NullLiteral | syntax.ListLiteral,
     )
 
 
 def _check_list(list_literal: syntax.ListLiteral, column: Column, name: str, env: Env) -> ex.Expr | None:
     """Check a list with computed items: each must be a value of the item type that cannot be null."""
     required_type = item_type(column.type)
-    if required_type is None or (
-        isinstance(column.type, VectorType) and len(list_literal.items) != column.type.size
-    ):
+    if required_type is None or (isinstance(column.type, VectorType) and len(list_literal.items) != column.type.size):
         return _check_literal(list_literal, column, name, env)
     checked = [
         _check_value(syntax.Assignment(Name(f"{name}[{index}]"), item), Column(name, required_type), env)
@@ -208,9 +199,7 @@ def _check_computed(expression: syntax.Expression, column: Column, name: str, en
         return None
     if checked.type == ScalarType(Scalar.BLOB):
         hint = "Only `is null` can be used on a Blob: `photo is null`."
-        env.report(
-            QueryCode.ARGUMENT_TYPE, expression.span, "an expression cannot read the content of a Blob", hint
-        )
+        env.report(QueryCode.ARGUMENT_TYPE, expression.span, "an expression cannot read the content of a Blob", hint)
         return None
     if not _can_hold(checked, column):
         have, want = value_type_text(checked.type), value_type_text(column.type)
@@ -234,9 +223,7 @@ def _check_complete(
     assigned_names = {assignment.name.text for assignment in assignments}
     for assignment in assignments:
         if assignment.name.text == "id":
-            _report_system_property(
-                assignment.name, "Remove it. An id is generated, or derived from the key.", context
-            )
+            _report_system_property(assignment.name, "Remove it. An id is generated, or derived from the key.", context)
     if isinstance(entity_type, EdgeType):
         ends = [end for end, other in (("from", "src"), ("to", "dst")) if not assigned_names & {end, other}]
         if ends:
@@ -246,8 +233,7 @@ def _check_complete(
     missing = [
         prop.name
         for prop in entity_type.properties
-        if prop.name not in assigned_names
-        and (_is_required(prop) or _lacks_source(prop, assigned_names, entity_type))
+        if prop.name not in assigned_names and (_is_required(prop) or _lacks_source(prop, assigned_names, entity_type))
     ]
     if missing:
         shown = ", ".join(quoted(property_name) for property_name in missing)

@@ -84,9 +84,7 @@ def _check_columns(query: Query, body: ReadBody, block: QueryBlock) -> list[tupl
         seen.add(name)
         if checked is not None and checked.type == ScalarType(Scalar.BLOB):
             hint = "Return whether it `is null`, or export the graph to read its content."
-            env.report(
-                QueryCode.NOT_RETURNABLE, projection.expression.span, "a Blob cannot be returned", hint
-            )
+            env.report(QueryCode.NOT_RETURNABLE, projection.expression.span, "a Blob cannot be returned", hint)
         elif checked is not None:
             columns.append((ex.NamedExpression(name, checked), projection.expression.span))
     return columns
@@ -310,9 +308,7 @@ def _is_key(column: ex.ColumnRef, groups: _Groups) -> bool:
 def _add_lookup(grouped: op.Relation, entity: Entity, reference: ex.EntityRef) -> op.Relation:
     """Look up the columns of a grouped entity by its id, without those that are keys themselves."""
     existing_names = {field.name for field in grouped.outputs}
-    columns = tuple(
-        name for name in entity.table.entity_columns if f"{entity.name}.{name}" not in existing_names
-    )
+    columns = tuple(name for name in entity.table.entity_columns if f"{entity.name}.{name}" not in existing_names)
     if not columns:
         return grouped
     return op.Lookup(grouped, entity, columns, keep_missing=reference.nullable)

@@ -46,9 +46,7 @@ class CheckedQuery:
         return isinstance(self.plan, MutationPlan)
 
 
-def check_queries(
-    file: QueryFile, catalog: Catalog, options: CheckOptions | None = None
-) -> tuple[CheckedQuery, ...]:
+def check_queries(file: QueryFile, catalog: Catalog, options: CheckOptions | None = None) -> tuple[CheckedQuery, ...]:
     """Return every query of the file, or raise `QueryTextError` with all problems."""
     problems = QueryProblems(file.source, file.text)
     checked = check_file(file, catalog, options or CheckOptions(), problems)
@@ -147,9 +145,7 @@ def _select(file: QueryFile, name: str | None) -> QueryFile:
     names = [query.name.text for query in file.queries]
     listed = ", ".join(quoted(query_name) for query_name in names[:20])
     if not names:
-        raise NotFoundError(
-            "the text has no queries", code="query_missing", hint="Write `query name() { … }`."
-        )
+        raise NotFoundError("the text has no queries", code="query_missing", hint="Write `query name() { … }`.")
     if name is None and len(set(names)) > 1:
         message = f"the text has {len(names)} queries, and no query name was passed"
         raise UsageError(message, code="query_unnamed", hint=f"Pass the name of one query: {listed}.")

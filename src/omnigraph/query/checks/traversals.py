@@ -37,11 +37,7 @@ def check_traversal(traversal: Traversal, env: Env) -> CheckedTraversal | None:
         _report_unknown_edge(traversal, env)
         return None
     bounds = _check_bounds(traversal, env)
-    if (
-        not _endpoints_match(traversal, edge, env)
-        or bounds is None
-        or not _is_valid_binding(traversal, bounds, env)
-    ):
+    if not _endpoints_match(traversal, edge, env) or bounds is None or not _is_valid_binding(traversal, bounds, env):
         return None
     introduced: list[tuple[str, Entity]] = []
     ends: list[Entity] = []
@@ -102,14 +98,10 @@ def _endpoints_match(traversal: Traversal, edge: EdgeType, env: Env) -> bool:
         return True
     if left in {None, target.id} and right in {None, source.id}:
         message = f"wrong direction: {edge.name} connects {source.name} to {target.name}"
-        hint = (
-            f"Swap the variables: `${traversal.target.name} {traversal.edge.text} ${traversal.source.name}`."
-        )
+        hint = f"Swap the variables: `${traversal.target.name} {traversal.edge.text} ${traversal.source.name}`."
         env.report(QueryCode.WRONG_DIRECTION, traversal.edge.span, message, hint)
         return False
-    wrong, expected = (
-        (traversal.source, source) if left not in {None, source.id} else (traversal.target, target)
-    )
+    wrong, expected = (traversal.source, source) if left not in {None, source.id} else (traversal.target, target)
     actual = env.variables[wrong.name].entity.table.name
     message = (
         f"{edge.name} connects {source.name} to {target.name}: "

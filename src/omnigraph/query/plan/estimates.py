@@ -142,9 +142,7 @@ def _estimate(relation: op.Relation, facts: PlanFacts, outer: float) -> float:
 
 
 def _estimate_extension(
-    relation: op.Pattern | op.Expand | op.ExpandInto | op.EdgeExpand | op.Lookup,
-    facts: PlanFacts,
-    outer: float,
+    relation: op.Pattern | op.Expand | op.ExpandInto | op.EdgeExpand | op.Lookup, facts: PlanFacts, outer: float
 ) -> float:
     match relation:
         case op.Pattern(below, entities):
@@ -158,9 +156,7 @@ def _estimate_extension(
         case op.ExpandInto(below):
             return _estimate(below, facts, outer) * _PASSING_CHECK
         case op.EdgeExpand(below, edge, source, target, filter=scan_filter, into=into):
-            rows = _estimate(below, facts, outer) * fan_out(
-                op.Link(edge.table, source, target), source, facts
-            )
+            rows = _estimate(below, facts, outer) * fan_out(op.Link(edge.table, source, target), source, facts)
             return _filter_rows(rows * (_PASSING_CHECK if into else 1.0), scan_filter.conjuncts)
         case op.Lookup(below, _, _, scan_filter):
             return _filter_rows(_estimate(below, facts, outer), scan_filter.conjuncts)

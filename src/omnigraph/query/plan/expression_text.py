@@ -121,14 +121,7 @@ def _operand_text(expr: ex.Expr) -> str:
     """Return an operand, in parentheses if the text would be ambiguous."""
     plain = isinstance(
         expr,
-        ex.Literal
-        | ex.Param
-        | ex.Now
-        | ex.ColumnRef
-        | ex.OutputRef
-        | ex.EntityRef
-        | ex.AggregateCall
-        | ex.TextMatch,
+        ex.Literal | ex.Param | ex.Now | ex.ColumnRef | ex.OutputRef | ex.EntityRef | ex.AggregateCall | ex.TextMatch,
     )
     text = expression_text(expr)
     return text if plain or isinstance(expr, ex.Score) else f"({text})"

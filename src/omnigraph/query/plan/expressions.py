@@ -15,22 +15,10 @@ from enum import Enum
 from typing import Final
 
 from omnigraph.base.errors import InvariantError
-from omnigraph.query.plan.types import (
-    BOOL,
-    DATETIME,
-    F64,
-    I64,
-    Entity,
-    EntityValueType,
-    Table,
-    ValueType,
-    is_float,
-)
+from omnigraph.query.plan.types import BOOL, DATETIME, F64, I64, Entity, EntityValueType, Table, ValueType, is_float
 from omnigraph.query.syntax import ComparisonOperator, Sign
 
-LiteralValue = (
-    None | str | bool | int | float | Decimal | date | datetime | bytes | tuple["LiteralValue", ...]
-)
+LiteralValue = None | str | bool | int | float | Decimal | date | datetime | bytes | tuple["LiteralValue", ...]
 
 
 class TextMode(Enum):
@@ -407,17 +395,7 @@ class AggregateCall:
 
 Score = Nearest | Bm25 | Rrf
 Condition = (
-    Compare
-    | InList
-    | ListMembership
-    | Substring
-    | Prefix
-    | IsNull
-    | And
-    | Or
-    | Not
-    | ConstantUnlessNull
-    | TextMatch
+    Compare | InList | ListMembership | Substring | Prefix | IsNull | And | Or | Not | ConstantUnlessNull | TextMatch
 )
 Leaf = Literal | Param | Now | ColumnRef | EntityRef | OutputRef
 Expr = Leaf | Negation | BinaryOperation | ListOf | Condition | Score | AggregateCall

@@ -42,9 +42,7 @@ def require_columns(expressions: tuple[ex.Expr, ...], fields: ex.Fields) -> None
     available = set(ex.names(fields))
     for expression in expressions:
         missing = reads_of(expression) - available
-        ex.require(
-            not missing, f"an expression reads {sorted(missing)}, but its input has {sorted(available)}"
-        )
+        ex.require(not missing, f"an expression reads {sorted(missing)}, but its input has {sorted(available)}")
 
 
 def require_own_columns(scan_filter: ScanFilter, entity: Entity) -> None:
@@ -58,8 +56,7 @@ def require_keys(outer: Relation, inner: Relation, keys: tuple[str, ...]) -> Non
     """Require that both sides of a join have its key columns."""
     outside, inside = ex.names(outer.outputs), ex.names(inner.outputs)
     ex.require(
-        all(key in outside and key in inside for key in keys),
-        f"one side of a join does not have all keys {keys}",
+        all(key in outside and key in inside for key in keys), f"one side of a join does not have all keys {keys}"
     )
 
 
@@ -126,9 +123,7 @@ class Pattern(Operator):
     def _check(self) -> None:
         available = set(ex.names(self.outputs))
         endpoints = [endpoint for link in self.links for endpoint in (link.source, link.target)]
-        ex.require(
-            all(endpoint.id in available for endpoint in endpoints), "an endpoint of a link is not bound"
-        )
+        ex.require(all(endpoint.id in available for endpoint in endpoints), "an endpoint of a link is not bound")
         require_columns(self.filters, self.outputs)
 
     @property
@@ -138,9 +133,7 @@ class Pattern(Operator):
     def _outputs(self) -> ex.Fields:
         before = self.input.outputs if self.input else ()
         new = (*self.entities, *self.edges)
-        return ex.join_fields(
-            before, *(ex.entity_fields(entity, entity.table.column_names) for entity in new)
-        )
+        return ex.join_fields(before, *(ex.entity_fields(entity, entity.table.column_names) for entity in new))
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,9 +238,7 @@ class EdgeExpand(Operator):
     def _check(self) -> None:
         available = ex.names(self.input.outputs)
         ex.require(self.source.id in available, f"{self.source.name} is not bound")
-        ex.require(
-            self.into == (self.target.id in available), "`into` does not match whether the target is bound"
-        )
+        ex.require(self.into == (self.target.id in available), "`into` does not match whether the target is bound")
         require_own_columns(self.filter, self.edge)
 
     def _outputs(self) -> ex.Fields:
@@ -272,9 +263,7 @@ class Lookup(Operator):
     def _check(self) -> None:
         ex.require(self.entity.id in ex.names(self.input.outputs), f"{self.entity.name} is not bound")
         ex.require("id" not in self.columns, "a lookup outputs the id, which its input has")
-        ex.require(
-            not (self.keep_missing and self.filter.conjuncts), "a lookup with `keep_missing` has a filter"
-        )
+        ex.require(not (self.keep_missing and self.filter.conjuncts), "a lookup with `keep_missing` has a filter")
         require_own_columns(self.filter, self.entity)
 
     def _outputs(self) -> ex.Fields:
@@ -401,9 +390,7 @@ class Aggregate(Operator):
         require_columns(tuple(column.call for column in self.aggregates), self.input.outputs)
 
     def _outputs(self) -> ex.Fields:
-        return ex.join_fields(
-            tuple(key.field for key in self.keys), tuple(column.field for column in self.aggregates)
-        )
+        return ex.join_fields(tuple(key.field for key in self.keys), tuple(column.field for column in self.aggregates))
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,9 +412,7 @@ class Order(Operator):
 
     def _check(self) -> None:
         require_columns(tuple(key.expression for key in self.keys), self.input.outputs)
-        ex.require(
-            set(self.ties) <= set(ex.names(self.input.outputs)), "a column that breaks ties does not exist"
-        )
+        ex.require(set(self.ties) <= set(ex.names(self.input.outputs)), "a column that breaks ties does not exist")
 
     def _outputs(self) -> ex.Fields:
         return self.input.outputs

@@ -19,11 +19,7 @@ from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.schema.property_types import IndexKind
 
 _EQUALITY, _LISTED, _PREFIX, _RANGE, _TEXT = range(5)
-_ENDPOINTS: Final = {
-    op.Direction.OUT: ("src",),
-    op.Direction.IN: ("dst",),
-    op.Direction.BOTH: ("src", "dst"),
-}
+_ENDPOINTS: Final = {op.Direction.OUT: ("src",), op.Direction.IN: ("dst",), op.Direction.BOTH: ("src", "dst")}
 
 
 def choose_indexes(root: op.Relation, facts: PlanFacts) -> op.Relation:
@@ -39,16 +35,12 @@ def choose_indexes(root: op.Relation, facts: PlanFacts) -> op.Relation:
             case op.Lookup(entity=entity):
                 table_facts = facts.table(entity.table.alias)
                 return replace(relation, index=table_facts.index("id", IndexKind.BTREE))
-            case (
-                op.Expand(table=table, direction=direction) | op.ExpandInto(table=table, direction=direction)
-            ):
+            case op.Expand(table=table, direction=direction) | op.ExpandInto(table=table, direction=direction):
                 return replace(relation, index=_endpoint_index(facts.table(table.alias), direction))
             case op.EdgeExpand(edge=edge, direction=direction):
                 return replace(relation, index=_endpoint_index(facts.table(edge.table.alias), direction))
             case op.Search(scores=scores):
-                indexes = (
-                    index for column in scores for index in _score_indexes(column.score, tables, facts)
-                )
+                indexes = (index for column in scores for index in _score_indexes(column.score, tables, facts))
                 return replace(relation, index=tuple(dict.fromkeys(indexes)))
             case _:
                 return relation

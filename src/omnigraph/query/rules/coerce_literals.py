@@ -61,11 +61,7 @@ def _coerce_step(relation: op.Relation) -> op.Relation:
 
 def _coerce_conjuncts(conditions: tuple[ex.Expr, ...]) -> tuple[ex.Expr, ...]:
     conjuncts = dict.fromkeys(as_filter(coerce_expression(condition)) for condition in conditions)
-    return (
-        (ex.FALSE,)
-        if ex.FALSE in conjuncts
-        else tuple(conjunct for conjunct in conjuncts if conjunct != ex.TRUE)
-    )
+    return (ex.FALSE,) if ex.FALSE in conjuncts else tuple(conjunct for conjunct in conjuncts if conjunct != ex.TRUE)
 
 
 def _coerce_node(expr: ex.Expr) -> ex.Expr:
@@ -160,9 +156,7 @@ def _coerce_member(item: ex.Literal, collection: ex.Expr) -> ex.Expr:
         return ex.Literal(None, BOOL)
     assert isinstance(collection.type, ListType)
     fitted = _coerce_item(item, ScalarType(collection.type.item))
-    return (
-        ex.ConstantUnlessNull(False, collection) if fitted is None else ex.ListMembership(fitted, collection)
-    )
+    return ex.ConstantUnlessNull(False, collection) if fitted is None else ex.ListMembership(fitted, collection)
 
 
 def _normalize(expr: ex.Expr, *, negated: bool) -> ex.Expr:

@@ -21,10 +21,7 @@ from omnigraph.query.syntax import ComparisonOperator
 def order_expands(root: op.Relation, facts: PlanFacts) -> op.Relation:
     """Replace every pattern with steps that can run."""
     return transform_plan(
-        root,
-        lambda relation: (
-            _PatternPlanner(relation, facts).run() if isinstance(relation, op.Pattern) else relation
-        ),
+        root, lambda relation: _PatternPlanner(relation, facts).run() if isinstance(relation, op.Pattern) else relation
     )
 
 
@@ -71,12 +68,7 @@ class _PatternPlanner:
         self.links.remove(link)
         columns = edge.table.column_names
         scanned: op.Relation = op.EdgeScan(
-            edge,
-            link.source,
-            link.target,
-            columns,
-            link.undirected,
-            split_filter(self._take_conditions(edge)),
+            edge, link.source, link.target, columns, link.undirected, split_filter(self._take_conditions(edge))
         )
         for end in (link.source, link.target):
             del self.entities[end.name]
@@ -165,9 +157,7 @@ class _PatternPlanner:
 
 def _equal_columns(condition: Expr, left: set[str], right: set[str]) -> tuple[str, str] | None:
     match condition:
-        case Compare(ComparisonOperator.EQ, ColumnRef() as first, ColumnRef() as second) if (
-            first.type == second.type
-        ):
+        case Compare(ComparisonOperator.EQ, ColumnRef() as first, ColumnRef() as second) if first.type == second.type:
             if first.name in left and second.name in right:
                 return first.name, second.name
             if second.name in left and first.name in right:

@@ -32,24 +32,14 @@ def _prune(relation: op.Relation, needed: RequiredColumns) -> op.Relation:
         case op.OuterRow(columns):
             required = tuple(column for column in columns if column.column == "id" or column.name in needed)
             return op.OuterRow(required)
-        case (
-            op.Scan()
-            | op.EdgeScan()
-            | op.EdgeExpand()
-            | op.Lookup()
-            | op.Expand()
-            | op.ExpandInto()
-            | op.Pattern()
-        ):
+        case op.Scan() | op.EdgeScan() | op.EdgeExpand() | op.Lookup() | op.Expand() | op.ExpandInto() | op.Pattern():
             return _prune_read(relation, needed)
         case op.CrossJoin(left, right, on):
             below = needed | {name for pair in on for name in pair}
             return op.CrossJoin(_prune(left, below), _prune(right, below), on)
         case op.ExistsJoin(outer, inner, keys, negated):
             pruned = _prune(inner, frozenset(keys))
-            return op.ExistsJoin(
-                _prune(outer, needed | argument_columns(pruned) | {*keys}), pruned, keys, negated
-            )
+            return op.ExistsJoin(_prune(outer, needed | argument_columns(pruned) | {*keys}), pruned, keys, negated)
         case op.LeftJoin(outer, inner, keys):
             pruned = _prune(inner, needed | {*keys})
             return op.LeftJoin(_prune(outer, needed | argument_columns(pruned) | {*keys}), pruned, keys)
@@ -58,21 +48,16 @@ def _prune(relation: op.Relation, needed: RequiredColumns) -> op.Relation:
 
 
 def _prune_rows(
-    relation: op.FilterRows | op.Search | op.Aggregate | op.Order | op.LimitRows | op.Project,
-    needed: RequiredColumns,
+    relation: op.FilterRows | op.Search | op.Aggregate | op.Order | op.LimitRows | op.Project, needed: RequiredColumns
 ) -> op.Relation:
     below = relation.input
     match relation:
         case op.FilterRows(_, conditions):
             return replace(relation, input=_prune(below, needed | _columns_read(conditions)))
         case op.Search(_, scores):
-            return replace(
-                relation, input=_prune(below, needed | _columns_read(column.score for column in scores))
-            )
+            return replace(relation, input=_prune(below, needed | _columns_read(column.score for column in scores)))
         case op.Aggregate(_, keys, aggregates):
-            read = _columns_read(key.expression for key in keys) | _columns_read(
-                column.call for column in aggregates
-            )
+            read = _columns_read(key.expression for key in keys) | _columns_read(column.call for column in aggregates)
             return replace(relation, input=_prune(below, read))
         case op.Order(_, keys, ties):
             read = needed | _columns_read(key.expression for key in keys) | {*ties}
@@ -80,9 +65,7 @@ def _prune_rows(
         case op.LimitRows():
             return replace(relation, input=_prune(below, needed))
         case op.Project(_, columns):
-            return replace(
-                relation, input=_prune(below, _columns_read(column.expression for column in columns))
-            )
+            return replace(relation, input=_prune(below, _columns_read(column.expression for column in columns)))
 
 
 def _prune_read(

@@ -21,13 +21,7 @@ from omnigraph.query.rules.push_down_filters import push_down_filters
 
 Rule = Callable[[Relation, PlanFacts], Relation]
 
-RULES: Final[tuple[Rule, ...]] = (
-    coerce_literals,
-    push_down_filters,
-    order_expands,
-    prune_columns,
-    choose_indexes,
-)
+RULES: Final[tuple[Rule, ...]] = (coerce_literals, push_down_filters, order_expands, prune_columns, choose_indexes)
 
 
 def rewrite_plan(plan: QueryPlan, facts: PlanFacts = NO_FACTS, rules: tuple[Rule, ...] = RULES) -> QueryPlan:

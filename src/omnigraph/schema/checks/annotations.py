@@ -106,9 +106,7 @@ def _check_group(
         seen.add(name)
         if name not in allowed:
             message = f"{where}: `@{name}` has no meaning here"
-            problems.report(
-                SchemaCode.ANNOTATION_POSITION, annotation.span, message, f"use it on {_PLACES[name]}"
-            )
+            problems.report(SchemaCode.ANNOTATION_POSITION, annotation.span, message, f"use it on {_PLACES[name]}")
         elif name in _SHAPES:
             _check_shape(annotation, _SHAPES[name], where, problems)
 
@@ -131,9 +129,7 @@ def _check_constraints(member: DeclaredType, problems: ProblemList) -> None:
             problems.report(SchemaCode.ARGUMENTS, constraint.span, message, hint)
 
 
-def _check_shape(
-    annotation: Annotation, shape: tuple[tuple[str, ...], str], where: str, problems: ProblemList
-) -> None:
+def _check_shape(annotation: Annotation, shape: tuple[tuple[str, ...], str], where: str, problems: ProblemList) -> None:
     allowed, hint = shape
     if not any(_has_shape(annotation.arguments, letters) for letters in allowed):
         message = f"{where}: `@{annotation.name.text}` has invalid arguments"

@@ -250,9 +250,7 @@ def _check_range(member: DeclaredType, constraint: Annotation, problems: Problem
             where = f"{member.label}: property {quoted(name.text)}"
             if bounds.low is None and bounds.high is None:
                 message = f"{where} has a range without bounds"
-                problems.report(
-                    SchemaCode.RANGE_EMPTY, bounds.span, message, "add a bound, or remove the range"
-                )
+                problems.report(SchemaCode.RANGE_EMPTY, bounds.span, message, "add a bound, or remove the range")
             property_type = member.type_of(name.text)
             if property_type is None:
                 return
@@ -264,9 +262,7 @@ def _check_range(member: DeclaredType, constraint: Annotation, problems: Problem
             _check_bounds(where, bounds, property_type, problems)
 
 
-def _check_bounds(
-    where: str, bounds: RangeArgument, property_type: PropertyType, problems: ProblemList
-) -> None:
+def _check_bounds(where: str, bounds: RangeArgument, property_type: PropertyType, problems: ProblemList) -> None:
     parsed = range_bounds(bounds, property_type)
     if isinstance(parsed, RangeBounds):
         if parsed.is_empty:

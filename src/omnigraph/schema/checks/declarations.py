@@ -73,9 +73,7 @@ def _check_cardinality(member: DeclaredType, problems: ProblemList) -> None:
 
 def check_interfaces(scope: SchemaScope, problems: ProblemList) -> None:
     """Report S401 to S405."""
-    interfaces = [
-        name for name, declaration in scope.by_name.items() if isinstance(declaration, InterfaceSyntax)
-    ]
+    interfaces = [name for name, declaration in scope.by_name.items() if isinstance(declaration, InterfaceSyntax)]
     for member in scope.members:
         if isinstance(member.declaration, NodeSyntax):
             _check_implements(member, scope, interfaces, problems)
@@ -89,9 +87,7 @@ def check_interfaces(scope: SchemaScope, problems: ProblemList) -> None:
             )
 
 
-def _check_implements(
-    member: DeclaredType, scope: SchemaScope, interfaces: list[str], problems: ProblemList
-) -> None:
+def _check_implements(member: DeclaredType, scope: SchemaScope, interfaces: list[str], problems: ProblemList) -> None:
     seen: set[str] = set()
     for name in member.declaration.implements:
         declaration = scope.by_name.get(name.text)
@@ -100,13 +96,10 @@ def _check_implements(
                 SchemaCode.UNKNOWN_INTERFACE,
                 name.span,
                 f"{member.label}: unknown interface {quoted(name.text)}",
-                problems.did_you_mean(name.text, interfaces)
-                or f"declare `interface {name.text[:60]} {{ … }}`",
+                problems.did_you_mean(name.text, interfaces) or f"declare `interface {name.text[:60]} {{ … }}`",
             )
         elif not isinstance(declaration, InterfaceSyntax):
-            message = (
-                f"{member.label}: {quoted(name.text)} is a {declaration.label.split()[0]}, not an interface"
-            )
+            message = f"{member.label}: {quoted(name.text)} is a {declaration.label.split()[0]}, not an interface"
             problems.report(
                 SchemaCode.NOT_AN_INTERFACE, name.span, message, problems.did_you_mean(name.text, interfaces)
             )

@@ -40,9 +40,7 @@ class DeclaredType:
 
     def constraints(self, name: str) -> Iterator[Annotation]:
         """Return the declaration's own constraints of this name."""
-        return (
-            constraint for constraint in self.declaration.body.constraints if constraint.name.text == name
-        )
+        return (constraint for constraint in self.declaration.body.constraints if constraint.name.text == name)
 
     def type_of(self, name: str) -> PropertyType | None:
         """Return the type of a property, or None if the property does not exist or its type is invalid."""

@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 from omnigraph.lang.problems import ProblemList, quoted
-from omnigraph.lang.syntax import (
-    Annotation,
-    NumberLiteral,
-    RangeArgument,
-    StringLiteral,
-    TimeLiteral,
-    WordLiteral,
-)
+from omnigraph.lang.syntax import Annotation, NumberLiteral, RangeArgument, StringLiteral, TimeLiteral, WordLiteral
 from omnigraph.schema.checks.scope import DeclaredType, SchemaScope
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.patterns import matches_whole, pattern_problem
-from omnigraph.schema.property_types import (
-    PropertyType,
-    VectorType,
-    has_single_value,
-    is_free_text,
-    type_text,
-)
+from omnigraph.schema.property_types import PropertyType, VectorType, has_single_value, is_free_text, type_text
 from omnigraph.schema.resolve import find_annotation
 from omnigraph.schema.syntax import PropertySyntax
 from omnigraph.schema.values import InvalidValue, RangeBounds, Value, range_bounds, value_from_literal
@@ -38,9 +25,7 @@ def check_defaults(scope: SchemaScope, problems: ProblemList) -> None:
             _check_inherited(member, constraint, inherited, problems)
 
 
-def _check_default(
-    member: DeclaredType, declared: PropertySyntax, default: Annotation, problems: ProblemList
-) -> None:
+def _check_default(member: DeclaredType, declared: PropertySyntax, default: Annotation, problems: ProblemList) -> None:
     where = f"{member.label}: property {quoted(declared.name.text)}"
     resolved = member.type_of(declared.name.text)
     if resolved is None:
@@ -127,6 +112,4 @@ def _check_source(member: DeclaredType, where: str, source: StringLiteral, probl
         problems.report(SchemaCode.EMBED_SOURCE, source.span, message, hint)
     elif resolved is not None and not is_free_text(resolved):
         message = f"{where} is embedded from {quoted(name)}, which is not a String"
-        problems.report(
-            SchemaCode.EMBED_SOURCE, source.span, message, "name a String property of the same type"
-        )
+        problems.report(SchemaCode.EMBED_SOURCE, source.span, message, "name a String property of the same type")

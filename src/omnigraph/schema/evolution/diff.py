@@ -13,14 +13,7 @@ from dataclasses import dataclass, field, replace
 from omnigraph.base.ids import TypeId, type_id_from_number
 from omnigraph.schema.catalog import Catalog, EdgeType, Entity, Interface, NodeType
 from omnigraph.schema.evolution.codes import EvolutionCode
-from omnigraph.schema.evolution.steps import (
-    AddType,
-    DropType,
-    RenameType,
-    Step,
-    Unsupported,
-    UpdateInterfaces,
-)
+from omnigraph.schema.evolution.steps import AddType, DropType, RenameType, Step, Unsupported, UpdateInterfaces
 from omnigraph.schema.evolution.type_diff import TypePair, compare_type
 
 
@@ -158,8 +151,6 @@ def _interface_steps(old: Catalog, new: Catalog) -> list[Step]:
 def _without_renames(interfaces: tuple[Interface, ...]) -> tuple[Interface, ...]:
     """Return the interfaces without the `@rename_from` of their properties."""
     return tuple(
-        replace(
-            interface, properties=tuple(replace(shape, renamed_from=None) for shape in interface.properties)
-        )
+        replace(interface, properties=tuple(replace(shape, renamed_from=None) for shape in interface.properties))
         for interface in interfaces
     )

@@ -72,26 +72,19 @@ def _require_valid_text(merged: Catalog) -> None:
         parsed = build_catalog(parse_schema(print_schema(schema_from_catalog(merged))))
     except SchemaTextError as error:
         problems = "; ".join(problem.message for problem in error.problems)
-        raise _DivergedError(
-            f"the changes of both sides together are not a valid schema: {problems}"
-        ) from error
+        raise _DivergedError(f"the changes of both sides together are not a valid schema: {problems}") from error
     evolution = find_steps(merged, parsed)
     differences = [f"{change.alias}: {change.detail}" for change in evolution.unsupported]
     differences = differences or [step.describe() for step in evolution.steps]
     if differences:
-        raise _DivergedError(
-            f"the changes of both sides together need a further change: {'; '.join(differences)}"
-        )
+        raise _DivergedError(f"the changes of both sides together need a further change: {'; '.join(differences)}")
 
 
 def _merge(base: Catalog, ours: Catalog, theirs: Catalog) -> Catalog:
     types = [
         _merge_type(*sides)
         for sides in _align(
-            *(
-                {(entity.id, entity.incarnation): entity for entity in side.types}
-                for side in (base, ours, theirs)
-            )
+            *({(entity.id, entity.incarnation): entity for entity in side.types} for side in (base, ours, theirs))
         )
     ]
     return Catalog(
@@ -198,9 +191,7 @@ def _merge_property(
     return replace(ours.with_default(default), **parts, type=property_type, null_fills=fills)
 
 
-def _merge_property_types(
-    where: str, base: PropertyType, ours: PropertyType, theirs: PropertyType
-) -> PropertyType:
+def _merge_property_types(where: str, base: PropertyType, ours: PropertyType, theirs: PropertyType) -> PropertyType:
     match base, ours, theirs:
         case EnumType(), EnumType(left), EnumType(right):
             return EnumType(tuple(sorted({*left, *right})))
@@ -279,9 +270,7 @@ def _merge_interfaces(base: Catalog, ours: Catalog, theirs: Catalog) -> tuple[In
     return tuple(interface for interface in merged if interface is not None)
 
 
-def _merge_interface(
-    base: Interface | None, ours: Interface | None, theirs: Interface | None
-) -> Interface | None:
+def _merge_interface(base: Interface | None, ours: Interface | None, theirs: Interface | None) -> Interface | None:
     if base is None or ours is None or theirs is None:
         existing = ours or theirs or base
         assert existing is not None, "at least one side has the interface"

@@ -264,11 +264,7 @@ class RenameProperty(TypeStep):
     def change(self, entity: AnyEntity) -> AnyEntity:
         names = {self.old: self.new}
         properties = tuple(
-            replace(
-                own,
-                name=names.get(own.name, own.name),
-                embedding=own.embedding and own.embedding.renamed(names),
-            )
+            replace(own, name=names.get(own.name, own.name), embedding=own.embedding and own.embedding.renamed(names))
             for own in entity.properties
         )
         return replace(entity, properties=properties, rules=entity.rules.renamed(names))

@@ -11,26 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from omnigraph.base.ids import PropertyId
-from omnigraph.schema.catalog import (
-    Cardinality,
-    EdgeType,
-    Embedding,
-    Entity,
-    NodeType,
-    Property,
-    RangeRule,
-    Rules,
-)
+from omnigraph.schema.catalog import Cardinality, EdgeType, Embedding, Entity, NodeType, Property, RangeRule, Rules
 from omnigraph.schema.evolution import steps as step
 from omnigraph.schema.evolution.codes import EvolutionCode
-from omnigraph.schema.property_types import (
-    EnumType,
-    PropertyType,
-    Scalar,
-    ScalarType,
-    is_free_text,
-    type_text,
-)
+from omnigraph.schema.property_types import EnumType, PropertyType, Scalar, ScalarType, is_free_text, type_text
 from omnigraph.schema.values import Value
 
 _WIDER = {
@@ -119,9 +103,7 @@ def compare_type(pair: TypePair) -> TypeDifference:
             difference.removing.append(step.DropIndex(old.id, new.alias, before.name))
     renamed_names = {after.renamed_from for _, after in matched} if not pair.by_id else set()
     dropped = [own for own in old.properties if own.name not in names and own.name not in renamed_names]
-    difference.columns += [
-        step.DropProperty(old.id, new.alias, own.id, own.name, pair.hard) for own in dropped
-    ]
+    difference.columns += [step.DropProperty(old.id, new.alias, own.id, own.name, pair.hard) for own in dropped]
     if dropped:
         _reject_hard_drop_with_blob(pair, [after for _, after in matched], difference)
     difference.columns += [
@@ -178,18 +160,14 @@ def _check_rename(pair: TypePair, after: Property, old_name: str, difference: Ty
         difference.reject(EvolutionCode.RENAME_UNKNOWN, pair, after.name, detail)
 
 
-def _reject_hard_drop_with_blob(
-    pair: TypePair, remaining: list[Property], difference: TypeDifference
-) -> None:
+def _reject_hard_drop_with_blob(pair: TypePair, remaining: list[Property], difference: TypeDifference) -> None:
     blob = next((own for own in remaining if own.type == ScalarType(Scalar.BLOB)), None)
     if pair.hard and pair.rows and blob is not None:
         detail = f"{blob.name} is a Blob and is not dropped"
         difference.reject(EvolutionCode.BLOB_WITH_HARD_DROP, pair, blob.name, detail)
 
 
-def _added_properties(
-    pair: TypePair, added: list[Property], difference: TypeDifference
-) -> Iterator[step.Step]:
+def _added_properties(pair: TypePair, added: list[Property], difference: TypeDifference) -> Iterator[step.Step]:
     for number, own in enumerate(added, start=pair.old.next_property_id):
         if pair.rows and not own.nullable and own.fill is None:
             detail = f"the type has {pair.rows:,} row{'' if pair.rows == 1 else 's'}"

@@ -118,8 +118,7 @@ def write_columns(dataset: Dataset, plan: ColumnPlan, fragment_ids: Sequence[int
     def values(batch: pa.RecordBatch) -> pa.RecordBatch:
         make: Any = pa.scalar
         arrays = [
-            pa.repeat(make(value, plan.schema.field(name).type), batch.num_rows)
-            for name, value in plan.fills.items()
+            pa.repeat(make(value, plan.schema.field(name).type), batch.num_rows) for name, value in plan.fills.items()
         ]
         arrays += [plan.filled(name, batch.column(plan.origins[name])) for name in copied]
         return pa.RecordBatch.from_arrays(arrays, schema=written)
@@ -146,13 +145,9 @@ def write_columns(dataset: Dataset, plan: ColumnPlan, fragment_ids: Sequence[int
     return WrittenColumns(tuple(fragments), schema)
 
 
-def stage_written_columns(
-    dataset: Dataset, plan: ColumnPlan, written: Sequence[WrittenColumns]
-) -> StagedTransaction:
+def stage_written_columns(dataset: Dataset, plan: ColumnPlan, written: Sequence[WrittenColumns]) -> StagedTransaction:
     """Stage the columns that were written for every fragment of this version."""
-    fragments = sorted(
-        (fragment for part in written for fragment in part.fragments), key=lambda fragment: fragment.id
-    )
+    fragments = sorted((fragment for part in written for fragment in part.fragments), key=lambda fragment: fragment.id)
     with substrate_errors("stage written columns", dataset.uri):
         schema = _compose_schema(dataset, plan, written[0].schema)
     return StagedTransaction.of(lance.LanceOperation.Merge(fragments, schema), dataset.version)
@@ -273,11 +268,7 @@ def _ids_and_parents(native: Any, parent: int) -> Iterator[tuple[int, int]]:
 
 
 def stage_rows_for_new_schema(
-    dataset: Dataset,
-    columns: StagedTransaction,
-    moved: RowReplacement | None,
-    new: Rows | None,
-    removed: Sequence[int],
+    dataset: Dataset, columns: StagedTransaction, moved: RowReplacement | None, new: Rows | None, removed: Sequence[int]
 ) -> StagedTransaction:
     """Replace rows, add rows and delete those at `removed`, as one transaction directly after `columns`."""
     operation: Any = columns.native.operation
@@ -328,6 +319,4 @@ def _write_rows(dataset: Dataset, schema: LanceSchema, rows: Rows) -> list[Fragm
 def _with_deletions(later: Sequence[FragmentMetadata], deletions: Deletions) -> list[FragmentMetadata]:
     """Return the fragments after the first transaction, with the deletions of the second."""
     by_id = {fragment.id: fragment for fragment in later}
-    return [
-        replace(by_id[fragment.id], deletion_file=fragment.deletion_file) for fragment in deletions.updated
-    ]
+    return [replace(by_id[fragment.id], deletion_file=fragment.deletion_file) for fragment in deletions.updated]

@@ -108,15 +108,11 @@ class FragmentRewrite:
 
     def numbered(self, first_id: int) -> FragmentRewrite:
         """Return the same rewrite with the ids of the new fragments counted from `first_id`."""
-        written = tuple(
-            replace(fragment, id=number) for number, fragment in enumerate(self.written, first_id)
-        )
+        written = tuple(replace(fragment, id=number) for number, fragment in enumerate(self.written, first_id))
         return replace(self, written=written)
 
 
-def rewrite_fragments(
-    dataset: Dataset, fragment_ids: Sequence[int], rows_per_fragment: int
-) -> FragmentRewrite:
+def rewrite_fragments(dataset: Dataset, fragment_ids: Sequence[int], rows_per_fragment: int) -> FragmentRewrite:
     """Write the live rows of some fragments again. Moves no head, can be repeated and runs on any machine."""
     announce("dataset.rewrite", dataset.uri)
     with substrate_errors("rewrite fragments", dataset.uri):
@@ -146,9 +142,7 @@ def stage_rewrite(dataset: Dataset, groups: Sequence[FragmentRewrite]) -> Staged
     return StagedTransaction.of(_rewrite_operation(pairs), dataset.version)
 
 
-def write_deletion_file(
-    dataset: Dataset, fragment: FragmentMetadata, positions: Positions
-) -> FragmentMetadata:
+def write_deletion_file(dataset: Dataset, fragment: FragmentMetadata, positions: Positions) -> FragmentMetadata:
     """Write the deletion file of a fragment that no version references; return the fragment with it.
 
     Lance writes deletion files only for fragments of a version. The format is the one that Lance writes for few rows
@@ -187,10 +181,7 @@ def clone_rewritten(
         (base,) = set(clone.base_paths()) - set(native.base_paths())
         present = {part.fragment_id: part.metadata for part in clone.get_fragments()}
         pairs = [
-            (
-                [present[number] for number in group.old_ids],
-                [_with_base(fragment, base) for fragment in group.new],
-            )
+            ([present[number] for number in group.old_ids], [_with_base(fragment, base) for fragment in group.new])
             for group in groups
         ]
         rewrite = lance.Transaction(read_version=clone.version, operation=_rewrite_operation(pairs))
@@ -215,9 +206,7 @@ def _move_objects(source: Location, target: Location) -> None:
                 if target.is_synced:
                     sync_entries([Path(target.uri)], Path(target.uri).parent.parent)
             case Scheme.S3:
-                root = replace(
-                    source, uri=posixpath.commonpath((source.uri, target.uri)).replace(":/", "://", 1)
-                )
+                root = replace(source, uri=posixpath.commonpath((source.uri, target.uri)).replace(":/", "://", 1))
                 store = open_s3_store(root)
                 for entry in ObjectStore(source).list(""):
                     paths = (f"{end.uri.removeprefix(root.uri)}/{entry.path}" for end in (source, target))
@@ -247,9 +236,7 @@ def _create_file(directory: Location, path: str, data: bytes) -> None:
     obstore.put(open_backend(directory), path, data, mode="create", use_multipart=False)
 
 
-def _require_same_rows(
-    identities: npt.NDArray[np.uint64], written: Sequence[FragmentMetadata], uri: str
-) -> None:
+def _require_same_rows(identities: npt.NDArray[np.uint64], written: Sequence[FragmentMetadata], uri: str) -> None:
     """Require that the written fragments have the rows with these identities in this order: positions depend on it."""
     sequences = [
         RowIdSequence.from_inline_metadata(fragment.row_id_meta).to_pyarrow().to_numpy()
@@ -269,9 +256,7 @@ def _require_same_rows(
 def _commit_in_clone(
     clone: lance.LanceDataset, transaction: lance.Transaction, location: Location
 ) -> lance.LanceDataset:
-    return lance.LanceDataset.commit(
-        clone, transaction, max_retries=0, storage_options=location.storage_options
-    )
+    return lance.LanceDataset.commit(clone, transaction, max_retries=0, storage_options=location.storage_options)
 
 
 def _rewrite_operation(

@@ -235,9 +235,7 @@ class DatasetVersion:
         return open_dataset(self.location, branch=self.branch, version=self.version)
 
 
-def create_dataset(
-    location: Location, rows: pa.Table, properties: Mapping[str, str] | None = None
-) -> Dataset:
+def create_dataset(location: Location, rows: pa.Table, properties: Mapping[str, str] | None = None) -> Dataset:
     """Create a dataset whose version 1 has `rows`; raise `DatasetExistsError` if one exists.
 
     Of two concurrent creators one succeeds. `lance.write_dataset` does not guarantee that: it retries and commits the
@@ -334,10 +332,7 @@ def shared_session() -> Session:
 def _open_native(directory: Location, version: int | None) -> lance.LanceDataset:
     with substrate_errors("open the dataset", directory.uri):
         return lance.dataset(
-            directory.lance_uri,
-            version=version,
-            storage_options=directory.storage_options,
-            session=shared_session(),
+            directory.lance_uri, version=version, storage_options=directory.storage_options, session=shared_session()
         )
 
 

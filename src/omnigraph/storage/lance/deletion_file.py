@@ -35,9 +35,7 @@ def _count_array(data: bytes, rows_max: int | None) -> int:
     rows = set(table.column(_ROW).to_pylist())
     if not all(isinstance(row, int) and row >= 0 and (rows_max is None or row < rows_max) for row in rows):
         raise ValueError(
-            "a deleted row does not exist"
-            if rows_max is None
-            else f"a deleted row is not one of the {rows_max:,} rows"
+            "a deleted row does not exist" if rows_max is None else f"a deleted row is not one of the {rows_max:,} rows"
         )
     return len(rows)
 

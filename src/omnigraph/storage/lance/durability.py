@@ -73,9 +73,7 @@ def fragment_files(
 
 def index_files(index: Any) -> tuple[StagedFile, ...]:
     """Return the files of an index segment, from Lance's description."""
-    return tuple(
-        StagedFile(f"_indices/{index.uuid}/{file.path}", file.size_bytes) for file in index.files or ()
-    )
+    return tuple(StagedFile(f"_indices/{index.uuid}/{file.path}", file.size_bytes) for file in index.files or ())
 
 
 def operation_files(base: lance.LanceDataset, operation: Any) -> tuple[StagedFile, ...]:
@@ -155,9 +153,7 @@ def make_indexes_durable(directory: Location, native: lance.LanceDataset) -> Non
     make_version_durable(directory, native.version)
 
 
-def make_change_durable(
-    directory: Location, newer: lance.LanceDataset, base: lance.LanceDataset | None
-) -> None:
+def make_change_durable(directory: Location, newer: lance.LanceDataset, base: lance.LanceDataset | None) -> None:
     """Check and sync every file that a version has and an older one does not have; every file if `base` is None.
 
     For recovery, which finds versions that another process committed and perhaps did not sync.
@@ -257,11 +253,7 @@ def _new_indexes(directory: Location, native: lance.LanceDataset) -> Sequence[An
 
 def _fragment_files(fragment: FragmentMetadata) -> list[StagedFile]:
     """Return the files of a fragment in the directory of its own Lance branch."""
-    files = [
-        StagedFile(f"data/{file.path}", file.file_size_bytes)
-        for file in fragment.files
-        if file.base_id is None
-    ]
+    files = [StagedFile(f"data/{file.path}", file.file_size_bytes) for file in fragment.files if file.base_id is None]
     deletions = fragment.deletion_file
     if deletions is not None and deletions.base_id is None:
         files.append(StagedFile(deletions.path(fragment.id, ""), None))

@@ -143,9 +143,7 @@ def _base_directories(dataset: Dataset) -> Callable[[int | None], str]:
 def _blob_columns(dataset: Dataset) -> Iterator[tuple[str, Any, list[str]]]:
     """Yield the path of each data file with blob columns, its fragment, and the names of these columns."""
     names = {field.name for field in dataset.schema if isinstance(field.type, BlobType)}
-    ids = {
-        field.id(): field.name() for field in dataset.native.lance_schema.fields() if field.name() in names
-    }
+    ids = {field.id(): field.name() for field in dataset.native.lance_schema.fields() if field.name() in names}
     directory_of = _base_directories(dataset)
     for fragment in dataset.native.get_fragments() if ids else ():
         for file in fragment.metadata.files:
@@ -153,9 +151,7 @@ def _blob_columns(dataset: Dataset) -> Iterator[tuple[str, Any, list[str]]]:
                 yield f"{directory_of(file.base_id)}data/{file.path}", fragment, columns
 
 
-def _blob_references(
-    dataset: Dataset, path: str, fragment: Any, columns: Sequence[str]
-) -> Iterator[_Reference]:
+def _blob_references(dataset: Dataset, path: str, fragment: Any, columns: Sequence[str]) -> Iterator[_Reference]:
     """Yield the blob files that live rows of a data file need, each with its minimum size."""
     sizes: dict[int, int] = {}
     for column in columns:
@@ -280,9 +276,7 @@ class _DatasetCheck:
             return (_wrong_size(reference, actual),)
         return ()
 
-    def _read_problems(
-        self, path: str, reference: _Reference, read: Callable[[], object]
-    ) -> tuple[FileProblem, ...]:
+    def _read_problems(self, path: str, reference: _Reference, read: Callable[[], object]) -> tuple[FileProblem, ...]:
         """Read a file and return the problem that this shows, if any. Raise an error of the store."""
         try:
             with substrate_errors("read the file", f"{self.location.uri}/{path}"):

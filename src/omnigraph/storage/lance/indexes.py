@@ -22,12 +22,7 @@ from omnigraph.base.failpoints import announce
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.errors import substrate_errors
 from omnigraph.storage.lance.dataset import Dataset
-from omnigraph.storage.lance.durability import (
-    delete_torn_versions,
-    index_files,
-    make_durable,
-    make_indexes_durable,
-)
+from omnigraph.storage.lance.durability import delete_torn_versions, index_files, make_durable, make_indexes_durable
 from omnigraph.storage.lance.stage import StagedTransaction
 
 NO_ROWS: Final = "the table has no rows"
@@ -49,9 +44,7 @@ _SCALAR_SETTINGS: Final[Mapping[IndexKind, Mapping[str, object]]] = MappingProxy
     {
         IndexKind.BTREE: MappingProxyType({}),
         # With stemming, fuzzy search would miss words that are one edit apart; phrase search needs positions.
-        IndexKind.INVERTED: MappingProxyType(
-            {"stem": False, "remove_stop_words": False, "with_position": True}
-        ),
+        IndexKind.INVERTED: MappingProxyType({"stem": False, "remove_stop_words": False, "with_position": True}),
     }
 )
 
@@ -98,18 +91,12 @@ class IndexSegment:
 
 
 def plan_index(
-    dataset: Dataset,
-    spec: IndexSpec,
-    fragment_ids: Sequence[int] | None = None,
-    *,
-    pq_rows_min: int = PQ_ROWS_MIN,
+    dataset: Dataset, spec: IndexSpec, fragment_ids: Sequence[int] | None = None, *, pq_rows_min: int = PQ_ROWS_MIN
 ) -> IndexPlan | Unbuildable:
     """Plan an index over some fragments (default: all). Large vector indexes are trained here."""
     with substrate_errors("plan an index", dataset.uri):
         existing_ids = {fragment.fragment_id for fragment in dataset.native.get_fragments()}
-        covered = tuple(
-            sorted(existing_ids if fragment_ids is None else existing_ids.intersection(fragment_ids))
-        )
+        covered = tuple(sorted(existing_ids if fragment_ids is None else existing_ids.intersection(fragment_ids)))
         if not covered:
             return Unbuildable(spec, NO_ROWS)
         if spec.kind is IndexKind.VECTOR:
@@ -120,9 +107,7 @@ def plan_index(
 def has_vectors(dataset: Dataset, column: str) -> bool:
     """Return whether any row has a vector; read up to the first one."""
     with substrate_errors("find vectors", dataset.uri):
-        scanner = dataset.native.scanner(
-            columns=[], filter=f"`{column}` IS NOT NULL", limit=1, with_row_id=True
-        )
+        scanner = dataset.native.scanner(columns=[], filter=f"`{column}` IS NOT NULL", limit=1, with_row_id=True)
         return bool(scanner.to_table().num_rows)
 
 
@@ -149,9 +134,7 @@ def commit_index_segments(dataset: Dataset, spec: IndexSpec, segments: Sequence[
     delete_torn_versions(dataset.directory, dataset.version + 1)
     native = dataset.native_copy()
     with substrate_errors("commit an index", dataset.uri):
-        native.commit_existing_index_segments(
-            spec.name, spec.column, [segment.native for segment in segments]
-        )
+        native.commit_existing_index_segments(spec.name, spec.column, [segment.native for segment in segments])
     make_indexes_durable(dataset.directory, native)
     return Dataset(dataset.location, dataset.branch, native)
 
@@ -272,9 +255,7 @@ def read_coverage(dataset: Dataset, specs: Sequence[IndexSpec]) -> Mapping[Index
     return {spec: coverage_of(spec, indexes, rows) for spec in specs}
 
 
-def coverage_of(
-    spec: IndexSpec, indexes: Sequence[IndexDescription], rows_of_fragment: Mapping[int, int]
-) -> Coverage:
+def coverage_of(spec: IndexSpec, indexes: Sequence[IndexDescription], rows_of_fragment: Mapping[int, int]) -> Coverage:
     """Return what the indexes of the spec's column and kind do not cover. Pure."""
     matching = [index for index in indexes if (index.column, index.kind) == (spec.column, spec.kind)]
     covered = frozenset[int]().union(*(index.fragment_ids for index in matching))

@@ -89,9 +89,7 @@ def read_all_ids(dataset: Dataset) -> Texts:
     return combine_texts([batch.column("id") for batch in dataset.read_batches(["id"])])
 
 
-def find_rows(
-    dataset: Dataset, ids: Texts, columns: list[str], fragments: Sequence[int] | None = None
-) -> pa.Table:
+def find_rows(dataset: Dataset, ids: Texts, columns: list[str], fragments: Sequence[int] | None = None) -> pa.Table:
     """Read the columns, `IDENTITY` and `ADDRESS` of the existing rows among a few ids, in no order, in one scan."""
     return _scan(dataset, columns, any_of("id", ids.to_pylist()), fragments)
 
@@ -108,9 +106,7 @@ def locate_rows(dataset: Dataset, ids: Texts, fragments: Sequence[int] | None = 
             with_row_address=True,
         )
         batches = combine_batches(scanner.to_batches(), len(ids))
-        return make_address_table(
-            [batch.filter(pc.is_in(batch.column("id"), value_set=ids)) for batch in batches]
-        )
+        return make_address_table([batch.filter(pc.is_in(batch.column("id"), value_set=ids)) for batch in batches])
 
 
 def read_rows_at(dataset: Dataset, identities: Numbers, addresses: Numbers, columns: list[str]) -> pa.Table:
@@ -152,9 +148,7 @@ def make_address_table(batches: Sequence[pa.RecordBatch]) -> pa.Table:
     """Combine batches into one table with the columns `id`, `IDENTITY` and `ADDRESS`."""
     kinds: dict[str, pa.DataType] = {"id": pa.utf8(), IDENTITY: pa.uint64(), ADDRESS: pa.uint64()}
     chunked: Any = pa.chunked_array
-    columns = {
-        name: chunked([batch.column(name) for batch in batches], type=kind) for name, kind in kinds.items()
-    }
+    columns = {name: chunked([batch.column(name) for batch in batches], type=kind) for name, kind in kinds.items()}
     return pa.table(columns).combine_chunks()
 
 
@@ -215,16 +209,13 @@ def slice_dataset(dataset: Dataset, rows_max: int) -> tuple[RowSlice, ...]:
     before = 0
     for fragment, rows in dataset.fragment_rows().items():
         slices += [
-            RowSlice(fragment, start, min(rows_max, rows - start), before + start)
-            for start in range(0, rows, rows_max)
+            RowSlice(fragment, start, min(rows_max, rows - start), before + start) for start in range(0, rows, rows_max)
         ]
         before += rows
     return tuple(slices)
 
 
-def read_slice(
-    dataset: Dataset, piece: RowSlice, columns: Sequence[str], batch_rows: int
-) -> Iterator[pa.RecordBatch]:
+def read_slice(dataset: Dataset, piece: RowSlice, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
     """Read the rows in their order, each with its address; a blob is described by a struct with its `size`."""
     with substrate_errors("read the dataset", dataset.uri):
         fragment = dataset.native.get_fragment(piece.fragment)
@@ -250,9 +241,7 @@ def read_blobs(dataset: Dataset, column: str, addresses: Sequence[int]) -> list[
     return [content for _, content in blobs]
 
 
-def _scan(
-    dataset: Dataset, columns: list[str], where: str | None, fragments: Sequence[int] | None = None
-) -> pa.Table:
+def _scan(dataset: Dataset, columns: list[str], where: str | None, fragments: Sequence[int] | None = None) -> pa.Table:
     with substrate_errors("find rows", dataset.uri):
         return dataset.native.scanner(
             columns=columns,

@@ -49,9 +49,7 @@ class BranchVersion:
     version: int
 
 
-def find_common_ancestor(
-    location: Location, left: BranchVersion, right: BranchVersion
-) -> BranchVersion | None:
+def find_common_ancestor(location: Location, left: BranchVersion, right: BranchVersion) -> BranchVersion | None:
     """Return the newest version that both were created from; None if a Lance branch between them was deleted."""
     if left.branch == right.branch:
         return BranchVersion(left.branch, min(left.version, right.version))
@@ -149,9 +147,7 @@ def written_rows_max(ancestor: Dataset, dataset: Dataset) -> int:
 
 def _unchanged_fragments(before: Mapping[int, Fragment], after: Mapping[int, Fragment]) -> frozenset[int]:
     return frozenset(
-        number
-        for number, fragment in after.items()
-        if number in before and before[number].files == fragment.files
+        number for number, fragment in after.items() if number in before and before[number].files == fragment.files
     )
 
 

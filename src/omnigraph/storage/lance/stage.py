@@ -56,9 +56,7 @@ def stage_fragments(dataset: Dataset, fragments: Sequence[FragmentMetadata]) -> 
 
 def stage_overwrite_with(dataset: Dataset, fragments: Sequence[FragmentMetadata]) -> StagedTransaction:
     """Replace every row by fragments that another process wrote for this dataset."""
-    return StagedTransaction.of(
-        lance.LanceOperation.Overwrite(dataset.schema, list(fragments)), dataset.version
-    )
+    return StagedTransaction.of(lance.LanceOperation.Overwrite(dataset.schema, list(fragments)), dataset.version)
 
 
 def stage_upsert(dataset: Dataset, rows: pa.Table) -> StagedTransaction:

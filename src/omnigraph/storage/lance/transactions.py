@@ -306,9 +306,7 @@ def read_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
             raise WireError(f"unknown field type {kind} before byte {position}")
         end = position + length
         if end > size:
-            raise WireError(
-                f"message ends early: expected {length} bytes at byte {position}, got {size - position}"
-            )
+            raise WireError(f"message ends early: expected {length} bytes at byte {position}, got {size - position}")
         yield tag >> 3, message[position:end]
         position = end
 

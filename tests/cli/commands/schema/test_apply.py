@@ -20,9 +20,7 @@ TEXTS = {
 
 def apply(place: Path, text: str, *arguments: str) -> Outcome:
     (place / "next.pg").write_text(text, encoding="utf-8")
-    return omnigraph_here(
-        "schema", "apply", "--schema", "next.pg", "graph.omni", "--as", "ada", *arguments, cwd=place
-    )
+    return omnigraph_here("schema", "apply", "--schema", "next.pg", "graph.omni", "--as", "ada", *arguments, cwd=place)
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -62,9 +62,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize("line", GOOD)
-def test_a_field_is_read_by_the_type_of_its_property(
-    root: Location, tmp_path: Path, line: tuple[str, str]
-) -> None:
+def test_a_field_is_read_by_the_type_of_its_property(root: Location, tmp_path: Path, line: tuple[str, str]) -> None:
     assert thing(root, tmp_path, *line) == GOOD[line]
 
 
@@ -135,16 +133,11 @@ def test_edges_have_endpoints(root: Location, tmp_path: Path) -> None:
     (edge,) = contents(root)["edge:Next"]
     assert (edge["src"], edge["dst"], edge["weight"]) == ("a", "b", 0.5)
     missing = written(tmp_path, "missing.csv", "from,weight\na,1\nb,2\n")
-    assert [violation[1:4] for violation in violations(root, missing, "Next")] == [
-        (2, "to", "V101"),
-        (3, "to", "V101"),
-    ]
+    assert [violation[1:4] for violation in violations(root, missing, "Next")] == [(2, "to", "V101"), (3, "to", "V101")]
 
 
 @pytest.mark.parametrize("ending", [".gz", ".zst"])
-def test_compressed_files_are_read_and_damaged_ones_rejected(
-    root: Location, tmp_path: Path, ending: str
-) -> None:
+def test_compressed_files_are_read_and_damaged_ones_rejected(root: Location, tmp_path: Path, ending: str) -> None:
     plain = b"slug,small\n" + b"".join(b"s%d,%d\n" % (row, row) for row in range(5_000))
     packed = gzip.compress(plain) if ending == ".gz" else zstandard.ZstdCompressor().compress(plain)
     assert load_here(root, written(tmp_path, f"things.csv{ending}", packed), "Thing").total == 5_000
@@ -196,9 +189,7 @@ def test_rows_from_s3(s3_location: Location, root: Location) -> None:
 CATALOG = build_catalog(parse_schema(SCHEMA))
 
 
-@given(
-    st.lists(st.sampled_from([b"a", b"7", b",", b'"', b"\n", b"\r\n", b"\xff", b"\0", b"[1]", b"\xc3\xa9"]))
-)
+@given(st.lists(st.sampled_from([b"a", b"7", b",", b'"', b"\n", b"\r\n", b"\xff", b"\0", b"[1]", b"\xc3\xa9"])))
 def test_no_bytes_make_a_worker_fail(tmp_path_factory: pytest.TempPathFactory, parts: list[bytes]) -> None:
     path = written(tmp_path_factory.mktemp("any"), "things.csv", b"slug,small,tags\n" + b"".join(parts))
     (piece,) = plan_csv_pieces(find_inputs([path]), CATALOG.nodes[0])

@@ -69,12 +69,7 @@ def test_null_and_empty_text_differ() -> None:
     assert read(b',""\n')[0] == [(0, None, "")]
 
 
-STRAY = {
-    "inside": b'1,a"b\n',
-    "after": b'"1"x,2\n',
-    "open": b'1,"2\n',
-    "return": b"1,2\r3,4\n",
-}
+STRAY = {"inside": b'1,a"b\n', "after": b'"1"x,2\n', "open": b'1,"2\n', "return": b"1,2\r3,4\n"}
 
 
 @pytest.mark.parametrize("name", STRAY)

@@ -18,15 +18,7 @@ from tests.s3_proxy import Fault, Mode, S3Proxy
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name in (
-        "b.jsonl",
-        "a.ndjson.gz",
-        "sub/c.parquet",
-        "d.csv",
-        "notes.txt",
-        ".hidden.jsonl",
-        "_SUCCESS",
-    ):
+    for name in ("b.jsonl", "a.ndjson.gz", "sub/c.parquet", "d.csv", "notes.txt", ".hidden.jsonl", "_SUCCESS"):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"12")
@@ -87,9 +79,7 @@ def test_duplicate_name_is_read_once(folder: Path) -> None:
 
 
 def test_format_and_compression_follow_the_name(folder: Path) -> None:
-    formats = {
-        Path(file.location.uri).name: (file.format, file.compression) for file in find_inputs([str(folder)])
-    }
+    formats = {Path(file.location.uri).name: (file.format, file.compression) for file in find_inputs([str(folder)])}
     assert formats["a.ndjson.gz"] == (InputFormat.NDJSON, Compression.GZIP)
     assert formats["c.parquet"] == (InputFormat.PARQUET, Compression.NONE)
     assert formats["d.csv"] == (InputFormat.CSV, Compression.NONE)

@@ -104,18 +104,14 @@ def test_a_large_frame_is_read_in_pieces(root: Location, monkeypatch: pytest.Mon
     monkeypatch.setattr("omnigraph.base.limits.LOAD_BLOCK_BYTES", 500)
     table = pa.table({"slug": [f"p{row:04}" for row in range(1_000)], "age": list(range(1_000))})
     bad = table.set_column(1, "age", pa.array([2**40 if row == 777 else 0 for row in range(1_000)]))
-    assert [violation[:4] for violation in violations(root, bad, "Person")] == [
-        ("<Person>", 778, "age", "V104")
-    ]
+    assert [violation[:4] for violation in violations(root, bad, "Person")] == [("<Person>", 778, "age", "V104")]
     assert load_here(root, table, "Person").total == 1_000
     assert [row["age"] for row in contents(root)["node:Person"]] == list(range(1_000))
     with open_scratch(root) as scratch:
         person = read_snapshot(root).schema.catalog.node_named("Person")
         assert person is not None
         sizes = [piece.size_bytes for piece in frames.stage_frame(table, person, scratch)]
-    assert all(1_000 <= size < 1_500 for size in sizes[:3]), (
-        "the first pieces are small, so that no core waits"
-    )
+    assert all(1_000 <= size < 1_500 for size in sizes[:3]), "the first pieces are small, so that no core waits"
     assert all(2_000 <= size < 2_500 for size in sizes[3:-1])
     assert len(sizes) > 5
 

@@ -39,9 +39,7 @@ def root(durable_location: Location) -> Location:
 
 def parquet(rows: dict[str, Any] | pa.Table, row_group_size: int | None = None) -> bytes:
     sink = io.BytesIO()
-    pq.write_table(
-        rows if isinstance(rows, pa.Table) else pa.table(rows), sink, row_group_size=row_group_size
-    )
+    pq.write_table(rows if isinstance(rows, pa.Table) else pa.table(rows), sink, row_group_size=row_group_size)
     return sink.getvalue()
 
 
@@ -125,10 +123,7 @@ BAD = {
     "text": (b"slug,age\nada,36\n", "input_unreadable"),
     "cut": (GOOD[:-20], "input_unreadable"),
     "pages": (GOOD[:4] + b"\xff" * 60 + GOOD[64:], "input_unreadable"),
-    "duplicates": (
-        parquet(pa.Table.from_arrays([pa.array(["a"])] * 2, names=["slug", "slug"])),
-        "input_columns",
-    ),
+    "duplicates": (parquet(pa.Table.from_arrays([pa.array(["a"])] * 2, names=["slug", "slug"])), "input_columns"),
     "unknown": (parquet({"name": ["a"], "years": [1]}), "input_columns"),
 }
 
@@ -151,9 +146,7 @@ def test_damage_is_an_omnigraph_error_or_harmless(
     tmp_path_factory: pytest.TempPathFactory, position: int, junk: bytes
 ) -> None:
     path = written(
-        tmp_path_factory.mktemp("damage"),
-        "people.parquet",
-        GOOD[:position] + junk + GOOD[position + len(junk) :],
+        tmp_path_factory.mktemp("damage"), "people.parquet", GOOD[:position] + junk + GOOD[position + len(junk) :]
     )
     with suppress(ContentError):
         for piece in plan_parquet_pieces(find_inputs([path]), PERSON):

@@ -15,8 +15,7 @@ from omnigraph.cli.target import announce_target, resolve_target
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the new branch.", show_default=False)]
 From = Annotated[
-    str,
-    typer.Option("--from", metavar="BRANCH|COMMIT", help="Start from this branch's head, or this commit."),
+    str, typer.Option("--from", metavar="BRANCH|COMMIT", help="Start from this branch's head, or this commit.")
 ]
 
 

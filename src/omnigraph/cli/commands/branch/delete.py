@@ -16,12 +16,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the branc
 
 
 def delete(
-    context: typer.Context,
-    name: Name,
-    uri: Uri = None,
-    store: Store = None,
-    yes: Yes = False,
-    as_json: Json = False,
+    context: typer.Context, name: Name, uri: Uri = None, store: Store = None, yes: Yes = False, as_json: Json = False
 ) -> None:
     """Delete a branch, merged or not.
 

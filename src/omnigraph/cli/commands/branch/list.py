@@ -39,11 +39,7 @@ FIELDS: Final = (
 
 
 def list_all(
-    context: typer.Context,
-    uri: Uri = None,
-    store: Store = None,
-    rows_format: Format = None,
-    as_json: Json = False,
+    context: typer.Context, uri: Uri = None, store: Store = None, rows_format: Format = None, as_json: Json = False
 ) -> None:
     """Show every branch: its head, the age of the head, and its number of commits ahead of main and behind it."""
     output_format = choose_format(rows_format, as_json)
@@ -74,8 +70,5 @@ def _table_row(row: dict[str, Any], now: int) -> dict[str, Any]:
 COMMAND = CommandSource(
     "list",
     list_all,
-    (
-        "omnigraph branch list graph.omni",
-        "omnigraph branch list --store s3://bucket/graph.omni --json",
-    ),
+    ("omnigraph branch list graph.omni", "omnigraph branch list --store s3://bucket/graph.omni --json"),
 )

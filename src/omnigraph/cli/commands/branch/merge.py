@@ -19,19 +19,12 @@ from omnigraph.cli.target import announce_target, confirm_destruction, resolve_t
 if TYPE_CHECKING:
     from omnigraph.graph.merge.run import MergeResult
 
-Source = Annotated[
-    str, typer.Argument(metavar="SOURCE", help="The branch or commit to merge.", show_default=False)
-]
+Source = Annotated[str, typer.Argument(metavar="SOURCE", help="The branch or commit to merge.", show_default=False)]
 Into = Annotated[str, typer.Option("--into", metavar="BRANCH", help="The branch that gets the changes.")]
 DeleteBranch = Annotated[
-    bool,
-    typer.Option(
-        "--delete-branch", help="Delete the merged branch, unless it has commits that were not merged."
-    ),
+    bool, typer.Option("--delete-branch", help="Delete the merged branch, unless it has commits that were not merged.")
 ]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Show the changes and every conflict, and write nothing.")
-]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the changes and every conflict, and write nothing.")]
 
 
 def merge(

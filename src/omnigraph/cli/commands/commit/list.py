@@ -84,16 +84,11 @@ def _show(documents: list[CommitOutput], output_format: RowsFormat) -> None:
         for document in documents
     ]
     titles = TITLES if all(document.readable for document in documents) else {**TITLES, "data": "data"}
-    write_rows(
-        titles if output_format is RowsFormat.TABLE else {name: name for name in FIELDS}, rows, output_format
-    )
+    write_rows(titles if output_format is RowsFormat.TABLE else {name: name for name in FIELDS}, rows, output_format)
 
 
 COMMAND = CommandSource(
     "list",
     list_commits,
-    (
-        "omnigraph commit list graph.omni",
-        "omnigraph commit list graph.omni --branch review/1 --limit 5 --format csv",
-    ),
+    ("omnigraph commit list graph.omni", "omnigraph commit list graph.omni --branch review/1 --limit 5 --format csv"),
 )

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph.cli.command import CommandSource
-from omnigraph.cli.commands.branch.merge import (
-    DryRun,
-    change_lines,
-    conflict_count,
-    print_conflict_hint,
-)
+from omnigraph.cli.commands.branch.merge import DryRun, change_lines, conflict_count, print_conflict_hint
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.options import Actor, Json, Store, TargetBranch, Uri
 from omnigraph.cli.output import write_json, write_text

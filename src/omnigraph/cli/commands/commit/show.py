@@ -61,11 +61,7 @@ def _show(commit: CommitOutput) -> None:
     if commit.tables:
         write_text("")
         rows = [
-            {
-                "table": move.table_key or move.table_id,
-                "before": _version(move.before),
-                "after": _version(move.after),
-            }
+            {"table": move.table_key or move.table_id, "before": _version(move.before), "after": _version(move.after)}
             for move in commit.tables
         ]
         write_rows(TITLES, rows, RowsFormat.TABLE)

@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
 SchemaFile = Annotated[str, typer.Option("--schema", metavar="FILE", help="The desired schema, a .pg file.")]
 AllowDataLoss = Annotated[
-    bool,
-    typer.Option(
-        "--allow-data-loss", help="Drop permanently: the next cleanup also deletes earlier commits."
-    ),
+    bool, typer.Option("--allow-data-loss", help="Drop permanently: the next cleanup also deletes earlier commits.")
 ]
 
 

@@ -40,7 +40,5 @@ def show(
 
 
 COMMAND = CommandSource(
-    "show",
-    show,
-    ("omnigraph schema show graph.omni", "omnigraph schema show graph.omni --branch review/1 --json"),
+    "show", show, ("omnigraph schema show graph.omni", "omnigraph schema show graph.omni --branch review/1 --json")
 )

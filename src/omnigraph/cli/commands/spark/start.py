@@ -41,9 +41,7 @@ def start(
         write_json({"started": started.is_new, **status_to_json(server_status())})
     elif not context.obj.quiet:
         minutes = started.server.idle_seconds / 60
-        state = (
-            "started a warm Spark server" if started.is_new else "the warm Spark server is already running"
-        )
+        state = "started a warm Spark server" if started.is_new else "the warm Spark server is already running"
         sys.stderr.write(f"{state}; it stops after {minutes:g} minutes without a command\n")
 
 

@@ -90,9 +90,7 @@ class Block:
 def arrow_block(entity: Entity, batch: pa.RecordBatch) -> Block:
     """Return the rows of a batch as a block of one type."""
     raw = RawBatch.from_arrow(batch)
-    columns = {
-        name: _with_whole_numbers(column, entity.property_named(name)) for name, column in raw.columns.items()
-    }
+    columns = {name: _with_whole_numbers(column, entity.property_named(name)) for name, column in raw.columns.items()}
     lines = np.arange(raw.rows, dtype=np.int64)
     return Block(raw.rows, (TypedRows(entity, RawBatch(raw.rows, columns), lines),), ())
 

@@ -178,9 +178,7 @@ def parse_fields(data: bytes, names: list[str]) -> tuple[pa.Table, list[FieldCou
     table = pcsv.read_csv(
         source,
         read_options=pcsv.ReadOptions(use_threads=False, column_names=names, block_size=len(data) + 1),
-        parse_options=pcsv.ParseOptions(
-            newlines_in_values=True, ignore_empty_lines=False, invalid_row_handler=skip
-        ),
+        parse_options=pcsv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False, invalid_row_handler=skip),
         convert_options=pcsv.ConvertOptions(
             check_utf8=False,
             column_types={name: pa.utf8() for name in names},
@@ -248,9 +246,7 @@ def _check_header(file: InputFile, names: list[str], entity: Entity) -> None:
     if not any(names):
         raise _bad_header(file, "expected column names, got an empty line", entity)
     if "" in names:
-        raise _bad_header(
-            file, f"expected a name for column {names.index('') + 1}, got an empty field", entity
-        )
+        raise _bad_header(file, f"expected a name for column {names.index('') + 1}, got an empty field", entity)
     reject_duplicate_columns(f"'{file.name}'", names)
     require_known_column(f"the header of '{file.name}'", names, entity)
 
@@ -304,9 +300,7 @@ def _split_invalid(data: bytes, newlines: Any, *, is_last: bool) -> tuple[Record
     start = 0
     while start < len(data):
         match = _RECORD.match(data, start)
-        is_begun = (
-            match.end() == len(data) and data[-1] != _NEWLINE if match else _UNCLOSED.match(data, start)
-        )
+        is_begun = match.end() == len(data) and data[-1] != _NEWLINE if match else _UNCLOSED.match(data, start)
         if is_begun and not is_last:
             break
         if match:
@@ -422,9 +416,7 @@ def _integers(texts: Column) -> RawColumn:
 
 
 def _floats(texts: Column) -> RawColumn:
-    return (
-        pc.cast(texts, pa.float64()) if _all_match(texts, _NUMBER) else _convert_each(texts, _float_or_text)
-    )
+    return pc.cast(texts, pa.float64()) if _all_match(texts, _NUMBER) else _convert_each(texts, _float_or_text)
 
 
 def _booleans(texts: Column) -> RawColumn:

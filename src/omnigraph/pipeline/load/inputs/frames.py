@@ -103,8 +103,7 @@ def arrow_reader(frame: object, name: str) -> pa.RecordBatchReader:
 def is_spark_frame(frame: object) -> bool:
     """Return whether this is a DataFrame of Spark, classic or Connect."""
     return any(
-        kind.__module__.startswith("pyspark.sql.") and kind.__name__ == "DataFrame"
-        for kind in type(frame).__mro__
+        kind.__module__.startswith("pyspark.sql.") and kind.__name__ == "DataFrame" for kind in type(frame).__mro__
     )
 
 
@@ -141,9 +140,7 @@ def _group_batches(reader: pa.RecordBatchReader) -> Iterator[list[pa.RecordBatch
         for piece in _slice_batch(batch):
             group.append(piece)
             size += piece.nbytes
-            if size >= (
-                limits.LOAD_RANGE_BYTES_MIN if groups < limits.LOAD_RANGES_MIN else limits.LOAD_RANGE_BYTES
-            ):
+            if size >= (limits.LOAD_RANGE_BYTES_MIN if groups < limits.LOAD_RANGES_MIN else limits.LOAD_RANGE_BYTES):
                 yield group
                 group, size = [], 0
                 groups += 1

@@ -40,9 +40,7 @@ _NAME_END: Final = re.compile(rb'"\s*:')
 _NODE_KEYS: Final = frozenset({"type", "data"})
 _EDGE_KEYS: Final = frozenset({"edge", "from", "to", "data"})
 _LINE_EACH: Final = "write one complete object per line, without an array around them"
-_SHAPE_HINT: Final = (
-    'invalid record: expected {"type": …, "data": {…}} or {"edge": …, "from": …, "to": …, "data": {…}}'
-)
+_SHAPE_HINT: Final = 'invalid record: expected {"type": …, "data": {…}} or {"edge": …, "from": …, "to": …, "data": {…}}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +189,7 @@ def _record(text: bytes, line: int, catalog: Catalog) -> BadLine | tuple[str, Ma
         record = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         is_part = "truncated" in str(error)
-        reason = (
-            f"it ends inside a value; {_LINE_EACH}"
-            if is_part
-            else str(error).removeprefix("JSON is malformed: ")
-        )
+        reason = f"it ends inside a value; {_LINE_EACH}" if is_part else str(error).removeprefix("JSON is malformed: ")
         return BadLine(line, Rule.LINE_SYNTAX, f"invalid JSON: {reason}", _shown(text))
     if not isinstance(record, dict):
         return BadLine(line, Rule.LINE_SHAPE, _SHAPE_HINT, _shown(text))
@@ -245,9 +239,7 @@ def _duplicate_name(text: bytes, record: Mapping[str, object]) -> str | None:
     return duplicates[0] if duplicates else None
 
 
-def _group_rows(
-    catalog: Catalog, alias: str, records: Sequence[tuple[int, Mapping[str, object]]]
-) -> TypedRows:
+def _group_rows(catalog: Catalog, alias: str, records: Sequence[tuple[int, Mapping[str, object]]]) -> TypedRows:
     kind, _, name = alias.partition(":")
     entity = _find_type(catalog, kind == "edge", name)
     assert entity is not None, f"the alias {alias} is from this catalog"

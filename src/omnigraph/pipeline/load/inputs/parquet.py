@@ -58,9 +58,7 @@ class ParquetPiece:
         rows = block_rows(self.size_bytes, self.rows)
         try:
             with _open(self.file) as file:
-                yield from file.iter_batches(
-                    batch_size=rows, row_groups=list(self.row_groups), use_threads=False
-                )
+                yield from file.iter_batches(batch_size=rows, row_groups=list(self.row_groups), use_threads=False)
         except (pa.ArrowException, OSError) as error:
             raise unreadable_input(self.file, error) from error
 

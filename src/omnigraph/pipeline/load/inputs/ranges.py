@@ -45,8 +45,7 @@ def plan_ranges(files: Sequence[InputFile], range_bytes: int | None = None) -> t
             continue
         starts = range(0, file.size, range_bytes)
         ranges += [
-            ByteRange(file, part, start, min(start + range_bytes, file.size))
-            for part, start in enumerate(starts)
+            ByteRange(file, part, start, min(start + range_bytes, file.size)) for part, start in enumerate(starts)
         ]
     return tuple(ranges)
 
@@ -70,9 +69,7 @@ def read_file_blocks(file: InputFile, block_bytes: int = limits.LOAD_BLOCK_BYTES
     stream = open_bytes(file.location, file.size)
     try:
         if file.compression is not Compression.NONE:
-            stream = pa.CompressedInputStream(
-                stream, "gzip" if file.compression is Compression.GZIP else "zstd"
-            )
+            stream = pa.CompressedInputStream(stream, "gzip" if file.compression is Compression.GZIP else "zstd")
         while data := stream.read(block_bytes):
             yield data
     except (pa.ArrowException, OSError) as error:
