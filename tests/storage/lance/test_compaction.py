@@ -353,7 +353,7 @@ def test_the_options_of_a_task_are_those_of_the_installed_lance(local_location: 
     }
 
 
-@pytest.mark.parametrize("size", [100, 100_000, 5_000_000], ids=["inline", "packed", "dedicated"])
+@pytest.mark.parametrize("size", [100, 100_000, 5_000_000], ids=["inline", "packed_file", "dedicated"])
 def test_lance_compacts_blobs(local_location: Location, size: int) -> None:
     """`LANCE_SUPPORTS_BLOB_COMPACTION` is the expected result. If this fails, change the constant."""
     schema = pa.schema([pa.field("id", pa.utf8()), lance.blob_field("data")])
