@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Final, NoReturn
 
 from omnigraph.cli.options import Flags
+from omnigraph.cli.pandas_import import hide_pandas
 
 BROKEN_PIPE_EXIT_CODE = 128 + 13
 INTERRUPT_AGAIN_SECONDS: Final = 0.05
@@ -31,6 +32,7 @@ def main() -> None:
     os.environ.setdefault("LANCE_LOG", "error")
     # Imports create many objects and no garbage; collecting it would take a tenth of the start-up time.
     gc.set_threshold(100_000, 50, 100)
+    hide_pandas()
     try:
         _prepare_streams()
         exit_code = run(sys.argv[1:])
