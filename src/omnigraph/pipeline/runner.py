@@ -1,20 +1,24 @@
-"""Runs task functions: the protocol of a runner, and the runners in this process.
+"""Runs task functions: the protocol of a runner, and the runner in this process.
 
 In: a top-level function and small picklable tasks. Out: the results in the order of the tasks. A function declares its
-progress step and the size of its results with `task`, so that no runner has to know the functions that it runs. A
-function must be safe to repeat. The runner on Spark is `SparkRunner` in `pipeline/spark/runner`.
+progress step, its input and the size of its results with `task`, so that no runner has to know the functions that it
+runs. A function must be safe to repeat, and does not know its runner: results, errors, progress and Ctrl-C are the same
+with each. `SparkRunner` is in `pipeline/spark/runner`, the choice between both in `pipeline/spark/auto`.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from omnigraph.base import limits
-from omnigraph.base.errors import UsageError
+from omnigraph.base.clock import SYSTEM_CLOCK
+from omnigraph.base.errors import ErrorKind, OmnigraphError, UsageError
+from omnigraph.base.hints import Argument, hint
+from omnigraph.base.progress import Progress, Report, ignore_progress
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -28,6 +32,25 @@ class RunTasks(Protocol):
     """Runs a function over tasks and returns the results in the order of the tasks."""
 
     def __call__(self, function: Callable[[Task], Result], tasks: Sequence[Task], /) -> Sequence[Result]: ...
+
+
+class Runner(RunTasks, Protocol):
+    """Runs functions over tasks, and knows where."""
+
+    @property
+    def description(self) -> str:
+        """Where the tasks ran, for the result of an operation: `local`, or `spark` and its master."""
+        ...
+
+    def shares_disk(self, job_bytes: int, /) -> bool:
+        """Return whether the tasks of a job of this size are known to see the files of this machine."""
+        ...
+
+
+class TaskError(OmnigraphError):
+    """An unexpected failure of a task, or a lost executor of Spark."""
+
+    kind = ErrorKind.INTERNAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +103,94 @@ def task_info(function: Callable[..., Any]) -> TaskInfo:
     return _INFO.get(function, TaskInfo())
 
 
+@dataclass(frozen=True, slots=True)
+class LocalRunner:
+    """Runs tasks in threads of this process: pyarrow and Lance release the interpreter's lock.
+
+    After Ctrl-C or a failed task no other task starts, and the running ones end before the exception is raised.
+    """
+
+    report: Report = ignore_progress
+    threads_max: int = limits.LOCAL_RUNNER_THREADS
+    description: ClassVar[str] = "local"
+
+    def __call__(self, function: Callable[[Task], Result], tasks: Sequence[Task], /) -> Sequence[Result]:
+        """Return the results in the order of the tasks."""
+        if not tasks:
+            return []
+        info = task_info(function)
+        count = min(self.threads_max, maintenance_concurrency()) if info.is_table else self.threads_max
+        progress = _StepProgress(info, tasks, self.report)
+        with ThreadPoolExecutor(count, "omnigraph-task") as threads:
+            futures = [threads.submit(_run_task, function, task) for task in tasks]
+            try:
+                for future in as_completed(futures):
+                    progress.add(future.result())
+            except BaseException:
+                threads.shutdown(wait=True, cancel_futures=True)
+                raise
+        return [future.result() for future in futures]
+
+    def shares_disk(self, _job_bytes: int, /) -> bool:
+        return True
+
+
+def _run_task(function: Callable[[Task], Result], task: Task) -> Result:
+    try:
+        return function(task)
+    except OmnigraphError:
+        raise
+    except Exception as error:
+        raise task_failed(error) from error
+
+
+def task_failed(error: Exception) -> TaskError:
+    """Return the error of a task that failed with an unexpected exception."""
+    name = type(error).__name__
+    return TaskError(
+        f"a task failed: {name}: {error}"[: limits.SPARK_ERROR_BYTES_MAX],
+        code="task_failed",
+        hint=hint("Run the command again with {} to see the traceback.", Argument("debug")),
+        facts={"exception": name},
+    )
+
+
+class _StepProgress:
+    """Reports the finished tasks of one step."""
+
+    def __init__(self, info: TaskInfo, tasks: Sequence[Any], report: Report) -> None:
+        self._info, self._report = info, report
+        self._done, self._total = 0, len(tasks)
+        self._bytes_total = None if info.input_bytes is None else sum(map(info.input_bytes, tasks))
+        self._size = None if info.measure is None else TaskSize()
+        self._started = SYSTEM_CLOCK.monotonic()
+
+    def add(self, result: object) -> None:
+        self._done += 1
+        if self._info.measure is not None and self._size is not None:
+            self._size += self._info.measure(result)
+        self._report(
+            Progress(
+                self._info.step,
+                SYSTEM_CLOCK.monotonic() - self._started,
+                self._done,
+                self._total,
+                rows=self._size.rows if self._size else None,
+                bytes=self._size.bytes if self._size else None,
+                bytes_total=self._bytes_total,
+                is_last=self._done == self._total,
+            )
+        )
+
+
 def run_here(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
-    """Run tasks in this process, one after another."""
+    """Run tasks in this thread, one after another."""
     return [function(task) for task in tasks]
 
 
 def in_threads(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
     """Run tasks in threads of this process, at most `maintenance_concurrency()` at a time."""
-    with ThreadPoolExecutor(maintenance_concurrency()) as threads:
-        return list(threads.map(function, tasks))
+    return LocalRunner(threads_max=maintenance_concurrency())(function, tasks)
 
 
 def maintenance_concurrency(environ: Mapping[str, str] = os.environ) -> int:

@@ -47,8 +47,12 @@ class SparkRunner:
         size = maintenance_concurrency() if info.is_table else max(1, len(tasks))
         return [result for batch in batches_of(tasks, size) for result in self._run_batch(function, batch, info)]
 
-    def shares_disk(self) -> bool:
-        """Return whether the executors are known to see the files of this machine."""
+    @property
+    def description(self) -> str:
+        session = self._open_session()
+        return "spark connect" if is_connect(session) else f"spark {session.sparkContext.master}"
+
+    def shares_disk(self, _job_bytes: int, /) -> bool:
         return is_on_this_machine(self._open_session())
 
     def _run_batch(self, function: Callable[[Task], Result], tasks: Sequence[Task], info: TaskInfo) -> Sequence[Result]:

@@ -18,8 +18,9 @@ from typing import Any, Final
 import msgspec
 
 from omnigraph.base import limits
-from omnigraph.base.errors import Applied, ErrorKind, OmnigraphError
-from omnigraph.base.hints import Argument, Hint, hint_from_json, hint_to_json
+from omnigraph.base.errors import Applied, OmnigraphError
+from omnigraph.base.hints import Hint, hint_from_json, hint_to_json
+from omnigraph.pipeline.runner import TaskError, task_failed
 
 _ENCODED: Final = re.compile(r"<omnigraph-task-error ([A-Za-z0-9+/=]+)>")
 _WORKER_ENDED: Final = "Python worker exited unexpectedly"
@@ -29,12 +30,6 @@ _NO_MODULE: Final = re.compile(r"No module named '(omnigraph|lance|pyarrow)")
 
 class TaskFailure(Exception):  # noqa: N818  # exists only between a worker and the driver
     """The encoded error of a task, which a worker raises."""
-
-
-class TaskError(OmnigraphError):
-    """An unexpected failure of a task on a Spark executor, or a lost executor."""
-
-    kind = ErrorKind.INTERNAL
 
 
 def encode_error(error: Exception) -> TaskFailure:
@@ -54,11 +49,10 @@ def encode_error(error: Exception) -> TaskFailure:
         text = _encode(encoded)
         if text is not None:
             return TaskFailure(text)
-    name = type(error).__name__
-    message = f"a task failed: {name}: {error}"[: limits.SPARK_ERROR_BYTES_MAX]
-    advice = Hint("Run the command again with {} to see the traceback.", (Argument("debug"),))
+    failed = task_failed(error)
+    advice = hint_to_json(failed.advice)
     encoded = _EncodedError(
-        [_class_name(TaskError)], message, "task_failed", hint_to_json(advice), {"exception": name}, None, trace
+        [_class_name(TaskError)], failed.message, failed.code, advice, dict(failed.facts), None, trace
     )
     return TaskFailure(_encode(encoded) or "")
 
