@@ -19,6 +19,7 @@ from bench.page import write_page
 from bench.run import run_in_process
 
 BENCHMARKS: Final = (
+    "start",
     "load",
     "memory",
     "executors",

@@ -9,8 +9,9 @@ with each. `SparkRunner` is in `pipeline/spark/runner`, the choice between both 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
@@ -121,27 +122,31 @@ class LocalRunner:
         info = task_info(function)
         count = min(self.threads_max, maintenance_concurrency()) if info.is_table else self.threads_max
         progress = _StepProgress(info, tasks, self.report)
+        stop = threading.Event()
         with ThreadPoolExecutor(count, "omnigraph-task") as threads:
-            futures = [threads.submit(_run_task, function, task) for task in tasks]
+            futures = [threads.submit(_run_task, function, task, stop) for task in tasks]
             try:
                 for future in as_completed(futures):
-                    progress.add(future.result())
-            except BaseException:
-                threads.shutdown(wait=True, cancel_futures=True)
-                raise
+                    if not isinstance(future.exception(), CancelledError):  # the error of another task follows
+                        progress.add(future.result())
+            finally:
+                stop.set()
         return [future.result() for future in futures]
 
     def shares_disk(self, _job_bytes: int, /) -> bool:
         return True
 
 
-def _run_task(function: Callable[[Task], Result], task: Task) -> Result:
+def _run_task(function: Callable[[Task], Result], task: Task, stop: threading.Event) -> Result:
+    if stop.is_set():
+        raise CancelledError
     try:
         return function(task)
-    except OmnigraphError:
+    except BaseException as error:
+        stop.set()
+        if isinstance(error, Exception) and not isinstance(error, OmnigraphError):
+            raise task_failed(error) from error
         raise
-    except Exception as error:
-        raise task_failed(error) from error
 
 
 def task_failed(error: Exception) -> TaskError:

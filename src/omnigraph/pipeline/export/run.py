@@ -113,7 +113,9 @@ def export(root: Location, request: ExportRequest, runner: ExportRunner, rules: 
     snapshot = read_state(root, request.branch, request.when, rules)
     tables = _select_tables(snapshot, request.types)
     require_free_target(request.target)
-    with open_work_directory(root, request.target, shares_disk=runner.shares_disk(sum(table.size_bytes for table in tables))) as scratch:
+    with open_work_directory(
+        root, request.target, shares_disk=runner.shares_disk(sum(table.size_bytes for table in tables))
+    ) as scratch:
         state = _Export(request, runner, scratch)
         tasks = state.plan(tables)
         files: tuple[Location, ...] = ()
