@@ -87,9 +87,9 @@ def run_cluster() -> dict[str, Any]:
 
 def _clean_up(root: Location, workers: RunTasks) -> tuple[list[TableCleanupStats], list[TableCleanupStats]]:
     """Preview in this process and clean up on the executors, as if every file were a day old."""
-    world, policy = WriteEnvironment(clock=TomorrowClock()), CleanupPolicyOptions(keep_versions=1)
-    preview = cleanup_all_tables(Graph(root), policy, world=world)
-    done = cleanup_all_tables(Graph(root), replace(policy, confirm=True), run_tasks=workers, world=world)
+    environment, policy = WriteEnvironment(clock=TomorrowClock()), CleanupPolicyOptions(keep_versions=1)
+    preview = cleanup_all_tables(Graph(root), policy, environment=environment)
+    done = cleanup_all_tables(Graph(root), replace(policy, confirm=True), run_tasks=workers, environment=environment)
     return preview, done
 
 

@@ -220,7 +220,7 @@ class StableInspection:
 
 
 def inspect_until_stable(
-    snapshot: Snapshot, read_pending: Callable[[], tuple[PendingIntent, ...]], world: WriteEnvironment
+    snapshot: Snapshot, read_pending: Callable[[], tuple[PendingIntent, ...]], environment: WriteEnvironment
 ) -> StableInspection:
     """Inspect the heads until no moved head can belong to a write that is about to be published.
 
@@ -236,11 +236,11 @@ def inspect_until_stable(
         live = tuple(intent for intent in read_pending() if intent.state is PendingState.LIVE)
         busy = (inspection.table.id for inspection in stable.drifted if is_in_progress(inspection, live))
         stable = StableInspection(snapshot, inspections, frozenset(busy))
-        now = read_snapshot(snapshot.root, name, rules=world.rules)
+        now = read_snapshot(snapshot.root, name, rules=environment.rules)
         if not stable.busy and now.version == snapshot.version:
             return stable
         snapshot = now
-        world.clock.sleep(limits.REPAIR_INSPECTION_SECONDS)
+        environment.clock.sleep(limits.REPAIR_INSPECTION_SECONDS)
     return stable
 
 

@@ -91,12 +91,16 @@ class SchemaResult(Displayed):
 
 
 def apply_schema(
-    root: Location, branch: str, request: SchemaRequest, run_tasks: RunTasks, world: WriteEnvironment | None = None
+    root: Location,
+    branch: str,
+    request: SchemaRequest,
+    run_tasks: RunTasks,
+    environment: WriteEnvironment | None = None,
 ) -> SchemaResult:
     """Change the branch to the schema as one commit, or raise with nothing written."""
     run = _SchemaRun(request, run_tasks)
     try:
-        published = write(root, branch, WriteRequest(WriterKind.SCHEMA_APPLY, request.actor, run.stage), world)
+        published = write(root, branch, WriteRequest(WriterKind.SCHEMA_APPLY, request.actor, run.stage), environment)
     except ReadSetConflictError:
         # The conflict may be that recovery has just finished an interrupted apply of this schema.
         run.plan = run.plan_for(read_snapshot(root, branch))

@@ -186,13 +186,21 @@ def test_built_index_is_committed_only_if_it_fits(name: str) -> None:
 
 def test_small_segments_share_a_task_and_large_ones_do_not() -> None:
     plan = IndexPlan(SPEC, (), "BTREE", {})
-    rows = [1, 2, limits.INDEX_PACKED_ROWS, 3, limits.INDEX_PACKED_ROWS - 3, 1, limits.INDEX_PACKED_ROWS * 9]
+    rows = [
+        1,
+        2,
+        limits.INDEX_SMALL_SEGMENT_ROWS,
+        3,
+        limits.INDEX_SMALL_SEGMENT_ROWS - 3,
+        1,
+        limits.INDEX_SMALL_SEGMENT_ROWS * 9,
+    ]
     packs = pack_segments([SegmentPlan(plan, (), count) for count in rows])
     assert [[part.rows for part in pack] for pack in packs] == [
         [1, 2],
-        [limits.INDEX_PACKED_ROWS],
-        [3, limits.INDEX_PACKED_ROWS - 3],
+        [limits.INDEX_SMALL_SEGMENT_ROWS],
+        [3, limits.INDEX_SMALL_SEGMENT_ROWS - 3],
         [1],
-        [limits.INDEX_PACKED_ROWS * 9],
+        [limits.INDEX_SMALL_SEGMENT_ROWS * 9],
     ]
     assert pack_segments([]) == ()

@@ -80,8 +80,8 @@ def test_small_segment_is_dropped_if_a_group_splits_it() -> None:
 
 
 def test_large_and_undeclared_segments_are_kept_whole() -> None:
-    wide = RewriteBounds(rows=10 * limits.INDEX_PACKED_ROWS)
-    large = fragments(limits.INDEX_PACKED_ROWS, 10, 10, 10)
+    wide = RewriteBounds(rows=10 * limits.INDEX_SMALL_SEGMENT_ROWS)
+    large = fragments(limits.INDEX_SMALL_SEGMENT_ROWS, 10, 10, 10)
     words = index("words", IndexKind.INVERTED, {0, 1})
     assert plan_groups(large, (words,), {"words"}, wide) == ((0, 1), (2, 3))
     assert plan_groups(fragments(10, 10, 10, 10), (words,), (), wide) == ((0, 1), (2, 3))

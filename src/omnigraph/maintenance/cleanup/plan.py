@@ -80,10 +80,10 @@ class GraphPlan:
         return (self.manifest, *self.tables, *self.leftovers)
 
 
-def plan_cleanup(preflight: Preflight, policy: Policy, run_tasks: RunTasks, world: WriteEnvironment) -> GraphPlan:
+def plan_cleanup(preflight: Preflight, policy: Policy, run_tasks: RunTasks, environment: WriteEnvironment) -> GraphPlan:
     """Return what cleanup deletes, as of now; raise if a version that a live branch reads is missing."""
-    newest = refresh_snapshot(preflight.main, world.rules)
-    return _CleanupPlanner(newest.root, policy, run_tasks, world, preflight.drifted).plan(newest)
+    newest = refresh_snapshot(preflight.main, environment.rules)
+    return _CleanupPlanner(newest.root, policy, run_tasks, environment, preflight.drifted).plan(newest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +91,14 @@ class _CleanupPlanner:
     root: Location
     policy: Policy
     run_tasks: RunTasks
-    world: WriteEnvironment
+    environment: WriteEnvironment
     drifted: Mapping[str, Hint]
 
     def plan(self, main: Snapshot) -> GraphPlan:
         heads = self._read_heads(main)
         live = frozenset(str(head.branch.id) for head in heads.values())
         newest = frozenset(Pin(head.branch.lance_branch, head.version) for head in heads.values())
-        floors = _read_floors(heads.values(), self.world.rules)
+        floors = _read_floors(heads.values(), self.environment.rules)
         commits = _read_commits(heads)
         bases = self._merge_base_pins(heads, commits)
         needs = Needs(
@@ -130,7 +130,7 @@ class _CleanupPlanner:
 
     def _read_heads(self, main: Snapshot) -> dict[str, Snapshot]:
         names = [name for name in main.state.branches if name != MAIN]
-        return {MAIN: main, **{name: read_snapshot(self.root, name, rules=self.world.rules) for name in names}}
+        return {MAIN: main, **{name: read_snapshot(self.root, name, rules=self.environment.rules) for name in names}}
 
     def _decide_snapshots(self, needs: Needs) -> Decision:
         """Decide which manifest versions to retain. The plan of the manifest decides again, and never retains fewer."""
@@ -145,7 +145,7 @@ class _CleanupPlanner:
             return frozenset()
         pins = set()
         for base in all_merge_bases([head.head for head in heads.values()], commits):
-            pin = find_commit_version(self.root, commits[base], self.world.rules)
+            pin = find_commit_version(self.root, commits[base], self.environment.rules)
             if pin is None:
                 logger.warning("the snapshot of merge base %s was deleted", base)
             else:
@@ -165,7 +165,7 @@ class _CleanupPlanner:
             for reason, branch in reasons
             for chunk in _chunks(versions_by_reason[reason, branch])
         ]
-        tasks = [SnapshotsTask(self.root, branch, tuple(chunk), self.world.rules) for _, branch, chunk in chunks]
+        tasks = [SnapshotsTask(self.root, branch, tuple(chunk), self.environment.rules) for _, branch, chunk in chunks]
         strongest: dict[TablePin, KeepReason] = {}
         for (reason, _, _), pins in zip(chunks, self.run_tasks(read_pins, tasks), strict=True):
             strongest.update(dict.fromkeys(pins, reason))

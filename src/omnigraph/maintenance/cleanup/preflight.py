@@ -41,9 +41,9 @@ class Preflight:
     drifted: Mapping[str, Hint]
 
 
-def inspect_before_preview(root: Location, world: WriteEnvironment) -> Preflight:
+def inspect_before_preview(root: Location, environment: WriteEnvironment) -> Preflight:
     """Raise when a run that deletes would be refused. Takes no lease."""
-    main = read_snapshot(root, rules=world.rules)
+    main = read_snapshot(root, rules=environment.rules)
     _require_not_moved(main)
     live = require_no_pending(root, _PURPOSE)
     intents = [pending.intent for pending in live if pending.intent is not None]
@@ -51,22 +51,22 @@ def inspect_before_preview(root: Location, world: WriteEnvironment) -> Preflight
     return Preflight(main, {} if is_written else _find_drifted(main))
 
 
-def wait_for_writers(root: Location, world: WriteEnvironment) -> Preflight:
+def wait_for_writers(root: Location, environment: WriteEnvironment) -> Preflight:
     """Take and release the lease of every live branch, and raise when a write waits for recovery.
 
     The graph's lease is held by the caller, so no branch is created or deleted while it runs.
     """
     store = ObjectStore(root)
-    main = read_snapshot(root, rules=world.rules)
+    main = read_snapshot(root, rules=environment.rules)
     drifted: Mapping[str, Hint] = {}
     _require_not_moved(main)
     for name, record in main.state.branches.items():
-        lease = acquire_lease(store, record.id, _PURPOSE, world.terms)
+        lease = acquire_lease(store, record.id, _PURPOSE, environment.terms)
         try:
             if name == MAIN:
                 with lease.renewing():
                     require_no_pending(root, _PURPOSE)
-                    main = refresh_snapshot(main, world.rules)
+                    main = refresh_snapshot(main, environment.rules)
                     drifted = _find_drifted(main)
         finally:
             lease.release()

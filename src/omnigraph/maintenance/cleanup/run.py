@@ -55,25 +55,25 @@ def cleanup_all_tables(
     options: CleanupPolicyOptions,
     *,
     run_tasks: RunTasks | None = None,
-    world: WriteEnvironment | None = None,
+    environment: WriteEnvironment | None = None,
 ) -> list[TableCleanupStats]:
     """Delete what the policy does not keep; without `confirm` only report it.
 
     `run_tasks` runs the tasks; default: threads of this process. Pass one for a graph with many versions.
     """
-    world = world or WriteEnvironment()
-    policy = options.policy(world.clock.now_us())
+    environment = environment or WriteEnvironment()
+    policy = options.policy(environment.clock.now_us())
     run_tasks = run_tasks or in_threads
     root = graph.location
     if not options.confirm:
-        plan = plan_cleanup(inspect_before_preview(root, world), policy, run_tasks, world)
+        plan = plan_cleanup(inspect_before_preview(root, environment), policy, run_tasks, environment)
         _log_failures(plan)
         return _make_rows(plan)
-    lease = acquire_lease(ObjectStore(root), None, "cleanup", world.terms)
+    lease = acquire_lease(ObjectStore(root), None, "cleanup", environment.terms)
     try:
         with lease.renewing():
-            plan = plan_cleanup(wait_for_writers(root, world), policy, run_tasks, world)
-            deleted = _Deletion(root, lease, world).run(plan)
+            plan = plan_cleanup(wait_for_writers(root, environment), policy, run_tasks, environment)
+            deleted = _Deletion(root, lease, environment).run(plan)
             _log_failures(deleted)
             return _make_rows(deleted)
     finally:
@@ -106,10 +106,10 @@ def is_for_spark(root: Location) -> bool:
 class _Deletion:
     """One run while it holds the graph's lease."""
 
-    def __init__(self, root: Location, lease: Lease, world: WriteEnvironment) -> None:
+    def __init__(self, root: Location, lease: Lease, environment: WriteEnvironment) -> None:
         self._root = root
         self._lease = lease
-        self._world = world
+        self._environment = environment
         self._turn = threading.Lock()
 
     def run(self, plan: GraphPlan) -> GraphPlan:
@@ -126,10 +126,10 @@ class _Deletion:
     def _fence(self, manifest: DatasetPlan) -> None:
         """Publish once, so that a writer that lost the graph's lease cannot publish a branch that is deleted here."""
         if any(file.reason is Reason.FORK for file in manifest.deletable):
-            main = read_snapshot(self._root, rules=self._world.rules)
+            main = read_snapshot(self._root, rules=self._environment.rules)
             target = PublishTarget(self._root, MAIN, main.branch.id, main.branch.lance_branch)
             failpoint(Failpoint.CLEANUP_FENCE_BEFORE)
-            publish(target, ManifestChange(), (), self._world.publisher(self._lease))
+            publish(target, ManifestChange(), (), self._environment.publisher(self._lease))
 
     def _delete(self, plan: DatasetPlan) -> DatasetPlan:
         if plan.error is not None or not plan.deletable:

@@ -141,14 +141,18 @@ class MaintenanceResult:
 
 
 def run_maintenance(
-    root: Location, branch: str, run_tasks: RunTasks, request: MaintenanceRequest, world: WriteEnvironment | None = None
+    root: Location,
+    branch: str,
+    run_tasks: RunTasks,
+    request: MaintenanceRequest,
+    environment: WriteEnvironment | None = None,
 ) -> MaintenanceResult:
     """Do the work that the tables need, as at most one commit."""
-    run = _MaintenanceRun(run_tasks, request, (world or WriteEnvironment()).rules)
+    run = _MaintenanceRun(run_tasks, request, (environment or WriteEnvironment()).rules)
     write_request = WriteRequest(request.kind, request.actor, run.stage, run.restage)
     while True:  # ends: the last attempt leaves out what was lost, and a table is skipped for drift only once
         try:
-            published = write(root, branch, write_request, world)
+            published = write(root, branch, write_request, environment)
         except _WorkLostError:
             continue
         except DriftError as drift:

@@ -113,7 +113,7 @@ def pack_segments(segments: Sequence[SegmentPlan]) -> tuple[tuple[SegmentPlan, .
     packs: list[list[SegmentPlan]] = []
     packed_rows = 0
     for segment in segments:
-        if not packs or packed_rows + segment.rows > limits.INDEX_PACKED_ROWS:
+        if not packs or packed_rows + segment.rows > limits.INDEX_SMALL_SEGMENT_ROWS:
             packs.append([])
             packed_rows = 0
         packs[-1].append(segment)

@@ -205,7 +205,7 @@ class OptimizeOptions:
     """The maximum number of tasks of a run; None: all. Repeated runs converge."""
     blobs_compact: bool = LANCE_SUPPORTS_BLOB_COMPACTION
     """Whether Lance compacts tables with blobs; tests inject it."""
-    world: WriteEnvironment = field(default_factory=WriteEnvironment)
+    environment: WriteEnvironment = field(default_factory=WriteEnvironment)
 
     def validate(self) -> None:
         """Raise for a bound below 1."""

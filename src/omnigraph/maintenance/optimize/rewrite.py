@@ -131,7 +131,7 @@ def _heavy_segments(
         for part in index.parts if index.kind is not IndexKind.BTREE else ():
             covered = part.fragment_ids & fragments.keys()
             rows = sum(fragments[number].rows for number in covered)
-            if rows > limits.INDEX_PACKED_ROWS or index.name not in declared:
+            if rows > limits.INDEX_SMALL_SEGMENT_ROWS or index.name not in declared:
                 for number in covered:
                     heavy[number] = heavy.get(number, frozenset()) | {part.uuid}
     return heavy

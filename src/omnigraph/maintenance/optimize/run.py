@@ -64,7 +64,7 @@ def optimize_all_tables(
     """Optimize the tables of the graph's branch. `run_tasks` runs the tasks; default: Spark."""
     options = options or OptimizeOptions()
     options.validate()
-    root, branch, rules = graph.location, graph.branch, options.world.rules
+    root, branch, rules = graph.location, graph.branch, options.environment.rules
     live = require_no_pending(root, "optimize")
     snapshot = read_snapshot(root, branch, rules=rules)
     requested_types(snapshot, options.tables)
@@ -81,10 +81,10 @@ def optimize_all_tables(
                 _log(row)
         return rows
     report = OptimizeReport(
-        branch, _find_drift_under_lease(snapshot, options.world), find_unwritten(snapshot, options.tables)
+        branch, _find_drift_under_lease(snapshot, options.environment), find_unwritten(snapshot, options.tables)
     )
     _commit_tables(graph, options, run_tasks or SparkRunner(), report)
-    manifest = _compact_manifest(root, branch, options.world)
+    manifest = _compact_manifest(root, branch, options.environment)
     after = read_snapshot(root, branch, rules=rules)
     _persist_adjacencies(after, options.tables)
     rows = [*report.rows(after), manifest]
@@ -107,7 +107,7 @@ def ensure_indices(
     branch: str,
     run_tasks: RunTasks,
     options: IndexOptions | None = None,
-    world: WriteEnvironment | None = None,
+    environment: WriteEnvironment | None = None,
 ) -> IndexResult:
     """Build every declared index that is missing or does not cover its table, as at most one commit."""
     options = options or IndexOptions()
@@ -117,7 +117,7 @@ def ensure_indices(
         types=options.types,
         bounds=RunBounds(rows_per_index_task=options.rows_per_task),
     )
-    result = run_maintenance(root, branch, run_tasks, request, world)
+    result = run_maintenance(root, branch, run_tasks, request, environment)
     return IndexResult(branch, result.indexes, result.commit)
 
 
@@ -137,7 +137,7 @@ def _commit_tables(graph: BranchTarget, options: OptimizeOptions, run_tasks: Run
             skipped=report.skipped,
             isolated=True,
         )
-        result = run_maintenance(graph.location, graph.branch, run_tasks, request, options.world)
+        result = run_maintenance(graph.location, graph.branch, run_tasks, request, options.environment)
         report.add(result)
         tasks_left = None if tasks_left is None else tasks_left - result.task_count
         if result.commit is None or not report.has_more or (tasks_left is not None and tasks_left <= 0):
@@ -155,15 +155,15 @@ def _find_drift(snapshot: Snapshot) -> dict[str, TableInspection]:
     }
 
 
-def _find_drift_under_lease(snapshot: Snapshot, world: WriteEnvironment) -> Mapping[str, TableInspection]:
+def _find_drift_under_lease(snapshot: Snapshot, environment: WriteEnvironment) -> Mapping[str, TableInspection]:
     """Return drifted tables; with the branch's lease, because a writer moves heads before it publishes them."""
     if not _find_drift(snapshot):
         return {}
     root, branch = snapshot.root, snapshot.branch
-    lease = acquire_lease(ObjectStore(root), branch.id, "optimize: inspect heads", world.terms)
+    lease = acquire_lease(ObjectStore(root), branch.id, "optimize: inspect heads", environment.terms)
     try:
         require_no_pending(root, "optimize")
-        drift = _find_drift(read_snapshot(root, branch.name, rules=world.rules))
+        drift = _find_drift(read_snapshot(root, branch.name, rules=environment.rules))
     finally:
         lease.release()
     for alias, inspection in drift.items():
@@ -173,12 +173,12 @@ def _find_drift_under_lease(snapshot: Snapshot, world: WriteEnvironment) -> Mapp
     return drift
 
 
-def _compact_manifest(root: Location, branch: str, world: WriteEnvironment) -> TableOptimizeStats:
+def _compact_manifest(root: Location, branch: str, environment: WriteEnvironment) -> TableOptimizeStats:
     started = time.perf_counter()
-    snapshot = read_snapshot(root, branch, rules=world.rules)
+    snapshot = read_snapshot(root, branch, rules=environment.rules)
     reason, compaction = None, ManifestCompaction(snapshot.manifest.version)
     try:
-        compaction = compact_manifest_fully(root, snapshot.branch.lance_branch, world.rules, world.clock)
+        compaction = compact_manifest_fully(root, snapshot.branch.lance_branch, environment.rules, environment.clock)
     except OmnigraphError as error:
         reason, stripped = row_error(error), error.facts.get("stripped") is True
         compaction = replace(compaction, committed=stripped, stripped=stripped)
