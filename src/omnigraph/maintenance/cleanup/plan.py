@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
@@ -47,8 +47,8 @@ from omnigraph.maintenance.cleanup.tasks import (
     read_facts,
     read_pins,
 )
-from omnigraph.maintenance.optimize.report import row_error
-from omnigraph.pipeline.runner import RunTasks
+from omnigraph.maintenance.rows import row_error
+from omnigraph.pipeline.runner import RunTasks, batches_of
 from omnigraph.storage.files import StoredFile, list_files
 from omnigraph.storage.local_tree import list_links
 from omnigraph.storage.location import Location
@@ -95,11 +95,14 @@ class _CleanupPlanner:
     drifted: Mapping[str, Hint]
 
     def plan(self, main: Snapshot) -> GraphPlan:
-        heads = self._read_heads(main)
+        heads = {MAIN: main}
+        for name in main.state.branches:
+            if name != MAIN:
+                heads[name] = read_snapshot(self.root, name, rules=self.environment.rules)
         live = frozenset(str(head.branch.id) for head in heads.values())
         newest = frozenset(Pin(head.branch.lance_branch, head.version) for head in heads.values())
         floors = _read_floors(heads.values(), self.environment.rules)
-        commits = _read_commits(heads)
+        commits = {commit.id: commit for head in heads.values() for commit in head.manifest.read_commits()}
         bases = self._merge_base_pins(heads, commits)
         needs = Needs(
             bases,
@@ -109,7 +112,9 @@ class _CleanupPlanner:
             newest_versions(published_snapshots(commits.values()) | newest, self.policy.keep),
             dict.fromkeys(bases, KeepReason.MERGE_BASE),
         )
-        snapshots = self._decide_snapshots(needs)
+        location = self.root.child(MANIFEST)
+        # The plan of the manifest decides again, and never retains fewer snapshots.
+        snapshots = decide(read_facts(location, list_versions(location)), needs, self.policy)
         if is_moved(main.manifest, self.root):
             _require_no_young_forks(snapshots, self.policy)
         pins = self._read_pins(snapshots)
@@ -124,18 +129,11 @@ class _CleanupPlanner:
         manifest, *tables = [*self.run_tasks(plan_dataset, planned), *skipped]
         for plan in (manifest, *tables):
             _require_nothing_lost(plan)
-        leftovers = (self._plan_folder(SCRATCH), self._plan_folder(INIT_MARKERS), self._plan_adjacency(tables))
+        # The files of operations that were killed; files of running ones are younger than the grace.
+        scratch, markers = (self._plan_leftovers(folder, self._is_beyond_grace) for folder in (SCRATCH, INIT_MARKERS))
+        leftovers = (scratch, markers, self._plan_adjacency(tables))
         owners = {str(head.branch.id): name for name, head in heads.items()}
         return GraphPlan(manifest, tuple(tables), leftovers, owners, _fork_owners(heads, owners))
-
-    def _read_heads(self, main: Snapshot) -> dict[str, Snapshot]:
-        names = [name for name in main.state.branches if name != MAIN]
-        return {MAIN: main, **{name: read_snapshot(self.root, name, rules=self.environment.rules) for name in names}}
-
-    def _decide_snapshots(self, needs: Needs) -> Decision:
-        """Decide which manifest versions to retain. The plan of the manifest decides again, and never retains fewer."""
-        location = self.root.child(MANIFEST)
-        return decide(read_facts(location, list_versions(location)), needs, self.policy)
 
     def _merge_base_pins(
         self, heads: Mapping[str, Snapshot], commits: Mapping[CommitId, CommitRecord]
@@ -222,9 +220,8 @@ class _CleanupPlanner:
             paths += [path for name in names if TABLE_PATH.fullmatch(path := f"{kind}/{name}")]
         return paths
 
-    def _plan_folder(self, folder: str) -> DatasetPlan:
-        """Plan the files of operations that were killed; files of running ones are younger than the grace."""
-        return self._plan_leftovers(folder, lambda file: self.policy.is_beyond_grace(file.modified_us))
+    def _is_beyond_grace(self, file: StoredFile) -> bool:
+        return self.policy.is_beyond_grace(file.modified_us)
 
     def _plan_adjacency(self, tables: Sequence[DatasetPlan]) -> DatasetPlan:
         """Plan derived files of deleted table versions. Those of a table that could not be read are kept."""
@@ -234,7 +231,7 @@ class _CleanupPlanner:
         def is_stale(file: StoredFile) -> bool:
             match = _ADJACENCY.fullmatch(file.path)
             if match is None:
-                return self.policy.is_beyond_grace(file.modified_us)
+                return self._is_beyond_grace(file)
             table, lance_branch, version = match.groups()
             if table in unread:
                 return False
@@ -257,34 +254,18 @@ class _CleanupPlanner:
 
 
 def _read_floors(heads: Iterable[Snapshot], rules: Format) -> Mapping[str, frozenset[Pin]]:
-    """Return by path the versions below which hard schema changes let the policy keep nothing."""
+    """Return by path the versions below which the policy keeps nothing: a commit of the branch dropped data there."""
     floors: defaultdict[str, set[Pin]] = defaultdict(set)
     for head in heads:
-        for commit in _read_hard_drops(head):
-            version = find_commit_version(head.root, commit, rules) or commit.manifest_hint
-            floors[MANIFEST].add(version)
+        for commit in head.manifest.read_commits_naming(HARD_DROPS):
+            if HARD_DROPS not in commit.counts or commit.branch_id != head.branch.id:
+                continue
+            floors[MANIFEST].add(find_commit_version(head.root, commit, rules) or commit.manifest_hint)
             for move in commit.tables:
                 table = head.state.tables.get(move.table)
                 if move.after is not None and table is not None:
                     floors[table.path].add(move.after)
     return {path: frozenset(pins) for path, pins in floors.items()}
-
-
-def _read_hard_drops(head: Snapshot) -> list[CommitRecord]:
-    """Return the commits of this branch that dropped something permanently."""
-    return [
-        commit
-        for commit in head.manifest.read_commits_naming(HARD_DROPS)
-        if HARD_DROPS in commit.counts and commit.branch_id == head.branch.id
-    ]
-
-
-def _read_commits(heads: Mapping[str, Snapshot]) -> dict[CommitId, CommitRecord]:
-    """Read every commit of the live branches."""
-    commits: dict[CommitId, CommitRecord] = {}
-    for head in heads.values():
-        commits.update((commit.id, commit) for commit in head.manifest.read_commits())
-    return commits
 
 
 def published_tables(commits: Iterable[CommitRecord], heads: Mapping[str, Snapshot]) -> dict[str, frozenset[Pin]]:
@@ -334,10 +315,10 @@ def _fork_owners(heads: Mapping[str, Snapshot], owners: Mapping[str, str]) -> di
     }
 
 
-def _chunks(versions: Sequence[int]) -> list[Sequence[int]]:
+def _chunks(versions: Sequence[int]) -> Iterator[Sequence[int]]:
     """Return chunks of bounded size, enough for all workers."""
     size = min(limits.CLEANUP_SNAPSHOTS_PER_TASK, -(-len(versions) // limits.MAINTENANCE_CONCURRENCY)) or 1
-    return [versions[start : start + size] for start in range(0, len(versions), size)]
+    return batches_of(versions, size)
 
 
 def _require_no_young_forks(snapshots: Decision, policy: Policy) -> None:

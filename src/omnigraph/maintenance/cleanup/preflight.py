@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from omnigraph.base.errors import NotFoundError, OmnigraphError
@@ -23,7 +22,7 @@ from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot, ref
 from omnigraph.graph.recovery.fence import read_history
 from omnigraph.graph.write.check import drift
 from omnigraph.maintenance.drift import owned_tables, require_no_pending
-from omnigraph.pipeline.runner import maintenance_concurrency
+from omnigraph.pipeline.runner import in_threads
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
@@ -82,9 +81,8 @@ def _require_not_moved(main: Snapshot) -> None:
 
 def _find_drifted(main: Snapshot) -> dict[str, Hint]:
     tables = owned_tables(main)
-    with ThreadPoolExecutor(maintenance_concurrency()) as threads:
-        errors = threads.map(lambda table: _find_drift(main, table), tables)
-        return {table.path: error for table, error in zip(tables, errors, strict=True) if error is not None}
+    errors = in_threads(lambda table: _find_drift(main, table), tables)
+    return {table.path: error for table, error in zip(tables, errors, strict=True) if error is not None}
 
 
 def _find_drift(main: Snapshot, table: TableRecord) -> Hint | None:

@@ -34,9 +34,9 @@ from omnigraph.maintenance.cleanup.plan import GraphPlan, plan_cleanup
 from omnigraph.maintenance.cleanup.preflight import inspect_before_preview, wait_for_writers
 from omnigraph.maintenance.cleanup.retention import KeepReason, owner_of
 from omnigraph.maintenance.cleanup.tasks import DatasetPlan
-from omnigraph.maintenance.optimize.report import row_error
+from omnigraph.maintenance.rows import row_error
 from omnigraph.maintenance.target import GraphTarget
-from omnigraph.pipeline.runner import RunTasks, in_threads
+from omnigraph.pipeline.runner import RunTasks, batches_of, in_threads
 from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.pipeline.spark.session import SparkSettings
 from omnigraph.schema.catalog import display_order
@@ -165,9 +165,7 @@ class _Deletion:
 def _batches(files: Sequence[DeletableFile]) -> Iterator[Sequence[DeletableFile]]:
     """Yield batches in order; the files of one batch may be deleted in any order."""
     for _, group in groupby(files, key=lambda file: (file.reason, file.branch, is_manifest(file))):
-        batch = list(group)
-        for start in range(0, len(batch), limits.DELETE_BATCH_FILES):
-            yield batch[start : start + limits.DELETE_BATCH_FILES]
+        yield from batches_of(list(group), limits.DELETE_BATCH_FILES)
 
 
 def _make_rows(plan: GraphPlan) -> list[TableCleanupStats]:

@@ -1,13 +1,12 @@
 """Edges whose nodes do not exist, as after external changes that repair published by force.
 
-In: a snapshot. Out: one `DanglingEdges` per table that has such edges. Reads the ids of the nodes of one type at a
-time, and the endpoints of their edges. Nothing here writes.
+In: a snapshot. Out: the types to check, and for a type the number of such edges with an example. Reads the ids of the
+nodes of one type at a time, and the endpoints of their edges. Nothing here writes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from omnigraph.graph.manifest.records import Pin, TableId
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table
@@ -18,17 +17,8 @@ from omnigraph.storage.lance.read import read_all_ids
 Pins = tuple[tuple[TableId, Pin], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DanglingEdges:
-    """The number of edges of a table without a node at an endpoint, and one of them: its endpoints and its id."""
-
-    table_key: str
-    edges: int
-    example: str
-
-
-def find_dangling_edges(snapshot: Snapshot, edge: EdgeType) -> DanglingEdges | None:
-    """Read the dangling edges of one type; None if there are none."""
+def describe_dangling_edges(snapshot: Snapshot, edge: EdgeType) -> str:
+    """Read the edges of one type without a node at an endpoint; return their number and an example, empty if none."""
     lookup = SnapshotLookup(snapshot)
     aliases = {node.id: node.alias for node in snapshot.schema.catalog.nodes}
     edge_ids: set[str] = set()
@@ -37,10 +27,11 @@ def find_dangling_edges(snapshot: Snapshot, edge: EdgeType) -> DanglingEdges | N
         dangling = lookup.edges_beyond(edge.id, endpoint, node_ids)
         edge_ids.update(str(edge_id) for edge_id in dangling.to_pylist())
     if not edge_ids:
-        return None
+        return ""
     example = min(edge_ids)
     source, target = lookup.edge_ends(edge.id, example)
-    return DanglingEdges(edge.alias, len(edge_ids), f"{source} → {target} ({example})")
+    count = f"{len(edge_ids):,} {'edge lacks' if len(edge_ids) == 1 else 'edges lack'}"
+    return f"{count} a node at an endpoint, for example {source} → {target} ({example})"
 
 
 def list_edge_checks(snapshot: Snapshot) -> Iterator[tuple[EdgeType, Pins, int]]:

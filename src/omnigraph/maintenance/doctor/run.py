@@ -25,7 +25,7 @@ from omnigraph.graph.manifest.layout import MANIFEST
 from omnigraph.graph.manifest.records import Pin, TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, is_moved, open_table, read_snapshot
 from omnigraph.graph.manifest.stamp import FORMAT
-from omnigraph.maintenance.doctor.edges import Pins, find_dangling_edges, list_edge_checks
+from omnigraph.maintenance.doctor.edges import Pins, describe_dangling_edges, list_edge_checks
 from omnigraph.maintenance.doctor.files import DamagedFile, check_manifest, check_tables, find_links, find_unneeded
 from omnigraph.maintenance.doctor.findings import (
     DEEP_CHECK,
@@ -68,19 +68,19 @@ def examine(graph: GraphTarget | None, *, deep: bool = False) -> list[Finding]:
     if graph is None:
         return findings
     root = graph.location
-    damaged: tuple[DamagedFile, ...] = ()
+    damaged: list[DamagedFile] = []
     try:
         damaged = check_manifest(root, MAIN, None, deep=deep)
-        if all(file.kind is FileKind.VERSION for file in damaged):
+        if all(file.problem.kind is FileKind.VERSION for file in damaged):
             main = read_snapshot(root)
     except OmnigraphError as error:
         findings.append(Finding(Check.FORMAT, Health.PROBLEM, error.message, str(root), fix=error.advice))
         is_damage = isinstance(error, FormatError)
-        return findings + [_damage(root, file) for file in damaged if is_damage]
+        return findings + [file.finding(root) for file in damaged if is_damage]
     if damaged:
         text = f"{MANIFEST} has damaged files, so nothing else was checked"
         findings.append(Finding(Check.FORMAT, Health.PROBLEM, text, str(root), fix=RESTORE_FILE))
-        return findings + [_damage(root, file) for file in damaged]
+        return findings + [file.finding(root) for file in damaged]
     inspection = _GraphInspection(root, main, deep)
     checks: dict[Check, Callable[[], Iterable[Finding]]] = {
         Check.FORMAT: inspection.formats,
@@ -179,14 +179,14 @@ class _GraphInspection:
         lance_branch = self.main.state.branches[name].lance_branch
         damaged = check_manifest(self.root, name, lance_branch, deep=self.deep)
         self.damaged_manifests += damaged
-        return any(file.kind is not FileKind.VERSION for file in damaged)
+        return any(file.problem.kind is not FileKind.VERSION for file in damaged)
 
     def files(self) -> Iterator[Finding]:
         checked = check_tables(self.branches, deep=self.deep)
         self.damaged = checked.versions
         self.unopened_paths = checked.unopened_paths
         for file in (*self.damaged_manifests, *checked.files):
-            yield _damage(self.root, file)
+            yield file.finding(self.root)
         for link in find_links(self.root, checked.links):
             text = "symbolic link: cleanup deletes nothing through it"
             yield Finding(Check.FILES, Health.PROBLEM, text, f"{self.root}/{link}", fix=REPLACE_LINK)
@@ -259,10 +259,7 @@ class _GraphInspection:
                     text = "not checked for edges without nodes, because the table is large"
                     yield Finding(Check.EDGES, Health.OK, text, edge.alias, name, DEEP_CHECK)
                     continue
-                dangling = find_dangling_edges(snapshot, edge)
-                if dangling is not None:
-                    count = f"{dangling.edges:,} {'edge lacks' if dangling.edges == 1 else 'edges lack'}"
-                    text = f"{count} a node at an endpoint, for example {dangling.example}"
+                if text := describe_dangling_edges(snapshot, edge):
                     yield Finding(Check.EDGES, Health.PROBLEM, text, edge.alias, name, FIX_EDGES)
 
     def fragments(self) -> Iterator[Finding]:
@@ -299,19 +296,6 @@ class _GraphInspection:
         tables = [table for snapshot in self.branches for table in snapshot.tables.values()]
         unreadable = {table.path for table in tables if table.id in self.unreadable} | self.unopened_paths
         return find_unneeded(self.main, self.branches, frozenset(unreadable))
-
-
-def _damage(root: Location, file: DamagedFile) -> Finding:
-    return Finding(
-        Check.FILES,
-        Health.PROBLEM,
-        file.message,
-        f"{root}/{file.path}",
-        file.branch,
-        RESTORE_FILE,
-        file.expected_bytes,
-        file.actual_bytes,
-    )
 
 
 def _settings(dataset: Dataset, where: str, branch: str, fix: Hint) -> Iterator[Finding]:

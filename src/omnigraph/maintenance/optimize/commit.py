@@ -13,17 +13,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TypeVar, assert_never
+from typing import TypeVar
 
 from omnigraph.base import limits
 from omnigraph.base.errors import Applied, ConflictError, OmnigraphError
 from omnigraph.base.ids import new_ulid
 from omnigraph.base.progress import log_event
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.snapshot import refresh_snapshot
 from omnigraph.graph.manifest.stamp import Format
@@ -32,18 +30,18 @@ from omnigraph.graph.write.check import DriftError
 from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.graph.write.stage import Outcome, StagingArea, discard_fork
 from omnigraph.graph.write.states import MultiCommitEffect, StagedWrite
-from omnigraph.maintenance.optimize.index_plan import IndexStatus, IndexWork, NoWork, plan_indexes
-from omnigraph.maintenance.optimize.indexes import BuiltIndex, IndexOrder, IndexResult, build_indexes
+from omnigraph.maintenance.optimize.index_plan import IndexStatus, plan_indexes
+from omnigraph.maintenance.optimize.indexes import IndexBuild, build_indexes
 from omnigraph.maintenance.optimize.options import IndexRow
-from omnigraph.maintenance.optimize.plan import RunBounds, TableMaintenancePlan, plan_run
+from omnigraph.maintenance.optimize.plan import MaintenanceRequest, TableMaintenancePlan, plan_run
 from omnigraph.maintenance.optimize.rewrite import RewriteTask, indexed_numbers, rewrite_group, split_segments
 from omnigraph.maintenance.optimize.table_work import TableWork, rewrite_lease_part
 from omnigraph.maintenance.optimize.tables import TableView, read_views, reread_view
 from omnigraph.maintenance.optimize.task_result import FailedTask
-from omnigraph.pipeline.runner import RunTasks, batches_of, maintenance_concurrency
+from omnigraph.pipeline.runner import RunTasks, batches_of, in_threads, maintenance_concurrency
 from omnigraph.storage.lance.compaction import clone_rewritten
 from omnigraph.storage.lance.dataset import Dataset, DatasetVersion
-from omnigraph.storage.lance.indexes import IndexSpec, Unbuildable
+from omnigraph.storage.lance.indexes import IndexSpec
 from omnigraph.storage.location import Location
 
 logger = logging.getLogger("omnigraph.maintenance")
@@ -51,22 +49,6 @@ logger = logging.getLogger("omnigraph.maintenance")
 Result = TypeVar("Result")
 
 CONFLICT = "other writers replaced the fragments it was built over"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MaintenanceRequest:
-    """What to do to which types, by name or alias; `types` None: all.
-
-    `skipped` are the aliases of tables to leave unchanged. `isolated`: report a table that fails and continue with the
-    others.
-    """
-
-    kind: WriterKind
-    actor: str
-    types: frozenset[str] | None
-    bounds: RunBounds
-    skipped: frozenset[str] = frozenset()
-    isolated: bool = False
 
 
 @dataclass(slots=True)
@@ -187,8 +169,7 @@ class _MaintenanceRun:
     def finish(self, commit: CommitRecord | None) -> MaintenanceResult:
         """Report only published work: an external change that was committed first may have replaced it."""
         if commit is not None:
-            with ThreadPoolExecutor(maintenance_concurrency()) as threads:
-                list(threads.map(lambda table: _remove_unpublished(table, commit), self._tables.values()))
+            in_threads(lambda table: _remove_unpublished(table, commit), list(self._tables.values()))
         tables = {
             alias: table for alias, table in self._tables.items() if table.view is not None or table.error is not None
         }
@@ -212,15 +193,12 @@ class _MaintenanceRun:
         self._move_work(area)
         self._schema_hash = area.snapshot.schema.hash
         views = self._read_views(area)
-        is_done = False
-        try:
+        with ExitStack() as on_failure:
+            for table in self._tables.values():
+                on_failure.callback(table.discard_work)
             self._do_work(area, views)
             self._prefetch_changes(area)
-            is_done = True
-        finally:
-            if not is_done:
-                for table in self._tables.values():
-                    table.discard_work()
+            on_failure.pop_all()
         return self._stage_work(area)
 
     def restage(self, area: StagingArea, _: StagedWrite) -> StagedWrite | None:
@@ -254,7 +232,7 @@ class _MaintenanceRun:
 
     def _do_work(self, area: StagingArea, views: Sequence[TableView]) -> None:
         finished_groups = {table.alias: work.groups for table, work in self._working}
-        for view, plan in zip(views, plan_run(views, finished_groups, self._request.bounds), strict=True):
+        for view, plan in zip(views, plan_run(views, finished_groups, self._request), strict=True):
             table = self._tables[view.alias]
             table.plan = plan
             if plan.gated:
@@ -274,7 +252,7 @@ class _MaintenanceRun:
             self._build_indexes(area, idle, scratch)
 
     def _rewrite(self, views: Sequence[TableView]) -> None:
-        bounds = self._request.bounds.rewrite
+        bounds = self._request.rewrite
         if bounds is None:
             return
         planned: list[TableView] = []
@@ -304,17 +282,26 @@ class _MaintenanceRun:
         return int(limits.COMPACTION_NUMBER_GAP * limits.COMPACTION_NUMBER_GAP_FACTOR**attempts_lost)
 
     def _build_indexes(self, area: StagingArea, views: Sequence[TableView], scratch: Scratch) -> None:
-        rows_max = self._request.bounds.rows_per_index_task
+        rows_max = self._request.rows_per_index_task
         rewritten = [self._rewritten_view(area, view, scratch) for view in views]
-        orders = [
-            order
+        builds = [
+            build
             for view in rewritten
             if view is not None
-            for order in _order_indexes(self._tables[view.alias], view, rows_max)
+            for build in _start_builds(self._tables[view.alias], view, rows_max)
         ]
-        results = build_indexes(orders, self._run_tasks, rows_max, self._add_seconds)
-        for order, result in zip(orders, results, strict=True):
-            self._collect(order, result)
+        build_indexes(builds, self._run_tasks, rows_max)
+        for build in builds:
+            table, spec, failure = self._tables[build.view.alias], build.work.spec, build.failure
+            table.seconds += build.seconds
+            if isinstance(failure, FailedTask):
+                self._fail(table.alias, failure.error)
+            elif failure is not None:
+                table.skip_index(spec, failure.reason)
+            else:
+                table.indexes[spec] = build.row
+                if table.work is not None:
+                    table.work.built[spec] = build
 
     def _rewritten_view(self, area: StagingArea, view: TableView, scratch: Scratch) -> TableView | None:
         """Return the table as it will be after the rewrite, where its indexes are built; None: build none."""
@@ -333,23 +320,6 @@ class _MaintenanceRun:
             return reread_view(view, dataset)
 
         return self._isolated(table, clone)
-
-    def _add_seconds(self, alias: str, seconds: float) -> None:
-        self._tables[alias].seconds += seconds
-
-    def _collect(self, order: IndexOrder, result: IndexResult) -> None:
-        table, spec = self._tables[order.view.alias], order.work.spec
-        match result:
-            case FailedTask():
-                self._fail(table.alias, result.error)
-            case BuiltIndex():
-                table.indexes[spec] = result.row
-                if table.work is not None:
-                    table.work.built[spec] = result
-            case Unbuildable(reason=reason):
-                table.skip_index(spec, reason)
-            case _:
-                assert_never(result)
 
     def _prefetch_changes(self, area: StagingArea) -> None:
         """Read the changes of other writers now, so that little is left to read under the lease."""
@@ -380,11 +350,10 @@ class _MaintenanceRun:
 
     def _rewrite_under_lease(self, area: StagingArea, table: TableResult) -> None:
         """Rewrite a bounded part of a table whose groups were lost in every attempt, if there is one."""
-        view, bounds = table.view, self._request.bounds
-        rewrite = bounds.rewrite
+        view, rewrite = table.view, self._request.rewrite
         if view is None or rewrite is None or table.error is not None:
             return
-        if view.has_blobs and not bounds.blobs_compact:
+        if view.has_blobs and not self._request.blobs_compact:
             return
         work = self._isolated(table, lambda: rewrite_lease_part(area, table.work, view, rewrite))
         table.work = work or table.work
@@ -428,25 +397,22 @@ class _MaintenanceRun:
             return None
 
 
-def _order_indexes(table: TableResult, view: TableView, rows_max: int) -> Iterator[IndexOrder]:
-    """Yield an order for each index to build, and note the state of the others. `view` may be a clone."""
+def _start_builds(table: TableResult, view: TableView, rows_max: int) -> Iterator[IndexBuild]:
+    """Yield a build for each index to build, and note the state of the others. `view` may be a clone."""
     work, plan = table.work, table.plan
     for planned in plan_indexes(view.indexes, rows_max):
         spec = planned.spec
         built = None if work is None else work.built.get(spec)
-        if isinstance(planned, IndexWork) and built is not None:
-            built = None if set(planned.fragment_ids) - built.fragments.keys() else built
-        if built is not None:
+        if built is not None and built.fragments.keys() >= set(planned.fragment_ids):
             table.indexes[spec] = built.row
             continue
-        reason = planned.reason if isinstance(planned, NoWork) else ""
-        table.indexes[spec] = IndexRow(table.alias, spec.column, spec.kind, planned.status, reason)
-        if isinstance(planned, IndexWork) and work is not None and plan is not None and plan.indexes:
+        table.indexes[spec] = IndexRow(table.alias, spec.column, spec.kind, planned.status, planned.reason)
+        if planned.fragment_ids and work is not None and plan is not None and plan.indexes:
             own = work.target.dataset
             is_clone = view.dataset.location != own.location
             # A fork has the same rows as the table that it was created from, but its own files.
             readable = view if is_clone else replace(view, dataset=own)
-            yield IndexOrder(readable, planned, DatasetVersion.of(own) if is_clone else None)
+            yield IndexBuild(readable, planned, DatasetVersion.of(own) if is_clone else None)
 
 
 def _remove_unpublished(table: TableResult, commit: CommitRecord) -> None:

@@ -10,21 +10,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from omnigraph.base import limits
-from omnigraph.base.errors import FormatError, OmnigraphError
-from omnigraph.base.hints import Hint, action, hint
+from omnigraph.base.errors import OmnigraphError
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.maintenance.drift import TableInspection
 from omnigraph.maintenance.optimize.commit import MaintenanceResult, TableResult
-from omnigraph.maintenance.optimize.index_plan import IndexStatus, IndexWork, NoWork, TableIndexes, plan_indexes
+from omnigraph.maintenance.optimize.index_plan import IndexStatus, TableIndexes, plan_indexes
 from omnigraph.maintenance.optimize.options import OptimizeOptions, PendingIndex, SkipReason, TableOptimizeStats
 from omnigraph.maintenance.optimize.plan import TableMaintenancePlan, plan_run
-from omnigraph.maintenance.optimize.rewrite import Replaced, indexes_after, split_segments
+from omnigraph.maintenance.optimize.rewrite import indexes_after, split_segments
 from omnigraph.maintenance.optimize.table_work import fragments_after
 from omnigraph.maintenance.optimize.tables import TableView, read_views, requested_types
+from omnigraph.maintenance.rows import row_error
 from omnigraph.schema.catalog import display_order
 from omnigraph.schema.property_types import IndexKind
-from omnigraph.storage.lance.indexes import NO_VECTORS, IndexSpec, has_vectors
+from omnigraph.storage.lance.indexes import NO_VECTORS, has_vectors
 
 
 @dataclass(slots=True)
@@ -79,40 +79,40 @@ def plan_stats(
     """Return the rows of a dry run. Reads only; the sizes after the run are estimates."""
     errors: dict[str, OmnigraphError] = {}
     views = {view.alias: view for view in read_views(snapshot, options.tables, errors.__setitem__)}
-    bounds = options.bounds(options.tasks_max)
+    request = options.request(options.tasks_max)
     unwritten = find_unwritten(snapshot, options.tables)
     healthy = [view for alias, view in views.items() if alias not in drift and alias not in unwritten]
-    plans = {plan.alias: plan for plan in plan_run(healthy, {}, bounds)}
+    plans = {plan.alias: plan for plan in plan_run(healthy, {}, request)}
     rows = []
     for entity in requested_types(snapshot, options.tables):
         alias = entity.alias
-        row = TableOptimizeStats(alias, snapshot.branch.name, 0, 0)
+        row = TableOptimizeStats(table_key=alias, branch=snapshot.branch.name)
         if alias in errors:
             row = replace(row, reason=row_error(errors[alias]))
-        elif alias in plans and bounds.rewrite is not None:
-            row = _plan_row(row, views[alias], plans[alias], bounds.rewrite.rows)
+        elif alias in plans and request.rewrite is not None:
+            row = _plan_row(row, views[alias], plans[alias], request.rewrite.rows)
         rows.append(_with_versions(row, snapshot, drift, unwritten))
     return sorted(rows, key=lambda row: display_order(row.table_key))
 
 
-def row_error(error: OmnigraphError) -> Hint:
-    """Return the error of a table for its row, which has no hint: for a damaged table it names the call to make."""
-    if isinstance(error, FormatError) and error.code == "dataset_unreadable":
-        return hint("{}, run {}", error.message, action("doctor", deep=True))
-    return Hint(error.message)
-
-
 def _make_row(branch: str, table: TableResult, commit: CommitRecord | None) -> TableOptimizeStats:
-    row = TableOptimizeStats(table.alias, branch, 0, 0, seconds=table.seconds)
     if table.error is not None:
-        return replace(row, reason=row_error(table.error))
-    view, work = table.view, table.work
+        reason = row_error(table.error)
+        return TableOptimizeStats(table_key=table.alias, branch=branch, seconds=table.seconds, reason=reason)
+    view, work = table.view, None if commit is None else table.work
     assert view is not None, "a table without an error was read"
+    groups = () if work is None else work.groups
+    built = () if work is None else tuple(work.built)
     head = None if table.drift is None else table.drift.facts.get("lance_head_version")
-    row = replace(
-        row,
+    existing_names = {index.name for index in view.present}
+    return TableOptimizeStats(
+        table_key=table.alias,
+        branch=branch,
+        fragments_removed=sum(len(group.old) for group in groups),
+        fragments_added=sum(len(group.new) for group in groups),
         bytes_before=view.size_bytes,
-        bytes_after=view.size_bytes,
+        bytes_after=sum(fragment.size_bytes for fragment in fragments_after(view.fragments, groups).values()),
+        committed=work is not None,
         skipped=_skip_reason(table),
         lance_head_version=head if isinstance(head, int) and not table.has_conflict else 0,
         pending_indexes=tuple(
@@ -120,21 +120,11 @@ def _make_row(branch: str, table: TableResult, commit: CommitRecord | None) -> T
             for index in table.indexes.values()
             if index.status is IndexStatus.SKIPPED
         ),
-    )
-    if work is None or commit is None:
-        return row
-    existing_names = {index.name for index in view.present}
-    after = fragments_after(view.fragments, work.groups)
-    return replace(
-        row,
-        fragments_removed=sum(len(group.old) for group in work.groups),
-        fragments_added=sum(len(group.new) for group in work.groups),
-        bytes_after=sum(fragment.size_bytes for fragment in after.values()),
-        committed=True,
-        indexes_folded=tuple(spec.column for spec in work.built if spec.name in existing_names),
-        indexes_built=tuple(spec.column for spec in work.built if spec.name not in existing_names),
-        stripped=work.strip,
-        commit=str(commit.id),
+        seconds=table.seconds,
+        indexes_folded=tuple(spec.column for spec in built if spec.name in existing_names),
+        indexes_built=tuple(spec.column for spec in built if spec.name not in existing_names),
+        stripped=work is not None and work.strip,
+        commit=None if work is None or commit is None else str(commit.id),
     )
 
 
@@ -185,7 +175,7 @@ def _plan_row(
 ) -> TableOptimizeStats:
     """Return the row of a dry run. The live rows of a group fill its new fragments evenly."""
     rows = dict(view.rows)
-    replaced: list[Replaced] = []
+    replaced: dict[tuple[int, ...], range] = {}
     size = view.size_bytes
     last_id = max(view.fragments, default=0)
     for group in plan.groups:
@@ -199,18 +189,20 @@ def _plan_row(
         new_ids = range(last_id + 1, last_id + 1 + count)
         last_id += count
         rows.update((new, live // count + (new - new_ids[0] < live % count)) for new in new_ids)
-        replaced.append(Replaced(group, tuple(new_ids)))
+        replaced[group] = new_ids
     present = indexes_after(view.present, replaced, split_segments(view.present, plan.groups))
-    indexes = plan_indexes(TableIndexes(view.alias, rows, view.declared, present), limits.INDEX_ROWS_PER_TASK)
-    reasons = {index.spec: index.reason for index in indexes if isinstance(index, NoWork) and index.reason}
-    planned = [index.spec for index in indexes if isinstance(index, IndexWork)] if plan.indexes else []
-    reasons |= dict.fromkeys((spec for spec in planned if _lacks_vectors(view, spec)), NO_VECTORS)
+    indexes = plan_indexes(TableIndexes(rows, view.declared, present), limits.INDEX_ROWS_PER_TASK)
+    reasons = {index.spec: index.reason for index in indexes if index.reason}
+    planned = [index.spec for index in indexes if index.fragment_ids] if plan.indexes else []
+    for spec in planned:  # as `plan_index` reports in a run
+        if spec.kind is IndexKind.VECTOR and not has_vectors(view.dataset, spec.column):
+            reasons[spec] = NO_VECTORS
     buildable = [spec for spec in planned if spec not in reasons]
     existing_names = {index.name for index in view.present}
     return replace(
         row,
         fragments_removed=sum(len(group) for group in plan.groups),
-        fragments_added=sum(len(group.new_ids) for group in replaced),
+        fragments_added=sum(len(new_ids) for new_ids in replaced.values()),
         bytes_before=view.size_bytes,
         bytes_after=size,
         skipped=SkipReason.BLOB_COLUMNS_UNSUPPORTED_BY_LANCE if plan.gated else None,
@@ -221,8 +213,3 @@ def _plan_row(
         indexes_built=tuple(spec.column for spec in buildable if spec.name not in existing_names),
         stripped=plan.strip,
     )
-
-
-def _lacks_vectors(view: TableView, spec: IndexSpec) -> bool:
-    """Whether a run will not be able to build the index, as `plan_index` reports."""
-    return spec.kind is IndexKind.VECTOR and not has_vectors(view.dataset, spec.column)

@@ -12,8 +12,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from dataclasses import replace
+from typing import Protocol
 
 from omnigraph.base import limits
 from omnigraph.base.errors import OmnigraphError
@@ -21,7 +21,6 @@ from omnigraph.base.progress import log_event
 from omnigraph.engine.tables import combine_chunks
 from omnigraph.engine.traversal.adjacency import PublishedTable, adjacency_path, build_adjacency, write_adjacency
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.coordination.lease import acquire_lease
 from omnigraph.graph.manifest.compaction import ManifestCompaction, compact_manifest_fully, plan_manifest_compaction
 from omnigraph.graph.manifest.layout import GRAPH_INDEX, MANIFEST
@@ -33,11 +32,12 @@ from omnigraph.maintenance.drift import (
     is_in_progress,
     require_no_pending,
 )
-from omnigraph.maintenance.optimize.commit import MaintenanceRequest, run_maintenance
+from omnigraph.maintenance.optimize.commit import run_maintenance
 from omnigraph.maintenance.optimize.options import IndexResult, OptimizeOptions, TableOptimizeStats
-from omnigraph.maintenance.optimize.plan import RunBounds
-from omnigraph.maintenance.optimize.report import OptimizeReport, find_unwritten, plan_stats, row_error
+from omnigraph.maintenance.optimize.plan import MaintenanceRequest
+from omnigraph.maintenance.optimize.report import OptimizeReport, find_unwritten, plan_stats
 from omnigraph.maintenance.optimize.tables import requested_types
+from omnigraph.maintenance.rows import row_error
 from omnigraph.maintenance.target import GraphTarget
 from omnigraph.pipeline.runner import RunTasks
 from omnigraph.pipeline.spark.runner import SparkRunner
@@ -46,9 +46,6 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 
 logger = logging.getLogger("omnigraph.optimize")
-
-OPTIMIZE_ACTOR: Final = "omnigraph:optimize"
-INDEX_ACTOR: Final = "omnigraph:ensure_indices"
 
 
 class BranchTarget(GraphTarget, Protocol):
@@ -93,31 +90,15 @@ def optimize_all_tables(
     return rows
 
 
-@dataclass(frozen=True, slots=True)
-class IndexOptions:
-    """Which types by name or alias (None: all), the actor of the commit, and how many rows one task may index."""
-
-    types: frozenset[str] | None = None
-    actor: str = INDEX_ACTOR
-    rows_per_task: int = limits.INDEX_ROWS_PER_TASK
-
-
 def ensure_indices(
     root: Location,
     branch: str,
     run_tasks: RunTasks,
-    options: IndexOptions | None = None,
+    request: MaintenanceRequest | None = None,
     environment: WriteEnvironment | None = None,
 ) -> IndexResult:
     """Build every declared index that is missing or does not cover its table, as at most one commit."""
-    options = options or IndexOptions()
-    request = MaintenanceRequest(
-        kind=WriterKind.ENSURE_INDICES,
-        actor=options.actor,
-        types=options.types,
-        bounds=RunBounds(rows_per_index_task=options.rows_per_task),
-    )
-    result = run_maintenance(root, branch, run_tasks, request, environment)
+    result = run_maintenance(root, branch, run_tasks, request or MaintenanceRequest(), environment)
     return IndexResult(branch, result.indexes, result.commit)
 
 
@@ -129,14 +110,7 @@ def _commit_tables(graph: BranchTarget, options: OptimizeOptions, run_tasks: Run
         if options.partial_progress:
             group = limits.OPTIMIZE_GROUP_TASKS
             tasks_max = group if tasks_left is None else min(tasks_left, group)
-        request = MaintenanceRequest(
-            kind=WriterKind.OPTIMIZE,
-            actor=OPTIMIZE_ACTOR,
-            types=options.tables,
-            bounds=options.bounds(tasks_max),
-            skipped=report.skipped,
-            isolated=True,
-        )
+        request = options.request(tasks_max, report.skipped)
         result = run_maintenance(graph.location, graph.branch, run_tasks, request, options.environment)
         report.add(result)
         tasks_left = None if tasks_left is None else tasks_left - result.task_count
