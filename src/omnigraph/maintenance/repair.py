@@ -150,15 +150,19 @@ def repair_all_tables(graph: GraphTarget, options: RepairOptions | None = None) 
     rows: list[TableRepairStats] = []
     for branch in sorted(branches, key=lambda branch: (branch.name != MAIN, branch.name)):
         try:
-            rows += _repair_branch(root, branch, options)
+            rows += _BranchRepair(root, branch, options).run()
         except OmnigraphError as error:
+            commits = {row.branch: row.commit for row in rows if row.commit is not None}
             if _is_deleted(root, branch):
                 rows.append(_branch_row(branch.name, RepairAction.SKIPPED, BRANCH_DELETED))
-                continue
-            commits = {row.branch: row.commit for row in rows if row.commit is not None}
-            if commits:
+            elif isinstance(error, FormatError) and branch.name != MAIN:
+                # A branch that cannot be read, as in a moved graph, does not stop the others.
+                action = RepairAction.REFUSED if options.confirm else RepairAction.PREVIEW
+                rows.append(_branch_row(branch.name, action, error.message))
+            elif commits:
                 raise _partly_repaired(error, commits) from error
-            raise
+            else:
+                raise
     return rows
 
 
@@ -196,17 +200,6 @@ def explain_action(action: RepairAction, options: RepairOptions, obstacles: Obst
             return Hint(publish)
         case _:
             return None
-
-
-def _repair_branch(root: Location, branch: BranchRecord, options: RepairOptions) -> list[TableRepairStats]:
-    """Return the rows of one branch. A branch that cannot be read, as in a moved graph, does not stop the others."""
-    try:
-        return _BranchRepair(root, branch, options).run()
-    except FormatError as error:
-        if branch.name == MAIN or _is_deleted(root, branch):
-            raise
-        action = RepairAction.REFUSED if options.confirm else RepairAction.PREVIEW
-        return [_branch_row(branch.name, action, error.message)]
 
 
 def _is_deleted(root: Location, branch: BranchRecord) -> bool:

@@ -33,7 +33,7 @@ class TableStats(JsonRow):
 
     @property
     def error(self) -> str | None:
-        """Why the table failed or was not changed; other tables continue. None if there is no reason."""
+        """Why the table failed or was not changed; other tables continue. Otherwise None."""
         return None if self.reason is None else str(self.reason)
 
     def to_json(self) -> dict[str, Fact]:

@@ -417,9 +417,9 @@ def test_marker_of_an_unfinished_init(aging: Aging) -> None:
 
 def _kept(rows: list[TableCleanupStats]) -> dict[str, dict[str, int]]:
     return {
-        stats.table_key: {str(retained.reason): retained.versions for retained in stats.kept}
+        stats.table_key: {str(retained.reason): retained.versions for retained in stats.retained}
         for stats in rows
-        if stats.kept
+        if stats.retained
     }
 
 

@@ -129,20 +129,21 @@ class TableCleanupStats(TableStats):
     """`error` as a value, for other surfaces."""
     files: tuple[str, ...] = ()
     """The paths of the files below the graph, in the order of deletion."""
-    kept: tuple[KeptVersions, ...] = ()
+    retained: tuple[KeptVersions, ...] = ()
     """The versions of the table, on all branches, that are kept although the policy would delete them; only in the row
-    of main."""
+    of main. `kept` in JSON."""
 
     def to_json(self) -> dict[str, Fact]:
         """Return the row as `--json` prints it without `--list-files`."""
-        return {name: value for name, value in TableStats.to_json(self).items() if name != "files"}
+        values = TableStats.to_json(self)
+        return {"kept" if name == "retained" else name: value for name, value in values.items() if name != "files"}
 
 
 def sum_kept(rows: Iterable[TableCleanupStats]) -> tuple[KeptVersions, ...]:
     """Return the versions of all rows that are kept although the policy would delete them."""
     total: Counter[KeepReason] = Counter()
     for row in rows:
-        total.update({retained.reason: retained.versions for retained in row.kept})
+        total.update({retained.reason: retained.versions for retained in row.retained})
     return tuple(KeptVersions(reason, total[reason]) for reason in KeepReason if total[reason])
 
 

@@ -210,7 +210,7 @@ def _make_row(dataset: DatasetPlan, branch: str, files: list[DeletableFile]) -> 
         orphan_branches_removed=len({file.branch for file in files if file.reason is Reason.FORK}),
         reason=dataset.error if branch == MAIN else None,
         files=tuple(f"{dataset.path}/{file.path}" for file in files),
-        kept=tuple(KeptVersions(reason, counts[reason]) for reason in KeepReason if counts.get(reason)),
+        retained=tuple(KeptVersions(reason, counts[reason]) for reason in KeepReason if counts.get(reason)),
     )
 
 

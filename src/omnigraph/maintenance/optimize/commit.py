@@ -1,11 +1,12 @@
 """Maintenance run: rewrites fragments, builds indexes and strips settings of a branch's tables, as one commit.
 
 In: a graph, a branch, a `MaintenanceRequest`, a function that runs tasks. Out: `MaintenanceResult`: one `TableResult`
-per table, and the commit. No row changes. The driver plans, workers write files without the branch's lease, and the
-driver commits all tables together through the write path. A table of another branch is forked only if there is work for
-it. Rows that others append, update or delete do not invalidate the work (decision 0018). A group that was lost to
-another compaction, an overwrite or a schema change is planned again, at most `MAINTENANCE_ATTEMPTS_MAX` times; the last
-attempt rewrites a bounded part under the lease. A crash leaves unreferenced files, or a commit that recovery publishes.
+per table, and the commit; with `partial_progress` one commit per group of tasks. No row changes. The driver plans,
+workers write files without the branch's lease, and the driver commits all tables together through the write path. A
+table of another branch is forked only if there is work for it. Rows that others append, update or delete do not
+invalidate the work (decision 0018). A group that was lost to another compaction, an overwrite or a schema change is
+planned again, at most `MAINTENANCE_ATTEMPTS_MAX` times; the last attempt rewrites a bounded part under the lease. A
+crash leaves unreferenced files, or a commit that recovery publishes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from omnigraph.base.progress import log_event
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.snapshot import refresh_snapshot
-from omnigraph.graph.manifest.stamp import Format
 from omnigraph.graph.scratch import Scratch, open_scratch
 from omnigraph.graph.write.check import DriftError
 from omnigraph.graph.write.commit import WriteRequest, write
@@ -51,19 +51,28 @@ Result = TypeVar("Result")
 CONFLICT = "other writers replaced the fragments it was built over"
 
 
+@dataclass(frozen=True, slots=True)
+class PublishedWork:
+    """The work on a table that a commit published, and the table before it."""
+
+    commit: CommitRecord
+    view: TableView
+    work: TableWork
+
+
 @dataclass(slots=True)
 class TableResult:
     """One table of a run. It grows while the run plans, works and commits.
 
-    `view` is the table before the run; None: it could not be read. `work` is what is done, in the end what is
-    published. `has_conflict`: other writers replaced what was rewritten. `seconds` sums the work on this table and its
-    tasks.
+    `view` is the table before the newest commit; None: it could not be read. `work` is what is done and not published
+    yet. `has_conflict`: other writers replaced what was rewritten. `seconds` sums the work on this table and its tasks.
     """
 
     alias: str
     view: TableView | None = None
     plan: TableMaintenancePlan | None = None
     work: TableWork | None = None
+    published: list[PublishedWork] = field(default_factory=list)
     indexes: dict[IndexSpec, IndexRow] = field(default_factory=dict)
     has_conflict: bool = False
     drift: DriftError | None = None
@@ -106,7 +115,7 @@ class TableResult:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceResult:
-    """What a run did to each table, in the order of the schema. `commit` None: nothing."""
+    """What a run did to each table, in the order of the schema. `commit` is the newest; None: nothing was done."""
 
     tables: Mapping[str, TableResult]
     commit: CommitRecord | None
@@ -114,12 +123,6 @@ class MaintenanceResult:
     @property
     def indexes(self) -> tuple[IndexRow, ...]:
         return tuple(row for table in self.tables.values() for row in table.indexes.values())
-
-    @property
-    def task_count(self) -> int:
-        """How many tasks were planned: groups of fragments, and tables with index work alone."""
-        plans = (table.plan for table in self.tables.values() if table.plan is not None)
-        return sum(len(plan.groups) or plan.indexes for plan in plans)
 
 
 def run_maintenance(
@@ -129,19 +132,15 @@ def run_maintenance(
     request: MaintenanceRequest,
     environment: WriteEnvironment | None = None,
 ) -> MaintenanceResult:
-    """Do the work that the tables need, as at most one commit."""
-    run = _MaintenanceRun(run_tasks, request, (environment or WriteEnvironment()).rules)
-    write_request = WriteRequest(request.kind, request.actor, run.stage, run.restage)
-    while True:  # ends: the last attempt leaves out what was lost, and a table is skipped for drift only once
-        try:
-            published = write(root, branch, write_request, environment)
-        except _WorkLostError:
-            continue
-        except DriftError as drift:
-            if not run.skip_drifted(drift):
-                raise
-            continue
-        return run.finish(None if published is None else published.publication.commit)
+    """Do the work that the tables need, as at most one commit, or with `partial_progress` as several."""
+    run = _MaintenanceRun(run_tasks, request, environment or WriteEnvironment())
+    newest: CommitRecord | None = None
+    for _ in range(limits.OPTIMIZE_COMMITS_MAX if request.partial_progress else 1):
+        commit = run.commit(root, branch)
+        newest = commit or newest
+        if commit is None or not run.has_more:
+            break
+    return MaintenanceResult(run.tables, newest)
 
 
 class _WorkLostError(ConflictError):
@@ -151,29 +150,63 @@ class _WorkLostError(ConflictError):
 
 
 class _MaintenanceRun:
-    """One run. Finished work is kept over attempts, as long as it fits."""
+    """One run. Finished work is kept over the attempts of a commit, as long as it fits.
 
-    def __init__(self, run_tasks: RunTasks, request: MaintenanceRequest, rules: Format) -> None:
+    `_tasks_left` bounds the tasks of the whole run. `_ended` are the tables that later commits leave unchanged.
+    """
+
+    def __init__(self, run_tasks: RunTasks, request: MaintenanceRequest, environment: WriteEnvironment) -> None:
         self._run_tasks = run_tasks
         self._request = request
-        self._rules = rules
-        self._attempts_left = limits.MAINTENANCE_ATTEMPTS_MAX
+        self._environment = environment
+        self._tasks_left = request.tasks_max
+        self._attempts_left = 0
         self._tables: dict[str, TableResult] = {}
+        self._ended: frozenset[str] = frozenset()
         self._schema_hash = ""
         self._began: float | None = None
+        self.has_more = False
+
+    @property
+    def tables(self) -> Mapping[str, TableResult]:
+        """The tables that were read, or whose error is reported."""
+        return {
+            alias: table for alias, table in self._tables.items() if table.view is not None or table.error is not None
+        }
 
     @property
     def _working(self) -> list[tuple[TableResult, TableWork]]:
         return [(table, table.work) for table in self._tables.values() if table.work is not None]
 
-    def finish(self, commit: CommitRecord | None) -> MaintenanceResult:
-        """Report only published work: an external change that was committed first may have replaced it."""
+    def commit(self, root: Location, branch: str) -> CommitRecord | None:
+        """Do work and publish it as one commit; None if there is nothing to do."""
+        self._attempts_left, self._began = limits.MAINTENANCE_ATTEMPTS_MAX, None
+        write_request = WriteRequest(self._request.kind, self._request.actor, self.stage, self.restage)
+        while True:  # ends: the last attempt leaves out what was lost, and a table is skipped for drift only once
+            try:
+                published = write(root, branch, write_request, self._environment)
+                break
+            except _WorkLostError:
+                continue
+            except DriftError as drift:
+                if not self.skip_drifted(drift):
+                    raise
+        commit = None if published is None else published.publication.commit
         if commit is not None:
-            in_threads(lambda table: _remove_unpublished(table, commit), list(self._tables.values()))
-        tables = {
-            alias: table for alias, table in self._tables.items() if table.view is not None or table.error is not None
-        }
-        return MaintenanceResult(tables, commit)
+            in_threads(lambda table: _finish_work(table, commit), list(self._tables.values()))
+        self._finish_plans()
+        return commit
+
+    def _finish_plans(self) -> None:
+        """Note how many tasks are left, and which tables have ended."""
+        plans = [(table, table.plan) for table in self._tables.values() if table.plan is not None]
+        if self._tasks_left is not None:
+            self._tasks_left -= sum(len(plan.groups) or plan.indexes for _, plan in plans)
+        is_bounded = self._tasks_left is not None and self._tasks_left <= 0
+        self.has_more = not is_bounded and any(plan.more for table, plan in plans if not table.is_finished)
+        self._ended = frozenset(table.alias for table in self._tables.values() if table.is_finished)
+        for alias in self._ended:
+            self._tables[alias].plan = None
 
     def skip_drifted(self, drift: DriftError) -> bool:
         """Continue without a table that an external tool changed during the run; False if that is not possible."""
@@ -189,7 +222,7 @@ class _MaintenanceRun:
         area = replace(area, began=self._began)  # work of an earlier attempt began earlier
         self._attempts_left -= 1
         for table in self._tables.values():
-            table.has_conflict = False
+            table.has_conflict = table.has_conflict and table.alias in self._ended
         self._move_work(area)
         self._schema_hash = area.snapshot.schema.hash
         views = self._read_views(area)
@@ -223,16 +256,22 @@ class _MaintenanceRun:
         request = self._request
         views = read_views(area.snapshot, request.types, self._fail if request.isolated else None)
         for table in self._tables.values():
-            table.view, table.plan, table.indexes = None, None, {}
+            if table.alias not in self._ended:
+                table.view, table.plan, table.indexes = None, None, {}
         in_order = {view.alias: self._table(view.alias) for view in views}
         self._tables = in_order | {alias: table for alias, table in self._tables.items() if alias not in in_order}
         for view in views:
-            in_order[view.alias].view = view
+            if view.alias not in self._ended:
+                in_order[view.alias].view = view
         return [view for view in views if view.alias not in request.skipped and not in_order[view.alias].is_finished]
 
     def _do_work(self, area: StagingArea, views: Sequence[TableView]) -> None:
         finished_groups = {table.alias: work.groups for table, work in self._working}
-        for view, plan in zip(views, plan_run(views, finished_groups, self._request), strict=True):
+        request = replace(self._request, tasks_max=self._tasks_left)
+        if request.partial_progress:
+            group = limits.OPTIMIZE_GROUP_TASKS
+            request = replace(request, tasks_max=group if self._tasks_left is None else min(self._tasks_left, group))
+        for view, plan in zip(views, plan_run(views, finished_groups, request), strict=True):
             table = self._tables[view.alias]
             table.plan = plan
             if plan.gated:
@@ -323,7 +362,7 @@ class _MaintenanceRun:
 
     def _prefetch_changes(self, area: StagingArea) -> None:
         """Read the changes of other writers now, so that little is left to read under the lease."""
-        now = replace(area, snapshot=refresh_snapshot(area.snapshot, self._rules))
+        now = replace(area, snapshot=refresh_snapshot(area.snapshot, self._environment.rules))
         for table, work in self._working:
             if work.can_move_to(now, self._schema_hash) and now.table(table.alias).pin != work.target.table.pin:
                 self._isolated(table, lambda: work.prefetch_changes(now.writable(table.alias)))  # noqa: B023  # called here
@@ -415,21 +454,21 @@ def _start_builds(table: TableResult, view: TableView, rows_max: int) -> Iterato
             yield IndexBuild(readable, planned, DatasetVersion.of(own) if is_clone else None)
 
 
-def _remove_unpublished(table: TableResult, commit: CommitRecord) -> None:
-    work = table.work
-    if work is None:
+def _finish_work(table: TableResult, commit: CommitRecord) -> None:
+    """Report only published work: an external change that was committed first may have replaced it."""
+    view, work, table.work = table.view, table.work, None
+    if work is None or view is None:
         return
+    lost: list[IndexSpec] | None = None
     pins = {move.table: move.after for move in commit.tables}
     try:
         lost = work.remove_unpublished(pins.get(work.target.table.id))
     except OmnigraphError as error:
         sentence = f"{table.alias} was published, but its new version could not be read: {error.message}"
         log_event(logger, sentence, level=logging.WARNING, table=table.alias, code=error.code)
-        return
-    if lost is None:
-        return
-    table.has_conflict = True
-    for spec in lost:
-        table.skip_index(spec, f"ConflictingWrites: {CONFLICT}")
-    if work.is_empty:
-        table.work = None
+    if lost is not None:
+        table.has_conflict = True
+        for spec in lost:
+            table.skip_index(spec, f"ConflictingWrites: {CONFLICT}")
+    if not work.is_empty:
+        table.published.append(PublishedWork(commit, view, work))

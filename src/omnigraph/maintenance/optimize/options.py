@@ -182,15 +182,16 @@ class OptimizeOptions:
                     hint="Pass a whole number from 1.",
                 )
 
-    def request(self, tasks_max: int | None, skipped: frozenset[str] = frozenset()) -> MaintenanceRequest:
-        """Return the request of a run with at most this number of tasks (None: all), without the skipped tables."""
+    def request(self, skipped: frozenset[str] = frozenset()) -> MaintenanceRequest:
+        """Return the request of a run without the skipped tables."""
         return MaintenanceRequest(
             types=self.tables,
             kind=WriterKind.OPTIMIZE,
             actor=OPTIMIZE_ACTOR,
             rewrite=RewriteBounds(rows=min(limits.COMPACTION_ROWS, self.rows_per_task or limits.COMPACTION_ROWS)),
-            tasks_max=tasks_max,
+            tasks_max=self.tasks_max,
             blobs_compact=self.blobs_compact,
             skipped=skipped,
             isolated=True,
+            partial_progress=self.partial_progress,
         )

@@ -28,6 +28,7 @@ class MaintenanceRequest:
 
     `rewrite` None: rewrite no fragments. `blobs_compact`: Lance compacts tables with blobs. `skipped` are the aliases
     of tables to leave unchanged. `isolated`: report a table that fails and continue with the others.
+    `partial_progress`: commit groups of tasks as they finish.
     """
 
     types: frozenset[str] | None = None
@@ -39,6 +40,7 @@ class MaintenanceRequest:
     blobs_compact: bool = LANCE_SUPPORTS_BLOB_COMPACTION
     skipped: frozenset[str] = frozenset()
     isolated: bool = False
+    partial_progress: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,16 @@
 """Turns the result of a maintenance run, or the plan of a dry run, into one `TableOptimizeStats` per table.
 
-In: a `MaintenanceResult` per commit, or a snapshot to plan for. Out: rows in display order, with the versions that are
-published now. Reads only the tables of a dry run; writes nothing.
+In: a `MaintenanceResult`, or a snapshot to plan for. Out: rows in display order, with the versions that are published
+now. Reads only the tables of a dry run; writes nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from omnigraph.base import limits
 from omnigraph.base.errors import OmnigraphError
-from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.maintenance.drift import TableInspection
 from omnigraph.maintenance.optimize.commit import MaintenanceResult, TableResult
@@ -27,40 +26,16 @@ from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.indexes import NO_VECTORS, has_vectors
 
 
-@dataclass(slots=True)
-class OptimizeReport:
-    """The rows of a run with one or more commits. `unwritten` are tables that the branch reads from another branch."""
+def make_rows(
+    result: MaintenanceResult, after: Snapshot, drift: Mapping[str, TableInspection], unwritten: frozenset[str]
+) -> list[TableOptimizeStats]:
+    """Return the rows of a run, with the versions that are published now.
 
-    branch: str
-    drift: Mapping[str, TableInspection]
-    unwritten: frozenset[str]
-    has_more: bool = False
-    _rows: dict[str, TableOptimizeStats] = field(default_factory=dict)
-    _finished: set[str] = field(default_factory=set)
-
-    @property
-    def skipped(self) -> frozenset[str]:
-        """The tables that the next commit must leave unchanged."""
-        return frozenset((*self.drift, *self.unwritten, *self._finished))
-
-    def add(self, result: MaintenanceResult) -> None:
-        """Add the result of one commit."""
-        self.has_more = False
-        for alias, table in result.tables.items():
-            if alias in self._finished:
-                continue
-            row = _make_row(self.branch, table, result.commit)
-            before = self._rows.get(alias)
-            self._rows[alias] = row if before is None else _add_rows(before, row)
-            if table.is_finished:
-                self._finished.add(alias)
-            elif table.plan is not None and table.plan.more:
-                self.has_more = True
-
-    def rows(self, after: Snapshot) -> list[TableOptimizeStats]:
-        """Return the rows with the versions that are published now."""
-        rows = [_with_versions(row, after, self.drift, self.unwritten) for row in self._rows.values()]
-        return sorted(rows, key=lambda row: display_order(row.table_key))
+    `unwritten` are tables that the branch reads from another branch.
+    """
+    rows = [_make_row(after.branch.name, table) for table in result.tables.values()]
+    shown = [_with_versions(row, after, drift, unwritten) for row in rows]
+    return sorted(shown, key=lambda row: display_order(row.table_key))
 
 
 def find_unwritten(snapshot: Snapshot, requested: frozenset[str] | None) -> frozenset[str]:
@@ -79,7 +54,7 @@ def plan_stats(
     """Return the rows of a dry run. Reads only; the sizes after the run are estimates."""
     errors: dict[str, OmnigraphError] = {}
     views = {view.alias: view for view in read_views(snapshot, options.tables, errors.__setitem__)}
-    request = options.request(options.tasks_max)
+    request = options.request()
     unwritten = find_unwritten(snapshot, options.tables)
     healthy = [view for alias, view in views.items() if alias not in drift and alias not in unwritten]
     plans = {plan.alias: plan for plan in plan_run(healthy, {}, request)}
@@ -95,24 +70,37 @@ def plan_stats(
     return sorted(rows, key=lambda row: display_order(row.table_key))
 
 
-def _make_row(branch: str, table: TableResult, commit: CommitRecord | None) -> TableOptimizeStats:
-    if table.error is not None:
-        reason = row_error(table.error)
-        return TableOptimizeStats(table_key=table.alias, branch=branch, seconds=table.seconds, reason=reason)
-    view, work = table.view, None if commit is None else table.work
-    assert view is not None, "a table without an error was read"
-    groups = () if work is None else work.groups
-    built = () if work is None else tuple(work.built)
-    head = None if table.drift is None else table.drift.facts.get("lance_head_version")
-    existing_names = {index.name for index in view.present}
-    return TableOptimizeStats(
+def _make_row(branch: str, table: TableResult) -> TableOptimizeStats:
+    published, view = table.published, table.view
+    groups = [group for done in published for group in done.work.groups]
+    folded: list[str] = []
+    built: list[str] = []
+    for done in published:
+        existing_names = {index.name for index in done.view.present}
+        for spec in done.work.built:
+            (folded if spec.name in existing_names else built).append(spec.column)
+    row = TableOptimizeStats(
         table_key=table.alias,
         branch=branch,
         fragments_removed=sum(len(group.old) for group in groups),
         fragments_added=sum(len(group.new) for group in groups),
-        bytes_before=view.size_bytes,
-        bytes_after=sum(fragment.size_bytes for fragment in fragments_after(view.fragments, groups).values()),
-        committed=work is not None,
+        bytes_before=published[0].view.size_bytes if published else 0,
+        committed=bool(published),
+        seconds=table.seconds,
+        indexes_folded=tuple(dict.fromkeys(folded)),
+        indexes_built=tuple(dict.fromkeys(built)),
+        stripped=any(done.work.strip for done in published),
+        commit=str(published[-1].commit.id) if published else None,
+    )
+    if table.error is not None:
+        return replace(row, reason=row_error(table.error))
+    assert view is not None, "a table without an error was read"
+    newest = published[-1].work.groups if published and published[-1].view is view else ()
+    head = None if table.drift is None else table.drift.facts.get("lance_head_version")
+    return replace(
+        row,
+        bytes_before=(published[0].view if published else view).size_bytes,
+        bytes_after=sum(fragment.size_bytes for fragment in fragments_after(view.fragments, newest).values()),
         skipped=_skip_reason(table),
         lance_head_version=head if isinstance(head, int) and not table.has_conflict else 0,
         pending_indexes=tuple(
@@ -120,11 +108,6 @@ def _make_row(branch: str, table: TableResult, commit: CommitRecord | None) -> T
             for index in table.indexes.values()
             if index.status is IndexStatus.SKIPPED
         ),
-        seconds=table.seconds,
-        indexes_folded=tuple(spec.column for spec in built if spec.name in existing_names),
-        indexes_built=tuple(spec.column for spec in built if spec.name not in existing_names),
-        stripped=work is not None and work.strip,
-        commit=None if work is None or commit is None else str(commit.id),
     )
 
 
@@ -135,21 +118,6 @@ def _skip_reason(table: TableResult) -> SkipReason | None:
         return SkipReason.DRIFT_NEEDS_REPAIR
     is_gated = table.plan is not None and table.plan.gated
     return SkipReason.BLOB_COLUMNS_UNSUPPORTED_BY_LANCE if is_gated else None
-
-
-def _add_rows(before: TableOptimizeStats, row: TableOptimizeStats) -> TableOptimizeStats:
-    return replace(
-        row,
-        fragments_removed=before.fragments_removed + row.fragments_removed,
-        fragments_added=before.fragments_added + row.fragments_added,
-        bytes_before=before.bytes_before,
-        committed=before.committed or row.committed,
-        seconds=before.seconds + row.seconds,
-        indexes_folded=tuple(dict.fromkeys((*before.indexes_folded, *row.indexes_folded))),
-        indexes_built=tuple(dict.fromkeys((*before.indexes_built, *row.indexes_built))),
-        stripped=before.stripped or row.stripped,
-        commit=row.commit or before.commit,
-    )
 
 
 def _with_versions(

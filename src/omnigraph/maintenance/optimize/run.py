@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
 
@@ -35,13 +34,12 @@ from omnigraph.maintenance.drift import (
 from omnigraph.maintenance.optimize.commit import run_maintenance
 from omnigraph.maintenance.optimize.options import IndexResult, OptimizeOptions, TableOptimizeStats
 from omnigraph.maintenance.optimize.plan import MaintenanceRequest
-from omnigraph.maintenance.optimize.report import OptimizeReport, find_unwritten, plan_stats
+from omnigraph.maintenance.optimize.report import find_unwritten, make_rows, plan_stats
 from omnigraph.maintenance.optimize.tables import requested_types
 from omnigraph.maintenance.rows import row_error
 from omnigraph.maintenance.target import GraphTarget
 from omnigraph.pipeline.runner import RunTasks
 from omnigraph.pipeline.spark.runner import SparkRunner
-from omnigraph.schema.catalog import EdgeType
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 
@@ -77,14 +75,13 @@ def optimize_all_tables(
             if row.reason is not None:
                 _log(row)
         return rows
-    report = OptimizeReport(
-        branch, _find_drift_under_lease(snapshot, options.environment), find_unwritten(snapshot, options.tables)
-    )
-    _commit_tables(graph, options, run_tasks or SparkRunner(), report)
+    drift, unwritten = _find_drift_under_lease(snapshot, options.environment), find_unwritten(snapshot, options.tables)
+    request = options.request(skipped=unwritten.union(drift))
+    result = run_maintenance(root, branch, run_tasks or SparkRunner(), request, options.environment)
     manifest = _compact_manifest(root, branch, options.environment)
     after = read_snapshot(root, branch, rules=rules)
     _persist_adjacencies(after, options.tables)
-    rows = [*report.rows(after), manifest]
+    rows = [*make_rows(result, after, drift, unwritten), manifest]
     for row in rows:
         _log(row)
     return rows
@@ -102,22 +99,6 @@ def ensure_indices(
     return IndexResult(branch, result.indexes, result.commit)
 
 
-def _commit_tables(graph: BranchTarget, options: OptimizeOptions, run_tasks: RunTasks, report: OptimizeReport) -> None:
-    """Do the work on the tables: one commit, or with `partial_progress` one per group of tasks."""
-    tasks_left = options.tasks_max
-    for _ in range(limits.OPTIMIZE_COMMITS_MAX if options.partial_progress else 1):
-        tasks_max = tasks_left
-        if options.partial_progress:
-            group = limits.OPTIMIZE_GROUP_TASKS
-            tasks_max = group if tasks_left is None else min(tasks_left, group)
-        request = options.request(tasks_max, report.skipped)
-        result = run_maintenance(graph.location, graph.branch, run_tasks, request, options.environment)
-        report.add(result)
-        tasks_left = None if tasks_left is None else tasks_left - result.task_count
-        if result.commit is None or not report.has_more or (tasks_left is not None and tasks_left <= 0):
-            return
-
-
 def _find_drift(snapshot: Snapshot) -> dict[str, TableInspection]:
     """Return the tables of the branch whose heads external tools moved from the published versions."""
     return {
@@ -129,7 +110,7 @@ def _find_drift(snapshot: Snapshot) -> dict[str, TableInspection]:
     }
 
 
-def _find_drift_under_lease(snapshot: Snapshot, environment: WriteEnvironment) -> Mapping[str, TableInspection]:
+def _find_drift_under_lease(snapshot: Snapshot, environment: WriteEnvironment) -> dict[str, TableInspection]:
     """Return drifted tables; with the branch's lease, because a writer moves heads before it publishes them."""
     if not _find_drift(snapshot):
         return {}
@@ -183,26 +164,23 @@ def _persist_adjacencies(snapshot: Snapshot, types: frozenset[str] | None) -> No
         logger.warning("cannot list the persisted adjacencies: %s", error.message)
         return
     for edge in snapshot.schema.catalog.edges:
-        if types is None or types & {edge.name, edge.alias}:
-            _persist_adjacency(snapshot, edge, existing_paths)
-
-
-def _persist_adjacency(snapshot: Snapshot, edge: EdgeType, existing_paths: set[str]) -> None:
-    record = snapshot.tables[edge.alias]
-    if adjacency_path(record) in existing_paths or not 0 < record.row_count <= limits.ADJACENCY_EDGES_MAX:
-        return
-    version = record.pin.version
-    try:
-        dataset = open_table(snapshot.root, record)
-        endpoints = dataset.read(["src", "dst"])
-        sources, targets = combine_chunks(endpoints.column("src")), combine_chunks(endpoints.column("dst"))
-        adjacency = build_adjacency(sources, targets, same_type=edge.source == edge.target)
-        write_adjacency(snapshot.root, PublishedTable(record, dataset), adjacency)
-    except OmnigraphError as error:
-        logger.warning("cannot persist the adjacency of %s: %s", edge.alias, error.message)
-        return
-    sentence = f"persisted the adjacency of {edge.alias} at version {version}"
-    log_event(logger, sentence, table=edge.alias, version=version)
+        record = snapshot.tables[edge.alias]
+        is_requested = types is None or types & {edge.name, edge.alias}
+        if not is_requested or not 0 < record.row_count <= limits.ADJACENCY_EDGES_MAX:
+            continue
+        if adjacency_path(record) in existing_paths:
+            continue
+        try:
+            dataset = open_table(snapshot.root, record)
+            endpoints = dataset.read(["src", "dst"])
+            sources, targets = combine_chunks(endpoints.column("src")), combine_chunks(endpoints.column("dst"))
+            adjacency = build_adjacency(sources, targets, same_type=edge.source == edge.target)
+            write_adjacency(snapshot.root, PublishedTable(record, dataset), adjacency)
+        except OmnigraphError as error:
+            logger.warning("cannot persist the adjacency of %s: %s", edge.alias, error.message)
+            continue
+        sentence = f"persisted the adjacency of {edge.alias} at version {record.pin.version}"
+        log_event(logger, sentence, table=edge.alias, version=record.pin.version)
 
 
 def _log(row: TableOptimizeStats) -> None:

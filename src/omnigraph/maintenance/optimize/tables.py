@@ -7,7 +7,7 @@ caller chooses whether a table that cannot be read ends the run or is reported a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from omnigraph.base.errors import NotFoundError, OmnigraphError
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table
@@ -88,14 +88,7 @@ def requested_types(snapshot: Snapshot, types: frozenset[str] | None) -> list[En
 
 def reread_view(view: TableView, dataset: Dataset) -> TableView:
     """Read the same table at another version or in a clone."""
-    return TableView(
-        view.alias,
-        dataset,
-        read_fragment_files(dataset),
-        view.declared,
-        read_indexes(dataset),
-        has_blobs=view.has_blobs,
-    )
+    return replace(view, dataset=dataset, fragments=read_fragment_files(dataset), present=read_indexes(dataset))
 
 
 def _read_view(snapshot: Snapshot, entity: Entity) -> TableView | OmnigraphError:
