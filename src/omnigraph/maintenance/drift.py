@@ -54,13 +54,13 @@ class Classification(StrEnum):
 class Drift:
     """The drift of one table.
 
-    `ours`: every version above the pin has Omnigraph's mark, so a writer or recovery left it, and repair restores the
-    published content. `unpublished`: Omnigraph's writes that never finished and whose rows the head has.
+    `is_ours`: every version above the pin has Omnigraph's mark, so a writer or recovery left it, and repair restores
+    the published content. `unpublished`: Omnigraph's writes that never finished and whose rows the head has.
     """
 
     classification: Classification
     operations: tuple[str, ...] = ()
-    ours: bool = False
+    is_ours: bool = False
     unpublished: tuple[OperationId, ...] = ()
 
 
@@ -75,7 +75,7 @@ def classify_drift(history: TableHistory) -> Drift:
     if history.head < history.base:
         return Drift(Classification.UNVERIFIABLE, operations)
     if all(_operation_of(record) is not None for record in history.records):
-        return Drift(Classification.VERIFIED_MAINTENANCE, operations, ours=True)
+        return Drift(Classification.VERIFIED_MAINTENANCE, operations, is_ours=True)
     unpublished = _unpublished(history)
     if any(isinstance(record, TransactionGap) for record in history.records):
         return Drift(Classification.UNVERIFIABLE, operations, unpublished=unpublished)
@@ -256,7 +256,7 @@ def inspect_rows(snapshot: Snapshot, inspection: TableInspection) -> TableInspec
         return replace(inspection, obstacles=Obstacles(below, below))
     if inspection.drift.classification is Classification.VERIFIED_MAINTENANCE:
         # Our own changes are undone, which needs the published version.
-        obstacles = Obstacles(missing if inspection.drift.ours else "", missing)
+        obstacles = Obstacles(missing if inspection.drift.is_ours else "", missing)
         return replace(inspection, changes=RowCounts(0, 0, 0), obstacles=obstacles)
     obstacle = _unfinished(snapshot, inspection) or _misfit(snapshot, inspection.table, head)
     changes: RowCounts | None = None

@@ -276,7 +276,7 @@ class _BranchRepair:
                 continue
             table, head = inspection.table, inspection.head
             heads.append(ExpectedHead(table, Pin(head.branch, head.version)))
-            if row.action is RepairAction.DISCARDED or inspection.drift.ours:
+            if row.action is RepairAction.DISCARDED or inspection.drift.is_ours:
                 effects.append(area.restore_effect(table, head))
                 continue
             published = area.publish_head_effect(table, head)

@@ -111,13 +111,11 @@ def apply_schema(
     return SchemaResult(run.plan, None if published is None else published.publication.commit)
 
 
+@dataclass(slots=True)
 class _SchemaRun:
-    """One run."""
-
-    def __init__(self, request: SchemaRequest, run_tasks: RunTasks) -> None:
-        self._request = request
-        self._run_tasks = run_tasks
-        self.plan: SchemaPlan | None = None
+    request: SchemaRequest
+    run_tasks: RunTasks
+    plan: SchemaPlan | None = None
 
     def stage(self, area: StagingArea) -> StagedWrite | None:
         self.plan = self.plan_for(area.snapshot)
@@ -131,7 +129,7 @@ class _SchemaRun:
 
     def plan_for(self, snapshot: Snapshot, others: Sequence[Catalog] = ()) -> SchemaPlan:
         """Return the steps that change the schema of a snapshot."""
-        request = self._request
+        request = self.request
         return plan_schema(snapshot, request.source, source_name=request.source_name, hard=request.hard, others=others)
 
     def _check(self, area: StagingArea, plan: SchemaPlan) -> None:
@@ -145,7 +143,7 @@ class _SchemaRun:
             if new is not None and rules and size:
                 columns = column_plan(old, new, size, nulls=plan.null_counts.get(old.id, {}))
                 dataset = area.read(old.alias)
-                tasks += _check_tasks(dataset, new, columns, rules, self._request.rows_per_task)
+                tasks += _check_tasks(dataset, new, columns, rules, self.request.rows_per_task)
                 rows += size
         report = merge_reports(self._runner(rows)(run_check, tasks)) if tasks else ViolationReport()
         if report.total:
@@ -154,12 +152,12 @@ class _SchemaRun:
     def _write_columns(self, dataset: Dataset, plan: ColumnPlan) -> Sequence[WrittenColumns]:
         rows = dataset.fragment_rows()
         version = DatasetVersion.of(dataset)
-        parts = group_fragments(rows, self._request.rows_per_task)
+        parts = group_fragments(rows, self.request.rows_per_task)
         tasks = [FillTask(version, plan, part) for part in parts]
         return self._runner(sum(rows.values()))(fill_columns, tasks)
 
     def _runner(self, rows: int) -> RunTasks:
-        return run_here if rows <= self._request.driver_rows_max else self._run_tasks
+        return run_here if rows <= self.request.driver_rows_max else self.run_tasks
 
 
 def _unproven(plan: SchemaPlan, entity: Entity) -> list[Constraint]:
@@ -219,11 +217,11 @@ class CheckedTable:
             yield {
                 name: self.plan.filled(name, batch.column(origins[name]))
                 if name in origins
-                else self._filled(name, batch.num_rows)
+                else self._repeat_fill(name, batch.num_rows)
                 for name in requested
             }
 
-    def _filled(self, name: str, rows: int) -> Column:
+    def _repeat_fill(self, name: str, rows: int) -> Column:
         make: Any = pa.scalar
         column: Column = pa.repeat(make(self.plan.fills[name], self.plan.schema.field(name).type), rows)
         return column

@@ -9,8 +9,8 @@ from omnigraph.maintenance.cleanup.deletion_plan import (
     Reason,
     find_all_deletable,
     folder_of,
-    read_lines,
     ref_times,
+    version_times,
 )
 from omnigraph.maintenance.cleanup.retention import Decision, Needs, Policy
 from omnigraph.storage.files import StoredFile
@@ -144,7 +144,7 @@ def test_versions_and_refs_from_a_listing() -> None:
         StoredFile(f"_refs/branches/{FORK}.json", 1, 75),
         StoredFile("_versions/latest_version_hint.json", 1, 90),
     ]
-    assert read_lines(files) == {None: {7: 70, 3: 30}, FORK: {8: 80}}
+    assert version_times(files) == {None: {7: 70, 3: 30}, FORK: {8: 80}}
     assert ref_times(files) == {FORK: 75}
 
 

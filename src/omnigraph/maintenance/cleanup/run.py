@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Final
 
@@ -103,14 +103,14 @@ def is_for_spark(root: Location) -> bool:
     )
 
 
+@dataclass(frozen=True, slots=True)
 class _Deletion:
-    """One run while it holds the graph's lease."""
+    """One run while it holds the graph's lease. Threads check the lease one after another."""
 
-    def __init__(self, root: Location, lease: Lease, environment: WriteEnvironment) -> None:
-        self._root = root
-        self._lease = lease
-        self._environment = environment
-        self._turn = threading.Lock()
+    root: Location
+    lease: Lease
+    environment: WriteEnvironment
+    turn: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, plan: GraphPlan) -> GraphPlan:
         """Delete the files; return the plan with the files that were deleted, and the errors."""
@@ -126,10 +126,10 @@ class _Deletion:
     def _fence(self, manifest: DatasetPlan) -> None:
         """Publish once, so that a writer that lost the graph's lease cannot publish a branch that is deleted here."""
         if any(file.reason is Reason.FORK for file in manifest.deletable):
-            main = read_snapshot(self._root, rules=self._environment.rules)
-            target = PublishTarget(self._root, MAIN, main.branch.id, main.branch.lance_branch)
+            main = read_snapshot(self.root, rules=self.environment.rules)
+            target = PublishTarget(self.root, MAIN, main.branch.id, main.branch.lance_branch)
             failpoint(Failpoint.CLEANUP_FENCE_BEFORE)
-            publish(target, ManifestChange(), (), self._environment.publisher(self._lease))
+            publish(target, ManifestChange(), (), self.environment.publisher(self.lease))
 
     def _delete(self, plan: DatasetPlan) -> DatasetPlan:
         if plan.error is not None or not plan.deletable:
@@ -150,16 +150,16 @@ class _Deletion:
         return plan
 
     def _delete_batch(self, path: str, batch: Sequence[DeletableFile]) -> None:
-        with self._turn:
-            self._lease.hold()
+        with self.turn:
+            self.lease.hold()
         failpoint(Failpoint.CLEANUP_DELETE_BEFORE)
-        delete_files(self._root.child(path), [file.path for file in batch])
+        delete_files(self.root.child(path), [file.path for file in batch])
 
     def _remove_empty_folders(self, plan: DatasetPlan) -> None:
         """Remove local directories of which every file was deleted, so that no writer is about to use them."""
         folders = {""} if plan.is_whole else {folder_of(file) for file in plan.deletable}
         for folder in sorted(folder for folder in folders if folder is not None):
-            ObjectStore(self._root.child(plan.path)).remove_empty_directories(folder)
+            ObjectStore(self.root.child(plan.path)).remove_empty_directories(folder)
 
 
 def _batches(files: Sequence[DeletableFile]) -> Iterator[Sequence[DeletableFile]]:

@@ -20,8 +20,8 @@ from omnigraph.maintenance.cleanup.deletion_plan import (
     DeletableFile,
     DeletionRules,
     find_all_deletable,
-    read_lines,
     ref_times,
+    version_times,
 )
 from omnigraph.maintenance.cleanup.retention import DatasetFacts, Decision, Fork, KeepReason, Needs, Policy, decide
 from omnigraph.maintenance.rows import row_error
@@ -122,15 +122,15 @@ def plan_dataset(task: DatasetTask) -> DatasetPlan:
 
 def read_facts(location: Location, files: Sequence[StoredFile]) -> DatasetFacts:
     """Return the state of a dataset from its listing; it is opened only if it has refs."""
-    lines = read_lines(files)
+    times_by_branch = version_times(files)
     if not any(file.path.startswith(_REFS) for file in files):
-        return DatasetFacts(lines, {}, frozenset())
+        return DatasetFacts(times_by_branch, {}, frozenset())
     refs, created = read_refs(location), ref_times(files)
     forks = {
         branch.name: Fork(branch.name, Pin(branch.parent, branch.parent_version), created.get(branch.name, 0))
         for branch in refs.branches
     }
-    return DatasetFacts(lines, forks, frozenset(Pin(*tag) for tag in refs.tags))
+    return DatasetFacts(times_by_branch, forks, frozenset(Pin(*tag) for tag in refs.tags))
 
 
 def list_versions(location: Location) -> tuple[StoredFile, ...]:
@@ -153,10 +153,10 @@ def plan_files(
         )
     retained: set[str] = set()
     referenced: set[str] = set()
-    lines = read_lines(files)
+    times_by_branch = version_times(files)
     for branch, versions in decision.retained.items():
         # Only listed versions are deleted: a later commit may reference files that are in the listing.
-        deleted = lines.get(branch, {}).keys() - versions
+        deleted = times_by_branch.get(branch, {}).keys() - versions
         reached = read_referenced_files(open_dataset(location, branch=branch), deleted)
         retained |= reached.by_retained
         referenced |= reached.by_any

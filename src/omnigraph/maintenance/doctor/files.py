@@ -15,7 +15,7 @@ from omnigraph.base import limits
 from omnigraph.base.hints import action, hint
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.layout import EDGES, INIT_MARKERS, MANIFEST, NODES, SCRATCH
-from omnigraph.graph.manifest.records import Pin, TableId
+from omnigraph.graph.manifest.records import Pin, TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.maintenance.cleanup.deletion_plan import Reason
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
@@ -71,31 +71,29 @@ def check_manifest(root: Location, branch: str, lance_branch: str | None, *, dee
 
 def check_tables(snapshots: Sequence[Snapshot], *, deep: bool) -> CheckedTables:
     """Return the damaged files of the published versions of all tables, each file once."""
-    users: dict[str, dict[VersionKey, tuple[str, str]]] = {}
-    tables: dict[tuple[str, VersionKey], tuple[TableId, Pin]] = {}
+    users: dict[str, dict[VersionKey, tuple[TableRecord, str]]] = {}
     for snapshot in snapshots:
         for table in snapshot.tables.values():
             key: VersionKey = (table.pin.branch, table.pin.version)
-            users.setdefault(table.path, {}).setdefault(key, (table.alias, snapshot.branch.name))
-            tables[table.path, key] = (table.id, table.pin)
+            users.setdefault(table.path, {}).setdefault(key, (table, snapshot.branch.name))
     files: dict[str, DamagedFile] = {}
     links: list[str] = []
     damaged: set[tuple[TableId, Pin]] = set()
-    for path, used in sorted(users.items(), key=lambda entry: min(entry[1].values())):
+    unopened: set[str] = set()
+    for path, used in sorted(
+        users.items(), key=lambda entry: min((user[0].alias, user[1]) for user in entry[1].values())
+    ):
         checked = check_files(snapshots[0].root.child(path), list(used), deep=deep)
         links += [f"{path}/{link}".rstrip("/") for link in checked.links]
-        damaged.update(tables[path, key] for key in checked.problems)
-        for key, (alias, branch) in used.items():
-            for problem in checked.problems.get(key, ()):
-                file = DamagedFile(alias, branch, f"{path}/{problem.path}", problem)
+        for key, problems in checked.problems.items():
+            table, branch = used[key]
+            damaged.add((table.id, table.pin))
+            for problem in problems:
+                file = DamagedFile(table.alias, branch, f"{path}/{problem.path}", problem)
                 files.setdefault(file.path, file)
-    unopened = frozenset(
-        path
-        for path in users
-        for file in files.values()
-        if file.problem.kind is FileKind.VERSION and file.path.startswith(f"{path}/")
-    )
-    return CheckedTables(tuple(files.values()), tuple(links), frozenset(damaged), unopened)
+                if problem.kind is FileKind.VERSION:
+                    unopened.add(path)
+    return CheckedTables(tuple(files.values()), tuple(links), frozenset(damaged), frozenset(unopened))
 
 
 def find_links(root: Location, others: Iterable[str]) -> list[str]:

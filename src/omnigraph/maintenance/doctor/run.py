@@ -244,7 +244,7 @@ class _GraphInspection:
             f"{drift.classification.value}: published version {table.pin.version}, "
             f"head {inspection.head.version} ({operations})"
         )
-        health = Health.NOTICE if drift.ours else Health.PROBLEM
+        health = Health.NOTICE if drift.is_ours else Health.PROBLEM
         return Finding(Check.DRIFT, health, text, table.alias, branch, REPAIR)
 
     def edges(self) -> Iterator[Finding]:

@@ -133,7 +133,7 @@ def run_maintenance(
     environment: WriteEnvironment | None = None,
 ) -> MaintenanceResult:
     """Do the work that the tables need, as at most one commit, or with `partial_progress` as several."""
-    run = _MaintenanceRun(run_tasks, request, environment or WriteEnvironment())
+    run = _MaintenanceRun(run_tasks, request, environment or WriteEnvironment(), request.tasks_max)
     newest: CommitRecord | None = None
     for _ in range(limits.OPTIMIZE_COMMITS_MAX if request.partial_progress else 1):
         commit = run.commit(root, branch)
@@ -149,42 +149,44 @@ class _WorkLostError(ConflictError):
     applied = Applied.NO
 
 
+@dataclass(slots=True)
 class _MaintenanceRun:
     """One run. Finished work is kept over the attempts of a commit, as long as it fits.
 
-    `_tasks_left` bounds the tasks of the whole run. `_ended` are the tables that later commits leave unchanged.
+    `tasks_left` bounds the tasks of the whole run. `ended` are the tables that later commits leave unchanged.
     """
 
-    def __init__(self, run_tasks: RunTasks, request: MaintenanceRequest, environment: WriteEnvironment) -> None:
-        self._run_tasks = run_tasks
-        self._request = request
-        self._environment = environment
-        self._tasks_left = request.tasks_max
-        self._attempts_left = 0
-        self._tables: dict[str, TableResult] = {}
-        self._ended: frozenset[str] = frozenset()
-        self._schema_hash = ""
-        self._began: float | None = None
-        self.has_more = False
+    run_tasks: RunTasks
+    request: MaintenanceRequest
+    environment: WriteEnvironment
+    tasks_left: int | None
+    attempts_left: int = 0
+    all_tables: dict[str, TableResult] = field(default_factory=dict)
+    ended: frozenset[str] = frozenset()
+    schema_hash: str = ""
+    began: float | None = None
+    has_more: bool = False
 
     @property
     def tables(self) -> Mapping[str, TableResult]:
         """The tables that were read, or whose error is reported."""
         return {
-            alias: table for alias, table in self._tables.items() if table.view is not None or table.error is not None
+            alias: table
+            for alias, table in self.all_tables.items()
+            if table.view is not None or table.error is not None
         }
 
     @property
     def _working(self) -> list[tuple[TableResult, TableWork]]:
-        return [(table, table.work) for table in self._tables.values() if table.work is not None]
+        return [(table, table.work) for table in self.all_tables.values() if table.work is not None]
 
     def commit(self, root: Location, branch: str) -> CommitRecord | None:
         """Do work and publish it as one commit; None if there is nothing to do."""
-        self._attempts_left, self._began = limits.MAINTENANCE_ATTEMPTS_MAX, None
-        write_request = WriteRequest(self._request.kind, self._request.actor, self.stage, self.restage)
+        self.attempts_left, self.began = limits.MAINTENANCE_ATTEMPTS_MAX, None
+        write_request = WriteRequest(self.request.kind, self.request.actor, self.stage, self.restage)
         while True:  # ends: the last attempt leaves out what was lost, and a table is skipped for drift only once
             try:
-                published = write(root, branch, write_request, self._environment)
+                published = write(root, branch, write_request, self.environment)
                 break
             except _WorkLostError:
                 continue
@@ -193,41 +195,41 @@ class _MaintenanceRun:
                     raise
         commit = None if published is None else published.publication.commit
         if commit is not None:
-            in_threads(lambda table: _finish_work(table, commit), list(self._tables.values()))
+            in_threads(lambda table: _finish_work(table, commit), list(self.all_tables.values()))
         self._finish_plans()
         return commit
 
     def _finish_plans(self) -> None:
         """Note how many tasks are left, and which tables have ended."""
-        plans = [(table, table.plan) for table in self._tables.values() if table.plan is not None]
-        if self._tasks_left is not None:
-            self._tasks_left -= sum(len(plan.groups) or plan.indexes for _, plan in plans)
-        is_bounded = self._tasks_left is not None and self._tasks_left <= 0
-        self.has_more = not is_bounded and any(plan.more for table, plan in plans if not table.is_finished)
-        self._ended = frozenset(table.alias for table in self._tables.values() if table.is_finished)
-        for alias in self._ended:
-            self._tables[alias].plan = None
+        plans = [(table, table.plan) for table in self.all_tables.values() if table.plan is not None]
+        if self.tasks_left is not None:
+            self.tasks_left -= sum(len(plan.groups) or plan.builds_indexes for _, plan in plans)
+        is_bounded = self.tasks_left is not None and self.tasks_left <= 0
+        self.has_more = not is_bounded and any(plan.has_more for table, plan in plans if not table.is_finished)
+        self.ended = frozenset(table.alias for table in self.all_tables.values() if table.is_finished)
+        for alias in self.ended:
+            self.all_tables[alias].plan = None
 
     def skip_drifted(self, drift: DriftError) -> bool:
         """Continue without a table that an external tool changed during the run; False if that is not possible."""
         table = self._table(str(drift.facts.get("table")))
-        if not self._request.isolated or table.drift is not None:
+        if not self.request.isolated or table.drift is not None:
             return False
         table.drift = drift
         table.discard_work()
         return True
 
     def stage(self, area: StagingArea) -> StagedWrite | None:
-        self._began = area.began if self._began is None else self._began
-        area = replace(area, began=self._began)  # work of an earlier attempt began earlier
-        self._attempts_left -= 1
-        for table in self._tables.values():
-            table.has_conflict = table.has_conflict and table.alias in self._ended
+        self.began = area.began if self.began is None else self.began
+        area = replace(area, began=self.began)  # work of an earlier attempt began earlier
+        self.attempts_left -= 1
+        for table in self.all_tables.values():
+            table.has_conflict = table.has_conflict and table.alias in self.ended
         self._move_work(area)
-        self._schema_hash = area.snapshot.schema.hash
+        self.schema_hash = area.snapshot.schema.hash
         views = self._read_views(area)
         with ExitStack() as on_failure:
-            for table in self._tables.values():
+            for table in self.all_tables.values():
                 on_failure.callback(table.discard_work)
             self._do_work(area, views)
             self._prefetch_changes(area)
@@ -237,7 +239,7 @@ class _MaintenanceRun:
     def restage(self, area: StagingArea, _: StagedWrite) -> StagedWrite | None:
         """Keep what fits, under the lease. Lost work is planned again; the last attempt does a bounded part here."""
         lost = self._move_work(area)
-        if lost and self._attempts_left:
+        if lost and self.attempts_left:
             raise _WorkLostError("fragments were replaced during the run", code="upkeep_work_lost")
         for table, spec in lost:
             if spec is not None:
@@ -249,32 +251,32 @@ class _MaintenanceRun:
         return self._stage_work(area)
 
     def _table(self, alias: str) -> TableResult:
-        return self._tables.setdefault(alias, TableResult(alias))
+        return self.all_tables.setdefault(alias, TableResult(alias))
 
     def _read_views(self, area: StagingArea) -> list[TableView]:
         """Read the requested tables; return those to work on."""
-        request = self._request
+        request = self.request
         views = read_views(area.snapshot, request.types, self._fail if request.isolated else None)
-        for table in self._tables.values():
-            if table.alias not in self._ended:
+        for table in self.all_tables.values():
+            if table.alias not in self.ended:
                 table.view, table.plan, table.indexes = None, None, {}
         in_order = {view.alias: self._table(view.alias) for view in views}
-        self._tables = in_order | {alias: table for alias, table in self._tables.items() if alias not in in_order}
+        self.all_tables = in_order | {alias: table for alias, table in self.all_tables.items() if alias not in in_order}
         for view in views:
-            if view.alias not in self._ended:
+            if view.alias not in self.ended:
                 in_order[view.alias].view = view
         return [view for view in views if view.alias not in request.skipped and not in_order[view.alias].is_finished]
 
     def _do_work(self, area: StagingArea, views: Sequence[TableView]) -> None:
         finished_groups = {table.alias: work.groups for table, work in self._working}
-        request = replace(self._request, tasks_max=self._tasks_left)
-        if request.partial_progress:
-            group = limits.OPTIMIZE_GROUP_TASKS
-            request = replace(request, tasks_max=group if self._tasks_left is None else min(self._tasks_left, group))
+        tasks_max = self.tasks_left
+        if self.request.partial_progress:
+            tasks_max = min(limits.OPTIMIZE_GROUP_TASKS, tasks_max or limits.OPTIMIZE_GROUP_TASKS)
+        request = replace(self.request, tasks_max=tasks_max)
         for view, plan in zip(views, plan_run(views, finished_groups, request), strict=True):
-            table = self._tables[view.alias]
+            table = self.all_tables[view.alias]
             table.plan = plan
-            if plan.gated:
+            if plan.has_unsupported_blobs:
                 sentence = f"{view.alias} is not compacted: Lance cannot compact its blobs"
                 log_event(logger, sentence, level=logging.WARNING, table=view.alias)
             if plan.has_work and table.work is None:
@@ -282,8 +284,8 @@ class _MaintenanceRun:
                     table,
                     lambda: TableWork(area.keep_fork(view.alias), strip=plan.strip),  # noqa: B023  # called here
                 )
-        busy = [view for view in views if self._tables[view.alias].work is not None]
-        idle = [view for view in views if self._tables[view.alias].work is None]
+        busy = [view for view in views if self.all_tables[view.alias].work is not None]
+        idle = [view for view in views if self.all_tables[view.alias].work is None]
         with open_scratch(area.snapshot.root) as scratch:
             for batch in batches_of(busy, maintenance_concurrency()):
                 self._rewrite(batch)
@@ -291,13 +293,13 @@ class _MaintenanceRun:
             self._build_indexes(area, idle, scratch)
 
     def _rewrite(self, views: Sequence[TableView]) -> None:
-        bounds = self._request.rewrite
+        bounds = self.request.rewrite
         if bounds is None:
             return
         planned: list[TableView] = []
         tasks: list[RewriteTask] = []
         for view in views:
-            table = self._tables[view.alias]
+            table = self.all_tables[view.alias]
             if table.plan is None or table.work is None:
                 continue
             version = DatasetVersion.of(table.work.target.dataset)
@@ -305,9 +307,9 @@ class _MaintenanceRun:
                 planned.append(view)
                 rows = sum(view.fragments[number].rows for number in group)
                 tasks.append(RewriteTask(version, group, rows, bounds.rows))
-        outcomes = self._run_tasks(rewrite_group, tasks) if tasks else ()
+        outcomes = self.run_tasks(rewrite_group, tasks) if tasks else ()
         for view, outcome in zip(planned, outcomes, strict=True):
-            table, result = self._tables[view.alias], outcome.result
+            table, result = self.all_tables[view.alias], outcome.result
             table.seconds += outcome.seconds
             if isinstance(result, FailedTask):
                 self._fail(view.alias, result.error)
@@ -317,21 +319,21 @@ class _MaintenanceRun:
 
     def _number_gap(self) -> int:
         """Return how many fragments others can add before the numbers of rewritten ones are in use."""
-        attempts_lost = limits.MAINTENANCE_ATTEMPTS_MAX - 1 - self._attempts_left
+        attempts_lost = limits.MAINTENANCE_ATTEMPTS_MAX - 1 - self.attempts_left
         return int(limits.COMPACTION_NUMBER_GAP * limits.COMPACTION_NUMBER_GAP_FACTOR**attempts_lost)
 
     def _build_indexes(self, area: StagingArea, views: Sequence[TableView], scratch: Scratch) -> None:
-        rows_max = self._request.rows_per_index_task
+        rows_max = self.request.rows_per_index_task
         rewritten = [self._rewritten_view(area, view, scratch) for view in views]
         builds = [
             build
             for view in rewritten
             if view is not None
-            for build in _start_builds(self._tables[view.alias], view, rows_max)
+            for build in _start_builds(self.all_tables[view.alias], view, rows_max)
         ]
-        build_indexes(builds, self._run_tasks, rows_max)
+        build_indexes(builds, self.run_tasks, rows_max)
         for build in builds:
-            table, spec, failure = self._tables[build.view.alias], build.work.spec, build.failure
+            table, spec, failure = self.all_tables[build.view.alias], build.work.spec, build.failure
             table.seconds += build.seconds
             if isinstance(failure, FailedTask):
                 self._fail(table.alias, failure.error)
@@ -344,7 +346,7 @@ class _MaintenanceRun:
 
     def _rewritten_view(self, area: StagingArea, view: TableView, scratch: Scratch) -> TableView | None:
         """Return the table as it will be after the rewrite, where its indexes are built; None: build none."""
-        table = self._tables[view.alias]
+        table = self.all_tables[view.alias]
         work = table.work
         if table.error is not None or (work is None and table.plan is not None and table.plan.has_work):
             return None
@@ -362,9 +364,9 @@ class _MaintenanceRun:
 
     def _prefetch_changes(self, area: StagingArea) -> None:
         """Read the changes of other writers now, so that little is left to read under the lease."""
-        now = replace(area, snapshot=refresh_snapshot(area.snapshot, self._environment.rules))
+        now = replace(area, snapshot=refresh_snapshot(area.snapshot, self.environment.rules))
         for table, work in self._working:
-            if work.can_move_to(now, self._schema_hash) and now.table(table.alias).pin != work.target.table.pin:
+            if work.can_move_to(now, self.schema_hash) and now.table(table.alias).pin != work.target.table.pin:
                 self._isolated(table, lambda: work.prefetch_changes(now.writable(table.alias)))  # noqa: B023  # called here
 
     def _move_work(self, area: StagingArea) -> list[tuple[TableResult, IndexSpec | None]]:
@@ -374,12 +376,12 @@ class _MaintenanceRun:
             What does not fit: indexes, and None for groups. It is discarded.
         """
         lost: list[tuple[TableResult, IndexSpec | None]] = []
-        is_same_schema = self._schema_hash == area.snapshot.schema.hash
+        is_same_schema = self.schema_hash == area.snapshot.schema.hash
         for table, work in self._working:
             now = area.snapshot.tables.get(table.alias)
             if now is not None and now.pin == work.target.table.pin and is_same_schema:
                 continue
-            if work.can_move_to(area, self._schema_hash):
+            if work.can_move_to(area, self.schema_hash):
                 groups, specs = work.move_to(area.writable(table.alias))
                 lost += [(table, None)] * bool(groups) + [(table, spec) for spec in specs]
             else:
@@ -389,10 +391,10 @@ class _MaintenanceRun:
 
     def _rewrite_under_lease(self, area: StagingArea, table: TableResult) -> None:
         """Rewrite a bounded part of a table whose groups were lost in every attempt, if there is one."""
-        view, rewrite = table.view, self._request.rewrite
+        view, rewrite = table.view, self.request.rewrite
         if view is None or rewrite is None or table.error is not None:
             return
-        if view.has_blobs and not self._request.blobs_compact:
+        if view.has_blobs and not self.request.blobs_compact:
             return
         work = self._isolated(table, lambda: rewrite_lease_part(area, table.work, view, rewrite))
         table.work = work or table.work
@@ -418,7 +420,7 @@ class _MaintenanceRun:
 
     def _fail(self, alias: str, error: OmnigraphError) -> None:
         """End the work on one table; raise if the others must not continue without it."""
-        if not self._request.isolated:
+        if not self.request.isolated:
             raise error
         table = self._table(alias)
         if table.error is None:
@@ -446,7 +448,7 @@ def _start_builds(table: TableResult, view: TableView, rows_max: int) -> Iterato
             table.indexes[spec] = built.row
             continue
         table.indexes[spec] = IndexRow(table.alias, spec.column, spec.kind, planned.status, planned.reason)
-        if planned.fragment_ids and work is not None and plan is not None and plan.indexes:
+        if planned.fragment_ids and work is not None and plan is not None and plan.builds_indexes:
             own = work.target.dataset
             is_clone = view.dataset.location != own.location
             # A fork has the same rows as the table that it was created from, but its own files.

@@ -45,18 +45,21 @@ class MaintenanceRequest:
 
 @dataclass(frozen=True, slots=True)
 class TableMaintenancePlan:
-    """What to do for one table. `more`: another run has work; `gated`: it has blobs that Lance cannot compact."""
+    """What to do for one table. `strip`: remove settings for automatic cleanup. `has_more`: another run has work.
+
+    `has_unsupported_blobs`: it has blobs that Lance cannot compact.
+    """
 
     alias: str
     strip: bool
     groups: Groups
-    indexes: bool
-    more: bool = False
-    gated: bool = False
+    builds_indexes: bool
+    has_more: bool = False
+    has_unsupported_blobs: bool = False
 
     @property
     def has_work(self) -> bool:
-        return self.strip or bool(self.groups) or self.indexes
+        return self.strip or bool(self.groups) or self.builds_indexes
 
 
 def plan_run(
@@ -66,8 +69,8 @@ def plan_run(
     tasks_left = request.tasks_max
     for view in views:
         finished = finished_groups.get(view.alias, ())
-        gated = request.rewrite is not None and view.has_blobs and not request.blobs_compact
-        groups = () if request.rewrite is None or gated else _groups(view, finished, request.rewrite)
+        has_unsupported_blobs = request.rewrite is not None and view.has_blobs and not request.blobs_compact
+        groups = () if request.rewrite is None or has_unsupported_blobs else _groups(view, finished, request.rewrite)
         chosen = groups if tasks_left is None else _largest(groups, view, tasks_left)
         lacks_index = any(work.fragment_ids for work in plan_indexes(view.indexes, request.rows_per_index_task))
         has_index_work_alone = lacks_index and not chosen and not finished
@@ -78,9 +81,9 @@ def plan_run(
             view.alias,
             strip=request.rewrite is not None and view.has_auto_cleanup,
             groups=chosen,
-            indexes=bool(chosen) or bool(finished) or does_index_work_alone,
-            more=len(chosen) < len(groups) or (has_index_work_alone and not does_index_work_alone),
-            gated=gated,
+            builds_indexes=bool(chosen) or bool(finished) or does_index_work_alone,
+            has_more=len(chosen) < len(groups) or (has_index_work_alone and not does_index_work_alone),
+            has_unsupported_blobs=has_unsupported_blobs,
         )
 
 

@@ -116,8 +116,9 @@ def _skip_reason(table: TableResult) -> SkipReason | None:
         return SkipReason.CONFLICTING_WRITES
     if table.drift is not None:
         return SkipReason.DRIFT_NEEDS_REPAIR
-    is_gated = table.plan is not None and table.plan.gated
-    return SkipReason.BLOB_COLUMNS_UNSUPPORTED_BY_LANCE if is_gated else None
+    if table.plan is not None and table.plan.has_unsupported_blobs:
+        return SkipReason.BLOB_COLUMNS_UNSUPPORTED_BY_LANCE
+    return None
 
 
 def _with_versions(
@@ -161,7 +162,7 @@ def _plan_row(
     present = indexes_after(view.present, replaced, split_segments(view.present, plan.groups))
     indexes = plan_indexes(TableIndexes(rows, view.declared, present), limits.INDEX_ROWS_PER_TASK)
     reasons = {index.spec: index.reason for index in indexes if index.reason}
-    planned = [index.spec for index in indexes if index.fragment_ids] if plan.indexes else []
+    planned = [index.spec for index in indexes if index.fragment_ids] if plan.builds_indexes else []
     for spec in planned:  # as `plan_index` reports in a run
         if spec.kind is IndexKind.VECTOR and not has_vectors(view.dataset, spec.column):
             reasons[spec] = NO_VECTORS
@@ -173,7 +174,7 @@ def _plan_row(
         fragments_added=sum(len(new_ids) for new_ids in replaced.values()),
         bytes_before=view.size_bytes,
         bytes_after=size,
-        skipped=SkipReason.BLOB_COLUMNS_UNSUPPORTED_BY_LANCE if plan.gated else None,
+        skipped=SkipReason.BLOB_COLUMNS_UNSUPPORTED_BY_LANCE if plan.has_unsupported_blobs else None,
         pending_indexes=tuple(
             PendingIndex(index.spec.column, reasons[index.spec]) for index in indexes if index.spec in reasons
         ),

@@ -106,7 +106,7 @@ def _find_drift(snapshot: Snapshot) -> dict[str, TableInspection]:
         for inspection in inspect_heads(snapshot)
         if inspection.head is not None
         and inspection.drift.classification is not Classification.NO_DRIFT
-        and not inspection.drift.ours
+        and not inspection.drift.is_ours
     }
 
 
