@@ -188,7 +188,7 @@ def _check_tasks(
     for rule in rules:
         if isinstance(rule, UniqueRule | CardRule):
             for bucket in range(buckets):
-                yield BucketTask(table=table, rule=rule, fragment_ids=tuple(rows), bucket=bucket, buckets=buckets)
+                yield RuleBucketTask(table=table, rule=rule, fragment_ids=tuple(rows), bucket=bucket, buckets=buckets)
 
 
 def _with_only(entity: Entity, rules: Sequence[Constraint]) -> Entity:
@@ -238,7 +238,7 @@ class RowsTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BucketTask:
+class RuleBucketTask:
     """Check one `@unique` for the keys of one bucket, or one `@card` for the sources of one bucket."""
 
     table: CheckedTable
@@ -264,7 +264,7 @@ class FillTask:
     fragment_ids: tuple[int, ...]
 
 
-CheckTask = RowsTask | BucketTask
+CheckTask = RowsTask | RuleBucketTask
 
 
 @task("check rows")
@@ -293,7 +293,7 @@ def _check_rows(task: RowsTask) -> ViolationReport:
     return merge_reports(reports)
 
 
-def _check_unique(task: BucketTask, names: tuple[str, ...]) -> ViolationReport:
+def _check_unique(task: RuleBucketTask, names: tuple[str, ...]) -> ViolationReport:
     keys: list[Column] = []
     ids: list[Column] = []
     for columns in task.table.read(names, task.fragment_ids):
@@ -310,7 +310,7 @@ def _check_unique(task: BucketTask, names: tuple[str, ...]) -> ViolationReport:
     return _report(task.table.alias, breach, whole_array(pa.chunked_array(ids, pa.utf8())))
 
 
-def _check_card(task: BucketTask, cardinality: Cardinality) -> ViolationReport:
+def _check_card(task: RuleBucketTask, cardinality: Cardinality) -> ViolationReport:
     batches = (columns["src"] for columns in task.table.read(("src",), task.fragment_ids))
     sources = [batch.filter(task.contains(batch)) for batch in batches]
     counted: Any = pc.value_counts(whole_array(pa.chunked_array(sources, pa.utf8())))
