@@ -97,7 +97,7 @@ def _timed(original: Path, folder: Path, clean: Callable[[str], None]) -> float:
 
 def _clean_ours(uri: str) -> None:
     options = CleanupPolicyOptions(keep_versions=KEEP, confirm=True)
-    rows = cleanup_all_tables(omnigraph.open(uri), options, world=WriteEnvironment(clock=LaterClock()))
+    rows = cleanup_all_tables(omnigraph.open(uri), options, environment=WriteEnvironment(clock=LaterClock()))
     assert all(row.error is None and row.files_removed for row in rows)
 
 

@@ -59,7 +59,7 @@ def run(folder: Path, commits: int = COMMITS, rows: int = ROWS) -> list[Ratio]:
     compacted = perf_counter() - started
     started = perf_counter()
     policy = CleanupPolicyOptions(keep_versions=1, confirm=True)
-    cleanup_all_tables(graph, policy, world=WriteEnvironment(clock=LaterClock()))
+    cleanup_all_tables(graph, policy, environment=WriteEnvironment(clock=LaterClock()))
     cleaned = perf_counter() - started
     started = perf_counter()
     DeltaTable(delta_path).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)

@@ -108,7 +108,7 @@ def change(
     *,
     rows: int,
     branch: str = MAIN,
-    world: WriteEnvironment | None = None,
+    environment: WriteEnvironment | None = None,
 ) -> None:
     """Commit once; each table gets `rows` more rows."""
 
@@ -120,7 +120,7 @@ def change(
             effects.append(area.transaction_effect(target, stage_table(target.dataset), row_count))
         return area.finish(tuple(effects), frozenset(), Outcome({}))
 
-    assert write(location, branch, WriteRequest(WriterKind.LOAD, "tester", stage), world) is not None
+    assert write(location, branch, WriteRequest(WriterKind.LOAD, "tester", stage), environment) is not None
 
 
 def open_table(location: Location, alias: str, branch: str = MAIN) -> Dataset:

@@ -21,8 +21,9 @@ from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, TableCleanupStats
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from omnigraph.maintenance.optimize.options import OptimizeOptions
+from omnigraph.maintenance.optimize.plan import MaintenanceRequest
 from omnigraph.maintenance.optimize.rewrite import RewriteTask, rewrite_group
-from omnigraph.maintenance.optimize.run import IndexOptions, ensure_indices, optimize_all_tables
+from omnigraph.maintenance.optimize.run import ensure_indices, optimize_all_tables
 from omnigraph.maintenance.optimize.task_result import TaskOutcome
 from omnigraph.pipeline.runner import VARIABLE, RunTasks
 from omnigraph.pipeline.spark.runner import SparkRunner
@@ -52,7 +53,7 @@ def run_cluster() -> dict[str, Any]:
         idle = ensure_indices(root, MAIN, workers)
         built = _observe(root)
         append(root, "b")
-        second = ensure_indices(root, MAIN, workers, IndexOptions(types=frozenset({"Doc"})))
+        second = ensure_indices(root, MAIN, workers, MaintenanceRequest(types=frozenset({"Doc"})))
         extended, head = _observe(root), read_snapshot(root).head
         for prefix in "defgh":
             append(root, prefix)
@@ -87,9 +88,9 @@ def run_cluster() -> dict[str, Any]:
 
 def _clean_up(root: Location, workers: RunTasks) -> tuple[list[TableCleanupStats], list[TableCleanupStats]]:
     """Preview in this process and clean up on the executors, as if every file were a day old."""
-    world, policy = WriteEnvironment(clock=TomorrowClock()), CleanupPolicyOptions(keep_versions=1)
-    preview = cleanup_all_tables(Graph(root), policy, world=world)
-    done = cleanup_all_tables(Graph(root), replace(policy, confirm=True), run_tasks=workers, world=world)
+    environment, policy = WriteEnvironment(clock=TomorrowClock()), CleanupPolicyOptions(keep_versions=1)
+    preview = cleanup_all_tables(Graph(root), policy, environment=environment)
+    done = cleanup_all_tables(Graph(root), replace(policy, confirm=True), run_tasks=workers, environment=environment)
     return preview, done
 
 
@@ -157,7 +158,7 @@ def _failure(root: Location) -> dict[str, Any] | None:
     newest = table.native.get_fragments()[-1].metadata.files[0].path
     ObjectStore(table.location).delete(f"data/{newest}")
     try:
-        ensure_indices(root, MAIN, SparkRunner(), IndexOptions(types=frozenset({"Doc"})))
+        ensure_indices(root, MAIN, SparkRunner(), MaintenanceRequest(types=frozenset({"Doc"})))
     except OmnigraphError as error:
         return {"class": type(error).__name__, **error_document(error, error.hint)}
     return None

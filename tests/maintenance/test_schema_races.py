@@ -130,7 +130,7 @@ def test_next_run_finishes_an_interrupted_change(root: Location) -> None:
     """It reports that the schema is applied, and no conflict with itself."""
     with observed(_die_before_publishing), pytest.raises(_Death):
         evolve(root, RENAMED)
-    assert evolve(root, RENAMED, world=short_lease_environment(PatientClock())).commit is None
+    assert evolve(root, RENAMED, environment=short_lease_environment(PatientClock())).commit is None
     assert contents(root)["node:Person"] == {"ada": {"slug": "ada", "years": 36}}
 
 

@@ -760,10 +760,11 @@ class Graph(Displayed):
             ['node:Person']
         """
         self.require_writable()
-        from omnigraph.maintenance.optimize.run import IndexOptions, ensure_indices
+        from omnigraph.maintenance.optimize.plan import MaintenanceRequest
+        from omnigraph.maintenance.optimize.run import ensure_indices
 
-        options = IndexOptions(frozenset(read_names("types", types)) or None)
-        return ensure_indices(self.location, self.branch, self._tasks(progress), options)
+        request = MaintenanceRequest(types=frozenset(read_names("types", types)) or None)
+        return ensure_indices(self.location, self.branch, self._tasks(progress), request)
 
     def index_status(self) -> list[IndexCoverage]:
         """Return how well the declared indexes cover the tables of the branch, and which columns have no index.

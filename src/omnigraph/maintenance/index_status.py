@@ -8,7 +8,6 @@ read up to its first vector. Nothing here writes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +15,7 @@ from omnigraph.base.errors import Fact
 from omnigraph.graph.manifest.records import TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, open_table, read_snapshot
 from omnigraph.maintenance.target import GraphTarget
-from omnigraph.pipeline.runner import maintenance_concurrency
+from omnigraph.pipeline.runner import in_threads
 from omnigraph.schema.catalog import Entity, Property, display_order
 from omnigraph.schema.property_types import IndexKind, has_index
 from omnigraph.schema.tables import ColumnIndex, declared_indexes
@@ -95,9 +94,8 @@ def coverage_of_snapshot(snapshot: Snapshot, without: frozenset[TableId] = froze
     entities = sorted(snapshot.schema.catalog.types, key=lambda entity: display_order(entity.alias))
     pairs = [(entity, snapshot.tables[entity.alias]) for entity in entities]
     tables = [(entity, table) for entity, table in pairs if table.id not in without]
-    with ThreadPoolExecutor(maintenance_concurrency()) as threads:
-        rows_by_table = threads.map(lambda pair: list(_coverage(snapshot, *pair)), tables)
-        return [row for rows in rows_by_table for row in rows]
+    rows_by_table = in_threads(lambda pair: list(_coverage(snapshot, *pair)), tables)
+    return [row for rows in rows_by_table for row in rows]
 
 
 def _coverage(snapshot: Snapshot, entity: Entity, table: TableRecord) -> Iterator[IndexCoverage]:

@@ -39,17 +39,12 @@ def compare_rows(before: Dataset | None, after: Dataset, rows_per_pass: int = li
     new = [number for number in states_after if number not in same]
     rows = sum(states_before[number].rows for number in old) + sum(states_after[number].rows for number in new)
     passes = max(1, -(-rows // rows_per_pass))
-    total = RowCounts(0, 0, 0)
+    total = np.zeros(4, np.int64)
     for number in range(passes):
         part = _IdPart(passes, number)
         counts = _compare(part.read(before, old), part.read(after, new), part.ids(after, sorted(same)))
-        total = RowCounts(
-            total.added + counts.added,
-            total.updated + counts.updated,
-            total.deleted + counts.deleted,
-            total.duplicates + counts.duplicates,
-        )
-    return total
+        total += (counts.added, counts.updated, counts.deleted, counts.duplicates)
+    return RowCounts(*total.tolist())
 
 
 @dataclass(frozen=True, slots=True)

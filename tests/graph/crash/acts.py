@@ -190,4 +190,4 @@ def migrate(location: Location) -> None:
 def cleanup(location: Location) -> None:
     """Clean up one table at a time, so that the order is always the same."""
     os.environ[CONCURRENCY] = "1"
-    cleanup_all_tables(Place(location), CLEANUP, world=WriteEnvironment(clock=TomorrowClock()))
+    cleanup_all_tables(Place(location), CLEANUP, environment=WriteEnvironment(clock=TomorrowClock()))

@@ -151,7 +151,7 @@ def test_cleanup_keeps_the_forks_of_a_staged_first_write(graph: Location) -> Non
     def wait(area: StagingArea) -> StagedWrite:
         staged = stage_changes([Change(PERSON, insert=("x",))])(area)
         options = CleanupPolicyOptions(keep_versions=3, confirm=True)
-        cleanup_all_tables(Place(graph), options, world=WriteEnvironment(clock=TomorrowClock()))
+        cleanup_all_tables(Place(graph), options, environment=WriteEnvironment(clock=TomorrowClock()))
         return staged
 
     create_branch_with_write(graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", wait))

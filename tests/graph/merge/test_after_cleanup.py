@@ -23,7 +23,7 @@ KEEP_ONE = CleanupPolicyOptions(keep_versions=1, confirm=True)
 def clean(location: Location) -> None:
     """Clean up two times, because the first run leaves a fence."""
     for _ in range(2):
-        cleanup_all_tables(Place(location), KEEP_ONE, world=WriteEnvironment(clock=TomorrowClock()))
+        cleanup_all_tables(Place(location), KEEP_ONE, environment=WriteEnvironment(clock=TomorrowClock()))
 
 
 def branch(location: Location, name: str, source: str = MAIN) -> None:

@@ -195,7 +195,7 @@ def test_types_of_both_sides(root: Location) -> None:
     before = contents(root)
     graph.delete_branch("dev")
     policy = CleanupPolicyOptions(keep_versions=1, confirm=True)
-    rows = cleanup_all_tables(Place(root), policy, world=WriteEnvironment(clock=TomorrowClock()))
+    rows = cleanup_all_tables(Place(root), policy, environment=WriteEnvironment(clock=TomorrowClock()))
     assert [row.error for row in rows if row.error] == []
     assert contents(root) == before
     graph.mutate('query m() { insert City { name: "f" } }')

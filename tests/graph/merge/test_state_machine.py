@@ -314,7 +314,7 @@ class MergeMachine(RuleBasedStateMachine):
     def optimize(self, branch: str, death: int) -> None:
         branch = self.near(branch)
         same = ModelCommit((self.heads[branch],), self.state(branch))
-        options = OptimizeOptions(tables=frozenset({PERSON, KNOWS}), world=self.environment)
+        options = OptimizeOptions(tables=frozenset({PERSON, KNOWS}), environment=self.environment)
         graph = Graph(self.location, branch)
         self.attempt(branch, lambda: optimize_all_tables(graph, options, in_place), death, same)
 
@@ -324,7 +324,7 @@ class MergeMachine(RuleBasedStateMachine):
         environment = replace(self.environment, clock=TomorrowClock())
         options = CleanupPolicyOptions(keep_versions=keep, confirm=True)
         self.old |= self.history.commits.keys() - set(self.heads.values())
-        if not Victim(death).run(lambda: cleanup_all_tables(Place(self.location), options, world=environment)):
+        if not Victim(death).run(lambda: cleanup_all_tables(Place(self.location), options, environment=environment)):
             for branch in self.heads:
                 self.recover(branch)
 

@@ -34,9 +34,11 @@ BLOBS = {"small": b"s" * 10, "medium": b"p" * 200_000, "large": b"l" * 5_000_000
 
 def clean(aging: Aging) -> None:
     aging.later(5 * DAY)
-    expected = cleanup_all_tables(Place(aging.location), replace(KEEP_ONE, confirm=False), world=aging.world)
+    expected = cleanup_all_tables(
+        Place(aging.location), replace(KEEP_ONE, confirm=False), environment=aging.environment
+    )
     before = aging.files()
-    cleanup_all_tables(Place(aging.location), KEEP_ONE, world=aging.world)
+    cleanup_all_tables(Place(aging.location), KEEP_ONE, environment=aging.environment)
     assert before - aging.files() == set(files_of(expected))
 
 
