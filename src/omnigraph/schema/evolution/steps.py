@@ -356,7 +356,7 @@ class AddConstraint(TypeStep):
         return f"add {constraint_text(self.constraint)} to {self.alias}"
 
     def column_names(self) -> tuple[str, ...]:
-        return _constrained_columns(self.constraint)
+        return constrained_columns(self.constraint)
 
     def cost(self, rows: int, filled_rows: int = 0) -> Cost:
         if isinstance(self.constraint, RequiredRule) and filled_rows:
@@ -391,7 +391,7 @@ class DropConstraint(TypeStep):
         return f"drop {constraint_text(self.constraint)} of {self.alias}"
 
     def column_names(self) -> tuple[str, ...]:
-        return _constrained_columns(self.constraint)
+        return constrained_columns(self.constraint)
 
     def change(self, entity: AnyEntity) -> AnyEntity:
         rules: Rules = entity.rules
@@ -507,7 +507,8 @@ def constraint_text(constraint: Constraint) -> str:
             assert_never(constraint)
 
 
-def _constrained_columns(constraint: Constraint) -> tuple[str, ...]:
+def constrained_columns(constraint: Constraint) -> tuple[str, ...]:
+    """Return the columns that a rule names."""
     match constraint:
         case UniqueRule(columns):
             return columns
