@@ -23,14 +23,6 @@ from omnigraph.schema.property_types import INTEGER_BOUNDS, Scalar, ScalarType
 from omnigraph.schema.tables import arrow_type
 from omnigraph.schema.values import BASE64_PREFIX
 
-_TYPES: Final[dict[Scalar, Any]] = {
-    Scalar.I32: pa.int32(),
-    Scalar.I64: pa.int64(),
-    Scalar.U32: pa.uint32(),
-    Scalar.U64: pa.uint64(),
-    Scalar.F32: pa.float32(),
-    Scalar.F64: pa.float64(),
-}
 _TEXT_INTEGERS: Final = frozenset({Scalar.I64, Scalar.U64})
 _INTEGER_TEXT: Final = r"\A(?:0|-?[1-9][0-9]*)\z"
 # Numbers of at most this many characters fit every 64-bit integer, except for their sign.
@@ -45,20 +37,18 @@ def convert_integers(array: Column, scalar: Scalar) -> ConvertedColumn:
         return _convert_integer_texts(pc.cast(array, pa.utf8()), scalar)
     if pa.types.is_string(array.type) and scalar in _TEXT_INTEGERS:
         return _convert_integer_texts(array, scalar)
-    return reject_all(array, f"an integer ({scalar.value})", _TYPES[scalar])
+    return reject_all(array, f"an integer ({scalar.value})", _arrow_type(scalar))
 
 
 def reject_huge(array: Column, scalar: Scalar) -> ConvertedColumn:
     """Reject integers beyond 64 bits, which no integer type can store."""
-    message = _size_message(scalar)
-    return ConvertedColumn(
-        nulls(len(array), _TYPES[scalar]), (InvalidValues(Rule.NUMBER_SIZE, message, rows_where(array.is_valid())),)
-    )
+    invalid = invalid_values(Rule.NUMBER_SIZE, _size_message(scalar), bools(array.is_valid()))
+    return ConvertedColumn(nulls(len(array), _arrow_type(scalar)), invalid)
 
 
 def convert_floats(array: Column, scalar: Scalar) -> ConvertedColumn:
     """Convert finite numbers to the width of the column."""
-    target = _TYPES[scalar]
+    target = _arrow_type(scalar)
     if not (pa.types.is_floating(array.type) or pa.types.is_integer(array.type)):
         return reject_all(array, f"a number ({scalar.value})", target)
     typed = pc.cast(array, target, safe=False)
@@ -71,6 +61,10 @@ def convert_floats(array: Column, scalar: Scalar) -> ConvertedColumn:
     return ConvertedColumn(pc.add(typed, pa.scalar(0.0, target)), invalid)
 
 
+def _arrow_type(scalar: Scalar) -> Any:
+    return arrow_type(ScalarType(scalar))
+
+
 def convert_booleans(array: Column) -> ConvertedColumn:
     """Convert `true` and `false`."""
     if pa.types.is_boolean(array.type):
@@ -79,7 +73,7 @@ def convert_booleans(array: Column) -> ConvertedColumn:
 
 
 def _convert_fitting(array: Column, scalar: Scalar) -> ConvertedColumn:
-    target = _TYPES[scalar]
+    target = _arrow_type(scalar)
     low, high = INTEGER_BOUNDS[scalar]
     extremes = pc.min_max(array).as_py()
     if extremes["min"] is None or (low <= extremes["min"] and extremes["max"] <= high):
@@ -111,7 +105,7 @@ def _convert_integer_texts(texts: Column, scalar: Scalar) -> ConvertedColumn:
     sizes = invalid_values(Rule.NUMBER_SIZE, _size_message(scalar), exceeds)
     if sizes:
         integers = set_null(integers, sizes[0].rows)
-    return ConvertedColumn(pc.cast(integers, _TYPES[scalar]), (*invalid, *sizes))
+    return ConvertedColumn(pc.cast(integers, _arrow_type(scalar)), (*invalid, *sizes))
 
 
 def _size_message(scalar: Scalar) -> str:
