@@ -106,7 +106,11 @@ def row_ids(entity: Entity, columns: Mapping[str, Column], explicit: Column) -> 
     """
     if entity.key:
         ids = derived_ids(entity, columns)
-        blank = _check_blank(ids, entity.key[0]) if _has_single_text_key(entity, columns) else ()
+        # An array or a number is never blank.
+        is_text = (
+            isinstance(entity, NodeType) and len(entity.key) == 1 and pa.types.is_string(columns[entity.key[0]].type)
+        )
+        blank = _check_blank(ids, entity.key[0]) if is_text else ()
         return RowIds(ids, ids, (*_check_mismatches(ids, explicit), *blank))
     if explicit.null_count == len(explicit):
         return RowIds(new_ulids(len(explicit)), explicit)
@@ -128,12 +132,6 @@ def _check_mismatches(ids: Column, explicit: Column) -> tuple[RuleViolations, ..
         return ()
     message = "differs from the id that the key gives; leave out `id`"
     return violations_in(Rule.ID_MISMATCH, ID, message, rows_where(pc.not_equal(ids, explicit)), explicit)
-
-
-def _has_single_text_key(entity: Entity, columns: Mapping[str, Column]) -> bool:
-    """Return whether the id is the text of one property; an array or a number is never blank."""
-    is_single = isinstance(entity, NodeType) and len(entity.key) == 1
-    return is_single and pa.types.is_string(columns[entity.key[0]].type)
 
 
 def _check_blank(ids: Column, name: str) -> tuple[RuleViolations, ...]:

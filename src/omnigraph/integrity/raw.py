@@ -160,24 +160,14 @@ class HugeIntegers:
     nearest: Column
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ValuesOfOneKind:
-    """Some rows of a mixed column, and their values, none of which is null."""
-
-    rows: Rows
-    values: Column | Lists | HugeIntegers
-
-
-def split_kinds(column: MixedColumn) -> list[ValuesOfOneKind]:
-    """Split the values that are not null by kind."""
+def split_kinds(column: MixedColumn) -> Iterator[tuple[Rows, Column | Lists | HugeIntegers]]:
+    """Yield for each kind of values that are not null their rows and the values as a column."""
     rows_by_kind: dict[_MakeColumn, list[int]] = defaultdict(list)
     for row, value in enumerate(column.values):
         if value is not None:
             rows_by_kind[_kind_of(value)].append(row)
-    return [
-        ValuesOfOneKind(np.array(rows, dtype=np.int64), make_column([column.values[row] for row in rows]))
-        for make_column, rows in rows_by_kind.items()
-    ]
+    for make_column, rows in rows_by_kind.items():
+        yield np.array(rows, dtype=np.int64), make_column([column.values[row] for row in rows])
 
 
 def _kind_of(value: object) -> _MakeColumn:

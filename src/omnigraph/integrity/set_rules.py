@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.arrow.columns import NO_ROWS, Column, Rows, bools, rows_where, take_rows
+from omnigraph.arrow.columns import NO_ROWS, Column, Rows, bool_mask, rows_where, take_rows
 from omnigraph.arrow.hashing import hash_texts
 from omnigraph.integrity.identity import key_text
 from omnigraph.integrity.raw import FROM, ID
@@ -132,7 +132,7 @@ def repeated_rows(keys: Column) -> Rows:
     if not len(repeated_hashes):
         return NO_ROWS
     rows = np.flatnonzero(np.isin(hashes, repeated_hashes)).astype(np.int64)
-    rows = rows[bools(take_rows(keys, rows).is_valid())]
+    rows = rows[bool_mask(take_rows(keys, rows).is_valid())]
     encoded = pc.dictionary_encode(take_rows(keys, rows)).indices.to_numpy(zero_copy_only=False)
     _, first = np.unique(encoded, return_index=True)
     is_repeated = np.ones(len(rows), dtype=np.bool_)

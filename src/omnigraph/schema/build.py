@@ -32,9 +32,9 @@ from omnigraph.schema.property_types import PropertyType
 from omnigraph.schema.resolve import (
     Expansion,
     InvalidType,
+    arguments_of,
     column_lists,
     expand,
-    find_annotation,
     metadata_of,
     resolve_type,
 )
@@ -150,10 +150,10 @@ def _shape(declared: PropertySyntax, indexed: bool) -> PropertyShape:
 
 
 def _default(annotations: tuple[Annotation, ...], resolved: PropertyType) -> Value | None:
-    annotation = find_annotation(annotations, "default")
-    if annotation is None:
+    arguments = arguments_of(annotations, "default")
+    if not arguments:
         return None
-    literal = annotation.arguments[0]
+    literal = arguments[0]
     assert not isinstance(literal, RangeArgument | NamedArgument), "check_schema rejects it"
     value = value_from_literal(literal, resolved)
     assert not isinstance(value, InvalidValue), "check_schema rejects it"
@@ -161,8 +161,7 @@ def _default(annotations: tuple[Annotation, ...], resolved: PropertyType) -> Val
 
 
 def _embedding(annotations: tuple[Annotation, ...], *, required: bool) -> Embedding | None:
-    annotation = find_annotation(annotations, "embed")
-    match annotation.arguments if annotation else ():
+    match arguments_of(annotations, "embed"):
         case [StringLiteral(source)]:
             return Embedding(source, required=required)
         case [StringLiteral(source), NamedArgument(_, StringLiteral(model))]:
@@ -172,8 +171,7 @@ def _embedding(annotations: tuple[Annotation, ...], *, required: bool) -> Embedd
 
 
 def _cardinality(annotations: tuple[Annotation, ...]) -> Cardinality:
-    annotation = find_annotation(annotations, "card")
-    match annotation.arguments if annotation else ():
+    match arguments_of(annotations, "card"):
         case [RangeArgument(low, high)]:
             return Cardinality(cardinality_bound(low) or 0, cardinality_bound(high))
         case _:
@@ -182,8 +180,7 @@ def _cardinality(annotations: tuple[Annotation, ...]) -> Cardinality:
 
 def _text_of(annotations: tuple[Annotation, ...], name: str) -> str | None:
     """Return the argument of an annotation that takes one string or one name."""
-    annotation = find_annotation(annotations, name)
-    match annotation.arguments if annotation else ():
+    match arguments_of(annotations, name):
         case [StringLiteral(text)] | [WordLiteral(text)]:
             return text
         case _:

@@ -13,7 +13,16 @@ from typing import Final
 
 from omnigraph.base import limits
 from omnigraph.lang.problems import quoted
-from omnigraph.lang.syntax import Annotation, Name, NumberLiteral, Span, StringLiteral, TypeExpression, WordLiteral
+from omnigraph.lang.syntax import (
+    Annotation,
+    Argument,
+    Name,
+    NumberLiteral,
+    Span,
+    StringLiteral,
+    TypeExpression,
+    WordLiteral,
+)
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
 from omnigraph.schema.syntax import Declaration, InterfaceSyntax, NodeSyntax, PropertySyntax
@@ -57,6 +66,12 @@ _OTHER_LANGUAGES: Final = {
 def find_annotation(annotations: tuple[Annotation, ...], name: str) -> Annotation | None:
     """Return the first annotation of this name."""
     return next((annotation for annotation in annotations if annotation.name.text == name), None)
+
+
+def arguments_of(annotations: tuple[Annotation, ...], name: str) -> tuple[Argument, ...]:
+    """Return the arguments of the first annotation of this name; none without it."""
+    annotation = find_annotation(annotations, name)
+    return annotation.arguments if annotation else ()
 
 
 def metadata_of(annotations: tuple[Annotation, ...]) -> tuple[Annotation, ...]:
@@ -112,8 +127,11 @@ def resolve_type(expression: TypeExpression) -> PropertyType | InvalidType:
         resolved = _vector(expression)
     elif name.text == "enum":
         resolved = _enum(expression)
+    elif name.text in _SCALARS and expression.parameters is None:
+        resolved = ScalarType(_SCALARS[name.text])
     elif name.text in _SCALARS:
-        resolved = _scalar(expression, _SCALARS[name.text])
+        message = f"`{name.text}` takes no parameters"
+        resolved = InvalidType(SchemaCode.NO_PARAMETERS, name.span, message, f"write `{name.text}`")
     else:
         equivalent = _OTHER_LANGUAGES.get(name.text.lower())
         hint = f"did you mean `{equivalent}`?" if equivalent else ""
@@ -121,13 +139,6 @@ def resolve_type(expression: TypeExpression) -> PropertyType | InvalidType:
     if isinstance(resolved, InvalidType) or not expression.is_list:
         return resolved
     return _list(expression, resolved)
-
-
-def _scalar(expression: TypeExpression, scalar: Scalar) -> ScalarType | InvalidType:
-    if expression.parameters is not None:
-        message = f"`{scalar.value}` takes no parameters"
-        return InvalidType(SchemaCode.NO_PARAMETERS, expression.name.span, message, f"write `{scalar.value}`")
-    return ScalarType(scalar)
 
 
 def _vector(expression: TypeExpression) -> VectorType | InvalidType:

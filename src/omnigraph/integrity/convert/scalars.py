@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.arrow.columns import Column, Mask, bools, nulls, rows_where
+from omnigraph.arrow.columns import Column, Mask, bool_mask, nulls, rows_where
 from omnigraph.integrity.convert.result import ConvertedColumn, InvalidValues, invalid_values, reject_all, set_null
 from omnigraph.integrity.raw import take_values, values_of
 from omnigraph.integrity.rules import Rule
@@ -42,7 +42,7 @@ def convert_integers(array: Column, scalar: Scalar) -> ConvertedColumn:
 
 def reject_huge(array: Column, scalar: Scalar) -> ConvertedColumn:
     """Reject integers beyond 64 bits, which no integer type can store."""
-    invalid = invalid_values(Rule.NUMBER_SIZE, _size_message(scalar), bools(array.is_valid()))
+    invalid = invalid_values(Rule.NUMBER_SIZE, _size_message(scalar), bool_mask(array.is_valid()))
     return ConvertedColumn(nulls(len(array), _arrow_type(scalar)), invalid)
 
 
@@ -56,7 +56,7 @@ def convert_floats(array: Column, scalar: Scalar) -> ConvertedColumn:
     invalid: tuple[InvalidValues, ...] = ()
     if pc.all(finite).as_py() is False:
         message = f"expected a finite number that fits {scalar.value}"
-        invalid = invalid_values(Rule.NOT_FINITE, message, bools(pc.invert(finite)))
+        invalid = invalid_values(Rule.NOT_FINITE, message, bool_mask(pc.invert(finite)))
         typed = set_null(typed, invalid[0].rows)
     return ConvertedColumn(pc.add(typed, pa.scalar(0.0, target)), invalid)
 
@@ -80,9 +80,9 @@ def _convert_fitting(array: Column, scalar: Scalar) -> ConvertedColumn:
         return ConvertedColumn(pc.cast(array, target, safe=False))
     is_invalid: Mask = np.zeros(len(array), dtype=np.bool_)
     if extremes["min"] < low:
-        is_invalid |= bools(pc.less(array, pa.scalar(low, array.type)))
+        is_invalid |= bool_mask(pc.less(array, pa.scalar(low, array.type)))
     if extremes["max"] > high:
-        is_invalid |= bools(pc.greater(array, pa.scalar(high, array.type)))
+        is_invalid |= bool_mask(pc.greater(array, pa.scalar(high, array.type)))
     invalid = invalid_values(Rule.NUMBER_SIZE, _size_message(scalar), is_invalid)
     return ConvertedColumn(pc.cast(set_null(array, invalid[0].rows), target, safe=False), invalid)
 
@@ -90,7 +90,7 @@ def _convert_fitting(array: Column, scalar: Scalar) -> ConvertedColumn:
 def _convert_integer_texts(texts: Column, scalar: Scalar) -> ConvertedColumn:
     is_integer = pc.match_substring_regex(texts, _INTEGER_TEXT)
     message = f"expected an integer ({scalar.value}), written in digits"
-    invalid = invalid_values(Rule.WRONG_TYPE, message, bools(pc.invert(is_integer)))
+    invalid = invalid_values(Rule.WRONG_TYPE, message, bool_mask(pc.invert(is_integer)))
     integers = set_null(texts, invalid[0].rows) if invalid else texts
     low, high = INTEGER_BOUNDS[scalar]
     may_exceed = pc.greater(pc.binary_length(integers), _FITTING_CHARACTERS)

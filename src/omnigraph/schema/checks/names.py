@@ -11,7 +11,7 @@ from omnigraph.lang.syntax import Annotation, Name, WordLiteral
 from omnigraph.schema.catalog import edge_lookup_name
 from omnigraph.schema.checks.scope import DeclaredType, SchemaScope
 from omnigraph.schema.codes import SchemaCode
-from omnigraph.schema.resolve import find_annotation
+from omnigraph.schema.resolve import arguments_of
 from omnigraph.schema.syntax import EdgeSyntax
 
 _NODE_RESERVED: Final = frozenset({"id"})
@@ -114,8 +114,7 @@ def _check_group(
 ) -> None:
     first_uses: dict[str, str] = {}
     for where, own_annotations in renamed:
-        annotation = find_annotation(own_annotations, "rename_from")
-        match annotation.arguments if annotation else ():
+        match arguments_of(own_annotations, "rename_from"):
             case [WordLiteral(old_name, span)]:
                 rename = f"{where} is renamed from {quoted(old_name)}"
                 if old_name in existing:

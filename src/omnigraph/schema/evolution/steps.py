@@ -373,7 +373,10 @@ class AddConstraint(TypeStep):
             case CheckRule() as rule:
                 return replace(entity, rules=replace(rules, checks=(*rules.checks, rule)))
             case RequiredRule(name, fill):
-                return _change_property(entity, name, lambda own: _make_required(own, fill))
+                fills: tuple[Value, ...] = () if fill is None else (fill,)
+                return _change_property(
+                    entity, name, lambda own: replace(own, nullable=False, null_fills=(*own.null_fills, *fills))
+                )
             case CardRule(cardinality):
                 return _change_cardinality(entity, cardinality)
             case _:
@@ -521,11 +524,6 @@ def constrained_columns(constraint: Constraint) -> tuple[str, ...]:
 def _change_property(entity: AnyEntity, name: str, change: Callable[[Property], Property]) -> AnyEntity:
     properties = tuple(change(own) if own.name == name else own for own in entity.properties)
     return replace(entity, properties=properties)
-
-
-def _make_required(own: Property, fill: Value | None) -> Property:
-    fills = own.null_fills if fill is None else (*own.null_fills, fill)
-    return replace(own, nullable=False, null_fills=fills)
 
 
 def _change_cardinality(entity: AnyEntity, cardinality: Cardinality) -> AnyEntity:

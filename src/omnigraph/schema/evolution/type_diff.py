@@ -254,7 +254,7 @@ _Rule = step.UniqueRule | RangeRule | CheckRule | step.CardRule
 
 
 def _rules(entity: Entity, rules: Rules) -> list[_Rule]:
-    """Return the rules of a type other than its key. The default cardinality is no rule."""
+    """Return the rules of a type other than its key. The default cardinality does not count."""
     listed: list[_Rule] = [*map(step.UniqueRule, rules.uniques), *rules.ranges, *rules.checks]
     if isinstance(entity, EdgeType) and entity.cardinality != Cardinality():
         listed.append(step.CardRule(entity.cardinality))
