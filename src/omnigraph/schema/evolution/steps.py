@@ -81,7 +81,9 @@ class RequiredRule:
     fill: Value | None = None
 
 
-Constraint = UniqueRule | RangeRule | CheckRule | CardRule | RequiredRule
+TypeRule = UniqueRule | RangeRule | CheckRule | CardRule
+"""A rule of a type that can be dropped. Keys never change, and a required property is made nullable instead."""
+Constraint = TypeRule | RequiredRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,7 +355,7 @@ class AddConstraint(TypeStep):
         if isinstance(self.constraint, RequiredRule):
             filled = "" if self.constraint.fill is None else ", filled with its default where it is null"
             return f"require a value of {self.alias}.{self.constraint.property} in every row{filled}"
-        return f"add {constraint_text(self.constraint)} to {self.alias}"
+        return f"add {_rule_text(self.constraint)} to {self.alias}"
 
     def column_names(self) -> tuple[str, ...]:
         return constrained_columns(self.constraint)
@@ -388,10 +390,10 @@ class DropConstraint(TypeStep):
     """Drop a rule."""
 
     kind = "drop_constraint"
-    constraint: UniqueRule | RangeRule | CheckRule | CardRule
+    constraint: TypeRule
 
     def describe(self) -> str:
-        return f"drop {constraint_text(self.constraint)} of {self.alias}"
+        return f"drop {_rule_text(self.constraint)} of {self.alias}"
 
     def column_names(self) -> tuple[str, ...]:
         return constrained_columns(self.constraint)
@@ -491,9 +493,9 @@ Step = (
 )
 
 
-def constraint_text(constraint: Constraint) -> str:
+def _rule_text(rule: TypeRule) -> str:
     """Return a rule about as the schema language writes it."""
-    match constraint:
+    match rule:
         case UniqueRule(columns):
             return f"@unique({', '.join(columns)})"
         case RangeRule(name, bounds):
@@ -504,10 +506,8 @@ def constraint_text(constraint: Constraint) -> str:
         case CardRule(cardinality):
             high = "*" if cardinality.high is None else str(cardinality.high)
             return f"@card({cardinality.low}..{high})"
-        case RequiredRule(name):
-            return f"a value in every row of {name}"
         case _:
-            assert_never(constraint)
+            assert_never(rule)
 
 
 def constrained_columns(constraint: Constraint) -> tuple[str, ...]:

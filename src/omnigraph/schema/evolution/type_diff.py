@@ -250,23 +250,20 @@ def _type_notes(entity: Entity) -> step.Notes:
     return step.Notes(entity.description, entity.metadata, implements)
 
 
-_Rule = step.UniqueRule | RangeRule | CheckRule | step.CardRule
-
-
-def _rules(entity: Entity, rules: Rules) -> list[_Rule]:
+def _rules(entity: Entity, rules: Rules) -> list[step.TypeRule]:
     """Return the rules of a type other than its key. The default cardinality does not count."""
-    listed: list[_Rule] = [*map(step.UniqueRule, rules.uniques), *rules.ranges, *rules.checks]
+    listed: list[step.TypeRule] = [*map(step.UniqueRule, rules.uniques), *rules.ranges, *rules.checks]
     if isinstance(entity, EdgeType) and entity.cardinality != Cardinality():
         listed.append(step.CardRule(entity.cardinality))
     return listed
 
 
-def _meaning(rule: _Rule) -> object:
+def _meaning(rule: step.TypeRule) -> object:
     """Return a value that is equal for equal rules: the order of columns has no meaning in `@unique`."""
     return frozenset(rule.columns) if isinstance(rule, step.UniqueRule) else rule
 
 
-def _old_rules(old: Entity, names: Mapping[str, str]) -> Iterator[tuple[_Rule, _Rule | None]]:
+def _old_rules(old: Entity, names: Mapping[str, str]) -> Iterator[tuple[step.TypeRule, step.TypeRule | None]]:
     """Return each old rule, and the same under the new names of its columns; None if one of them is dropped."""
     for rule, renamed in zip(_rules(old, old.rules), _rules(old, old.rules.renamed(names)), strict=True):
         is_dropped = any(
@@ -294,7 +291,7 @@ def _added_rules(
             yield step.AddConstraint(old.id, new.alias, rule, _is_implied(rule, remaining, added))
 
 
-def _is_implied(rule: _Rule, remaining: list[_Rule], added: Mapping[str, Property]) -> bool:
+def _is_implied(rule: step.TypeRule, remaining: list[step.TypeRule], added: Mapping[str, Property]) -> bool:
     """Return whether the existing rows certainly obey a new rule, because of the old rules or of new columns."""
     match rule:
         case step.UniqueRule(columns):
