@@ -17,7 +17,7 @@ from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, open_table, read_s
 from omnigraph.maintenance.target import GraphTarget
 from omnigraph.pipeline.runner import in_threads
 from omnigraph.schema.catalog import Entity, Property, display_order
-from omnigraph.schema.property_types import IndexKind, has_index
+from omnigraph.schema.property_types import IndexKind, index_kind
 from omnigraph.schema.tables import ColumnIndex, declared_indexes
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.indexes import (
@@ -123,6 +123,6 @@ def _why_unbuildable(dataset: Dataset, declared: ColumnIndex, rows: int) -> str:
 
 
 def _why_unindexed(column: Property) -> str:
-    if not has_index(column.type):
+    if index_kind(column.type) is None:
         return NO_KIND
     return FREE_TEXT if column.indexed else NO_INDEX

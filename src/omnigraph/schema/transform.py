@@ -163,7 +163,8 @@ class _SchemaBuilder(Transformer[Token, tuple[Declaration, ...]]):
 
     def edge(self, parts: tuple[Name, Name, Name, _Header] | tuple[Name, Name, Name, _Header, Body]) -> EdgeSyntax:
         name, source, target, (implements, annotations), *bodies = parts
-        return EdgeSyntax(name, source, target, annotations, implements, bodies[0] if bodies else Body())
+        body = bodies[0] if bodies else Body()
+        return EdgeSyntax(name, annotations, implements, body, source=source, target=target)
 
     def header(self, parts: list[Annotation | tuple[Name, ...]]) -> _Header:
         implements = next((part for part in parts if isinstance(part, tuple)), ())
