@@ -26,7 +26,7 @@ from omnigraph.lang.parsing import (
     unescape,
     unexpected_text,
 )
-from omnigraph.lang.problems import QueryProblems
+from omnigraph.lang.problems import ProblemList, QueryProblems
 from omnigraph.lang.syntax import (
     Annotation,
     Argument,
@@ -96,8 +96,9 @@ _WORD_HINTS: Final = {
 _BODY_KEYWORDS: Final = frozenset({"match", "return", "insert", "update", "delete"})
 
 
-def report_syntax_error(error: UnexpectedInput, text: str, problems: QueryProblems) -> int:
+def report_syntax_error(error: UnexpectedInput, problems: ProblemList) -> int:
     """Add the problem, and return its offset in the text."""
+    text = problems.text
     position = error_offset(error, text)
     token = _TOKEN.match(text, position)
     expected = sorted({_terminal_text(name) for name in expected_terminals(error)})
