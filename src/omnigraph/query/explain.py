@@ -163,7 +163,7 @@ def _step_text(relation: op.Relation) -> str:
         case op.LeftJoin(_, _, keys):
             return f"left join{_keys_text(keys)}"
         case op.Search(_, scores, index):
-            shown = ", ".join(f"{expression_text(column.score)} as {column.name}" for column in scores)
+            shown = ", ".join(f"{expression_text(column.expression)} as {column.name}" for column in scores)
             return f"search {shown}{_unused_indexes_text(index)}"
         case op.Aggregate() | op.Order() | op.LimitRows() | op.Project():
             return _result_step_text(relation)
@@ -178,7 +178,7 @@ def _result_step_text(relation: op.Aggregate | op.Order | op.LimitRows | op.Proj
                 key.name if key.name == (text := expression_text(key.expression)) else f"{text} as {key.name}"
                 for key in keys
             )
-            calls = ", ".join(f"{expression_text(column.call)} as {column.name}" for column in aggregates)
+            calls = ", ".join(f"{expression_text(column.expression)} as {column.name}" for column in aggregates)
             return f"aggregate {calls}" + (f" by {by}" if keys else "")
         case op.Order(_, keys, ties):
             shown = ", ".join(f"{expression_text(key.expression)}{' desc' if key.descending else ''}" for key in keys)

@@ -20,7 +20,7 @@ from omnigraph.query.checks.expressions import check_expression
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
-from omnigraph.query.plan.expression_walk import columns_of, parts_of, replace_outermost, walk
+from omnigraph.query.plan.expression_walk import columns_of, replace_outermost, walk
 from omnigraph.query.plan.types import (
     I64,
     Entity,
@@ -42,7 +42,7 @@ _SIGN_OR_STRING: Final = re.compile(r'\$|("(?:[^"\\]|\\.)*")')
 class CheckedResult:
     """The checked expressions of a result with their spans; `limit` is the count and the offset."""
 
-    columns: tuple[ex.NamedExpression, ...]
+    columns: tuple[ex.NamedExpression[ex.Expr], ...]
     order: tuple[op.OrderKey, ...]
     limit: tuple[ex.Expr, ex.Expr | None] | None
     spans: tuple[Span, ...]
@@ -68,11 +68,11 @@ def check_read(query: Query, body: ReadBody, context: Context) -> op.Relation | 
     return None if context.problems.sorted() else _build_relation(result, block)
 
 
-def _check_columns(query: Query, body: ReadBody, block: QueryBlock) -> list[tuple[ex.NamedExpression, Span]]:
+def _check_columns(query: Query, body: ReadBody, block: QueryBlock) -> list[tuple[ex.NamedExpression[ex.Expr], Span]]:
     env = block.env(ExpressionPosition.RETURN)
     if not body.projections:
         env.report(QueryCode.EMPTY_RETURN, query.name.span, "`return` has no expressions")
-    columns: list[tuple[ex.NamedExpression, Span]] = []
+    columns: list[tuple[ex.NamedExpression[ex.Expr], Span]] = []
     seen: set[str] = set()
     for projection in body.projections:
         checked = check_expression(projection.expression, env)
@@ -96,7 +96,7 @@ def _default_name(expression: Expression) -> str:
 
 
 def _check_order(
-    body: ReadBody, columns: list[tuple[ex.NamedExpression, Span]], block: QueryBlock, span: Span
+    body: ReadBody, columns: list[tuple[ex.NamedExpression[ex.Expr], Span]], block: QueryBlock, span: Span
 ) -> list[tuple[op.OrderKey, Span]]:
     written = {projection.alias.text for projection in body.projections if projection.alias}
     aliases = {column.name: column.expression for column, _ in columns if column.name in written}
@@ -158,7 +158,7 @@ class _ResultPlan:
     """A relation, and the columns and the order of the result over it; `ties` make the order total."""
 
     relation: op.Relation
-    columns: tuple[ex.NamedExpression, ...]
+    columns: tuple[ex.NamedExpression[ex.Expr], ...]
     order: tuple[op.OrderKey, ...]
     ties: tuple[str, ...]
 
@@ -244,7 +244,7 @@ def _group(plan: _ResultPlan, block: QueryBlock, spans: tuple[Span, ...]) -> _Re
     if not _order_is_grouped(plan.order, groups, block, spans):
         return None
     keys = tuple(ex.NamedExpression(name, key) for key, name in groups.keys.items())
-    aggregates = tuple(op.AggregateColumn(name, call) for call, name in groups.aggregates.items())
+    aggregates = tuple(ex.NamedExpression(name, call) for call, name in groups.aggregates.items())
     grouped: op.Relation = op.Aggregate(plan.relation, keys, aggregates)
     entities = {bound.entity.name: bound.entity for bound in block.visible.values()}
     for name, reference in groups.entities.items():
@@ -259,7 +259,7 @@ def _add_keys(expression: ex.Expr, groups: _Groups) -> None:
     if not _is_aggregated((expression,)) or isinstance(expression, ex.ColumnRef | ex.EntityRef):
         groups.add_key(expression)
     elif not isinstance(expression, ex.AggregateCall):
-        for part in parts_of(expression):
+        for part in expression.parts:
             if isinstance(part, ex.ColumnRef | ex.EntityRef) or _is_aggregated((part,)):
                 _add_keys(part, groups)
             else:
@@ -268,7 +268,7 @@ def _add_keys(expression: ex.Expr, groups: _Groups) -> None:
 
 
 def _keys_are_valid(
-    columns: tuple[ex.NamedExpression, ...], groups: _Groups, block: QueryBlock, spans: tuple[Span, ...]
+    columns: tuple[ex.NamedExpression[ex.Expr], ...], groups: _Groups, block: QueryBlock, spans: tuple[Span, ...]
 ) -> bool:
     is_valid = True
     for column, span in zip(columns, spans, strict=False):
@@ -321,7 +321,7 @@ def _scores_of(expressions: tuple[ex.Expr, ...]) -> tuple[ex.Score, ...]:
         if isinstance(expression, ex.Score):
             scores[expression] = None
         else:
-            scores.update(dict.fromkeys(_scores_of(parts_of(expression))))
+            scores.update(dict.fromkeys(_scores_of(expression.parts)))
     return tuple(scores)
 
 
@@ -332,7 +332,7 @@ def _order_key(expression: ex.Expr, descending: bool | None) -> op.OrderKey:
     return op.OrderKey(expression, descending, nulls_last=bool(_scores_of((expression,))))
 
 
-def _implied_order(columns: tuple[ex.NamedExpression, ...]) -> tuple[op.OrderKey, ...]:
+def _implied_order(columns: tuple[ex.NamedExpression[ex.Expr], ...]) -> tuple[op.OrderKey, ...]:
     """Return the order of a result without `order`: best first, by the first column that is a score."""
     first = next((column.expression for column in columns if isinstance(column.expression, ex.Score)), None)
     return () if first is None else (_order_key(first, None),)
@@ -349,7 +349,7 @@ def _add_scores(plan: _ResultPlan, *, has_limit: bool) -> _ResultPlan:
     filters_before = isinstance(ranked, ex.Nearest) and all(isinstance(score, ex.Nearest) for score in names)
     if filters_before and isinstance(ranked, ex.Nearest):
         relation = op.FilterRows(relation, (ex.IsNull(ranked.column, negated=True),))
-    relation = op.Search(relation, tuple(op.ScoreColumn(name, score) for score, name in names.items()))
+    relation = op.Search(relation, tuple(ex.NamedExpression(name, score) for score, name in names.items()))
 
     def output_of(expression: ex.Expr) -> ex.Expr | None:
         if not isinstance(expression, ex.Score):

@@ -107,15 +107,7 @@ def _change_field(value: Any, change: Change) -> Any:
             changed = change_all(conjuncts, change)
             return value if changed is conjuncts else split_filter(changed)
         case ex.NamedExpression(expression=expression) | op.OrderKey(expression=expression):
-            return _with(value, "expression", expression, change)
-        case op.ScoreColumn(score=score):
-            return _with(value, "score", score, change)
-        case op.AggregateColumn(call=call):
-            return _with(value, "call", call, change)
+            new = change(expression)
+            return value if new is expression else replace(value, expression=new)
         case _:
             return change(value)
-
-
-def _with(column: Any, name: str, expression: ex.Expr, change: Change) -> Any:
-    changed = change(expression)
-    return column if changed is expression else replace(column, **{name: changed})

@@ -55,9 +55,13 @@ def _prune_rows(
         case op.FilterRows(_, conditions):
             return replace(relation, input=_prune(below, needed | _columns_read(conditions)))
         case op.Search(_, scores):
-            return replace(relation, input=_prune(below, needed | _columns_read(column.score for column in scores)))
+            return replace(
+                relation, input=_prune(below, needed | _columns_read(column.expression for column in scores))
+            )
         case op.Aggregate(_, keys, aggregates):
-            read = _columns_read(key.expression for key in keys) | _columns_read(column.call for column in aggregates)
+            read = _columns_read(key.expression for key in keys) | _columns_read(
+                column.expression for column in aggregates
+            )
             return replace(relation, input=_prune(below, read))
         case op.Order(_, keys, ties):
             read = needed | _columns_read(key.expression for key in keys) | {*ties}
