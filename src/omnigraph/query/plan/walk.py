@@ -85,6 +85,16 @@ def argument_columns(inner: op.Relation) -> frozenset[str]:
     return frozenset[str]().union(*(argument_columns(relation) for relation in below))
 
 
+def expressions_of(relation: op.Relation) -> Iterator[ex.Expr]:
+    """Yield the expressions of a step, without those of the steps below."""
+    for name in _EXPRESSIONS.get(type(relation), ()):
+        value = getattr(relation, name)
+        conjuncts = value.conjuncts if isinstance(value, ScanFilter) else value
+        for item in conjuncts if isinstance(conjuncts, tuple) else (conjuncts,):
+            if item is not None:
+                yield item.expression if isinstance(item, ex.NamedExpression | op.OrderKey) else item
+
+
 def with_expressions(relation: op.Relation, change: Change) -> op.Relation:
     """Return a copy of a step with changed expressions, or the same step; filters of scans are split again."""
     changes: dict[str, Any] = {}
