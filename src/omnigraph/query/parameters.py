@@ -55,7 +55,8 @@ def coerce_params(declared: tuple[ex.Param, ...], values_by_name: Mapping[str, o
     named = {name.removeprefix("$"): value for name, value in values_by_name.items()}
     values: dict[str, ex.LiteralValue] = {}
     errors = [_unknown_parameter(name, params) for name in named if name not in params]
-    errors += [_duplicate_parameter(name) for name in named if name in values_by_name and f"${name}" in values_by_name]
+    duplicate = InvalidValue("duplicate value, with and without `$`", "Pass it once.")
+    errors += [(name, duplicate) for name in named if name in values_by_name and f"${name}" in values_by_name]
     for param in declared:
         value = _convert_value(param, named)
         if isinstance(value, InvalidValue):
@@ -86,10 +87,6 @@ def _unknown_parameter(name: str, params: Mapping[str, ex.Param]) -> tuple[str, 
         listed = ", ".join(quoted(param_name) for param_name in list(params)[:20])
         hint = f"The parameters are {listed}." if params else "The query has no parameters."
     return name, InvalidValue("the query does not declare this parameter", hint)
-
-
-def _duplicate_parameter(name: str) -> tuple[str, InvalidValue]:
-    return name, InvalidValue("duplicate value, with and without `$`", "Pass it once.")
 
 
 def _parameter_error(errors: list[tuple[str, InvalidValue]]) -> ParameterError:

@@ -393,6 +393,8 @@ def _join(junction: syntax.Junction, operands: list[syntax.Expression]) -> synta
     """Join operands, with those of inner joins of the same kind: `a and (b and c)` is `a and b and c`."""
     flat: list[syntax.Expression] = []
     for operand in operands:
-        is_same = isinstance(operand, syntax.Joined) and operand.junction is junction
-        flat.extend(operand.operands if is_same else (operand,))
+        if isinstance(operand, syntax.Joined) and operand.junction is junction:
+            flat.extend(operand.operands)
+        else:
+            flat.append(operand)
     return syntax.Joined(junction, tuple(flat))

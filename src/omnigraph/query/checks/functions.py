@@ -75,7 +75,10 @@ def check_call(call: Call, env: Env, check: Check) -> ex.Expr | None:
         message = f"`{name}` is a score, which {env.position.value} cannot use"
         env.report(QueryCode.SCORE_PLACE, call.span, message, "Use scores in `return` and `order`.")
         return None
-    return _check_score(call, env, check)
+    if name == "bm25":
+        column, query = _check_text_arguments(call, env, check)
+        return None if column is None or query is None else ex.Bm25(column, query)
+    return _check_nearest(call, env, check) if name == "nearest" else _check_rrf(call, env, check)
 
 
 def _has_valid_arguments(call: Call, env: Env) -> bool:
@@ -117,7 +120,9 @@ def _check_text_arguments(call: Call, env: Env, check: Check) -> tuple[ex.Column
     """Return the String property and the searched text; None for each that has a problem."""
     name = call.name.text
     checked, query = check(call.arguments[0], env, None), check(call.arguments[1], env, None)
-    column = checked if isinstance(checked, ex.ColumnRef) and _is_text_property(checked) else None
+    # Full-text search supports String properties only.
+    is_text_property = isinstance(checked, ex.ColumnRef) and checked.type == STRING and checked.column != "id"
+    column = checked if isinstance(checked, ex.ColumnRef) and is_text_property else None
     if checked is not None and column is None:
         shown = _type_text(checked)
         if isinstance(checked, ex.ColumnRef):
@@ -136,11 +141,6 @@ def _check_text_arguments(call: Call, env: Env, check: Check) -> tuple[ex.Column
     return column, query
 
 
-def _is_text_property(column: ex.ColumnRef) -> bool:
-    """Return whether full-text search supports the column."""
-    return column.type == STRING and column.column != "id"
-
-
 def _number_argument(call: Call, env: Env, *, default: int, high: int) -> int | None:
     """Return the last argument, by position or by name: an integer literal within the bounds."""
     low = 0 if call.name.text == ex.TextMode.FUZZY.value else 1
@@ -156,17 +156,6 @@ def _number_argument(call: Call, env: Env, *, default: int, high: int) -> int | 
     message = f"`{_NAMED[call.name.text]}` of `{call.name.text}` must be an integer from {low} to {high}"
     env.report(QueryCode.SEARCH_NUMBER, argument.span, message)
     return None
-
-
-def _check_score(call: Call, env: Env, check: Check) -> ex.Score | None:
-    match call.name.text:
-        case "bm25":
-            column, query = _check_text_arguments(call, env, check)
-            return None if column is None or query is None else ex.Bm25(column, query)
-        case "nearest":
-            return _check_nearest(call, env, check)
-        case _:
-            return _check_rrf(call, env, check)
 
 
 def _check_nearest(call: Call, env: Env, check: Check) -> ex.Nearest | None:

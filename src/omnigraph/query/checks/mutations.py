@@ -35,6 +35,8 @@ from omnigraph.schema.property_types import Scalar, ScalarType, VectorType, item
 from omnigraph.schema.tables import system_columns
 from omnigraph.schema.values import InvalidValue
 
+_AnyLiteral = StringLiteral | NumberLiteral | TimeLiteral | syntax.BoolLiteral | syntax.NullLiteral | syntax.ListLiteral
+
 
 def check_mutation(body: syntax.MutationBody, context: Context) -> tuple[StatementPlan, ...]:
     """Return the typed statements that have no problem, in order."""
@@ -116,16 +118,9 @@ def _check_value(assignment: syntax.Assignment, column: Column, env: Env) -> ex.
         case syntax.NullLiteral() if not column.nullable:
             env.report(QueryCode.NULL_VALUE, value.span, f"{quoted(name)} cannot be null")
             return None
-        case syntax.ListLiteral(items) if any(not _is_literal(item) for item in items):
+        case syntax.ListLiteral(items) if not all(isinstance(item, _AnyLiteral) for item in items):
             return _check_list(value, column, name, env)
-        case (
-            StringLiteral()
-            | NumberLiteral()
-            | TimeLiteral()
-            | syntax.BoolLiteral()
-            | syntax.NullLiteral()
-            | syntax.ListLiteral()
-        ):
+        case _ if isinstance(value, _AnyLiteral):
             return _check_literal(value, column, name, env)
         case syntax.Variable():
             return _check_param(value, column, name, env)
@@ -146,13 +141,6 @@ def _check_literal(literal: syntax.Expression, column: Column, name: str, env: E
         env.report(code, literal.span, f"{quoted(name)}: {value.message}", value.hint)
         return None
     return ex.Literal(value, column.type)
-
-
-def _is_literal(expression: syntax.Expression) -> bool:
-    return isinstance(
-        expression,
-        StringLiteral | NumberLiteral | TimeLiteral | syntax.BoolLiteral | syntax.NullLiteral | syntax.ListLiteral,
-    )
 
 
 def _check_list(list_literal: syntax.ListLiteral, column: Column, name: str, env: Env) -> ex.Expr | None:
@@ -233,7 +221,8 @@ def _check_complete(
     missing = [
         prop.name
         for prop in entity_type.properties
-        if prop.name not in assigned_names and (_is_required(prop) or _lacks_source(prop, assigned_names, entity_type))
+        if prop.name not in assigned_names
+        and ((not prop.nullable and prop.default is None) or _lacks_source(prop, assigned_names, entity_type))
     ]
     if missing:
         shown = ", ".join(quoted(property_name) for property_name in missing)
@@ -241,10 +230,6 @@ def _check_complete(
         message = f"missing required propert{plural} of {entity_type.name}: {shown}"
         hint = f"Add `{', '.join(f'{property_name}: …' for property_name in missing)}`."
         context.report(QueryCode.MISSING_PROPERTY, name.span, message, hint)
-
-
-def _is_required(prop: Property) -> bool:
-    return not prop.nullable and prop.default is None
 
 
 def _lacks_source(prop: Property, assigned_names: set[str], entity_type: NodeType | EdgeType) -> bool:

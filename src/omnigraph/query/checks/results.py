@@ -21,16 +21,7 @@ from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import columns_of, replace_outermost, walk
-from omnigraph.query.plan.types import (
-    I64,
-    Entity,
-    EntityValueType,
-    NullType,
-    is_integer,
-    is_opaque,
-    is_sortable,
-    value_type_text,
-)
+from omnigraph.query.plan.types import I64, Entity, is_integer, is_opaque, is_sortable, value_type_text
 from omnigraph.query.printer import print_expression
 from omnigraph.query.syntax import Expression, Query, ReadBody, Variable
 from omnigraph.schema.property_types import Scalar, ScalarType
@@ -272,12 +263,7 @@ def _keys_are_valid(
 ) -> bool:
     is_valid = True
     for column, span in zip(columns, spans, strict=False):
-        expression = column.expression
-        if (
-            expression in groups.keys
-            and not isinstance(expression.type, EntityValueType | NullType)
-            and is_opaque(expression.type)
-        ):
+        if column.expression in groups.keys and is_opaque(column.expression.type):
             block.context.report(QueryCode.NOT_RETURNABLE, span, "a vector cannot be a group key")
             is_valid = False
     return is_valid
