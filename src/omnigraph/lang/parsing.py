@@ -146,8 +146,8 @@ def unescape(inner: str) -> str | InvalidEscape:
             return _invalid_escape(escape, f"a string contains the unknown escape `{escape.group()}`")
     # Control characters such as tabs are allowed, unlike in JSON; only the escapes are those of JSON.
     value: str = json.loads(f'"{inner}"', strict=False)
-    if any("\ud800" <= ch <= "\udfff" for ch in value):
-        first = next(iter(_ESCAPE.finditer(inner)))
+    first = _ESCAPE.search(inner)
+    if first and _SURROGATE.search(value):
         return _invalid_escape(first, "a string contains half of a surrogate pair")
     return value
 

@@ -12,19 +12,10 @@ from typing import assert_never
 
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
+from omnigraph.query.plan import statements
 from omnigraph.query.plan.estimates import estimate_rows
 from omnigraph.query.plan.expression_text import conjunction_text, expression_text
 from omnigraph.query.plan.expression_walk import ScanFilter
-from omnigraph.query.plan.statements import (
-    ColumnAssignment,
-    DeleteRows,
-    InsertRow,
-    MutationPlan,
-    QueryPlan,
-    ReadPlan,
-    StatementPlan,
-    UpdateRows,
-)
 from omnigraph.query.plan.types import IndexFact, PlanFacts, value_type_text
 from omnigraph.query.plan.walk import inputs_of, roots_of, steps_of
 from omnigraph.schema.property_types import IndexKind
@@ -55,13 +46,15 @@ class ExplainedStep:
         return f"{'  ' * self.depth}{number}{self.text}{_figures_text(self.figures)}"
 
 
-def explain_plan(plan: QueryPlan, figures: Mapping[int, StepFigures] | None = None) -> str:
+def explain_plan(plan: statements.QueryPlan, figures: Mapping[int, StepFigures] | None = None) -> str:
     """Return the plan as text, with the figures of its steps."""
     lines = [_first_line(plan), *(step.render() for step in explain_steps(plan, figures))]
     return "".join(f"{line}\n" for line in lines)
 
 
-def explain_steps(plan: QueryPlan, figures: Mapping[int, StepFigures] | None = None) -> tuple[ExplainedStep, ...]:
+def explain_steps(
+    plan: statements.QueryPlan, figures: Mapping[int, StepFigures] | None = None
+) -> tuple[ExplainedStep, ...]:
     """Return the lines below the first one, in order."""
     lines: list[ExplainedStep] = []
     number = 0
@@ -74,12 +67,12 @@ def explain_steps(plan: QueryPlan, figures: Mapping[int, StepFigures] | None = N
     return tuple(lines)
 
 
-def numbered_steps(plan: QueryPlan) -> tuple[op.Relation, ...]:
+def numbered_steps(plan: statements.QueryPlan) -> tuple[op.Relation, ...]:
     """Return the steps in the order of their numbers; the first has number 1."""
     return tuple(step for root in roots_of(plan) for step in steps_of(root))
 
 
-def estimate_steps(plan: QueryPlan, facts: PlanFacts) -> Mapping[int, StepFigures]:
+def estimate_steps(plan: statements.QueryPlan, facts: PlanFacts) -> Mapping[int, StepFigures]:
     """Return the estimated rows of every numbered step of a rewritten plan."""
     return {
         number: StepFigures(rows_estimated=round(rows))
@@ -87,12 +80,12 @@ def estimate_steps(plan: QueryPlan, facts: PlanFacts) -> Mapping[int, StepFigure
     }
 
 
-def _titled_relations(plan: QueryPlan) -> Iterator[tuple[op.Relation | None, str]]:
-    if isinstance(plan, ReadPlan):
+def _titled_relations(plan: statements.QueryPlan) -> Iterator[tuple[op.Relation | None, str]]:
+    if isinstance(plan, statements.ReadPlan):
         yield plan.root, ""
         return
     for statement in plan.statements:
-        rows = None if isinstance(statement, InsertRow) else statement.rows
+        rows = None if isinstance(statement, statements.InsertRow) else statement.rows
         yield rows, _statement_text(statement)
 
 
@@ -102,28 +95,28 @@ def _step_lines(relation: op.Relation, depth: int) -> Iterator[tuple[str, int]]:
         yield from _step_lines(below, depth + 1)
 
 
-def _first_line(plan: QueryPlan) -> str:
-    kind = "mutation" if isinstance(plan, MutationPlan) else "query"
+def _first_line(plan: statements.QueryPlan) -> str:
+    kind = "mutation" if isinstance(plan, statements.MutationPlan) else "query"
     parameters = ", ".join(
         f"${param.name}: {value_type_text(param.type)}{'?' if param.nullable else ''}" for param in plan.parameters
     )
     return f"{kind} {plan.name}({parameters})"
 
 
-def _statement_text(statement: StatementPlan) -> str:
+def _statement_text(statement: statements.StatementPlan) -> str:
     match statement:
-        case InsertRow(table, values):
+        case statements.InsertRow(table, values):
             word = "upsert" if table.key else "insert"
             return f"{word} {table.alias} {_values_text(values)}"
-        case UpdateRows(entity, values):
+        case statements.UpdateRows(entity, values):
             return f"update {entity.table.alias} {_values_text(values)}"
-        case DeleteRows(entity):
+        case statements.DeleteRows(entity):
             return f"delete {entity.table.alias}"
         case _:
             assert_never(statement)
 
 
-def _values_text(values: tuple[ColumnAssignment, ...]) -> str:
+def _values_text(values: tuple[statements.ColumnAssignment, ...]) -> str:
     return f"{{ {', '.join(f'{assigned.column}: {expression_text(assigned.value)}' for assigned in values)} }}"
 
 

@@ -20,8 +20,8 @@ from omnigraph.query.checks.expressions import check_expression
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
+from omnigraph.query.plan import types
 from omnigraph.query.plan.expression_walk import columns_of, replace_outermost, walk
-from omnigraph.query.plan.types import I64, Entity, is_integer, is_opaque, is_sortable, value_type_text
 from omnigraph.query.printer import print_expression
 from omnigraph.query.syntax import Expression, Query, ReadBody, Variable
 from omnigraph.schema.property_types import Scalar, ScalarType
@@ -97,8 +97,8 @@ def _check_order(
     keys: list[tuple[op.OrderKey, Span]] = []
     for ordering in body.order or ():
         checked = check_expression(ordering.expression, env)
-        if checked is not None and not is_sortable(checked.type):
-            message = f"cannot order by values of type {value_type_text(checked.type)}"
+        if checked is not None and not types.is_sortable(checked.type):
+            message = f"cannot order by values of type {types.value_type_text(checked.type)}"
             hint = "Order by one of its properties." if isinstance(ordering.expression, Variable) else ""
             env.report(QueryCode.NOT_SORTABLE, ordering.expression.span, message, hint)
         elif checked is not None:
@@ -117,15 +117,15 @@ def _check_limit(body: ReadBody, context: Context) -> tuple[ex.Expr, ex.Expr | N
 def _check_count(number: NumberLiteral | Variable, context: Context) -> ex.Expr | None:
     if isinstance(number, NumberLiteral):
         if number.text.isdecimal() and int(number.text) <= limits.QUERY_LIMIT_MAX:
-            return ex.Literal(int(number.text), I64)
+            return ex.Literal(int(number.text), types.I64)
         message = f"a limit must be an integer from 0 to {limits.QUERY_LIMIT_MAX:,}"
         context.report(QueryCode.LIMIT_VALUE, number.span, message)
         return None
     checked = check_expression(number, Env(context, {}, ExpressionPosition.RETURN))
     if checked is None:
         return None
-    if not (isinstance(checked, ex.Param) and is_integer(checked.type) and not checked.nullable):
-        shown = f"{value_type_text(checked.type)}{'?' if checked.nullable else ''}"
+    if not (isinstance(checked, ex.Param) and types.is_integer(checked.type) and not checked.nullable):
+        shown = f"{types.value_type_text(checked.type)}{'?' if checked.nullable else ''}"
         message = f"expected an integer as limit, got {shown}"
         context.report(QueryCode.LIMIT_VALUE, number.span, message, "Declare the parameter as `I64`.")
         return None
@@ -263,7 +263,7 @@ def _keys_are_valid(
 ) -> bool:
     is_valid = True
     for column, span in zip(columns, spans, strict=False):
-        if column.expression in groups.keys and is_opaque(column.expression.type):
+        if column.expression in groups.keys and types.is_opaque(column.expression.type):
             block.context.report(QueryCode.NOT_RETURNABLE, span, "a vector cannot be a group key")
             is_valid = False
     return is_valid
@@ -291,7 +291,7 @@ def _is_key(column: ex.ColumnRef, groups: _Groups) -> bool:
     return entity is not None and column.column in entity.table.entity_columns
 
 
-def _add_lookup(grouped: op.Relation, entity: Entity, reference: ex.EntityRef) -> op.Relation:
+def _add_lookup(grouped: op.Relation, entity: types.Entity, reference: ex.EntityRef) -> op.Relation:
     """Look up the columns of a grouped entity by its id, without those that are keys themselves."""
     existing_names = {field.name for field in grouped.outputs}
     columns = tuple(name for name in entity.table.entity_columns if f"{entity.name}.{name}" not in existing_names)
