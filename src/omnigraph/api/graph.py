@@ -158,7 +158,6 @@ def lint(text: str | Iterable[str], schema: str | PathLike[str], *, limits: Quer
     """
     schema_text = read_schema(schema)
     from omnigraph.engine.options import NO_LIMITS
-    from omnigraph.query.checks.run import CheckOptions
     from omnigraph.query.lint import lint_queries
     from omnigraph.schema.build import build_catalog
     from omnigraph.schema.parser import parse_schema
@@ -166,7 +165,7 @@ def lint(text: str | Iterable[str], schema: str | PathLike[str], *, limits: Quer
     catalog = build_catalog(parse_schema(schema_text, schema_text.source_name))
     texts = [text] if isinstance(text, str) else list(text)
     named = [(source_name(part, "<query>"), str(part)) for part in texts]
-    return lint_queries(named, catalog, CheckOptions((limits or NO_LIMITS).hops))
+    return lint_queries(named, catalog, (limits or NO_LIMITS).hops)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -40,7 +40,7 @@ def embed_texts(plan: ReadPlan, provider: EmbeddingProvider | None) -> ReadPlan:
 
 
 def _has_text(step: op.Search) -> bool:
-    scores = (column.score for column in step.scores)
+    scores = (column.expression for column in step.scores)
     parts = (part for score in scores for part in _parts(score))
     return any(isinstance(part, ex.Nearest) and part.embed for part in parts)
 

@@ -20,7 +20,7 @@ from omnigraph.engine.context import Trace
 from omnigraph.engine.options import NO_LIMITS, QueryLimits
 from omnigraph.engine.run import QueryRunOptions, gather_facts, planned_modes, run_query, step_figures
 from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot, refresh_snapshot
-from omnigraph.query.checks.run import CheckedQuery, CheckOptions, check_query
+from omnigraph.query.checks.run import CheckedQuery, check_query
 from omnigraph.query.explain import ExplainedStep, StepFigures, estimate_steps, explain_plan, explain_steps
 from omnigraph.query.parameters import bind_plan, coerce_params
 from omnigraph.query.parser import parse_queries
@@ -65,8 +65,7 @@ class QueryPlanner:
         checked = self._checked.get(snapshot.schema.hash)
         if checked is None:
             file = parse_queries(self.source.text, self.source.source)
-            options = CheckOptions(self.hops_ceiling)
-            checked = check_query(file, self.source.name, snapshot.schema.catalog, options)
+            checked = check_query(file, self.source.name, snapshot.schema.catalog, self.hops_ceiling)
             _store(self._checked, snapshot.schema.hash, checked)
         return checked
 
@@ -170,7 +169,7 @@ def explain_query(
     """Return the plan of a query; with parameters, the plan for exactly those values. `analyze` also runs it."""
     catalog = snapshot.schema.catalog
     file = parse_queries(source.text, source.source)
-    checked = check_query(file, source.name, catalog, CheckOptions(limits.hops))
+    checked = check_query(file, source.name, catalog, limits.hops)
     facts = gather_facts(snapshot, query_shape(checked, catalog).reads)
     plan: QueryPlan = rewrite_plan(checked.plan, facts)
     if params is not None or analyze:

@@ -82,8 +82,9 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _Header = tuple[tuple[Name, ...], tuple[Annotation, ...]]
 
 
-def report_syntax_error(error: UnexpectedInput, text: str, problems: ProblemList) -> int:
+def report_syntax_error(error: UnexpectedInput, problems: ProblemList) -> int:
     """Report the problem of a syntax error and return its offset in the text."""
+    text = problems.text
     position = error_offset(error, text)
     token = _TOKEN.match(text, position)
     message = f"{declaration_at(position, text)}unexpected {unexpected_text(token)}"

@@ -56,10 +56,9 @@ def lint(
         state = choose_state(commit, version, timestamp)
         catalog = _open_graph(context, uri, store, branch).snapshot(state).schema.catalog
 
-    from omnigraph.query.checks.run import CheckOptions
     from omnigraph.query.lint import lint_queries
 
-    report = lint_queries(texts, catalog, CheckOptions(GivenLimits().limits(max_hops).hops))
+    report = lint_queries(texts, catalog, GivenLimits().limits(max_hops).hops)
     if as_json:
         write_json(report.to_json())
     else:

@@ -36,7 +36,7 @@ _HELD_PART: Final = 4
 
 def aggregate_rows(step: op.Aggregate, context: ExecutionContext) -> Iterator[Frame]:
     """Return one frame with one row per group."""
-    calls = tuple(aggregate.call for aggregate in step.aggregates)
+    calls = tuple(aggregate.expression for aggregate in step.aggregates)
     states = _states(calls)
     reads = frozenset(
         name for expr in (*(key.expression for key in step.keys), *calls) for name in required_names(expr)
@@ -57,7 +57,7 @@ def aggregate_rows(step: op.Aggregate, context: ExecutionContext) -> Iterator[Fr
         assert groups is not None
         columns[key.name] = groups.columns[name]
     for number, aggregate in enumerate(step.aggregates):
-        columns[aggregate.name] = _final_value(number, aggregate.call, groups)
+        columns[aggregate.name] = _final_value(number, aggregate.expression, groups)
     yield Frame(1 if groups is None else groups.length, columns)
 
 

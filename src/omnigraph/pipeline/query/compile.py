@@ -135,7 +135,7 @@ class PlanFrames:
 def aggregate_rows(frame: DataFrame, step: op.Aggregate) -> DataFrame:
     """Return one row per group."""
     keys = [expression_column(key.expression).alias(spark_name(key.name)) for key in step.keys]
-    calls = [_call(aggregate.call).alias(spark_name(aggregate.name)) for aggregate in step.aggregates]
+    calls = [_call(aggregate.expression).alias(spark_name(aggregate.name)) for aggregate in step.aggregates]
     return frame.groupBy(*keys).agg(*calls)
 
 
