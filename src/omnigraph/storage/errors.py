@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -31,7 +31,6 @@ from omnigraph.base.errors import (
 from omnigraph.base.hints import Hint, action, hint
 
 _SOURCE_POSITION: Final = re.compile(r",? ?(?:/[\w./-]+|[A-Za-z]:[\w.\\/-]+)\.rs:\d+:\d+")
-_PANIC: Final = "PanicException"
 _CAUSE_CHARACTERS_MAX: Final = 400
 _NOT_FOUND: Final = "could not {operation}: {uri} does not exist"
 
@@ -57,12 +56,16 @@ class _Rule:
         return isinstance(error, self.types) or re.search(self.pattern, text, re.IGNORECASE) is not None
 
 
-_UNREACHABLE: Final = (
+_UNREACHABLE: Final = _Rule(
+    r"error sending request|timed? ?out|connection|\bdns\b|after \d+ retries|status code: 5\d\d",
+    StorageError,
     "store_unreachable",
     "the store did not answer: could not {operation} at {uri}",
     "Check the network, AWS_REGION and AWS_ENDPOINT_URL, then retry.",
 )
-_DAMAGE: Final = (
+_DAMAGED: Final = _Rule(
+    r"status code: 416|invalid range|range not satisfiable",
+    FormatError,
     "dataset_unreadable",
     "could not {operation} at {uri}: one of its files is corrupt or cut off",
     hint("Run {} to find the file, then restore it from a copy.", action("doctor", deep=True)),
@@ -194,14 +197,10 @@ _RULES: Final = (
         "Check the path.",
         (FileNotFoundError,),
     ),
-    _Rule(
-        r"error sending request|timed? ?out|connection|\bdns\b|after \d+ retries|status code: 5\d\d",
-        StorageError,
-        *_UNREACHABLE,
-    ),
-    _Rule(r"status code: 416|invalid range|range not satisfiable", FormatError, *_DAMAGE),
+    _UNREACHABLE,
+    _DAMAGED,
     # The remaining errors of a store say nothing about the bytes in it.
-    _Rule(r"resolve region|Generic (?:S3|HTTP|HttpStore) error|HTTP error", StorageError, *_UNREACHABLE),
+    replace(_UNREACHABLE, pattern=r"resolve region|Generic (?:S3|HTTP|HttpStore) error|HTTP error"),
     _Rule(
         r"schema error|sql parser error|error during planning",
         InvariantError,
@@ -211,11 +210,8 @@ _RULES: Final = (
     ),
 )
 
-_DAMAGED: Final = _Rule(r"", FormatError, *_DAMAGE)
-
 _PANIC_RULES: Final = tuple(rule for rule in _RULES if rule.error in (StorageError, FormatError))
 """The rules for panics, about stores and files. A damaged file can cause the messages of the other rules."""
-
 
 # Ctrl-C while a library calls back into Python, such as to read the next batch, becomes an error of that library.
 _INTERRUPTED: Final = re.compile(r"(?:^|External error: )KeyboardInterrupt\b", re.MULTILINE)
@@ -243,7 +239,7 @@ def substrate_errors(operation: str, uri: str) -> Iterator[None]:
             raise KeyboardInterrupt from error
         raise translate_error(error, operation, uri) from error
     except BaseException as error:
-        if type(error).__name__ != _PANIC:
+        if type(error).__name__ != "PanicException":
             raise
         raise _apply_rules(error, operation, uri, _PANIC_RULES) from error
 
