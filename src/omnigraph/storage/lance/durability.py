@@ -35,8 +35,9 @@ from omnigraph.storage.sync import sync_entries, sync_file
 
 _MAGIC: Final = b"LANC"
 _LANCE_SUFFIX: Final = ".lance"
-_VERSION_MAX: Final = 2**64 - 1
-_VERSION_DIGITS: Final = 20
+VERSION_MAX: Final = 2**64 - 1
+"""Lance names a version file by the difference from this number, so that a listing starts with the newest version."""
+VERSION_DIGITS: Final = 20
 _DRAFT_BITS: Final = 48
 
 
@@ -124,6 +125,11 @@ def require_staged(directory: Location, files: Sequence[StagedFile]) -> None:
                     _require_size(directory, file, None if entry is None else entry.size)
 
 
+def version_file(version: int) -> str:
+    """Return the path of a version file below the dataset or its Lance branch."""
+    return f"_versions/{VERSION_MAX - version:0{VERSION_DIGITS}d}.manifest"
+
+
 def make_version_durable(directory: Location, version: int) -> None:
     """Sync the version file that was just committed. Lance does not need the other files that a commit writes.
 
@@ -177,9 +183,9 @@ def find_newest_whole_version(directory: Location) -> int | None:
         return None
     try:
         sizes = {
-            _VERSION_MAX - int(path.stem): path.stat().st_size
+            VERSION_MAX - int(path.stem): path.stat().st_size
             for path in Path(directory.uri, "_versions").glob("*.manifest")
-            if path.stem.isdecimal() and len(path.stem) == _VERSION_DIGITS
+            if path.stem.isdecimal() and len(path.stem) == VERSION_DIGITS
         }
     except OSError:  # the caller has the library's error, which says why the directory cannot be read
         return None
@@ -352,6 +358,6 @@ def _is_whole_deletion_file(path: Path) -> bool:
 
 
 def _version_path(directory: Location, version: int) -> str:
-    """Return the path of a version file below the dataset or its Lance branch."""
-    path = f"_versions/{_VERSION_MAX - version:020d}.manifest"
+    """Return the path of an existing version file, or else the name in Lance's first naming scheme."""
+    path = version_file(version)
     return path if Path(directory.uri, path).exists() else f"_versions/{version}.manifest"

@@ -19,6 +19,7 @@ from omnigraph.base import limits
 from omnigraph.base.errors import FormatError
 from omnigraph.storage.errors import substrate_errors
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
+from omnigraph.storage.lance.durability import VERSION_DIGITS, VERSION_MAX
 from omnigraph.storage.location import Location
 
 VERSIONS_DIRECTORY: Final = "_versions/"
@@ -32,8 +33,6 @@ _REFERENCE_SUFFIX: Final = ".json"
 _SINGLE_FILES: Final = ("_transactions/", "_deletions/")
 _DIRECTORIES: Final = (VERSIONS_DIRECTORY, *_SINGLE_FILES, "_indices/", "data/")
 _MANIFEST: Final = re.compile(r"_versions/(\d+)\.manifest")
-_INVERTED_DIGITS: Final = 20
-_VERSION_MAX: Final = 2**64 - 1
 _DATA: Final = re.compile(r"(data/[^/]+?)(?:\.lance(?:#\d+)?|/.+)")
 _INDEX: Final = re.compile(r"(_indices/[^/]+)/.+")
 
@@ -101,7 +100,7 @@ def manifest_version(path: str) -> int | None:
     if match is None:
         return None
     number = int(match[1])
-    return _VERSION_MAX - number if len(match[1]) == _INVERTED_DIGITS else number
+    return VERSION_MAX - number if len(match[1]) == VERSION_DIGITS else number
 
 
 def referenced_branch(path: str) -> str | None:

@@ -27,14 +27,11 @@ from omnigraph.storage.lance.dataset import ADDRESS, IDENTITY, Dataset, Texts, o
 from omnigraph.storage.lance.fragments import Fragment, read_fragment_files
 from omnigraph.storage.lance.read import (
     LAST_UPDATED,
-    NO_NUMBERS,
     Numbers,
-    RowNumbers,
     combine_texts,
     make_address_table,
-    read_numbers,
     read_rows_at,
-    read_written,
+    scan_rows,
 )
 from omnigraph.storage.location import Location
 
@@ -120,18 +117,20 @@ def row_changes(ancestor: Dataset, dataset: Dataset) -> RowChanges:
     before, after = read_fragment_files(ancestor), read_fragment_files(dataset)
     same = _unchanged_fragments(before, after)
     fresh = tuple(number for number in after if number not in same)
-    written = read_written(dataset, fresh, f"{LAST_UPDATED} > {ancestor.version}")
+    written = make_address_table(scan_rows(dataset, ["id"], f"{LAST_UPDATED} > {ancestor.version}", fresh).to_batches())
     lost, returned = [], []
     for number in sorted(same):
         if before[number].deletion_file != after[number].deletion_file:
-            then, now = read_numbers(ancestor, [number]), read_numbers(dataset, [number])
-            lost.append(then.not_at(now))
-            returned.append(now.not_at(then))
+            then, now = _read_versions(ancestor, [number]), _read_versions(dataset, [number])
+            lost.append(_without(then, now, ADDRESS))
+            returned.append(_without(now, then, ADDRESS))
     rewritten = [number for number in before if number not in same]
     if rewritten or sum(after[number].rows for number in fresh) > written.num_rows:
-        then, now = read_numbers(ancestor, rewritten), read_numbers(dataset, fresh)
-        lost.append(then.not_in(now))
-        returned.append(now.not_in(then).without(written.column(IDENTITY).to_numpy()))
+        then, now = _read_versions(ancestor, rewritten), _read_versions(dataset, fresh)
+        keys = [IDENTITY, LAST_UPDATED]
+        lost.append(then.join(now.select(keys), keys, join_type="left anti"))
+        unmatched = now.join(then.select(keys), keys, join_type="left anti")
+        returned.append(_without(unmatched, written, IDENTITY))
     restored = _with_ids(dataset, returned)
     if restored.num_rows:
         written = pa.concat_tables([written, restored]).combine_chunks()
@@ -151,12 +150,20 @@ def _unchanged_fragments(before: Mapping[int, Fragment], after: Mapping[int, Fra
     )
 
 
-def _with_ids(dataset: Dataset, rows_of_parts: Sequence[RowNumbers]) -> pa.Table:
-    """Read the ids of rows by their identities and addresses."""
-    identities = np.concatenate([NO_NUMBERS.identities, *(part.identities for part in rows_of_parts)])
-    addresses = np.concatenate([NO_NUMBERS.addresses, *(part.addresses for part in rows_of_parts)])
-    if not len(addresses):
+def _read_versions(dataset: Dataset, fragments: Sequence[int]) -> pa.Table:
+    """Read the identity, address and last written version of the rows of some fragments."""
+    return scan_rows(dataset, [LAST_UPDATED], None, fragments)
+
+
+def _without(rows: pa.Table, others: pa.Table, key: str) -> pa.Table:
+    """Return the rows whose key none of the others has."""
+    return rows.filter(pa.array(~np.isin(rows.column(key).to_numpy(), others.column(key).to_numpy())))
+
+
+def _with_ids(dataset: Dataset, parts: Sequence[pa.Table]) -> pa.Table:
+    """Read the ids of rows by their identities and addresses; ordered by address, because a join has no order."""
+    if not any(part.num_rows for part in parts):
         return make_address_table([])
-    rows = read_rows_at(dataset, identities, addresses, ["id"])
-    columns = {"id": rows.column("id"), IDENTITY: pa.array(identities), ADDRESS: pa.array(addresses)}
-    return pa.table(columns).combine_chunks()
+    rows = pa.concat_tables(parts).sort_by(ADDRESS)
+    ids = read_rows_at(dataset, rows.column(IDENTITY).to_numpy(), rows.column(ADDRESS).to_numpy(), ["id"])
+    return rows.select([IDENTITY, ADDRESS]).add_column(0, "id", ids.column("id")).combine_chunks()
