@@ -17,12 +17,12 @@ from typing import Any, Final
 import lance
 import pyarrow as pa
 import pyarrow.compute as pc
-from lance.fragment import FragmentMetadata, write_fragments
+from lance.fragment import FragmentMetadata
 from lance.schema import LanceSchema
 
 from omnigraph.base.failpoints import announce
 from omnigraph.storage.errors import substrate_errors
-from omnigraph.storage.lance.dataset import DATA_STORAGE_VERSION, Dataset
+from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.durability import fragment_files, make_durable
 from omnigraph.storage.lance.stage import (
     Deletions,
@@ -31,7 +31,9 @@ from omnigraph.storage.lance.stage import (
     StagedTransaction,
     field_ids,
     keep_identities,
+    replacement_operation,
     write_deletions,
+    write_rows,
 )
 from omnigraph.storage.lance.transactions import bytes_field, number_field, text_field
 
@@ -91,20 +93,21 @@ class WrittenColumns:
     schema: LanceSchema
 
 
-def stage_columns(dataset: Dataset, plan: ColumnPlan) -> StagedTransaction:
-    """Stage a plan that changes only metadata."""
-    assert not plan.writes, "a plan with values is written first"
+def stage_columns(dataset: Dataset, plan: ColumnPlan, written: Sequence[WrittenColumns] = ()) -> StagedTransaction:
+    """Stage a plan. If it writes values, `written` has those of every fragment of this version."""
+    assert plan.writes == bool(written), "a plan with values is written first"
     with substrate_errors("stage columns", dataset.uri):
-        schema = _compose_schema(dataset, plan, None)
-    return StagedTransaction.of(lance.LanceOperation.Project(schema), dataset.version)
+        schema = _compose_schema(dataset, plan, written[0].schema if written else None)
+    if not written:
+        return StagedTransaction.of(lance.LanceOperation.Project(schema), dataset.version)
+    fragments = sorted((fragment for part in written for fragment in part.fragments), key=lambda fragment: fragment.id)
+    return StagedTransaction.of(lance.LanceOperation.Merge(fragments, schema), dataset.version)
 
 
 def stage_columns_in_process(dataset: Dataset, plan: ColumnPlan) -> StagedTransaction:
     """Stage any plan; this process writes its values."""
-    if not plan.writes:
-        return stage_columns(dataset, plan)
-    written = write_columns(dataset, plan, tuple(dataset.fragment_rows()))
-    return stage_written_columns(dataset, plan, [written])
+    written = [write_columns(dataset, plan, tuple(dataset.fragment_rows()))] if plan.writes else []
+    return stage_columns(dataset, plan, written)
 
 
 def write_columns(dataset: Dataset, plan: ColumnPlan, fragment_ids: Sequence[int]) -> WrittenColumns:
@@ -143,14 +146,6 @@ def write_columns(dataset: Dataset, plan: ColumnPlan, fragment_ids: Sequence[int
     if plan.erases_dropped:
         _remove_old_files(dataset, plan, fragments, schema)
     return WrittenColumns(tuple(fragments), schema)
-
-
-def stage_written_columns(dataset: Dataset, plan: ColumnPlan, written: Sequence[WrittenColumns]) -> StagedTransaction:
-    """Stage the columns that were written for every fragment of this version."""
-    fragments = sorted((fragment for part in written for fragment in part.fragments), key=lambda fragment: fragment.id)
-    with substrate_errors("stage written columns", dataset.uri):
-        schema = _compose_schema(dataset, plan, written[0].schema)
-    return StagedTransaction.of(lance.LanceOperation.Merge(fragments, schema), dataset.version)
 
 
 def _remove_old_files(
@@ -280,43 +275,18 @@ def stage_rows_for_new_schema(
         fragments += _write_rows(dataset, schema, new)
     deleted = [*(() if moved is None else moved.addresses), *removed]
     deletions = write_deletions(dataset, deleted) if deleted else Deletions()
-    later = getattr(operation, "fragments", None)
-    updated = deletions.updated if later is None else _with_deletions(later, deletions)
-    change = lance.LanceOperation.Update(
-        removed_fragment_ids=list(deletions.removed),
-        updated_fragments=list(updated),
-        new_fragments=fragments,
-        fields_modified=[],
-        fields_for_preserving_frag_bitmap=field_ids(schema),
-        update_mode="rewrite_rows",
-    )
-    return StagedTransaction.of(change, columns.base_version + 1)
+    if isinstance(operation, lance.LanceOperation.Merge):
+        by_id = {fragment.id: fragment for fragment in operation.fragments}
+        updated = (replace(by_id[old.id], deletion_file=old.deletion_file) for old in deletions.updated)
+        deletions = replace(deletions, updated=tuple(updated))
+    return StagedTransaction.of(replacement_operation(deletions, fragments, schema), columns.base_version + 1)
 
 
 def _write_rows(dataset: Dataset, schema: LanceSchema, rows: Rows) -> list[FragmentMetadata]:
     """Write fragments of this dataset. Lance numbers their fields from 0; they get the field ids of the schema."""
-    announce("dataset.stage", dataset.uri)
-    arrow: pa.Schema = rows.schema
-    with substrate_errors("write fragments", dataset.uri):
-        fragments = list(
-            write_fragments(
-                rows,
-                dataset.native,
-                schema=arrow,
-                mode="overwrite",  # only so that the columns may differ from the present ones; overwrites nothing
-                data_storage_version=DATA_STORAGE_VERSION,
-                enable_stable_row_ids=True,
-            )
-        )
-        ids = dict(zip(field_ids(LanceSchema.from_pyarrow(arrow)), field_ids(schema), strict=True))
-    make_durable(dataset.directory, fragment_files(fragments))
+    fragments = write_rows(dataset, rows, with_other_columns=True)
+    ids = dict(zip(field_ids(LanceSchema.from_pyarrow(rows.schema)), field_ids(schema), strict=True))
     for fragment in fragments:
         for file in fragment.files:
             file.fields = [ids[number] for number in file.fields]
     return fragments
-
-
-def _with_deletions(later: Sequence[FragmentMetadata], deletions: Deletions) -> list[FragmentMetadata]:
-    """Return the fragments after the first transaction, with the deletions of the second."""
-    by_id = {fragment.id: fragment for fragment in later}
-    return [replace(by_id[fragment.id], deletion_file=fragment.deletion_file) for fragment in deletions.updated]

@@ -8,7 +8,7 @@ blobs, or an index with its files. Files that are not Lance's have no group. Not
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from omnigraph.base.errors import FormatError
 from omnigraph.storage.errors import substrate_errors
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
 from omnigraph.storage.lance.durability import VERSION_DIGITS, VERSION_MAX
+from omnigraph.storage.lance.read import combine_batches
 from omnigraph.storage.location import Location
 
 VERSIONS_DIRECTORY: Final = "_versions/"
@@ -139,10 +140,11 @@ def read_referenced_files(dataset: Dataset, deleted_versions: Iterable[int]) -> 
     by_retained: set[str] = set()
     by_any: set[str] = set()
     with substrate_errors("read the referenced files", dataset.uri):
-        for table in _tracked_files(dataset):
-            by_any |= _paths(table, dataset.location)
-            is_deleted = pc.is_in(table.column("version"), value_set=versions)
-            by_retained |= _paths(table.filter(pc.invert(is_deleted)), dataset.location)
+        # Lance yields one batch per version, which is too small to process alone.
+        for batch in combine_batches(dataset.native.tracked_files(), limits.REACH_ROWS):
+            by_any |= _paths(batch, dataset.location)
+            is_deleted = pc.is_in(batch.column("version"), value_set=versions)
+            by_retained |= _paths(batch.filter(pc.invert(is_deleted)), dataset.location)
     return ReferencedFiles(frozenset(by_retained), frozenset(by_any))
 
 
@@ -161,35 +163,13 @@ def path_below(base: str, root: Location) -> str:
     )
 
 
-def _tracked_files(dataset: Dataset) -> Iterator[pa.Table]:
-    """Combine the batches, because Lance yields one per version, which is too small to process alone."""
-    batches: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in dataset.native.tracked_files():
-        batches.append(batch)
-        rows += batch.num_rows
-        if rows >= limits.REACH_ROWS:
-            yield _combine(batches)
-            batches, rows = [], 0
-    if batches:
-        yield _combine(batches)
-
-
-def _combine(batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    return pa.Table.from_batches(batches).unify_dictionaries().combine_chunks()
-
-
-def _paths(table: pa.Table, root: Location) -> set[str]:
+def _paths(batch: pa.RecordBatch, root: Location) -> set[str]:
     """Return the distinct paths, below the root."""
     distinct: set[str] = set()
-    if table.num_rows == 0:
-        return distinct
-    bases: Any = table.column("base_uri")
-    names = bases.chunk(0).dictionary.to_pylist()
+    bases: Any = batch.column("base_uri")
+    names = bases.dictionary.to_pylist()
     for index, base in enumerate(names):
-        rows = table
-        if len(names) > 1:
-            rows = table.filter(pc.equal(bases.chunk(0).indices, index))
+        rows = batch.filter(pc.equal(bases.indices, index)) if len(names) > 1 else batch
         paths = pc.unique(rows.column("path")).to_pylist()
         directory = path_below(str(base), root) if paths else ""
         distinct.update((f"{directory}{path}" for path in paths) if directory else map(str, paths))

@@ -40,13 +40,7 @@ class StagedTransaction:
 
     def with_properties(self, properties: Mapping[str, str]) -> StagedTransaction:
         """Return the same transaction with `properties`."""
-        native = lance.Transaction(
-            read_version=self.native.read_version,
-            operation=self.native.operation,
-            uuid=self.native.uuid,
-            transaction_properties=dict(properties),
-        )
-        return replace(self, native=native)
+        return replace(self, native=replace(self.native, transaction_properties=dict(properties)))
 
 
 def stage_fragments(dataset: Dataset, fragments: Sequence[FragmentMetadata]) -> StagedTransaction:
@@ -153,16 +147,23 @@ def stage_replacement(
     dataset: Dataset, deletions: Deletions, fragments: Sequence[FragmentMetadata]
 ) -> StagedTransaction:
     """Replace rows: delete those in `deletions` and add those in `fragments`, moved and new ones."""
-    operation = lance.LanceOperation.Update(
+    operation = replacement_operation(deletions, fragments, dataset.native.lance_schema)
+    return StagedTransaction.of(operation, dataset.version)
+
+
+def replacement_operation(
+    deletions: Deletions, fragments: Sequence[FragmentMetadata], schema: LanceSchema
+) -> lance.LanceOperation.Update:
+    """Return the operation that deletes rows and adds fragments of moved and new rows."""
+    return lance.LanceOperation.Update(
         removed_fragment_ids=list(deletions.removed),
         updated_fragments=list(deletions.updated),
         new_fragments=list(fragments),
         fields_modified=[],
         # Every field, so that no index counts as covering the rows that moved.
-        fields_for_preserving_frag_bitmap=sorted(field_ids(dataset.native.lance_schema)),
+        fields_for_preserving_frag_bitmap=sorted(field_ids(schema)),
         update_mode="rewrite_rows",
     )
-    return StagedTransaction.of(operation, dataset.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,15 +200,20 @@ def field_ids(schema: LanceSchema) -> list[int]:
     return ids
 
 
-def write_rows(dataset: Dataset, rows: Rows) -> list[FragmentMetadata]:
-    """Write rows as fragments of this dataset and Lance branch; no version references them yet."""
+def write_rows(dataset: Dataset, rows: Rows, *, with_other_columns: bool = False) -> list[FragmentMetadata]:
+    """Write rows as fragments of this dataset and Lance branch; no version references them yet.
+
+    `with_other_columns`: the columns are those of the rows, and their field ids start at 0.
+    """
     announce("dataset.stage", dataset.uri)
     with substrate_errors("write fragments", dataset.uri):
         fragments = list(
             write_fragments(
                 rows,
                 dataset.native,
-                schema=dataset.schema,
+                schema=rows.schema if with_other_columns else dataset.schema,
+                # "overwrite" only lets the columns differ from the present ones: nothing is overwritten.
+                mode="overwrite" if with_other_columns else "append",
                 data_storage_version=DATA_STORAGE_VERSION,
                 enable_stable_row_ids=True,
             )
