@@ -29,7 +29,7 @@ from omnigraph.maintenance.optimize.report import row_error
 from omnigraph.pipeline.runner import task
 from omnigraph.storage.files import StoredFile, list_files
 from omnigraph.storage.lance.dataset import open_dataset
-from omnigraph.storage.lance.layout import read_referenced_files, read_refs
+from omnigraph.storage.lance.layout import read_referenced_files
 from omnigraph.storage.location import Location
 
 _REFS = "_refs/"
@@ -126,12 +126,12 @@ def read_facts(location: Location, files: Sequence[StoredFile]) -> DatasetFacts:
     lines = read_lines(files)
     if not any(file.path.startswith(_REFS) for file in files):
         return DatasetFacts(lines, {}, frozenset())
-    refs, created = read_refs(location), ref_times(files)
+    dataset, created = open_dataset(location), ref_times(files)
     forks = {
-        branch.name: Fork(branch.name, Pin(branch.parent, branch.parent_version), created.get(branch.name, 0))
-        for branch in refs.branches
+        name: Fork(name, Pin(origin.branch, origin.version), created.get(name, 0))
+        for name, origin in sorted(dataset.lance_branches().items())
     }
-    return DatasetFacts(lines, forks, frozenset(Pin(*tag) for tag in refs.tags))
+    return DatasetFacts(lines, forks, frozenset(Pin(tag.branch, tag.version) for tag in dataset.lance_tags()))
 
 
 def list_versions(location: Location) -> tuple[StoredFile, ...]:

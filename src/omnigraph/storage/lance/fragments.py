@@ -61,7 +61,7 @@ def read_fragment_files(dataset: Dataset) -> Mapping[int, Fragment]:
         for fragment in dataset.native.get_fragments():
             metadata = fragment.metadata
             fragments[fragment.fragment_id] = Fragment(
-                rows=fragment.count_rows() if metadata.num_rows is None else metadata.num_rows,
+                rows=metadata.num_rows,
                 files=data_files(metadata),
                 deleted_rows=metadata.num_deletions,
                 size_bytes=sum(file.file_size_bytes or 0 for file in metadata.files),

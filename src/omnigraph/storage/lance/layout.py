@@ -1,7 +1,7 @@
 """The directories and files of a Lance dataset: what each path is, and which files its versions reference.
 
-In: paths below a dataset's root, or a dataset. Out: the Lance branch, version or group that a path belongs to; branches
-and tags; the files that versions reference. A file group is the unit that is deleted together: a data file with its
+In: paths below a dataset's root, or a dataset. Out: the Lance branch, version or group that a path belongs to; the
+files that versions reference. A file group is the unit that is deleted together: a data file with its
 blobs, or an index with its files. Files that are not Lance's have no group. Nothing here writes or deletes.
 """
 
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from omnigraph.base import limits
 from omnigraph.base.errors import FormatError
 from omnigraph.storage.errors import substrate_errors
-from omnigraph.storage.lance.dataset import Dataset, open_dataset
+from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.durability import VERSION_DIGITS, VERSION_MAX
 from omnigraph.storage.lance.read import combine_batches
 from omnigraph.storage.location import Location
@@ -36,23 +36,6 @@ _DIRECTORIES: Final = (VERSIONS_DIRECTORY, *_SINGLE_FILES, "_indices/", "data/")
 _MANIFEST: Final = re.compile(r"_versions/(\d+)\.manifest")
 _DATA: Final = re.compile(r"(data/[^/]+?)(?:\.lance(?:#\d+)?|/.+)")
 _INDEX: Final = re.compile(r"(_indices/[^/]+)/.+")
-
-
-@dataclass(frozen=True, slots=True)
-class LanceBranch:
-    """A Lance branch and the version that it was created from; `parent` None is Lance's main."""
-
-    name: str
-    parent: str | None
-    parent_version: int
-
-
-@dataclass(frozen=True, slots=True)
-class Refs:
-    """The branches and tags of a dataset. A tag is a Lance branch and a version."""
-
-    branches: tuple[LanceBranch, ...]
-    tags: frozenset[tuple[str | None, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,21 +97,6 @@ def referenced_branch(path: str) -> str | None:
 def manifests_first(path: str) -> int:
     """Return a sort key that puts manifests first: a partially deleted version must not look complete."""
     return 0 if path.startswith(VERSIONS_DIRECTORY) else 1
-
-
-def read_refs(location: Location) -> Refs:
-    """Read the branches and tags of a dataset."""
-    dataset = open_dataset(location)
-    with substrate_errors("read the branches", dataset.uri):
-        branches = dataset.native.branches.list()
-        tags = dataset.native.tags.list()
-    return Refs(
-        tuple(
-            LanceBranch(name, branch["parent_branch"], int(branch["parent_version"]))
-            for name, branch in sorted(branches.items())
-        ),
-        frozenset((tag["branch"], int(tag["version"])) for tag in tags.values()),
-    )
 
 
 def read_referenced_files(dataset: Dataset, deleted_versions: Iterable[int]) -> ReferencedFiles:

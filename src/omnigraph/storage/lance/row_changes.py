@@ -22,8 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.base.errors import NotFoundError
-from omnigraph.storage.errors import substrate_errors
-from omnigraph.storage.lance.dataset import ADDRESS, IDENTITY, Dataset, Texts, open_dataset
+from omnigraph.storage.lance.dataset import ADDRESS, IDENTITY, BranchVersion, Dataset, Texts, open_dataset
 from omnigraph.storage.lance.fragments import Fragment, read_fragment_files
 from omnigraph.storage.lance.read import (
     LAST_UPDATED,
@@ -38,19 +37,11 @@ from omnigraph.storage.location import Location
 _FRAGMENT_SHIFT: Final = np.uint64(32)
 
 
-@dataclass(frozen=True, slots=True)
-class BranchVersion:
-    """A version of a dataset on one of its Lance branches; None is Lance's main."""
-
-    branch: str | None
-    version: int
-
-
 def find_common_ancestor(location: Location, left: BranchVersion, right: BranchVersion) -> BranchVersion | None:
     """Return the newest version that both were created from; None if a Lance branch between them was deleted."""
     if left.branch == right.branch:
         return BranchVersion(left.branch, min(left.version, right.version))
-    branches = _read_branches(open_dataset(location))
+    branches = open_dataset(location).lance_branches()
     left_line = {origin.branch: origin.version for origin in (left, *_origins(branches, left.branch))}
     for origin in (right, *_origins(branches, right.branch)):
         if origin.branch in left_line:
@@ -68,23 +59,18 @@ def open_if_exists(location: Location, version: BranchVersion) -> Dataset | None
 
 def fork_version(dataset: Dataset, branch: str | None, ancestor: str | None) -> int | None:
     """Return the version of `ancestor` from which a Lance branch, directly or not, was created; None if it was not."""
-    origins = _origins(_read_branches(dataset), branch)
+    origins = _origins(dataset.lance_branches(), branch)
     return next((origin.version for origin in origins if origin.branch == ancestor), None)
 
 
-def _read_branches(dataset: Dataset) -> Any:
-    with substrate_errors("list the Lance branches", dataset.uri):
-        return dataset.native.branches.list()
-
-
-def _origins(branches: Any, branch: str | None) -> Iterator[BranchVersion]:
+def _origins(branches: Mapping[str, BranchVersion], branch: str | None) -> Iterator[BranchVersion]:
     """Yield the version that a Lance branch was created from, then its parent's, up to Lance's main or a gap."""
     for _ in range(len(branches)):
-        entry = None if branch is None else branches.get(branch)
-        if entry is None:
+        origin = None if branch is None else branches.get(branch)
+        if origin is None:
             return
-        branch = entry["parent_branch"]
-        yield BranchVersion(branch, int(entry["parent_version"]))
+        branch = origin.branch
+        yield origin
 
 
 @dataclass(frozen=True, slots=True, eq=False)
