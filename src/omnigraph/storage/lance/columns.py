@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Final
 
 import lance
@@ -25,11 +26,13 @@ from omnigraph.storage.errors import substrate_errors
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.durability import fragment_files, make_durable
 from omnigraph.storage.lance.stage import (
+    NO_PARENT,
     Deletions,
     RowReplacement,
     Rows,
     StagedTransaction,
     field_ids,
+    ids_and_parents,
     keep_identities,
     replacement_operation,
     write_deletions,
@@ -44,7 +47,6 @@ _ID: Final = 3
 _PARENT: Final = 4
 _NULLABLE: Final = 6
 _METADATA: Final = 10
-_NO_PARENT: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +162,8 @@ def _remove_old_files(
     original_ids: dict[int, int] = {}
     for name, origin in plan.origins.items():
         if name not in moved:
-            copy_ids = written.field(_COPY_PREFIX + name).ids
-            original_ids |= dict(zip(copy_ids, present.field(origin).ids, strict=True))
+            copy_ids = written.fields[_COPY_PREFIX + name].ids
+            original_ids |= dict(zip(copy_ids, present.fields[origin].ids, strict=True))
     for fragment in fragments:
         newest = fragment.files[-1]
         newest.fields = [original_ids.get(number, number) for number in newest.fields]
@@ -200,7 +202,6 @@ def _used_ids(dataset: Dataset) -> Iterator[int]:
 class _Field:
     """A top-level field of a schema, with the messages of itself and of all fields in it, depth first."""
 
-    name: str
     messages: tuple[bytes, ...]
     ids: tuple[int, ...]
     parents: tuple[int, ...]
@@ -211,34 +212,29 @@ class _SchemaProtos:
     """A schema as its protobuf messages, by top-level field."""
 
     metadata: str
-    fields: tuple[_Field, ...]
+    fields: Mapping[str, _Field]
 
     @classmethod
     def of(cls, schema: LanceSchema) -> _SchemaProtos:
         reduced: Any = schema.__reduce__()
         metadata, *messages = reduced[1]
-        start = 0
-        fields = []
+        remaining = iter(messages)
+        fields = {}
         for native in schema.fields():
-            ids, parents = zip(*_ids_and_parents(native, _NO_PARENT), strict=True)
-            end = start + len(ids)
-            fields.append(_Field(native.name(), tuple(messages[start:end]), ids, parents))
-            start = end
-        assert start == len(messages), "one message for each field"
-        return cls(metadata, tuple(fields))
+            ids, parents = zip(*ids_and_parents(native), strict=True)
+            fields[native.name()] = _Field(tuple(islice(remaining, len(ids))), ids, parents)
+        assert next(remaining, None) is None, "one message for each field"
+        return cls(metadata, fields)
 
     def ids(self) -> list[int]:
-        return [number for field in self.fields for number in field.ids]
-
-    def field(self, name: str) -> _Field:
-        return next(field for field in self.fields if field.name == name)
+        return [number for field in self.fields.values() for number in field.ids]
 
     def column(self, name: str, target: pa.Field[Any]) -> list[bytes]:
         """Return the messages of a column with the name, nullability and metadata of `target`.
 
         In protobuf the last value of a member, and of a key in a map, is the valid one.
         """
-        first, *rest = self.field(name).messages
+        first, *rest = self.fields[name].messages
         changed = first + text_field(_NAME, target.name) + number_field(_NULLABLE, int(target.nullable))
         for key, value in (target.metadata or {}).items():
             changed += bytes_field(_METADATA, text_field(1, key.decode()) + bytes_field(2, value))
@@ -249,17 +245,10 @@ class _SchemaProtos:
         return [
             message
             + number_field(_ID, number + first_id)
-            + number_field(_PARENT, parent if parent == _NO_PARENT else parent + first_id)
-            for field in self.fields
+            + number_field(_PARENT, parent if parent == NO_PARENT else parent + first_id)
+            for field in self.fields.values()
             for message, number, parent in zip(field.messages, field.ids, field.parents, strict=True)
         ]
-
-
-def _ids_and_parents(native: Any, parent: int) -> Iterator[tuple[int, int]]:
-    own = int(native.id())
-    yield own, parent
-    for child in native.children():
-        yield from _ids_and_parents(child, own)
 
 
 def stage_rows_for_new_schema(

@@ -26,7 +26,7 @@ from lance.fragment import LanceFragment, write_fragments
 from omnigraph.base import limits
 from omnigraph.base.errors import FormatError, NotFoundError, OmnigraphError, StorageError
 from omnigraph.base.failpoints import announce
-from omnigraph.storage.errors import DatasetExistsError, not_found_error, substrate_errors
+from omnigraph.storage.errors import DatasetExistsError, substrate_errors, translate_error
 from omnigraph.storage.lance.durability import (
     delete_first_version,
     find_newest_whole_version,
@@ -319,7 +319,8 @@ def open_dataset(location: Location, *, branch: str | None = None, version: int 
         if whole is None:
             raise
         if whole == 0:
-            raise not_found_error("open the dataset", directory.uri) from None
+            missing = FileNotFoundError("every version file is empty")
+            raise translate_error(missing, "open the dataset", directory.uri) from None
         logger.warning("skipped empty version files, which a power cut leaves: %s", directory.uri)
         native = _open_native(directory, whole)
     return Dataset(location, branch, native)

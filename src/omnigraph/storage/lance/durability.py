@@ -153,7 +153,13 @@ def make_branch_durable(location: Location, branch: str, directory: Location, ve
 
 def make_indexes_durable(directory: Location, native: lance.LanceDataset) -> None:
     """Check and sync the files of committed index segments: Lance finishes some of them only during the commit."""
-    for index in _new_indexes(directory, native):
+    with substrate_errors("check an index", directory.uri):
+        try:
+            transaction = native.read_transaction(native.version)
+        except TypeError:  # Lance cannot read a compaction by an external tool, see lance/transactions.py
+            transaction = None
+    operation = None if transaction is None else transaction.operation
+    for index in getattr(operation, "new_indices", ()):
         if index.base_id is None:
             make_durable(directory, index_files(index))
     make_version_durable(directory, native.version)
@@ -170,7 +176,9 @@ def make_change_durable(directory: Location, newer: lance.LanceDataset, base: la
         first = newer.version if base is None else base.version + 1
     for version in range(first, newer.version):
         with suppress(NotFoundError):  # an external tool deleted it
-            make_indexes_durable(directory, _open_version(directory, newer, version))
+            with substrate_errors("open a version", directory.uri):
+                native = newer.checkout_version(version)
+            make_indexes_durable(directory, native)
     make_indexes_durable(directory, newer)
 
 
@@ -243,20 +251,6 @@ def _is_empty(file: Path) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_size == 0
 
 
-def _open_version(directory: Location, native: lance.LanceDataset, version: int) -> lance.LanceDataset:
-    with substrate_errors("open a version", directory.uri):
-        return native.checkout_version(version)
-
-
-def _new_indexes(directory: Location, native: lance.LanceDataset) -> Sequence[Any]:
-    with substrate_errors("check an index", directory.uri):
-        try:
-            transaction = native.read_transaction(native.version)
-        except TypeError:  # Lance cannot read a compaction by an external tool, see lance/transactions.py
-            return ()
-    return getattr(None if transaction is None else transaction.operation, "new_indices", ())
-
-
 def _fragment_files(fragment: FragmentMetadata) -> list[StagedFile]:
     """Return the files of a fragment in the directory of its own Lance branch."""
     files = [StagedFile(f"data/{file.path}", file.file_size_bytes) for file in fragment.files if file.base_id is None]
@@ -268,17 +262,16 @@ def _fragment_files(fragment: FragmentMetadata) -> list[StagedFile]:
 
 def _require_whole(directory: Location, file: StagedFile) -> None:
     """Compare the size; if Lance recorded none, or the size that it read from the disk, read the end of the file."""
-    _require_size(directory, file, _local_size(directory, file))
+    size = _local_size(directory, file)
+    _require_size(directory, file, size)
     path = Path(directory.uri, file.path)
     with substrate_errors("check a file", str(path)):
         if file.path.endswith(_LANCE_SUFFIX):
             is_whole = _ends_like_lance(path)
-        elif file.size_bytes is None:
-            is_whole = _is_whole_deletion_file(path)
         else:
-            is_whole = True
+            is_whole = file.size_bytes is not None or _is_whole_deletion_file(path)
     if not is_whole:
-        raise _incomplete_file(directory, file, path.stat().st_size)
+        raise _incomplete_file(directory, file, size)
 
 
 def _require_size(directory: Location, file: StagedFile, size: int | None) -> None:

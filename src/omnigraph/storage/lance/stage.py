@@ -6,9 +6,9 @@ committed, carries our properties and can be pickled. A failure or crash leaves 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import lance
 import pyarrow as pa
@@ -21,6 +21,7 @@ from omnigraph.storage.lance.dataset import DATA_STORAGE_VERSION, Dataset
 from omnigraph.storage.lance.durability import fragment_files, make_durable, operation_files
 
 Rows = pa.Table | pa.RecordBatchReader
+NO_PARENT: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,13 +192,15 @@ def stage_row_changes(
 
 def field_ids(schema: LanceSchema) -> list[int]:
     """Return the id of every field, each before those of its children."""
-    ids: list[int] = []
-    pending = list(reversed(schema.fields()))
-    while pending:
-        field = pending.pop()
-        ids.append(int(field.id()))
-        pending += reversed(field.children())
-    return ids
+    return [number for field in schema.fields() for number, _ in ids_and_parents(field)]
+
+
+def ids_and_parents(field: Any, parent: int = NO_PARENT) -> Iterator[tuple[int, int]]:
+    """Yield the ids of a field and of all fields in it, depth first, each with the id of its parent."""
+    own = int(field.id())
+    yield own, parent
+    for child in field.children():
+        yield from ids_and_parents(child, own)
 
 
 def write_rows(dataset: Dataset, rows: Rows, *, with_other_columns: bool = False) -> list[FragmentMetadata]:
