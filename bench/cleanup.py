@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -20,7 +19,7 @@ import lance
 import pyarrow as pa
 
 import omnigraph
-from bench.harness import Ratio, compare, report, sized
+from bench.harness import Ratio, compare, sized
 from bench.writes import commit_rows
 from omnigraph.base.clock import SystemClock
 from omnigraph.graph.coordination.environment import WriteEnvironment
@@ -91,9 +90,3 @@ def _clean_plain(uri: str) -> None:
     for path in [Path(uri, MANIFEST), *tables]:
         stats = lance.dataset(str(path)).cleanup_old_versions(timedelta(0), KEEP)
         assert stats.old_versions > 0
-
-
-def main() -> bool:
-    """Run in a temporary directory; return whether the ratio is within its limit."""
-    with tempfile.TemporaryDirectory() as folder:
-        return report("cleanup", run(Path(folder)))

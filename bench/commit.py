@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,7 +16,7 @@ import lance
 import pyarrow as pa
 
 import omnigraph
-from bench.harness import Ratio, compare, median_seconds, report, sized
+from bench.harness import Ratio, compare, median_seconds, sized
 from bench.writes import commit_rows
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange, PublishTarget, publish
@@ -94,9 +93,3 @@ def _publish_history(root: Location, table: TableRecord, newest: int, commits: i
         publish(target, ManifestChange(draft, (moved,)))
         if number % 500 == 499:
             print(f"{number + 1} commits", file=sys.stderr)
-
-
-def main() -> bool:
-    """Run in a temporary directory; return whether all ratios are within their limits."""
-    with tempfile.TemporaryDirectory() as folder:
-        return report("commit", run(Path(folder)))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
@@ -17,7 +16,7 @@ import pyarrow as pa
 
 import omnigraph
 from bench.cleanup import LaterClock
-from bench.harness import Ratio, report, sized
+from bench.harness import Ratio, sized
 from bench.writes import commit_rows
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
@@ -83,14 +82,3 @@ def _warm_up(path: Path, workers: Any) -> None:
         commit_rows(graph.location, ALIAS, _rows(number * 10, 10))
     optimize_all_tables(graph, run_tasks=workers)
     shutil.rmtree(path)
-
-
-def main() -> bool:
-    """Run in a temporary directory and report; skip if delta-rs is missing."""
-    try:
-        import deltalake  # noqa: F401
-    except ImportError:
-        print("delta: skipped; run `pip install deltalake` first")
-        return True
-    with tempfile.TemporaryDirectory() as folder:
-        return report("delta", run(Path(folder)))

@@ -6,7 +6,6 @@ each sync.
 
 from __future__ import annotations
 
-import tempfile
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -14,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 import omnigraph
-from bench.harness import Ratio, compare, median_seconds, report, sized
+from bench.harness import Ratio, compare, median_seconds, sized
 from bench.writes import commit_rows
 from omnigraph.api.graph import Graph
 
@@ -47,9 +46,3 @@ def _commit(graph: Graph, rows: int) -> None:
     commit = next(COMMITS)
     names = [f"{commit}-{number}" for number in range(rows)]
     commit_rows(graph.location, ALIAS, pa.table({"id": names, "slug": names, "age": list(range(rows))}))
-
-
-def main() -> bool:
-    """Run in a temporary directory; the ratios have no limit."""
-    with tempfile.TemporaryDirectory() as folder:
-        return report("durability", run(Path(folder)))

@@ -5,9 +5,6 @@ Before each round the input is prepared, outside the measured time: a branch wit
 
 from __future__ import annotations
 
-import shutil
-import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -19,7 +16,7 @@ from typing import Final
 import pyarrow as pa
 
 import omnigraph
-from bench.harness import Ratio, compare, report, sized
+from bench.harness import Ratio, compare, sized
 from bench.writes import commit_rows
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.coordination.intent import WriterKind
@@ -160,16 +157,3 @@ def prepared_medians(actions: Mapping[str, Callable[[], Prepared]], rounds: int 
             action()
             times[name].append(perf_counter() - started)
     return {name: median(seconds[1:]) for name, seconds in times.items()}
-
-
-def main() -> bool:
-    """Run and report."""
-    folder = Path(tempfile.mkdtemp(prefix="bench-merge-"))
-    try:
-        return report("merge", run(folder))
-    finally:
-        shutil.rmtree(folder)
-
-
-if __name__ == "__main__":
-    sys.exit(0 if main() else 1)

@@ -6,7 +6,6 @@ it, each as one commit through the complete write path.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -15,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 import omnigraph
-from bench.harness import Ratio, compare, median_seconds, report, sized
+from bench.harness import Ratio, compare, median_seconds, sized
 from bench.writes import commit_rows
 from omnigraph.graph.manifest.snapshot import MAIN
 from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
@@ -62,9 +61,3 @@ def _apply(root: Location, text: str) -> Callable[[], object]:
 
 def _no_tasks(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
     raise AssertionError(f"expected no tasks, got {len(tasks)} of {function}: only metadata changes")
-
-
-def main() -> bool:
-    """Run in a temporary directory."""
-    with tempfile.TemporaryDirectory() as folder:
-        return report("schema", run(Path(folder)))
