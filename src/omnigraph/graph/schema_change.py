@@ -28,7 +28,7 @@ from omnigraph.schema.catalog_json import catalog_to_json, schema_hash
 from omnigraph.schema.evolution.steps import AddType, DropProperty, DropType, UpdateInterfaces, UpdateText
 from omnigraph.schema.evolution.type_diff import null_filled
 from omnigraph.schema.tables import arrow_schema, system_columns
-from omnigraph.storage.lance.columns import ColumnPlan, WrittenColumns, stage_columns, stage_written_columns
+from omnigraph.storage.lance.columns import ColumnPlan, WrittenColumns, stage_columns
 from omnigraph.storage.lance.dataset import Dataset, create_dataset
 
 HARD_DROPS: Final = "hard_drops"
@@ -102,11 +102,8 @@ def _stage_type(area: StagingArea, old: Entity, plan: SchemaPlan, write: WriteCo
         nulls = plan.null_counts.get(old.id, {})
         columns = column_plan(old, new, table.row_count, nulls=nulls)
         columns = replace(columns, erases_dropped=table.row_count > 0 and _drops_permanently(plan, old))
-        if columns.writes:
-            written = write(target.dataset, columns)
-            transaction = stage_written_columns(target.dataset, columns, written)
-        else:
-            transaction = stage_columns(target.dataset, columns)
+        written = write(target.dataset, columns) if columns.writes else ()
+        transaction = stage_columns(target.dataset, columns, written)
         effect = area.transaction_effect(target, transaction, table.row_count)
         work.effects.append(replace(effect, alias=new.alias if new.alias != old.alias else None))
     elif new.alias != old.alias:

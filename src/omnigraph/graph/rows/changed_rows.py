@@ -19,10 +19,9 @@ import pyarrow.compute as pc
 from omnigraph.graph.manifest.records import Pin
 from omnigraph.graph.manifest.snapshot import open_pin
 from omnigraph.graph.rows.entity_rows import Mask, RowLocations, locate
-from omnigraph.storage.lance.dataset import ADDRESS, IDENTITY, Dataset, Texts
+from omnigraph.storage.lance.dataset import ADDRESS, IDENTITY, BranchVersion, Dataset, Texts
 from omnigraph.storage.lance.read import NO_TEXTS, Numbers, locate_rows, read_all_ids
 from omnigraph.storage.lance.row_changes import (
-    BranchVersion,
     RowChanges,
     find_common_ancestor,
     open_if_exists,

@@ -28,7 +28,7 @@ from omnigraph.maintenance.rows import row_error
 from omnigraph.pipeline.runner import task
 from omnigraph.storage.files import StoredFile, list_files
 from omnigraph.storage.lance.dataset import open_dataset
-from omnigraph.storage.lance.layout import file_group_keys, read_referenced_files, read_refs
+from omnigraph.storage.lance.layout import file_group_keys, read_referenced_files
 from omnigraph.storage.location import Location
 
 _REFS = "_refs/"
@@ -125,12 +125,13 @@ def read_facts(location: Location, files: Sequence[StoredFile]) -> DatasetFacts:
     times_by_branch = version_times(files)
     if not any(file.path.startswith(_REFS) for file in files):
         return DatasetFacts(times_by_branch, {}, frozenset())
-    refs, created = read_refs(location), ref_times(files)
+    dataset, created = open_dataset(location), ref_times(files)
     forks = {
-        branch.name: Fork(branch.name, Pin(branch.parent, branch.parent_version), created.get(branch.name, 0))
-        for branch in refs.branches
+        name: Fork(name, Pin(origin.branch, origin.version), created.get(name, 0))
+        for name, origin in sorted(dataset.lance_branches().items())
     }
-    return DatasetFacts(times_by_branch, forks, frozenset(Pin(*tag) for tag in refs.tags))
+    tags = frozenset(Pin(tag.branch, tag.version) for tag in dataset.lance_tags())
+    return DatasetFacts(times_by_branch, forks, tags)
 
 
 def list_versions(location: Location) -> tuple[StoredFile, ...]:

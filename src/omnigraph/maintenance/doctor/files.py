@@ -190,7 +190,7 @@ def _open_datasets(
 
 def _unneeded_forks(dataset: Dataset, needed: set[str | None]) -> list[str]:
     """Return Lance branches that no live branch reads, and from which no needed one was created."""
-    parents = dataset.lance_branches()
+    parents = {name: origin.branch for name, origin in dataset.lance_branches().items()}
     retained: set[str] = set()
     for name in parents:
         ancestor: str | None = name if name in needed else None
