@@ -26,7 +26,7 @@ from omnigraph.base.errors import (
     UsageError,
 )
 from omnigraph.base.failpoints import Failpoint, failpoint
-from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
+from omnigraph.base.ids import BranchId, CommitId, new_ulid
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import Lease, acquire_lease, hold_lease
 from omnigraph.graph.manifest.encoding import branch_object_id
@@ -44,7 +44,7 @@ from omnigraph.graph.manifest.snapshot import (
     read_snapshot,
     require_unmoved_graph,
 )
-from omnigraph.graph.write.commit import WriteRequest, commit_new_branch
+from omnigraph.graph.write.commit import WriteRequest, commit_new_branch, not_applied_by_default
 from omnigraph.graph.write.stage import StagingArea, discard_forks, discard_forks_on_error
 from omnigraph.graph.write.states import Published
 from omnigraph.storage.lance.commit import commit_branch
@@ -213,12 +213,8 @@ def create_branch_with_write(
 
     The write is staged without a lease. If it has nothing to write, the branch is created and None is returned.
     """
-    try:
+    with not_applied_by_default():  # The row is published last, and that publish sets `applied` itself.
         return _create_with(root, name, base, request, environment or WriteEnvironment())
-    except OmnigraphError as error:
-        if error.applied is None:
-            error.applied = Applied.NO  # The row is published last, and that publish sets `applied` itself.
-        raise
 
 
 def _create_with(
@@ -231,10 +227,8 @@ def _create_with(
         replace(source, branch=record),
         request.kind,
         request.actor,
-        OperationId(new_ulid()),
-        CommitId(new_ulid()),
         environment.clock,
-        began=environment.clock.monotonic(),
+        environment.clock.monotonic(),
         fork_owner=source.branch.id,
     )
     with discard_forks_on_error(area.forks):

@@ -30,7 +30,7 @@ from omnigraph.graph.merge.schemas import keep_schema, merge_schemas
 from omnigraph.graph.merge.stage import stage_plan, stage_schema_merge
 from omnigraph.graph.schema_plan import PlannedStep, planned_step
 from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import StagedWrite
 from omnigraph.schema.catalog import display_order
 from omnigraph.storage.location import Location
@@ -278,7 +278,7 @@ class _MergeRun:
         )
         tables = (*self.plan.adopted, *schema_change.tables)
         extra_changes = replace(schema_change, commit=draft, tables=tables, ancestors=self.prepared.ancestors)
-        return area.finish(effects, self.plan.reads, Outcome(counts, extra_changes))
+        return area.finish(effects, self.plan.reads, counts, extra_changes)
 
 
 def _joint_lineage(ours: Snapshot, theirs: Snapshot) -> Lineage:

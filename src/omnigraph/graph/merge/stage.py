@@ -40,7 +40,7 @@ from omnigraph.storage.lance.stage import RowReplacement, StagedTransaction, sta
 def stage_plan(area: StagingArea, plan: MergePlan) -> tuple[SingleTransactionEffect, ...]:
     """Return the effects on every table that gets or loses rows."""
     assert not plan.conflicts, "a plan with conflicts is not staged"
-    return tuple(stage_table(area, area.writable(table.entity.alias), table) for table in plan.tables)
+    return tuple(stage_table(area, area.open_for_write(table.entity.alias), table) for table in plan.tables)
 
 
 def stage_table(
@@ -111,7 +111,7 @@ def _stage_type(area: StagingArea, old: Entity, plan: MergePlan, work: SchemaWor
     if has_columns and rows is None:
         work.tables += [replace(table, alias=new.alias)] if new.alias != old.alias else []
         return
-    target = area.writable(old.alias)
+    target = area.open_for_write(old.alias)
     columns = None
     if not has_columns:
         remaining = table.row_count - (0 if rows is None else rows.removed_rows + rows.updated_rows)

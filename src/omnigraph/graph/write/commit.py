@@ -16,27 +16,32 @@ from omnigraph.base import limits
 from omnigraph.base.errors import Applied, ConflictError, ErrorKind, Fact, OmnigraphError, StorageError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import action, hint
-from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind, delete_intent, write_intent
 from omnigraph.graph.coordination.lease import Lease, LeaseLostError, acquire_lease, hold_lease
-from omnigraph.graph.manifest.publish import CommitDraft, ObservedState, Publication, PublishTarget, publish, target_of
-from omnigraph.graph.manifest.reader import open_manifest
+from omnigraph.graph.manifest.publish import (
+    CommitDraft,
+    ObservedState,
+    Publication,
+    Publisher,
+    PublishTarget,
+    publish,
+    target_of,
+)
 from omnigraph.graph.manifest.records import Pin, StreamBatch, TableRecord
 from omnigraph.graph.manifest.requirements import PinIs, Requirement, SchemaIs, precondition_failed, read_set_conflict
 from omnigraph.graph.manifest.snapshot import Snapshot, graph_replaced, read_snapshot, refresh_snapshot
 from omnigraph.graph.recovery.decide import RecoveryAction
 from omnigraph.graph.recovery.run import Recoverer, recover_branch, recover_intent
 from omnigraph.graph.write.check import (
-    HeadRestorer,
-    Stale,
     find_id_conflict,
-    find_stale,
+    find_read_set_conflict,
     moved_head,
     open_bases,
     require_existing_versions,
     require_recent_staging,
     require_unmoved_heads,
+    restore_head,
 )
 from omnigraph.graph.write.multi_commit import require_only_own_commits
 from omnigraph.graph.write.stage import StagingArea, WritableTable, discard_forks_on_error
@@ -61,6 +66,9 @@ from omnigraph.storage.sync import SyncError
 logger = logging.getLogger("omnigraph.commit")
 
 
+Restage = Callable[[StagingArea, StagedWrite], StagedWrite | None]
+
+
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
     """Who writes, and the functions that stage the write.
@@ -74,7 +82,7 @@ class WriteRequest:
     kind: WriterKind
     actor: str
     stage: Callable[[StagingArea], StagedWrite | None]
-    restage: Callable[[StagingArea, StagedWrite], StagedWrite | None] | None = None
+    restage: Restage | None = None
     stream: StreamBatch | None = None
 
 
@@ -95,11 +103,18 @@ def write(
     root: Location, branch: str, request: WriteRequest, environment: WriteEnvironment | None = None
 ) -> Published | None:
     """Run one write from Stage to Disarm. Every error says whether the write was applied."""
-    try:
+    with not_applied_by_default():  # The write is not armed: all later errors set `applied` themselves.
         return _write(root, branch, request, environment or WriteEnvironment())
+
+
+@contextmanager
+def not_applied_by_default() -> Iterator[None]:
+    """Let an error that does not say whether the write was applied say that it was not."""
+    try:
+        yield
     except OmnigraphError as error:
         if error.applied is None:
-            error.applied = Applied.NO  # The write was not armed: all later errors set `applied` themselves.
+            error.applied = Applied.NO
         raise
 
 
@@ -107,16 +122,8 @@ def _write(root: Location, branch: str, request: WriteRequest, environment: Writ
     snapshot = read_snapshot(root, branch, rules=environment.rules)
     if _is_committed(request.stream, snapshot):
         return None
-    area = StagingArea(
-        snapshot,
-        request.kind,
-        request.actor,
-        OperationId(new_ulid()),
-        CommitId(new_ulid()),
-        environment.clock,
-        request.stream,
-        began=environment.clock.monotonic(),
-    )
+    clock = environment.clock
+    area = StagingArea(snapshot, request.kind, request.actor, clock, clock.monotonic(), request.stream)
     with discard_forks_on_error(area.forks):
         staged = request.stage(area)
     if staged is None:
@@ -177,6 +184,10 @@ class _Session:
     forks: list[WritableTable]
     graph_lease: Lease | None = None
 
+    @property
+    def publisher(self) -> Publisher:
+        return self.environment.publisher(self.lease)
+
     def run(self, request: WriteRequest, staged: StagedWrite) -> Published | None:
         with discard_forks_on_error(self.forks):
             checked = self._check(request, staged)
@@ -190,7 +201,8 @@ class _Session:
             return self.publish_tables(checked.staged, (), self.environment.clock.now_us(), checked.observed)
         armed = self._arm(checked)
         try:
-            published = self._publish(self._commit(armed))
+            tables = self.commit_tables(armed.staged, armed.checked.handles)
+            published = self._publish(Committed(armed, tables))
         except LeaseLostError as lost:
             raise _recovery_required(armed) from lost
         except (IncompleteFileError, SyncError) as error:
@@ -208,9 +220,11 @@ class _Session:
                 return None
             if staged.if_commit is not None and now.head != staged.if_commit:
                 raise precondition_failed(staged.if_commit, now.head)
-            stale = find_stale(staged, now) or find_id_conflict(staged, now)
-            if stale is not None:
-                restaged = self._restage(request, staged, now, stale)
+            conflict = find_read_set_conflict(staged, now) or find_id_conflict(staged, now)
+            if conflict is not None:
+                if request.restage is None:
+                    raise conflict
+                restaged = self._restage(request.restage, staged, now)
                 if restaged is None:
                     return None
                 staged = restaged
@@ -228,25 +242,23 @@ class _Session:
             facts={"branch": self.target.branch},
         )
 
-    def _restage(self, request: WriteRequest, staged: StagedWrite, now: Snapshot, stale: Stale) -> StagedWrite | None:
-        if request.restage is None:
-            raise stale.conflict()
+    def _restage(self, restage: Restage, staged: StagedWrite, now: Snapshot) -> StagedWrite | None:
+        # It is a new operation: a fork is named after its operation, and no name is used again.
         area = StagingArea(
             now,
             staged.kind,
             staged.actor,
-            OperationId(new_ulid()),  # A fork is named after the operation, and no name is used again.
-            staged.commit,
             self.environment.clock,
-            staged.stream,
             staged.began,
-            self.forks,
+            staged.stream,
+            commit=staged.commit,
+            forks=self.forks,
         )
         with self.lease.renewing():  # Checking a large load again can take longer than a lease.
-            restaged = request.restage(area, staged)
-        still_stale = None if restaged is None else find_stale(restaged, now)
-        if still_stale is not None:
-            raise still_stale.conflict()
+            restaged = restage(area, staged)
+        conflict = None if restaged is None else find_read_set_conflict(restaged, now)
+        if conflict is not None:
+            raise conflict
         return restaged
 
     def require_files(self, staged: StagedWrite, handles: tuple[Dataset, ...]) -> None:
@@ -268,7 +280,6 @@ class _Session:
 
     def _restore_heads(self, staged: StagedWrite, handles: tuple[Dataset, ...]) -> bool:
         """Restore every written table whose head is not its base; return whether there was one."""
-        restorer = HeadRestorer(self.target, self.lease.hold, self.environment.publisher(self.lease))
         moved = [
             (effect, handle)
             for effect, handle in zip(staged.effects, handles, strict=True)
@@ -277,7 +288,7 @@ class _Session:
         for effect, handle in moved:
             if effect.is_new:  # It is not published yet, so nothing published can be restored.
                 raise moved_head(effect.table, effect.base, handle)
-            restorer.restore(effect.table, handle)
+            restore_head(self.target, effect.table, handle, self.publisher)
         return bool(moved)
 
     def _arm(self, checked: Checked) -> Armed:
@@ -287,9 +298,6 @@ class _Session:
         write_intent(self.store, intent)
         failpoint(Failpoint.ARM_AFTER)
         return Armed(checked, intent)
-
-    def _commit(self, armed: Armed) -> Committed:
-        return Committed(armed, self.commit_tables(armed.checked.staged, armed.checked.handles))
 
     def commit_tables(self, staged: StagedWrite, handles: tuple[Dataset, ...]) -> tuple[TableRecord, ...]:
         """Move the head of every table of the write, and return the rows that publish them."""
@@ -347,9 +355,7 @@ class _Session:
             PinIs(effect.table.id, None if effect.is_new else effect.table.pin) for effect in staged.effects
         ]
         requirements += [PinIs(expected.table.id, expected.table.pin) for expected in staged.heads]
-        publisher = self.environment.publisher(self.lease)
-        publication = publish(self.target, change, tuple(requirements), publisher, observed)
-        return Published(staged, publication)
+        return Published(staged, publish(self.target, change, tuple(requirements), self.publisher, observed))
 
     def _recover(self, armed: Armed, error: OmnigraphError) -> Published:
         """Finish or undo the write after an error, while this process holds the lease.
@@ -358,9 +364,7 @@ class _Session:
         """
         try:
             recover_intent(self._recoverer(), armed.intent)
-            manifest = open_manifest(
-                self.target.root, lance_branch=self.target.lance_branch, rules=self.environment.rules
-            )
+            manifest = self.target.open_manifest(self.environment.rules)
             commit = manifest.find_commit(armed.staged.commit)
         except OmnigraphError as failure:
             raise _recovery_required(armed) from failure
@@ -389,7 +393,7 @@ class _Session:
             logger.warning("the intent of %s is left for the next open: %s", armed.staged.operation, error.message)
 
     def _recoverer(self) -> Recoverer:
-        return Recoverer(self.store, self.target, self.lease, self.environment.publisher(self.lease))
+        return Recoverer(self.store, self.target, self.publisher)
 
 
 def _recovery_required(armed: Armed, cause: OmnigraphError | None = None) -> RecoveryRequiredError:
