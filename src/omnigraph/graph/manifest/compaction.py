@@ -37,11 +37,6 @@ def needs_compaction(fragment_rows: Iterable[int]) -> bool:
     return small > limits.MANIFEST_FRAGMENTS_MAX
 
 
-def can_lose_versions(manifest: Manifest) -> bool:
-    """Return whether a setting of an external tool lets the next commit delete old versions."""
-    return has_auto_cleanup(manifest.dataset)
-
-
 def compact_manifest(manifest: Manifest, rules: Format = FORMAT) -> Manifest:
     """Compact all fragments but the anchor. Settings that let a commit delete old versions are removed first."""
     try:
@@ -81,7 +76,7 @@ def plan_manifest_compaction(manifest: Manifest) -> ManifestCompaction:
         fragments_added=-(-rows // limits.MANIFEST_ROWS_PER_FRAGMENT),
         bytes_before=size,
         bytes_after=size,
-        stripped=can_lose_versions(manifest),
+        stripped=has_auto_cleanup(manifest.dataset),
     )
 
 
@@ -94,7 +89,7 @@ def compact_manifest_fully(root: Location, lance_branch: str | None, rules: Form
     for attempt in range(limits.MANIFEST_COMPACTION_ATTEMPTS_MAX):
         manifest = open_manifest(root, lance_branch=lance_branch, rules=rules)
         before = read_fragment_files(manifest.dataset)
-        if not can_lose_versions(manifest) and not _is_worth_it(before, anchor_fragment(manifest.dataset)):
+        if not has_auto_cleanup(manifest.dataset) and not _is_worth_it(before, anchor_fragment(manifest.dataset)):
             size = sum(fragment.size_bytes for fragment in before.values())
             return ManifestCompaction(
                 manifest.version, committed=stripped, bytes_before=size, bytes_after=size, stripped=stripped
@@ -104,7 +99,7 @@ def compact_manifest_fully(root: Location, lance_branch: str | None, rules: Form
             stripped = stripped or safe.version != manifest.version
             outcome = _compact(safe)
         except CommitRaceError:
-            clock.sleep(_backoff(attempt) * (0.5 + random.random()))
+            clock.sleep(backoff_seconds(attempt) * (0.5 + random.random()))
             continue
         after = read_fragment_files(outcome.dataset)
         return ManifestCompaction(
@@ -152,5 +147,6 @@ def _is_shrunk(fragment: Fragment) -> bool:
     return fragment.deleted_rows > limits.COMPACTION_DELETED_SHARE * (fragment.rows + fragment.deleted_rows)
 
 
-def _backoff(attempt: int) -> float:
+def backoff_seconds(attempt: int) -> float:
+    """Return how long to wait after an attempt that lost to another writer, before jitter."""
     return min(limits.PUBLISHER_BACKOFF_SECONDS_MAX, limits.PUBLISHER_BACKOFF_SECONDS_MIN * float(1 << attempt))

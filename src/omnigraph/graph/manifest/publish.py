@@ -20,7 +20,7 @@ from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId, OperationId
 from omnigraph.graph.manifest import encoding
-from omnigraph.graph.manifest.compaction import can_lose_versions, compact_manifest, needs_compaction
+from omnigraph.graph.manifest.compaction import backoff_seconds, compact_manifest, needs_compaction
 from omnigraph.graph.manifest.reader import Manifest, ManifestRow, ManifestState, open_manifest, select_rows
 from omnigraph.graph.manifest.records import (
     BranchRecord,
@@ -38,7 +38,7 @@ from omnigraph.graph.manifest.requirements import Requirement, check_requirement
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.graph.manifest.stamp import FORMAT, Format, migrate_manifest
 from omnigraph.storage.errors import CommitRaceError
-from omnigraph.storage.lance.commit import DisplacedCommitError, Replacement, commit_replacement
+from omnigraph.storage.lance.commit import DisplacedCommitError, Replacement, commit_replacement, has_auto_cleanup
 from omnigraph.storage.location import Location
 from omnigraph.storage.sync import SyncError
 
@@ -173,7 +173,7 @@ def publish(
         try:
             landed = commit_replacement(handle.dataset, replacement, state.rows)
         except CommitRaceError:
-            _back_off(attempt, publisher)
+            publisher.clock.sleep(backoff_seconds(attempt) * (0.5 + publisher.jitter() / 2))
             continue
         except DisplacedCommitError:
             return _confirm(target, change, commit, publisher)
@@ -205,7 +205,7 @@ def _open_for_write(target: PublishTarget, publisher: Publisher, first: Observed
     if handle.stamp != publisher.rules.current:
         publisher.hold()
         handle = Manifest(migrate_manifest(handle.dataset, publisher.rules), publisher.rules.current)
-    if needs_compaction(handle.dataset.fragment_rows().values()) or can_lose_versions(handle):
+    if needs_compaction(handle.dataset.fragment_rows().values()) or has_auto_cleanup(handle.dataset):
         publisher.hold()
         handle = compact_manifest(handle, publisher.rules)
     return handle
@@ -347,11 +347,6 @@ def _resolve_failure(
         return _publication(newest, change, rows)
     failure.applied = Applied.UNKNOWN if failure.code in _UNCONFIRMED_FAILURES else Applied.NO
     raise failure
-
-
-def _back_off(attempt: int, publisher: Publisher) -> None:
-    ceiling = min(limits.PUBLISHER_BACKOFF_SECONDS_MAX, limits.PUBLISHER_BACKOFF_SECONDS_MIN * 2**attempt)
-    publisher.clock.sleep(ceiling * (0.5 + publisher.jitter() / 2))
 
 
 def target_of(snapshot: Snapshot) -> PublishTarget:
