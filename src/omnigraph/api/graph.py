@@ -636,12 +636,12 @@ class Graph(Displayed):
         if not dry_run:
             self.require_writable()
         from omnigraph.graph.merge.request import make_resolution, run_revert
-        from omnigraph.graph.merge.run import RevertRequest
+        from omnigraph.graph.merge.run import MergeRequest
 
         resolution = make_resolution(strategy, resolve)
         writer = choose_actor(actor, self.actor)
         commit_id = self.get_commit(commit).id
-        return run_revert(self.location, RevertRequest(commit_id, writer, self.branch, resolution, dry_run))
+        return run_revert(self.location, MergeRequest(commit_id, writer, self.branch, resolution, dry_run))
 
     def log(self, limit: int | None = 50) -> list[CommitRecord]:
         """Return the commits of the branch, newest first.

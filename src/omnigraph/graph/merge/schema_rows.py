@@ -21,7 +21,7 @@ from omnigraph.graph.merge.bases import Base, base_commits
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, Side
 from omnigraph.graph.merge.rules import MergedLookup
 from omnigraph.graph.merge.schemas import MergedSchema
-from omnigraph.graph.merge.table_plan import TableMerge
+from omnigraph.graph.merge.table_plan import TableMerge, value_conflicts
 from omnigraph.graph.rows.changed_rows import compare_pins, distinct_texts
 from omnigraph.graph.rows.entity_rows import (
     blob_names,
@@ -33,7 +33,6 @@ from omnigraph.graph.rows.entity_rows import (
     with_null_fill,
 )
 from omnigraph.graph.schema_plan import UnsupportedSchemaChangeError, refusal_text, refusal_to_json
-from omnigraph.integrity.row_rules import check_rows
 from omnigraph.integrity.set_rules import key_columns
 from omnigraph.schema.catalog import EdgeType, Entity
 from omnigraph.schema.evolution.codes import EvolutionCode
@@ -159,10 +158,6 @@ def plans_to_check(
     return list(by_type.values()), conflicts
 
 
-def _changed_ids(plan: TableMerge) -> Texts:
-    return distinct_texts(plan.taken.ids, plan.removed.ids)
-
-
 def _empty_plan(entity: Entity, table: TableRecord, theirs: Pin) -> TableMerge:
     empty = locate(None, entity, NO_TEXTS)
     keys = arrow_schema(entity).empty_table().select(key_columns(entity))
@@ -196,7 +191,7 @@ def _read_unchanged_rows(location: Location, plan: TableMerge) -> tuple[pa.Table
     schema = pa.schema([arrow_schema(entity).field(name) for name in names])
     keys: list[pa.Table] = [schema.empty_table()]
     conflicts: list[Conflict] = []
-    changed_ids, blobs = _changed_ids(plan), blob_names(entity)
+    changed_ids, blobs = distinct_texts(plan.taken.ids, plan.removed.ids), blob_names(entity)
     for batch in dataset.read_batches([stored_names[field.name] for field in fields if field.name in stored_names]):
         rows = batch.filter(pc.invert(pc.is_in(batch.column("id"), value_set=changed_ids)))
         columns: dict[str, Any] = {}
@@ -207,7 +202,7 @@ def _read_unchanged_rows(location: Location, plan: TableMerge) -> tuple[pa.Table
                 column: Any = rows.column(stored_names[field.name])
                 fill = null_fill(entity, field.name, dataset.schema.field(stored_names[field.name]))
                 columns[field.name] = column if field.name in blobs else with_null_fill(column.cast(field.type), fill)
-        conflicts += value_conflicts(entity, columns)
+        conflicts += value_conflicts(entity, columns, Side.OURS)
         keys.append(pa.Table.from_arrays([columns[name] for name in names], schema=schema))
     return pa.concat_tables(keys), conflicts
 
@@ -253,15 +248,3 @@ def _find_nodes_without_edges(
             "requires: the target deleted them"
         )
         yield Conflict(ConflictKind.CARDINALITY_VIOLATION, node, message, (), (), edges)
-
-
-def value_conflicts(entity: Entity, columns: Mapping[str, Any]) -> Iterator[Conflict]:
-    """Yield rows of ours that break a new rule on single values."""
-    ids = columns["id"].to_pylist()
-    for violation in check_rows(entity, columns) if ids else ():
-        for row, value in zip(violation.rows.tolist(), violation.shown_values(), strict=True):
-            name = EntityName(entity.alias, str(ids[row]))
-            message = f"{violation.property}: {violation.message} ({value}), by a rule of the source"
-            properties = (violation.property,) if violation.property else ()
-            kind = ConflictKind.VALUE_CONSTRAINT_VIOLATION
-            yield Conflict(kind, name, message, properties, (), (name,))

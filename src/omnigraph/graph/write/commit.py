@@ -337,7 +337,6 @@ class _Session:
         self, staged: StagedWrite, tables: tuple[TableRecord, ...], created_us: int, observed: ObservedState | None
     ) -> Published:
         """Publish the commit of the write with its tables and its other manifest rows."""
-        extra_changes = staged.extra_changes
         draft = CommitDraft(
             id=staged.commit,
             operation=staged.kind,
@@ -345,11 +344,11 @@ class _Session:
             actor=staged.actor,
             created_us=created_us,
             counts=staged.counts,
-            merged_parent=None if extra_changes.commit is None else extra_changes.commit.merged_parent,
-            pins=None if extra_changes.commit is None else extra_changes.commit.pins,
+            merged_parent=staged.merged_parent,
+            pins=staged.merged_pins,
             stream=staged.stream,
         )
-        change = replace(extra_changes, commit=draft, tables=(*tables, *extra_changes.tables))
+        change = replace(staged.extra_changes, commit=draft, tables=(*tables, *staged.extra_changes.tables))
         requirements: list[Requirement] = [SchemaIs(staged.snapshot.schema.hash)]
         requirements += [
             PinIs(effect.table.id, None if effect.is_new else effect.table.pin) for effect in staged.effects

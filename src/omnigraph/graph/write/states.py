@@ -90,7 +90,7 @@ class StagedWrite:
     `heads` are the heads that must not have moved since. `if_commit` is the head of the branch that the caller
     requires. A write without effects only publishes pins of existing
     versions. `counter_catalog` is the catalog, with the counters of all branches, from which the write assigns ids to
-    new types and properties.
+    new types and properties. A merge has the head that it merges as `merged_parent`, and the pins of its tables.
     """
 
     kind: WriterKind
@@ -107,6 +107,8 @@ class StagedWrite:
     stream: StreamBatch | None = None
     heads: tuple[ExpectedHead, ...] = ()
     counter_catalog: Catalog | None = None
+    merged_parent: CommitId | None = None
+    merged_pins: Mapping[TableId, Pin] | None = None
 
     def adopted_tables(self) -> tuple[TableRecord, ...]:
         """Return the tables whose new pin is an existing version that this branch does not reference yet."""
@@ -164,8 +166,8 @@ class Published:
 
 def make_intent(staged: StagedWrite, target: PublishTarget, lease_epoch: int, created_us: int) -> Intent:
     """Return the intent of a write that is about to move heads."""
-    extra_changes, merge = staged.extra_changes, staged.extra_changes.commit
-    is_plain = not (extra_changes.branches or extra_changes.removed or extra_changes.recovery)
+    extra = staged.extra_changes
+    is_plain = not (extra.commit or extra.branches or extra.removed or extra.recovery)
     assert is_plain, "a write changes no branch row and no audit row"
     return Intent(
         v=INTENT_VERSION,
@@ -181,10 +183,10 @@ def make_intent(staged: StagedWrite, target: PublishTarget, lease_epoch: int, cr
         created_us=created_us,
         tables=[_table(effect, target) for effect in staged.effects],
         counts=dict(staged.counts),
-        merged_parent=None if merge is None else merge.merged_parent,
-        pins=None if merge is None or merge.pins is None else dict(merge.pins),
+        merged_parent=staged.merged_parent,
+        pins=None if staged.merged_pins is None else dict(staged.merged_pins),
         stream=staged.stream,
-        rows=encode_rows(extra_changes),
+        rows=encode_rows(extra),
     )
 
 
