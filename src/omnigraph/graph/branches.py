@@ -130,15 +130,14 @@ def read_all_commits(root: Location) -> tuple[Mapping[CommitId, CommitRecord], M
     main = read_snapshot(root)
     commits = {commit.id: commit for commit in main.manifest.read_commits()}
     heads: dict[str, CommitId | None] = {MAIN: main.head}
-    only_main = is_moved(main.manifest, root)
-    for name, record in sorted(main.state.branches.items()):
-        if name != MAIN and only_main:
-            heads[name] = None
-        elif name != MAIN:
-            manifest = open_manifest(root, lance_branch=record.lance_branch)
-            own = make_lineage(*manifest.read_history(commits))
-            heads[name] = own.head
-            commits |= own.commits
+    names = sorted(main.state.branches.keys() - {MAIN})
+    if is_moved(main.manifest, root):
+        return commits, heads | dict.fromkeys(names)
+    for name in names:
+        manifest = open_manifest(root, lance_branch=main.state.branches[name].lance_branch)
+        own = make_lineage(*manifest.read_history(commits))
+        heads[name] = own.head
+        commits |= own.commits
     return commits, heads
 
 
@@ -262,7 +261,7 @@ def _new_record(name: str, actor: str, source: Snapshot, environment: WriteEnvir
 
 
 def _check_name(main: Snapshot, name: str) -> None:
-    check_branch_name(name, main.manifest.read_state().branches)
+    check_branch_name(name, main.state.branches)
     require_unmoved_graph(main.manifest, main.root, name)
 
 
@@ -318,11 +317,9 @@ def delete_branch(
 
 
 def _require_deletable(main: Snapshot, name: str) -> BranchRecord:
-    state = main.manifest.read_state()
-    record = find_branch(state, name)
-    children = sorted(
-        branch.name for branch in state.branches.values() if branch.parent and branch.parent.branch_id == record.id
-    )
+    record = find_branch(main.state, name)
+    branches = main.state.branches.values()
+    children = sorted(branch.name for branch in branches if branch.parent and branch.parent.branch_id == record.id)
     if children:
         raise RefusedError(
             f"branch '{name}' cannot be deleted: {', '.join(children)} was created from it",

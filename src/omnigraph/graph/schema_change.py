@@ -59,7 +59,8 @@ def stage_schema(area: StagingArea, plan: SchemaPlan, write: WriteColumns) -> St
     extra_changes = ManifestChange(tables=tuple(work.tables), tombstones=tuple(work.tombstones), schema=schema)
     type_ids = _changed_types(plan)
     reads = frozenset(table.id for table in area.snapshot.tables.values() if table.type_id in type_ids)
-    counts = {"steps": len(plan.steps)} | ({HARD_DROPS: hard} if (hard := _hard_drops(plan)) else {})
+    hard_drops = _hard_drops(plan)
+    counts = {"steps": len(plan.steps)} | ({HARD_DROPS: len(hard_drops)} if hard_drops else {})
     staged = area.finish(tuple(work.effects), reads, counts, extra_changes)
     return replace(staged, counter_catalog=plan.counter_catalog)
 
@@ -101,7 +102,8 @@ def _stage_type(area: StagingArea, old: Entity, plan: SchemaPlan, write: WriteCo
         target = area.open_for_write(old.alias)
         nulls = plan.null_counts.get(old.id, {})
         columns = column_plan(old, new, table.row_count, nulls=nulls)
-        columns = replace(columns, erases_dropped=table.row_count > 0 and _drops_permanently(plan, old))
+        drops_permanently = any(isinstance(step, DropProperty) and step.type_id == old.id for step in _hard_drops(plan))
+        columns = replace(columns, erases_dropped=table.row_count > 0 and drops_permanently)
         if columns.writes:
             written = write(target.dataset, columns)
             transaction = stage_written_columns(target.dataset, columns, written)
@@ -127,15 +129,10 @@ def _create_table(area: StagingArea, entity: Entity, main: BranchId) -> TableRec
     return TableRecord(entity.id, entity.incarnation, entity.alias, path, pin, main, 0)
 
 
-def _drops_permanently(plan: SchemaPlan, entity: Entity) -> bool:
-    """Return whether a column of the type is dropped permanently."""
+def _hard_drops(plan: SchemaPlan) -> list[DropProperty | DropType]:
+    """Return the steps that drop values permanently."""
     steps = (planned.step for planned in plan.steps)
-    return any(isinstance(step, DropProperty) and step.hard and step.type_id == entity.id for step in steps)
-
-
-def _hard_drops(plan: SchemaPlan) -> int:
-    steps = (planned.step for planned in plan.steps)
-    return sum(isinstance(step, DropProperty | DropType) and step.hard for step in steps)
+    return [step for step in steps if isinstance(step, DropProperty | DropType) and step.hard]
 
 
 def _changed_types(plan: SchemaPlan) -> frozenset[TypeId]:

@@ -14,7 +14,7 @@ from typing import Final
 
 from omnigraph.base.errors import ConflictError, FormatError, NotFoundError
 from omnigraph.base.failpoints import Failpoint, failpoint
-from omnigraph.base.ids import BranchId, CommitId, Incarnation, TypeId, new_ulid
+from omnigraph.base.ids import CommitId, Incarnation, TypeId, new_ulid
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import (
     MULTI_COMMIT_OPERATIONS,
@@ -81,7 +81,11 @@ def recover_on_open(
         return ()
     try:
         snapshot = read_snapshot(root, branch, rules=environment.rules)
-        return _recover_pending(store, snapshot, intents, environment)
+        if not any(_recovers(snapshot, intent) and is_pending(store, intent) for intent in intents):
+            return ()
+        target = target_of(snapshot)
+        with hold_lease(store, target.branch_id, "recovery", environment.terms) as lease:
+            return recover_branch(Recoverer(store, target, environment.publisher(lease)))
     except (FormatError, ConflictError) as error:
         logger.warning("recovery is left to the next writer: %s", error.message)
         return ()
@@ -101,28 +105,11 @@ def recover_every_branch(root: Location) -> tuple[RecoveredWrite, ...]:
     return tuple(recovered)
 
 
-def _recover_pending(
-    store: ObjectStore, snapshot: Snapshot, intents: tuple[Intent, ...], environment: WriteEnvironment
-) -> tuple[RecoveredWrite, ...]:
-    live_branches = frozenset(record.id for record in snapshot.manifest.read_state().branches.values())
-    if not any(_is_pending_here(store, intent, snapshot, live_branches) for intent in intents):
-        return ()
-    target = target_of(snapshot)
-    with hold_lease(store, target.branch_id, "recovery", environment.terms) as lease:
-        return recover_branch(Recoverer(store, target, environment.publisher(lease)))
-
-
-def _is_pending_here(
-    store: ObjectStore, intent: Intent, snapshot: Snapshot, live_branches: frozenset[BranchId]
-) -> bool:
-    """Return whether an intent waits for recovery on this branch, or, on main, belongs to a deleted branch.
-
-    Intents of other live branches are recovered when those are opened.
-    """
-    branch_id, branch = intent.branch_id, snapshot.branch
-    if branch_id != branch.id and (branch.lance_branch is not None or branch_id in live_branches):
-        return False
-    return is_pending(store, intent)
+def _recovers(snapshot: Snapshot, intent: Intent) -> bool:
+    """Return whether a branch recovers an intent: its own, and main also those of deleted branches."""
+    if intent.branch_id == snapshot.branch.id or snapshot.branch.lance_branch is not None:
+        return intent.branch_id == snapshot.branch.id
+    return all(intent.branch_id != branch.id for branch in snapshot.state.branches.values())
 
 
 def recover_branch(recoverer: Recoverer) -> tuple[RecoveredWrite, ...]:
