@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from omnigraph.engine.prepare import ExplainResult
     from omnigraph.graph.branches import BranchStatus
     from omnigraph.graph.coordination.intent import PendingIntent, PendingState
-    from omnigraph.graph.diff import ChangeKind
-    from omnigraph.graph.entity_changes import ChangeFeed, CommitChanges, EntityChange
-    from omnigraph.graph.feed import SchemaStep
+    from omnigraph.graph.diff import ChangeKind, EntityChange
+    from omnigraph.graph.feed import ChangeFeed, CommitChanges, SchemaStep
     from omnigraph.graph.manifest.records import (
         BranchParent,
         BranchRecord,
@@ -136,18 +135,18 @@ _MODULES: Final = {
     "BranchParent": "omnigraph.graph.manifest.records",
     "BranchRecord": "omnigraph.graph.manifest.records",
     "BranchStatus": "omnigraph.graph.branches",
-    "ChangeFeed": "omnigraph.graph.entity_changes",
+    "ChangeFeed": "omnigraph.graph.feed",
     "ChangeKind": "omnigraph.graph.diff",
     "Check": "omnigraph.maintenance.doctor.findings",
     "Classification": "omnigraph.maintenance.drift",
     "CleanupResult": "omnigraph.api.results",
-    "CommitChanges": "omnigraph.graph.entity_changes",
+    "CommitChanges": "omnigraph.graph.feed",
     "CommitRecord": "omnigraph.graph.manifest.records",
     "Conflict": "omnigraph.graph.merge.conflicts",
     "ConflictKind": "omnigraph.graph.merge.conflicts",
     "Cost": "omnigraph.schema.evolution.steps",
     "Degraded": "omnigraph.storage.lance.indexes",
-    "EntityChange": "omnigraph.graph.entity_changes",
+    "EntityChange": "omnigraph.graph.diff",
     "EntityCounts": "omnigraph.engine.mutation.stage",
     "EntityName": "omnigraph.graph.merge.conflicts",
     "EntityStates": "omnigraph.graph.merge.conflicts",

@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from omnigraph.engine.prepare import ExplainResult, QuerySource
     from omnigraph.graph.branches import BranchStatus
     from omnigraph.graph.coordination.intent import PendingIntent
-    from omnigraph.graph.entity_changes import ChangeFeed, EntityChange
+    from omnigraph.graph.diff import EntityChange
+    from omnigraph.graph.feed import ChangeFeed
     from omnigraph.graph.merge.run import MergeResult
     from omnigraph.graph.schema_plan import SchemaPlan
     from omnigraph.maintenance.doctor.findings import Finding
@@ -678,7 +679,8 @@ class Graph(Displayed):
             >>> sorted(change.id for change in graph.diff("HEAD") if change.table == "node:Person")
             ['ada', 'bob']
         """
-        from omnigraph.graph.entity_changes import read_commit_diff, read_diff
+        from omnigraph.graph.diff import read_diff
+        from omnigraph.graph.feed import read_commit_diff
 
         if right is None:
             return read_commit_diff(self.location, self.branch, left)
@@ -697,9 +699,9 @@ class Graph(Displayed):
             (['init', 'mutate'], False)
         """
         require_positive("limit", limit)
-        from omnigraph.graph.entity_changes import feed_changes
+        from omnigraph.graph.feed import read_feed
 
-        return feed_changes(self.location, self.branch, since, limit)
+        return read_feed(self.location, self.branch, since, limit)
 
     # Maintenance
 

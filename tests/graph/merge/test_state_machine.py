@@ -31,7 +31,6 @@ from omnigraph.base.ids import CommitId
 from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.coordination.lease import acquire_lease
 from omnigraph.graph.diff import SchemaDiffError, diff_snapshots
-from omnigraph.graph.entity_changes import entity_changes
 from omnigraph.graph.manifest.snapshot import MAIN, read_commit_snapshot, read_snapshot
 from omnigraph.graph.merge.conflicts import MergeConflictError
 from omnigraph.graph.merge.request import make_resolution
@@ -306,7 +305,7 @@ class MergeMachine(RuleBasedStateMachine):
                 change.kind.value,
                 *(_value(change.table, image, after[FACTS]) for image in (change.before, change.after)),
             )
-            for change in entity_changes(diff_snapshots(first, second))
+            for change in diff_snapshots(first, second)
         }
         assert changes == expected
 

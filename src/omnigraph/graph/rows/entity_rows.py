@@ -64,6 +64,9 @@ class EntityRows:
     def of(cls, rows: pa.Table, present: Mask) -> EntityRows:
         return cls(rows, present, np.zeros(len(present), np.bool_))
 
+    def only(self, which: Mask) -> EntityRows:
+        return EntityRows(self.rows.filter(pa.array(which)), self.present[which], self.undecided[which])
+
 
 def locate(dataset: Dataset | None, entity: Entity | None, ids: Texts) -> RowLocations:
     """Locate each of the ids, in their order, by searching the table; without a dataset no id is present.
