@@ -192,7 +192,7 @@ def _candidates(location: Location, old: _Table | None, new: _Table | None) -> t
     dataset = open_pin(location, table.pin)
     ids = _ordered(read_all_ids(dataset))
     present_side = _Side(dataset, locate(dataset, entity, ids))
-    absent_side = _Side(None, locate(None, entity, ids))
+    absent_side = _Side(None, RowLocations.absent(ids))
     return (ids, present_side, absent_side) if new is None else (ids, absent_side, present_side)
 
 

@@ -18,6 +18,7 @@ from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import CommitId, OperationId, SchemaHash
 from omnigraph.graph.manifest.layout import TABLE_PATH
 from omnigraph.graph.manifest.records import (
+    NO_EXTRA,
     BranchParent,
     BranchRecord,
     CommitRecord,
@@ -30,7 +31,6 @@ from omnigraph.graph.manifest.records import (
     TableMove,
     TableRecord,
     TombstoneRecord,
-    empty_mapping,
     tombstone_object_id,
 )
 
@@ -286,7 +286,7 @@ def decode_recovery(row: Mapping[str, Any]) -> RecoveryRecord:
     return RecoveryRecord(operation_id=OperationId(object_id.removeprefix("recovery:")), **fields)
 
 
-def _row(object_type: str, object_id: str, record: object, extra: Mapping[str, Json] = empty_mapping()) -> Row:
+def _row(object_type: str, object_id: str, record: object, extra: Mapping[str, Json] = NO_EXTRA) -> Row:
     """Return a row whose metadata are the attributes of the record that the metadata of this type has."""
     metadata = msgspec.convert(record, _METADATA[object_type], from_attributes=True)
     facts = _with_text_numbers(msgspec.to_builtins(metadata))
@@ -317,7 +317,7 @@ def _convert(object_type: str, object_id: str, facts: Mapping[str, Any], struct:
         raise _malformed(object_type, object_id) from error
 
 
-def _dump(facts: Mapping[str, Json], extra: Mapping[str, Json] = empty_mapping()) -> str:
+def _dump(facts: Mapping[str, Json], extra: Mapping[str, Json] = NO_EXTRA) -> str:
     return msgspec.json.encode({**extra, **facts, "v": METADATA_VERSION}, order="sorted").decode()
 
 

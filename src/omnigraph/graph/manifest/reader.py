@@ -200,26 +200,17 @@ def open_manifest(
             raise _explain_missing(root, lance_branch, version) from missing
         raise
     except StorageError as blocked:
-        if blocked.code == "path_is_file" and (file := _find_blocking_file(root)) is not None:
-            raise _explain_file(root, file) from blocked
-        raise
+        path = Path(root.uri)
+        file = next((parent for parent in (path, *path.parents) if parent.is_file()), None)
+        if blocked.code != "path_is_file" or file is None:
+            raise
+        raise NotFoundError(
+            f"{root} is a file, not a graph" if file == path else f"no graph at {root}: {file} is a file",
+            code="not_a_graph" if file == path else "graph_missing",
+            hint="Check the path. A graph is a directory.",
+            facts={"uri": root.uri},
+        ) from blocked
     return Manifest(dataset, read_stamp(dataset, rules))
-
-
-def _find_blocking_file(root: Location) -> Path | None:
-    """Return the file at the path of the directory of the graph, or of one of its parents."""
-    path = Path(root.uri)
-    return next((parent for parent in (path, *path.parents) if parent.is_file()), None)
-
-
-def _explain_file(root: Location, file: Path) -> NotFoundError:
-    is_root = str(file) == root.uri
-    return NotFoundError(
-        f"{root} is a file, not a graph" if is_root else f"no graph at {root}: {file} is a file",
-        code="not_a_graph" if is_root else "graph_missing",
-        hint="Check the path. A graph is a directory.",
-        facts={"uri": root.uri},
-    )
 
 
 @contextmanager

@@ -39,7 +39,7 @@ class MergedLookup(SnapshotLookup):
         table, entity = self._table(type_id), self.snapshot.schema.catalog.type_with_id(type_id)
         if table is None or entity is None or table.row_count == 0:
             return
-        dataset = self._open(table)
+        dataset = open_table(self.snapshot.root, table)
         stored_names = column_names(dataset, entity)
         if not all(name in stored_names for name in columns):
             return  # A new column: `plans_to_check` adds every row of ours, unless it is null there.

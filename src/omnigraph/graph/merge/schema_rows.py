@@ -24,6 +24,7 @@ from omnigraph.graph.merge.schemas import MergedSchema
 from omnigraph.graph.merge.table_plan import TableMerge, value_conflicts
 from omnigraph.graph.rows.changed_rows import compare_pins, distinct_texts
 from omnigraph.graph.rows.entity_rows import (
+    RowLocations,
     blob_names,
     column_names,
     filled_column,
@@ -34,7 +35,7 @@ from omnigraph.graph.rows.entity_rows import (
 )
 from omnigraph.graph.schema_plan import UnsupportedSchemaChangeError, refusal_text, refusal_to_json
 from omnigraph.integrity.set_rules import key_columns
-from omnigraph.schema.catalog import EdgeType, Entity
+from omnigraph.schema.catalog import EdgeType, Entity, Property
 from omnigraph.schema.evolution.codes import EvolutionCode
 from omnigraph.schema.evolution.steps import (
     AddConstraint,
@@ -80,12 +81,12 @@ def added_tables(schema: MergedSchema, chosen: Mapping[str, Mapping[str, Side]])
     return tuple(added)
 
 
-def find_differing_ids(location: Location, entity: Entity, names: tuple[str, ...], theirs: Pin) -> Texts:
+def find_differing_ids(location: Location, entity: Entity, new: Sequence[Property], theirs: Pin) -> Texts:
     """Return the ids of their rows whose value in a new column differs from the value that our rows get."""
     dataset = open_pin(location, theirs)
     stored_names = column_names(dataset, entity)
     ids_per_batch: list[Texts] = []
-    for name in names:
+    for name in (property_.name for property_ in new):
         field = arrow_schema(entity).field(name)
         for batch in dataset.read_batches(["id", stored_names[name]]):
             column: Any = batch.column(stored_names[name])
@@ -141,7 +142,7 @@ def plans_to_check(
     root, catalog = schema.ours.root, schema.ours.schema.catalog
     for entity in catalog.types:
         table = schema.ours.tables.get(entity.alias)
-        if table is None or not schema.new_rules(entity):
+        if table is None or not schema.has_new_rules(entity):
             continue
         plan = by_type.get(entity.id) or _empty_plan(entity, table, theirs[table.id].pin)
         unchanged, broken = _read_unchanged_rows(root.child(table.path), plan)
@@ -151,7 +152,7 @@ def plans_to_check(
     conflicts += [
         conflict
         for plan in by_type.values()
-        if isinstance(plan.entity, EdgeType) and schema.new_minimum(plan.entity)
+        if isinstance(plan.entity, EdgeType) and schema.has_new_minimum(plan.entity)
         for conflict in _find_nodes_without_edges(schema.ours, plan, by_type.get(plan.entity.source), base)
     ]
     by_type |= {table_added.entity.id: new_table_plan(root, table_added) for table_added in added}
@@ -159,7 +160,7 @@ def plans_to_check(
 
 
 def _empty_plan(entity: Entity, table: TableRecord, theirs: Pin) -> TableMerge:
-    empty = locate(None, entity, NO_TEXTS)
+    empty = RowLocations.absent(NO_TEXTS)
     keys = arrow_schema(entity).empty_table().select(key_columns(entity))
     return TableMerge(entity, table, theirs, empty, empty, empty, keys, ())
 
@@ -176,7 +177,7 @@ def new_table_plan(root: Location, added: AddedTable) -> TableMerge:
         keys = keys.filter(pc.invert(pc.is_in(keys.column("id"), value_set=added.left_out)))
         ids = ids.filter(pc.invert(pc.is_in(ids, value_set=added.left_out)))
     located = locate(dataset, entity, ids)
-    absent = locate(None, entity, ids)
+    absent = RowLocations.absent(ids)
     empty = absent.only(absent.present)
     return TableMerge(entity, table, table.pin, located, absent, empty, keys.rename_columns(names), ())
 

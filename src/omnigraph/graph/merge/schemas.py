@@ -26,7 +26,7 @@ from omnigraph.schema.catalog import Catalog, EdgeType, Entity, Property
 from omnigraph.schema.catalog_json import catalog_to_json, schema_hash
 from omnigraph.schema.evolution.diff import find_steps_by_id
 from omnigraph.schema.evolution.merge import Diverged, merge_catalogs
-from omnigraph.schema.evolution.steps import AddConstraint, AddProperty, CardRule, Step
+from omnigraph.schema.evolution.steps import AddConstraint, AddProperty, CardRule, Constraint, Step
 from omnigraph.schema.printer import print_schema, schema_from_catalog
 from omnigraph.schema.tables import arrow_schema
 
@@ -89,29 +89,24 @@ class MergedSchema:
         theirs = self.theirs.type_with_id(entity.id)
         return theirs is not None and arrow_schema(theirs).equals(arrow_schema(entity), check_metadata=True)
 
-    def new_columns(self, entity: Entity) -> tuple[str, ...]:
-        """Return the columns of a type that their side has and ours gets."""
-        added = (step for step in self.steps if isinstance(step, AddProperty) and step.type_id == entity.id)
-        return tuple(step.property.name for step in added)
+    def new_properties(self, entity: Entity) -> list[Property]:
+        """Return the properties of a type that their side has and ours gets."""
+        added = (step for step in self.steps if isinstance(step, AddProperty))
+        return [step.property for step in added if step.type_id == entity.id]
 
-    def new_rules(self, entity: Entity) -> bool:
+    def has_new_rules(self, entity: Entity) -> bool:
         """Return whether our rows may break a rule of a type that is new to our side."""
-        return any(
-            (isinstance(step, AddConstraint) and not step.implied and step.type_id == entity.id)
-            or (isinstance(step, AddProperty) and step.type_id == entity.id and _needs_values(step.property))
-            for step in self.steps
-        )
+        is_required = (not new.nullable and new.fill is None for new in self.new_properties(entity))
+        return bool(self._new_constraints(entity)) or any(is_required)
 
-    def new_minimum(self, edge: EdgeType) -> bool:
+    def has_new_minimum(self, edge: EdgeType) -> bool:
         """Return whether nodes need edges of a type that they did not need before."""
-        rules = (step for step in self.steps if isinstance(step, AddConstraint) and not step.implied)
-        of_edge = (step.constraint for step in rules if step.type_id == edge.id)
-        return edge.cardinality.low > 0 and any(isinstance(rule, CardRule) for rule in of_edge)
+        has_rule = any(isinstance(rule, CardRule) for rule in self._new_constraints(edge))
+        return edge.cardinality.low > 0 and has_rule
 
-
-def _needs_values(new: Property) -> bool:
-    """Return whether rows cannot lack a new property."""
-    return not new.nullable and new.fill is None
+    def _new_constraints(self, entity: Entity) -> list[Constraint]:
+        added = (step for step in self.steps if isinstance(step, AddConstraint) and not step.implied)
+        return [step.constraint for step in added if step.type_id == entity.id]
 
 
 def merge_schemas(ours: Snapshot, theirs: Snapshot, base: Base) -> MergedSchema | Conflict:
