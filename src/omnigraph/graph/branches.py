@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -28,7 +29,7 @@ from omnigraph.base.errors import (
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, CommitId, new_ulid
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.lease import Lease, acquire_lease, hold_lease
+from omnigraph.graph.coordination.lease import Lease, hold_lease
 from omnigraph.graph.manifest.encoding import branch_object_id
 from omnigraph.graph.manifest.layout import MANIFEST
 from omnigraph.graph.manifest.lineage import make_lineage
@@ -205,6 +206,7 @@ def create_branch(
     return record
 
 
+@not_applied_by_default()  # The row is published last, and that publish sets `applied` itself.
 def create_branch_with_write(
     root: Location, name: str, base: str, request: WriteRequest, environment: WriteEnvironment | None = None
 ) -> Published | None:
@@ -212,13 +214,7 @@ def create_branch_with_write(
 
     The write is staged without a lease. If it has nothing to write, the branch is created and None is returned.
     """
-    with not_applied_by_default():  # The row is published last, and that publish sets `applied` itself.
-        return _create_with(root, name, base, request, environment or WriteEnvironment())
-
-
-def _create_with(
-    root: Location, name: str, base: str, request: WriteRequest, environment: WriteEnvironment
-) -> Published | None:
+    environment = environment or WriteEnvironment()
     source = read_snapshot(root, base, rules=environment.rules)
     _check_name(read_snapshot(root, rules=environment.rules), name)
     record = _new_record(name, request.actor, source, environment)
@@ -236,21 +232,19 @@ def _create_with(
         create_branch(root, name, request.actor, source, environment)
         return None
     target = PublishTarget(root, name, record.id, record.lance_branch)
-    with discard_forks_on_error(area.forks):
-        lease = acquire_lease(ObjectStore(root), None, f"{request.kind} {area.operation}", environment.terms)
-    try:
-        with lease.renewing():
-            with discard_forks_on_error(area.forks):
-                main = _fork_manifest(record, source, lease, environment)
-                published = commit_new_branch(staged, target, lease, environment)
-            try:
-                _publish_row(main, record, lease, environment)
-            except OmnigraphError as error:
-                if error.applied is Applied.NO:
-                    discard_forks(area.forks)
-                raise
-    finally:
-        lease.release()
+    purpose = f"{request.kind} {area.operation}"
+    with ExitStack() as leases:
+        with discard_forks_on_error(area.forks):
+            lease = leases.enter_context(hold_lease(ObjectStore(root), None, purpose, environment.terms))
+            leases.enter_context(lease.renewing())
+            main = _fork_manifest(record, source, lease, environment)
+            published = commit_new_branch(staged, target, lease, environment)
+        try:
+            _publish_row(main, record, lease, environment)
+        except OmnigraphError as error:
+            if error.applied is Applied.NO:
+                discard_forks(area.forks)
+            raise
     return published
 
 
@@ -279,7 +273,6 @@ def _fork_manifest(record: BranchRecord, source: Snapshot, lease: Lease, environ
 
 
 def _publish_row(main: Snapshot, record: BranchRecord, lease: Lease, environment: WriteEnvironment) -> None:
-    """Make the branch visible."""
     assert record.parent is not None, "only main has no parent"
     failpoint(Failpoint.BRANCH_ROW_BEFORE)
     requirements = (BranchIs(record.name, None), BranchIs(record.parent.branch, record.parent.branch_id))

@@ -125,7 +125,6 @@ def _has_property(entity: Entity, sought: Property) -> bool:
 
 
 def _names_with_values(location: Location, table: TableRecord, names: list[str]) -> list[str]:
-    """Return the columns in which any row has a value."""
     dataset = open_pin(location, table.pin)
     names_with_values: set[str] = set()
     for batch in dataset.read_batches(names) if table.row_count else ():

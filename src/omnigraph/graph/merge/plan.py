@@ -114,7 +114,6 @@ def plan_merge(sides: GraphSides) -> MergePlan:
 
 
 def _can_differ(sides: GraphSides, ours: TableRecord, theirs: TableRecord) -> bool:
-    """Return whether theirs can differ from the base."""
     pins = {base.pins.get(ours.id) for base in base_commits(sides.base)}
     return ours.pin != theirs.pin and pins != {theirs.pin}
 

@@ -209,7 +209,6 @@ def _read_unchanged_rows(location: Location, plan: TableMerge) -> tuple[pa.Table
 
 
 def _ruled_columns(entity: Entity) -> list[str]:
-    """Return the columns that any rule reads."""
     alone = [
         property_.name
         for property_ in entity.properties

@@ -108,7 +108,6 @@ def plan_table(sides: TableSides) -> TableMerge:
 def _row_conflicts(
     sides: TableSides, ids: Texts, verdicts: Verdicts, ours: EntityRows, theirs: EntityRows
 ) -> Iterator[Conflict]:
-    """Yield the conflicts about single entities."""
     which: Mask = verdicts >= Verdict.DIVERGENT_INSERT
     if not which.any():
         return

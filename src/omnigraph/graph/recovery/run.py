@@ -375,7 +375,6 @@ def _discard_orphan(recoverer: Recoverer, intent: Intent) -> RecoveryAction:
 
 
 def _delete_recovered(recoverer: Recoverer, intent: Intent, action: RecoveryAction) -> RecoveryAction:
-    """Log the result and delete the intent."""
     is_committed = action is RecoveryAction.ROLLED_FORWARD
     if action is RecoveryAction.FINISHED:  # An earlier recovery may have undone it.
         is_committed = recoverer.open_manifest().find_commit(intent.commit_id) is not None

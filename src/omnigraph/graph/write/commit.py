@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 from omnigraph.base import limits
@@ -18,7 +18,7 @@ from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import action, hint
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind, delete_intent, write_intent
-from omnigraph.graph.coordination.lease import Lease, LeaseLostError, acquire_lease, hold_lease
+from omnigraph.graph.coordination.lease import Lease, LeaseLostError, hold_lease
 from omnigraph.graph.manifest.publish import (
     CommitDraft,
     ObservedState,
@@ -99,17 +99,9 @@ class RecoveryRequiredError(OmnigraphError):
     applied = Applied.UNKNOWN
 
 
-def write(
-    root: Location, branch: str, request: WriteRequest, environment: WriteEnvironment | None = None
-) -> Published | None:
-    """Run one write from Stage to Disarm. Every error says whether the write was applied."""
-    with not_applied_by_default():  # The write is not armed: all later errors set `applied` themselves.
-        return _write(root, branch, request, environment or WriteEnvironment())
-
-
 @contextmanager
 def not_applied_by_default() -> Iterator[None]:
-    """Let an error that does not say whether the write was applied say that it was not."""
+    """Set `applied` to no on an error that does not say whether the write was applied."""
     try:
         yield
     except OmnigraphError as error:
@@ -118,7 +110,12 @@ def not_applied_by_default() -> Iterator[None]:
         raise
 
 
-def _write(root: Location, branch: str, request: WriteRequest, environment: WriteEnvironment) -> Published | None:
+@not_applied_by_default()  # The write is not armed: all later errors set `applied` themselves.
+def write(
+    root: Location, branch: str, request: WriteRequest, environment: WriteEnvironment | None = None
+) -> Published | None:
+    """Run one write from Stage to Disarm. Every error says whether the write was applied."""
+    environment = environment or WriteEnvironment()
     snapshot = read_snapshot(root, branch, rules=environment.rules)
     if _is_committed(request.stream, snapshot):
         return None
@@ -130,23 +127,17 @@ def _write(root: Location, branch: str, request: WriteRequest, environment: Writ
         return None
     store = ObjectStore(root)
     purpose = f"{request.kind} {area.operation}"
-    # Cleanup holds the graph's lease, so it cannot delete an adopted version or a new table between the check and the
-    # publish. Only the holder of this lease assigns ids.
-    needs_graph_lease = staged.needs_graph_lease
-    with _hold_graph_lease(store, purpose, environment) if needs_graph_lease else nullcontext() as graph_lease:
+    with ExitStack() as leases:
+        graph_lease = None
+        if staged.needs_graph_lease:
+            # Cleanup holds the graph's lease, so it cannot delete an adopted version or a new table between the check
+            # and the publish. Only the holder of this lease assigns ids.
+            graph_lease = leases.enter_context(hold_lease(store, None, purpose, environment.terms))
+            leases.enter_context(graph_lease.renewing())
         with discard_forks_on_error(area.forks):
-            lease = acquire_lease(store, snapshot.branch.id, purpose, environment.terms)
-        try:
-            session = _Session(store, target_of(snapshot), lease, environment, area.forks, graph_lease)
-            return session.run(request, staged)
-        finally:
-            lease.release()
-
-
-@contextmanager
-def _hold_graph_lease(store: ObjectStore, purpose: str, environment: WriteEnvironment) -> Iterator[Lease]:
-    with hold_lease(store, None, purpose, environment.terms) as lease, lease.renewing():
-        yield lease
+            lease = leases.enter_context(hold_lease(store, snapshot.branch.id, purpose, environment.terms))
+        session = _Session(store, target_of(snapshot), lease, environment, area.forks, graph_lease)
+        return session.run(request, staged)
 
 
 def commit_new_branch(
