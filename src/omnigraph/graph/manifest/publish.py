@@ -112,17 +112,6 @@ class Publisher:
     rules: Format = FORMAT
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedState:
-    """A manifest that the caller opened and read under its lease. The first attempt replaces this version.
-
-    If another publish happened since, that attempt fails, because every publish conflicts with every other.
-    """
-
-    manifest: Manifest
-    state: ManifestState
-
-
 class PublishUnknownError(StorageError):
     """The store failed during the publish, and it is unknown whether the commit was applied."""
 
@@ -146,9 +135,13 @@ def publish(
     change: ManifestChange,
     requirements: tuple[Requirement, ...] = (),
     publisher: Publisher | None = None,
-    observed: ObservedState | None = None,
+    observed: Snapshot | None = None,
 ) -> Publication:
-    """Publish `change` on `target`, or raise an error that says whether it was applied."""
+    """Publish `change` on `target`, or raise an error that says whether it was applied.
+
+    `observed` is the newest snapshot that the caller read under its lease. The first attempt replaces its version. If
+    another publish happened since, that attempt fails, because every publish conflicts with every other.
+    """
     publisher = publisher or Publisher()
     change = _decode_rows(change)
     object_ids = _object_ids(change)
@@ -196,7 +189,7 @@ def publish(
     )
 
 
-def _open_for_write(target: PublishTarget, publisher: Publisher, first: ObservedState | None) -> Manifest:
+def _open_for_write(target: PublishTarget, publisher: Publisher, first: Snapshot | None) -> Manifest:
     """Open the newest manifest; migrate and compact it if needed.
 
     The lease is checked before each step that changes it.

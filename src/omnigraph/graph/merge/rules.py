@@ -63,9 +63,9 @@ class _RuleCheck:
 
     def violations(self, written: Sequence[TableMerge]) -> Iterator[Conflict]:
         changes = [TypeChange(plan.entity, plan.keys, ChangeMode.UPSERT, plan.removed.ids) for plan in written]
-        found_violations = check_change(self.ours.schema.catalog, changes, self.lookup)
-        for plan, type_violations in zip(written, found_violations, strict=True):
-            for violation in type_violations:
+        violations_by_type = check_change(self.ours.schema.catalog, changes, self.lookup)
+        for plan, violations in zip(written, violations_by_type, strict=True):
+            for violation in violations:
                 yield from self._conflicts(plan, violation)
 
     def orphans(self) -> Iterator[Conflict]:

@@ -19,15 +19,7 @@ from omnigraph.base.hints import action, hint
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind, delete_intent, write_intent
 from omnigraph.graph.coordination.lease import Lease, LeaseLostError, hold_lease
-from omnigraph.graph.manifest.publish import (
-    CommitDraft,
-    ObservedState,
-    Publication,
-    Publisher,
-    PublishTarget,
-    publish,
-    target_of,
-)
+from omnigraph.graph.manifest.publish import CommitDraft, Publication, Publisher, PublishTarget, publish, target_of
 from omnigraph.graph.manifest.records import Pin, StreamBatch, TableRecord
 from omnigraph.graph.manifest.requirements import PinIs, Requirement, SchemaIs, precondition_failed, read_set_conflict
 from omnigraph.graph.manifest.snapshot import Snapshot, graph_replaced, read_snapshot, refresh_snapshot
@@ -225,7 +217,7 @@ class _Session:
             handles = open_bases(staged)
             if not self._restore_heads(staged, handles):
                 self.require_files(staged, handles)
-                return Checked(staged, handles, ObservedState(now.manifest, now.state))
+                return Checked(staged, handles, now)
         raise TableContentionError(
             f"tables of branch '{self.target.branch}' changed again each time they were restored",
             code="tables_unsettled",
@@ -325,7 +317,7 @@ class _Session:
         return self.publish_tables(checked.staged, committed.tables, intent.created_us, checked.observed)
 
     def publish_tables(
-        self, staged: StagedWrite, tables: tuple[TableRecord, ...], created_us: int, observed: ObservedState | None
+        self, staged: StagedWrite, tables: tuple[TableRecord, ...], created_us: int, observed: Snapshot | None
     ) -> Published:
         """Publish the commit of the write with its tables and its other manifest rows."""
         draft = CommitDraft(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from omnigraph.base.ids import CommitId, OperationId
 from omnigraph.graph.coordination.intent import INTENT_VERSION, Intent, IntentTable, WriterKind
-from omnigraph.graph.manifest.publish import ManifestChange, ObservedState, Publication, PublishTarget, encode_rows
+from omnigraph.graph.manifest.publish import ManifestChange, Publication, PublishTarget, encode_rows
 from omnigraph.graph.manifest.records import Pin, StreamBatch, TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.schema.catalog import Catalog
@@ -128,12 +128,12 @@ class StagedWrite:
 class Checked:
     """A staged write that can be applied to the branch as it is now, and the lease is held.
 
-    `handles` are open on the bases of the effects. `observed` is the manifest that the write was checked against.
+    `handles` are open on the bases of the effects. `observed` is the snapshot that the write was checked against.
     """
 
     staged: StagedWrite
     handles: tuple[Dataset, ...]
-    observed: ObservedState
+    observed: Snapshot
 
 
 @dataclass(frozen=True, slots=True)
