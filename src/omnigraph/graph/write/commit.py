@@ -121,12 +121,12 @@ def write(
     purpose = f"{request.kind} {area.operation}"
     with ExitStack() as leases:
         graph_lease = None
-        if staged.needs_graph_lease:
-            # Cleanup holds the graph's lease, so it cannot delete an adopted version or a new table between the check
-            # and the publish. Only the holder of this lease assigns ids.
-            graph_lease = leases.enter_context(hold_lease(store, None, purpose, environment.terms))
-            leases.enter_context(graph_lease.renewing())
         with discard_forks_on_error(area.forks):
+            if staged.needs_graph_lease:
+                # Cleanup holds the graph's lease, so it cannot delete an adopted version or a new table between the
+                # check and the publish. Only the holder of this lease assigns ids.
+                graph_lease = leases.enter_context(hold_lease(store, None, purpose, environment.terms))
+                leases.enter_context(graph_lease.renewing())
             lease = leases.enter_context(hold_lease(store, snapshot.branch.id, purpose, environment.terms))
         session = _Session(store, target_of(snapshot), lease, environment, area.forks, graph_lease)
         return session.run(request, staged)
