@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from omnigraph.engine.prepare import ExplainResult
     from omnigraph.graph.branches import BranchStatus
     from omnigraph.graph.coordination.intent import PendingIntent, PendingState
-    from omnigraph.graph.diff import ChangeKind
-    from omnigraph.graph.entity_changes import ChangeFeed, CommitChanges, EntityChange
-    from omnigraph.graph.feed import SchemaStep
+    from omnigraph.graph.diff import ChangeKind, EntityChange
+    from omnigraph.graph.feed import ChangeFeed, CommitChanges, SchemaStep
     from omnigraph.graph.manifest.records import (
         BranchParent,
         BranchRecord,
@@ -141,9 +140,8 @@ _NAMES_BY_MODULE: Final = {
     "engine.prepare": "ExplainResult",
     "graph.branches": "BranchStatus",
     "graph.coordination.intent": "PendingIntent PendingState",
-    "graph.diff": "ChangeKind",
-    "graph.entity_changes": "ChangeFeed CommitChanges EntityChange",
-    "graph.feed": "SchemaStep",
+    "graph.diff": "ChangeKind EntityChange",
+    "graph.feed": "ChangeFeed CommitChanges SchemaStep",
     "graph.manifest.records": "BranchParent BranchRecord CommitRecord Pin RecoveryRecord SchemaRecord StreamBatch "
     "TableMove TableRecord",
     "graph.manifest.snapshot": "Snapshot",

@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from omnigraph.engine.prepare import ExplainResult, QuerySource
     from omnigraph.graph.branches import BranchStatus
     from omnigraph.graph.coordination.intent import PendingIntent
-    from omnigraph.graph.entity_changes import ChangeFeed, EntityChange
+    from omnigraph.graph.diff import EntityChange
+    from omnigraph.graph.feed import ChangeFeed
     from omnigraph.graph.merge.run import MergeResult
     from omnigraph.graph.schema_plan import SchemaPlan
     from omnigraph.maintenance.doctor.findings import Finding
@@ -635,12 +636,12 @@ class Graph(Displayed):
         if not dry_run:
             self.require_writable()
         from omnigraph.graph.merge.request import make_resolution, run_revert
-        from omnigraph.graph.merge.run import RevertRequest
+        from omnigraph.graph.merge.run import MergeRequest
 
         resolution = make_resolution(strategy, resolve)
         writer = choose_actor(actor, self.actor)
         commit_id = self.get_commit(commit).id
-        return run_revert(self.location, RevertRequest(commit_id, writer, self.branch, resolution, dry_run))
+        return run_revert(self.location, MergeRequest(commit_id, writer, self.branch, resolution, dry_run))
 
     def log(self, limit: int | None = 50) -> list[CommitRecord]:
         """Return the commits of the branch, newest first.
@@ -677,7 +678,8 @@ class Graph(Displayed):
             >>> sorted(change.id for change in graph.diff("HEAD") if change.table == "node:Person")
             ['ada', 'bob']
         """
-        from omnigraph.graph.entity_changes import read_commit_diff, read_diff
+        from omnigraph.graph.diff import read_diff
+        from omnigraph.graph.feed import read_commit_diff
 
         if right is None:
             return read_commit_diff(self.location, self.branch, left)
@@ -696,9 +698,9 @@ class Graph(Displayed):
             (['init', 'mutate'], False)
         """
         require_positive("limit", limit)
-        from omnigraph.graph.entity_changes import feed_changes
+        from omnigraph.graph.feed import read_feed
 
-        return feed_changes(self.location, self.branch, since, limit)
+        return read_feed(self.location, self.branch, since, limit)
 
     # Maintenance
 

@@ -17,7 +17,7 @@ import typer
 from omnigraph.cli.output import RowsFormat, choose_format, printable, write_json_text, write_text
 
 if TYPE_CHECKING:
-    from omnigraph.graph.entity_changes import EntityChange
+    from omnigraph.graph.diff import EntityChange
 
 _SIGNS: Final = {"inserted": "+", "updated": "~", "deleted": "-"}
 _LINES_PER_WRITE: Final = 1_000

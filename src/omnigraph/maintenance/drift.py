@@ -160,7 +160,7 @@ def require_no_pending(root: Location, command: str) -> tuple[PendingIntent, ...
     # An unreadable intent is reported first: recovery of the others waits for it.
     first = min(waiting, key=lambda intent: intent.state is not PendingState.UNREADABLE)
     if first.state is PendingState.UNREADABLE:
-        problem = f"cannot be read: {first.why}"
+        problem = f"cannot be read: {first.problem}"
         advice = hint(
             "Nothing was changed. If a newer release of Omnigraph wrote it, run that release; otherwise move the file "
             "out of `__recovery/`, then run {}.",

@@ -26,7 +26,7 @@ from omnigraph.graph.manifest.publish import ManifestChange
 from omnigraph.graph.manifest.records import BranchRecord, CommitRecord, Pin, TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import Effect, ExpectedHead, StagedWrite
 from omnigraph.maintenance.drift import (
     WRITE_IN_PROGRESS,
@@ -288,8 +288,10 @@ class _BranchRepair:
             return None
         if any(row.action is RepairAction.FORCED for row in self.rows):
             area = replace(area, actor=FORCE_ACTOR)
-        outcome = Outcome({"tables": len(heads)}, ManifestChange(tables=tuple(moved)), heads=tuple(heads))
-        return area.finish(tuple(effects), frozenset(head.table.id for head in heads), outcome)
+        reads = frozenset(head.table.id for head in heads)
+        extra_changes = ManifestChange(tables=tuple(moved))
+        staged = area.finish(tuple(effects), reads, {"tables": len(heads)}, extra_changes)
+        return replace(staged, heads=tuple(heads))
 
     def _inspect(self, snapshot: Snapshot) -> None:
         """Inspect every table of the branch and decide what to do with it."""

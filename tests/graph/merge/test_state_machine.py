@@ -31,11 +31,10 @@ from omnigraph.base.ids import CommitId
 from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.coordination.lease import acquire_lease
 from omnigraph.graph.diff import SchemaDiffError, diff_snapshots
-from omnigraph.graph.entity_changes import entity_changes
 from omnigraph.graph.manifest.snapshot import MAIN, read_commit_snapshot, read_snapshot
 from omnigraph.graph.merge.conflicts import MergeConflictError
 from omnigraph.graph.merge.request import make_resolution
-from omnigraph.graph.merge.run import MergeOutcome, MergeRequest, RevertRequest, merge_branch, revert_commit
+from omnigraph.graph.merge.run import MergeOutcome, MergeRequest, merge_branch, revert_commit
 from omnigraph.graph.recovery.run import recover_on_open
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
@@ -267,7 +266,7 @@ class MergeMachine(RuleBasedStateMachine):
         state = self.history.commits[commit].state
         expected, conflicts = merge_graphs(state, self.state(branch), before)
         conflicts = reported_conflicts(conflicts) if before[FACTS] == state[FACTS] else DIVERGED
-        request = RevertRequest(CommitId(commit), "tester", branch)
+        request = MergeRequest(CommitId(commit), "tester", branch)
         try:
             revert_commit(self.location, replace(request, dry_run=True))
         except NotFoundError as error:
@@ -306,7 +305,7 @@ class MergeMachine(RuleBasedStateMachine):
                 change.kind.value,
                 *(_value(change.table, image, after[FACTS]) for image in (change.before, change.after)),
             )
-            for change in entity_changes(diff_snapshots(first, second))
+            for change in diff_snapshots(first, second)
         }
         assert changes == expected
 

@@ -23,7 +23,7 @@ from omnigraph.cli.output import RowsFormat, printable
 from omnigraph.cli.target import resolve_target
 
 if TYPE_CHECKING:
-    from omnigraph.graph.entity_changes import ChangeFeed, CommitChanges
+    from omnigraph.graph.feed import ChangeFeed, CommitChanges
 
 Cursor = Annotated[
     str | None, typer.Option("--cursor", metavar="ID", help="Start after this commit. Default: the first commit.")

@@ -62,8 +62,8 @@ def list_recoveries(
 
 def _intent_to_json(pending: PendingIntent) -> dict[str, Any]:
     document: dict[str, Any] = {"state": pending.state.value, "path": pending.path}
-    if pending.why:
-        document["why"] = pending.why
+    if pending.problem:
+        document["why"] = pending.problem
     if pending.intent is not None:
         intent = pending.intent
         document |= {

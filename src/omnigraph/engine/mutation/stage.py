@@ -8,7 +8,7 @@ again under the lease. Only unreferenced files are written here; the write path 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from omnigraph.graph.manifest.requirements import precondition_failed
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot
 from omnigraph.graph.rows.lookup import SnapshotLookup
 from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea, WritableTable
+from omnigraph.graph.write.stage import StagingArea, WritableTable
 from omnigraph.graph.write.states import Effect, StagedWrite
 from omnigraph.schema.catalog import NodeType
 from omnigraph.schema.tables import arrow_schema
@@ -135,10 +135,10 @@ class _MutationWriter:
         effects = tuple(self._effect(area, overlay) for overlay in change.written)
         reads = frozenset(table.id for table in area.snapshot.tables.values() if table.type_id in change.read)
         counts = {"nodes": self.nodes.total, "edges": self.edges.total}
-        return area.finish(effects, reads, Outcome(counts, if_commit=self.request.if_commit))
+        return replace(area.finish(effects, reads, counts), if_commit=self.request.if_commit)
 
     def _effect(self, area: StagingArea, overlay: Overlay) -> Effect:
-        target = area.writable(overlay.entity.alias)
+        target = area.open_for_write(overlay.entity.alias)
         if len(overlay.removed):
             self._count(overlay, EntityCounts(deleted=len(overlay.removed)))
             transaction = stage_delete_rows(target.dataset, _addresses(target, overlay.removed))

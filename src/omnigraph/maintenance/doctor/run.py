@@ -206,7 +206,7 @@ class _GraphInspection:
                 case PendingState.PENDING:
                     text, fix = "a write was interrupted and waits for recovery", optimize_branch()
                 case PendingState.UNREADABLE:
-                    text = f"the intent cannot be read: {pending.why}"
+                    text = f"the intent cannot be read: {pending.problem}"
                     fix = hint("Upgrade Omnigraph, or move the file away and run {}.", action("repair"))
             yield Finding(Check.RECOVERY, health, text, pending.path, branch, fix)
 

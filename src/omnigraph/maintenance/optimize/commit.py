@@ -28,7 +28,7 @@ from omnigraph.graph.manifest.snapshot import refresh_snapshot
 from omnigraph.graph.scratch import Scratch, open_scratch
 from omnigraph.graph.write.check import DriftError
 from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea, discard_fork
+from omnigraph.graph.write.stage import StagingArea, discard_fork
 from omnigraph.graph.write.states import MultiCommitEffect, StagedWrite
 from omnigraph.maintenance.optimize.index_plan import IndexStatus, plan_indexes
 from omnigraph.maintenance.optimize.indexes import IndexBuild, build_indexes
@@ -356,7 +356,7 @@ class _MaintenanceRun:
         location = scratch.location.child(f"clone-{new_ulid()}")
 
         def clone() -> TableView:
-            work.groups = tuple(area.masked(work.target, group) for group in work.groups)
+            work.groups = tuple(area.write_deletion_files(work.target, group) for group in work.groups)
             dataset = clone_rewritten(work.target.dataset, location, work.groups, work.dropped)
             return reread_view(view, dataset)
 
@@ -367,7 +367,7 @@ class _MaintenanceRun:
         now = replace(area, snapshot=refresh_snapshot(area.snapshot, self.environment.rules))
         for table, work in self._working:
             if work.can_move_to(now, self.schema_hash) and now.table(table.alias).pin != work.target.table.pin:
-                self._isolated(table, lambda: work.prefetch_changes(now.writable(table.alias)))  # noqa: B023  # called here
+                self._isolated(table, lambda: work.prefetch_changes(now.open_for_write(table.alias)))  # noqa: B023  # called here
 
     def _move_work(self, area: StagingArea) -> list[tuple[TableResult, IndexSpec | None]]:
         """Move the work onto the tables as they are now.
@@ -382,7 +382,7 @@ class _MaintenanceRun:
             if now is not None and now.pin == work.target.table.pin and is_same_schema:
                 continue
             if work.can_move_to(area, self.schema_hash):
-                groups, specs = work.move_to(area.writable(table.alias))
+                groups, specs = work.move_to(area.open_for_write(table.alias))
                 lost += [(table, None)] * bool(groups) + [(table, spec) for spec in specs]
             else:
                 lost += [(table, spec) for spec in work.built] + [(table, None)] * bool(work.groups)
@@ -416,7 +416,7 @@ class _MaintenanceRun:
             "fragments_added": sum(len(group.new) for group in groups),
         }
         counts |= {name: count for name, count in fragments.items() if count}
-        return area.finish(effects, frozenset(), Outcome(counts))
+        return area.finish(effects, frozenset(), counts)
 
     def _fail(self, alias: str, error: OmnigraphError) -> None:
         """End the work on one table; raise if the others must not continue without it."""

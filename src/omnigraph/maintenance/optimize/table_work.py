@@ -170,7 +170,7 @@ def rewrite_lease_part(
     table = area.snapshot.tables.get(view.alias)
     if table is None or table.owner != area.snapshot.branch.id:
         return work
-    grown = work or TableWork(area.writable(view.alias))
+    grown = work or TableWork(area.open_for_write(view.alias))
     now = reread_view(view, grown.target.dataset)
     taken = {number for group in grown.groups for number in group.old_ids}
     taken.update(number for index in grown.built.values() for number in index.fragments)

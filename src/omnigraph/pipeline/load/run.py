@@ -26,9 +26,9 @@ from omnigraph.graph.manifest.records import CommitRecord, StreamBatch, TableRec
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.rows.lookup import SnapshotLookup
 from omnigraph.graph.scratch import Scratch, open_scratch
-from omnigraph.graph.write.check import find_stale
+from omnigraph.graph.write.check import find_read_set_conflict
 from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea, WritableTable, discard_fork
+from omnigraph.graph.write.stage import StagingArea, WritableTable, discard_fork
 from omnigraph.graph.write.states import Effect, StagedWrite
 from omnigraph.integrity.report import ValidationError, Violation, ViolationReport, expand_violations, merge_reports
 from omnigraph.integrity.rules import Rule
@@ -176,13 +176,13 @@ class _Load:
 
     def _stage(self, area: StagingArea) -> StagedWrite | None:
         if self._request.mode is not LoadMode.MERGE:
-            self._targets = {alias: area.writable(alias) for alias in area.snapshot.tables}
+            self._targets = {alias: area.open_for_write(alias) for alias in area.snapshot.tables}
         loaded = self._read(area.snapshot)
         named = {loaded_type.entity.alias for loaded_type in loaded.types}
         for alias in self._targets.keys() - named:
             discard_fork(self._targets.pop(alias))
         if self._request.mode is LoadMode.MERGE:
-            self._targets = {alias: area.writable(alias) for alias in sorted(named)}
+            self._targets = {alias: area.open_for_write(alias) for alias in sorted(named)}
         return self._finish(area)
 
     def restage(self, area: StagingArea, staged: StagedWrite) -> StagedWrite | None:
@@ -195,7 +195,7 @@ class _Load:
             return self.stage(area)
         try:
             self._discard_upserts()
-            self._targets = {alias: area.writable(alias) for alias in self._targets}
+            self._targets = {alias: area.open_for_write(alias) for alias in self._targets}
             return self._finish(area)
         except BaseException:
             self._discard()
@@ -203,10 +203,10 @@ class _Load:
 
     def reject_stale(self, area: StagingArea, staged: StagedWrite) -> StagedWrite | None:
         """Delete the staged files of an overwrite, and raise with what changed."""
-        stale = find_stale(staged, area.snapshot)
-        assert stale is not None, "the branch changed"
+        conflict = find_read_set_conflict(staged, area.snapshot)
+        assert conflict is not None, "the branch changed"
         self._discard()
-        raise stale.conflict()
+        raise conflict
 
     def _read(self, snapshot: Snapshot) -> LoadedInput:
         writes = self._request.mode is not LoadMode.MERGE
@@ -232,7 +232,7 @@ class _Load:
             return None
         effects = tuple(self._effect(area, loaded_type) for loaded_type in self._loaded.types)
         reads = frozenset(table.id for table in area.snapshot.tables.values())
-        return area.finish(effects, reads, Outcome(self.counts()))
+        return area.finish(effects, reads, self.counts())
 
     def _check(self, snapshot: Snapshot) -> None:
         """Check the rules over several rows; raise if the input has any violation."""

@@ -249,13 +249,18 @@ def _require_directly_above_base(committed: Dataset, staged: StagedTransaction) 
             transaction = committed.native.read_transaction(expected)
             uuid = transaction.uuid if transaction is not None else ""
     if uuid != staged.uuid:
-        raise DisplacedCommitError(
-            f"an external tool changed {committed.uri} between check and commit: "
-            f"expected version {expected}, got {committed.version}",
-            code="commit_displaced",
-            hint=hint("Run {}.", action("repair")),
-            facts={"uri": committed.uri, "expected": expected, "actual": committed.version},
-        )
+        raise displaced_commit(committed, staged.base_version)
+
+
+def displaced_commit(committed: Dataset, base: int) -> DisplacedCommitError:
+    """Return the error for a commit with a version above its base that the write did not make."""
+    return DisplacedCommitError(
+        f"an external tool changed {committed.uri} during the write: expected only our commits above version {base}, "
+        f"got others up to version {committed.version}",
+        code="commit_displaced",
+        hint=hint("Run {}.", action("repair")),
+        facts={"uri": committed.uri, "base": base, "actual": committed.version},
+    )
 
 
 def _delete_rows(dataset: Dataset, where: str, fragment_ids: frozenset[int]) -> Deletions:

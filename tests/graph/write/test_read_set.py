@@ -8,11 +8,13 @@ import pytest
 
 from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
-from omnigraph.base.ids import CommitId, OperationId, SchemaHash, new_ulid
+from omnigraph.base.errors import Fact
+from omnigraph.base.ids import SchemaHash
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.records import Pin
+from omnigraph.graph.manifest.requirements import ReadSetConflictError
 from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
-from omnigraph.graph.write.check import StagingTooOldError, find_stale, require_recent_staging
+from omnigraph.graph.write.check import StagingTooOldError, find_read_set_conflict, require_recent_staging
 from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import StagedWrite
 from omnigraph.storage.location import Location
@@ -27,8 +29,7 @@ def snapshot(local_location: Location) -> Snapshot:
 
 def staged_on(snapshot: Snapshot) -> StagedWrite:
     """Stage a write of `Person` that was also validated against `Company`."""
-    ids = OperationId(new_ulid()), CommitId(new_ulid())
-    area = StagingArea(snapshot, WriterKind.MUTATE, "tester", *ids, SYSTEM_CLOCK)
+    area = StagingArea(snapshot, WriterKind.MUTATE, "tester", SYSTEM_CLOCK, SYSTEM_CLOCK.monotonic())
     staged = stage_changes([Change(PERSON, insert=("a",))])(area)
     return replace(staged, reads=staged.reads | {snapshot.tables[COMPANY].id})
 
@@ -38,45 +39,48 @@ def moved(snapshot: Snapshot, alias: str) -> Snapshot:
     return replace(snapshot, tables={**snapshot.tables, alias: table})
 
 
+def facts_of(conflict: ReadSetConflictError | None) -> dict[str, Fact]:
+    assert conflict is not None
+    facts = conflict.facts["read_set_conflict"]
+    assert isinstance(facts, dict)
+    return facts
+
+
 def test_nothing_moved(snapshot: Snapshot) -> None:
-    assert find_stale(staged_on(snapshot), snapshot) is None
+    assert find_read_set_conflict(staged_on(snapshot), snapshot) is None
 
 
 @pytest.mark.parametrize(("alias", "stale"), [(PERSON, True), (COMPANY, True), (KNOWS, False)])
 def test_only_tables_that_were_read_are_stale(snapshot: Snapshot, alias: str, stale: bool) -> None:
-    result = find_stale(staged_on(snapshot), moved(snapshot, alias))
-    assert (result is not None) == stale
-    if result is not None:
-        assert (result.member, result.expected, result.actual) == (alias, "main@1", "main@9")
-        assert result.conflict().code == "read_set_conflict"
+    conflict = find_read_set_conflict(staged_on(snapshot), moved(snapshot, alias))
+    assert (conflict is not None) == stale
+    if conflict is not None:
+        assert conflict.code == "read_set_conflict"
+        assert facts_of(conflict) == {"member": alias, "expected": "main@1", "actual": "main@9"}
 
 
 def test_same_version_on_another_lance_branch_is_stale(snapshot: Snapshot) -> None:
     table = replace(snapshot.tables[PERSON], pin=Pin("g-other", 1))
     forked = replace(snapshot, tables={**snapshot.tables, PERSON: table})
-    stale = find_stale(staged_on(snapshot), forked)
-    assert stale is not None
-    assert stale.actual == "g-other@1"
+    assert facts_of(find_read_set_conflict(staged_on(snapshot), forked))["actual"] == "g-other@1"
 
 
 def test_dropped_table_is_stale(snapshot: Snapshot) -> None:
     fewer = {alias: table for alias, table in snapshot.tables.items() if alias != COMPANY}
-    stale = find_stale(staged_on(snapshot), replace(snapshot, tables=fewer))
-    assert stale is not None
-    assert (stale.member, stale.actual) == (COMPANY, None)
+    conflict = find_read_set_conflict(staged_on(snapshot), replace(snapshot, tables=fewer))
+    assert facts_of(conflict) == {"member": COMPANY, "expected": "main@1", "actual": None}
 
 
 def test_changed_schema_is_stale(snapshot: Snapshot) -> None:
     schema = replace(snapshot.schema, hash=SchemaHash("other"))
-    stale = find_stale(staged_on(snapshot), replace(snapshot, schema=schema))
-    assert stale is not None
-    assert stale.member == "schema"
+    conflict = find_read_set_conflict(staged_on(snapshot), replace(snapshot, schema=schema))
+    assert facts_of(conflict)["member"] == "schema"
 
 
 def test_renamed_table_is_not_stale(snapshot: Snapshot) -> None:
     tables = {**snapshot.tables, "node:Human": replace(snapshot.tables[PERSON], alias="node:Human")}
     del tables[PERSON]
-    assert find_stale(staged_on(snapshot), replace(snapshot, tables=tables)) is None
+    assert find_read_set_conflict(staged_on(snapshot), replace(snapshot, tables=tables)) is None
 
 
 def test_old_staging_is_an_error(snapshot: Snapshot) -> None:
