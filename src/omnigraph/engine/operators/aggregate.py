@@ -23,7 +23,7 @@ from omnigraph.engine.columns.compute import overflow_error
 from omnigraph.engine.columns.dictionary import Array, Codes, distinct_numbers, without_negative_zero
 from omnigraph.engine.columns.expressions import evaluate, value_arrow_type
 from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame, Weights, array_of, concat_frames
-from omnigraph.engine.context import ExecutionContext
+from omnigraph.engine.context import ExecutionContext, RequiredColumns
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import reads_of
@@ -34,7 +34,7 @@ _REDUCE_ROWS: Final = 1 << 18
 _HELD_PART: Final = 4
 
 
-def aggregate_rows(step: op.Aggregate, context: ExecutionContext) -> Iterator[Frame]:
+def aggregate_rows(step: op.Aggregate, _needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return one frame with one row per group."""
     calls = tuple(aggregate.call for aggregate in step.aggregates)
     states = _states(calls)
@@ -42,7 +42,7 @@ def aggregate_rows(step: op.Aggregate, context: ExecutionContext) -> Iterator[Fr
         name for expr in (*(key.expression for key in step.keys), *calls) for name in required_names(expr)
     )
     reducer = _Reducer(tuple(f"key {number}" for number in range(len(step.keys))), states, context)
-    for frame in context.rows(step.input, reads):
+    for frame in context.limited(False).rows(step.input, reads):
         work: dict[str, Column] = {
             name: _column(key.expression, frame) for name, key in zip(reducer.keys, step.keys, strict=True)
         }

@@ -43,7 +43,7 @@ _SURROGATES: Final = range(0xD800, 0xE000)
 
 def scan_rows(step: op.Scan, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return the rows of a table that pass the filter."""
-    reader = context.tables.reader(step.entity.table)
+    reader = context.reader(step.entity.table)
     names = output_columns(step.entity, step.columns, needed)
     cached = reader.cached_columns(
         columns_to_read(names, step.filter), whole=not step.filter.pushed and not context.is_limited
@@ -63,7 +63,7 @@ def scan_rows(step: op.Scan, needed: RequiredColumns, context: ExecutionContext)
 def lookup_rows(step: op.Lookup, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return the rows that pass the filter, with more columns of an entity."""
     entity = step.entity
-    reader = context.tables.reader(entity.table)
+    reader = context.reader(entity.table)
     names = output_columns(entity, step.columns, needed)
     read = columns_to_read(names, step.filter)
     below = needed - {f"{entity.name}.{name}" for name in names} | {entity.id}
@@ -104,7 +104,7 @@ def stream_rows(
     where, rest = storage_filter(scan_filter.pushed)
     residual = (*rest, *scan_filter.residual)
     columns = columns_to_read(names, ScanFilter((), residual))
-    for batch in context.tables.reader(entity.table).read_batches(columns, where):
+    for batch in context.reader(entity.table).read_batches(columns, where):
         frame = frame_from_batch(entity, batch)
         if residual:
             frame = frame.filter(condition_mask(residual, frame))
@@ -195,7 +195,7 @@ def _read_by_ids(
     entity: Entity, read: tuple[str, ...], ids: Column, context: ExecutionContext
 ) -> dict[str, ValueDictionary]:
     """Read the columns of these ids from storage: through the index for few ids, by a scan for many."""
-    reader = context.tables.reader(entity.table)
+    reader = context.reader(entity.table)
     sources, _ = distinct_sources(ids)
     texts = sources.array()
     names = tuple(dict.fromkeys(("id", *read)))

@@ -45,8 +45,7 @@ from omnigraph.query.plan.expression_walk import ScanFilter
 def scan_edges(step: op.EdgeScan, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return the edges that pass the filter, with the ids of their endpoints; undirected edges in both orientations."""
     edge = step.edge
-    direction = op.Direction.BOTH if step.undirected else op.Direction.OUT
-    walker = Walker(edge.table, direction, step, context)
+    walker = Walker(step, context)
     names = output_columns(edge, step.columns, needed)
     whole = not step.filter.pushed and not context.is_limited
     cached = None
@@ -70,7 +69,7 @@ def scan_edges(step: op.EdgeScan, needed: RequiredColumns, context: ExecutionCon
 def expand_edges(step: op.EdgeExpand, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return one row for each row and each edge at its source that passes the filter."""
     edge = step.edge
-    walker = Walker(edge.table, step.direction, step, context)
+    walker = Walker(step, context)
     names = output_columns(edge, step.columns, needed)
     own = {f"{edge.name}.{name}" for name in names} | (set() if step.into else {step.target.id})
     below = needed - own | {step.source.id} | ({step.target.id} if step.into else set())

@@ -40,7 +40,7 @@ def expand_rows(step: op.Expand, needed: RequiredColumns, context: ExecutionCont
     target = step.target.id
     live = needed - {target}
     below = live | {step.source.id}
-    walker = Walker(step.table, step.direction, step, context)
+    walker = Walker(step, context)
     for input_frame in context.rows(step.input, below):
         frame = input_frame.select(below)
         if not frame.length:
@@ -53,7 +53,7 @@ def expand_rows(step: op.Expand, needed: RequiredColumns, context: ExecutionCont
 
 def filter_connected(step: op.ExpandInto, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return the rows whose target is reachable from their source."""
-    walker = Walker(step.table, step.direction, step, context)
+    walker = Walker(step, context)
     for frame in context.rows(step.input, needed | {step.source.id, step.target.id}):
         near, far = frame.columns[step.source.id], frame.columns[step.target.id]
         if step.high == 1 and walker.choose_mode(frame.length) is TraversalMode.ADJACENCY:
@@ -257,7 +257,7 @@ def _reach_by_storage(
     ids = ValueDictionary(sources.array(), is_unique=True, is_own=True)
     start = np.arange(len(ids))
     positions, targets = walker.hop(DictionaryColumn(start, ids))
-    if high == 1 or not context.tables.connects_same_type(walker.table):
+    if high == 1 or not context.connects_same_type(walker.table):
         part = slice(None) if low == 1 else slice(0, 0)
         return positions[part], DictionaryColumn(targets.codes[part], targets.dictionary)
     ids, far = _extend(ids, targets)

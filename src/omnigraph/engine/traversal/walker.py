@@ -35,12 +35,15 @@ SIDES: Final = {
 
 
 class Walker:
-    """Follows the edges of a table in one direction."""
+    """Follows the edges of a step's table in the direction of the step."""
 
-    def __init__(self, table: Table, direction: op.Direction, step: Traversal, context: ExecutionContext) -> None:
-        self.table = table
-        self.direction = direction
-        self.reader = context.tables.reader(table)
+    def __init__(self, step: Traversal, context: ExecutionContext) -> None:
+        self.table = step.table if isinstance(step, op.Expand | op.ExpandInto) else step.edge.table
+        if isinstance(step, op.EdgeScan):
+            self.direction = op.Direction.BOTH if step.undirected else op.Direction.OUT
+        else:
+            self.direction = step.direction
+        self.reader = context.reader(self.table)
         self._step = step
         self._context = context
         self._adjacency: Adjacency | None = None
@@ -136,7 +139,7 @@ def _nodes(count: int) -> str:
 
 def load_adjacency(table: Table, context: ExecutionContext) -> Adjacency:
     """Return the adjacency of an edge table from the cache or its file, or build it; cache it."""
-    reader = context.tables.reader(table)
+    reader = context.reader(table)
     adjacency = context.cache.get((reader.key, "adjacency"), Adjacency)
     if adjacency is not None:
         return adjacency
@@ -153,7 +156,7 @@ def load_adjacency(table: Table, context: ExecutionContext) -> Adjacency:
             combine_chunks(pa.chunked_array([batch.column(name) for batch in batches], pa.utf8()))
             for name in ("src", "dst")
         )
-        adjacency = build_adjacency(sources, targets, same_type=context.tables.connects_same_type(table))
+        adjacency = build_adjacency(sources, targets, same_type=context.connects_same_type(table))
     context.cache.put((reader.key, "adjacency"), adjacency, adjacency.nbytes)
     return adjacency
 
