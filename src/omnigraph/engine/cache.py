@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
@@ -116,14 +116,6 @@ class Cache:
         keys.remove(key)
         if not keys:
             del self._keys[key[0]]
-
-    def get_or_make(self, key: Key, kind: type[Entry], make: Callable[[], Entry], size: int) -> Entry:
-        """Return the entry of a key, and make it if it is missing. Two threads may both make one; both are correct."""
-        entry = self.get(key, kind)
-        if entry is None:
-            entry = make()
-            self.put(key, entry, size)
-        return entry
 
     def touch(self, key: Hashable) -> int:
         """Return how often this key was requested before, as far as recent keys are remembered."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from omnigraph.engine.cache import Cache
 from omnigraph.engine.columns.compute import overflow_error
-from omnigraph.engine.columns.dictionary import Array, Codes, Mask, ValueDictionary, compact_codes
+from omnigraph.engine.columns.dictionary import Array, Codes, Mask, ValueDictionary, compact_codes, encode_values
 
 Weights = npt.NDArray[np.int64]
 
@@ -36,9 +36,11 @@ class DictionaryColumn:
 
     def array(self) -> Array:
         """Return the values."""
-        return gather(self.dictionary.array, self.codes)
+        missing = self.codes < 0
+        indices = pa.array(self.codes, mask=missing) if missing.any() else pa.array(self.codes)
+        return self.dictionary.array.take(indices)
 
-    def take(self, rows: Codes) -> DictionaryColumn:
+    def take(self, rows: Codes | slice) -> DictionaryColumn:
         return DictionaryColumn(self.codes[rows], self.dictionary)
 
 
@@ -73,7 +75,7 @@ class Frame:
             return self
         stop = min(stop, self.length)
         columns = {
-            name: DictionaryColumn(column.codes[start:stop], column.dictionary)
+            name: column.take(slice(start, stop))
             if isinstance(column, DictionaryColumn)
             else column.slice(start, stop - start)
             for name, column in self.columns.items()
@@ -146,13 +148,6 @@ def concat_frames(frames: Sequence[Frame]) -> Frame:
 def weights_of(frame: Frame) -> Weights:
     """Return the weight of each row."""
     return np.ones(frame.length, dtype=np.int64) if frame.weights is None else frame.weights
-
-
-def gather(values: Array, codes: Codes) -> Array:
-    """Return the values at these positions, null for -1."""
-    missing = codes < 0
-    indices = pa.array(codes, mask=missing) if missing.any() else pa.array(codes)
-    return values.take(indices)
 
 
 def multiply_weights(left: Weights, right: Weights) -> Weights:
@@ -266,7 +261,7 @@ def output_slices(sizes: Codes, output_rows_max: int) -> Iterator[tuple[int, int
 def distinct_sources(column: Column) -> tuple[DictionaryColumn, Codes]:
     """Return the distinct values, and for each row the number of its value, -1 for null."""
     if not isinstance(column, DictionaryColumn) or not column.dictionary.is_unique:
-        codes, distinct = ValueDictionary(array_of(column)).factors()
+        codes, distinct = encode_values(array_of(column))
         return DictionaryColumn(np.arange(len(distinct)), distinct), codes
     used, numbers = compact_codes(column.codes, len(column.dictionary))
     return DictionaryColumn(used, column.dictionary), numbers

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 
+from omnigraph.arrow.columns import bool_mask
 from omnigraph.base import limits
 from omnigraph.engine.columns.dictionary import Codes, Mask, ValueDictionary, compact_codes
 from omnigraph.engine.columns.expressions import condition_mask
@@ -60,8 +63,8 @@ def scan_edges(step: op.EdgeScan, needed: RequiredColumns, context: ExecutionCon
         part = rows[start : start + context.options.frame_rows]
         columns = entity_columns(edge, part, cached, names)
         ends: tuple[Column, Column] = (
-            DictionaryColumn(adjacency.source_codes[part], adjacency.sources),
-            DictionaryColumn(adjacency.target_codes[part], adjacency.targets),
+            DictionaryColumn(adjacency.by_source.near[part], adjacency.sources),
+            DictionaryColumn(adjacency.by_target.near[part], adjacency.targets),
         )
         yield from _orient(step, Frame(len(part), columns), ends)
 
@@ -120,11 +123,8 @@ def _equal_ids(left: Column, right: Column) -> Mask:
     ):
         equal_codes: Mask = (left.codes == right.codes) & (left.codes >= 0)
         return equal_codes
-    left_ids, right_ids = array_of(left), array_of(right)
-    is_valid = left_ids.is_valid().to_numpy(zero_copy_only=False)
-    equal = left_ids.to_numpy(zero_copy_only=False) == right_ids.to_numpy(zero_copy_only=False)
-    mask: Mask = np.asarray(equal) & is_valid
-    return mask
+    equal: Any = pc.equal(array_of(left), array_of(right))
+    return bool_mask(equal.fill_null(False))
 
 
 def _expand_by_adjacency(job: _EdgeLookup) -> Iterator[Frame]:

@@ -8,18 +8,17 @@ table.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from omnigraph.base import limits
-from omnigraph.engine.columns.dictionary import Array, Codes, ValueDictionary, distinct_numbers
+from omnigraph.engine.columns.dictionary import Array, Codes, ValueDictionary, distinct_numbers, encode_values
 from omnigraph.engine.columns.frame import DictionaryColumn, expand_ranges, positions_in
 from omnigraph.engine.context import ExecutionContext
 from omnigraph.engine.options import TraversalMode
-from omnigraph.engine.tables import combine_chunks
-from omnigraph.engine.traversal.adjacency import Adjacency, Neighbours, PublishedTable, build_adjacency, read_adjacency
+from omnigraph.engine.traversal.adjacency import Adjacency, Neighbours, build_adjacency, read_adjacency
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.types import Table
 from omnigraph.schema.property_types import IndexKind
@@ -144,7 +143,7 @@ def load_adjacency(table: Table, context: ExecutionContext) -> Adjacency:
     if adjacency is not None:
         return adjacency
     if reader.row_count > limits.ENGINE_EAGER_ROWS_MAX:
-        adjacency = read_adjacency(reader.root, PublishedTable(reader.record, reader.dataset()))
+        adjacency = read_adjacency(reader.root, reader.record, reader.dataset())
     if adjacency is None:
         batches: list[pa.RecordBatch] = []
         size = 0
@@ -153,7 +152,7 @@ def load_adjacency(table: Table, context: ExecutionContext) -> Adjacency:
             size += batch.nbytes
             context.budget.require_bytes(size)
         sources, targets = (
-            combine_chunks(pa.chunked_array([batch.column(name) for batch in batches], pa.utf8()))
+            pa.chunked_array([batch.column(name) for batch in batches], pa.utf8()).combine_chunks()
             for name in ("src", "dst")
         )
         adjacency = build_adjacency(sources, targets, same_type=context.connects_same_type(table))
@@ -168,15 +167,7 @@ def expand_neighbours(neighbours: Neighbours, codes: Codes) -> tuple[Codes, Code
 
 
 def _distinct_pairs(positions: list[Codes], far: list[Array]) -> tuple[Codes, DictionaryColumn]:
-    if not far:
-        no_ids: Any = pa.array([], pa.utf8())
-        no_codes = np.zeros(0, dtype=np.int64)
-        return no_codes, DictionaryColumn(no_codes, ValueDictionary(no_ids, is_unique=True, is_own=True))
-    encoded: Any = pa.chunked_array(far, type=pa.utf8()).dictionary_encode().combine_chunks()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.chunk(0)
-    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    size = max(len(encoded.dictionary), 1)
-    pairs = distinct_numbers(np.concatenate(positions) * size + codes)
-    dictionary = ValueDictionary(encoded.dictionary, is_unique=True, is_own=True)
+    codes, dictionary = encode_values(pa.chunked_array(far, type=pa.utf8()), is_own=True)
+    size = max(len(dictionary), 1)
+    pairs = distinct_numbers(np.concatenate([codes[:0], *positions]) * size + codes)
     return pairs // size, DictionaryColumn(pairs % size, dictionary)
