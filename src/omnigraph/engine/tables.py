@@ -117,6 +117,17 @@ class TableReader:
         table = self.dataset().take(offsets.tolist(), names)
         return {name: table.column(name).combine_chunks() for name in names}
 
+    def as_columns(
+        self, batches: list[pa.RecordBatch], names: Sequence[str], *, is_own: bool
+    ) -> dict[str, ValueDictionary]:
+        """Return the columns of batches of this table; `is_own`: for one query, not for the cache."""
+        schema = pa.schema([self.dataset().schema.field(name) for name in names])
+        table = pa.Table.from_batches(batches, batches[0].schema if batches else schema)
+        return {
+            name: ValueDictionary(table.column(name).combine_chunks(), is_unique=name == "id", is_own=is_own)
+            for name in names
+        }
+
     def estimate_bytes(self, names: Sequence[str]) -> int:
         """Return about how many bytes complete columns take."""
         schema = self.dataset().schema
@@ -150,14 +161,10 @@ class TableReader:
                 widest = max(names, key=lambda name: sum(part.column(name).nbytes for part in batches))
                 self._cache.put((self.key, "large", widest), True, _MARK_BYTES)
                 return None
-        schema = pa.schema([self.dataset().schema.field(name) for name in names])
-        table = pa.Table.from_batches(batches, batches[0].schema if batches else schema)
-        columns = {}
-        for name in names:
-            dictionary = ValueDictionary(table.column(name).combine_chunks(), is_unique=name == "id")
+        columns = self.as_columns(batches, names, is_own=False)
+        for name, dictionary in columns.items():
             dictionary.on_growth = _cache_updater(self._cache, (self.key, "column", name))
             dictionary.on_growth(dictionary)
-            columns[name] = dictionary
         return columns
 
 

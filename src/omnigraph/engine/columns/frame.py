@@ -168,11 +168,10 @@ def count_codes(codes: Codes, weights: Weights | None, size: int) -> tuple[Codes
         return used, counts[used].astype(np.int64)
     if weights is None:
         return np.unique(codes, return_counts=True)
-    order = np.argsort(codes, kind="stable")
-    ordered = codes[order]
-    first = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(ordered) else order
-    sums = np.add.reduceat(weights[order], first) if len(ordered) else weights
-    return ordered[first], sums
+    distinct, ranks = np.unique(codes, return_inverse=True)
+    sums = np.zeros(len(distinct), dtype=np.int64)
+    np.add.at(sums, ranks, weights)
+    return distinct, sums
 
 
 def _take(column: Column, rows: Codes) -> Column:

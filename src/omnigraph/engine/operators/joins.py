@@ -83,7 +83,7 @@ def left_join(step: op.LeftJoin, needed: RequiredColumns, context: ExecutionCont
             match_numbers = np.zeros(matches.length, dtype=np.int64)
             numbers = np.zeros(frame.length, dtype=np.int64)
         matches = (matches or no_matches).select(inner_needed)
-        yield from _join_on_numbers(frame, numbers, matches, match_numbers, context)
+        yield from join_on_numbers(frame, numbers, matches, match_numbers, context)
         unmatched = frame.filter(~np.isin(numbers, match_numbers))
         if unmatched.length:
             yield unmatched.with_columns(
@@ -104,8 +104,28 @@ def cross_join(step: op.CrossJoin, needed: RequiredColumns, context: ExecutionCo
         return
     for left in context.rows(step.left, below - of_right):
         numbers, right_numbers = _number_keys(left, right, on_left, on_right)
-        yield from _join_on_numbers(left, numbers, right, right_numbers, context)
+        yield from join_on_numbers(left, numbers, right, right_numbers, context)
     context.budget.release(held_bytes)
+
+
+def join_on_numbers(
+    left: Frame, numbers: Codes, right: Frame, right_numbers: Codes, context: ExecutionContext
+) -> Iterator[Frame]:
+    """Return each pair of rows with equal numbers; -1 on the left has no pair."""
+    order = np.argsort(right_numbers, kind="stable")
+    largest = max(int(right_numbers.max(initial=-1)), int(numbers.max(initial=-1)))
+    starts = np.searchsorted(right_numbers[order], np.arange(largest + 2))
+    _, counts = range_counts(starts, numbers)
+    for begin, end in output_slices(counts, context.options.expanded_rows_max):
+        context.budget.require_time()
+        positions, indices = expand_ranges(starts, numbers[begin:end])
+        if not len(positions):
+            continue
+        left_rows, right_rows = left.take(positions + begin), right.take(order[indices])
+        weights = None
+        if left.weights is not None or right.weights is not None:
+            weights = multiply_weights(weights_of(left_rows), weights_of(right_rows))
+        yield Frame(len(positions), {**left_rows.columns, **right_rows.columns}, weights)
 
 
 def _inner_context(
@@ -139,26 +159,6 @@ def _number_keys(left: Frame, right: Frame, on_left: list[str], on_right: list[s
         columns.append(pa.concat_arrays([array, right.array(right_name)]))
     numbers = group_rows(columns, left.length + right.length).numbers
     return np.where(missing, -1, numbers[: left.length]), numbers[left.length :]
-
-
-def _join_on_numbers(
-    left: Frame, numbers: Codes, right: Frame, right_numbers: Codes, context: ExecutionContext
-) -> Iterator[Frame]:
-    """Return each pair of rows with equal numbers; -1 on the left has no pair."""
-    order = np.argsort(right_numbers, kind="stable")
-    largest = max(int(right_numbers.max(initial=-1)), int(numbers.max(initial=-1)))
-    starts = np.searchsorted(right_numbers[order], np.arange(largest + 2))
-    _, counts = range_counts(starts, numbers)
-    for begin, end in output_slices(counts, context.options.expanded_rows_max):
-        context.budget.require_time()
-        positions, indices = expand_ranges(starts, numbers[begin:end])
-        if not len(positions):
-            continue
-        left_rows, right_rows = left.take(positions + begin), right.take(order[indices])
-        weights = None
-        if left.weights is not None or right.weights is not None:
-            weights = multiply_weights(weights_of(left_rows), weights_of(right_rows))
-        yield Frame(len(positions), {**left_rows.columns, **right_rows.columns}, weights)
 
 
 def _null_column(column: Column, length: int) -> Column:

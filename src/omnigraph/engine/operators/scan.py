@@ -18,14 +18,7 @@ import pyarrow as pa
 from omnigraph.base import limits
 from omnigraph.engine.columns.dictionary import Codes, Mask, ValueDictionary, distinct_numbers
 from omnigraph.engine.columns.expressions import condition_mask
-from omnigraph.engine.columns.frame import (
-    Column,
-    DictionaryColumn,
-    Frame,
-    concat_frames,
-    distinct_sources,
-    positions_in,
-)
+from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame, distinct_sources, positions_in
 from omnigraph.engine.context import ExecutionContext, RequiredColumns
 from omnigraph.engine.tables import TableReader
 from omnigraph.query.plan import expressions as ex
@@ -201,24 +194,13 @@ def _read_by_ids(
     names = tuple(dict.fromkeys(("id", *read)))
     is_few = len(texts) <= limits.ENGINE_TAKE_ROWS_MAX
     requested = ValueDictionary(texts, is_unique=True, is_own=True)
-    frames: list[Frame] = []
+    batches: list[pa.RecordBatch] = []
     size = 0
     for batch in reader.read_matching(names, "id", texts) if is_few else reader.read_batches(names, None):
-        frame = frame_from_batch(entity, batch)
-        frames.append(frame if is_few else frame.filter(requested.find(batch.column("id")) >= 0).compact())
-        size += frames[-1].nbytes
+        batches.append(batch if is_few else batch.filter(pa.array(requested.find(batch.column("id")) >= 0)))
+        size += batches[-1].nbytes
         context.budget.require_bytes(size)
-    if not frames:
-        schema = reader.dataset().schema
-        return {
-            name: ValueDictionary(pa.array([], schema.field(name).type), is_unique=name == "id", is_own=True)
-            for name in names
-        }
-    frame = concat_frames(frames)
-    return {
-        name: ValueDictionary(frame.array(f"{entity.name}.{name}"), is_unique=name == "id", is_own=True)
-        for name in names
-    }
+    return reader.as_columns(batches, names, is_own=True)
 
 
 def _key_ids(condition: ex.Expr, entity: Entity) -> list[str] | None:

@@ -30,6 +30,7 @@ from omnigraph.engine.columns.frame import (
     range_counts,
 )
 from omnigraph.engine.context import ExecutionContext, RequiredColumns
+from omnigraph.engine.operators.joins import join_on_numbers
 from omnigraph.engine.operators.scan import (
     columns_to_read,
     entity_columns,
@@ -192,27 +193,21 @@ def _expand_by_storage(job: _EdgeLookup) -> Iterator[Frame]:
         return
     nodes = ValueDictionary(sources.array(), is_unique=True, is_own=True)
     mode = job.walker.choose_mode(len(nodes))
+    output_names = (*job.frame.columns, *(f"{step.edge.name}.{name}" for name in job.names), step.target.id)
     for number, (near, far) in enumerate(SIDES[step.direction]):
         positions, edges = _read_edges_at(job, nodes, (near, far), mode, skip_loops=number > 0)
         if not len(positions):
             continue
         held_bytes = edges.nbytes
         job.context.budget.reserve(held_bytes)
-        order = np.argsort(positions, kind="stable")
-        starts = np.searchsorted(positions[order], np.arange(len(nodes) + 1))
-        _, sizes = range_counts(starts, numbers)
-        for start, stop in output_slices(sizes, job.context.options.expanded_rows_max):
-            rows, indices = expand_ranges(starts, numbers[start:stop])
-            frame = job.frame.take(rows + start)
-            edge_rows = edges.take(order[indices])
+        for joined in join_on_numbers(job.frame, numbers, edges, positions, job.context):
+            ends = joined.columns[f"{step.edge.name}.{far}"]
             if step.into:
-                equal = _equal_ids(frame.columns[step.target.id], edge_rows.columns[f"{step.edge.name}.{far}"])
-                frame, edge_rows = frame.filter(equal), edge_rows.filter(equal)
-            new = {f"{step.edge.name}.{name}": edge_rows.columns[f"{step.edge.name}.{name}"] for name in job.names}
-            if not step.into:
-                new[step.target.id] = edge_rows.columns[f"{step.edge.name}.{far}"]
-            if frame.length:
-                yield frame.with_columns(new)
+                edge_rows = joined.filter(_equal_ids(joined.columns[step.target.id], ends))
+            else:
+                edge_rows = joined.with_columns({step.target.id: ends})
+            if edge_rows.length:
+                yield edge_rows.select(output_names)
         job.context.budget.release(held_bytes)
 
 
