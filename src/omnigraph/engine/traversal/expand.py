@@ -190,8 +190,9 @@ def _reach_by_adjacency(
     for start in range(0, len(codes), sources_max):
         part = codes[start : start + sources_max]
         rows = np.flatnonzero(part >= 0)
-        visited = _VisitedCells(len(part) * size)
-        pairs = _breadth_first(rows * size + part[rows], hop, visited, step, context)
+        start_pairs = rows * size + part[rows]
+        # The cells must not have a name here: the next part uses their memory again, which is faster than new memory.
+        pairs = _breadth_first(start_pairs, hop, _VisitedCells(start_pairs, len(part) * size), step, context)
         yield _ReachedPairs(pairs // size + start, DictionaryColumn(pairs % size, dictionary), start, start + len(part))
 
 
@@ -213,13 +214,13 @@ def _reach_by_storage(
         context.budget.require_bytes(int(ids.array.nbytes))
         return _join_on_nodes(frontier // _STRIDE, inverse, positions, far)
 
-    start = np.arange(count)
-    pairs = _breadth_first(start * _STRIDE + start, hop, _VisitedNumbers(), step, context)
+    start_pairs = np.arange(count) * (_STRIDE + 1)
+    pairs = _breadth_first(start_pairs, hop, _VisitedNumbers(start_pairs), step, context)
     return _ReachedPairs(pairs // _STRIDE, DictionaryColumn(pairs % _STRIDE, ids), 0, count)
 
 
 def _breadth_first(
-    sources: Codes,
+    start_pairs: Codes,
     hop: Callable[[Codes], Codes],
     visited: _VisitedCells | _VisitedNumbers,
     step: op.Expand | op.ExpandInto,
@@ -227,10 +228,9 @@ def _breadth_first(
 ) -> Codes:
     """Return the pairs of a source and a node that is reachable within the bounds of the step, sorted.
 
-    A pair is one number. `sources` has each source with itself; `hop` returns the pairs one edge further.
+    A pair is one number. `start_pairs` has each source with itself; `hop` returns the pairs one edge further.
     """
-    visited.add_new(sources)
-    pairs = hop(sources)
+    pairs = hop(start_pairs)
     reached = [pairs[visited.contains(pairs)]] if step.low == 1 else []  # self-loops
     for distance in range(1, step.high + 1):
         context.budget.require_time()
@@ -241,14 +241,15 @@ def _breadth_first(
         if distance == step.high or not len(frontier):
             break
         pairs = hop(frontier)
-    return np.sort(np.concatenate([sources[:0], *reached]))
+    return np.sort(np.concatenate([start_pairs[:0], *reached]))
 
 
 class _VisitedCells:
     """The visited pairs as one cell for each possible pair."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, pairs: Codes, size: int) -> None:
         self._cells = np.zeros(size, dtype=np.bool_)
+        self._cells[pairs] = True
 
     def contains(self, pairs: Codes) -> Mask:
         mask: Mask = self._cells[pairs]
@@ -270,8 +271,8 @@ class _VisitedCells:
 class _VisitedNumbers:
     """The visited pairs as sorted numbers."""
 
-    def __init__(self) -> None:
-        self._numbers = np.zeros(0, dtype=np.int64)
+    def __init__(self, pairs: Codes) -> None:
+        self._numbers = pairs
 
     def contains(self, pairs: Codes) -> Mask:
         return in_sorted(pairs, self._numbers)
