@@ -112,10 +112,9 @@ class TableReader:
             part = values[start : start + limits.LOOKUP_FILTER_VALUES_MAX]
             yield from self.read_batches(names, any_of(name, part))
 
-    def take(self, offsets: Codes, names: Sequence[str]) -> dict[str, Array]:
+    def take(self, offsets: Codes, names: Sequence[str]) -> dict[str, ValueDictionary]:
         """Read columns of the rows at these positions from storage."""
-        table = self.dataset().take(offsets.tolist(), names)
-        return {name: table.column(name).combine_chunks() for name in names}
+        return self.as_columns(self.dataset().take(offsets.tolist(), names).to_batches(), names, is_own=True)
 
     def as_columns(
         self, batches: list[pa.RecordBatch], names: Sequence[str], *, is_own: bool

@@ -6,7 +6,7 @@ filter and with the ids of their endpoints. Edges come from the adjacency and ca
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,6 +96,11 @@ class _EdgeLookup:
     walker: Walker
     context: ExecutionContext
 
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        edge_names = (f"{self.step.edge.name}.{name}" for name in self.names)
+        return (*self.frame.columns, *edge_names, self.step.target.id)
+
 
 def _stream_edges(step: op.EdgeScan, names: tuple[str, ...], context: ExecutionContext) -> Iterator[Frame]:
     edge = step.edge
@@ -160,30 +165,24 @@ def _join_edges(
         mask &= far == positions_in(adjacency.far(direction), column, job.context.cache)[positions]
     if not mask.all():
         positions, far, rows = positions[mask], far[mask], rows[mask]
-    values = _edge_values(job, rows)
+    edges = _edges_in_rows(job, rows)
     if step.filter.conjuncts:
-        columns = {f"{step.edge.name}.{name}": column for name, column in values.items()}
-        passing = np.flatnonzero(condition_mask(step.filter.conjuncts, Frame(len(rows), columns)))
-        positions, far = positions[passing], far[passing]
-        values = {name: column.take(passing) for name, column in values.items()}
-    new: dict[str, Column] = {f"{step.edge.name}.{name}": values[name] for name in job.names}
+        passing = condition_mask(step.filter.conjuncts, edges)
+        positions, far, edges = positions[passing], far[passing], edges.filter(passing)
     if not step.into:
-        new[step.target.id] = DictionaryColumn(far, adjacency.far(direction))
-    return job.frame.take(positions + start).with_columns(new)
+        edges = edges.with_columns({step.target.id: DictionaryColumn(far, adjacency.far(direction))})
+    return job.frame.take(positions + start).with_columns(edges.columns).select(job.output_names)
 
 
-def _edge_values(job: _EdgeLookup, rows: Codes) -> Mapping[str, DictionaryColumn]:
-    """Return the columns of the edges in these rows of the table."""
+def _edges_in_rows(job: _EdgeLookup, rows: Codes) -> Frame:
+    """Return the edges in these rows of the table."""
+    reader = job.walker.reader
     read = columns_to_read(job.names, job.step.filter)
-    cached = job.walker.reader.cached_columns(read, whole=len(rows) > limits.ENGINE_TAKE_ROWS_MAX)
-    if cached is not None:
-        return {name: DictionaryColumn(rows, cached[name]) for name in read}
-    distinct, codes = compact_codes(rows, job.walker.reader.row_count)
-    arrays = job.walker.reader.take(distinct, read)
-    return {
-        name: DictionaryColumn(codes, ValueDictionary(array, is_unique=name == "id", is_own=True))
-        for name, array in arrays.items()
-    }
+    cached = reader.cached_columns(read, whole=len(rows) > limits.ENGINE_TAKE_ROWS_MAX)
+    if cached is None:
+        distinct, rows = compact_codes(rows, reader.row_count)
+        cached = reader.take(distinct, read)
+    return Frame(len(rows), entity_columns(job.step.edge, rows, cached, read))
 
 
 def _expand_by_storage(job: _EdgeLookup) -> Iterator[Frame]:
@@ -193,7 +192,6 @@ def _expand_by_storage(job: _EdgeLookup) -> Iterator[Frame]:
         return
     nodes = ValueDictionary(sources.array(), is_unique=True, is_own=True)
     mode = job.walker.choose_mode(len(nodes))
-    output_names = (*job.frame.columns, *(f"{step.edge.name}.{name}" for name in job.names), step.target.id)
     for number, (near, far) in enumerate(SIDES[step.direction]):
         positions, edges = _read_edges_at(job, nodes, (near, far), mode, skip_loops=number > 0)
         if not len(positions):
@@ -207,7 +205,7 @@ def _expand_by_storage(job: _EdgeLookup) -> Iterator[Frame]:
             else:
                 edge_rows = joined.with_columns({step.target.id: ends})
             if edge_rows.length:
-                yield edge_rows.select(output_names)
+                yield edge_rows.select(job.output_names)
         job.context.budget.release(held_bytes)
 
 
