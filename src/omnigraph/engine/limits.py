@@ -7,16 +7,21 @@ deadline the query ends immediately; the thread ends at its next item, at the la
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from queue import Empty, Full, Queue
 from threading import Event, Thread
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
 
 from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.errors import InvariantError, LimitExceededError, OmnigraphError
 from omnigraph.base.hints import Argument, Placeholder, hint
 from omnigraph.engine.options import EngineOptions
+
+Item = TypeVar("Item")
+Part = TypeVar("Part", bound="pa.RecordBatch | pa.Array[Any]")
 
 
 class Budget:
@@ -47,6 +52,15 @@ class Budget:
         self.reserve(size)
         self.release(size)
 
+    def collect(self, parts: Iterable[Part]) -> list[Part]:
+        """Return all parts (batches or arrays); raise if their bytes together exceed the limit."""
+        collected, size = [], 0
+        for part in parts:
+            collected.append(part)
+            size += part.nbytes
+            self.require_bytes(size)
+        return collected
+
     def require_time(self) -> None:
         """Raise after the deadline."""
         if self._clock.monotonic() > self._deadline:
@@ -62,8 +76,6 @@ def _limit_error(resource: str, unit: str, limit: float, shown: str, argument: A
         facts={"resource_limit": {"resource": resource, "limit": limit, "unit": unit}},
     )
 
-
-Item = TypeVar("Item")
 
 _PREFETCHED_MAX: Final = 2
 

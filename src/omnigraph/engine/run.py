@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -45,7 +45,7 @@ class QueryRunOptions:
     """The limits of a run, the cache between runs, the trace to fill, and the provider that embeds text."""
 
     engine: EngineOptions = DEFAULT_OPTIONS
-    cache: Cache = field(default_factory=lambda: SHARED_CACHE)
+    cache: Cache = SHARED_CACHE
     trace: Trace | None = None
     embed: EmbeddingProvider | None = None
 

@@ -192,15 +192,15 @@ def _read_by_ids(
     sources, _ = distinct_sources(ids)
     texts = sources.array()
     names = tuple(dict.fromkeys(("id", *read)))
-    is_few = len(texts) <= limits.ENGINE_TAKE_ROWS_MAX
-    requested = ValueDictionary(texts, is_unique=True, is_own=True)
-    batches: list[pa.RecordBatch] = []
-    size = 0
-    for batch in reader.read_matching(names, "id", texts) if is_few else reader.read_batches(names, None):
-        batches.append(batch if is_few else batch.filter(pa.array(requested.find(batch.column("id")) >= 0)))
-        size += batches[-1].nbytes
-        context.budget.require_bytes(size)
-    return reader.as_columns(batches, names, is_own=True)
+    if len(texts) <= limits.ENGINE_TAKE_ROWS_MAX:
+        batches = reader.read_matching(names, "id", texts)
+    else:
+        requested = ValueDictionary(texts, is_unique=True, is_own=True)
+        batches = (
+            batch.filter(pa.array(requested.find(batch.column("id")) >= 0))
+            for batch in reader.read_batches(names, None)
+        )
+    return reader.as_columns(context.budget.collect(batches), names, is_own=True)
 
 
 def _key_ids(condition: ex.Expr, entity: Entity) -> list[str] | None:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from omnigraph.arrow.columns import text_buffers
 from omnigraph.engine.columns.dictionary import (
     Array,
     Codes,
@@ -260,13 +261,8 @@ def _identity(record: TableRecord, dataset: Dataset) -> dict[str, str | int | No
 
 def _text_arrays(texts: Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Return the offsets and the bytes of texts; the offsets start with 0."""
-    untyped: Any = texts
-    _, offset_buffer, data_buffer = untyped.buffers()
-    if not len(texts):
-        return np.zeros(1, dtype=np.int32), np.zeros(0, dtype=np.uint8)
-    offsets = np.frombuffer(offset_buffer, dtype=np.int32)[untyped.offset : untyped.offset + len(texts) + 1]
-    data = np.frombuffer(data_buffer or b"", dtype=np.uint8)[offsets[0] : offsets[-1]]
-    return offsets - offsets[0], data
+    offsets, data = text_buffers(texts)
+    return (offsets - offsets[0]).astype(np.int32), data[offsets[0] : offsets[-1]]
 
 
 def _pad(data: bytes) -> bytes:
