@@ -20,13 +20,13 @@ from omnigraph.engine.columns.frame import (
     Weights,
     count_codes,
     distinct_sources,
+    expand_ranges,
     multiply_weights,
     output_slices,
     positions_in,
     range_counts,
 )
 from omnigraph.engine.context import ExecutionContext, RequiredColumns
-from omnigraph.engine.operators.joins import join_on_numbers
 from omnigraph.engine.options import TraversalMode
 from omnigraph.engine.traversal.adjacency import Adjacency, Neighbours
 from omnigraph.engine.traversal.walker import Walker, expand_neighbours
@@ -121,14 +121,24 @@ def _expand_by_reach(
     step: op.Expand, frame: Frame, live: RequiredColumns, walker: Walker, context: ExecutionContext
 ) -> Iterator[Frame]:
     sources, numbers = distinct_sources(frame.columns[step.source.id])
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
     for pairs in _reachable_pairs(step, walker, sources, context):
-        rows = np.flatnonzero((numbers >= pairs.start) & (numbers < pairs.stop))
-        local, positions = numbers[rows] - pairs.start, pairs.positions - pairs.start
-        output_rows = int(np.bincount(positions, minlength=pairs.stop - pairs.start)[local].sum())
-        held_rows = min(output_rows, context.options.expanded_rows_max)
-        context.budget.require_bytes(8 * held_rows * (len(live) + 2))
-        targets = Frame(len(positions), {step.target.id: pairs.targets})
-        yield from join_on_numbers(frame.select(live).take(rows), local, targets, positions, context)
+        first, last = np.searchsorted(ordered, [pairs.start, pairs.stop])
+        rows = order[first:last]
+        # The pairs of a source are adjacent; each row of the source gets all of them.
+        starts = np.searchsorted(pairs.positions, np.arange(pairs.start, pairs.stop + 1))
+        local = numbers[rows] - pairs.start
+        _, counts = range_counts(starts, local)
+        for begin, end in output_slices(counts, context.options.expanded_rows_max):
+            context.budget.require_bytes(8 * int(counts[begin:end].sum()) * (len(live) + 2))
+            positions, indices = expand_ranges(starts, local[begin:end])
+            source_rows, targets = rows[begin:end][positions], pairs.targets.take(indices)
+            if live:
+                yield frame.take(source_rows).with_columns({step.target.id: targets})
+            else:
+                weights = None if frame.weights is None else frame.weights[source_rows]
+                yield Frame(len(indices), {step.target.id: targets}, weights)
 
 
 def _connected_mask(step: op.ExpandInto, frame: Frame, walker: Walker, context: ExecutionContext) -> Mask:
