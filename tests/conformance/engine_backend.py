@@ -93,7 +93,8 @@ class EngineSession:
         if self.snapshot is None:
             self.snapshot = read_snapshot(self.root, self.branch)
         query = _PREPARED.setdefault((self.root.uri, step.text), PlannedText(step.text))
-        if query.planner.checked(self.snapshot).is_mutation:
+        checked, _ = query.planner.check(self.snapshot)
+        if checked.is_mutation:
             self.snapshot = None
             mutation_options = MutationOptions("tester", self.branch)
             done = run_mutation_text(self.root, QuerySource(step.text), step.params, mutation_options)

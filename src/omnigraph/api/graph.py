@@ -949,7 +949,7 @@ class PreparedQuery(Displayed):
             )
         graph, allowed = self.graph, limits or self.limits or NO_LIMITS
         snapshot = graph._newest() if as_of is None else graph.snapshot(as_of)
-        plan = find_planner(self.source, self.limits or NO_LIMITS).bound_plan(snapshot, params)
+        plan = find_planner(self.source, (self.limits or NO_LIMITS).hops).bound_plan(snapshot, params)
         source = ResultSource(plan.name, snapshot.branch.name, snapshot.version, snapshot.head)
         if QueryEngine(engine) is QueryEngine.PROCESS:
             from omnigraph.engine.run import QueryRunOptions, run_query

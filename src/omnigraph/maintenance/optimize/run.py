@@ -17,8 +17,7 @@ from typing import Protocol
 from omnigraph.base import limits
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.progress import log_event
-from omnigraph.engine.tables import combine_chunks
-from omnigraph.engine.traversal.adjacency import PublishedTable, adjacency_path, build_adjacency, write_adjacency
+from omnigraph.engine.traversal.adjacency import adjacency_path, build_adjacency, write_adjacency
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import acquire_lease
 from omnigraph.graph.manifest.compaction import ManifestCompaction, compact_manifest_fully, plan_manifest_compaction
@@ -173,9 +172,9 @@ def _persist_adjacencies(snapshot: Snapshot, types: frozenset[str] | None) -> No
         try:
             dataset = open_table(snapshot.root, record)
             endpoints = dataset.read(["src", "dst"])
-            sources, targets = combine_chunks(endpoints.column("src")), combine_chunks(endpoints.column("dst"))
+            sources, targets = (endpoints.column(name).combine_chunks() for name in ("src", "dst"))
             adjacency = build_adjacency(sources, targets, same_type=edge.source == edge.target)
-            write_adjacency(snapshot.root, PublishedTable(record, dataset), adjacency)
+            write_adjacency(snapshot.root, record, dataset, adjacency)
         except OmnigraphError as error:
             logger.warning("cannot persist the adjacency of %s: %s", edge.alias, error.message)
             continue
