@@ -126,7 +126,7 @@ class _LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
 def _build(name: str, entry: str | CommandFamily) -> TyperCommand | TyperGroup:
     if isinstance(entry, CommandFamily):
         return _make_group(name, entry, entry.commands)
-    return build_command(import_module(entry).COMMAND)
+    return build_command(name, import_module(entry).COMMAND)
 
 
 def _make_group(name: str, family: CommandFamily, entries: Mapping[str, str | CommandFamily]) -> CommandGroup:

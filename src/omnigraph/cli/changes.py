@@ -1,4 +1,4 @@
-"""Prints changes of entities: lines for people, or JSON.
+"""Prints changes of entities: lines for people, or JSON documents of `wire.changes`.
 
 In: an iterator of changes. Out: text on stdout, written while the changes are read, so that memory does not grow with
 their number.
@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
-from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
-from omnigraph.cli.output import RowsFormat, choose_format, printable, write_json_text, write_text
+from omnigraph.cli.output import RowsFormat, printable, write_json_text, write_text
 
 if TYPE_CHECKING:
     from omnigraph.graph.entity_changes import EntityChange
@@ -23,35 +20,18 @@ _SIGNS: Final = {"inserted": "+", "updated": "~", "deleted": "-"}
 _LINES_PER_WRITE: Final = 1_000
 
 
-class ChangesFormat(StrEnum):
-    """The formats for changes: lines for people, one JSON document, and lines of JSON."""
+def change_json(change: EntityChange) -> str:
+    """Return a change as JSON text."""
+    from omnigraph.wire.changes import entity_change_output
 
-    TABLE = "table"
-    JSON = "json"
-    JSONL = "jsonl"
-
-
-Format = Annotated[
-    ChangesFormat | None, typer.Option("--format", help="The format of the changes. Default: lines for people.")
-]
+    return to_json(entity_change_output(change))
 
 
-def choose_changes_format(changes_format: ChangesFormat | None, as_json: bool) -> RowsFormat:
-    """Return the format; `--json` means `--format json`. Raise if the two differ."""
-    return choose_format(None if changes_format is None else RowsFormat(changes_format.value), as_json)
+def to_json(document: Any) -> str:
+    """Return a document as one line of JSON."""
+    import msgspec
 
-
-def change_to_json(change: EntityChange) -> dict[str, Any]:
-    """Return the JSON object of a change, with the entity before and after it."""
-    return {
-        "table_key": change.table,
-        "table_id": change.table_id,
-        "type_name": change.table.partition(":")[2],
-        "id": change.id,
-        "change": change.kind.value,
-        "before": change.before,
-        "after": change.after,
-    }
+    return json.dumps(msgspec.to_builtins(document), ensure_ascii=False)
 
 
 def change_line(change: EntityChange) -> str:
@@ -74,19 +54,16 @@ def _name(change: EntityChange) -> str:
 def write_lines(lines: Iterable[str], *, as_json: bool = False) -> None:
     """Print lines while they are read, 1,000 per write. `as_json`: the lines are JSON."""
     write = write_json_text if as_json else write_text
-    buffer: list[str] = []
-    for line in lines:
-        buffer.append(line)
-        if len(buffer) >= _LINES_PER_WRITE:
-            write("\n".join(buffer))
-            buffer = []
-    if buffer:
-        write("\n".join(buffer))
+    iterator = iter(lines)
+    while batch := list(islice(iterator, _LINES_PER_WRITE)):
+        write("\n".join(batch))
 
 
 def document_lines(head: dict[str, Any], name: str, items: Iterable[str]) -> Iterator[str]:
     """Yield the lines of a JSON document whose last member is a list of `items`, which are JSON text."""
-    opening = json.dumps(head, indent=2, ensure_ascii=False).removesuffix("\n}")
+    import msgspec
+
+    opening = json.dumps(msgspec.to_builtins(head), indent=2, ensure_ascii=False).removesuffix("\n}")
     yield f"{opening},\n  {json.dumps(name)}: ["
     before = None
     for item in chain(items, [None]):
@@ -99,10 +76,9 @@ def document_lines(head: dict[str, Any], name: str, items: Iterable[str]) -> Ite
 def write_changes(head: dict[str, Any], changes: Iterator[EntityChange], rows_format: RowsFormat) -> None:
     """Print changes: a document that begins with `head`, lines of JSON, or lines for people."""
     if rows_format is RowsFormat.JSON:
-        texts = (json.dumps(change_to_json(change), ensure_ascii=False) for change in changes)
-        write_lines(document_lines(head, "changes", texts), as_json=True)
+        write_lines(document_lines(head, "changes", map(change_json, changes)), as_json=True)
     elif rows_format is RowsFormat.JSONL:
-        write_lines((json.dumps(change_to_json(change), ensure_ascii=False) for change in changes), as_json=True)
+        write_lines(map(change_json, changes), as_json=True)
     else:
         write_lines(map(change_line, changes))
 

@@ -37,6 +37,8 @@ class EntityChange:
     """Its state before, as an object that `load` reads; None if it did not exist."""
     after: dict[str, Any] | None
     """Its state after, in the same form; None if it was deleted."""
+    properties: tuple[str, ...]
+    """The properties of its type. A state does not contain those that are null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ def _commit_changes(block: FeedBlock) -> CommitChanges:
 def entity_changes(batches: Iterable[ChangeBatch]) -> Iterator[EntityChange]:
     """Return each change of some batches."""
     for batch in batches:
+        properties = tuple(property_.name for property_ in batch.entity.properties)
         rows = zip(
             batch.ids.to_pylist(),
             batch.kinds(),
@@ -98,7 +101,7 @@ def entity_changes(batches: Iterable[ChangeBatch]) -> Iterator[EntityChange]:
             strict=True,
         )
         for name, kind, before, after in rows:
-            yield EntityChange(batch.entity.alias, batch.table_id, str(name), kind, before, after)
+            yield EntityChange(batch.entity.alias, batch.table_id, str(name), kind, before, after, properties)
 
 
 def _objects(entity: Entity, rows: EntityRows) -> Iterator[dict[str, Any] | None]:

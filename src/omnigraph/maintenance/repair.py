@@ -18,7 +18,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, assert_never
 
-from omnigraph.base.errors import ConfirmationRequiredError, Fact, FormatError, OmnigraphError, StorageError, UsageError
+from omnigraph.base.errors import ConfirmationRequiredError, FormatError, OmnigraphError, StorageError, UsageError
 from omnigraph.base.hints import Argument, Hint, hint
 from omnigraph.base.progress import log_event
 from omnigraph.graph.coordination.environment import WriteEnvironment
@@ -144,24 +144,6 @@ class TableRepairStats:
     def can_be_published(self) -> bool:
         """Whether the table still has drift that a later call may publish."""
         return self.action in (RepairAction.PREVIEW, RepairAction.REFUSED) and self.reason in (None, EXTERNAL_CHANGE)
-
-    def to_json(self) -> dict[str, Fact]:
-        """Return the table as in `omnigraph repair --json`."""
-        return {
-            "table_key": self.table_key,
-            "branch": self.branch,
-            "classification": self.classification.value,
-            "action": self.action.value,
-            "manifest_version": self.manifest_version,
-            "lance_head_version": self.lance_head_version,
-            "operations": list(self.operations),
-            "error": self.error,
-            "rows_added": self.rows_added,
-            "rows_updated": self.rows_updated,
-            "rows_deleted": self.rows_deleted,
-            "not_checked": list(self.not_checked),
-            "commit": self.commit,
-        }
 
 
 def repair_all_tables(graph: GraphTarget, options: RepairOptions | None = None) -> list[TableRepairStats]:

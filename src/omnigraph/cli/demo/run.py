@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph.base.errors import InvariantError, RefusedError, UsageError
-from omnigraph.cli.command import CommandSource
+from omnigraph.cli.command import command
 from omnigraph.cli.output import write_text
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def demo(directory: Directory = None, keep: Keep = False, people: People = 50_00
     from omnigraph.cli.demo.dataset import Company
     from omnigraph.cli.demo.steps import SCENES, DemoState
 
-    started, command = perf_counter(), _command_name()
+    started, program = perf_counter(), _command_name()
     with _open_work_directory(directory, keep) as work_directory, chdir(work_directory):
         state = DemoState(work_directory, Company(people), commits)
         write_text(
@@ -55,7 +55,7 @@ def demo(directory: Directory = None, keep: Keep = False, people: People = 50_00
             for step in scene.steps:
                 _run(step, state)
         write_text(f"\nThe demo took {perf_counter() - started:.0f} s.")
-        write_text(_next_commands(command, work_directory if keep or directory else None))
+        write_text(_next_commands(program, work_directory if keep or directory else None))
 
 
 def _command_name() -> str:
@@ -129,4 +129,4 @@ def _next_commands(command: str, work_directory: Path | None) -> str:
     )
 
 
-COMMAND = CommandSource("demo", demo, ("omnigraph demo", "omnigraph demo --dir demo", "omnigraph demo --people 5000"))
+COMMAND = command(demo, "omnigraph demo", "omnigraph demo --dir demo", "omnigraph demo --people 5000")

@@ -1,6 +1,6 @@
 """What cleanup takes and returns: the policy options with their checks, and one row per table and branch.
 
-In: options of the caller. Out: a `Policy` as of a given time, or a `UsageError`; `TableCleanupStats` with their JSON.
+In: options of the caller. Out: a `Policy` as of a given time, or a `UsageError`; `TableCleanupStats`.
 The names are those of the specification. Nothing here reads or writes.
 """
 
@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Final
 
 from omnigraph.base import limits
-from omnigraph.base.errors import Fact, UsageError
+from omnigraph.base.errors import UsageError
 from omnigraph.base.hints import Argument, Hint, hint
 from omnigraph.maintenance.cleanup.retention import KeepReason, Policy
 
@@ -108,10 +108,6 @@ class KeptVersions:
     versions: int
     """The number of versions."""
 
-    def to_json(self) -> dict[str, Fact]:
-        """Return the member of `kept` in `omnigraph cleanup --json`."""
-        return {"reason": self.reason.value, "versions": self.versions}
-
 
 @dataclass(frozen=True, slots=True)
 class TableCleanupStats:
@@ -143,20 +139,6 @@ class TableCleanupStats:
     def error(self) -> str | None:
         """Why the table failed; other tables continue. None if it did not fail."""
         return None if self.reason is None else str(self.reason)
-
-    def to_json(self) -> dict[str, Fact]:
-        """Return the table as in `omnigraph cleanup --json`."""
-        return {
-            "table_key": self.table_key,
-            "branch": self.branch,
-            "old_versions_removed": self.old_versions_removed,
-            "files_removed": self.files_removed,
-            "bytes_removed": self.bytes_removed,
-            "orphan_files_removed": self.orphan_files_removed,
-            "orphan_branches_removed": self.orphan_branches_removed,
-            "error": self.error,
-            "kept": [versions.to_json() for versions in self.kept],
-        }
 
 
 def sum_kept(rows: Iterable[TableCleanupStats]) -> tuple[KeptVersions, ...]:

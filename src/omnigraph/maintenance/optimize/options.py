@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from omnigraph.base import limits
 from omnigraph.base.display import Displayed
-from omnigraph.base.errors import Fact, UsageError
+from omnigraph.base.errors import UsageError
 from omnigraph.base.hints import Hint
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.records import CommitRecord
@@ -44,19 +44,6 @@ class IndexRow:
     segments: int = 0
     """The number of index segments that this run built."""
 
-    def to_json(self) -> dict[str, Fact]:
-        """Return the row as a dictionary."""
-        return {
-            "table_key": self.table_key,
-            "property": self.property,
-            "kind": self.kind.value,
-            "status": self.status.value,
-            "reason": self.reason or None,
-            "fragments": self.fragments,
-            "rows": self.rows,
-            "segments": self.segments,
-        }
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class IndexResult(Displayed):
@@ -86,14 +73,6 @@ class IndexResult(Displayed):
         """The indexes that could not be built, each with its reason."""
         return tuple(row for row in self.indexes if row.status is IndexStatus.SKIPPED)
 
-    def to_json(self) -> dict[str, Fact]:
-        """Return the result as a dictionary, with the id of the commit."""
-        return {
-            "branch": self.branch,
-            "commit": None if self.commit is None else self.commit.id,
-            "indexes": [row.to_json() for row in self.indexes],
-        }
-
 
 class SkipReason(StrEnum):
     """Why a table, or its compaction, was skipped."""
@@ -116,10 +95,6 @@ class PendingIndex:
     """The column."""
     reason: str
     """Why it cannot be built, such as a vector column without vectors."""
-
-    def to_json(self) -> dict[str, Fact]:
-        """Return the index as a dictionary."""
-        return {"property": self.property, "reason": self.reason}
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,28 +140,6 @@ class TableOptimizeStats:
     def error(self) -> str | None:
         """Why the table failed; other tables continue. None if it did not fail."""
         return None if self.reason is None else str(self.reason)
-
-    def to_json(self) -> dict[str, Fact]:
-        """Return the table as in `omnigraph optimize --json`."""
-        return {
-            "table_key": self.table_key,
-            "branch": self.branch,
-            "fragments_removed": self.fragments_removed,
-            "fragments_added": self.fragments_added,
-            "bytes_before": self.bytes_before,
-            "bytes_after": self.bytes_after,
-            "committed": self.committed,
-            "skipped": None if self.skipped is None else self.skipped.value,
-            "manifest_version": self.manifest_version,
-            "lance_head_version": self.lance_head_version,
-            "pending_indexes": [pending.to_json() for pending in self.pending_indexes],
-            "seconds": round(self.seconds, 3),
-            "indexes_folded": list(self.indexes_folded),
-            "indexes_built": list(self.indexes_built),
-            "stripped": self.stripped,
-            "commit": self.commit,
-            "error": self.error,
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from omnigraph.base.actors import login_name
-from omnigraph.cli.command import CommandSource
+from omnigraph.base.display import format_count
+from omnigraph.cli.command import command
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.hints import render_hint
-from omnigraph.cli.options import Actor, Json, Store, Uri, Yes
-from omnigraph.cli.output import printable, write_json, write_text
-from omnigraph.cli.resolution import Resolve, Strategy, read_decisions, read_strategy
-from omnigraph.cli.target import announce_target, confirm_destruction, resolve_target
+from omnigraph.cli.options import Actor, Yes
+from omnigraph.cli.output import printable
+from omnigraph.cli.resolution import ResolutionArguments
+from omnigraph.cli.results import TextOutput
+from omnigraph.cli.target import GraphArguments, announce, confirm_destruction
 
 if TYPE_CHECKING:
     from omnigraph.graph.merge.run import MergeResult
+    from omnigraph.wire.results import BranchMergeOutput
 
 Source = Annotated[str, typer.Argument(metavar="SOURCE", help="The branch or commit to merge.", show_default=False)]
 Into = Annotated[str, typer.Option("--into", metavar="BRANCH", help="The branch that gets the changes.")]
@@ -28,18 +32,16 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the changes and ev
 
 
 def merge(
-    context: typer.Context,
     source: Source,
-    uri: Uri = None,
-    store: Store = None,
+    target: GraphArguments,
+    *,
     into: Into = "main",
     delete_source: DeleteBranch = False,
     dry_run: DryRun = False,
-    strategy: Strategy = None,
-    resolve: Resolve = None,
+    resolution: ResolutionArguments,
     actor: Actor = None,
     yes: Yes = False,
-    as_json: Json = False,
+    output: TextOutput,
 ) -> None:
     """Merge a branch into another.
 
@@ -47,90 +49,86 @@ def merge(
     that change; if both changed it differently, that is a conflict. With a conflict, nothing is written and the exit
     code is 1.
     """
-    sides = read_strategy(strategy)
-    decisions = read_decisions(resolve)
-    location = resolve_target(context, uri, store)
+    strategy, decisions = resolution.read()
+    location = target.locate()
 
     from omnigraph.graph.merge.request import delete_merged, make_resolution, run_merge
     from omnigraph.graph.merge.run import MergeRequest
+    from omnigraph.wire.results import merge_output
 
-    resolution = make_resolution(sides, decisions)
+    resolved = make_resolution(strategy, decisions)
+    deletes = delete_source and not dry_run
     if not dry_run:
-        announce_target(context, location)
-        if delete_source:
-            confirm_destruction(context, location, f"deleting branch {source}", yes=yes, as_json=as_json)
-    request = MergeRequest(source, actor or login_name(), into, resolution, dry_run)
-    result = run_merge(location, request)
-    failure = delete_merged(location, result) if delete_source and not dry_run else None
-    deleted = delete_source and not dry_run and failure is None
-    if as_json:
-        from msgspec.structs import replace
-
-        from omnigraph.wire.results import merge_output
-
-        document = merge_output(location, result)
-        if delete_source and not dry_run:
-            document = replace(document, branch_deleted=deleted, branch_delete_error=failure)
-        write_json(document)
-    elif dry_run:
-        write_text(_report(result, dry_run=True))
-        print_conflict_hint(result, quiet=context.obj.quiet)
-    elif not context.obj.quiet:
-        sys.stderr.write(_report(result, dry_run=False))
-        sys.stderr.write(f"deleted branch {source}\n" if deleted else "")
-    if failure is not None and not as_json:
+        announce(target.context, location)
+    if deletes:
+        confirm_destruction(target.context, location, f"deleting branch {source}", yes=yes)
+    result = run_merge(location, MergeRequest(source, actor or login_name(), into, resolved, dry_run))
+    failure = delete_merged(location, result) if deletes else None
+    is_deleted = deletes and failure is None
+    if failure is not None and not output.as_json:
         sys.stderr.write(f"warning: branch {source} was not deleted: {printable(failure)}\n")
+
+    def document() -> BranchMergeOutput:
+        return merge_output(location, result, branch_deleted=is_deleted if deletes else None, delete_error=failure)
+
+    notices = [f"deleted branch {source}"] if is_deleted else []
+    show_merge(output, document, result, _summary(result, dry_run=dry_run), dry_run=dry_run, notices=notices)
+
+
+def show_merge(
+    output: TextOutput,
+    document: Callable[[], BranchMergeOutput],
+    result: MergeResult,
+    summary: str,
+    *,
+    dry_run: bool,
+    notices: Iterable[str] = (),
+) -> None:
+    """Print the changes of a merge or a revert: after a dry run on stdout, otherwise as notices. Exit for conflicts."""
+    text = "\n".join([summary, *_change_lines(result)])
+    if not dry_run:
+        output.show(document, notices=[text, *notices])
+        return
+    output.show(document, text=text, notices=_conflict_hints(result))
     if result.conflicts:
         raise typer.Exit(ExitCode.ERROR)
 
 
-def change_lines(result: MergeResult) -> list[str]:
-    """Return one line per schema step, one per changed table, and one per conflict."""
-    lines = [f"  schema: {printable(str(planned.to_json()['text']))}" for planned in result.schema_steps]
+def _change_lines(result: MergeResult) -> Iterator[str]:
+    """Yield one line per schema step, one per changed table, and one per conflict."""
+    yield from (f"  schema: {printable(planned.step.describe())}" for planned in result.schema_steps)
     for table in result.tables:
         counts = ((table.inserted, "inserted"), (table.updated, "updated"), (table.deleted, "deleted"))
         changes = ", ".join(f"{count:,} {word}" for count, word in counts if count)
-        lines.append(f"  {table.table}: {changes or 'same as main'}")
-    return lines + [f"  {printable(conflict.describe())}" for conflict in result.conflicts]
+        yield f"  {table.table}: {changes or 'same as main'}"
+    yield from (f"  {printable(conflict.describe())}" for conflict in result.conflicts)
 
 
-def print_conflict_hint(result: MergeResult, *, quiet: bool) -> None:
-    """Print the hint of the conflict error to stderr after a dry run."""
+def _conflict_hints(result: MergeResult) -> list[str]:
     from omnigraph.graph.merge.conflicts import MergeConflictError
 
-    if result.conflicts and not quiet:
-        error = MergeConflictError(result.source, result.conflicts)
-        sys.stderr.write(f"hint: {render_hint(error.advice)}\n")
+    if not result.conflicts:
+        return []
+    return [f"hint: {render_hint(MergeConflictError(result.source, result.conflicts).advice)}"]
 
 
-def conflict_count(result: MergeResult) -> str:
-    """Return the number of conflicts as text."""
-    count = len(result.conflicts)
-    return "1 conflict" if count == 1 else f"{count:,} conflicts"
-
-
-def _report(result: MergeResult, *, dry_run: bool) -> str:
+def _summary(result: MergeResult, *, dry_run: bool) -> str:
     branches = f"{result.source} into {result.target}"
     kind = " (fast_forward)" if result.outcome == "fast_forward" else ""
     if result.conflicts:
-        first = f"merging {branches} has {conflict_count(result)}"
-    elif result.outcome == "already_up_to_date":
-        first = f"{result.target} is already up to date with {result.source}"
-    elif dry_run:
-        first = f"would merge {branches}{kind}"
-    else:
-        commit = "" if result.commit is None else f" at commit {result.commit.id}"
-        first = f"merged {branches}{kind}{commit}"
-    return "\n".join([first, *change_lines(result)]) + "\n"
+        return f"merging {branches} has {format_count(len(result.conflicts), 'conflict')}"
+    if result.outcome == "already_up_to_date":
+        return f"{result.target} is already up to date with {result.source}"
+    if dry_run:
+        return f"would merge {branches}{kind}"
+    commit = "" if result.commit is None else f" at commit {result.commit.id}"
+    return f"merged {branches}{kind}{commit}"
 
 
-COMMAND = CommandSource(
-    "merge",
+COMMAND = command(
     merge,
-    (
-        "omnigraph branch merge review/1 graph.omni",
-        "omnigraph branch merge review/1 --into main --store graph.omni --delete-branch",
-        "omnigraph branch merge review/1 --store graph.omni --dry-run --json",
-        "omnigraph branch merge review/1 --store graph.omni --strategy divergent_update=theirs",
-    ),
+    "omnigraph branch merge review/1 graph.omni",
+    "omnigraph branch merge review/1 --into main --store graph.omni --delete-branch",
+    "omnigraph branch merge review/1 --store graph.omni --dry-run --json",
+    "omnigraph branch merge review/1 --store graph.omni --strategy divergent_update=theirs",
 )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import typer
-
-from omnigraph.cli.command import CommandSource
-from omnigraph.cli.options import Branch, CommitId, Json, Store, Uri
-from omnigraph.cli.output import RowsFormat, write_json, write_pairs, write_rows, write_text
-from omnigraph.cli.target import resolve_target
+from omnigraph.cli.command import command
+from omnigraph.cli.options import Branch, CommitId
+from omnigraph.cli.output import RowsFormat, format_pairs, write_json, write_rows, write_text
+from omnigraph.cli.results import TextOutput
+from omnigraph.cli.target import GraphArguments
 
 if TYPE_CHECKING:
     from omnigraph.wire.commits import CommitOutput, PinOutput
@@ -17,26 +16,17 @@ if TYPE_CHECKING:
 TITLES: Final = {"table": "table", "before": "from version", "after": "to version"}
 
 
-def show(
-    context: typer.Context,
-    commit_id: CommitId,
-    uri: Uri = None,
-    store: Store = None,
-    branch: Branch = "main",
-    as_json: Json = False,
-) -> None:
+def show(commit_id: CommitId, target: GraphArguments, *, branch: Branch = "main", output: TextOutput) -> None:
     """Show one commit and the tables that it changed."""
-    location = resolve_target(context, uri, store)
+    graph = target.open(branch)
 
-    from omnigraph.api.graph import Graph
     from omnigraph.graph.manifest.refs import readable_commits
     from omnigraph.wire.commits import commit_output, table_names
 
-    graph = Graph(location, branch, read_only=True)
     record, newest = graph.get_commit(commit_id), graph.snapshot()
     is_readable = record.id in readable_commits(newest, (record,))
     document = commit_output(record, table_names(newest), readable=is_readable)
-    if as_json:
+    if output.as_json:
         write_json(document)
     else:
         _show(document)
@@ -44,7 +34,7 @@ def show(
 
 def _show(commit: CommitOutput) -> None:
     merged = commit.merged_parent_commit_id
-    write_pairs(
+    pairs = format_pairs(
         {
             "commit": commit.graph_commit_id,
             "parent": commit.parent_commit_id or "none",
@@ -58,6 +48,7 @@ def _show(commit: CommitOutput) -> None:
             **{f"count of {name}": count for name, count in commit.counts.items()},
         }
     )
+    write_text(pairs)
     if commit.tables:
         write_text("")
         rows = [
@@ -73,11 +64,8 @@ def _version(pin: PinOutput | None) -> str:
     return f"{pin.version}" + (f" on {pin.branch}" if pin.branch else "")
 
 
-COMMAND = CommandSource(
-    "show",
+COMMAND = command(
     show,
-    (
-        "omnigraph commit show HEAD graph.omni",
-        "omnigraph commit show 01KA1F0Z5Q8W9V3N7R2T4Y6B8D --store graph.omni --json",
-    ),
+    "omnigraph commit show HEAD graph.omni",
+    "omnigraph commit show 01KA1F0Z5Q8W9V3N7R2T4Y6B8D --store graph.omni --json",
 )

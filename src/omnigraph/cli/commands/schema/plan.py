@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph.base.display import format_count
 from omnigraph.base.text_files import read_schema_file
-from omnigraph.cli.command import CommandSource
+from omnigraph.cli.command import command
 from omnigraph.cli.errors import ExitCode
-from omnigraph.cli.options import Branch, Json, Store, Uri
-from omnigraph.cli.output import printable, write_json, write_text
-from omnigraph.cli.target import direct_target
+from omnigraph.cli.options import Branch
+from omnigraph.cli.output import printable
+from omnigraph.cli.results import TextOutput
+from omnigraph.cli.target import GraphArguments
 
 if TYPE_CHECKING:
     from omnigraph.graph.schema_plan import PlannedStep, SchemaPlan
-    from omnigraph.schema.evolution.steps import Unsupported
 
 SchemaFile = Annotated[str, typer.Option("--schema", metavar="FILE", help="The desired schema, a .pg file.")]
 AllowDataLoss = Annotated[
@@ -26,13 +27,12 @@ AllowDataLoss = Annotated[
 
 
 def plan(
-    context: typer.Context,
     schema: SchemaFile,
-    uri: Uri = None,
-    store: Store = None,
+    target: GraphArguments,
+    *,
     branch: Branch = "main",
     allow_data_loss: AllowDataLoss = False,
-    as_json: Json = False,
+    output: TextOutput,
 ) -> None:
     """Show the steps that migrate a branch to another schema.
 
@@ -41,70 +41,58 @@ def plan(
     checks the rows against new rules.
     """
     text = read_schema_file(Path(schema))
-    location = direct_target(context, uri, store)
+    location = target.announce()
 
     from omnigraph.api.arguments import NamedText
     from omnigraph.api.graph import Graph
+    from omnigraph.wire.results import schema_plan_output
 
     graph = Graph(location, branch, read_only=True)
     schema_plan = graph.plan_schema(NamedText.make(text, schema), allow_data_loss=allow_data_loss)
-    if as_json:
-        write_json(schema_plan.to_json())
-    else:
-        show_steps(schema_plan)
-        if not context.obj.quiet:
-            sys.stderr.write(f"{_summary(schema_plan)}\n")
-            if schema_plan.can_apply and any(step.cost.value == "reads_data" for step in schema_plan.steps):
-                sys.stderr.write("`omnigraph schema apply` checks whether the rows obey the new rules\n")
+    output.show(
+        lambda: schema_plan_output(schema_plan), text=describe_steps(schema_plan), notices=_notices(schema_plan)
+    )
     if not schema_plan.can_apply:
         raise typer.Exit(ExitCode.REFUSED)
 
 
-def show_steps(schema_plan: SchemaPlan) -> None:
-    """Print a plan as text: one line per step, and for each unsupported change its reason and a hint."""
-    lines = []
-    for number, planned in enumerate(schema_plan.steps, start=1):
-        shown = planned.to_json()
-        lines.append(f"{number:>3}. {printable(str(shown['text']))} ({_cost(planned)})")
+def describe_steps(schema_plan: SchemaPlan) -> str:
+    """Return a plan as text: one line per step, and for each unsupported change its reason and a hint."""
+    from omnigraph.graph.schema_plan import refusal_text
+
+    lines = [
+        f"{number:>3}. {printable(planned.step.describe())} ({_cost(planned)})"
+        for number, planned in enumerate(schema_plan.steps, start=1)
+    ]
     for refused in schema_plan.unsupported:
-        lines += _refusal_lines(refused)
-    if lines:
-        write_text("\n".join(lines))
+        change = f"{refused.code.code} {printable(refusal_text(refused))}"
+        lines += [f"  - {change}", f"    {refused.code.meaning}", f"    hint: {refused.code.advice}"]
+    return "\n".join(lines)
 
 
 def _cost(planned: PlannedStep) -> str:
     if planned.cost.value == "metadata_only":
         return "metadata only"
-    rows = f"{planned.rows:,} row{'' if planned.rows == 1 else 's'}"
+    rows = format_count(planned.rows, "row")
     if planned.cost.value == "reads_data":
         return f"reads {rows}"
     is_part = 0 < planned.filled_rows < planned.rows
     return f"rewrites {rows}, fills {planned.filled_rows:,}" if is_part else f"rewrites {rows}"
 
 
-def _refusal_lines(refused: Unsupported) -> list[str]:
-    """Return the lines of an unsupported change and its hint."""
-    from omnigraph.graph.schema_plan import refusal_text
-
-    change = f"{refused.code.code} {printable(refusal_text(refused))}"
-    return [f"  - {change}", f"    {refused.code.meaning}", f"    hint: {refused.code.advice}"]
-
-
-def _summary(schema_plan: SchemaPlan) -> str:
+def _notices(schema_plan: SchemaPlan) -> Iterator[str]:
     if not schema_plan.can_apply:
-        count = len(schema_plan.unsupported)
-        return f"{count} change{'' if count == 1 else 's'} cannot be applied"
-    if not schema_plan.steps:
-        return f"branch {schema_plan.branch} already has this schema"
-    count = len(schema_plan.steps)
-    return f"{count} step{'' if count == 1 else 's'} from commit {schema_plan.commit}"
+        yield f"{format_count(len(schema_plan.unsupported), 'change')} cannot be applied"
+    elif not schema_plan.steps:
+        yield f"branch {schema_plan.branch} already has this schema"
+    else:
+        yield f"{format_count(len(schema_plan.steps), 'step')} from commit {schema_plan.commit}"
+        if any(step.cost.value == "reads_data" for step in schema_plan.steps):
+            yield "`omnigraph schema apply` checks whether the rows obey the new rules"
 
 
-COMMAND = CommandSource(
-    "plan",
+COMMAND = command(
     plan,
-    (
-        "omnigraph schema plan --schema next.pg graph.omni",
-        "omnigraph schema plan --schema next.pg graph.omni --branch review/1 --json",
-    ),
+    "omnigraph schema plan --schema next.pg graph.omni",
+    "omnigraph schema plan --schema next.pg graph.omni --branch review/1 --json",
 )

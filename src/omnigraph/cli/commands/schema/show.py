@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-import typer
-
-from omnigraph.cli.command import CommandSource
-from omnigraph.cli.options import At, Branch, Commit, Json, Store, Uri, Version
-from omnigraph.cli.output import write_json, write_text
-from omnigraph.cli.state import choose_state
-from omnigraph.cli.target import resolve_target
+from omnigraph.cli.command import command
+from omnigraph.cli.options import StateArguments
+from omnigraph.cli.results import TextOutput
+from omnigraph.cli.target import GraphArguments
 
 
-def show(
-    context: typer.Context,
-    uri: Uri = None,
-    store: Store = None,
-    branch: Branch = "main",
-    commit: Commit = None,
-    version: Version = None,
-    timestamp: At = None,
-    as_json: Json = False,
-) -> None:
+def show(target: GraphArguments, state: StateArguments, output: TextOutput) -> None:
     """Show the accepted schema as .pg text.
 
     --json also prints the catalog, which contains the ids of types and properties.
     """
-    state = choose_state(commit, version, timestamp)
-    location = resolve_target(context, uri, store)
+    as_of = state.as_of()
+    snapshot = target.open(state.branch).snapshot(as_of)
 
-    from omnigraph.api.graph import Graph
+    from omnigraph.wire.commits import schema_output
 
-    snapshot = Graph(location, branch, read_only=True).snapshot(state)
-    if as_json:
-        from omnigraph.wire.commits import schema_output
-
-        write_json(schema_output(snapshot))
-    else:
-        write_text(snapshot.schema.source)
+    output.show(lambda: schema_output(snapshot), text=snapshot.schema.source)
 
 
-COMMAND = CommandSource(
-    "show", show, ("omnigraph schema show graph.omni", "omnigraph schema show graph.omni --branch review/1 --json")
-)
+COMMAND = command(show, "omnigraph schema show graph.omni", "omnigraph schema show graph.omni --branch review/1 --json")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.base.clock import format_timestamp
-from omnigraph.cli.command import CommandSource
-from omnigraph.cli.options import Json
-from omnigraph.cli.output import write_json, write_pairs
+from omnigraph.cli.command import command
+from omnigraph.cli.output import Cell, format_pairs
+from omnigraph.cli.results import TextOutput
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.spark.warm_server import ServerStatus
 
 
-def status(as_json: Json = False) -> None:
+def status(output: TextOutput) -> None:
     """Show whether a warm local Spark server is running.
 
     The status is running, stopped or outdated. An outdated server was started by an older installation; commands do not
@@ -22,26 +22,16 @@ def status(as_json: Json = False) -> None:
     from omnigraph.pipeline.spark.warm_server import server_status
 
     server_state = server_status()
-    if as_json:
-        write_json(status_to_json(server_state))
-        return
-    server = server_state.server
-    write_pairs(
-        {
-            "status": server_state.health.value,
-            **(
-                {
-                    "in use": "yes" if server_state.in_use else "no",
-                    "process": server.process.pid,
-                    "port": server.port,
-                    "started": format_timestamp(server.started_us),
-                    "idle minutes": f"{server.idle_seconds / 60:g}",
-                }
-                if server
-                else {}
-            ),
+    pairs: dict[str, Cell] = {"status": server_state.health.value}
+    if (server := server_state.server) is not None:
+        pairs |= {
+            "in use": "yes" if server_state.in_use else "no",
+            "process": server.process.pid,
+            "port": server.port,
+            "started": format_timestamp(server.started_us),
+            "idle minutes": f"{server.idle_seconds / 60:g}",
         }
-    )
+    output.show(lambda: status_to_json(server_state), text=format_pairs(pairs))
 
 
 def status_to_json(server_state: ServerStatus) -> dict[str, Any]:
@@ -57,4 +47,4 @@ def status_to_json(server_state: ServerStatus) -> dict[str, Any]:
     }
 
 
-COMMAND = CommandSource("status", status, ("omnigraph spark status", "omnigraph spark status --json"))
+COMMAND = command(status, "omnigraph spark status", "omnigraph spark status --json")

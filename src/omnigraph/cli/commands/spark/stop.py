@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
-import typer
-
-from omnigraph.cli.command import CommandSource
-from omnigraph.cli.options import Json
-from omnigraph.cli.output import write_json
+from omnigraph.cli.command import command
+from omnigraph.cli.results import TextOutput
 
 
-def stop(context: typer.Context, as_json: Json = False) -> None:
+def stop(output: TextOutput) -> None:
     """Stop the warm local Spark server.
 
     Returns after it has stopped. A command that uses it fails.
@@ -19,11 +14,8 @@ def stop(context: typer.Context, as_json: Json = False) -> None:
     from omnigraph.pipeline.spark.warm_server import stop_server
 
     was_running = stop_server()
-    if as_json:
-        write_json({"stopped": was_running})
-    elif not context.obj.quiet:
-        result = "stopped the warm Spark server" if was_running else "no warm Spark server was running"
-        sys.stderr.write(f"{result}\n")
+    notice = "stopped the warm Spark server" if was_running else "no warm Spark server was running"
+    output.show(lambda: {"stopped": was_running}, notices=[notice])
 
 
-COMMAND = CommandSource("stop", stop, ("omnigraph spark stop",))
+COMMAND = command(stop, "omnigraph spark stop")
