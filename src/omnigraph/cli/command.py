@@ -18,7 +18,7 @@ HELP: Final = {"help_option_names": ["--help", "-h"]}
 
 @dataclass(frozen=True, slots=True)
 class CommandSource:
-    """What the module of a command exports. The function's signature is the syntax, its docstring the help.
+    """A function that is a command. Its signature is the syntax, its docstring the help.
 
     A parameter whose type is a dataclass is replaced by the fields of that class, so that commands can share them.
     """
@@ -27,9 +27,9 @@ class CommandSource:
     examples: tuple[str, ...]
 
 
-def command(run: Callable[..., None], *examples: str) -> CommandSource:
-    """Return the command of a function."""
-    return CommandSource(run, examples)
+def command(*examples: str) -> Callable[[Callable[..., None]], CommandSource]:
+    """Return a decorator that makes a function a command."""
+    return lambda run: CommandSource(run, examples)
 
 
 class DirectCommand(TyperCommand):

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from io import StringIO
+from itertools import islice
 from typing import Any, Final
 
 from omnigraph.base.errors import StorageError
@@ -22,6 +23,8 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 
 _WORD_MAX: Final = 64
 """Longer words are not ids, times or names: a terminal may break them."""
+
+_LINES_PER_WRITE: Final = 1_000
 
 Cell = str | int | None
 Row = Mapping[str, Cell]
@@ -44,6 +47,14 @@ def write_json(document: Any, *, is_one_line: bool = False) -> None:
     import msgspec
 
     write_json_text(json.dumps(msgspec.to_builtins(document), indent=None if is_one_line else 2, ensure_ascii=False))
+
+
+def write_lines(lines: Iterable[str], *, as_json: bool = False) -> None:
+    """Print lines while they are read, 1,000 per write. `as_json`: the lines are JSON."""
+    write = write_json_text if as_json else write_text
+    iterator = iter(lines)
+    while batch := list(islice(iterator, _LINES_PER_WRITE)):
+        write("\n".join(batch))
 
 
 def write_json_text(text: str) -> None:

@@ -96,35 +96,9 @@ class RowsOutput(Notices):
             write_rows(names, rows if field_rows is None else field_rows, self.format)
 
 
-class ChangesFormat(StrEnum):
-    """The formats for changes: lines for people, one JSON document, and lines of JSON."""
-
-    TABLE = "table"
-    JSON = "json"
-    JSONL = "jsonl"
-
-
-@dataclass(frozen=True, slots=True)
-class ChangesOutput:
-    """The output of a command that prints changes of entities while it reads them."""
-
-    changes_format: Annotated[
-        ChangesFormat | None, typer.Option("--format", help="The format of the changes. Default: lines for people.")
-    ] = None
-    as_json: Json = False
-
-    def __post_init__(self) -> None:
-        choose_format(self.changes_format, self.as_json)
-
-    @property
-    def format(self) -> RowsFormat:
-        """The chosen format."""
-        return choose_format(self.changes_format, self.as_json)
-
-
-def choose_format(rows_format: RowsFormat | ChangesFormat | None, as_json: bool) -> RowsFormat:
+def choose_format(rows_format: StrEnum | None, as_json: bool) -> RowsFormat:
     """Return the format; `--json` means `--format json`. Raise if the two differ."""
-    if as_json and rows_format not in (None, RowsFormat.JSON, ChangesFormat.JSON):
+    if as_json and rows_format not in (None, RowsFormat.JSON):
         raise UsageError(
             f"--json and --format {rows_format} exclude each other", code="format_twice", hint="Omit one of them."
         )

@@ -57,6 +57,12 @@ Confirm = Annotated[bool, typer.Option("--confirm", help="Delete the files. With
 ListFiles = Annotated[bool, typer.Option("--list-files", help="Also print the path of every file.")]
 
 
+@command(
+    "omnigraph cleanup --keep 10 graph.omni",
+    "omnigraph cleanup --keep 10 --older-than 7d graph.omni --confirm",
+    "omnigraph cleanup --older-than 2w s3://bucket/graph.omni --confirm --yes --json",
+    "omnigraph cleanup --keep 10 --list-files --json graph.omni",
+)
 def cleanup(
     target: GraphArguments,
     *,
@@ -137,12 +143,3 @@ def _summary(options: CleanupPolicyOptions, rows: Sequence[TableCleanupStats]) -
     failed = sum(row.error is not None for row in rows)
     if failed:
         yield f"{failed} failed; see the column 'error'"
-
-
-COMMAND = command(
-    cleanup,
-    "omnigraph cleanup --keep 10 graph.omni",
-    "omnigraph cleanup --keep 10 --older-than 7d graph.omni --confirm",
-    "omnigraph cleanup --older-than 2w s3://bucket/graph.omni --confirm --yes --json",
-    "omnigraph cleanup --keep 10 --list-files --json graph.omni",
-)

@@ -24,6 +24,12 @@ TITLES: Final = {
 Deep = Annotated[bool, typer.Option("--deep", help="Also open each data file and index, and read large tables.")]
 
 
+@command(
+    "omnigraph doctor",
+    "omnigraph doctor graph.omni",
+    "omnigraph doctor graph.omni --deep",
+    "omnigraph doctor --store s3://bucket/graph.omni --json",
+)
 def doctor(target: GraphArguments, *, deep: Deep = False, output: RowsOutput, log_file: LogFileOption = None) -> None:
     """Check a graph, and name the command that fixes a problem.
 
@@ -49,12 +55,3 @@ def doctor(target: GraphArguments, *, deep: Deep = False, output: RowsOutput, lo
     )
     if not healthy:
         raise typer.Exit(ExitCode.REFUSED)
-
-
-COMMAND = command(
-    doctor,
-    "omnigraph doctor",
-    "omnigraph doctor graph.omni",
-    "omnigraph doctor graph.omni --deep",
-    "omnigraph doctor --store s3://bucket/graph.omni --json",
-)

@@ -15,6 +15,11 @@ from omnigraph.cli.results import TextOutput
 Analyze = Annotated[bool, typer.Option("--analyze", help="Run the query, and show the rows and the time of each step.")]
 
 
+@command(
+    "omnigraph explain --store graph.omni -e 'query q() { match { $p: Person } return { $p.slug } }'",
+    'omnigraph explain friends --query people.gq --store graph.omni --params \'{"slug": "ada"}\'',
+    "omnigraph explain friends --query people.gq --store graph.omni --params-file params.json --analyze --json",
+)
 def explain(
     query: QueryArguments,
     state: StateArguments,
@@ -48,11 +53,3 @@ def explain(
     explained = graph.explain(text, params, name=query.name, as_of=as_of, analyze=analyze, limits=allowed)
     requested = state.requested_commit(explained.snapshot.head)
     output.show(lambda: explain_output(explained, requested), text=explained.text)
-
-
-COMMAND = command(
-    explain,
-    "omnigraph explain --store graph.omni -e 'query q() { match { $p: Person } return { $p.slug } }'",
-    'omnigraph explain friends --query people.gq --store graph.omni --params \'{"slug": "ada"}\'',
-    "omnigraph explain friends --query people.gq --store graph.omni --params-file params.json --analyze --json",
-)

@@ -37,6 +37,12 @@ Types = Annotated[list[str] | None, typer.Option("--type", metavar="TYPE", help=
 Force = Annotated[bool, typer.Option("--force", help="Replace the files of an earlier export.")]
 
 
+@command(
+    "omnigraph export graph.omni --out dump.jsonl",
+    "omnigraph export graph.omni --type Person --type Knows --out dump.jsonl.zst",
+    "omnigraph export graph.omni --at 2026-05-31T12:00:00Z --out then.jsonl",
+    "omnigraph export graph.omni --branch review/1 --format parquet --out s3://bucket/dump/",
+)
 def export(
     target: GraphArguments,
     *,
@@ -80,12 +86,3 @@ def describe_target(out: str | None, result: ExportResult) -> str:
             return f" as {format_count(len(result.files), 'file')} in the folder {out}"
         case _:
             return f" to {out}"
-
-
-COMMAND = command(
-    export,
-    "omnigraph export graph.omni --out dump.jsonl",
-    "omnigraph export graph.omni --type Person --type Knows --out dump.jsonl.zst",
-    "omnigraph export graph.omni --at 2026-05-31T12:00:00Z --out then.jsonl",
-    "omnigraph export graph.omni --branch review/1 --format parquet --out s3://bucket/dump/",
-)

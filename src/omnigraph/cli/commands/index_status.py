@@ -21,6 +21,10 @@ TITLES: Final = {
 FIELDS: Final = (*TITLES, "declared", "rows")
 
 
+@command(
+    "omnigraph index status graph.omni",
+    "omnigraph index status --store s3://bucket/graph.omni --branch review/1 --json",
+)
 def index_status(target: GraphArguments, *, branch: Branch = "main", output: RowsOutput) -> None:
     """Show the indexes of a branch and the rows that they do not cover.
 
@@ -44,10 +48,3 @@ def _table_row(row: dict[str, Any]) -> dict[str, Any]:
         return {**row, "coverage": "none"}
     is_empty = not row["rows"] and row["coverage"] == "Degraded"
     return {**row, "coverage": "empty"} if is_empty else row
-
-
-COMMAND = command(
-    index_status,
-    "omnigraph index status graph.omni",
-    "omnigraph index status --store s3://bucket/graph.omni --branch review/1 --json",
-)

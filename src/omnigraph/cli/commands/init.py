@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.base.text_files import read_schema_file
 from omnigraph.cli.command import command
 from omnigraph.cli.options import Actor
 from omnigraph.cli.results import TextOutput
@@ -19,6 +18,10 @@ Force = Annotated[
 ]
 
 
+@command(
+    "omnigraph init --schema schema.pg graph.omni",
+    "omnigraph init --schema schema.pg s3://bucket/graph.omni --as deploy",
+)
 def init(
     schema: SchemaFile, target: GraphArguments, *, force: Force = False, actor: Actor = None, output: TextOutput
 ) -> None:
@@ -28,23 +31,16 @@ def init(
     no files; the next init removes the files of a killed one.
     """
     location = target.locate()
-    text = read_schema_file(Path(schema))
-    announce(target.context, location)
 
-    from omnigraph.api.arguments import NamedText
+    from omnigraph.api.arguments import read_schema
     from omnigraph.api.graph import init as create
     from omnigraph.wire.commits import init_output
 
-    graph = create(location.uri, NamedText.make(text, schema), force=force, actor=actor)
+    text = read_schema(Path(schema))
+    announce(target.context, location)
+    graph = create(location.uri, text, force=force, actor=actor)
     snapshot = graph.snapshot()
     output.show(
         lambda: init_output(snapshot),
         notices=[f"created a graph with {len(snapshot.tables)} tables at commit {snapshot.head}"],
     )
-
-
-COMMAND = command(
-    init,
-    "omnigraph init --schema schema.pg graph.omni",
-    "omnigraph init --schema schema.pg s3://bucket/graph.omni --as deploy",
-)

@@ -24,6 +24,11 @@ Schema = Annotated[
 ]
 
 
+@command(
+    "omnigraph lint --query people.gq --schema schema.pg",
+    "omnigraph lint --query people.gq --query companies.gq graph.omni --json",
+    "omnigraph lint -e 'query q() { match { $p: Person } return { $p.slug } }' graph.omni",
+)
 def lint(
     target: GraphArguments,
     *,
@@ -88,11 +93,3 @@ def _graph_catalog(target: GraphArguments, state: StateArguments) -> Catalog:
             hint="Pass `--schema FILE`, or a graph as `URI` or `--store URI`.",
         )
     return target.open(state.branch).snapshot(as_of).schema.catalog
-
-
-COMMAND = command(
-    lint,
-    "omnigraph lint --query people.gq --schema schema.pg",
-    "omnigraph lint --query people.gq --query companies.gq graph.omni --json",
-    "omnigraph lint -e 'query q() { match { $p: Person } return { $p.slug } }' graph.omni",
-)

@@ -49,6 +49,13 @@ WithIndexes = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check the data and write nothing.")]
 
 
+@command(
+    "omnigraph load --data people.jsonl graph.omni",
+    "omnigraph load --data 'parts/*.jsonl.gz' --mode merge --branch import/1 --from main graph.omni",
+    "omnigraph load --data people.parquet --type Person --mode merge graph.omni",
+    "omnigraph load --data people.jsonl --dry-run --errors errors.jsonl --json graph.omni",
+    "omnigraph load --data people.jsonl --with-indexes graph.omni",
+)
 def load(
     data: Data,
     target: GraphArguments,
@@ -117,13 +124,3 @@ def index_messages(address: str, branch: str, result: LoadResult) -> Iterator[st
         yield from (
             f"not built: {row.table_key} {row.property}, because {row.reason}" for row in result.indexes.pending
         )
-
-
-COMMAND = command(
-    load,
-    "omnigraph load --data people.jsonl graph.omni",
-    "omnigraph load --data 'parts/*.jsonl.gz' --mode merge --branch import/1 --from main graph.omni",
-    "omnigraph load --data people.parquet --type Person --mode merge graph.omni",
-    "omnigraph load --data people.jsonl --dry-run --errors errors.jsonl --json graph.omni",
-    "omnigraph load --data people.jsonl --with-indexes graph.omni",
-)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph.base.clock import format_timestamp
-from omnigraph.cli.changes import write_lines
 from omnigraph.cli.command import command
-from omnigraph.cli.output import printable, write_json
+from omnigraph.cli.output import printable, write_json, write_lines
 from omnigraph.cli.results import TextOutput
 from omnigraph.cli.target import GraphArguments
 
@@ -25,6 +24,7 @@ Graph_ = Annotated[bool, typer.Option("--graph", help="Draw the ancestry of the 
 Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Show at most N lines.")]
 
 
+@command("omnigraph log graph.omni", "omnigraph log --graph --store graph.omni --limit 20")
 def log(target: GraphArguments, *, graph: Graph_ = False, limit: Limit = 100, output: TextOutput) -> None:
     """Show the commits of all branches, newest first.
 
@@ -70,6 +70,3 @@ def _documents(
     live_branches = {commit.branch for commit in commits if heads.get(commit.branch) is not None}
     names = {branch: table_names(read_snapshot(location, branch)) for branch in {MAIN, *live_branches}}
     return [commit_output(commit, {**names[MAIN], **names.get(commit.branch, {})}) for commit in commits]
-
-
-COMMAND = command(log, "omnigraph log graph.omni", "omnigraph log --graph --store graph.omni --limit 20")

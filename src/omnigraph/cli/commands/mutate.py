@@ -26,6 +26,11 @@ IfCommit = Annotated[
 ]
 
 
+@command(
+    "omnigraph mutate --store graph.omni -e 'query add() { insert Person { slug: \"ada\" } }'",
+    'omnigraph mutate rename --query people.gq --store graph.omni --params \'{"slug": "ada", "name": "Ada"}\'',
+    "omnigraph mutate sweep --query people.gq --store graph.omni --if-commit 01J8XKZ0000000000000000000 --json",
+)
 def mutate(
     query: QueryArguments,
     limits: LimitArguments,
@@ -63,11 +68,3 @@ def _summary(result: MutationResult) -> str:
         if any(count for count, _ in counts):
             changes.append(f"{verb} {' and '.join(format_count(count, word) for count, word in counts if count)}")
     return f"{', '.join(changes)} at commit {result.commit.id}"
-
-
-COMMAND = command(
-    mutate,
-    "omnigraph mutate --store graph.omni -e 'query add() { insert Person { slug: \"ada\" } }'",
-    'omnigraph mutate rename --query people.gq --store graph.omni --params \'{"slug": "ada", "name": "Ada"}\'',
-    "omnigraph mutate sweep --query people.gq --store graph.omni --if-commit 01J8XKZ0000000000000000000 --json",
-)

@@ -52,6 +52,13 @@ MaxTasks = Annotated[
 ]
 
 
+@command(
+    "omnigraph optimize graph.omni",
+    "omnigraph optimize graph.omni --dry-run",
+    "omnigraph optimize graph.omni --type Person --type Knows --json",
+    "omnigraph optimize --store s3://bucket/graph.omni --branch review/1 --partial-progress",
+    "omnigraph optimize graph.omni --max-rows-per-task 500000 --max-tasks 64",
+)
 def optimize(
     target: GraphArguments,
     *,
@@ -139,13 +146,3 @@ def _print_errors_and_pending(rows: Sequence[TableOptimizeStats], output: RowsOu
     for row in rows:
         for pending in row.pending_indexes:
             output.notify(f"not built: {row.table_key} {pending.property}, because {pending.reason}")
-
-
-COMMAND = command(
-    optimize,
-    "omnigraph optimize graph.omni",
-    "omnigraph optimize graph.omni --dry-run",
-    "omnigraph optimize graph.omni --type Person --type Knows --json",
-    "omnigraph optimize --store s3://bucket/graph.omni --branch review/1 --partial-progress",
-    "omnigraph optimize graph.omni --max-rows-per-task 500000 --max-tasks 64",
-)

@@ -27,6 +27,12 @@ EngineOption = Annotated[
 ]
 
 
+@command(
+    "omnigraph query --store graph.omni -e 'query q() { match { $p: Person } return { $p.slug } }'",
+    'omnigraph query friends --query people.gq --store graph.omni --params \'{"slug": "ada"}\' --json',
+    "omnigraph query friends --query people.gq --store graph.omni --at 2026-05-31T12:00:00Z --format csv",
+    "omnigraph query friends --query people.gq --store s3://bucket/graph.omni --engine spark --json",
+)
 def query(
     query: QueryArguments,
     state: StateArguments,
@@ -89,12 +95,3 @@ def _cell(value: Any) -> Cell:
     if value is None or isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     return json.dumps(value, ensure_ascii=False)
-
-
-COMMAND = command(
-    query,
-    "omnigraph query --store graph.omni -e 'query q() { match { $p: Person } return { $p.slug } }'",
-    'omnigraph query friends --query people.gq --store graph.omni --params \'{"slug": "ada"}\' --json',
-    "omnigraph query friends --query people.gq --store graph.omni --at 2026-05-31T12:00:00Z --format csv",
-    "omnigraph query friends --query people.gq --store s3://bucket/graph.omni --engine spark --json",
-)

@@ -21,6 +21,10 @@ TITLES: Final = {
 }
 
 
+@command(
+    "omnigraph recovery list graph.omni",
+    "omnigraph recovery list --store s3://bucket/graph.omni --branch review/1 --json",
+)
 def list_recoveries(target: GraphArguments, *, branch: Branch = "main", output: RowsOutput) -> None:
     """Show pending intents and past recoveries.
 
@@ -45,10 +49,3 @@ def _as_row(entry: dict[str, Any]) -> dict[str, Any]:
     if "operation_id" not in entry:
         row["operation_id"] = entry["path"]
     return {**row, "tables": len(entry.get("tables", ()))}
-
-
-COMMAND = command(
-    list_recoveries,
-    "omnigraph recovery list graph.omni",
-    "omnigraph recovery list --store s3://bucket/graph.omni --branch review/1 --json",
-)

@@ -38,6 +38,11 @@ Force = Annotated[bool, typer.Option("--force", help="With --confirm: publish ev
 Discard = Annotated[bool, typer.Option("--discard", help="With --confirm: discard every external change.")]
 
 
+@command(
+    "omnigraph repair graph.omni",
+    "omnigraph repair graph.omni --confirm",
+    "omnigraph repair --store s3://bucket/graph.omni --discard --confirm --json",
+)
 def repair(
     target: GraphArguments,
     *,
@@ -91,11 +96,3 @@ def _print_hints(rows: Sequence[TableRepairStats], output: RowsOutput) -> None:
     if classifications - {"verified_maintenance"}:
         which = "the other changes" if "verified_maintenance" in classifications else "external changes"
         output.notify(f"hint: Pass `--force --confirm` to publish {which}, `--discard --confirm` to discard them.")
-
-
-COMMAND = command(
-    repair,
-    "omnigraph repair graph.omni",
-    "omnigraph repair graph.omni --confirm",
-    "omnigraph repair --store s3://bucket/graph.omni --discard --confirm --json",
-)

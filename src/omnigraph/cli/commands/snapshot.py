@@ -18,6 +18,11 @@ TITLES: Final = {
 }
 
 
+@command(
+    "omnigraph snapshot graph.omni",
+    "omnigraph snapshot --store s3://bucket/graph.omni --branch review/1 --json",
+    "omnigraph snapshot graph.omni --version 3 --format csv",
+)
 def snapshot(target: GraphArguments, state: StateArguments, output: RowsOutput) -> None:
     """Show the tables that are published together.
 
@@ -44,11 +49,3 @@ def snapshot(target: GraphArguments, state: StateArguments, output: RowsOutput) 
         write_text(f"{pairs}\n\n")
         rows = [{**row, "native_dataset_branch": row["native_dataset_branch"] or "main"} for row in rows]
     output.show(lambda: document, TITLES, rows)
-
-
-COMMAND = command(
-    snapshot,
-    "omnigraph snapshot graph.omni",
-    "omnigraph snapshot --store s3://bucket/graph.omni --branch review/1 --json",
-    "omnigraph snapshot graph.omni --version 3 --format csv",
-)

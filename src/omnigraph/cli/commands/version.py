@@ -14,6 +14,7 @@ from omnigraph.cli.results import TextOutput
 _PACKAGES: Final = {"lance": "pylance", "pyspark": "pyspark"}
 
 
+@command("omnigraph version", "omnigraph version --json")
 def version(output: TextOutput) -> None:
     """Show the versions of Omnigraph, Python, Lance and Spark.
 
@@ -45,6 +46,3 @@ def _installed_version(package: str) -> str | None:
         return read_version(package)
     except PackageNotFoundError:
         return None
-
-
-COMMAND = command(version, "omnigraph version", "omnigraph version --json")

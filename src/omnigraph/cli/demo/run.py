@@ -33,6 +33,7 @@ People = Annotated[int, typer.Option("--people", min=20, help="The number of peo
 Commits = Annotated[int, typer.Option("--commits", min=1, help="The number of small commits.")]
 
 
+@command("omnigraph demo", "omnigraph demo --dir demo", "omnigraph demo --people 5000")
 def demo(directory: Directory = None, keep: Keep = False, people: People = 50_000, commits: Commits = 500) -> None:
     """Run the main commands on generated data.
 
@@ -127,6 +128,3 @@ def _next_commands(command: str, work_directory: Path | None) -> str:
         ' --params \'{"slug": "p8"}\'\n'
         f"  {command} log --graph {work_directory}/graph.omni\n"
     )
-
-
-COMMAND = command(demo, "omnigraph demo", "omnigraph demo --dir demo", "omnigraph demo --people 5000")

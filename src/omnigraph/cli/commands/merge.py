@@ -1,4 +1,4 @@
-"""`omnigraph branch merge`: merge a branch as one commit, or report every conflict and write nothing."""
+"""`omnigraph branch merge` and `omnigraph commit revert`: one commit, or every conflict and nothing written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from omnigraph.base.display import format_count
 from omnigraph.cli.command import command
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.hints import render_hint
-from omnigraph.cli.options import Actor, Yes
+from omnigraph.cli.options import Actor, TargetBranch, Yes
 from omnigraph.cli.output import printable
 from omnigraph.cli.resolution import ResolutionArguments
 from omnigraph.cli.results import TextOutput
@@ -29,8 +29,20 @@ DeleteBranch = Annotated[
     bool, typer.Option("--delete-branch", help="Delete the merged branch, unless it has commits that were not merged.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the changes and every conflict, and write nothing.")]
+CommitId = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID", help="The commit to undo: its id, a unique prefix of it, or HEAD.", show_default=False
+    ),
+]
 
 
+@command(
+    "omnigraph branch merge review/1 graph.omni",
+    "omnigraph branch merge review/1 --into main --store graph.omni --delete-branch",
+    "omnigraph branch merge review/1 --store graph.omni --dry-run --json",
+    "omnigraph branch merge review/1 --store graph.omni --strategy divergent_update=theirs",
+)
 def merge(
     source: Source,
     target: GraphArguments,
@@ -65,17 +77,17 @@ def merge(
     result = run_merge(location, MergeRequest(source, actor or login_name(), into, resolved, dry_run))
     failure = delete_merged(location, result) if deletes else None
     is_deleted = deletes and failure is None
-    if failure is not None and not output.as_json:
-        sys.stderr.write(f"warning: branch {source} was not deleted: {printable(failure)}\n")
 
     def document() -> BranchMergeOutput:
         return merge_output(location, result, branch_deleted=is_deleted if deletes else None, delete_error=failure)
 
     notices = [f"deleted branch {source}"] if is_deleted else []
-    show_merge(output, document, result, _summary(result, dry_run=dry_run), dry_run=dry_run, notices=notices)
+    _show(output, document, result, _merge_summary(result, dry_run=dry_run), dry_run=dry_run, notices=notices)
+    if failure is not None and not output.as_json:
+        sys.stderr.write(f"warning: branch {source} was not deleted: {printable(failure)}\n")
 
 
-def show_merge(
+def _show(
     output: TextOutput,
     document: Callable[[], BranchMergeOutput],
     result: MergeResult,
@@ -112,7 +124,7 @@ def _conflict_hints(result: MergeResult) -> list[str]:
     return [f"hint: {render_hint(MergeConflictError(result.source, result.conflicts).advice)}"]
 
 
-def _summary(result: MergeResult, *, dry_run: bool) -> str:
+def _merge_summary(result: MergeResult, *, dry_run: bool) -> str:
     branches = f"{result.source} into {result.target}"
     kind = " (fast_forward)" if result.outcome == "fast_forward" else ""
     if result.conflicts:
@@ -125,10 +137,45 @@ def _summary(result: MergeResult, *, dry_run: bool) -> str:
     return f"merged {branches}{kind}{commit}"
 
 
-COMMAND = command(
-    merge,
-    "omnigraph branch merge review/1 graph.omni",
-    "omnigraph branch merge review/1 --into main --store graph.omni --delete-branch",
-    "omnigraph branch merge review/1 --store graph.omni --dry-run --json",
-    "omnigraph branch merge review/1 --store graph.omni --strategy divergent_update=theirs",
+@command(
+    "omnigraph commit revert HEAD graph.omni",
+    "omnigraph commit revert 01KA1F0Z5Q8W9V3N7R2T4Y6B8D --store graph.omni --dry-run --json",
 )
+def revert(
+    commit_id: CommitId,
+    target: GraphArguments,
+    *,
+    branch: TargetBranch = "main",
+    dry_run: DryRun = False,
+    resolution: ResolutionArguments,
+    actor: Actor = None,
+    output: TextOutput,
+) -> None:
+    """Undo the changes of a commit with a new commit.
+
+    An entity that a later commit changed is a conflict, as in a merge: ours is its current state, theirs its state
+    before the commit.
+    """
+    strategy, decisions = resolution.read()
+    location = target.locate()
+
+    from omnigraph.api.graph import Graph
+    from omnigraph.wire.results import merge_output
+
+    graph = Graph(location, branch)
+    commit = graph.get_commit(commit_id).id
+    if not dry_run:
+        announce(target.context, location)
+    result = graph.revert(commit, strategy=strategy, resolve=decisions, dry_run=dry_run, actor=actor)
+    summary = _revert_summary(result, dry_run=dry_run)
+    _show(output, lambda: merge_output(location, result), result, summary, dry_run=dry_run)
+
+
+def _revert_summary(result: MergeResult, *, dry_run: bool) -> str:
+    if result.conflicts:
+        return f"undoing {result.source} has {format_count(len(result.conflicts), 'conflict')}"
+    if result.outcome == "already_up_to_date":
+        return "nothing to undo"
+    if dry_run:
+        return f"would undo {result.source}"
+    return f"reverted {result.source}" + (f" at commit {result.commit.id}" if result.commit else "")
