@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from omnigraph.api.graph import PreparedQuery
+    from omnigraph.api.prepared import PreparedQuery
     from omnigraph.api.results import CleanupResult, OptimizeResult, RepairResult, Result, ResultSource
     from omnigraph.base.errors import Applied, ErrorKind, Problem
     from omnigraph.base.progress import Progress
@@ -176,7 +176,7 @@ _MODULES: Final = {
     "PendingState": "omnigraph.graph.coordination.intent",
     "Pin": "omnigraph.graph.manifest.records",
     "PlannedStep": "omnigraph.graph.schema_plan",
-    "PreparedQuery": "omnigraph.api.graph",
+    "PreparedQuery": "omnigraph.api.prepared",
     "Problem": "omnigraph.base.errors",
     "Progress": "omnigraph.base.progress",
     "RecoveryRecord": "omnigraph.graph.manifest.records",

@@ -27,52 +27,12 @@ if TYPE_CHECKING:
 RenderHint = Callable[["Hint"], str]
 
 
-class OptimizeOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """What `optimize` did, or would do; `commit` is the last one that it published."""
-
-    uri: str
-    branch: str
-    dry_run: bool
-    tables: list[dict[str, Any]]
-    commit: str | None
-
-
-class BranchCommitOutput(msgspec.Struct, frozen=True):
-    """The commit of a branch."""
-
-    branch: str
-    graph_commit_id: str
-
-
-class RepairOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """What `repair` found and did."""
-
-    uri: str
-    tables: list[dict[str, Any]]
-    commit: str | None
-    commits: list[BranchCommitOutput]
-
-
-class CleanupOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """What `cleanup` deleted, or would delete. It creates no commit."""
-
-    uri: str
-    confirmed: bool
-    keep_versions: int | None
-    older_than_seconds: int | None
-    orphans_older_than_seconds: int
-    warnings: list[str]
-    retained: list[dict[str, Any]] = msgspec.field(name="kept")
-    tables: list[dict[str, Any]]
-    commit: None = None
-
-
 def optimize_output(
     uri: str, branch: str, result: OptimizeResult, render_hint: RenderHint, *, dry_run: bool
-) -> OptimizeOutput:
-    """Return the document of an optimize run."""
+) -> dict[str, Any]:
+    """Return the document of an optimize run; `commit` is the last one that it published."""
     tables = [optimize_row(row, render_hint) for row in (*result.tables, result.manifest)]
-    return OptimizeOutput(uri=uri, branch=branch, dry_run=dry_run, tables=tables, commit=result.commit)
+    return {"uri": uri, "branch": branch, "dry_run": dry_run, "tables": tables, "commit": result.commit}
 
 
 def optimize_row(row: TableOptimizeStats, render_hint: RenderHint = str) -> dict[str, Any]:
@@ -80,14 +40,11 @@ def optimize_row(row: TableOptimizeStats, render_hint: RenderHint = str) -> dict
     return {**_table_row(row, render_hint), "seconds": round(row.seconds, 3)}
 
 
-def repair_output(uri: str, result: RepairResult, render_hint: RenderHint) -> RepairOutput:
+def repair_output(uri: str, result: RepairResult, render_hint: RenderHint) -> dict[str, Any]:
     """Return the document of a repair run."""
-    return RepairOutput(
-        uri=uri,
-        tables=[_table_row(row, render_hint) for row in result.tables],
-        commit=result.commit,
-        commits=[BranchCommitOutput(branch, commit) for branch, commit in result.commits.items()],
-    )
+    commits = [{"branch": branch, "graph_commit_id": commit} for branch, commit in result.commits.items()]
+    tables = [_table_row(row, render_hint) for row in result.tables]
+    return {"uri": uri, "tables": tables, "commit": result.commit, "commits": commits}
 
 
 def cleanup_output(
@@ -97,21 +54,22 @@ def cleanup_output(
     render_hint: RenderHint,
     *,
     with_files: bool,
-) -> CleanupOutput:
-    """Return the document of a cleanup run."""
+) -> dict[str, Any]:
+    """Return the document of a cleanup run. It creates no commit."""
     from omnigraph.maintenance.cleanup.options import sum_kept
 
     older_than = options.older_than
-    return CleanupOutput(
-        uri=uri,
-        confirmed=options.confirm,
-        keep_versions=options.keep_versions,
-        older_than_seconds=None if older_than is None else int(older_than.total_seconds()),
-        orphans_older_than_seconds=int(options.orphans_older_than.total_seconds()),
-        warnings=list(options.warnings()),
-        retained=[msgspec.to_builtins(versions) for versions in sum_kept(rows)],
-        tables=[cleanup_row(row, render_hint, with_files=with_files) for row in rows],
-    )
+    return {
+        "uri": uri,
+        "confirmed": options.confirm,
+        "keep_versions": options.keep_versions,
+        "older_than_seconds": None if older_than is None else int(older_than.total_seconds()),
+        "orphans_older_than_seconds": int(options.orphans_older_than.total_seconds()),
+        "warnings": options.warnings(),
+        "kept": msgspec.to_builtins(sum_kept(rows)),
+        "tables": [cleanup_row(row, render_hint, with_files=with_files) for row in rows],
+        "commit": None,
+    }
 
 
 def cleanup_row(row: TableCleanupStats, render_hint: RenderHint = str, *, with_files: bool = False) -> dict[str, Any]:

@@ -109,7 +109,7 @@ def test_closed_pipe_is_not_reported_as_an_error(full_graph: Path, warm_spark: d
         (("--out", "schema.pg"), 3, "schema.pg' already exists"),
         (("--out", "."), 3, "contains other files"),
         (("--out", "no/x.jsonl"), 2, "missing folder"),
-        (("--as", "ada"), 2, "it makes no commit"),
+        (("--as", "ada"), 2, "it creates no commit"),
     ],
 )
 def test_invalid_calls_fail_before_spark_starts(

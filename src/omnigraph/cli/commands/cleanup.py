@@ -105,7 +105,7 @@ def cleanup(
     if output.format is RowsFormat.JSON:
         write_json(document)
     else:
-        _write(output.format, document.tables, with_files=list_files)
+        _write(output.format, document["tables"], with_files=list_files)
         output.notify(*_summary(options, rows))
     if any(row.error is not None for row in rows):
         raise typer.Exit(ExitCode.ERROR)

@@ -95,7 +95,7 @@ def optimize(
         )
     rows = (*result.tables, result.manifest)
     document = optimize_output(location.uri, branch, result, render_hint, dry_run=dry_run)
-    field_rows = [_with_text(fields) for fields in document.tables]
+    field_rows = [_with_text(fields) for fields in document["tables"]]
     table_rows = [_as_row(row, dry_run=dry_run) for row in rows]
     output.show(lambda: document, TITLES, table_rows, fields=field_rows[0], field_rows=field_rows)
     _print_errors_and_pending(rows, output)

@@ -69,7 +69,7 @@ def repair(
     graph = Graph(location, read_only=not confirm)
     result = graph.repair(unverified=unverified, dry_run=not confirm)
     document = repair_output(location.uri, result, render_hint)
-    rows = [{**row, "operations": _count_operations(row["operations"])} for row in document.tables]
+    rows = [{**row, "operations": _count_operations(row["operations"])} for row in document["tables"]]
     output.show(lambda: document, TITLES, rows, fields=(*TITLES, "error", "commit"))
     _print_hints(result.tables, output)
     if any(row.action.value == "refused" for row in result.tables):

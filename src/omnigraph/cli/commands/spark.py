@@ -36,14 +36,13 @@ def start(*, idle_minutes: IdleMinutes = limits.WARM_SERVER_IDLE_MINUTES, output
     Later commands on this machine use it automatically and do not wait for Spark to start. It listens on loopback, only
     its user can connect, and it stops when it is not used. A running server is not changed.
     """
-    from omnigraph.cli.commands.spark.status import status_to_json
     from omnigraph.pipeline.spark.warm_server import server_status, start_server
 
     started = start_server(idle_minutes)
     state = "started a warm Spark server" if started.is_new else "the warm Spark server is already running"
     minutes = started.server.idle_seconds / 60
     output.show(
-        lambda: {"started": started.is_new, **status_to_json(server_status())},
+        lambda: {"started": started.is_new, **_status_document(server_status())},
         notices=[f"{state}; it stops after {minutes:g} minutes without a command"],
     )
 
@@ -80,10 +79,10 @@ def status(output: TextOutput) -> None:
             "started": format_timestamp(server.started_us),
             "idle minutes": f"{server.idle_seconds / 60:g}",
         }
-    output.show(lambda: status_to_json(server_state), text=format_pairs(pairs))
+    output.show(lambda: _status_document(server_state), text=format_pairs(pairs))
 
 
-def status_to_json(server_state: ServerStatus) -> dict[str, Any]:
+def _status_document(server_state: ServerStatus) -> dict[str, Any]:
     """Return the status as JSON, without the token."""
     server = server_state.server
     return {
