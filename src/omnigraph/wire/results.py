@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from omnigraph.engine.mutation.text import MutationResult
     from omnigraph.engine.prepare import ExplainResult
     from omnigraph.graph.feed import SchemaStep
-    from omnigraph.graph.merge.run import MergeResult
+    from omnigraph.graph.merge.run import MergeResult, TableCounts
     from omnigraph.graph.schema_plan import PlannedStep, SchemaPlan
     from omnigraph.maintenance.indexed_load import LoadResult
     from omnigraph.maintenance.schema_apply import SchemaResult
@@ -46,26 +46,13 @@ class ReadOutput(msgspec.Struct, frozen=True, kw_only=True):
     graph_commit_id: str
 
 
-class ExplainStepOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """A step of a plan."""
-
-    number: int | None
-    depth: int
-    step: str
-    rows_estimated: int | None
-    rows: int | None
-    seconds: float | None
-    mode: str | None
-    reason: str | None
-
-
 class ExplainOutput(msgspec.Struct, frozen=True, kw_only=True):
     """How a query would run, or ran."""
 
     query_name: str
     target: ReadTargetOutput
     graph_commit_id: str
-    steps: list[ExplainStepOutput]
+    steps: list[dict[str, Any]]
     text: str
 
 
@@ -127,16 +114,6 @@ class ExportOutput(msgspec.Struct, frozen=True, kw_only=True):
     total_entities: int
 
 
-class MergedTableOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """What a merge changed in a table."""
-
-    table_key: str
-    inserted: int
-    updated: int
-    deleted: int
-    adopted: bool
-
-
 class BranchMergeOutput(msgspec.Struct, frozen=True, kw_only=True):
     """What a merge or a revert did, or would do. The last two are present if deletion was requested."""
 
@@ -146,7 +123,7 @@ class BranchMergeOutput(msgspec.Struct, frozen=True, kw_only=True):
     actor_id: str | None
     commit: CommitOutput | None
     schema_steps: list[dict[str, Any]]
-    tables: list[MergedTableOutput]
+    tables: list[dict[str, Any]]
     merge_conflicts: list[dict[str, Any]]
     branch_deleted: bool | msgspec.UnsetType = msgspec.UNSET
     branch_delete_error: str | msgspec.UnsetType | None = msgspec.UNSET
@@ -248,16 +225,7 @@ def merge_output(
         actor_id=None if result.commit is None else result.commit.actor,
         commit=new_commit_output(location, result.commit),
         schema_steps=[schema_step_output(step) for step in result.schema_steps],
-        tables=[
-            MergedTableOutput(
-                table_key=table.table,
-                inserted=table.inserted,
-                updated=table.updated,
-                deleted=table.deleted,
-                adopted=table.adopted,
-            )
-            for table in result.tables
-        ],
+        tables=[_merged_table_output(table) for table in result.tables],
         merge_conflicts=[dict(conflict.to_json()) for conflict in result.conflicts],
         branch_deleted=msgspec.UNSET if branch_deleted is None else branch_deleted,
         branch_delete_error=msgspec.UNSET if branch_deleted is None else delete_error,
@@ -328,18 +296,13 @@ def schema_apply_output(location: Location, result: SchemaResult) -> SchemaApply
     )
 
 
-def _step_output(step: ExplainedStep) -> ExplainStepOutput:
-    figures = step.figures
-    return ExplainStepOutput(
-        number=step.number,
-        depth=step.depth,
-        step=step.text,
-        rows_estimated=figures.rows_estimated,
-        rows=figures.rows,
-        seconds=figures.seconds,
-        mode=figures.mode,
-        reason=figures.reason,
-    )
+def _merged_table_output(counts: TableCounts) -> dict[str, Any]:
+    document = msgspec.to_builtins(counts)
+    return {"table_key": document.pop("table"), **document}
+
+
+def _step_output(step: ExplainedStep) -> dict[str, Any]:
+    return {"number": step.number, "depth": step.depth, "step": step.text, **msgspec.to_builtins(step.figures)}
 
 
 def _counts_of(counts: Mapping[str, int], kind: str) -> list[tuple[str, int]]:
