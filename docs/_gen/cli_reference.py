@@ -18,7 +18,7 @@ from omnigraph.base.errors import UsageError
 from omnigraph.cli.app import make_command
 from omnigraph.cli.errors import UNSUPPORTED_FLAGS, exit_code, explain_usage
 from omnigraph.cli.options import Flags
-from omnigraph.cli.target import resolve_target
+from omnigraph.cli.target import GraphArguments
 
 _COLUMNS: Final = {
     "graph": ("[URI]", "--store"),
@@ -123,7 +123,7 @@ def _flag_error(root: TyperGroup, path: str, flag: str) -> UsageError:
 def _rejected_target(description: str, target: tuple[str | None, str | None]) -> tuple[str, ...]:
     context: Any = typer.Context(typer.core.TyperCommand("COMMAND"), info_name="COMMAND")
     try:
-        resolve_target(context, *target)
+        GraphArguments(context, *target).locate()
     except UsageError as error:
         return description, f"`{error.code}`", str(exit_code(error)), error.message
     raise AssertionError(f"{description} is not rejected")

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from omnigraph.api.graph import PreparedQuery
+    from omnigraph.api.prepared import PreparedQuery
     from omnigraph.api.results import CleanupResult, OptimizeResult, RepairResult, Result, ResultSource
     from omnigraph.base.errors import Applied, ErrorKind, Problem
     from omnigraph.base.progress import Progress
@@ -131,7 +131,7 @@ __all__ = [
 ]
 
 _NAMES_BY_MODULE: Final = {
-    "api.graph": "PreparedQuery",
+    "api.prepared": "PreparedQuery",
     "api.results": "CleanupResult OptimizeResult RepairResult Result ResultSource",
     "base.errors": "Applied ErrorKind Problem",
     "base.progress": "Progress",

@@ -106,7 +106,7 @@ def test_drop_is_reported_as_hard_or_soft(hard: bool, local_location: Location) 
     apply_schema(local_location, MAIN, request, in_place)
     (changes,) = read_feed(local_location, cursor=cursor).commits
     mode = "hard" if hard else "soft"
-    assert [step.planned.to_json()["text"] for step in changes.schema_steps] == [
+    assert [step.planned.step.describe() for step in changes.schema_steps] == [
         f"drop type node:A [{mode}]", f"drop property node:B.n [{mode}]",
     ]  # fmt: skip
 
@@ -196,7 +196,7 @@ def test_follower_gets_the_rows_of_a_reused_type_name(
     branch.mutate(f"query b() {{ {write} }}")
     graph.merge("b")
     (block,) = graph.changes(start).commits
-    assert [step.to_json()["step"] for step in block.schema_steps] == steps
+    assert [step.planned.step.kind for step in block.schema_steps] == steps
     assert {move.table for move in block.commit.tables} <= block.table_names.keys()
     changes = list(block.changes)
     kinds = [change.kind.value for change in changes]

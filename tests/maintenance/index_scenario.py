@@ -32,6 +32,7 @@ from omnigraph.storage.lance.indexes import read_indexes
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.wire.errors import error_document
+from omnigraph.wire.maintenance import cleanup_row, index_result_output, optimize_row
 from tests.maintenance.cleaning import DAY, TomorrowClock
 from tests.maintenance.graphs import CITES, DOC, append, create, open_table, rows_scanned
 from tests.maintenance.schema_scenario import evolve_on
@@ -65,17 +66,17 @@ def run_cluster() -> dict[str, Any]:
     evolved = evolve_on(workers)
     return {
         "evolved": evolved,
-        "previewed": [row.to_json() for row in previewed],
-        "cleaned": [row.to_json() for row in cleaned],
+        "previewed": [cleanup_row(row) for row in previewed],
+        "cleaned": [cleanup_row(row) for row in cleaned],
         "same_files": [row.files for row in previewed] == [row.files for row in cleaned],
         "orphan": orphan,
         "removed": [file for row in cleaned for file in row.files],
         "rows_after": open_table(root, DOC).count_rows(),
-        "optimized": [row.to_json() for row in optimized],
+        "optimized": [optimize_row(row) for row in optimized],
         "executors": sorted({mark.name.split("-")[0] for mark in Path("marks").iterdir()}),
-        "first": first.to_json(),
-        "idle": idle.to_json(),
-        "second": second.to_json(),
+        "first": index_result_output(first),
+        "idle": index_result_output(idle),
+        "second": index_result_output(second),
         "built": built,
         "extended": extended,
         "driver_effects": sorted(set(effects)),

@@ -70,6 +70,8 @@ class EntityChange:
     """Its state before, as an object that `load` reads; None if it did not exist."""
     after: dict[str, Any] | None
     """Its state after, in the same form; None if it was deleted."""
+    properties: tuple[str, ...]
+    """The properties of its type. A state does not contain those that are null."""
 
 
 def read_diff(root: Location, left: str, right: str) -> Iterator[EntityChange]:
@@ -146,6 +148,7 @@ def _diff_table(root: Location, old: _Table | None, new: _Table | None) -> Itera
     entity, table = _newest(old, new)
     ids, left, right = _candidates(root.child(table.path), old, new)
     bare_entity = _without_fills(entity)
+    properties = tuple(property_.name for property_ in entity.properties)
     for start, rows in row_ranges(entity, len(ids)):
         before, after = (
             read_entity_rows(side.dataset, bare_entity, side.located.slice(start, rows)) for side in (left, right)
@@ -158,7 +161,7 @@ def _diff_table(root: Location, old: _Table | None, new: _Table | None) -> Itera
             for name, state_before, state_after in zip(names, *states, strict=True):
                 kind = ChangeKind.INSERTED if state_before is None else ChangeKind.UPDATED
                 kind = ChangeKind.DELETED if state_after is None else kind
-                yield EntityChange(entity.alias, table.id, str(name), kind, state_before, state_after)
+                yield EntityChange(entity.alias, table.id, str(name), kind, state_before, state_after, properties)
 
 
 def _states(entity: Entity, image: EntityRows) -> Iterator[dict[str, Any] | None]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from omnigraph.base.errors import ErrorKind, Fact, NotFoundError, OmnigraphError
+from omnigraph.base.errors import ErrorKind, NotFoundError, OmnigraphError
 from omnigraph.base.ids import CommitId, TypeId
 from omnigraph.graph.diff import EntityChange, SchemaDiffError, diff_snapshots, require_no_lost_values
 from omnigraph.graph.manifest.lineage import make_lineage, resolve_commit
@@ -21,7 +21,7 @@ from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, find_named_commit,
 from omnigraph.graph.schema_change import HARD_DROPS
 from omnigraph.graph.schema_plan import PlannedStep, planned_step, read_null_counts
 from omnigraph.schema.evolution.diff import find_steps_by_id
-from omnigraph.schema.evolution.steps import DropType, RenameProperty, RenameType, Step, UpdateInterfaces, UpdateText
+from omnigraph.schema.evolution.steps import DropType, Step, UpdateInterfaces, UpdateText
 from omnigraph.storage.location import Location
 
 
@@ -39,17 +39,6 @@ class SchemaStep:
     """The step."""
     table_id: TableId | None
     """The table of its type, as in changes of rows; None if the step is not about one type."""
-
-    def to_json(self) -> dict[str, Fact]:
-        """Return the step as `schema plan` prints it; a rename also has the old and the new name."""
-        document = {**self.planned.to_json(), "table_id": self.table_id}
-        match self.planned.step:
-            case RenameType(alias=alias, name=name):
-                return {**document, "old_name": alias.partition(":")[2], "new_name": name}
-            case RenameProperty(old=old, new=new):
-                return {**document, "old_name": old, "new_name": new}
-            case _:
-                return document
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from omnigraph.base.errors import Fact
 from omnigraph.graph.manifest.records import TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, open_table, read_snapshot
 from omnigraph.maintenance.target import GraphTarget
@@ -66,22 +65,6 @@ class IndexCoverage:
         """Whether optimize can extend a declared index over rows that it does not cover."""
         is_partial = isinstance(self.coverage, Degraded) and self.coverage.uncovered_rows > 0
         return self.declared and is_partial and not self.reason
-
-    def to_json(self) -> dict[str, Fact]:
-        """Return the column as in `omnigraph index status --json`."""
-        degraded = self.coverage if isinstance(self.coverage, Degraded) else Degraded((), 0)
-        return {
-            "table_key": self.table_key,
-            "branch": self.branch,
-            "property": self.column,
-            "kind": None if self.kind is None else self.kind.value,
-            "declared": self.declared,
-            "coverage": "Indexed" if isinstance(self.coverage, Indexed) else "Degraded",
-            "uncovered_fragments": len(degraded.uncovered_fragments),
-            "uncovered_rows": degraded.uncovered_rows,
-            "rows": self.rows,
-            "reason": self.reason or None,
-        }
 
 
 def index_status(graph: GraphTarget, branch: str = MAIN) -> list[IndexCoverage]:

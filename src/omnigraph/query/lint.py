@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from omnigraph.base.errors import Fact, Problem, QueryTextError
+from omnigraph.base.errors import Problem, QueryTextError
 from omnigraph.lang.problems import QueryProblems, quoted
 from omnigraph.lang.syntax import Name, NumberLiteral, StringLiteral, TimeLiteral
 from omnigraph.query import syntax
@@ -39,13 +39,6 @@ class LintReport:
     def render(self) -> str:
         """Return every problem with its line and caret, errors first."""
         return "".join(f"{problem.render()}\n" for problem in (*self.errors, *self.warnings))
-
-    def to_json(self) -> dict[str, Fact]:
-        return {
-            "errors": [problem.to_json() for problem in self.errors],
-            "warnings": [problem.to_json() for problem in self.warnings],
-            "queries": [query.to_json() for query in self.queries],
-        }
 
 
 def lint_queries(texts: Sequence[tuple[str, str]], catalog: Catalog, hops_ceiling: int | None = None) -> LintReport:

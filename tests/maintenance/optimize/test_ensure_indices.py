@@ -18,6 +18,7 @@ from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.lance.indexes import NO_ROWS, read_indexes
 from omnigraph.storage.lance.transactions import Operation, TransactionRecord, read_operations
 from omnigraph.storage.location import Location
+from omnigraph.wire.maintenance import index_result_output
 from tests.maintenance.graphs import (
     CITES,
     DOC,
@@ -234,7 +235,7 @@ def test_results_are_correct_after_updates_and_deletes(graph: Location) -> None:
 
 
 def test_outcome_as_json(graph: Location) -> None:
-    document = json.loads(json.dumps(ensure_indices(graph, MAIN, in_place).to_json()))
+    document = json.loads(json.dumps(index_result_output(ensure_indices(graph, MAIN, in_place))))
     assert document["branch"] == MAIN
     assert document["commit"] == read_snapshot(graph).head
     assert document["indexes"][0] == {

@@ -61,10 +61,6 @@ class EntityCounts:
     def __add__(self, other: EntityCounts) -> EntityCounts:
         return EntityCounts(self.inserted + other.inserted, self.updated + other.updated, self.deleted + other.deleted)
 
-    def to_json(self) -> dict[str, int]:
-        """Return the three numbers as a dictionary."""
-        return {"inserted": self.inserted, "updated": self.updated, "deleted": self.deleted}
-
 
 @dataclass(slots=True)
 class MutationWriter:

@@ -1,6 +1,6 @@
 """What cleanup takes and returns: the policy options with their checks, and one row per table and branch.
 
-In: options of the caller. Out: a `Policy` as of a given time, or a `UsageError`; `TableCleanupStats` with their JSON.
+In: options of the caller. Out: a `Policy` as of a given time, or a `UsageError`; `TableCleanupStats`.
 The names are those of the specification. Nothing here reads or writes.
 """
 
@@ -15,10 +15,10 @@ from datetime import timedelta
 from typing import Final
 
 from omnigraph.base import limits
-from omnigraph.base.errors import Fact, UsageError
+from omnigraph.base.errors import UsageError
 from omnigraph.base.hints import Argument, Hint, hint
 from omnigraph.maintenance.cleanup.retention import KeepReason, Policy
-from omnigraph.maintenance.rows import JsonRow, TableStats
+from omnigraph.maintenance.rows import TableStats
 
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DURATION: Final = re.compile(r"(\d{1,9})([smhdw])", re.ASCII)
@@ -98,7 +98,7 @@ class CleanupPolicyOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptVersions(JsonRow):
+class KeptVersions:
     """The number of versions that are kept for one reason although the policy would delete them."""
 
     reason: KeepReason
@@ -132,11 +132,6 @@ class TableCleanupStats(TableStats):
     retained: tuple[KeptVersions, ...] = ()
     """The versions of the table, on all branches, that are kept although the policy would delete them; only in the row
     of main. `kept` in JSON."""
-
-    def to_json(self) -> dict[str, Fact]:
-        """Return the row as `--json` prints it without `--list-files`."""
-        values = TableStats.to_json(self)
-        return {"kept" if name == "retained" else name: value for name, value in values.items() if name != "files"}
 
 
 def sum_kept(rows: Iterable[TableCleanupStats]) -> tuple[KeptVersions, ...]:

@@ -14,7 +14,6 @@ from typing import Final
 from omnigraph.base import limits
 from omnigraph.base.hints import Hint, action, hint
 from omnigraph.graph.manifest.snapshot import MAIN
-from omnigraph.maintenance.rows import JsonRow
 
 NO_FIX: Final = Hint()
 CLEANUP: Final = hint("{}", action("cleanup", keep=limits.CLEANUP_KEEP_RECOMMENDED))
@@ -66,7 +65,7 @@ class Health(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding(JsonRow):
+class Finding:
     """One result of a check."""
 
     check: Check

@@ -13,7 +13,7 @@ from typing import Final
 
 from omnigraph.base import limits
 from omnigraph.base.display import Displayed
-from omnigraph.base.errors import Fact, UsageError
+from omnigraph.base.errors import UsageError
 from omnigraph.base.hints import Hint
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
@@ -21,7 +21,7 @@ from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.maintenance.optimize.index_plan import IndexStatus
 from omnigraph.maintenance.optimize.plan import MaintenanceRequest
 from omnigraph.maintenance.optimize.rewrite import RewriteBounds
-from omnigraph.maintenance.rows import JsonRow, TableStats
+from omnigraph.maintenance.rows import TableStats
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.compaction import LANCE_SUPPORTS_BLOB_COMPACTION
 
@@ -29,7 +29,7 @@ OPTIMIZE_ACTOR: Final = "omnigraph:optimize"
 
 
 @dataclass(frozen=True, slots=True)
-class IndexRow(JsonRow):
+class IndexRow:
     """One declared index."""
 
     table_key: str
@@ -78,14 +78,6 @@ class IndexResult(Displayed):
         """The indexes that could not be built, each with its reason."""
         return tuple(row for row in self.indexes if row.status is IndexStatus.SKIPPED)
 
-    def to_json(self) -> dict[str, Fact]:
-        """Return the result as a dictionary, with the id of the commit."""
-        return {
-            "branch": self.branch,
-            "commit": None if self.commit is None else self.commit.id,
-            "indexes": [row.to_json() for row in self.indexes],
-        }
-
 
 class SkipReason(StrEnum):
     """Why a table, or its compaction, was skipped."""
@@ -101,7 +93,7 @@ class SkipReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class PendingIndex(JsonRow):
+class PendingIndex:
     """A declared index that cannot be built yet. This is not an error."""
 
     property: str
@@ -149,9 +141,6 @@ class TableOptimizeStats(TableStats):
     reason: Hint | None = None
     """`error` as a value, for other surfaces."""
 
-    def to_json(self) -> dict[str, Fact]:
-        """Return the row as `--json` prints it."""
-        return {**TableStats.to_json(self), "seconds": round(self.seconds, 3)}
 
 
 @dataclass(frozen=True, slots=True)

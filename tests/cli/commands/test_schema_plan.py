@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
+from omnigraph.wire.results import schema_plan_output
 from tests.cli.process import SCHEMA, Outcome, assert_golden, omnigraph_here, tree
 
 NEXT = SCHEMA.replace("age: I32?", "years: I32? @rename_from(age)") + "node City { name: String @key }\n"
@@ -56,7 +57,7 @@ def test_message_about_rows_that_only_apply_checks(graph: Path, place: Path) -> 
 
 def test_python_and_command_return_the_same_plan(graph: Path, place: Path) -> None:
     schema_plan = omnigraph.open(str(graph), read_only=True).plan_schema(NEXT)
-    assert schema_plan.to_json() == json.loads(plan(place, NEXT, "--json").stdout)
+    assert schema_plan_output(schema_plan) == json.loads(plan(place, NEXT, "--json").stdout)
 
 
 def test_invalid_schema_is_reported_with_its_position(graph: Path, place: Path) -> None:
