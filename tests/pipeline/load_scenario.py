@@ -21,8 +21,7 @@ from omnigraph.graph.manifest.layout import MANIFEST
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.pipeline.load.inputs.files import find_inputs
-from omnigraph.pipeline.load.inputs.ndjson import JsonPiece
-from omnigraph.pipeline.load.inputs.ranges import plan_ranges
+from omnigraph.pipeline.load.inputs.ndjson import plan_json_pieces
 from omnigraph.pipeline.load.run import LoadRejectedError, LoadRequest, load
 from omnigraph.pipeline.load.source import PieceSource
 from omnigraph.pipeline.load.tasks import LoadPart, LoadShape, LoadTask, load_piece
@@ -150,8 +149,7 @@ class LargeSource(WatchedSource):
 
 
 def load_file(name: str, mode: LoadMode, kind: type[PieceSource]) -> dict[str, int]:
-    ranges = plan_ranges(find_inputs([str(folder() / name)]), RANGE_BYTES)
-    source = kind(tuple(JsonPiece(piece) for piece in ranges))
+    source = kind(plan_json_pieces(find_inputs([str(folder() / name)]), RANGE_BYTES))
     return dict(load(graph(), LoadRequest(source, mode, "ada"), SparkRunner()).counts)
 
 

@@ -27,11 +27,10 @@ from omnigraph.arrow.columns import Rows
 from omnigraph.base import limits
 from omnigraph.integrity.raw import FROM, ID, TO, MixedColumn, RawBatch, raw_schema
 from omnigraph.integrity.rules import Rule
-from omnigraph.pipeline.load.inputs.blocks import LINE_TOO_LONG, BadLine, Block, TypedRows
+from omnigraph.pipeline.load.inputs.blocks import LINE_TOO_LONG, BadLine, Block, Piece, TypedRows
 from omnigraph.pipeline.load.inputs.files import InputFile
-from omnigraph.pipeline.load.inputs.ranges import ByteRange, plan_ranges, read_line_blocks
+from omnigraph.pipeline.load.inputs.ranges import ByteRange, plan_ranges, read_line_blocks, text_bytes
 from omnigraph.schema.catalog import Catalog, EdgeType, Entity
-from omnigraph.storage.files import Compression
 
 _PREFIX: Final = re.compile(rb'\{"(type|edge)":"([A-Za-z_][A-Za-z0-9_]*)"')
 _COMPARED_MAX: Final = 60
@@ -43,32 +42,11 @@ _LINE_EACH: Final = "write one complete object per line, without an array around
 _SHAPE_HINT: Final = 'invalid record: expected {"type": …, "data": {…}} or {"edge": …, "from": …, "to": …, "data": {…}}'
 
 
-@dataclass(frozen=True, slots=True)
-class JsonPiece:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonPiece(Piece):
     """The lines of one byte range."""
 
     range: ByteRange
-
-    @property
-    def name(self) -> str:
-        return self.range.file.name
-
-    @property
-    def file(self) -> InputFile:
-        return self.range.file
-
-    @property
-    def part(self) -> int:
-        return self.range.part
-
-    @property
-    def size_bytes(self) -> int:
-        return self.range.end - self.range.start
-
-    @property
-    def text_bytes(self) -> int:
-        packed = self.range.file.compression is not Compression.NONE
-        return self.size_bytes * (limits.LOAD_PACKED_FACTOR if packed else 1)
 
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
         for block in read_line_blocks(self.range):
@@ -78,9 +56,19 @@ class JsonPiece:
                 yield parse_block(block.data, catalog)
 
 
-def plan_json_pieces(files: Sequence[InputFile]) -> tuple[JsonPiece, ...]:
-    """Return the pieces of NDJSON files."""
-    return tuple(JsonPiece(piece) for piece in plan_ranges(files))
+def plan_json_pieces(files: Sequence[InputFile], range_bytes: int | None = None) -> tuple[JsonPiece, ...]:
+    """Return the pieces of NDJSON files, each of `range_bytes`, or of a size that gives every core work."""
+    return tuple(
+        JsonPiece(
+            name=piece.file.name,
+            file=piece.file,
+            part=piece.part,
+            size_bytes=piece.end - piece.start,
+            text_bytes=text_bytes(piece.file, piece.end - piece.start),
+            range=piece,
+        )
+        for piece in plan_ranges(files, range_bytes)
+    )
 
 
 def parse_block(data: bytes, catalog: Catalog) -> Block:
