@@ -23,7 +23,7 @@ from omnigraph.pipeline.load.inputs.blocks import Block, Piece
 from omnigraph.pipeline.load.inputs.files import find_inputs
 from omnigraph.pipeline.load.inputs.ndjson import plan_json_pieces
 from omnigraph.pipeline.load.run import LoadRequest, load
-from omnigraph.pipeline.load.source import PieceSource, classify_inputs, plan_files
+from omnigraph.pipeline.load.source import InputSource, classify_inputs, plan_files
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.files import write_file
 from omnigraph.storage.lance.delete import delete_files
@@ -102,7 +102,7 @@ class Case:
         return plan_files(inputs, read_snapshot(self.root).schema.catalog)
 
     def load(self, pieces: tuple[Piece, ...], run: Any = in_place) -> None:
-        load(self.root, LoadRequest(PieceSource(pieces), LoadMode.APPEND, "ada"), run)
+        load(self.root, LoadRequest(InputSource(pieces), LoadMode.APPEND, "ada"), run)
 
     def rejects(self, run: Callable[[], None]) -> ContentError:
         """The error of a load of a changed file, which leaves the graph and its files unchanged."""

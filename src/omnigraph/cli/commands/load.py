@@ -96,7 +96,7 @@ def load(
         )
         plan = plan_load(location, branch, data, options)
         announce_target(context, location)
-        result = load_with_indexes(plan, options, build_indexes=with_indexes)
+        result = load_with_indexes(plan, build_indexes=with_indexes)
     if as_json:
         from omnigraph.wire.results import ingest_output
 
