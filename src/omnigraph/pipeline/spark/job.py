@@ -23,7 +23,6 @@ from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.progress import Progress, Report
 from omnigraph.pipeline.runner import TaskSize
-from omnigraph.pipeline.spark.class_archive import cancel_build
 from omnigraph.pipeline.spark.connect import is_connect
 from omnigraph.pipeline.spark.jvm import spark_log
 from omnigraph.pipeline.spark.task_errors import decode_error, java_ended
@@ -64,7 +63,6 @@ def run_job(
             raise decode_error(error, str(spark_log())) from error
         finally:
             if not running.done() and not job.has_lost_java():
-                cancel_build()
                 job.cancel()
                 if wait([running], limits.SPARK_CANCEL_SECONDS_MAX).not_done:
                     job.abandon()

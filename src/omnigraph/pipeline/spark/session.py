@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.base.errors import MachineError, UsageError
-from omnigraph.pipeline.spark.class_archive import build_when_worthwhile, class_archive
+from omnigraph.pipeline.spark.class_archive import archive_path, flags_to_use, flags_to_write
 from omnigraph.pipeline.spark.connect import connect_session, is_connect, is_connect_address
 from omnigraph.pipeline.spark.java import Java, find_java
 from omnigraph.pipeline.spark.jvm import (
@@ -164,16 +164,14 @@ def _require_agreement(active: SparkSession, requested: str | None) -> SparkSess
 def _local_session(master: str, conf: Mapping[str, str]) -> SparkSession:
     """Start a session in one JVM on this machine, with the class-data archive if it exists."""
     java = find_java()
-    archive = class_archive(java)
-    archive_flags = archive.flags()
+    archive = archive_path(java)
+    archive_flags = flags_to_use(archive)
     if not archive_flags:
-        session = start_classic_session(master, conf, java, START_FLAGS)
-        build_when_worthwhile(archive)
-        return session
+        return start_classic_session(master, conf, java, (*START_FLAGS, *flags_to_write(archive)))
     try:
         return start_classic_session(master, conf, java, (*START_FLAGS, *archive_flags))
     except MachineError:
-        archive.discard()
+        archive.unlink(missing_ok=True)  # it may be damaged
         return start_classic_session(master, conf, java, START_FLAGS)
 
 

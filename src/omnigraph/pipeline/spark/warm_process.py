@@ -24,7 +24,7 @@ from uuid import uuid4
 from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.process import current_process
-from omnigraph.pipeline.spark.class_archive import class_archive
+from omnigraph.pipeline.spark.class_archive import archive_path, flags_to_use
 from omnigraph.pipeline.spark.connect import is_listening
 from omnigraph.pipeline.spark.java import find_java
 from omnigraph.pipeline.spark.jvm import START_FLAGS, jvm_environment
@@ -135,7 +135,7 @@ def _command(port: int) -> list[str]:
 
 def _environment(token: str) -> dict[str, str]:
     java = find_java()
-    flags = (*START_FLAGS, *class_archive(java).flags())
+    flags = (*START_FLAGS, *flags_to_use(archive_path(java)))
     return {**jvm_environment(java, flags, on_loopback=True), "SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
 
 
