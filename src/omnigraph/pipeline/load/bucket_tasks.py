@@ -19,20 +19,11 @@ import pyarrow.compute as pc
 
 from omnigraph.arrow.columns import Column
 from omnigraph.graph.scratch import Scratch
+from omnigraph.integrity import set_rules
 from omnigraph.integrity.check import NO_IDS, ChangeMode
 from omnigraph.integrity.raw import FROM, TO
 from omnigraph.integrity.report import Violation, ViolationReport, expand_violations, merge_reports
 from omnigraph.integrity.rules import RowOrigins, RuleViolations
-from omnigraph.integrity.set_rules import (
-    SourceCounts,
-    changed_sources,
-    check_cardinality,
-    check_duplicate_ids,
-    check_endpoints,
-    check_held_keys,
-    check_new_ids,
-    check_repeated_keys,
-)
 from omnigraph.pipeline.load.change import StrandedEndpoint, stranded_breach
 from omnigraph.pipeline.load.keys import (
     ENDS,
@@ -207,9 +198,9 @@ def check_ids(task: BucketTask) -> BucketPart:
         entity = entity_of(bucket.catalog, alias)
         rows = bucket.input_rows(alias, "id")
         ids, graph = rows.column("id"), bucket.graph_rows(alias, "id")
-        breaches = list(check_duplicate_ids(ids))
+        breaches = list(set_rules.check_duplicate_ids(ids))
         if facts.mode is ChangeMode.INSERT:
-            breaches += check_new_ids(alias, ids, _is_in(ids, graph))
+            breaches += set_rules.check_new_ids(alias, ids, _is_in(ids, graph))
         bucket.add_violations(breaches, rows.origins)
         if isinstance(entity, EdgeType):
             _check_ends(bucket, entity)
@@ -232,8 +223,9 @@ def check_values(task: BucketTask) -> BucketPart:
             keys = rows.column(KEY)
             remaining = bucket.graph_rows(alias, f"unique{number}")
             holders = pc.if_else(_is_in(keys, remaining, KEY), keys, pa.nulls(len(keys), pa.utf8()))
-            breaches = [*check_repeated_keys(keys, names), *check_held_keys(keys, holders, NO_IDS, names)]
-            bucket.add_violations(breaches, rows.origins)
+            repeated = set_rules.check_repeated_keys(keys, names)
+            held = set_rules.check_held_keys(keys, holders, NO_IDS, names)
+            bucket.add_violations([*repeated, *held], rows.origins)
         if isinstance(entity, EdgeType) and has_edge_limit(entity):
             _count_edges(bucket, entity)
     return bucket.part((), {})
@@ -255,7 +247,7 @@ def _check_ends(bucket: Bucket, edge: EdgeType) -> None:
         if node.alias in bucket.facts.first_files:
             loaded = bucket.input_rows(node.alias, "id").column("id")
             exists = pc.or_(exists, pc.is_in(ends, value_set=loaded, skip_nulls=True))
-        bucket.add_violations(check_endpoints(ends, exists, word, node.name), rows.origins)
+        bucket.add_violations(set_rules.check_endpoints(ends, exists, word, node.name), rows.origins)
 
 
 def _check_stranded(bucket: Bucket) -> None:
@@ -292,12 +284,12 @@ def _count_edges(bucket: Bucket, edge: EdgeType) -> None:
     added, before = rows.column(KEY), bucket.graph_rows(edge.alias, "src")
     graph_sources = NO_IDS if before is None else whole_column(before, KEY)
     removed = NO_IDS if before is None else graph_sources.filter(whole_column(before, REPLACED))
-    sources = changed_sources(added, removed)
+    sources = set_rules.changed_sources(added, removed)
     positions = pc.index_in(graph_sources, value_set=sources, skip_nulls=True).drop_null()
     counts = np.bincount(np.asarray(positions), minlength=len(sources))
     if len(sources):
-        counted = SourceCounts(sources, pa.array(counts, pa.int64()))
-        bucket.add_violations(check_cardinality(edge.cardinality, added, removed, counted), rows.origins)
+        counted = set_rules.SourceCounts(sources, pa.array(counts, pa.int64()))
+        bucket.add_violations(set_rules.check_cardinality(edge.cardinality, added, removed, counted), rows.origins)
 
 
 def _is_in(keys: Column, table: pa.Table | None, name: str = "id") -> Column:

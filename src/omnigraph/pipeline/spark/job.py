@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from uuid import uuid4
 
 from omnigraph.base import limits
@@ -231,7 +231,7 @@ class _ConnectJob(_SparkJob):
         self._session = session
         self._counts = TaskCounts(0, 0)
         # Spark declares a class for the handler, but calls any object with the same arguments.
-        self._handler: Any = self._count
+        self._handler = cast(Any, self._count)
         session.registerProgressHandler(self._handler)
 
     def mark_thread(self) -> None:

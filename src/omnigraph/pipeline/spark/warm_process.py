@@ -94,11 +94,16 @@ def _serve(jvm: subprocess.Popen[bytes], idle_seconds: float) -> None:
 
 def _start(token: str) -> tuple[subprocess.Popen[bytes], int]:
     """Start a JVM and wait until it listens; try again if another process takes the free port first."""
+    java = find_java()
+    flags = (*START_FLAGS, *flags_to_use(archive_path(java)))
+    environ = {**jvm_environment(java, flags, on_loopback=True), "SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
     for _ in range(limits.WARM_SERVER_PORT_ATTEMPTS_MAX):
-        port = _free_port()
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
         jvm = subprocess.Popen(
             _command(port),
-            env=_environment(token),
+            env=environ,
             stdin=subprocess.DEVNULL,
             preexec_fn=_make_end_with(os.getpid()),  # noqa: PLW1509  # this process has one thread
         )
@@ -133,12 +138,6 @@ def _command(port: int) -> list[str]:
     return [str(submit), "--master", "local[*]", "--class", _SERVER, *arguments]
 
 
-def _environment(token: str) -> dict[str, str]:
-    java = find_java()
-    flags = (*START_FLAGS, *flags_to_use(archive_path(java)))
-    return {**jvm_environment(java, flags, on_loopback=True), "SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
-
-
 def _make_end_with(parent: int) -> Callable[[], None] | None:
     """Return the function that makes a new process end when this one is killed. Only Linux supports it."""
     if not sys.platform.startswith("linux"):
@@ -160,12 +159,6 @@ def _stop(jvm: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         jvm.kill()
         jvm.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 if __name__ == "__main__":

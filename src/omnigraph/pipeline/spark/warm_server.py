@@ -50,20 +50,15 @@ def warm_session(conf: Mapping[str, str], *, shared: bool = True) -> SparkSessio
     if server is not None and check_health(server) is ServerHealth.RUNNING:
         for address in (server.shared_address, server.address) if shared else (server.address,):
             with suppress(MachineError):
-                session = connect_session(address, conf)
+                session: Any = connect_session(address, conf)
                 if shared:
-                    _keep_open(session)
+                    session.release_session_on_close = False  # other commands use the session on the server
                 assume_ready(session)
                 trust(session)
                 _held_locks.append(lock)
-                return session
+                return session  # type: ignore[no-any-return]
     lock.close()
     return None
-
-
-def _keep_open(session: Any) -> None:
-    """Do not close the session on the server at the end, because other commands share it."""
-    session.release_session_on_close = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -149,16 +149,13 @@ def _with_whole_numbers(column: RawColumn, property_: Property | None) -> RawCol
 
 
 def _whole_numbers(floats: Column) -> RawColumn:
-    whole = pc.and_(pc.equal(pc.floor(floats), floats), pc.less_equal(pc.abs(floats), _EXACT_MAX))
-    if pc.all(whole).as_py() is not False:
+    is_whole = pc.and_(pc.equal(pc.floor(floats), floats), pc.less_equal(pc.abs(floats), _EXACT_MAX))
+    if pc.all(is_whole).as_py() is not False:
         numbers: Column = pc.cast(floats, pa.int64())
         return numbers
-    return MixedColumn([_as_written(value) for value in floats.to_pylist()])
-
-
-def _as_written(value: float | None) -> int | float | None:
-    is_whole = value is not None and abs(value) <= _EXACT_MAX and value.is_integer()
-    return int(value) if is_whole and value is not None else value
+    values: list[Any] = floats.to_pylist()
+    pairs = zip(values, is_whole.to_pylist(), strict=True)
+    return MixedColumn([int(value) if whole else value for value, whole in pairs])
 
 
 def _listed(names: Sequence[str]) -> str:

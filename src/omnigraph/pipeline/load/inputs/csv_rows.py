@@ -340,7 +340,15 @@ def _block(entity: Entity, names: list[str], chunk: RecordChunk) -> Block:
     table, ragged = parse_fields(chunk.data, names)
     starts = chunk.starts
     assert table.num_rows + len(ragged) == len(starts), "the scanner and the parser agree on the rows"
-    bad = [_bad_line(mismatch, int(starts[mismatch.row]), len(names)) for mismatch in ragged]
+    bad = [
+        BadLine(
+            int(starts[mismatch.row]),
+            Rule.LINE_SYNTAX,
+            f"invalid CSV: expected {len(names)} fields as in the header, got {mismatch.fields}",
+            mismatch.text[: limits.VIOLATION_VALUE_LENGTH_MAX],
+        )
+        for mismatch in ragged
+    ]
     lines = np.delete(starts, [mismatch.row for mismatch in ragged])
     rows = (TypedRows(entity, _raw_batch(entity, table), lines),) if table.num_rows else ()
     return Block(chunk.lines, rows, (*chunk.bad, *bad))
@@ -353,11 +361,6 @@ def _raw_batch(entity: Entity, table: pa.Table) -> RawBatch:
         property_ = entity.property_named(name)
         columns[name] = texts if property_ is None else raw_column(texts, property_.type)
     return RawBatch(table.num_rows, columns)
-
-
-def _bad_line(mismatch: FieldCountMismatch, line: int, names: int) -> BadLine:
-    message = f"invalid CSV: expected {names} fields as in the header, got {mismatch.fields}"
-    return BadLine(line, Rule.LINE_SYNTAX, message, mismatch.text[: limits.VIOLATION_VALUE_LENGTH_MAX])
 
 
 def _is_unicode(data: bytes) -> bool:
@@ -388,11 +391,14 @@ def _integers(texts: Column) -> RawColumn:
     if longest <= _SURELY_FITTING_CHARACTERS and _all_match(texts, _INTEGER):
         numbers: Column = pc.cast(texts, pa.int64())
         return numbers
-    return _convert_each(texts, _integer_or_text)
+    return _convert_each(texts, lambda text: int(text[:_DIGITS_MAX]) if _INTEGER.fullmatch(text) else text)
 
 
 def _floats(texts: Column) -> RawColumn:
-    return pc.cast(texts, pa.float64()) if _all_match(texts, _NUMBER) else _convert_each(texts, _float_or_text)
+    if _all_match(texts, _NUMBER):
+        numbers: Column = pc.cast(texts, pa.float64())
+        return numbers
+    return _convert_each(texts, lambda text: float(text) if _NUMBER.fullmatch(text) else text)
 
 
 def _booleans(texts: Column) -> RawColumn:
@@ -408,14 +414,6 @@ def _all_match(texts: Column, pattern: re.Pattern[str]) -> bool:
 
 def _convert_each(texts: Column, read: Callable[[str], object]) -> MixedColumn:
     return MixedColumn([read(text) if isinstance(text, str) else None for text in values_of(texts)])
-
-
-def _integer_or_text(text: str) -> object:
-    return int(text[:_DIGITS_MAX]) if _INTEGER.fullmatch(text) else text
-
-
-def _float_or_text(text: str) -> object:
-    return float(text) if _NUMBER.fullmatch(text) else text
 
 
 def _list_or_text(text: str) -> object:
