@@ -47,14 +47,6 @@ class KeyFile:
     path: str
     offsets: Mapping[str, bytes]
 
-    def slice_of(self, section: str, bucket: int) -> KeySlice | None:
-        """Return where the rows of a bucket are; None without rows."""
-        encoded = self.offsets.get(section)
-        if encoded is None:
-            return None
-        start, end = np.frombuffer(encoded, dtype=np.int64)[bucket : bucket + 2].tolist()
-        return KeySlice(self.origin, self.path, start, end - start) if end > start else None
-
 
 @dataclass(frozen=True, slots=True)
 class KeySlice:
@@ -131,8 +123,13 @@ def read_slices(scratch: Scratch, slices: Iterable[KeySlice]) -> Iterator[tuple[
 
 def slices_of(files: Iterable[KeyFile], section: str, bucket: int) -> tuple[KeySlice, ...]:
     """Return where the rows of a section and a bucket are, in the order of the files."""
-    slices = (file.slice_of(section, bucket) for file in files)
-    return tuple(key_slice for key_slice in slices if key_slice is not None)
+    slices = []
+    for file in files:
+        if section in file.offsets:
+            start, end = np.frombuffer(file.offsets[section], dtype=np.int64)[bucket : bucket + 2].tolist()
+            if end > start:
+                slices.append(KeySlice(file.origin, file.path, start, end - start))
+    return tuple(slices)
 
 
 LINE: Final = "omnigraph:line"

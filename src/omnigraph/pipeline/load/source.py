@@ -8,7 +8,6 @@ scratch directory. A DataFrame of Spark is read by its own session. No row of a 
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -235,13 +234,13 @@ def _typed_files(files: tuple[InputFile, ...], type_name: str | None) -> TypedFi
 
 
 def _reject_duplicate_files(inputs: Sequence[TypedFiles]) -> None:
-    types: dict[str, list[str]] = defaultdict(list)
+    types: dict[str, str | None] = {}
     for files in inputs:
         for file in files.files:
-            types[file.location.uri].append(str(files.type_name))
-            if len(types[file.location.uri]) > 1:
+            other = types.setdefault(file.location.uri, files.type_name)
+            if other != files.type_name:
                 raise UsageError(
-                    f"duplicate input '{file.name}': expected one type, got {' and '.join(types[file.location.uri])}",
+                    f"duplicate input '{file.name}': expected one type, got {other} and {files.type_name}",
                     code="input_twice",
                     hint="Load the file once as each type.",
                     facts={"data": file.name},

@@ -24,19 +24,13 @@ from uuid import uuid4
 from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.process import current_process
+from omnigraph.pipeline.spark import warm_state
 from omnigraph.pipeline.spark.class_archive import archive_path, flags_to_use
 from omnigraph.pipeline.spark.connect import is_listening
 from omnigraph.pipeline.spark.java import find_java
 from omnigraph.pipeline.spark.jvm import START_FLAGS, jvm_environment
 from omnigraph.pipeline.spark.session import ENCRYPTED, ON_LOOPBACK, QUIET
-from omnigraph.pipeline.spark.warm_state import (
-    WarmServer,
-    forget_server,
-    installation,
-    last_use_us,
-    unused_server,
-    write_server,
-)
+from omnigraph.pipeline.spark.warm_state import WarmServer
 
 _SERVER: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
@@ -55,13 +49,13 @@ def main() -> None:
     try:
         token = secrets.token_urlsafe(32)
         jvm, port = _start(token)
-        write_server(
+        warm_state.write_server(
             WarmServer(
                 process=current_process(),
                 port=port,
                 token=token,
                 session_id=str(uuid4()),
-                installation=installation(),
+                installation=warm_state.installation(),
                 idle_seconds=idle_seconds,
                 started_us=SYSTEM_CLOCK.now_us(),
             )
@@ -70,7 +64,7 @@ def main() -> None:
     except _StopRequest:
         pass
     finally:
-        forget_server(current_process())
+        warm_state.forget_server(current_process())
         if jvm is not None:
             _stop(jvm)
 
@@ -83,11 +77,11 @@ def _serve(jvm: subprocess.Popen[bytes], idle_seconds: float) -> None:
     """Wait until the JVM ends or is idle for long enough."""
     busy_us = SYSTEM_CLOCK.now_us()
     while jvm.poll() is None:
-        with unused_server() as is_unused:
+        with warm_state.unused_server() as is_unused:
             now_us = SYSTEM_CLOCK.now_us()
-            busy_us = max(busy_us, last_use_us()) if is_unused else now_us
+            busy_us = max(busy_us, warm_state.last_use_us()) if is_unused else now_us
             if now_us - busy_us > idle_seconds * 1e6:
-                forget_server(current_process())
+                warm_state.forget_server(current_process())
                 return
         SYSTEM_CLOCK.sleep(limits.WARM_SERVER_POLL_SECONDS)
 
