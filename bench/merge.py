@@ -25,7 +25,7 @@ from omnigraph.graph.manifest.publish import ManifestChange, PublishTarget, publ
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.merge.run import MergeRequest, merge_branch
 from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import StagedWrite
 from omnigraph.storage.lance.stage import stage_fragments, write_rows
 from omnigraph.storage.location import Location
@@ -103,14 +103,14 @@ def make_tables(path: Path, tables: int, rows: int) -> People:
     def stage(area: StagingArea) -> StagedWrite:
         effects = []
         for number in range(tables):
-            target = area.writable(f"node:T{number}")
+            target = area.open_for_write(f"node:T{number}")
             filled = pa.table({"id": names, "x": names}, schema=target.dataset.schema)
             effects.append(
                 area.transaction_effect(
                     target, stage_fragments(target.dataset, write_rows(target.dataset, filled)), len(names)
                 )
             )
-        return area.finish(tuple(effects), frozenset(), Outcome({}))
+        return area.finish(tuple(effects), frozenset(), {})
 
     assert write(root, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
     return People(root, rows)

@@ -28,7 +28,7 @@ from omnigraph.api.graph import Graph
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import StagedWrite
 from omnigraph.maintenance.optimize.run import ensure_indices, optimize_all_tables
 from omnigraph.pipeline.spark.runner import SparkRunner
@@ -142,10 +142,10 @@ def _fill(graph: Graph, tables: int, span: tuple[int, int], rows: int) -> None:
     def stage(area: StagingArea) -> StagedWrite:
         effects = []
         for number in range(tables):
-            target = area.writable(f"node:T{number}")
+            target = area.open_for_write(f"node:T{number}")
             staged = _stage_rows(target.dataset, span, rows)
             effects.append(area.transaction_effect(target, staged, target.table.row_count + (span[1] - span[0]) * rows))
-        return area.finish(tuple(effects), frozenset(), Outcome({}))
+        return area.finish(tuple(effects), frozenset(), {})
 
     assert write(graph.location, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
 

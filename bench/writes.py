@@ -9,7 +9,7 @@ import pyarrow as pa
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.snapshot import MAIN
 from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import StagedWrite
 from omnigraph.storage.lance.stage import stage_fragments, stage_overwrite_with, stage_upsert, write_rows
 from omnigraph.storage.location import Location
@@ -21,7 +21,7 @@ def commit_rows(root: Location, alias: str, rows: pa.Table, *, mode: Mode = "app
     """Commit rows to a table. An upsert must have only existing ids."""
 
     def stage(area: StagingArea) -> StagedWrite:
-        target = area.writable(alias)
+        target = area.open_for_write(alias)
         dataset, count = target.dataset, target.table.row_count
         table = rows.cast(dataset.schema)
         match mode:
@@ -33,6 +33,6 @@ def commit_rows(root: Location, alias: str, rows: pa.Table, *, mode: Mode = "app
                 staged = stage_overwrite_with(dataset, write_rows(dataset, table))
             case "upsert":
                 staged = stage_upsert(dataset, table)
-        return area.finish((area.transaction_effect(target, staged, count),), frozenset(), Outcome({}))
+        return area.finish((area.transaction_effect(target, staged, count),), frozenset(), {})
 
     assert write(root, branch, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None

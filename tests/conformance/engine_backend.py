@@ -23,7 +23,7 @@ from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.pipeline.load.inputs.files import find_inputs
 from omnigraph.pipeline.load.inputs.ndjson import plan_json_pieces
 from omnigraph.pipeline.load.run import LoadRequest, load
-from omnigraph.pipeline.load.source import PieceSource
+from omnigraph.pipeline.load.source import InputSource
 from omnigraph.schema.tables import declared_indexes
 from omnigraph.storage.lance.indexes import IndexSpec
 from omnigraph.storage.location import Location, parse_location
@@ -136,7 +136,7 @@ def build(cases: CaseFile, storage: Storage, directory: Path) -> Location:
 def _load(root: Location, lines: list[str], branch: str, directory: Path) -> None:
     path = directory / "data.jsonl"
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    source = PieceSource(plan_json_pieces(find_inputs([str(path)])))
+    source = InputSource(plan_json_pieces(find_inputs([str(path)])))
     request = LoadRequest(source, LoadMode.APPEND, "tester", branch)
     load(root, request, in_place)
 

@@ -439,7 +439,7 @@ class Graph(Displayed):
             progress=progress or ignore_progress,
         )
         plan = plan_load(self.location, self.branch, data, options)
-        return load_with_indexes(plan, options, build_indexes=build_indexes)
+        return load_with_indexes(plan, build_indexes=build_indexes)
 
     def mutate(
         self,

@@ -17,7 +17,7 @@ from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.optimize.options import IndexResult
 from omnigraph.maintenance.optimize.plan import MaintenanceRequest
 from omnigraph.maintenance.optimize.run import ensure_indices
-from omnigraph.pipeline.load.plan import LoadOptions, LoadPlan, run_load, spark_runner
+from omnigraph.pipeline.load.plan import LoadPlan, run_load, spark_runner
 from omnigraph.pipeline.load.run import Loaded
 from omnigraph.schema.tables import declared_indexes
 
@@ -62,15 +62,15 @@ class LoadResult(Displayed):
         }
 
 
-def load_with_indexes(plan: LoadPlan, options: LoadOptions, *, build_indexes: bool = False) -> LoadResult:
+def load_with_indexes(plan: LoadPlan, *, build_indexes: bool = False) -> LoadResult:
     """Run a planned load, then build the declared indexes of the loaded types if that is requested."""
-    loaded = run_load(plan, options)
+    loaded, options = run_load(plan), plan.options
     unindexed = _indexed_types(plan, loaded)
     indexes = None
     if build_indexes and unindexed:
         request = MaintenanceRequest(types=frozenset(unindexed), actor=options.actor)
         try:
-            indexes = ensure_indices(plan.root, plan.branch, spark_runner(plan, options), request)
+            indexes = ensure_indices(plan.root, plan.branch, spark_runner(plan), request)
         except OmnigraphError as error:
             raise _load_unindexed(error, loaded) from error
     return LoadResult(

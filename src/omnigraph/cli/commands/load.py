@@ -102,7 +102,7 @@ def load(
         )
         plan = plan_load(location, branch, data, options)
         announce(target.context, location)
-        result = load_with_indexes(plan, options, build_indexes=with_indexes)
+        result = load_with_indexes(plan, build_indexes=with_indexes)
     summary = f"{'checked' if dry_run else 'loaded'} {format_count(result.total, 'entity', 'entities')}"
     if result.commit is not None:
         summary += f" at commit {result.commit.id}"

@@ -49,12 +49,11 @@ def aggregate_rows(step: op.Aggregate, _needed: RequiredColumns, context: Execut
     if groups is None:
         if step.keys:
             return
-        empty = {
-            aggregate.name: pa.array(
-                [0 if aggregate.expression.function is ex.Function.COUNT else None], value_arrow_type(aggregate.expression.type)
-            )
-            for aggregate in step.aggregates
-        }
+        empty: dict[str, Column] = {}
+        for aggregate in step.aggregates:
+            call = aggregate.expression
+            value = 0 if call.function is ex.Function.COUNT else None
+            empty[aggregate.name] = pa.array([value], value_arrow_type(call.type))
         yield Frame(1, empty)
         return
     results: dict[str, Column] = {key.name: groups.columns[name] for name, key in keys.items()}

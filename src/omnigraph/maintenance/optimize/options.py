@@ -142,7 +142,6 @@ class TableOptimizeStats(TableStats):
     """`error` as a value, for other surfaces."""
 
 
-
 @dataclass(frozen=True, slots=True)
 class OptimizeOptions:
     """How to optimize."""
