@@ -20,7 +20,7 @@ from bench.harness import Ratio, compare, sized
 from bench.writes import commit_rows
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.coordination.intent import WriterKind
-from omnigraph.graph.feed import commit_changes
+from omnigraph.graph.feed import read_commit_diff
 from omnigraph.graph.manifest.publish import ManifestChange, PublishTarget, publish
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.merge.run import MergeRequest, merge_branch
@@ -79,10 +79,8 @@ class People:
     def changes(self, size: int) -> Prepared:
         """Commit `size` updated rows; return the action that reads the changes of the commit."""
         self.write(range(size), MAIN)
-        newest = read_snapshot(self.root)
-        commit = newest.manifest.find_commit(newest.head)
-        assert commit is not None
-        return lambda: list(commit_changes(newest, commit))
+        head = read_snapshot(self.root).head
+        return lambda: list(read_commit_diff(self.root, MAIN, head))
 
     def touch(self) -> None:
         """Add a version of the manifest, as the creation of a branch does, without a branch."""
