@@ -40,13 +40,17 @@ def archive_path(java: Java) -> Path:
 
 
 def flags_to_use(archive: Path) -> tuple[str, ...]:
-    """Return the flags with which a JVM uses the archive; none if it is missing or incomplete."""
+    """Return the flags with which a JVM uses the archive; none if it is missing or incomplete.
+
+    A JVM that dies from a damaged archive writes its report next to it, not into the user's directory.
+    """
     try:
         with archive.open("rb") as file:
             is_complete = file.read(4) not in (b"", bytes(4))
     except OSError:
         return ()
-    return (f"-XX:SharedArchiveFile={archive}",) if is_complete else ()
+    report = archive.with_name("jvm-error-%p.log")
+    return (f"-XX:SharedArchiveFile={archive}", f"-XX:ErrorFile={report}") if is_complete else ()
 
 
 def flags_to_write(archive: Path) -> tuple[str, ...]:
