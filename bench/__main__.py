@@ -11,10 +11,12 @@ import argparse
 import os
 import signal
 import sys
+import tempfile
 from importlib import import_module
+from pathlib import Path
 from typing import Final
 
-from bench.harness import Result, read_result
+from bench.harness import Result, read_result, report
 from bench.page import write_page
 from bench.run import run_in_process
 
@@ -49,7 +51,8 @@ def main(arguments: list[str]) -> int:
     names = options.names or list(BENCHMARKS)
     if options.here:
         for name in names:
-            import_module(f"bench.{name}").main()
+            with tempfile.TemporaryDirectory() as folder:
+                report(name, import_module(f"bench.{name}").run(Path(folder)))
         return 0
     results = _read_results() if options.page else [run_in_process(name) for name in names]
     _print_problems(results)

@@ -5,11 +5,10 @@ They are compared with an upsert of the same rows to main, without limits; `benc
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import Final
 
-from bench.harness import Ratio, compare, report, sized
+from bench.harness import Ratio, compare, sized
 from bench.merge import FEW, People, prepared_medians
 
 TABLES: Final = sized((10_000, 100_000, 1_000_000), (1_000, 10_000))
@@ -57,9 +56,3 @@ def _created(rows: int, created: dict[int, float]) -> Ratio:
         {"create a branch": created[rows]},
         rows,
     )
-
-
-def main() -> bool:
-    """Run in a temporary directory."""
-    with tempfile.TemporaryDirectory() as folder:
-        return report("branch", run(Path(folder)))

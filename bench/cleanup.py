@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -20,18 +19,13 @@ import lance
 import pyarrow as pa
 
 import omnigraph
-from bench.harness import Ratio, compare, report, sized
+from bench.harness import Ratio, compare, sized
+from bench.writes import commit_rows
 from omnigraph.base.clock import SystemClock
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.layout import EDGES, MANIFEST, NODES
-from omnigraph.graph.manifest.snapshot import MAIN
-from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea
-from omnigraph.graph.write.states import StagedWrite
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
-from omnigraph.storage.lance.stage import stage_fragments, stage_overwrite_with, write_rows
 from omnigraph.storage.location import Location
 
 VERSIONS: Final = sized(1_000, 60)
@@ -71,18 +65,8 @@ def run(folder: Path, versions: int = VERSIONS) -> list[Ratio]:
 
 def _commit(root: Location, number: int) -> None:
     names = [f"{number}-{index}" for index in range(ROWS)]
-
-    def stage(area: StagingArea) -> StagedWrite:
-        target = area.writable(ALIAS)
-        values = {"id": names, "slug": names, "age": list(range(ROWS))}
-        rows = pa.table(values, schema=target.dataset.schema)
-        is_overwrite = number % OVERWRITE_EVERY == 0
-        stage_rows = stage_overwrite_with if is_overwrite else stage_fragments
-        staged = stage_rows(target.dataset, write_rows(target.dataset, rows))
-        count = ROWS if is_overwrite else target.table.row_count + ROWS
-        return area.finish((area.transaction_effect(target, staged, count),), frozenset(), Outcome({"inserted": ROWS}))
-
-    assert write(root, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
+    rows = pa.table({"id": names, "slug": names, "age": list(range(ROWS))})
+    commit_rows(root, ALIAS, rows, mode="append" if number % OVERWRITE_EVERY else "overwrite")
 
 
 def _timed(original: Path, folder: Path, clean: Callable[[str], None]) -> float:
@@ -97,7 +81,7 @@ def _timed(original: Path, folder: Path, clean: Callable[[str], None]) -> float:
 
 def _clean_ours(uri: str) -> None:
     options = CleanupPolicyOptions(keep_versions=KEEP, confirm=True)
-    rows = cleanup_all_tables(omnigraph.open(uri), options, world=WriteEnvironment(clock=LaterClock()))
+    rows = cleanup_all_tables(omnigraph.open(uri), options, environment=WriteEnvironment(clock=LaterClock()))
     assert all(row.error is None and row.files_removed for row in rows)
 
 
@@ -106,9 +90,3 @@ def _clean_plain(uri: str) -> None:
     for path in [Path(uri, MANIFEST), *tables]:
         stats = lance.dataset(str(path)).cleanup_old_versions(timedelta(0), KEEP)
         assert stats.old_versions > 0
-
-
-def main() -> bool:
-    """Run in a temporary directory; return whether the ratio is within its limit."""
-    with tempfile.TemporaryDirectory() as folder:
-        return report("cleanup", run(Path(folder)))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,16 +16,12 @@ import lance
 import pyarrow as pa
 
 import omnigraph
-from bench.harness import Ratio, compare, median_seconds, report, sized
+from bench.harness import Ratio, compare, median_seconds, sized
+from bench.writes import commit_rows
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
-from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange, PublishTarget, publish
 from omnigraph.graph.manifest.records import Pin, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
-from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea
-from omnigraph.graph.write.states import StagedWrite
-from omnigraph.storage.lance.stage import stage_fragments, write_rows
 from omnigraph.storage.location import Location, parse_location
 
 HISTORIES: Final = sized((10, 100, 500, 2_000, 5_000), (10, 50, 250))
@@ -51,15 +46,7 @@ class GraphAndDataset:
     number: int = 0
 
     def commit(self) -> None:
-        rows = self._rows()
-
-        def stage(area: StagingArea) -> StagedWrite:
-            target = area.writable(ALIAS)
-            staged = stage_fragments(target.dataset, write_rows(target.dataset, rows))
-            effect = area.transaction_effect(target, staged, target.table.row_count + ROWS)
-            return area.finish((effect,), frozenset(), Outcome({"inserted": ROWS}))
-
-        assert write(self.root, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
+        commit_rows(self.root, ALIAS, self._rows())
 
     def append(self) -> None:
         lance.write_dataset(self._rows(), self.plain, mode="append")
@@ -106,9 +93,3 @@ def _publish_history(root: Location, table: TableRecord, newest: int, commits: i
         publish(target, ManifestChange(draft, (moved,)))
         if number % 500 == 499:
             print(f"{number + 1} commits", file=sys.stderr)
-
-
-def main() -> bool:
-    """Run in a temporary directory; return whether all ratios are within their limits."""
-    with tempfile.TemporaryDirectory() as folder:
-        return report("commit", run(Path(folder)))

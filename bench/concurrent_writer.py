@@ -30,7 +30,7 @@ from omnigraph.base.failpoints import observed
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.snapshot import MAIN, open_table, read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import StagedWrite
 from omnigraph.maintenance.optimize.options import TableOptimizeStats
 from omnigraph.storage.lance.stage import stage_fragments, stage_upsert, write_rows
@@ -165,21 +165,21 @@ class _Writer:
         return self._update(area) if self.kind == "update" else self._append(area)
 
     def _update(self, area: StagingArea) -> StagedWrite:
-        target = area.writable(TABLE)
+        target = area.open_for_write(TABLE)
         name = f"k{self.count * 7919 % target.table.row_count:09d}"
         row = pa.table({"id": [name], "slug": [name], "age": [self.count]}, schema=target.dataset.schema)
         effect = area.transaction_effect(target, stage_upsert(target.dataset, row), target.table.row_count)
-        return area.finish((effect,), frozenset(), Outcome({}))
+        return area.finish((effect,), frozenset(), {})
 
     def _append(self, area: StagingArea) -> StagedWrite:
-        target = area.writable(TABLE)
+        target = area.open_for_write(TABLE)
         names = [f"new{self.count}-{number}" for number in range(ROWS)]
         values = {"id": names, "slug": names, "age": list(range(ROWS))}
         staged = stage_fragments(
             target.dataset, write_rows(target.dataset, pa.table(values, schema=target.dataset.schema))
         )
         effect = area.transaction_effect(target, staged, target.table.row_count + ROWS)
-        return area.finish((effect,), frozenset(), Outcome({}))
+        return area.finish((effect,), frozenset(), {})
 
     def print_times(self) -> None:
         print(json.dumps({"waits": self.waits, "writes": self.writes}), flush=True)

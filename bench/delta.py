@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
@@ -17,22 +16,17 @@ import pyarrow as pa
 
 import omnigraph
 from bench.cleanup import LaterClock
-from bench.harness import Ratio, report, sized
-from omnigraph.api.graph import Graph
+from bench.harness import Ratio, sized
+from bench.writes import commit_rows
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.intent import WriterKind
-from omnigraph.graph.manifest.snapshot import MAIN
-from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea
-from omnigraph.graph.write.states import StagedWrite
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from omnigraph.maintenance.optimize.run import optimize_all_tables
 from omnigraph.pipeline.spark.runner import SparkRunner
-from omnigraph.storage.lance.stage import stage_fragments, write_rows
 
 COMMITS: Final = sized(1_000, 40)
 ROWS: Final = sized(2_000, 500)
+ALIAS: Final = "node:T"
 SCHEMA: Final = "node T { slug: String  age: I64 }"
 
 
@@ -44,7 +38,7 @@ def run(folder: Path, commits: int = COMMITS, rows: int = ROWS) -> list[Ratio]:
     delta_path = str(folder / "delta")
     for number in range(commits):
         table = _rows(number * rows, rows)
-        _commit(graph, table)
+        commit_rows(graph.location, ALIAS, table)
         write_deltalake(delta_path, table, mode="append")
         if number % 200 == 199:
             print(f"delta: {number + 1} commits on each side", file=sys.stderr, flush=True)
@@ -59,7 +53,7 @@ def run(folder: Path, commits: int = COMMITS, rows: int = ROWS) -> list[Ratio]:
     compacted = perf_counter() - started
     started = perf_counter()
     policy = CleanupPolicyOptions(keep_versions=1, confirm=True)
-    cleanup_all_tables(graph, policy, world=WriteEnvironment(clock=LaterClock()))
+    cleanup_all_tables(graph, policy, environment=WriteEnvironment(clock=LaterClock()))
     cleaned = perf_counter() - started
     started = perf_counter()
     DeltaTable(delta_path).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
@@ -81,31 +75,10 @@ def _rows(first: int, count: int) -> pa.Table:
     return pa.table({"id": names, "slug": names, "age": list(range(count))})
 
 
-def _commit(graph: Graph, rows: pa.Table) -> None:
-    def stage(area: StagingArea) -> StagedWrite:
-        target = area.writable("node:T")
-        staged = stage_fragments(target.dataset, write_rows(target.dataset, rows.cast(target.dataset.schema)))
-        effect = area.transaction_effect(target, staged, target.table.row_count + rows.num_rows)
-        return area.finish((effect,), frozenset(), Outcome({}))
-
-    assert write(graph.location, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
-
-
 def _warm_up(path: Path, workers: Any) -> None:
     """Start the session and its workers before the measurement."""
     graph = omnigraph.init(str(path), SCHEMA)
     for number in range(4):
-        _commit(graph, _rows(number * 10, 10))
+        commit_rows(graph.location, ALIAS, _rows(number * 10, 10))
     optimize_all_tables(graph, run_tasks=workers)
     shutil.rmtree(path)
-
-
-def main() -> bool:
-    """Run in a temporary directory and report; skip if delta-rs is missing."""
-    try:
-        import deltalake  # noqa: F401
-    except ImportError:
-        print("delta: skipped; run `pip install deltalake` first")
-        return True
-    with tempfile.TemporaryDirectory() as folder:
-        return report("delta", run(Path(folder)))

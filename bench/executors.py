@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import IO, Final
 
 import omnigraph
 from bench.generate import SCHEMA, graph_file
-from bench.harness import Ratio, compare, median_seconds, report, sized
+from bench.harness import Ratio, compare, median_seconds, sized
 from omnigraph.pipeline.spark.session import SparkSettings, spark_session
 
 LINES: Final = sized(2_000_000, 50_000)
@@ -73,12 +72,6 @@ def serve(master: str, folder: Path, file: str) -> None:
 def _pipe(pipe: IO[str] | None) -> IO[str]:
     assert pipe is not None, "both streams are pipes"
     return pipe
-
-
-def main() -> bool:
-    """Run in a temporary directory."""
-    with tempfile.TemporaryDirectory() as folder:
-        return report("executors", run(Path(folder)))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Final
 
 import omnigraph
 from bench.generate import SCHEMA, graph_file
-from bench.harness import Ratio, report, sized
+from bench.harness import Ratio, sized
 from omnigraph.base.clock import SYSTEM_CLOCK
 
 LINES: Final = sized((2_000_000, 20_000_000), (20_000, 200_000))
@@ -107,9 +106,3 @@ def _tree(root: int) -> list[int]:
     for pid in pids:
         pids += children.get(pid, [])
     return pids
-
-
-def main() -> bool:
-    """Run in a temporary directory; return whether all processes are within their limits."""
-    with tempfile.TemporaryDirectory() as folder:
-        return report("memory", run(Path(folder)))

@@ -5,9 +5,6 @@ Before each round the input is prepared, outside the measured time: a branch wit
 
 from __future__ import annotations
 
-import shutil
-import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -19,17 +16,18 @@ from typing import Final
 import pyarrow as pa
 
 import omnigraph
-from bench.harness import Ratio, compare, report, sized
+from bench.harness import Ratio, compare, sized
+from bench.writes import commit_rows
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.coordination.intent import WriterKind
-from omnigraph.graph.feed import commit_changes
+from omnigraph.graph.feed import read_commit_diff
 from omnigraph.graph.manifest.publish import ManifestChange, PublishTarget, publish
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.merge.run import MergeRequest, merge_branch
 from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import StagedWrite
-from omnigraph.storage.lance.stage import stage_fragments, stage_upsert, write_rows
+from omnigraph.storage.lance.stage import stage_fragments, write_rows
 from omnigraph.storage.location import Location
 
 ROUNDS: Final = sized(9, 3)
@@ -62,21 +60,8 @@ class People:
     def write(self, numbers: range, branch: str, *, new: bool = False) -> None:
         """Insert or update the people with these numbers."""
         names = [f"person {number}" for number in numbers]
-        age = next(NUMBERS)
-
-        def stage(area: StagingArea) -> StagedWrite:
-            target = area.writable(ALIAS)
-            columns = {"id": names, "slug": names, "age": [age] * len(names), "name": names}
-            rows = pa.table(columns, schema=target.dataset.schema)
-            staged = (
-                stage_fragments(target.dataset, write_rows(target.dataset, rows))
-                if new
-                else stage_upsert(target.dataset, rows)
-            )
-            size = target.table.row_count + (len(names) if new else 0)
-            return area.finish((area.transaction_effect(target, staged, size),), frozenset(), Outcome({}))
-
-        assert write(self.root, branch, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
+        rows = pa.table({"id": names, "slug": names, "age": [next(NUMBERS)] * len(names), "name": names})
+        commit_rows(self.root, ALIAS, rows, mode="append" if new else "upsert", branch=branch)
 
     def merge(self, size: int, *, diverged: bool = False) -> Prepared:
         """Create a branch with `size` updated rows; return its merge into main, which may have updated other rows."""
@@ -94,10 +79,8 @@ class People:
     def changes(self, size: int) -> Prepared:
         """Commit `size` updated rows; return the action that reads the changes of the commit."""
         self.write(range(size), MAIN)
-        newest = read_snapshot(self.root)
-        commit = newest.manifest.find_commit(newest.head)
-        assert commit is not None
-        return lambda: list(commit_changes(newest, commit))
+        head = read_snapshot(self.root).head
+        return lambda: list(read_commit_diff(self.root, MAIN, head))
 
     def touch(self) -> None:
         """Add a version of the manifest, as the creation of a branch does, without a branch."""
@@ -118,14 +101,14 @@ def make_tables(path: Path, tables: int, rows: int) -> People:
     def stage(area: StagingArea) -> StagedWrite:
         effects = []
         for number in range(tables):
-            target = area.writable(f"node:T{number}")
+            target = area.open_for_write(f"node:T{number}")
             filled = pa.table({"id": names, "x": names}, schema=target.dataset.schema)
             effects.append(
                 area.transaction_effect(
                     target, stage_fragments(target.dataset, write_rows(target.dataset, filled)), len(names)
                 )
             )
-        return area.finish(tuple(effects), frozenset(), Outcome({}))
+        return area.finish(tuple(effects), frozenset(), {})
 
     assert write(root, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
     return People(root, rows)
@@ -172,16 +155,3 @@ def prepared_medians(actions: Mapping[str, Callable[[], Prepared]], rounds: int 
             action()
             times[name].append(perf_counter() - started)
     return {name: median(seconds[1:]) for name, seconds in times.items()}
-
-
-def main() -> bool:
-    """Run and report."""
-    folder = Path(tempfile.mkdtemp(prefix="bench-merge-"))
-    try:
-        return report("merge", run(folder))
-    finally:
-        shutil.rmtree(folder)
-
-
-if __name__ == "__main__":
-    sys.exit(0 if main() else 1)

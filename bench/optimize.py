@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
@@ -23,13 +22,13 @@ from lance.fragment import write_fragments
 
 import omnigraph
 from bench import concurrent_writer
-from bench.harness import Ratio, report, sized
+from bench.harness import Ratio, sized
 from bench.memory import Kind, peaks_of
 from omnigraph.api.graph import Graph
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import StagedWrite
 from omnigraph.maintenance.optimize.run import ensure_indices, optimize_all_tables
 from omnigraph.pipeline.spark.runner import SparkRunner
@@ -47,7 +46,7 @@ BYTES_MAX: Final = 2 * 1024**3
 _RUN: Final = "import sys, omnigraph; omnigraph.open(sys.argv[1]).optimize()"
 
 
-def run(folder: Path, size: tuple[int, int, int], limit: float | None = RAW_MAX) -> list[Ratio]:
+def run_alone(folder: Path, size: tuple[int, int, int], limit: float | None = RAW_MAX) -> list[Ratio]:
     """Return the ratio to plain Lance, and the opened datasets of a run without work."""
     tables, fragments, rows = size
     name = f"{tables} tables of {fragments} fragments of {rows} rows"
@@ -143,10 +142,10 @@ def _fill(graph: Graph, tables: int, span: tuple[int, int], rows: int) -> None:
     def stage(area: StagingArea) -> StagedWrite:
         effects = []
         for number in range(tables):
-            target = area.writable(f"node:T{number}")
+            target = area.open_for_write(f"node:T{number}")
             staged = _stage_rows(target.dataset, span, rows)
             effects.append(area.transaction_effect(target, staged, target.table.row_count + (span[1] - span[0]) * rows))
-        return area.finish(tuple(effects), frozenset(), Outcome({}))
+        return area.finish(tuple(effects), frozenset(), {})
 
     assert write(graph.location, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
 
@@ -175,20 +174,18 @@ def print_progress(text: str) -> None:
     print(f"optimize: {text}", file=sys.stderr, flush=True)
 
 
-def main() -> bool:
-    """Run in a temporary directory and report."""
+def run(folder: Path) -> list[Ratio]:
+    """Return the ratios of optimize alone, with writers and for a large table, and the memory of its workers."""
     sizes = [int(text) for text in os.environ.get("BENCH_OPTIMIZE", "").split()]
     tables, fragments, rows = sizes or (TABLES, FRAGMENTS, ROWS)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        ratios = run(folder / "many", (tables, fragments, rows))
-        shutil.rmtree(folder / "many")
-        ratios += run_with_appends(folder / "appends", (tables, fragments, rows))
-        shutil.rmtree(folder / "appends")
-        ratios += run_updates(folder / "updates", (1, fragments, rows))
-        shutil.rmtree(folder / "updates")
-        if not sizes:
-            ratios += run(folder / "large", LARGE, LARGE_RAW_MAX)
-            shutil.rmtree(folder / "large")
-            ratios.append(run_memory(folder, *LARGE[1:]))
-    return report("optimize", ratios)
+    ratios = run_alone(folder / "many", (tables, fragments, rows))
+    shutil.rmtree(folder / "many")
+    ratios += run_with_appends(folder / "appends", (tables, fragments, rows))
+    shutil.rmtree(folder / "appends")
+    ratios += run_updates(folder / "updates", (1, fragments, rows))
+    shutil.rmtree(folder / "updates")
+    if not sizes:
+        ratios += run_alone(folder / "large", LARGE, LARGE_RAW_MAX)
+        shutil.rmtree(folder / "large")
+        ratios.append(run_memory(folder, *LARGE[1:]))
+    return ratios

@@ -8,7 +8,6 @@ searches texts with its index. `query_first` measures the first query of a new p
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -19,7 +18,7 @@ import lance
 import pyarrow.parquet as pq
 from lance.query import MatchQuery
 
-from bench.harness import Ratio, compare, median_seconds, report, sized
+from bench.harness import Ratio, compare, median_seconds, sized
 from bench.query_first import first_queries
 from bench.social import VECTOR, Social, make_social, write_social
 from omnigraph.api.graph import Graph
@@ -118,15 +117,13 @@ PARAMETERS: Final[Mapping[str, tuple[str, object]]] = {
 }
 
 
-def main() -> bool:
-    """Measure all comparisons."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        social = make_social()
-        graph = write_social(folder / "social.omni", social)
-        engines = {"ladybug": _ladybug(folder, social), "duckdb": _duckdb(social), **_lance(graph)}
-        ratios = [_measure(name, graph, engines) for name in COMPARISONS]
-        return report("query", [*ratios, *first_queries(folder, graph, social)])
+def run(folder: Path) -> list[Ratio]:
+    """Return the ratios of all comparisons."""
+    social = make_social()
+    graph = write_social(folder / "social.omni", social)
+    engines = {"ladybug": _ladybug(folder, social), "duckdb": _duckdb(social), **_lance(graph)}
+    ratios = [_measure(name, graph, engines) for name in COMPARISONS]
+    return [*ratios, *first_queries(folder, graph, social)]
 
 
 def _measure(name: str, graph: Graph, engines: Mapping[str, Prepare]) -> Ratio:

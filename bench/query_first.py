@@ -19,8 +19,7 @@ from typing import Any, Final
 from bench.harness import Ratio, compare, median_seconds, sized
 from bench.social import Social
 from omnigraph.api.graph import Graph
-from omnigraph.engine.tables import combine_chunks
-from omnigraph.engine.traversal.adjacency import PublishedTable, build_adjacency, write_adjacency
+from omnigraph.engine.traversal.adjacency import build_adjacency, write_adjacency
 from omnigraph.storage.lance.dataset import open_dataset
 
 ROUNDS: Final = sized(7, 2)
@@ -33,7 +32,7 @@ TOP: Final = (
 _TIMED: Final = "from time import perf_counter\nstarted = perf_counter()\n{}\nprint(perf_counter() - started)\n"
 _OURS: Final = (
     "import lance, omnigraph.api.graph, omnigraph.api.query, omnigraph.arrow.hashing\n"
-    "import omnigraph.query.transform, omnigraph.lang.parser_table\n"
+    "import omnigraph.query.transform\n"
     + _TIMED.format("rows = omnigraph.open({graph!r}, read_only=True).query({ours!r}, params={params!r}).to_arrow()")
 )
 _LADYBUG: Final = "import ladybug, pyarrow\n" + _TIMED.format(
@@ -89,9 +88,9 @@ def _store_adjacency(graph: Graph) -> None:
     record = snapshot.tables["edge:Knows"]
     dataset = open_dataset(snapshot.root.child(record.path), version=record.pin.version)
     endpoints = dataset.read(["src", "dst"])
-    sources, targets = (combine_chunks(endpoints.column(name)) for name in ("src", "dst"))
+    sources, targets = (endpoints.column(name).combine_chunks() for name in ("src", "dst"))
     adjacency = build_adjacency(sources, targets, same_type=True)
-    write_adjacency(snapshot.root, PublishedTable(record, dataset), adjacency)
+    write_adjacency(snapshot.root, record, dataset, adjacency)
 
 
 def _measure_first(name: str, folder: Path, graph: Graph) -> Ratio:

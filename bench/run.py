@@ -22,7 +22,7 @@ from bench.harness import RESULTS, Result, failed_result, read_result, result_pa
 SECONDS_MAX: Final = 3600
 QUICK_SECONDS_MAX: Final = 600
 STOP_SECONDS_MAX: Final = 30
-# Do not use the warm Spark server of the user, and do not build a class-data archive during a measurement.
+# Do not use the warm Spark server of the user, and do not write a class-data archive during a measurement.
 _ENVIRONMENT: Final = {"OMNIGRAPH_HOME": str(RESULTS / "home"), "OMNIGRAPH_CLASS_ARCHIVE": "off"}
 
 

@@ -6,7 +6,6 @@ it, each as one commit through the complete write path.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -15,15 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 import omnigraph
-from bench.harness import Ratio, compare, median_seconds, report, sized
-from omnigraph.graph.coordination.intent import WriterKind
+from bench.harness import Ratio, compare, median_seconds, sized
+from bench.writes import commit_rows
 from omnigraph.graph.manifest.snapshot import MAIN
-from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea
-from omnigraph.graph.write.states import StagedWrite
 from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
 from omnigraph.pipeline.runner import Result, Task
-from omnigraph.storage.lance.stage import stage_fragments, write_rows
 from omnigraph.storage.location import Location, parse_location
 
 LARGE: Final = sized(5_000_000, 50_000)
@@ -54,29 +49,10 @@ def run(folder: Path, large: int = LARGE) -> list[Ratio]:
 def _make_graph(path: Path, rows: int) -> Location:
     root = parse_location(str(path))
     omnigraph.init(root.uri, BASE)
-    for part in range(APPENDS):
-        write(root, MAIN, WriteRequest(WriterKind.LOAD, "bench", _append(part, rows // APPENDS)))
-    return root
-
-
-def _append(part: int, rows: int) -> Callable[[StagingArea], StagedWrite]:
-    def stage(area: StagingArea) -> StagedWrite:
-        target = area.writable("node:Thing")
-        numbers = np.arange(part * rows, (part + 1) * rows)
+    for numbers in np.array_split(np.arange(rows), APPENDS):
         ids = pa.array(numbers).cast(pa.utf8())
-        table = pa.Table.from_arrays([ids, pa.array(numbers), ids], schema=target.dataset.schema)
-        count = target.table.row_count + rows
-        return area.finish(
-            (
-                area.transaction_effect(
-                    target, stage_fragments(target.dataset, write_rows(target.dataset, table)), count
-                ),
-            ),
-            frozenset(),
-            Outcome({}),
-        )
-
-    return stage
+        commit_rows(root, "node:Thing", pa.table({"id": ids, "size": pa.array(numbers), "name": ids}))
+    return root
 
 
 def _apply(root: Location, text: str) -> Callable[[], object]:
@@ -85,9 +61,3 @@ def _apply(root: Location, text: str) -> Callable[[], object]:
 
 def _no_tasks(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:
     raise AssertionError(f"expected no tasks, got {len(tasks)} of {function}: only metadata changes")
-
-
-def main() -> bool:
-    """Run in a temporary directory."""
-    with tempfile.TemporaryDirectory() as folder:
-        return report("schema", run(Path(folder)))

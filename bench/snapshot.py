@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -16,7 +15,7 @@ from typing import Final
 import lance
 
 import omnigraph
-from bench.harness import Ratio, compare, median_seconds, report, sized
+from bench.harness import Ratio, compare, median_seconds, sized
 from omnigraph.base import limits
 from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange, PublishTarget, publish
@@ -152,9 +151,3 @@ def _make_pair(folder: Path, name: str, graph: omnigraph.Graph) -> GraphAndTable
 
 def _scan(uri: str) -> object:
     return lance.dataset(uri).to_table()
-
-
-def main() -> bool:
-    """Run in a temporary directory; return whether all ratios are within their limits."""
-    with tempfile.TemporaryDirectory() as folder:
-        return report("snapshot", run(Path(folder)))

@@ -21,7 +21,7 @@ from omnigraph.api.graph import Graph
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.snapshot import MAIN
 from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import StagedWrite
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.dataset import Dataset
@@ -108,17 +108,17 @@ def write_social(path: Path, social: Social) -> Graph:
     def stage(area: StagingArea) -> StagedWrite:
         effects = []
         for alias, rows in tables.items():
-            target = area.writable(alias)
+            target = area.open_for_write(alias)
             transaction = stage_fragments(target.dataset, write_rows(target.dataset, rows.cast(target.dataset.schema)))
             effects.append(area.transaction_effect(target, transaction, rows.num_rows))
-        return area.finish(tuple(effects), frozenset(), Outcome({}))
+        return area.finish(tuple(effects), frozenset(), {})
 
     def index(area: StagingArea) -> StagedWrite:
         effects = tuple(
-            area.multi_commit_effect(area.writable(alias), partial(_add_indexes, columns=columns))
+            area.multi_commit_effect(area.open_for_write(alias), partial(_add_indexes, columns=columns))
             for alias, columns in INDEXES.items()
         )
-        return area.finish(effects, frozenset(), Outcome({}))
+        return area.finish(effects, frozenset(), {})
 
     write(graph.location, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage, lambda area, _: stage(area)))
     write(graph.location, MAIN, WriteRequest(WriterKind.OPTIMIZE, "bench", index, lambda area, _: index(area)))

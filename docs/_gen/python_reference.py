@@ -32,7 +32,7 @@ INTERNAL: Final[Mapping[str, tuple[str, ...]]] = {
     "QueryLimits": ("engine_options",),
     "SchemaRecord": ("require_intact",),
     "SchemaPlan": ("catalog", "counter_catalog", "null_counts", "require_supported"),
-    "OptimizeOptions": ("blobs_compact", "bounds", "validate"),
+    "OptimizeOptions": ("blobs_compact", "request", "validate"),
     "RepairOptions": ("validate",),
     "CleanupPolicyOptions": ("policy", "warnings"),
     "OmnigraphDataSource": ("schema", "reader", "streamReader", "writer", "streamWriter"),

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from omnigraph.api.graph import PreparedQuery
+    from omnigraph.api.prepared import PreparedQuery
     from omnigraph.api.results import CleanupResult, OptimizeResult, RepairResult, Result, ResultSource
     from omnigraph.base.errors import Applied, ErrorKind, Problem
     from omnigraph.base.progress import Progress
@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from omnigraph.engine.prepare import ExplainResult
     from omnigraph.graph.branches import BranchStatus
     from omnigraph.graph.coordination.intent import PendingIntent, PendingState
-    from omnigraph.graph.diff import ChangeKind
-    from omnigraph.graph.entity_changes import ChangeFeed, CommitChanges, EntityChange
-    from omnigraph.graph.feed import SchemaStep
+    from omnigraph.graph.diff import ChangeKind, EntityChange
+    from omnigraph.graph.feed import ChangeFeed, CommitChanges, SchemaStep
     from omnigraph.graph.manifest.records import (
         BranchParent,
         BranchRecord,
@@ -131,85 +130,51 @@ __all__ = [
     "ViolationReport",
 ]
 
-_MODULES: Final = {
-    "Applied": "omnigraph.base.errors",
-    "BranchParent": "omnigraph.graph.manifest.records",
-    "BranchRecord": "omnigraph.graph.manifest.records",
-    "BranchStatus": "omnigraph.graph.branches",
-    "ChangeFeed": "omnigraph.graph.entity_changes",
-    "ChangeKind": "omnigraph.graph.diff",
-    "Check": "omnigraph.maintenance.doctor.findings",
-    "Classification": "omnigraph.maintenance.drift",
-    "CleanupResult": "omnigraph.api.results",
-    "CommitChanges": "omnigraph.graph.entity_changes",
-    "CommitRecord": "omnigraph.graph.manifest.records",
-    "Conflict": "omnigraph.graph.merge.conflicts",
-    "ConflictKind": "omnigraph.graph.merge.conflicts",
-    "Cost": "omnigraph.schema.evolution.steps",
-    "Degraded": "omnigraph.storage.lance.indexes",
-    "EntityChange": "omnigraph.graph.entity_changes",
-    "EntityCounts": "omnigraph.engine.mutation.stage",
-    "EntityName": "omnigraph.graph.merge.conflicts",
-    "EntityStates": "omnigraph.graph.merge.conflicts",
-    "ErrorKind": "omnigraph.base.errors",
-    "ExplainResult": "omnigraph.engine.prepare",
-    "ExportFormat": "omnigraph.pipeline.export.tasks",
-    "ExportResult": "omnigraph.pipeline.export.run",
-    "Finding": "omnigraph.maintenance.doctor.findings",
-    "Health": "omnigraph.maintenance.doctor.findings",
-    "IndexCoverage": "omnigraph.maintenance.index_status",
-    "IndexKind": "omnigraph.schema.property_types",
-    "IndexResult": "omnigraph.maintenance.optimize.options",
-    "IndexRow": "omnigraph.maintenance.optimize.options",
-    "IndexStatus": "omnigraph.maintenance.optimize.index_plan",
-    "Indexed": "omnigraph.storage.lance.indexes",
-    "KeepReason": "omnigraph.maintenance.cleanup.retention",
-    "KeptVersions": "omnigraph.maintenance.cleanup.options",
-    "LintReport": "omnigraph.query.lint",
-    "LoadResult": "omnigraph.maintenance.indexed_load",
-    "MergeOutcome": "omnigraph.graph.merge.run",
-    "MergeResult": "omnigraph.graph.merge.run",
-    "MutationResult": "omnigraph.engine.mutation.text",
-    "OptimizeResult": "omnigraph.api.results",
-    "PendingIndex": "omnigraph.maintenance.optimize.options",
-    "PendingIntent": "omnigraph.graph.coordination.intent",
-    "PendingState": "omnigraph.graph.coordination.intent",
-    "Pin": "omnigraph.graph.manifest.records",
-    "PlannedStep": "omnigraph.graph.schema_plan",
-    "PreparedQuery": "omnigraph.api.graph",
-    "Problem": "omnigraph.base.errors",
-    "Progress": "omnigraph.base.progress",
-    "RecoveryRecord": "omnigraph.graph.manifest.records",
-    "RepairAction": "omnigraph.maintenance.repair",
-    "RepairResult": "omnigraph.api.results",
-    "Result": "omnigraph.api.results",
-    "ResultSource": "omnigraph.api.results",
-    "SchemaPlan": "omnigraph.graph.schema_plan",
-    "SchemaRecord": "omnigraph.graph.manifest.records",
-    "SchemaResult": "omnigraph.maintenance.schema_apply",
-    "SchemaStep": "omnigraph.graph.feed",
-    "Side": "omnigraph.graph.merge.conflicts",
-    "SkipReason": "omnigraph.maintenance.optimize.options",
-    "Snapshot": "omnigraph.graph.manifest.snapshot",
-    "StreamBatch": "omnigraph.graph.manifest.records",
-    "TableCleanupStats": "omnigraph.maintenance.cleanup.options",
-    "TableCounts": "omnigraph.graph.merge.run",
-    "TableMove": "omnigraph.graph.manifest.records",
-    "TableOptimizeStats": "omnigraph.maintenance.optimize.options",
-    "TableRecord": "omnigraph.graph.manifest.records",
-    "TableRepairStats": "omnigraph.maintenance.repair",
-    "TargetKind": "omnigraph.pipeline.export.target",
-    "Unsupported": "omnigraph.schema.evolution.steps",
-    "Violation": "omnigraph.integrity.report",
-    "ViolationReport": "omnigraph.integrity.report",
+_NAMES_BY_MODULE: Final = {
+    "api.prepared": "PreparedQuery",
+    "api.results": "CleanupResult OptimizeResult RepairResult Result ResultSource",
+    "base.errors": "Applied ErrorKind Problem",
+    "base.progress": "Progress",
+    "engine.mutation.stage": "EntityCounts",
+    "engine.mutation.text": "MutationResult",
+    "engine.prepare": "ExplainResult",
+    "graph.branches": "BranchStatus",
+    "graph.coordination.intent": "PendingIntent PendingState",
+    "graph.diff": "ChangeKind EntityChange",
+    "graph.feed": "ChangeFeed CommitChanges SchemaStep",
+    "graph.manifest.records": "BranchParent BranchRecord CommitRecord Pin RecoveryRecord SchemaRecord StreamBatch "
+    "TableMove TableRecord",
+    "graph.manifest.snapshot": "Snapshot",
+    "graph.merge.conflicts": "Conflict ConflictKind EntityName EntityStates Side",
+    "graph.merge.run": "MergeOutcome MergeResult TableCounts",
+    "graph.schema_plan": "PlannedStep SchemaPlan",
+    "integrity.report": "Violation ViolationReport",
+    "maintenance.cleanup.options": "KeptVersions TableCleanupStats",
+    "maintenance.cleanup.retention": "KeepReason",
+    "maintenance.doctor.findings": "Check Finding Health",
+    "maintenance.drift": "Classification",
+    "maintenance.index_status": "IndexCoverage",
+    "maintenance.indexed_load": "LoadResult",
+    "maintenance.optimize.index_plan": "IndexStatus",
+    "maintenance.optimize.options": "IndexResult IndexRow PendingIndex SkipReason TableOptimizeStats",
+    "maintenance.repair": "RepairAction TableRepairStats",
+    "maintenance.schema_apply": "SchemaResult",
+    "pipeline.export.run": "ExportResult",
+    "pipeline.export.target": "TargetKind",
+    "pipeline.export.tasks": "ExportFormat",
+    "query.lint": "LintReport",
+    "schema.evolution.steps": "Cost Unsupported",
+    "schema.property_types": "IndexKind",
+    "storage.lance.indexes": "Degraded Indexed",
 }
+_MODULES: Final = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
     """Import a type when it is first used: most of them need Lance or Spark."""
     if name not in _MODULES:
         raise AttributeError(f"module 'omnigraph.types' has no attribute '{name}'")
-    return getattr(import_module(_MODULES[name]), name)
+    return getattr(import_module(f"omnigraph.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

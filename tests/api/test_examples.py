@@ -12,6 +12,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.api import graph as surface
+from omnigraph.api.prepared import PreparedQuery
 
 SCHEMA: Final = """
 node Person { slug: String @key  age: I32? @index }
@@ -30,7 +31,7 @@ ON_SPARK: Final = frozenset({"Graph.load", "Graph.export", "Graph.build_indexes"
 def _documented() -> Iterator[tuple[str, Any]]:
     for name in ("init", "open", "lint"):
         yield name, getattr(surface, name)
-    for kind in (surface.Graph, surface.PreparedQuery):
+    for kind in (surface.Graph, PreparedQuery):
         for name, member in vars(kind).items():
             if inspect.isfunction(member) and not name.startswith("_") and name not in INTERNAL:
                 yield f"{kind.__name__}.{name}", member

@@ -49,5 +49,5 @@ def _codes(source: Source) -> Iterator[str]:
         match node:
             case ast.keyword(arg="code", value=ast.Constant(value=str(code))):
                 yield code
-            case ast.Call(func=ast.Name(id="_Rule"), args=[_, _, ast.Constant(value=str(code)), *_]):
+            case ast.Call(func=ast.Name(id="_Rule"), args=[_, ast.Constant(value=str(code)), *_]):
                 yield code

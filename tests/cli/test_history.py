@@ -115,8 +115,11 @@ def test_feed_has_the_commit_of_a_revert(tmp_path: Path) -> None:
     done = json.loads(run(place, "commit", "revert", last.lower(), "--json").stdout)
     assert done["tables"] == [{"table_key": "node:Person", "inserted": 1, "updated": 1, "deleted": 1, "adopted": False}]
     feed = json.loads(run(place, "changes", "poll", "--cursor", last, "--json").stdout)
-    assert [block["commit"]["operation"] for block in feed["commits"]] == ["revert"]
-    assert feed["cursor"] == done["commit"]["graph_commit_id"]
+    reverted = done["commit"]["graph_commit_id"]
+    assert [block["cause"]["graph_commit_id"] for block in feed["blocks"]] == [reverted]
+    assert (feed["cursor"], feed["caught_up"]) == (reverted, True)
+    first = json.loads(run(place, "changes", "poll", "--limit", "1", "--json").stdout)
+    assert (len(first["blocks"]), "caught_up" in first) == (1, False)
     again = run(place, "commit", "revert", last, "--json")
     assert (again.exit_code, json.loads(again.stdout)["outcome"]) == (0, "already_up_to_date")
     graph = og.open(str(place / "graph.omni"))

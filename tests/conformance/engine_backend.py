@@ -23,7 +23,7 @@ from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.pipeline.load.inputs.files import find_inputs
 from omnigraph.pipeline.load.inputs.ndjson import plan_json_pieces
 from omnigraph.pipeline.load.run import LoadRequest, load
-from omnigraph.pipeline.load.source import PieceSource
+from omnigraph.pipeline.load.source import InputSource
 from omnigraph.schema.tables import declared_indexes
 from omnigraph.storage.lance.indexes import IndexSpec
 from omnigraph.storage.location import Location, parse_location
@@ -93,7 +93,8 @@ class EngineSession:
         if self.snapshot is None:
             self.snapshot = read_snapshot(self.root, self.branch)
         query = _PREPARED.setdefault((self.root.uri, step.text), PlannedText(step.text))
-        if query.planner.checked(self.snapshot).is_mutation:
+        checked, _ = query.planner.check(self.snapshot)
+        if checked.is_mutation:
             self.snapshot = None
             mutation_options = MutationOptions("tester", self.branch)
             done = run_mutation_text(self.root, QuerySource(step.text), step.params, mutation_options)
@@ -135,7 +136,7 @@ def build(cases: CaseFile, storage: Storage, directory: Path) -> Location:
 def _load(root: Location, lines: list[str], branch: str, directory: Path) -> None:
     path = directory / "data.jsonl"
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    source = PieceSource(plan_json_pieces(find_inputs([str(path)])))
+    source = InputSource(plan_json_pieces(find_inputs([str(path)])))
     request = LoadRequest(source, LoadMode.APPEND, "tester", branch)
     load(root, request, in_place)
 

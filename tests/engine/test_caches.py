@@ -13,7 +13,6 @@ from omnigraph.engine.columns.dictionary import ValueDictionary, compact_codes, 
 from omnigraph.engine.context import Trace
 from omnigraph.engine.options import EngineOptions, TraversalMode
 from omnigraph.engine.traversal.adjacency import (
-    PublishedTable,
     adjacency_path,
     build_adjacency,
     decode_adjacency,
@@ -129,12 +128,12 @@ def test_all_modes_reach_the_same_nodes(graph: Snapshot, mode: TraversalMode) ->
 
 def test_adjacency_file_is_read_and_verified(graph: Snapshot) -> None:
     record = graph.tables["edge:E"]
-    table = PublishedTable(record, open_table(graph.root, record))
+    dataset = open_table(graph.root, record)
     sources, targets = pa.array(["a", "b", "a"] * 10_000), pa.array(["b", "ü", "b"] * 10_000)
     adjacency = build_adjacency(sources, targets, same_type=True)
-    assert read_adjacency(graph.root, table) is None
-    assert write_adjacency(graph.root, table, adjacency)
-    stored = read_adjacency(graph.root, table)
+    assert read_adjacency(graph.root, record, dataset) is None
+    assert write_adjacency(graph.root, record, dataset, adjacency)
+    stored = read_adjacency(graph.root, record, dataset)
     assert stored is not None
     assert stored.sources is stored.targets
     assert stored.sources.array.to_pylist() == ["a", "b", "ü"]
@@ -143,8 +142,8 @@ def test_adjacency_file_is_read_and_verified(graph: Snapshot) -> None:
     body = "match { $p: P $p e $q } return { count($q) as n }"
     assert ask(graph, body, cache=Cache()) == [(0,)]
     assert ask(graph, body, EngineOptions(mode=TraversalMode.EDGE_SCAN), cache=Cache()) != [(0,)]
-    data = encode_adjacency(table, adjacency)
-    assert decode_adjacency(table, data) is not None
+    data = encode_adjacency(record, dataset, adjacency)
+    assert decode_adjacency(record, dataset, data) is not None
     for damaged in (
         data[:-1],
         data + b" ",
@@ -154,10 +153,10 @@ def test_adjacency_file_is_read_and_verified(graph: Snapshot) -> None:
         b"",
         data.replace(f'"version": {record.pin.version}'.encode(), b'"version": 9'),
     ):
-        assert decode_adjacency(table, damaged) is None
+        assert decode_adjacency(record, dataset, damaged) is None
     # The same version and number of edges, but other data files, as in a backup that was written to.
     other = create_dataset(graph.root.child("other"), pa.table({"src": ["a"], "dst": ["b"]}))
-    assert decode_adjacency(PublishedTable(record, other), data) is None
+    assert decode_adjacency(record, other, data) is None
     path = Path(graph.root.uri) / adjacency_path(record)
     path.unlink()
 

@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph
 from omnigraph.base.errors import FormatError
-from omnigraph.base.ids import new_ulid
+from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.coordination.intent import INTENT_VERSION, Intent, IntentTable, read_intents
 from omnigraph.graph.manifest.layout import RECOVERY
@@ -39,10 +39,10 @@ def good_intent(location: Location) -> dict[str, Any]:
     )
     intent = Intent(
         v=INTENT_VERSION,
-        op_id=new_ulid(),
+        op_id=OperationId(new_ulid()),
         kind="load",
         actor="tester",
-        commit_id=new_ulid(),
+        commit_id=CommitId(new_ulid()),
         branch=MAIN,
         branch_id=snapshot.branch.id,
         lease_epoch=0,

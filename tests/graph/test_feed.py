@@ -23,16 +23,11 @@ node Thing { name: String @key  tags: [String]?  weight: F64?  at: DateTime?  da
 
 
 def read_changes(location: Location, cursor: str | None = None) -> list[tuple[str, list[tuple[str, str]]]]:
-    page = read_feed(location, cursor=None if cursor is None else CommitId(cursor))
-    commits = []
-    for block in page.blocks:
-        changes = [
-            (kind.value, str(name))
-            for batch in block.changes()
-            for name, kind in zip(batch.ids.to_pylist(), batch.kinds(), strict=True)
-        ]
-        commits.append((block.commit.operation, changes))
-    return commits
+    feed = read_feed(location, cursor=cursor)
+    return [
+        (commit.commit.operation, [(change.kind.value, change.id) for change in commit.changes])
+        for commit in feed.commits
+    ]
 
 
 def test_cursor_returns_the_same_commits_again(durable_location: Location) -> None:
@@ -58,11 +53,11 @@ def test_pages_have_no_gap_and_no_overlap(local_location: Location) -> None:
     cursor, seen = None, []
     for _ in range(9):
         page = read_feed(local_location, cursor=cursor, limit=2)
-        seen += [block.commit.id for block in page.blocks]
+        seen += [commit.commit.id for commit in page.commits]
         cursor = page.cursor
         if not page.has_more:
             break
-    assert seen == [block.commit.id for block in read_feed(local_location).blocks]
+    assert seen == [commit.commit.id for commit in read_feed(local_location).commits]
     assert len(seen) == 6
 
 
@@ -96,11 +91,11 @@ def test_page_ends_before_a_gap(local_location: Location) -> None:
     readable = read_snapshot(local_location).head
     apply(local_location, SCHEMA_OF_WRITERS.replace("age: I64?", ""))
     page = read_feed(local_location, cursor=cursor)
-    assert ([block.commit.id for block in page.blocks], page.cursor, page.has_more) == ([readable], readable, True)
+    assert ([commit.commit.id for commit in page.commits], page.cursor, page.has_more) == ([readable], readable, True)
     with pytest.raises(ChangeFeedGapError, match="lost the property age with its values"):
         read_feed(local_location, cursor=page.cursor)
     later = read_snapshot(local_location).head
-    assert read_feed(local_location, cursor=later).blocks == ()
+    assert list(read_feed(local_location, cursor=later).commits) == []
 
 
 @pytest.mark.parametrize("hard", [False, True])
@@ -109,9 +104,9 @@ def test_drop_is_reported_as_hard_or_soft(hard: bool, local_location: Location) 
     cursor = read_snapshot(local_location).head
     request = SchemaRequest("node B { k: String @key }", "tester", hard=hard)
     apply_schema(local_location, MAIN, request, in_place)
-    (block,) = read_feed(local_location, cursor=cursor).blocks
+    (changes,) = read_feed(local_location, cursor=cursor).commits
     mode = "hard" if hard else "soft"
-    assert [step.planned.to_json()["text"] for step in block.schema_steps()] == [
+    assert [step.planned.step.describe() for step in changes.schema_steps] == [
         f"drop type node:A [{mode}]", f"drop property node:B.n [{mode}]",
     ]  # fmt: skip
 
@@ -201,7 +196,7 @@ def test_follower_gets_the_rows_of_a_reused_type_name(
     branch.mutate(f"query b() {{ {write} }}")
     graph.merge("b")
     (block,) = graph.changes(start).commits
-    assert [step.to_json()["step"] for step in block.schema_steps] == steps
+    assert [step.planned.step.kind for step in block.schema_steps] == steps
     assert {move.table for move in block.commit.tables} <= block.table_names.keys()
     changes = list(block.changes)
     kinds = [change.kind.value for change in changes]

@@ -71,7 +71,7 @@ def test_cleanup_deletes_the_files_of_a_deleted_branch(moved: Path) -> None:
     graph.delete_branch("b")
     _require_moved_error(lambda: graph.cleanup(keep=1, dry_run=False))
     results = cleanup_all_tables(
-        graph, CleanupPolicyOptions(keep_versions=1, confirm=True), world=WriteEnvironment(clock=TomorrowClock())
+        graph, CleanupPolicyOptions(keep_versions=1, confirm=True), environment=WriteEnvironment(clock=TomorrowClock())
     )
     assert [result.error for result in results] == [None, None]
     assert sum(result.orphan_branches_removed for result in results) == 2

@@ -18,7 +18,7 @@ from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea, WritableTable
+from omnigraph.graph.write.stage import StagingArea, WritableTable
 from omnigraph.graph.write.states import Published, StagedWrite
 from omnigraph.storage.lance.commit import commit_compaction
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
@@ -85,9 +85,9 @@ def run_compaction(
     """Compact tables through the write path, as a multi-commit write."""
 
     def stage(area: StagingArea) -> StagedWrite:
-        targets = [area.writable(alias) for alias in aliases]
+        targets = [area.open_for_write(alias) for alias in aliases]
         effects = tuple(area.multi_commit_effect(target, _compact) for target in targets)
-        return area.finish(effects, frozenset(), Outcome({}))
+        return area.finish(effects, frozenset(), {})
 
     request = WriteRequest(WriterKind.OPTIMIZE, "omnigraph:optimize", stage, lambda again, _: stage(again))
     return write(location, MAIN, request, environment)
@@ -104,7 +104,7 @@ def run_index(location: Location, alias: str, specs: Sequence[IndexSpec], branch
         return handle
 
     def stage(area: StagingArea) -> StagedWrite:
-        return area.finish((area.multi_commit_effect(area.writable(alias), build),), frozenset(), Outcome({}))
+        return area.finish((area.multi_commit_effect(area.open_for_write(alias), build),), frozenset(), {})
 
     request = WriteRequest(WriterKind.ENSURE_INDICES, "tester", stage, lambda again, _: stage(again))
     return write(location, branch, request)
@@ -117,14 +117,12 @@ def plant_auto_cleanup(location: Location, alias: str, interval: int | None = No
     """
 
     def stage(area: StagingArea) -> StagedWrite:
-        target = area.writable(alias)
+        target = area.open_for_write(alias)
         every = str(interval or target.dataset.version + 2)
         settings = lance.LanceOperation.UpdateMap(updates={**AUTO_CLEANUP, "lance.auto_cleanup.interval": every})
         native = lance.Transaction(target.dataset.version, lance.LanceOperation.UpdateConfig(config_updates=settings))
         planted = StagedTransaction(native.uuid, target.dataset.version, "UpdateConfig", native)
-        return area.finish(
-            (area.transaction_effect(target, planted, target.table.row_count),), frozenset(), Outcome({})
-        )
+        return area.finish((area.transaction_effect(target, planted, target.table.row_count),), frozenset(), {})
 
     assert write(location, MAIN, WriteRequest(WriterKind.OPTIMIZE, "tester", stage)) is not None
 
@@ -140,10 +138,10 @@ def stage_changes(changes: Sequence[Change]) -> Callable[[StagingArea], StagedWr
     def stage(area: StagingArea) -> StagedWrite:
         effects = []
         for change in changes:
-            target = area.writable(change.alias)
+            target = area.open_for_write(change.alias)
             transaction, rows = _stage_change(target, change)
             effects.append(area.transaction_effect(target, transaction, rows))
-        return area.finish(tuple(effects), frozenset(), Outcome({"changes": len(changes)}))
+        return area.finish(tuple(effects), frozenset(), {"changes": len(changes)})
 
     return stage
 

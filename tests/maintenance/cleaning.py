@@ -83,7 +83,7 @@ class Aging:
     leases: LeaseClock = field(default_factory=LeaseClock)
 
     @property
-    def world(self) -> WriteEnvironment:
+    def environment(self) -> WriteEnvironment:
         terms = LeaseTerms(60.0, 600.0, self.leases, lambda: 0.5)
         return WriteEnvironment(clock=self.clock, jitter=lambda: 0.5, terms=terms)
 
@@ -97,7 +97,7 @@ class Aging:
 
     def preview(self, options: CleanupPolicyOptions) -> list[TableCleanupStats]:
         self.later(0)
-        return cleanup_all_tables(Place(self.location), options, world=self.world)
+        return cleanup_all_tables(Place(self.location), options, environment=self.environment)
 
     def files(self, *, locks: bool = False) -> set[str]:
         return {file.path for file in list_files(self.location) if locks or not file.path.startswith(f"{LOCKS}/")}

@@ -25,13 +25,13 @@ def evolve(
     *,
     tasks: bool = False,
     hard: bool = False,
-    world: WriteEnvironment | None = None,
+    environment: WriteEnvironment | None = None,
 ) -> SchemaResult:
     """Apply a schema. `tasks`: in small tasks, as if every table were too large for the driver."""
     request = SchemaRequest(schema, "tester", hard=hard)
     if tasks:
         request = replace(request, driver_rows_max=0, rows_per_task=2)
-    return apply_schema(root, branch, request, in_place, world)
+    return apply_schema(root, branch, request, in_place, environment)
 
 
 def opened(snapshot: Snapshot, alias: str) -> Dataset:

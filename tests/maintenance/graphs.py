@@ -15,7 +15,7 @@ from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import StagedWrite
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
 from omnigraph.storage.lance.stage import StagedTransaction, stage_upsert
@@ -108,19 +108,19 @@ def change(
     *,
     rows: int,
     branch: str = MAIN,
-    world: WriteEnvironment | None = None,
+    environment: WriteEnvironment | None = None,
 ) -> None:
     """Commit once; each table gets `rows` more rows."""
 
     def stage(area: StagingArea) -> StagedWrite:
         effects = []
         for alias, stage_table in stages.items():
-            target = area.writable(alias)
+            target = area.open_for_write(alias)
             row_count = target.table.row_count + rows
             effects.append(area.transaction_effect(target, stage_table(target.dataset), row_count))
-        return area.finish(tuple(effects), frozenset(), Outcome({}))
+        return area.finish(tuple(effects), frozenset(), {})
 
-    assert write(location, branch, WriteRequest(WriterKind.LOAD, "tester", stage), world) is not None
+    assert write(location, branch, WriteRequest(WriterKind.LOAD, "tester", stage), environment) is not None
 
 
 def open_table(location: Location, alias: str, branch: str = MAIN) -> Dataset:

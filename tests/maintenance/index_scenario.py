@@ -21,8 +21,9 @@ from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, TableCleanupStats
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from omnigraph.maintenance.optimize.options import OptimizeOptions
+from omnigraph.maintenance.optimize.plan import MaintenanceRequest
 from omnigraph.maintenance.optimize.rewrite import RewriteTask, rewrite_group
-from omnigraph.maintenance.optimize.run import IndexOptions, ensure_indices, optimize_all_tables
+from omnigraph.maintenance.optimize.run import ensure_indices, optimize_all_tables
 from omnigraph.maintenance.optimize.task_result import TaskOutcome
 from omnigraph.pipeline.runner import VARIABLE, RunTasks
 from omnigraph.pipeline.spark.runner import SparkRunner
@@ -31,6 +32,7 @@ from omnigraph.storage.lance.indexes import read_indexes
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.wire.errors import error_document
+from omnigraph.wire.maintenance import cleanup_row, index_result_output, optimize_row
 from tests.maintenance.cleaning import DAY, TomorrowClock
 from tests.maintenance.graphs import CITES, DOC, append, create, open_table, rows_scanned
 from tests.maintenance.schema_scenario import evolve_on
@@ -52,7 +54,7 @@ def run_cluster() -> dict[str, Any]:
         idle = ensure_indices(root, MAIN, workers)
         built = _observe(root)
         append(root, "b")
-        second = ensure_indices(root, MAIN, workers, IndexOptions(types=frozenset({"Doc"})))
+        second = ensure_indices(root, MAIN, workers, MaintenanceRequest(types=frozenset({"Doc"})))
         extended, head = _observe(root), read_snapshot(root).head
         for prefix in "defgh":
             append(root, prefix)
@@ -64,17 +66,17 @@ def run_cluster() -> dict[str, Any]:
     evolved = evolve_on(workers)
     return {
         "evolved": evolved,
-        "previewed": [row.to_json() for row in previewed],
-        "cleaned": [row.to_json() for row in cleaned],
+        "previewed": [cleanup_row(row) for row in previewed],
+        "cleaned": [cleanup_row(row) for row in cleaned],
         "same_files": [row.files for row in previewed] == [row.files for row in cleaned],
         "orphan": orphan,
         "removed": [file for row in cleaned for file in row.files],
         "rows_after": open_table(root, DOC).count_rows(),
-        "optimized": [row.to_json() for row in optimized],
+        "optimized": [optimize_row(row) for row in optimized],
         "executors": sorted({mark.name.split("-")[0] for mark in Path("marks").iterdir()}),
-        "first": first.to_json(),
-        "idle": idle.to_json(),
-        "second": second.to_json(),
+        "first": index_result_output(first),
+        "idle": index_result_output(idle),
+        "second": index_result_output(second),
         "built": built,
         "extended": extended,
         "driver_effects": sorted(set(effects)),
@@ -87,9 +89,9 @@ def run_cluster() -> dict[str, Any]:
 
 def _clean_up(root: Location, workers: RunTasks) -> tuple[list[TableCleanupStats], list[TableCleanupStats]]:
     """Preview in this process and clean up on the executors, as if every file were a day old."""
-    world, policy = WriteEnvironment(clock=TomorrowClock()), CleanupPolicyOptions(keep_versions=1)
-    preview = cleanup_all_tables(Graph(root), policy, world=world)
-    done = cleanup_all_tables(Graph(root), replace(policy, confirm=True), run_tasks=workers, world=world)
+    environment, policy = WriteEnvironment(clock=TomorrowClock()), CleanupPolicyOptions(keep_versions=1)
+    preview = cleanup_all_tables(Graph(root), policy, environment=environment)
+    done = cleanup_all_tables(Graph(root), replace(policy, confirm=True), run_tasks=workers, environment=environment)
     return preview, done
 
 
@@ -157,7 +159,7 @@ def _failure(root: Location) -> dict[str, Any] | None:
     newest = table.native.get_fragments()[-1].metadata.files[0].path
     ObjectStore(table.location).delete(f"data/{newest}")
     try:
-        ensure_indices(root, MAIN, SparkRunner(), IndexOptions(types=frozenset({"Doc"})))
+        ensure_indices(root, MAIN, SparkRunner(), MaintenanceRequest(types=frozenset({"Doc"})))
     except OmnigraphError as error:
         return {"class": type(error).__name__, **error_document(error, error.hint)}
     return None

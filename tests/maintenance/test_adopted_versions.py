@@ -39,7 +39,7 @@ def test_version_deleted_during_a_merge_is_a_conflict(graph: Location) -> None:
         merge.wait_until_stopped()
         for name in ("c", "d"):
             run(graph, [Change(PERSON, insert=(name,))])
-        rows = cleanup_all_tables(Place(graph), KEEP_ONE, world=tomorrow())
+        rows = cleanup_all_tables(Place(graph), KEEP_ONE, environment=tomorrow())
         assert any(row.old_versions_removed for row in rows if row.table_key == PERSON)
         assert merge.resume().answer().error == "read_set_conflict"
     assert set(read_contents(graph, "review")[PERSON]) == {"a"}
@@ -52,9 +52,9 @@ def test_cleanup_waits_for_a_merge_that_has_read_main(graph: Location) -> None:
         merge.wait_until_stopped()
         run(graph, [Change(PERSON, insert=("c",))])
         with pytest.raises(LeaseBusyError):
-            cleanup_all_tables(Place(graph), KEEP_ONE, world=tomorrow(wait_seconds=0.5))
+            cleanup_all_tables(Place(graph), KEEP_ONE, environment=tomorrow(wait_seconds=0.5))
         assert merge.resume().answer().error is None
-    cleanup_all_tables(Place(graph), KEEP_ONE, world=tomorrow())
+    cleanup_all_tables(Place(graph), KEEP_ONE, environment=tomorrow())
     assert set(read_contents(graph, "review")[PERSON]) == {"a", "b"}
 
 
@@ -62,6 +62,6 @@ def test_branch_cannot_be_created_from_a_deleted_version(graph: Location) -> Non
     source = read_snapshot(graph)
     for name in ("c", "d"):
         run(graph, [Change(PERSON, insert=(name,))])
-    cleanup_all_tables(Place(graph), KEEP_ONE, world=tomorrow())
+    cleanup_all_tables(Place(graph), KEEP_ONE, environment=tomorrow())
     with pytest.raises(NotFoundError):
         create_branch(graph, "late", "tester", source)

@@ -63,18 +63,18 @@ def test_only_these_two_are_maintenance() -> None:
 
 def test_head_below_the_published_version() -> None:
     drift = classify_drift(TableHistory(BASE, BASE - 2, ()))
-    assert (drift.classification, drift.ours) == (Classification.UNVERIFIABLE, False)
+    assert (drift.classification, drift.is_ours) == (Classification.UNVERIFIABLE, False)
 
 
 def test_only_operations_of_omnigraph() -> None:
     drift = classify_drift(_history(_ours(Operation.APPEND), _ours(Operation.RESTORE, BASE)))
-    assert (drift.classification, drift.ours) == (Classification.VERIFIED_MAINTENANCE, True)
+    assert (drift.classification, drift.is_ours) == (Classification.VERIFIED_MAINTENANCE, True)
 
 
 def test_fences_do_not_count() -> None:
     fence = _ours(Operation.RESTORE, BASE + 1)
     drift = classify_drift(_history(_external(Operation.REWRITE), fence))
-    assert (drift.classification, drift.ours) == (Classification.VERIFIED_MAINTENANCE, False)
+    assert (drift.classification, drift.is_ours) == (Classification.VERIFIED_MAINTENANCE, False)
     back = classify_drift(_history(_external(Operation.REWRITE), _ours(Operation.RESTORE, BASE)))
     assert back.classification is Classification.SUSPICIOUS
 

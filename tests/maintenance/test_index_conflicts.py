@@ -15,7 +15,8 @@ from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.optimize.index_plan import IndexStatus
 from omnigraph.maintenance.optimize.indexes import BuildTask, build_segments
-from omnigraph.maintenance.optimize.run import IndexOptions, ensure_indices
+from omnigraph.maintenance.optimize.plan import MaintenanceRequest
+from omnigraph.maintenance.optimize.run import ensure_indices
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.lance.indexes import Degraded, IndexSpec, read_coverage, read_indexes
@@ -152,7 +153,7 @@ def test_two_concurrent_runs_build_each_index_once(graph: Location) -> None:
 
 def test_change_of_another_table_does_not_matter(graph: Location) -> None:
     workers = Interrupted(lambda: upsert(graph, "a", 5))
-    outcome = ensure_indices(graph, MAIN, workers, IndexOptions(types=frozenset({"Cites"})))
+    outcome = ensure_indices(graph, MAIN, workers, MaintenanceRequest(types=frozenset({"Cites"})))
     assert (workers.built, len(outcome.built)) == ([4], 4)
 
 

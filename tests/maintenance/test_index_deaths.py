@@ -26,12 +26,12 @@ def test_next_run_finishes_after_a_crash_at_any_call(local_location: Location, k
     append(local_location, "a")
     rows = open_table(local_location, DOC).read().sort_by("id")
     victim = Victim(k)
-    world = short_lease_environment(PatientClock())
-    assert victim.run(lambda: ensure_indices(local_location, MAIN, in_place, world=world)) == (k > CALLS)
+    environment = short_lease_environment(PatientClock())
+    assert victim.run(lambda: ensure_indices(local_location, MAIN, in_place, environment=environment)) == (k > CALLS)
     assert len(victim.done) == min(k - 1, CALLS)
-    outcome = ensure_indices(local_location, MAIN, in_place, world=short_lease_environment(PatientClock()))
+    outcome = ensure_indices(local_location, MAIN, in_place, environment=short_lease_environment(PatientClock()))
     assert (outcome.commit is None) == (k > LAST_INDEX)
-    again = ensure_indices(local_location, MAIN, in_place, world=short_lease_environment(PatientClock()))
+    again = ensure_indices(local_location, MAIN, in_place, environment=short_lease_environment(PatientClock()))
     assert again.commit is None
     assert {row.status for row in again.indexes if row.table_key in (DOC, CITES)} == {IndexStatus.COMPLETE}
     assert open_table(local_location, DOC).read().sort_by("id") == rows
@@ -39,6 +39,6 @@ def test_next_run_finishes_after_a_crash_at_any_call(local_location: Location, k
     assert [index.segments for index in built] == [1] * 10
     # A run without work takes no lease, so the next writer finds an intent that was not deleted.
     later = {DOC: lambda dataset: stage_append(dataset, docs(dataset.schema, "b", 3))}
-    change(local_location, later, rows=3, world=short_lease_environment(PatientClock()))
+    change(local_location, later, rows=3, environment=short_lease_environment(PatientClock()))
     left = find_leftovers(local_location, short_lease_environment(PatientClock()))
     assert [text for text in left if "locked" not in text] == []

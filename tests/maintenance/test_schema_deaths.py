@@ -46,14 +46,15 @@ def test_graph_is_as_before_or_after_a_crash_at_any_call(local_location: Locatio
     }""")
     before, head = contents(root), read_snapshot(root).head
     victim = Victim(k)
-    survived = victim.run(lambda: evolve(root, AFTER, world=short_lease_environment(PatientClock())))
+    survived = victim.run(lambda: evolve(root, AFTER, environment=short_lease_environment(PatientClock())))
     assert (survived, len(victim.done)) == (k > CALLS, min(k - 1, CALLS))
     # The next writer recovers, which finishes or undoes the change; in both cases its own read set has changed.
     for _ in range(2):
         with suppress(ReadSetConflictError):
-            evolve(root, AFTER, world=short_lease_environment(PatientClock()))
+            evolve(root, AFTER, environment=short_lease_environment(PatientClock()))
     insert = QuerySource('query m() { insert City { name: "x" } }')
-    run_mutation_text(root, insert, None, MutationOptions("tester", world=short_lease_environment(PatientClock())))
+    options = MutationOptions("tester", environment=short_lease_environment(PatientClock()))
+    run_mutation_text(root, insert, None, options)
     now = contents(root)
     assert {alias: rows for alias, rows in now.items() if alias != "edge:Knows"} == {
         "node:Human": {"a": {"slug": "a", "years": 1, "note": "n"}},

@@ -136,7 +136,7 @@ def test_everything_on_s3(s3_location: Location) -> None:
     graph.mutate(START)
     head = graph.snapshot().head
     create_branch(s3_location, "dev", "tester", read_snapshot(s3_location))
-    assert [step.to_json()["step"] for step in graph.plan_schema(RENAMED).steps] == ["rename_type", "rename_property"]
+    assert [step.step.kind for step in graph.plan_schema(RENAMED).steps] == ["rename_type", "rename_property"]
     evolve(s3_location, RENAMED)
     graph.mutate(UPDATE)
     more = BASE.replace("age: I64? @index", "age: I64? @index  rank: I64 @default(1)")

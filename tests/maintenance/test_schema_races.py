@@ -19,7 +19,7 @@ from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.schema_change import stage_schema
 from omnigraph.graph.schema_plan import plan_schema
 from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import StagedWrite
 from omnigraph.storage.location import Location, parse_location
 from tests.graph.crash.death import PatientClock, short_lease_environment
@@ -130,7 +130,7 @@ def test_next_run_finishes_an_interrupted_change(root: Location) -> None:
     """It reports that the schema is applied, and no conflict with itself."""
     with observed(_die_before_publishing), pytest.raises(_Death):
         evolve(root, RENAMED)
-    assert evolve(root, RENAMED, world=short_lease_environment(PatientClock())).commit is None
+    assert evolve(root, RENAMED, environment=short_lease_environment(PatientClock())).commit is None
     assert contents(root)["node:Person"] == {"ada": {"slug": "ada", "years": 36}}
 
 
@@ -172,11 +172,11 @@ def test_writer_that_staged_with_the_old_schema(root: Location) -> None:
     """A write that cannot be staged again fails; rows that Lance would accept are never committed."""
 
     def stage(area: StagingArea) -> StagedWrite:
-        target = area.writable("node:Person")
+        target = area.open_for_write("node:Person")
         rows = target.dataset.read().slice(0, 1)
         staged = stage_append(target.dataset, rows)
         evolve(root, RENAMED)
-        return area.finish((area.transaction_effect(target, staged, 2),), frozenset(), Outcome({}))
+        return area.finish((area.transaction_effect(target, staged, 2),), frozenset(), {})
 
     with pytest.raises(ReadSetConflictError, match="schema"):
         write(root, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage))

@@ -80,7 +80,7 @@ def clean(aging: Aging) -> dict[str, str]:
     """Delete with `cleanup`, and return the errors of tables."""
     aging.later(0)
     confirmed = replace(KEEP_ONE, confirm=True)
-    rows = cleanup_all_tables(Place(aging.location), confirmed, world=aging.world)
+    rows = cleanup_all_tables(Place(aging.location), confirmed, environment=aging.environment)
     assert files_of(rows), "something was deleted"
     return errors_of(rows)
 

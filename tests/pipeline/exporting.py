@@ -21,7 +21,7 @@ from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.pipeline.load.inputs.files import find_inputs
 from omnigraph.pipeline.load.inputs.ndjson import plan_json_pieces
 from omnigraph.pipeline.load.run import Loaded, LoadRequest, load
-from omnigraph.pipeline.load.source import PieceSource
+from omnigraph.pipeline.load.source import InputSource
 from omnigraph.pipeline.runner import Result, Task, run_here, task_info
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
@@ -50,7 +50,7 @@ def make_graph(location: Location, schema: str) -> Location:
 
 
 def load_file(root: Location, path: Path, branch: str = MAIN, mode: LoadMode = LoadMode.APPEND) -> Loaded:
-    source = PieceSource(plan_json_pieces(find_inputs([str(path)])))
+    source = InputSource(plan_json_pieces(find_inputs([str(path)])))
     return load(root, LoadRequest(source, mode, "ada", branch), run_here)
 
 

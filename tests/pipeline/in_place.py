@@ -10,18 +10,18 @@ from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.pipeline.load.plan import LoadOptions, open_source, plan_load
 from omnigraph.pipeline.load.run import Loaded, LoadRejectedError, LoadRequest, load
-from omnigraph.pipeline.load.source import PieceSource
+from omnigraph.pipeline.load.source import InputSource
 from omnigraph.pipeline.runner import Result, Task
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 
 
-class LargeSource(PieceSource):
+class LargeSource(InputSource):
     """Files that are checked in buckets, whatever their size."""
 
     @property
-    def text_bytes(self) -> None:  # type: ignore[override]
+    def text_bytes(self) -> None:
         return None
 
 
@@ -33,7 +33,7 @@ def load_here(root: Location, data: object, type_name: str | None = None, mode: 
     """Load as `Graph.load` does, without Spark."""
     options = LoadOptions(mode=mode, actor="ada", type=type_name)
     plan = plan_load(root, MAIN, data, options)
-    with open_source(plan, options) as source:
+    with open_source(plan) as source:
         return load(root, LoadRequest(source, LoadMode(mode), "ada"), in_place)
 
 

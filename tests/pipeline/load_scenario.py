@@ -21,10 +21,9 @@ from omnigraph.graph.manifest.layout import MANIFEST
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.pipeline.load.inputs.files import find_inputs
-from omnigraph.pipeline.load.inputs.ndjson import JsonPiece
-from omnigraph.pipeline.load.inputs.ranges import plan_ranges
+from omnigraph.pipeline.load.inputs.ndjson import plan_json_pieces
 from omnigraph.pipeline.load.run import LoadRejectedError, LoadRequest, load
-from omnigraph.pipeline.load.source import PieceSource
+from omnigraph.pipeline.load.source import InputSource
 from omnigraph.pipeline.load.tasks import LoadPart, LoadShape, LoadTask, load_piece
 from omnigraph.pipeline.runner import RunTasks
 from omnigraph.pipeline.spark.runner import SparkRunner
@@ -72,7 +71,7 @@ def _knows(source: int, target: int) -> dict[str, object]:
     return {"edge": "Knows", "from": f"p{source}", "to": f"p{target}", "data": {"weight": source / 7}}
 
 
-class WatchedSource(PieceSource):
+class WatchedSource(InputSource):
     """Pieces that another task function loads."""
 
     function: Callable[[LoadTask], LoadPart] = staticmethod(load_piece)
@@ -145,13 +144,12 @@ class LargeSource(WatchedSource):
     function = staticmethod(record_writer)
 
     @property
-    def text_bytes(self) -> None:  # type: ignore[override]
+    def text_bytes(self) -> None:
         return None
 
 
-def load_file(name: str, mode: LoadMode, kind: type[PieceSource]) -> dict[str, int]:
-    ranges = plan_ranges(find_inputs([str(folder() / name)]), RANGE_BYTES)
-    source = kind(tuple(JsonPiece(piece) for piece in ranges))
+def load_file(name: str, mode: LoadMode, kind: type[InputSource]) -> dict[str, int]:
+    source = kind(plan_json_pieces(find_inputs([str(folder() / name)]), RANGE_BYTES))
     return dict(load(graph(), LoadRequest(source, mode, "ada"), SparkRunner()).counts)
 
 
@@ -162,7 +160,7 @@ def run_all() -> dict[str, Any]:
     with observed(lambda effect, place: by_driver.append((effect, place))):
         counts = [load_file("base.jsonl", LoadMode.APPEND, FailingSource)]
     failed = len(list(folder().glob("failed-*")))
-    counts.append(load_file("small.jsonl", LoadMode.MERGE, PieceSource))
+    counts.append(load_file("small.jsonl", LoadMode.MERGE, InputSource))
     counts.append(load_file("large.jsonl", LoadMode.MERGE, LargeSource))
     head = read_snapshot(graph()).head
     try:

@@ -20,11 +20,10 @@ from omnigraph.base.errors import ContentError
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.pipeline.load.inputs.blocks import Block, Piece
-from omnigraph.pipeline.load.inputs.files import InputFile, find_inputs
-from omnigraph.pipeline.load.inputs.ndjson import JsonPiece
-from omnigraph.pipeline.load.inputs.ranges import plan_ranges
+from omnigraph.pipeline.load.inputs.files import find_inputs
+from omnigraph.pipeline.load.inputs.ndjson import plan_json_pieces
 from omnigraph.pipeline.load.run import LoadRequest, load
-from omnigraph.pipeline.load.source import PieceSource, classify_inputs, plan_files
+from omnigraph.pipeline.load.source import InputSource, classify_inputs, plan_files
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.files import write_file
 from omnigraph.storage.lance.delete import delete_files
@@ -61,32 +60,24 @@ FORMATS: dict[str, Callable[[int], bytes]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ChangingPiece:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangingPiece(Piece):
     """A piece whose file changes while it is read."""
 
     inner: Piece
     change: Callable[[], None]
 
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    @property
-    def file(self) -> InputFile | None:
-        return self.inner.file
-
-    @property
-    def part(self) -> int:
-        return self.inner.part
-
-    @property
-    def size_bytes(self) -> int:
-        return self.inner.size_bytes
-
-    @property
-    def text_bytes(self) -> int:
-        return self.inner.text_bytes
+    @classmethod
+    def of(cls, piece: Piece, change: Callable[[], None]) -> ChangingPiece:
+        return cls(
+            name=piece.name,
+            file=piece.file,
+            part=piece.part,
+            size_bytes=piece.size_bytes,
+            text_bytes=piece.text_bytes,
+            inner=piece,
+            change=change,
+        )
 
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
         for block in self.inner.blocks(catalog):
@@ -111,7 +102,7 @@ class Case:
         return plan_files(inputs, read_snapshot(self.root).schema.catalog)
 
     def load(self, pieces: tuple[Piece, ...], run: Any = in_place) -> None:
-        load(self.root, LoadRequest(PieceSource(pieces), LoadMode.APPEND, "ada"), run)
+        load(self.root, LoadRequest(InputSource(pieces), LoadMode.APPEND, "ada"), run)
 
     def rejects(self, run: Callable[[], None]) -> ContentError:
         """The error of a load of a changed file, which leaves the graph and its files unchanged."""
@@ -153,7 +144,7 @@ def test_file_shrinks_before_its_pieces_are_read(case: Case, name: str) -> None:
 def test_file_changes_while_it_is_read(case: Case, name: str) -> None:
     """The size is unchanged."""
     other = FORMATS[name](ROWS).replace(b"p", b"q", 1)
-    pieces = tuple(ChangingPiece(piece, lambda: case.put(other)) for piece in case.plan())
+    pieces = tuple(ChangingPiece.of(piece, lambda: case.put(other)) for piece in case.plan())
     error = case.rejects(lambda: case.load(pieces))
     size = len(other)
     assert f"got {size:,} bytes" in error.message
@@ -165,7 +156,7 @@ def test_file_changes_while_it_is_read(case: Case, name: str) -> None:
 @pytest.mark.parametrize("name", ["p.jsonl"], indirect=True)
 def test_file_changes_between_two_of_its_pieces(case: Case) -> None:
     [file] = find_inputs([case.data.uri], dict(case.root.options))
-    pieces = tuple(JsonPiece(piece) for piece in plan_ranges([file], file.size // 3))
+    pieces = plan_json_pieces([file], file.size // 3)
     assert len(pieces) > 2
 
     def run(function: Callable[[Any], Any], tasks: Any) -> list[Any]:

@@ -64,7 +64,7 @@ def run(relation: op.Relation, tables: Tables, outer: Sequence[Row] = ()) -> lis
             return _order(relation, run(relation.input, tables, outer))
         case op.Search(below, scores):
             rows = run(below, tables, outer)
-            made = {column.name: scored(column.score, rows, value) for column in scores}
+            made = {column.name: scored(column.expression, rows, value) for column in scores}
             return [row | {name: made[name][index] for name in made} for index, row in enumerate(rows)]
         case op.LimitRows(below, count, offset):
             skip = 0 if offset is None else value(offset, {})
@@ -184,7 +184,7 @@ def _aggregate(step: op.Aggregate, rows: list[Row]) -> list[Row]:
         groups.setdefault(tuple(value(key.expression, row) for key in step.keys), []).append(row)
     return [
         {key.name: key_value for key, key_value in zip(step.keys, group, strict=True)}
-        | {column.name: _call(column.call, members) for column in step.aggregates}
+        | {column.name: _call(column.expression, members) for column in step.aggregates}
         for group, members in groups.items()
     ]
 

@@ -10,7 +10,7 @@ import pytest
 
 from omnigraph.base import limits
 from omnigraph.base.errors import QueryTextError
-from omnigraph.query.checks.run import CheckOptions, check_queries
+from omnigraph.query.checks.run import check_queries
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.parser import parse_queries
 from tests.query.golden_files import BAD, catalog, checked, compare, query_files, read_text
@@ -105,7 +105,7 @@ def test_every_problem_names_its_query() -> None:
 
 def test_maximum_of_hops_allows_open_bounds() -> None:
     file = parse_queries("query a() { match { $p: Person $p knows{2,} $q } return { $q.slug } }")
-    (query,) = check_queries(file, catalog(), CheckOptions(hops_ceiling=4))
+    (query,) = check_queries(file, catalog(), hops_ceiling=4)
     assert "Knows{2,4}" in plan_text(query.plan)
 
 

@@ -15,6 +15,7 @@ from omnigraph.query.plan.statements import ReadPlan
 from omnigraph.query.printer import print_queries
 from omnigraph.query.rules.run import rewrite_plan
 from omnigraph.query.shapes import query_shape
+from omnigraph.wire.results import query_output
 from tests.query.golden_files import GOOD, catalog, checked, compare, query_files, read_text
 from tests.query.tree_text import tree_text
 
@@ -25,7 +26,7 @@ FILES = query_files(GOOD)
 def test_golden(path: Path, update_golden: bool) -> None:
     file = parse_queries(read_text(path), path.name)
     queries = checked(read_text(path), path.name)
-    shapes = [query_shape(query, catalog()).to_json() for query in queries]
+    shapes = [query_output(query_shape(query, catalog())) for query in queries]
     shown = json.dumps(shapes, indent=2, ensure_ascii=False)
     compare(path.with_suffix(".tree.txt"), tree_text(file), update=update_golden)
     compare(path.with_suffix(".canonical.gq"), print_queries(file), update=update_golden)

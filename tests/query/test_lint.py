@@ -9,6 +9,7 @@ import pytest
 
 from omnigraph.query.codes import LintCode
 from omnigraph.query.lint import lint_queries
+from omnigraph.wire.results import lint_output
 from tests.query.golden_files import LINT, catalog, compare, query_files, read_text
 
 FILES = query_files(LINT)
@@ -20,7 +21,7 @@ def test_golden(path: Path, update_golden: bool) -> None:
     expected_code = path.stem.split("-", maxsplit=1)[0]
     codes = {problem.code for problem in (*report.errors, *report.warnings)}
     assert expected_code in {"clean", "errors"} or expected_code in codes
-    shown = json.dumps(report.to_json(), indent=2, ensure_ascii=False)
+    shown = json.dumps(lint_output(report), indent=2, ensure_ascii=False)
     compare(path.with_suffix(".lint.txt"), report.render(), update=update_golden)
     compare(path.with_suffix(".lint.json"), shown + "\n", update=update_golden)
 

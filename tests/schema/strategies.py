@@ -82,7 +82,7 @@ _implements = st.lists(_names, max_size=2).map(tuple)
 _declarations: st.SearchStrategy[Declaration] = st.one_of(
     st.builds(InterfaceSyntax, _names, _annotation_lists, _implements, _bodies),
     st.builds(NodeSyntax, _names, _annotation_lists, _implements, _bodies),
-    st.builds(EdgeSyntax, _names, _names, _names, _annotation_lists, _implements, _bodies),
+    st.builds(EdgeSyntax, _names, _annotation_lists, _implements, _bodies, source=_names, target=_names),
 )
 trees = st.lists(_declarations, max_size=4).map(lambda drawn: Schema(tuple(drawn)))
 
@@ -173,5 +173,5 @@ def valid_schemas(draw: st.DrawFn) -> Schema:
         card = Annotation(Name("card"), (RangeArgument(NumberLiteral(str(low)), high),))
         ends = [Name(draw(st.sampled_from(nodes))) for _ in range(2)]
         body = draw(_valid_bodies("p", edge=True))
-        declarations.append(EdgeSyntax(Name(f"E{number}"), ends[0], ends[1], (card,), body=body))
+        declarations.append(EdgeSyntax(Name(f"E{number}"), (card,), body=body, source=ends[0], target=ends[1]))
     return Schema(tuple(declarations))

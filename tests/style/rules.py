@@ -15,16 +15,6 @@ FILE_LINES_MAX: Final = 600
 FUNCTION_LINES_MAX: Final = 80
 VAGUE_NAMES: Final = {"common", "helper", "helpers", "misc", "shared", "util", "utils"}
 EMPTY_NAMES: Final = {"found", "one", "wanted", "known", "kept", "given", "how", "at", "there"}
-PENDING_NAMES: Final = tuple(
-    Path(name)
-    for name in (
-        "docs/_gen",
-        "src/omnigraph/cli/commands",
-        "src/omnigraph/cli/demo",
-        "tests/cli/commands",
-        "tests/cli/demo",
-    )
-)
 VALUE_NAMES: Final = ("Options", "Plan", "Record", "Snapshot", "Task")
 
 _SHARED_CHANCE: Final = re.compile(
@@ -61,8 +51,6 @@ def files_hold_one_concept(source: Source) -> Iterator[str]:
 
 def variables_name_their_content(source: Source) -> Iterator[str]:
     """Reject empty names of variables and parameters; a field may have the name of its JSON member."""
-    if any(source.path.is_relative_to(path) for path in PENDING_NAMES):
-        return
     fields = {
         id(statement.target)
         for node in ast.walk(source.tree)

@@ -31,7 +31,7 @@ CALLERS: Final[dict[str, tuple[str, ...]]] = {
         "omnigraph.graph.scratch",  # what one operation passed between its workers
         "omnigraph.api.graph",  # the graph's own delete_branch, which removes a row
         "omnigraph.graph.merge.request",  # the branch that was merged
-        "omnigraph.cli.commands.branch.delete",  # the same as the graph's own
+        "omnigraph.cli.commands.branch",  # the same as the graph's own
         "omnigraph.graph.create",  # what a failed or killed init made, before there is a graph
     ),
 }

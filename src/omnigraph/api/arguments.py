@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 from omnigraph.base.actors import login_name, require_actor_name
 from omnigraph.base.errors import UsageError
 from omnigraph.base.hints import Argument, hint
-from omnigraph.graph.manifest.refs import SnapshotSelector
+from omnigraph.graph.manifest.refs import SnapshotSelector, read_state
+from omnigraph.graph.manifest.snapshot import Snapshot
+from omnigraph.storage.location import Location
 
 if TYPE_CHECKING:
-    from omnigraph.graph.manifest.snapshot import Snapshot
+    from omnigraph.engine.prepare import QuerySource
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -116,15 +118,25 @@ def select_state(as_of: str | int | datetime | None) -> SnapshotSelector:
             return SnapshotSelector(time_us=(as_of - _EPOCH) // timedelta(microseconds=1))
 
 
-def require_same_graph(snapshot: Snapshot, uri: str) -> None:
-    """Raise if a snapshot is of another graph."""
-    if snapshot.root.uri != uri:
+def read_as_of(location: Location, branch: str, as_of: str | int | datetime | Snapshot | None) -> Snapshot:
+    """Return the state of a branch that `as_of` selects; raise if it is a snapshot of another graph."""
+    if not isinstance(as_of, Snapshot):
+        return read_state(location, branch, select_state(as_of))
+    if as_of.root.uri != location.uri:
         raise UsageError(
-            f"the snapshot is of another graph: expected {uri}, got {snapshot.root.uri}",
+            f"the snapshot is of another graph: expected {location.uri}, got {as_of.root.uri}",
             code="argument",
             hint=hint("Pass a snapshot of this graph as {}.", Argument("as_of", "graph.snapshot()")),
             facts={"argument": "as_of"},
         )
+    return as_of
+
+
+def query_source(text: str, name: str | None) -> QuerySource:
+    """Return query text with the name that messages use for it, and the name of the query to run."""
+    from omnigraph.engine.prepare import QuerySource
+
+    return QuerySource(str(text), source_name(text, "<query>"), name)
 
 
 def _invalid(argument: str, problem: str, example: str) -> UsageError:

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING
 from omnigraph.api.arguments import (
     check_storage_options,
     choose_actor,
+    query_source,
+    read_as_of,
     read_duration,
     read_names,
     read_schema,
     require_positive,
-    require_same_graph,
     select_state,
     source_name,
 )
@@ -32,7 +33,7 @@ from omnigraph.base.progress import ignore_progress
 from omnigraph.graph.manifest.lineage import make_lineage
 from omnigraph.graph.manifest.reader import open_manifest
 from omnigraph.graph.manifest.records import CommitRecord, RecoveryRecord
-from omnigraph.graph.manifest.refs import SnapshotSelector, read_state
+from omnigraph.graph.manifest.refs import SnapshotSelector
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, find_named_commit, open_table, read_snapshot
 from omnigraph.storage.location import Location, parse_location
 
@@ -43,15 +44,17 @@ if TYPE_CHECKING:
     from lance import LanceDataset
     from pyspark.sql import SparkSession
 
+    from omnigraph.api.prepared import PreparedQuery
     from omnigraph.api.results import CleanupResult, OptimizeResult, RepairResult, Result
     from omnigraph.base.progress import Report
     from omnigraph.embedding.provider import EmbeddingProvider
     from omnigraph.engine.mutation.text import MutationResult
     from omnigraph.engine.options import QueryLimits
-    from omnigraph.engine.prepare import ExplainResult, QuerySource
+    from omnigraph.engine.prepare import ExplainResult
     from omnigraph.graph.branches import BranchStatus
     from omnigraph.graph.coordination.intent import PendingIntent
-    from omnigraph.graph.entity_changes import ChangeFeed, EntityChange
+    from omnigraph.graph.diff import EntityChange
+    from omnigraph.graph.feed import ChangeFeed
     from omnigraph.graph.merge.run import MergeResult
     from omnigraph.graph.schema_plan import SchemaPlan
     from omnigraph.maintenance.doctor.findings import Finding
@@ -158,7 +161,6 @@ def lint(text: str | Iterable[str], schema: str | PathLike[str], *, limits: Quer
     """
     schema_text = read_schema(schema)
     from omnigraph.engine.options import NO_LIMITS
-    from omnigraph.query.checks.run import CheckOptions
     from omnigraph.query.lint import lint_queries
     from omnigraph.schema.build import build_catalog
     from omnigraph.schema.parser import parse_schema
@@ -166,7 +168,7 @@ def lint(text: str | Iterable[str], schema: str | PathLike[str], *, limits: Quer
     catalog = build_catalog(parse_schema(schema_text, schema_text.source_name))
     texts = [text] if isinstance(text, str) else list(text)
     named = [(source_name(part, "<query>"), str(part)) for part in texts]
-    return lint_queries(named, catalog, CheckOptions((limits or NO_LIMITS).hops))
+    return lint_queries(named, catalog, (limits or NO_LIMITS).hops)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -236,10 +238,7 @@ class Graph(Displayed):
             >>> snapshot.tables["node:Person"].row_count
             2
         """
-        if isinstance(as_of, Snapshot):
-            require_same_graph(as_of, self.uri)
-            return as_of
-        return read_state(self.location, self.branch, select_state(as_of))
+        return read_as_of(self.location, self.branch, as_of)
 
     def query(
         self,
@@ -286,7 +285,9 @@ class Graph(Displayed):
             >>> query.run({"s": "ada"}).scalar()
             36
         """
-        return PreparedQuery(self, _query_source(text, name), limits)
+        from omnigraph.api.prepared import PreparedQuery
+
+        return PreparedQuery(self.location, self.branch, self.spark, query_source(text, name), limits)
 
     def explain(
         self,
@@ -313,10 +314,10 @@ class Graph(Displayed):
             'q'
         """
         from omnigraph.engine.options import NO_LIMITS
-        from omnigraph.engine.prepare import explain_query
+        from omnigraph.engine.prepare import explain_query, newest_snapshot
 
-        snapshot = self._newest() if as_of is None else self.snapshot(as_of)
-        source = _query_source(text, name)
+        snapshot = newest_snapshot(self.location, self.branch) if as_of is None else self.snapshot(as_of)
+        source = query_source(text, name)
         return explain_query(snapshot, source, params, analyze=analyze, limits=limits or NO_LIMITS)
 
     def types(self) -> tuple[str, ...]:
@@ -383,7 +384,11 @@ class Graph(Displayed):
         path = None if out is None else fspath(out)
         options, durability = dict(self.location.options), self.location.durability
         target = parse_target(path, export_format, options, force=force, durability=durability)
-        branch, state = self._export_state(as_of)
+        if isinstance(as_of, Snapshot):
+            branch = self.snapshot(as_of).branch.name
+            state = SnapshotSelector(version=as_of.version)
+        else:
+            branch, state = self.branch, select_state(as_of)
         stream = sys.stdout.buffer if target.kind is TargetKind.STREAM else None
         request = ExportRequest(target, export_format, names, branch, state, stream)
         return export(self.location, request, SparkRunner(self._spark(), progress or ignore_progress))
@@ -434,7 +439,7 @@ class Graph(Displayed):
             progress=progress or ignore_progress,
         )
         plan = plan_load(self.location, self.branch, data, options)
-        return load_with_indexes(plan, options, build_indexes=build_indexes)
+        return load_with_indexes(plan, build_indexes=build_indexes)
 
     def mutate(
         self,
@@ -466,7 +471,7 @@ class Graph(Displayed):
 
         writer = choose_actor(actor, self.actor)
         options = MutationOptions(writer, self.branch, if_commit, limits=limits or NO_LIMITS)
-        return run_mutation_text(self.location, _query_source(text, name), params, options)
+        return run_mutation_text(self.location, query_source(text, name), params, options)
 
     def plan_schema(self, schema: str | PathLike[str], *, allow_data_loss: bool = False) -> SchemaPlan:
         """Return the steps from the schema of the branch to another schema, and the changes that are not supported.
@@ -636,12 +641,12 @@ class Graph(Displayed):
         if not dry_run:
             self.require_writable()
         from omnigraph.graph.merge.request import make_resolution, run_revert
-        from omnigraph.graph.merge.run import RevertRequest
+        from omnigraph.graph.merge.run import MergeRequest
 
         resolution = make_resolution(strategy, resolve)
         writer = choose_actor(actor, self.actor)
         commit_id = self.get_commit(commit).id
-        return run_revert(self.location, RevertRequest(commit_id, writer, self.branch, resolution, dry_run))
+        return run_revert(self.location, MergeRequest(commit_id, writer, self.branch, resolution, dry_run))
 
     def log(self, limit: int | None = 50) -> list[CommitRecord]:
         """Return the commits of the branch, newest first.
@@ -678,7 +683,8 @@ class Graph(Displayed):
             >>> sorted(change.id for change in graph.diff("HEAD") if change.table == "node:Person")
             ['ada', 'bob']
         """
-        from omnigraph.graph.entity_changes import read_commit_diff, read_diff
+        from omnigraph.graph.diff import read_diff
+        from omnigraph.graph.feed import read_commit_diff
 
         if right is None:
             return read_commit_diff(self.location, self.branch, left)
@@ -697,9 +703,9 @@ class Graph(Displayed):
             (['init', 'mutate'], False)
         """
         require_positive("limit", limit)
-        from omnigraph.graph.entity_changes import feed_changes
+        from omnigraph.graph.feed import read_feed
 
-        return feed_changes(self.location, self.branch, since, limit)
+        return read_feed(self.location, self.branch, since, limit)
 
     # Maintenance
 
@@ -760,10 +766,11 @@ class Graph(Displayed):
             ['node:Person']
         """
         self.require_writable()
-        from omnigraph.maintenance.optimize.run import IndexOptions, ensure_indices
+        from omnigraph.maintenance.optimize.plan import MaintenanceRequest
+        from omnigraph.maintenance.optimize.run import ensure_indices
 
-        options = IndexOptions(frozenset(read_names("types", types)) or None)
-        return ensure_indices(self.location, self.branch, self._tasks(progress), options)
+        request = MaintenanceRequest(types=frozenset(read_names("types", types)) or None)
+        return ensure_indices(self.location, self.branch, self._tasks(progress), request)
 
     def index_status(self) -> list[IndexCoverage]:
         """Return how well the declared indexes cover the tables of the branch, and which columns have no index.
@@ -885,17 +892,6 @@ class Graph(Displayed):
         if self.read_only:
             raise UsageError("the graph is read-only", code="graph_read_only", hint="Open it without `read_only`.")
 
-    def _newest(self) -> Snapshot:
-        from omnigraph.engine.prepare import newest_snapshot
-
-        return newest_snapshot(self.location, self.branch)
-
-    def _export_state(self, as_of: str | int | datetime | Snapshot | None) -> tuple[str, SnapshotSelector]:
-        if isinstance(as_of, Snapshot):
-            require_same_graph(as_of, self.uri)
-            return as_of.branch.name, SnapshotSelector(version=as_of.version)
-        return self.branch, select_state(as_of)
-
     def _spark(self) -> SparkSettings:
         from omnigraph.pipeline.spark.session import spark_settings
 
@@ -905,63 +901,3 @@ class Graph(Displayed):
         from omnigraph.pipeline.spark.runner import SparkRunner
 
         return SparkRunner(self._spark(), progress or ignore_progress)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class PreparedQuery(Displayed):
-    """A read query of a graph that is parsed and planned once. `Graph.prepare` returns it."""
-
-    graph: Graph
-    source: QuerySource
-    limits: QueryLimits | None = None
-
-    def summary(self) -> Mapping[str, object]:
-        return {"graph": self.graph.uri, "branch": self.graph.branch, "text": self.source.text}
-
-    def run(
-        self,
-        params: Mapping[str, object] | None = None,
-        *,
-        as_of: str | int | datetime | Snapshot | None = None,
-        engine: Literal["process", "spark"] = "process",
-        embed: EmbeddingProvider | None = None,
-        limits: QueryLimits | None = None,
-        progress: Report | None = None,
-    ) -> Result:
-        """Run the query. The arguments are those of `Graph.query`.
-
-        Example:
-            >>> query = graph.prepare("query q($s: String) { match { $p: Person {slug: $s} } return { $p.age } }")
-            >>> query.run({"s": "bob"}).scalar()
-            41
-        """
-        from omnigraph.api.results import Result, ResultSource
-        from omnigraph.engine.options import NO_LIMITS, QueryEngine
-        from omnigraph.engine.prepare import find_planner
-
-        if engine not in tuple(QueryEngine):
-            raise UsageError(
-                f"invalid engine: expected 'process' or 'spark', got {engine!r}",
-                code="usage",
-                hint="Pass it as in `engine='spark'`.",
-            )
-        graph, allowed = self.graph, limits or self.limits or NO_LIMITS
-        snapshot = graph._newest() if as_of is None else graph.snapshot(as_of)
-        plan = find_planner(self.source, self.limits or NO_LIMITS).bound_plan(snapshot, params)
-        source = ResultSource(plan.name, snapshot.branch.name, snapshot.version, snapshot.head)
-        if QueryEngine(engine) is QueryEngine.PROCESS:
-            from omnigraph.engine.run import QueryRunOptions, run_query
-
-            return Result(source, run_query(snapshot, plan, QueryRunOptions(allowed.engine_options(), embed=embed)))
-        from omnigraph.base.limits import SPARK_QUERY_SECONDS_MAX
-        from omnigraph.pipeline.query.run import SparkRun, run_query_on_spark
-
-        engine_options = allowed.engine_options(SPARK_QUERY_SECONDS_MAX)
-        run = SparkRun(graph._spark(), engine_options, progress or ignore_progress)
-        return Result(source, run_query_on_spark(snapshot, plan, run))
-
-
-def _query_source(text: str, name: str | None) -> QuerySource:
-    from omnigraph.engine.prepare import QuerySource
-
-    return QuerySource(str(text), source_name(text, "<query>"), name)

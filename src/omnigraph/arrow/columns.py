@@ -82,24 +82,17 @@ def text_buffers(texts: Column) -> tuple[Rows, Bytes]:
 
 def rows_where(mask: Column) -> Rows:
     """Return the rows in which a boolean column is true; null counts as false."""
-    return np.flatnonzero(bools(mask)).astype(np.int64, copy=False)
+    return np.flatnonzero(bool_mask(mask)).astype(np.int64, copy=False)
 
 
-def bools(mask: Column) -> Mask:
+def bool_mask(column: Column) -> Mask:
     """Return a boolean column as a numpy mask; null counts as false."""
-    filled = mask.fill_null(False) if mask.null_count else mask
-    values: Mask = filled.to_numpy(zero_copy_only=False)
-    return values
-
-
-def bool_mask(bools: Column) -> Mask:
-    """Return a boolean array without nulls as a numpy mask."""
-    if not len(bools):
+    if not len(column):
         return np.zeros(0, dtype=np.bool_)
-    data: Any = bools.buffers()[1]
-    first, skipped = divmod(bools.offset, 8)
-    bits = np.frombuffer(data, dtype=np.uint8)[first:]
-    return np.unpackbits(bits, count=skipped + len(bools), bitorder="little")[skipped:].view(np.bool_)
+    filled: Any = column.fill_null(False) if column.null_count else column
+    first, skipped = divmod(filled.offset, 8)
+    bits = np.frombuffer(filled.buffers()[1], dtype=np.uint8)[first:]
+    return np.unpackbits(bits, count=skipped + len(filled), bitorder="little")[skipped:].view(np.bool_)
 
 
 def bool_array(mask: Mask) -> Column:

@@ -7,6 +7,7 @@ as strings.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Any, Final
 
 import numpy as np
@@ -37,21 +38,15 @@ def sort_ids(ids: Column) -> Column | None:
         slow: Column = pc.sort_indices(ids)
         return slow
     if tied.any():
-        some = order[tied]
-        order[tied] = some[_sort_positions(ids.take(pa.array(some)))]
+        unsorted = order[tied]
+        sorted_positions: Any = pc.sort_indices(ids.take(pa.array(unsorted))).to_numpy(zero_copy_only=False)
+        order[tied] = unsorted[sorted_positions.astype(np.int64)]
     return pa.array(order)
 
 
 def count_below(ids: Column, bound: str) -> int:
     """Return how many of the sorted ids are less than a bound."""
-    low, high = 0, len(ids)
-    while low < high:
-        middle = (low + high) // 2
-        if str(ids[middle].as_py()) < bound:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return bisect_left(ids, bound, key=lambda text: str(text.as_py()))
 
 
 def _prefix_numbers(ids: Column) -> npt.NDArray[np.uint64]:
@@ -68,9 +63,3 @@ def _prefix_numbers(ids: Column) -> npt.NDArray[np.uint64]:
         keys <<= np.uint64(8)
         keys |= np.where(positions < offsets[1:], padded[positions], 0).astype(np.uint64)
     return keys
-
-
-def _sort_positions(texts: Column) -> Order:
-    positions: Any = pc.sort_indices(texts).to_numpy(zero_copy_only=False)
-    order: Order = positions.astype(np.int64)
-    return order

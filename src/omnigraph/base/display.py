@@ -36,6 +36,11 @@ def html_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[objec
     return f"<table><caption>{escape(title)}</caption>{f'<tr>{head}</tr>' if head else ''}{body}</table>"
 
 
+def format_count(count: int, singular: str, plural: str = "") -> str:
+    """Return a number and its noun, as in `1 row` and `2,000 rows`."""
+    return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
+
+
 def shorten(value: object) -> str:
     """Return a value as one short line."""
     text = " ".join(str(value).split())

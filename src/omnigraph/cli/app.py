@@ -15,69 +15,62 @@ from omnigraph.cli.errors import unknown_command
 
 @dataclass(frozen=True, slots=True)
 class CommandFamily:
-    """Commands with a common first name. `commands` maps a name to the module that exports `COMMAND`."""
+    """Commands with a common first name, by their second name."""
 
     help: str
     commands: Mapping[str, str]
 
 
 COMMANDS: Final[Mapping[str, str | CommandFamily]] = {
-    "init": "omnigraph.cli.commands.init",
-    "load": "omnigraph.cli.commands.load",
-    "export": "omnigraph.cli.commands.export",
-    "query": "omnigraph.cli.commands.query",
-    "mutate": "omnigraph.cli.commands.mutate",
-    "lint": "omnigraph.cli.commands.lint",
-    "explain": "omnigraph.cli.commands.explain",
-    "snapshot": "omnigraph.cli.commands.snapshot",
+    "init": "commands.init.init",
+    "load": "commands.load.load",
+    "export": "commands.export.export",
+    "query": "commands.query.query",
+    "mutate": "commands.mutate.mutate",
+    "lint": "commands.lint.lint",
+    "explain": "commands.explain.explain",
+    "snapshot": "commands.snapshot.snapshot",
     "schema": CommandFamily(
         "Show and change the schema of a graph.",
-        {
-            "show": "omnigraph.cli.commands.schema.show",
-            "plan": "omnigraph.cli.commands.schema.plan",
-            "apply": "omnigraph.cli.commands.schema.apply",
-        },
+        {"show": "commands.schema.show", "plan": "commands.schema.plan", "apply": "commands.schema.apply"},
     ),
     "branch": CommandFamily(
         "Create, list, merge and delete branches.",
         {
-            "create": "omnigraph.cli.commands.branch.create",
-            "list": "omnigraph.cli.commands.branch.list",
-            "delete": "omnigraph.cli.commands.branch.delete",
-            "merge": "omnigraph.cli.commands.branch.merge",
+            "create": "commands.branch.create",
+            "list": "commands.branch.show_branches",
+            "delete": "commands.branch.delete",
+            "merge": "commands.merge.merge",
         },
     ),
     "commit": CommandFamily(
         "Show the history of a branch, and undo a commit.",
         {
-            "list": "omnigraph.cli.commands.commit.list",
-            "show": "omnigraph.cli.commands.commit.show",
-            "changes": "omnigraph.cli.commands.commit.changes",
-            "revert": "omnigraph.cli.commands.commit.revert",
+            "list": "commands.commit.show_commits",
+            "show": "commands.commit.show",
+            "changes": "commands.changes.changes_of_commit",
+            "revert": "commands.merge.revert",
         },
     ),
-    "optimize": "omnigraph.cli.commands.optimize",
-    "repair": "omnigraph.cli.commands.repair",
-    "doctor": "omnigraph.cli.commands.doctor",
-    "index": CommandFamily("Show the indexes.", {"status": "omnigraph.cli.commands.index_status"}),
-    "changes": CommandFamily("Read the changes of a branch.", {"poll": "omnigraph.cli.commands.changes"}),
-    "diff": "omnigraph.cli.commands.diff",
-    "log": "omnigraph.cli.commands.log",
+    "optimize": "commands.optimize.optimize",
+    "repair": "commands.repair.repair",
+    "doctor": "commands.doctor.doctor",
+    "index": CommandFamily("Show the indexes.", {"status": "commands.index_status.index_status"}),
+    "changes": CommandFamily("Read the changes of a branch.", {"poll": "commands.changes.poll"}),
+    "diff": "commands.changes.diff",
+    "log": "commands.log.log",
     "recovery": CommandFamily(
-        "Show interrupted writes and their recovery.", {"list": "omnigraph.cli.commands.recovery_list"}
+        "Show interrupted writes and their recovery.", {"list": "commands.recovery_list.list_recoveries"}
     ),
-    "cleanup": "omnigraph.cli.commands.cleanup",
+    "cleanup": "commands.cleanup.cleanup",
     "spark": CommandFamily(
         "Manage a running Spark server for later commands.",
-        {
-            "start": "omnigraph.cli.commands.spark.start",
-            "stop": "omnigraph.cli.commands.spark.stop",
-            "status": "omnigraph.cli.commands.spark.status",
-        },
+        {"start": "commands.spark.start", "stop": "commands.spark.stop", "status": "commands.spark.status"},
     ),
-    "demo": "omnigraph.cli.demo.run",
-    "version": "omnigraph.cli.commands.version",
+    "demo": "demo.run.demo",
+    "version": "commands.version.version",
 }
+"""The functions of the commands below `omnigraph.cli`."""
 
 _ABOUT: Final = """A versioned graph database on open Lance files.
 
@@ -126,7 +119,8 @@ class _LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
 def _build(name: str, entry: str | CommandFamily) -> TyperCommand | TyperGroup:
     if isinstance(entry, CommandFamily):
         return _make_group(name, entry, entry.commands)
-    return build_command(import_module(entry).COMMAND)
+    module, _, function = entry.rpartition(".")
+    return build_command(name, getattr(import_module(f"omnigraph.cli.{module}"), function))
 
 
 def _make_group(name: str, family: CommandFamily, entries: Mapping[str, str | CommandFamily]) -> CommandGroup:

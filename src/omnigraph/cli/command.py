@@ -10,19 +10,26 @@ from typing import Any, Final, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperOption
 
+from omnigraph.base.errors import OmnigraphError
+from omnigraph.cli.errors import exit_code, show_error
+
 HELP: Final = {"help_option_names": ["--help", "-h"]}
 
 
 @dataclass(frozen=True, slots=True)
 class CommandSource:
-    """What the module of a command exports. The function's signature is the syntax, its docstring the help.
+    """A function that is a command. Its signature is the syntax, its docstring the help.
 
     A parameter whose type is a dataclass is replaced by the fields of that class, so that commands can share them.
     """
 
-    name: str
     run: Callable[..., None]
     examples: tuple[str, ...]
+
+
+def command(*examples: str) -> Callable[[Callable[..., None]], CommandSource]:
+    """Return a decorator that makes a function a command."""
+    return lambda run: CommandSource(run, examples)
 
 
 class DirectCommand(TyperCommand):
@@ -36,45 +43,54 @@ class DirectCommand(TyperCommand):
             _flag("--debug", help="Print the traceback of an error."),
         ]
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. Show an error here, because its hint names the graph of the arguments."""
+        try:
+            return super().invoke(ctx)
+        except OmnigraphError as error:
+            uri, store = ctx.params.get("uri"), ctx.params.get("store")
+            show_error(error, ctx.obj, uri if uri is not None else store)
+            raise typer.Exit(exit_code(error)) from error
 
-def build_command(source: CommandSource) -> TyperCommand:
+
+def build_command(name: str, source: CommandSource) -> TyperCommand:
     """Return the command that Typer runs."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     epilog = "\b\nExamples:\n" + "\n".join(f"  {example}" for example in source.examples)
-    app.command(source.name, cls=DirectCommand, epilog=epilog, context_settings=HELP)(_expand_dataclasses(source.run))
-    command = typer.main.get_command(app)
-    assert isinstance(command, TyperCommand)
-    return command
+    app.command(name, cls=DirectCommand, epilog=epilog, context_settings=HELP)(_expand_dataclasses(source.run))
+    built = typer.main.get_command(app)
+    assert isinstance(built, TyperCommand)
+    return built
 
 
 def _expand_dataclasses(run: Callable[..., None]) -> Callable[..., None]:
     """Return the function with the fields of its dataclasses as parameters: Typer does not support dataclasses."""
-    parameters: list[Parameter] = []
+    parameters: dict[str, Parameter] = {}
     groups: dict[str, Any] = {}
     hints = get_type_hints(run, include_extras=True)
     for parameter in signature(run).parameters.values():
         kind = hints[parameter.name]
         if not is_dataclass(kind):
-            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind))
+            parameters[parameter.name] = parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind)
             continue
         groups[parameter.name] = kind
         field_types = get_type_hints(kind, include_extras=True)
         for field in fields(kind):
             default = Parameter.empty if field.default is MISSING else field.default
-            parameters.append(
-                Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=field_types[field.name])
+            parameters[field.name] = Parameter(
+                field.name, Parameter.KEYWORD_ONLY, default=default, annotation=field_types[field.name]
             )
+    plain = [name for name in signature(run).parameters if name not in groups]
 
     def call(**arguments: Any) -> None:
         instances = {
-            name: kind(**{field.name: arguments.pop(field.name) for field in fields(kind)})
-            for name, kind in groups.items()
+            name: kind(**{field.name: arguments[field.name] for field in fields(kind)}) for name, kind in groups.items()
         }
-        run(**arguments, **instances)
+        run(**{name: arguments[name] for name in plain}, **instances)
 
     call.__doc__ = run.__doc__
-    call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    call.__signature__ = Signature(list(parameters.values()))  # type: ignore[attr-defined]
+    call.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
     return call
 
 

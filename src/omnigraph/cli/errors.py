@@ -42,14 +42,17 @@ def exit_code(error: OmnigraphError) -> ExitCode:
     return _EXIT_CODES.get(error.kind, ExitCode.ERROR)
 
 
-def show_error(error: OmnigraphError, flags: Flags) -> None:
-    """Print the error, with `--debug` also its traceback."""
+def show_error(error: OmnigraphError, flags: Flags, address: str | None = None) -> None:
+    """Print the error, with `--debug` also its traceback. `address` is the graph that commands in the hint name."""
     if flags.debug:
-        _print_traceback(error)
-    sys.stderr.write(_error_text(error) + "\n")
+        import traceback
+
+        traceback.print_exception(error, file=sys.stderr)
+    hint = render_hint(error.advice, address)
+    sys.stderr.write(_error_text(error, hint) + "\n")
     if flags.json:
         with suppress(StorageError):  # stdout is not writable; the error on stderr is enough
-            write_json(error_document(error, render_hint(error.advice)), is_one_line=flags.json_lines)
+            write_json(error_document(error, hint), is_one_line=flags.json_lines)
 
 
 def show_defect(defect: Exception, flags: Flags) -> int:
@@ -64,25 +67,14 @@ def show_defect(defect: Exception, flags: Flags) -> int:
     return exit_code(error)
 
 
-def _error_text(error: OmnigraphError) -> str:
+def _error_text(error: OmnigraphError, hint: str) -> str:
     if isinstance(error, TextError) and error.problems[0].text:
         count = len(error.problems)
         return f"error: {'a problem' if count == 1 else f'{count} problems'} in the text\n{error.render()}"
-    message = printable(error.message)
+    message = printable(error.message)  # it may contain values of a file or a graph
     if not isinstance(error, TextError) and error.render() != error.message:
-        message = _printable_lines(error.render())
-    return f"error: {message}" + (f"\nhint: {printable(render_hint(error.advice))}" if error.advice else "")
-
-
-def _printable_lines(text: str) -> str:
-    """Return the lines of text with control characters escaped: it may contain values of a file or a graph."""
-    return "\n".join(printable(line) for line in text.split("\n"))
-
-
-def _print_traceback(error: OmnigraphError) -> None:
-    import traceback
-
-    traceback.print_exception(error, file=sys.stderr)
+        message = "\n".join(map(printable, error.render().split("\n")))
+    return f"error: {message}" + (f"\nhint: {printable(hint)}" if hint else "")
 
 
 PASS_A_STORE: Final = "Pass the graph as `--store URI`: a local path, file:///path or s3://bucket/prefix."

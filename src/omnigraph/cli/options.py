@@ -15,8 +15,8 @@ from typing import Annotated
 import typer
 
 from omnigraph.base.actors import require_actor_name
+from omnigraph.base.clock import to_datetime
 from omnigraph.base.errors import UsageError
-from omnigraph.cli.output import RowsFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def log_to_file(context: typer.Context, path: str | None) -> str | None:
     return path
 
 
-def refuse_no_number(parameter: typer.CallbackParam, value: float | None) -> float | None:
+def require_finite(parameter: typer.CallbackParam, value: float | None) -> float | None:
     """Return the number; raise if it is infinite or NaN. NaN passes the range checks of Typer."""
     if value is not None and not isfinite(value):
         raise UsageError(
@@ -152,8 +152,25 @@ LogFileOption = Annotated[
         help="Append log events to this file, one JSON object per line.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-Format = Annotated[
-    RowsFormat | None,
-    typer.Option("--format", help="The format of the rows. Default: table. --json means --format json."),
-]
+
+
+@dataclass(frozen=True, slots=True)
+class StateArguments:
+    """The arguments for the state of a graph to read: a branch, and a commit, a manifest version or a time."""
+
+    branch: Branch = "main"
+    commit: Commit = None
+    version: Version = None
+    time: At = None
+
+    def as_of(self) -> str | int | datetime | None:
+        """Return `as_of` of `Graph`; None: the newest state. Raise if the arguments select several states."""
+        from omnigraph.graph.manifest.refs import SnapshotSelector, parse_timestamp
+
+        time_us = None if self.time is None else parse_timestamp(self.time)
+        SnapshotSelector(self.commit, self.version, time_us)
+        return self.commit if self.commit is not None else self.version if time_us is None else to_datetime(time_us)
+
+    def requested_commit(self, head: str) -> str | None:
+        """Return the commit that was read if the caller named one."""
+        return None if self.commit is None else head

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from io import StringIO
+from itertools import islice
 from typing import Any, Final
 
-from omnigraph.base.errors import StorageError, UsageError
+from omnigraph.base.errors import StorageError
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 """Control codes of terminals, except tabs and ends of lines."""
 
 _WORD_MAX: Final = 64
 """Longer words are not ids, times or names: a terminal may break them."""
+
+_LINES_PER_WRITE: Final = 1_000
 
 Cell = str | int | None
 Row = Mapping[str, Cell]
@@ -37,23 +40,21 @@ class RowsFormat(StrEnum):
     KV = "kv"
 
 
-def choose_format(rows_format: RowsFormat | None, as_json: bool) -> RowsFormat:
-    """Return the format; `--json` means `--format json`. Raise if the two differ."""
-    if as_json and rows_format not in (None, RowsFormat.JSON):
-        raise UsageError(
-            f"--json and --format {rows_format} exclude each other", code="format_twice", hint="Omit one of them."
-        )
-    return RowsFormat.JSON if as_json else rows_format or RowsFormat.TABLE
-
-
 def write_json(document: Any, *, is_one_line: bool = False) -> None:
-    """Print one JSON document: a struct of `wire`, or plain values."""
+    """Print one JSON document: structs of `wire`, or plain values."""
     import json
 
     import msgspec
 
-    document = msgspec.to_builtins(document) if isinstance(document, msgspec.Struct) else document
-    write_json_text(json.dumps(document, indent=None if is_one_line else 2, ensure_ascii=False))
+    write_json_text(json.dumps(msgspec.to_builtins(document), indent=None if is_one_line else 2, ensure_ascii=False))
+
+
+def write_lines(lines: Iterable[str], *, as_json: bool = False) -> None:
+    """Print lines while they are read, 1,000 per write. `as_json`: the lines are JSON."""
+    write = write_json_text if as_json else write_text
+    iterator = iter(lines)
+    while batch := list(islice(iterator, _LINES_PER_WRITE)):
+        write("\n".join(batch))
 
 
 def write_json_text(text: str) -> None:
@@ -89,10 +90,10 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(ch if ch.isprintable() else repr(ch)[1:-1] for ch in text)
 
 
-def write_pairs(pairs: Mapping[str, Cell]) -> None:
-    """Print names and values in two columns."""
+def format_pairs(pairs: Mapping[str, Cell]) -> str:
+    """Return names and values in two columns."""
     width = max(len(name) for name in pairs)
-    write_text("\n".join(f"{name:<{width}}  {_text(value)}" for name, value in pairs.items()))
+    return "\n".join(f"{name:<{width}}  {_text(value)}" for name, value in pairs.items())
 
 
 def write_rows(titles: Mapping[str, str], rows: Sequence[Row], rows_format: RowsFormat) -> None:

@@ -17,16 +17,13 @@ import typer
 from omnigraph.base import limits
 from omnigraph.base.errors import QueryTextError, UsageError
 from omnigraph.base.text_files import TextKind, decode_text, read_bytes
-from omnigraph.cli.options import At, Branch, Commit, Store, Version, refuse_no_number
-from omnigraph.cli.state import choose_state
-from omnigraph.cli.target import named_target
+from omnigraph.cli.errors import PASS_A_STORE
+from omnigraph.cli.options import Store, require_finite
+from omnigraph.cli.target import SUFFIX, locate
 from omnigraph.storage.location import Location
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from omnigraph.api.arguments import NamedText
-    from omnigraph.api.graph import Graph
     from omnigraph.engine.options import QueryLimits
 
 QueryFiles = Annotated[
@@ -48,7 +45,7 @@ QueryName = Annotated[
 MaxMemory = Annotated[
     float | None,
     typer.Option(
-        "--max-memory", metavar="MIB", callback=refuse_no_number, help="The memory limit of the query. Default: 2048."
+        "--max-memory", metavar="MIB", callback=require_finite, help="The memory limit of the query. Default: 2048."
     ),
 ]
 MaxSeconds = Annotated[
@@ -63,15 +60,16 @@ MaxHops = Annotated[
 ]
 
 STDIN: Final = "-"
-GIVEN_TEXT: Final = "-e"
+INLINE_QUERY: Final = "-e"
 """The source name of query text that was passed on the command line."""
 _QUERY: Final = TextKind(limits.QUERY_TEXT_BYTES_MAX, QueryTextError, too_large="Q001", not_utf8="Q002")
 
 
 @dataclass(frozen=True, slots=True)
-class GivenQuery:
-    """The arguments for one query: its text, its name, its parameters and its graph."""
+class QueryArguments:
+    """The arguments for one query: its name, its text, its graph and its parameters."""
 
+    context: typer.Context
     name: QueryName = None
     query: QueryFile = None
     text: QueryText = None
@@ -79,57 +77,40 @@ class GivenQuery:
     params: Params = None
     params_file: ParamsFile = None
 
-    def read(self, context: typer.Context) -> ReadQuery:
-        """Read the text and the parameters; raise if one is missing or not readable."""
+    def read(self) -> tuple[NamedText, dict[str, Any] | None]:
+        """Return the text and the parameters; raise if one is missing or not readable."""
         if str(self.query) == str(self.params_file) == STDIN:
             raise UsageError(
                 "--query and --params-file cannot both read stdin",
                 code="usage",
                 hint="Pass the query as `-e TEXT` or the parameters as `--params JSON`.",
             )
-        source, text = read_query(context.command_path, self.query, self.text)
-        values = read_params(self.params, self.params_file)
+        if self.query is not None and self.text is not None:
+            raise UsageError("--query and -e exclude each other", code="query_twice", hint="Omit one of them.")
+        files = [] if self.query is None else [self.query]
+        ((source, text),) = read_queries(self.context.command_path, files, self.text)
+        params = read_params(self.params, self.params_file)
 
         from omnigraph.api.arguments import NamedText
 
-        named = NamedText.make(text, source)
-        return ReadQuery(named, self.name, values, named_target(context, self.name, self.store))
+        return NamedText.make(text, source), params
+
+    def locate(self) -> Location:
+        """Return the location of `--store`. The argument is the name of a query, not a URI."""
+        if self.store is not None:
+            return locate(self.context, self.store)
+        command = self.context.command_path
+        if self.name is None or not ("/" in self.name or self.name.endswith(SUFFIX)):
+            raise UsageError(f"`{command}` needs a graph", code="target_missing", hint=PASS_A_STORE)
+        raise UsageError(
+            f"`{command}` needs a graph: '{self.name}' was read as the name of a query",
+            code="target_missing",
+            hint=f"Pass `--store {self.name}`.",
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class ReadQuery:
-    """Query text, the name of the query to run, its parameters, and the graph."""
-
-    text: NamedText
-    name: str | None
-    params: dict[str, Any] | None
-    location: Location
-
-
-@dataclass(frozen=True, slots=True)
-class GivenMoment:
-    """The arguments for the state of the graph to read."""
-
-    branch: Branch = "main"
-    commit: Commit = None
-    version: Version = None
-    time: At = None
-
-    def open(self, location: Location, spark: str | None = None) -> tuple[Graph, str | int | datetime | None]:
-        """Return the graph on the branch, and the state to read."""
-        state = choose_state(self.commit, self.version, self.time)
-
-        from omnigraph.api.graph import Graph
-
-        return Graph(location, self.branch, read_only=True, spark=spark), state
-
-    def requested_commit(self, head: str) -> str | None:
-        """Return the commit that was read if the caller named one."""
-        return None if self.commit is None else head
-
-
-@dataclass(frozen=True, slots=True)
-class GivenLimits:
+class LimitArguments:
     """The arguments for the limits of a query."""
 
     max_memory: MaxMemory = None
@@ -143,30 +124,19 @@ class GivenLimits:
         return QueryLimits(memory, self.max_seconds, max_hops)
 
 
-def read_query(command: str, file: Path | None, text: str | None) -> tuple[str, str]:
-    """Return the name of the source and the query text of `--query` or `-e`."""
-    if file is not None and text is not None:
-        raise UsageError("--query and -e exclude each other", code="query_twice", hint="Omit one of them.")
-    if text is not None:
-        return GIVEN_TEXT, text
-    if file is None:
-        raise _missing(command)
-    return str(file), read_query_file(file)
-
-
 def read_queries(command: str, files: list[Path] | None, text: str | None) -> list[tuple[str, str]]:
     """Return the source names and query texts of all `--query` and of `-e`, in this order."""
-    texts = [(str(path), read_query_file(path)) for path in files or ()]
+    texts = [
+        (str(path), decode_text(_read(path, limits.QUERY_TEXT_BYTES_MAX, "query", "--query"), path, _QUERY))
+        for path in files or ()
+    ]
     if text is not None:
-        texts.append((GIVEN_TEXT, text))
+        texts.append((INLINE_QUERY, text))
     if not texts:
-        raise _missing(command)
+        raise UsageError(
+            f"`{command}` needs a query", code="query_text_missing", hint="Pass `--query FILE` or `-e TEXT`."
+        )
     return texts
-
-
-def read_query_file(path: Path) -> str:
-    """Return the query text of a file; raise if it is too large. The text is not parsed."""
-    return decode_text(_read(path, limits.QUERY_TEXT_BYTES_MAX, "query", "--query"), path, _QUERY)
 
 
 def read_params(text: str | None, file: Path | None) -> dict[str, Any] | None:
@@ -211,10 +181,6 @@ def _bad_params(reason: str) -> UsageError:
         code="params_malformed",
         hint='Pass one JSON object, as in `--params \'{"name": "Ada"}\'`.',
     )
-
-
-def _missing(command: str) -> UsageError:
-    return UsageError(f"`{command}` needs a query", code="query_text_missing", hint="Pass `--query FILE` or `-e TEXT`.")
 
 
 def _read(path: Path, bytes_max: int, what: str, flag: str) -> bytes:

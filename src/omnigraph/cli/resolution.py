@@ -7,6 +7,7 @@ by the merge.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,7 +34,19 @@ Resolve = Annotated[
 ]
 
 
-def read_strategy(arguments: list[str] | None) -> dict[str, str] | str | None:
+@dataclass(frozen=True, slots=True)
+class ResolutionArguments:
+    """The arguments for conflicts: the sides that win."""
+
+    strategy: Strategy = None
+    resolve: Resolve = None
+
+    def read(self) -> tuple[dict[str, str] | str | None, dict[tuple[str, str], str]]:
+        """Return `strategy` and `resolve` of `Graph.merge`."""
+        return _read_strategy(self.strategy), _read_decisions(self.resolve)
+
+
+def _read_strategy(arguments: list[str] | None) -> dict[str, str] | str | None:
     """Return one side for all kinds, or a side by kind."""
     sides: dict[str, str] = {}
     for argument in arguments or ():
@@ -55,7 +68,7 @@ def read_strategy(arguments: list[str] | None) -> dict[str, str] | str | None:
     return sides or None
 
 
-def read_decisions(path: str | None) -> dict[tuple[str, str], str]:
+def _read_decisions(path: str | None) -> dict[tuple[str, str], str]:
     """Return the decisions of a file: a list of them, or the output of `--dry-run --json` with `take` added.
 
     A conflict of that output without `take` is skipped.

@@ -6,20 +6,95 @@ In: arguments. Out: a location, or an error for what cannot be the address of a 
 from __future__ import annotations
 
 import sys
-from typing import Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 import typer
 
 from omnigraph.base.errors import ConfirmationRequiredError, UsageError
-from omnigraph.cli.errors import PASS_A_STORE, PASS_A_URI, ExitCode
+from omnigraph.cli.errors import PASS_A_URI, ExitCode
+from omnigraph.cli.options import Store, Uri
 from omnigraph.storage.location import Location, Scheme, parse_location
 
+if TYPE_CHECKING:
+    from omnigraph.api.graph import Graph
 
-def confirm_destruction(context: typer.Context, location: Location, action: str, *, yes: bool, as_json: bool) -> None:
+SUFFIX: Final = ".omni"
+"""The usual suffix of graphs. Branches, commits and queries never have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphArguments:
+    """The graph of a command, as URI or `--store`."""
+
+    context: typer.Context
+    uri: Uri = None
+    store: Store = None
+
+    @property
+    def address(self) -> str | None:
+        """The graph as the caller typed it."""
+        return self.uri if self.uri is not None else self.store
+
+    def locate(self) -> Location:
+        """Return the location of the graph."""
+        if self.uri is not None and self.store is not None and self.uri != self.store:
+            raise UsageError(
+                f"expected one graph, got '{self.uri}' and --store '{self.store}'",
+                code="target_twice",
+                hint="Pass URI or `--store`: they have the same meaning.",
+            )
+        if self.address is None:
+            missing = f"`{self.context.command_path}` {_missing_graph(self.context)}"
+            raise UsageError(missing, code="target_missing", hint=PASS_A_URI)
+        return locate(self.context, self.address)
+
+    def announce(self) -> Location:
+        """Return the location of the graph, and print it on stderr before it is opened."""
+        location = self.locate()
+        announce(self.context, location)
+        return location
+
+    def open(self, branch: str = "main", *, spark: str | None = None) -> Graph:
+        """Return the graph, which is not writable."""
+        location = self.locate()
+
+        from omnigraph.api.graph import Graph
+
+        return Graph(location, branch, read_only=True, spark=spark)
+
+
+def locate(context: typer.Context, address: str) -> Location:
+    """Return the location of an address; raise if a command cannot use it."""
+    command = context.command_path
+    if address.lower().startswith(("http://", "https://")):
+        raise UsageError(
+            f"`{command}` cannot use the server address '{address}': it works on storage directly",
+            code="uri_is_server",
+            hint=PASS_A_URI,
+        )
+    location = parse_location(address)
+    if location.scheme is Scheme.MEMORY:
+        raise UsageError(
+            f"`{command}` cannot use '{address}': a graph in memory is deleted when its process ends",
+            code="uri_is_memory",
+            hint=PASS_A_URI,
+        )
+    return location
+
+
+def announce(context: typer.Context, location: Location) -> None:
+    """Print on stderr the graph that a command will use."""
+    if not context.obj.quiet:
+        reach = "local" if location.is_local else "remote"
+        sys.stderr.write(f"{context.command_path} → {location} (direct, {reach})\n")
+
+
+def confirm_destruction(context: typer.Context, location: Location, action: str, *, yes: bool) -> None:
     """Return if the action is confirmed. Raise without a terminal; exit if the user declines."""
     if location.is_local or yes:
         return
-    can_ask = not as_json and not context.obj.quiet and sys.stdin.isatty() and sys.stderr.isatty()
+    can_ask = not context.obj.json and not context.obj.quiet and sys.stdin.isatty() and sys.stderr.isatty()
     if can_ask:
         if _ask(f"{action} deletes data at {location}. Continue?"):
             return
@@ -44,38 +119,6 @@ def _ask(question: str) -> bool:
         return False
 
 
-SUFFIX: Final = ".omni"
-"""The usual suffix of graphs. Branches, commits and queries never have it."""
-
-
-def resolve_target(context: typer.Context, uri: str | None, store: str | None) -> Location:
-    """Return the location of URI or `--store`."""
-    command = context.command_path
-    if uri is not None and store is not None and uri != store:
-        raise UsageError(
-            f"expected one graph, got '{uri}' and --store '{store}'",
-            code="target_twice",
-            hint="Pass URI or `--store`: they have the same meaning.",
-        )
-    text = uri if uri is not None else store
-    if text is None:
-        raise UsageError(f"`{command}` {_missing_graph(context)}", code="target_missing", hint=PASS_A_URI)
-    if text.lower().startswith(("http://", "https://")):
-        raise UsageError(
-            f"`{command}` cannot use the server address '{text}': it works on storage directly",
-            code="uri_is_server",
-            hint=PASS_A_URI,
-        )
-    location = parse_location(text)
-    if location.scheme is Scheme.MEMORY:
-        raise UsageError(
-            f"`{command}` cannot use '{text}': a graph in memory is deleted when its process ends",
-            code="uri_is_memory",
-            hint=PASS_A_URI,
-        )
-    return location
-
-
 def _missing_graph(context: typer.Context) -> str:
     """Return that a graph is missing, and which argument looks like one."""
     for parameter in context.command.params:
@@ -83,31 +126,3 @@ def _missing_graph(context: typer.Context) -> str:
         if parameter.param_type_name == "argument" and isinstance(value, str) and value.endswith(SUFFIX):
             return f"needs a graph: '{value}' was read as its {parameter.human_readable_name}"
     return "needs a graph"
-
-
-def named_target(context: typer.Context, name: str | None, store: str | None) -> Location:
-    """Return the location of `--store` for commands whose argument is the name of a query, not a URI."""
-    if store is None:
-        looks_like_graph = name is not None and ("/" in name or name.endswith(SUFFIX))
-        raise UsageError(
-            f"`{context.command_path}` needs a graph: '{name}' was read as the name of a query"
-            if looks_like_graph
-            else f"`{context.command_path}` needs a graph",
-            code="target_missing",
-            hint=f"Pass `--store {name}`." if looks_like_graph else PASS_A_STORE,
-        )
-    return resolve_target(context, None, store)
-
-
-def direct_target(context: typer.Context, uri: str | None, store: str | None) -> Location:
-    """Return the location of a maintenance command, and print it on stderr before it is opened."""
-    location = resolve_target(context, uri, store)
-    announce_target(context, location)
-    return location
-
-
-def announce_target(context: typer.Context, location: Location) -> None:
-    """Print on stderr the graph that a command will use."""
-    if not context.obj.quiet:
-        reach = "local" if location.is_local else "remote"
-        sys.stderr.write(f"{context.command_path} → {location} (direct, {reach})\n")

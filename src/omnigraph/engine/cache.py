@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from omnigraph.base import limits
@@ -33,10 +33,6 @@ class TableKey:
     table: str
     branch: str | None
     version: int
-
-    def is_of_same_table(self, other: TableKey) -> bool:
-        """Return whether both are versions of one table on one Lance branch."""
-        return (self.identity, self.table, self.branch) == (other.identity, other.table, other.branch)
 
 
 Key = tuple[TableKey, *tuple[Hashable, ...]]
@@ -103,7 +99,7 @@ class Cache:
 
     def _evict_for(self, table: TableKey) -> None:
         """Remove all entries of the least recently used version where a new version would exceed a maximum."""
-        versions = [version for version in self._keys if version.is_of_same_table(table)]
+        versions = [key for key in self._keys if replace(key, version=table.version) == table]
         if len(versions) >= self._versions_max:
             evicted = versions[0]
         elif len(self._keys) >= self._tables_max:
@@ -120,14 +116,6 @@ class Cache:
         keys.remove(key)
         if not keys:
             del self._keys[key[0]]
-
-    def get_or_make(self, key: Key, kind: type[Entry], make: Callable[[], Entry], size: int) -> Entry:
-        """Return the entry of a key, and make it if it is missing. Two threads may both make one; both are correct."""
-        entry = self.get(key, kind)
-        if entry is None:
-            entry = make()
-            self.put(key, entry, size)
-        return entry
 
     def touch(self, key: Hashable) -> int:
         """Return how often this key was requested before, as far as recent keys are remembered."""

@@ -1,11 +1,11 @@
-"""What the steps of one run share: tables, budget, cache, options, and the outer rows of an inner plan.
+"""What the steps of one run share: table readers, budget, cache, options, and the outer rows of an inner plan.
 
 `dispatch` breaks the import cycle between the steps and `engine/run.py`, which knows all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from omnigraph.base.errors import InvariantError
@@ -14,7 +14,6 @@ from omnigraph.engine.columns.frame import Frame
 from omnigraph.engine.limits import Budget
 from omnigraph.engine.options import EngineOptions
 from omnigraph.engine.tables import TableReader
-from omnigraph.graph.manifest.records import TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.query.plan.operators import Relation
 from omnigraph.query.plan.types import Table
@@ -32,43 +31,11 @@ class Trace:
     modes: dict[int, tuple[str, str]] = field(default_factory=dict)
 
 
-class Tables:
-    """Readers of a snapshot's tables, one per type."""
-
-    __slots__ = ("_budget", "_by_type", "_cache", "_catalog", "_options", "_readers", "_snapshot")
-
-    def __init__(self, snapshot: Snapshot, cache: Cache, options: EngineOptions, budget: Budget) -> None:
-        self._snapshot = snapshot
-        self._by_type: Mapping[str, TableRecord] = {str(record.type_id): record for record in snapshot.tables.values()}
-        self._catalog = snapshot.schema.catalog
-        self._cache = cache
-        self._options = options
-        self._budget = budget
-        self._readers: dict[str, TableReader] = {}
-
-    def reader(self, table: Table) -> TableReader:
-        """Return the reader of a type's table."""
-        type_id = str(table.type_id)
-        reader = self._readers.get(type_id)
-        if reader is None:
-            record = self._by_type.get(type_id)
-            if record is None:
-                raise InvariantError(f"the snapshot has no table '{table.alias}'", code="plan_invariant")
-            reader = TableReader(self._snapshot, record, self._cache, self._options, self._budget)
-            self._readers[type_id] = reader
-        return reader
-
-    def connects_same_type(self, table: Table) -> bool:
-        """Return whether both endpoints of an edge have the same node type."""
-        edge = next(edge for edge in self._catalog.edges if edge.id == table.type_id)
-        return edge.source == edge.target
-
-
 @dataclass(frozen=True, slots=True)
 class ExecutionContext:
     """The environment of a step. `outer`: the outer rows of an inner plan; `is_limited`: a limit may stop it early."""
 
-    tables: Tables
+    snapshot: Snapshot
     budget: Budget
     options: EngineOptions
     cache: Cache
@@ -77,6 +44,23 @@ class ExecutionContext:
     is_limited: bool = False
     depth: int = 0
     trace: Trace | None = None
+    readers: dict[str, TableReader] = field(default_factory=dict)
+
+    def reader(self, table: Table) -> TableReader:
+        """Return the reader of a type's table; all steps of a run share it."""
+        reader = self.readers.get(table.alias)
+        if reader is None:
+            record = self.snapshot.tables.get(table.alias)
+            if record is None or record.type_id != table.type_id:
+                raise InvariantError(f"the snapshot has no table '{table.alias}'", code="plan_invariant")
+            reader = TableReader(self.snapshot, record, self.cache, self.options, self.budget)
+            self.readers[table.alias] = reader
+        return reader
+
+    def connects_same_type(self, table: Table) -> bool:
+        """Return whether both endpoints of an edge have the same node type."""
+        edge = next(edge for edge in self.snapshot.schema.catalog.edges if edge.id == table.type_id)
+        return edge.source == edge.target
 
     def rows(self, step: Relation, needed: RequiredColumns) -> Iterator[Frame]:
         """Return the frames of a step, with at least the columns in `needed`."""

@@ -13,7 +13,7 @@ from omnigraph.base.errors import RunError, UsageError
 from omnigraph.embedding.provider import EmbeddingProvider
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
-from omnigraph.query.plan.expression_walk import transform
+from omnigraph.query.plan.expression_walk import transform, walk
 from omnigraph.query.plan.statements import ReadPlan
 from omnigraph.query.plan.walk import steps_of, transform_plan, with_expressions
 from omnigraph.schema.property_types import VectorType
@@ -21,7 +21,9 @@ from omnigraph.schema.property_types import VectorType
 
 def embed_texts(plan: ReadPlan, provider: EmbeddingProvider | None) -> ReadPlan:
     """Return the plan with a vector in place of each text; the same plan if it has no text."""
-    if not any(_has_text(step) for step in steps_of(plan.root) if isinstance(step, op.Search)):
+    searches = [step for step in steps_of(plan.root) if isinstance(step, op.Search)]
+    parts = (part for step in searches for column in step.scores for part in walk(column.expression))
+    if not any(isinstance(part, ex.Nearest) and part.embed for part in parts):
         return plan
     vectors: dict[str, tuple[float, ...]] = {}
 
@@ -39,16 +41,6 @@ def embed_texts(plan: ReadPlan, provider: EmbeddingProvider | None) -> ReadPlan:
     return replace(plan, root=root)
 
 
-def _has_text(step: op.Search) -> bool:
-    scores = (column.score for column in step.scores)
-    parts = (part for score in scores for part in _parts(score))
-    return any(isinstance(part, ex.Nearest) and part.embed for part in parts)
-
-
-def _parts(score: ex.Expr) -> tuple[ex.Expr, ...]:
-    return (score.first, score.second) if isinstance(score, ex.Rrf) else (score,)
-
-
 def _embed(text: str, model: str | None, size: int, provider: EmbeddingProvider | None) -> tuple[float, ...]:
     if provider is None:
         raise RunError(
@@ -64,12 +56,15 @@ def _embed(text: str, model: str | None, size: int, provider: EmbeddingProvider 
             hint=f"Pass a provider with `model='{model}'`; vectors of two models cannot be compared.",
             facts={"expected": model, "actual": provider.model},
         )
-    vector = tuple(float(number) for number in provider.embed(text))
-    if len(vector) != size or not all(math.isfinite(number) for number in vector):
+    vector = tuple(map(float, provider.embed(text)))
+    problem = None
+    if len(vector) != size:
+        problem = f"expected {size:,} numbers, got {len(vector):,}"
+    elif not all(map(math.isfinite, vector)):
+        problem = "expected finite numbers, got NaN or infinity"
+    if problem is not None:
         raise RunError(
-            f"invalid vector from the embedding provider: expected {size:,} numbers, got {len(vector):,}"
-            if len(vector) != size
-            else "invalid vector from the embedding provider: expected finite numbers, got NaN or infinity",
+            f"invalid vector from the embedding provider: {problem}",
             code="embedding_malformed",
             hint="Pass the provider of the model that created the vectors of the graph.",
         )

@@ -7,17 +7,21 @@ deadline the query ends immediately; the thread ends at its next item, at the la
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from queue import Empty, Full, Queue
 from threading import Event, Thread
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
 
 from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
 from omnigraph.base.errors import InvariantError, LimitExceededError, OmnigraphError
 from omnigraph.base.hints import Argument, Placeholder, hint
 from omnigraph.engine.options import EngineOptions
+
+Item = TypeVar("Item")
+Part = TypeVar("Part", bound="pa.RecordBatch | pa.Array[Any]")
 
 
 class Budget:
@@ -48,6 +52,15 @@ class Budget:
         self.reserve(size)
         self.release(size)
 
+    def collect(self, parts: Iterable[Part]) -> list[Part]:
+        """Return all parts (batches or arrays); raise if their bytes together exceed the limit."""
+        collected, size = [], 0
+        for part in parts:
+            collected.append(part)
+            size += part.nbytes
+            self.require_bytes(size)
+        return collected
+
     def require_time(self) -> None:
         """Raise after the deadline."""
         if self._clock.monotonic() > self._deadline:
@@ -64,70 +77,48 @@ def _limit_error(resource: str, unit: str, limit: float, shown: str, argument: A
     )
 
 
-Item = TypeVar("Item")
-
 _PREFETCHED_MAX: Final = 2
 
 
 def iterate_until_deadline(items: Iterator[Item], budget: Budget) -> Iterator[Item]:
     """Yield the items; raise as soon as the budget's time is over."""
-    prefetcher = _Prefetcher(items)
-    Thread(target=prefetcher.run, name="omnigraph-scan", daemon=True).start()
-    try:
-        while True:
+    # A message is a tuple of one item, the error of the iterator, or None at the end.
+    messages: Queue[tuple[Item] | OmnigraphError | None] = Queue(_PREFETCHED_MAX)
+    is_cancelled = Event()
+
+    def put(message: tuple[Item] | OmnigraphError | None) -> None:
+        while not is_cancelled.is_set():
             try:
-                message = prefetcher.messages.get(timeout=limits.ENGINE_TIMED_POLL_SECONDS)
-            except Empty:
-                budget.require_time()
-                continue
-            if message.failure is not None:
-                raise message.failure
-            if message.is_last:
-                return
-            yield from message.items
-    finally:
-        prefetcher.is_cancelled.set()
-
-
-@dataclass(frozen=True, slots=True)
-class _Message(Generic[Item]):
-    """An item, the error of the iterator, or neither at the end."""
-
-    items: tuple[Item, ...] = ()
-    failure: OmnigraphError | None = None
-
-    @property
-    def is_last(self) -> bool:
-        return not self.items
-
-
-class _Prefetcher(Generic[Item]):
-    """Reads the items until it is cancelled."""
-
-    def __init__(self, items: Iterator[Item]) -> None:
-        self.messages: Queue[_Message[Item]] = Queue(_PREFETCHED_MAX)
-        self.is_cancelled = Event()
-        self._items = items
-
-    def run(self) -> None:
-        last: _Message[Item] = _Message(
-            failure=InvariantError("a scan ended with an unexpected exception", code="plan_invariant")
-        )
-        try:
-            for item in self._items:
-                self._put(_Message((item,)))
-                if self.is_cancelled.is_set():
-                    return
-            last = _Message()
-        except OmnigraphError as failure:
-            last = _Message(failure=failure)
-        finally:
-            self._put(last)
-
-    def _put(self, message: _Message[Item]) -> None:
-        while not self.is_cancelled.is_set():
-            try:
-                self.messages.put(message, timeout=limits.ENGINE_TIMED_POLL_SECONDS)
+                messages.put(message, timeout=limits.ENGINE_TIMED_POLL_SECONDS)
             except Full:
                 continue
             return
+
+    def read_items() -> None:
+        last: OmnigraphError | None = InvariantError("a scan ended with an unexpected exception", code="plan_invariant")
+        try:
+            for item in items:
+                put((item,))
+                if is_cancelled.is_set():
+                    return
+            last = None
+        except OmnigraphError as error:
+            last = error
+        finally:
+            put(last)
+
+    Thread(target=read_items, name="omnigraph-scan", daemon=True).start()
+    try:
+        while True:
+            try:
+                message = messages.get(timeout=limits.ENGINE_TIMED_POLL_SECONDS)
+            except Empty:
+                budget.require_time()
+                continue
+            if message is None:
+                return
+            if isinstance(message, OmnigraphError):
+                raise message
+            yield message[0]
+    finally:
+        is_cancelled.set()

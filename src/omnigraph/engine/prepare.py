@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final, TypeVar
 
 from omnigraph.base.clock import SYSTEM_CLOCK
@@ -20,11 +21,11 @@ from omnigraph.engine.context import Trace
 from omnigraph.engine.options import NO_LIMITS, QueryLimits
 from omnigraph.engine.run import QueryRunOptions, gather_facts, planned_modes, run_query, step_figures
 from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot, refresh_snapshot
-from omnigraph.query.checks.run import CheckedQuery, CheckOptions, check_query
-from omnigraph.query.explain import ExplainedStep, StepFigures, estimate_steps, explain_plan, explain_steps
+from omnigraph.query.checks.run import CheckedQuery, check_query
+from omnigraph.query.explain import ExplainedStep, estimate_steps, explain_plan, explain_steps
 from omnigraph.query.parameters import bind_plan, coerce_params
 from omnigraph.query.parser import parse_queries
-from omnigraph.query.plan.statements import QueryPlan, ReadPlan
+from omnigraph.query.plan.statements import ReadPlan
 from omnigraph.query.rules.run import rewrite_plan
 from omnigraph.query.shapes import query_shape
 from omnigraph.storage.location import Location
@@ -51,80 +52,63 @@ class QueryPlanner:
 
     source: QuerySource
     hops_ceiling: int | None = None
-    _checked: OrderedDict[str, CheckedQuery] = field(default_factory=OrderedDict, init=False)
-    _reads: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False)
+    _checked: OrderedDict[str, tuple[CheckedQuery, tuple[str, ...]]] = field(default_factory=OrderedDict, init=False)
     _plans: OrderedDict[tuple[object, ...], ReadPlan] = field(default_factory=OrderedDict, init=False)
     _bound: OrderedDict[tuple[int, str], tuple[ReadPlan, ReadPlan]] = field(default_factory=OrderedDict, init=False)
 
-    def bound_plan(self, snapshot: Snapshot, params: Mapping[str, object] | None) -> ReadPlan:
-        """Return the plan to run on a snapshot, with the values of its parameters."""
-        return self.bind(self.plan(snapshot), params)
-
-    def checked(self, snapshot: Snapshot) -> CheckedQuery:
-        """Return the query, checked against the schema of the snapshot."""
-        checked = self._checked.get(snapshot.schema.hash)
-        if checked is None:
+    def check(self, snapshot: Snapshot) -> tuple[CheckedQuery, tuple[str, ...]]:
+        """Return the query, checked against the schema of the snapshot, and the tables that it reads."""
+        schema = snapshot.schema
+        entry = self._checked.get(schema.hash)
+        if entry is None:
             file = parse_queries(self.source.text, self.source.source)
-            options = CheckOptions(self.hops_ceiling)
-            checked = check_query(file, self.source.name, snapshot.schema.catalog, options)
-            _store(self._checked, snapshot.schema.hash, checked)
-        return checked
+            checked = check_query(file, self.source.name, schema.catalog, self.hops_ceiling)
+            entry = (checked, query_shape(checked, schema.catalog).reads)
+            _store(self._checked, schema.hash, entry)
+        return entry
 
     def plan(self, snapshot: Snapshot) -> ReadPlan:
         """Return the rewritten plan for the tables of a snapshot, without values of parameters."""
-        checked = self.checked(snapshot)
-        reads = self._read_tables(checked, snapshot)
+        checked, reads = self.check(snapshot)
         key = (snapshot.identities, snapshot.schema.hash, *((alias, snapshot.tables[alias].pin) for alias in reads))
         cached = self._plans.get(key)
         if cached is not None:
             return cached
-        plan = checked.plan
-        if not isinstance(plan, ReadPlan):
+        if not isinstance(checked.plan, ReadPlan):
             raise UsageError(
                 f"query '{checked.name}' is a mutation",
                 code="query_is_mutation",
                 hint=hint("Run it with {}.", action("mutate")),
             )
-        rewritten = rewrite_plan(plan, gather_facts(snapshot, reads))
+        rewritten = rewrite_plan(checked.plan, gather_facts(snapshot, reads))
         assert isinstance(rewritten, ReadPlan)
         _store(self._plans, key, rewritten)
         return rewritten
 
-    def bind(self, plan: ReadPlan, params: Mapping[str, object] | None) -> ReadPlan:
-        """Return the plan with the values of its parameters and the current time."""
+    def bound_plan(self, snapshot: Snapshot, params: Mapping[str, object] | None) -> ReadPlan:
+        """Return the plan to run on a snapshot, with the values of its parameters and the current time."""
+        plan = self.plan(snapshot)
         values = coerce_params(plan.parameters, params or {})
         key = (id(plan), repr(values))
         cached = self._bound.get(key)
         if cached is not None and cached[0] is plan:
             return cached[1]
         now = datetime.fromtimestamp(SYSTEM_CLOCK.now_us() / 1_000_000, UTC)
-        bound: QueryPlan = bind_plan(plan, values, now)
+        bound = bind_plan(plan, values, now)
         assert isinstance(bound, ReadPlan)
         # A text without "now" does not read the clock, so that the same values give the same plan.
         if "now" not in self.source.text:
             _store(self._bound, key, (plan, bound))
         return bound
 
-    def _read_tables(self, checked: CheckedQuery, snapshot: Snapshot) -> tuple[str, ...]:
-        schema = snapshot.schema
-        reads = self._reads.get(schema.hash)
-        if reads is None:
-            reads = self._reads[schema.hash] = query_shape(checked, schema.catalog).reads
-        return reads
 
-
-_PLANNERS: OrderedDict[tuple[QuerySource, int | None], QueryPlanner] = OrderedDict()
-_NEWEST: OrderedDict[tuple[Location, str], Snapshot] = OrderedDict()
-
-
-def find_planner(source: QuerySource, limits: QueryLimits = NO_LIMITS) -> QueryPlanner:
+@lru_cache(_TEXTS_MAX)
+def find_planner(source: QuerySource, hops_ceiling: int | None = None) -> QueryPlanner:
     """Return the planner of a text: the same one for the same text, for as long as it is cached."""
-    key = (source, limits.hops)
-    planner = _PLANNERS.get(key)
-    if planner is None:
-        planner = QueryPlanner(source, limits.hops)
-        _store(_PLANNERS, key, planner, _TEXTS_MAX)
-    return planner
+    return QueryPlanner(source, hops_ceiling)
+
+
+_NEWEST: OrderedDict[tuple[Location, str], Snapshot] = OrderedDict()
 
 
 def newest_snapshot(root: Location, branch: str) -> Snapshot:
@@ -168,11 +152,9 @@ def explain_query(
     limits: QueryLimits = NO_LIMITS,
 ) -> ExplainResult:
     """Return the plan of a query; with parameters, the plan for exactly those values. `analyze` also runs it."""
-    catalog = snapshot.schema.catalog
-    file = parse_queries(source.text, source.source)
-    checked = check_query(file, source.name, catalog, CheckOptions(limits.hops))
-    facts = gather_facts(snapshot, query_shape(checked, catalog).reads)
-    plan: QueryPlan = rewrite_plan(checked.plan, facts)
+    checked, reads = QueryPlanner(source, limits.hops).check(snapshot)
+    facts = gather_facts(snapshot, reads)
+    plan = rewrite_plan(checked.plan, facts)
     if params is not None or analyze:
         plan = bind_plan(plan, coerce_params(plan.parameters, params or {}), datetime.now(UTC))
     figures = dict(estimate_steps(plan, facts))
@@ -180,26 +162,21 @@ def explain_query(
     for number, (mode, reason) in planned_modes(snapshot, plan, estimates).items():
         figures[number] = replace(figures[number], mode=mode, reason=reason)
     if analyze:
-        for number, measured in _run(snapshot, plan, limits).items():
+        if not isinstance(plan, ReadPlan):
+            raise UsageError(
+                f"cannot analyze query '{plan.name}': it is a mutation",
+                code="query_is_mutation",
+                hint=hint("Omit {} to see the plan.", Argument("analyze")),
+            )
+        trace = Trace()
+        for _ in run_query(snapshot, plan, QueryRunOptions(limits.engine_options(), trace=trace)).batches:
+            pass
+        for number, measured in step_figures(plan, trace).items():
             figures[number] = replace(measured, rows_estimated=figures[number].rows_estimated)
     return ExplainResult(checked.name, snapshot, explain_plan(plan, figures), explain_steps(plan, figures))
 
 
-def _run(snapshot: Snapshot, plan: QueryPlan, limits: QueryLimits) -> Mapping[int, StepFigures]:
-    """Run a read to its end and return the figures of its steps. The rows are dropped."""
-    if not isinstance(plan, ReadPlan):
-        raise UsageError(
-            f"cannot analyze query '{plan.name}': it is a mutation",
-            code="query_is_mutation",
-            hint=hint("Omit {} to see the plan.", Argument("analyze")),
-        )
-    trace = Trace()
-    for _ in run_query(snapshot, plan, QueryRunOptions(limits.engine_options(), trace=trace)).batches:
-        pass
-    return step_figures(plan, trace)
-
-
-def _store(cache: OrderedDict[Key, Value], key: Key, value: Value, entries_max: int = _PLANS_MAX) -> None:
+def _store(cache: OrderedDict[Key, Value], key: Key, value: Value) -> None:
     cache[key] = value
-    if len(cache) > entries_max:
+    if len(cache) > _PLANS_MAX:
         cache.popitem(last=False)

@@ -7,9 +7,9 @@ computed while the caller reads them. Nothing is written; an abandoned query lea
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Final, assert_never
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -17,7 +17,7 @@ from omnigraph.base.errors import InvariantError
 from omnigraph.embedding.provider import EmbeddingProvider
 from omnigraph.engine.cache import SHARED_CACHE, Cache
 from omnigraph.engine.columns.frame import Frame
-from omnigraph.engine.context import ExecutionContext, RequiredColumns, Tables, Trace
+from omnigraph.engine.context import ExecutionContext, RequiredColumns, Trace
 from omnigraph.engine.embedding import embed_texts
 from omnigraph.engine.limits import Budget
 from omnigraph.engine.operators.aggregate import aggregate_rows
@@ -29,7 +29,7 @@ from omnigraph.engine.options import EngineOptions
 from omnigraph.engine.tables import TableReader
 from omnigraph.engine.traversal.edges import expand_edges, scan_edges
 from omnigraph.engine.traversal.expand import expand_rows, filter_connected
-from omnigraph.engine.traversal.walker import Walker
+from omnigraph.engine.traversal.walker import Traversal, Walker
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.query.explain import StepFigures, numbered_steps
 from omnigraph.query.plan import operators as op
@@ -45,7 +45,7 @@ class QueryRunOptions:
     """The limits of a run, the cache between runs, the trace to fill, and the provider that embeds text."""
 
     engine: EngineOptions = DEFAULT_OPTIONS
-    cache: Cache = field(default_factory=lambda: SHARED_CACHE)
+    cache: Cache = SHARED_CACHE
     trace: Trace | None = None
     embed: EmbeddingProvider | None = None
 
@@ -71,8 +71,7 @@ def run_query(snapshot: Snapshot, plan: ReadPlan, options: QueryRunOptions | Non
 
 def run_rows(snapshot: Snapshot, relation: Relation, needed: RequiredColumns, budget: Budget) -> Iterator[Frame]:
     """Return the rows of a bound relation, as frames with at least the needed columns; mutations read them."""
-    context = _make_context(snapshot, QueryRunOptions(), budget)
-    return context.rows(relation, needed)
+    return _make_context(snapshot, QueryRunOptions(), budget).rows(relation, needed)
 
 
 def gather_facts(snapshot: Snapshot, aliases: tuple[str, ...], options: QueryRunOptions | None = None) -> PlanFacts:
@@ -100,40 +99,40 @@ def planned_modes(snapshot: Snapshot, plan: QueryPlan, rows: Mapping[int, int]) 
     context = _make_context(snapshot, QueryRunOptions())
     modes: dict[int, tuple[str, str]] = {}
     for number, step in enumerate(numbered_steps(plan), start=1):
-        match step:
-            case op.Expand() | op.ExpandInto():
-                walker = Walker(step.table, step.direction, step, context)
-            case op.EdgeExpand():
-                walker = Walker(step.edge.table, step.direction, step, context)
-            case op.EdgeScan():
-                direction = op.Direction.BOTH if step.undirected else op.Direction.OUT
-                walker = Walker(step.edge.table, direction, step, context)
-            case _:
-                continue
-        # The rows that a traversal starts from are those of the next step.
-        frontier = walker.reader.row_count if isinstance(step, op.EdgeScan) else rows.get(number + 1, 1)
-        mode, reason = walker.estimate_mode(frontier)
-        modes[number] = (mode.value, reason)
+        if isinstance(step, Traversal):
+            walker = Walker(step, context)
+            # The rows that a traversal starts from are those of the next step.
+            frontier = walker.reader.row_count if isinstance(step, op.EdgeScan) else rows.get(number + 1, 1)
+            mode, reason = walker.estimate_mode(frontier)
+            modes[number] = (mode.value, reason)
     return modes
 
 
 def _make_context(snapshot: Snapshot, options: QueryRunOptions, budget: Budget | None = None) -> ExecutionContext:
-    budget = budget or Budget(options.engine)
     return ExecutionContext(
-        tables=Tables(snapshot, options.cache, options.engine, budget),
-        budget=budget,
+        snapshot=snapshot,
+        budget=budget or Budget(options.engine),
         options=options.engine,
         cache=options.cache,
-        dispatch=_step_rows if options.trace is None else _traced_rows,
+        dispatch=_step_rows,
         trace=options.trace,
     )
 
 
-def _traced_rows(step: Relation, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
-    trace = context.trace
-    assert trace is not None
+def _step_rows(step: Relation, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+    run_step = _OPERATORS.get(type(step))
+    if run_step is None:
+        raise InvariantError(f"cannot run a plan step of type {type(step).__name__}", code="plan_invariant")
+    frames = run_step(step, needed, context)
+    if context.trace is not None:
+        frames = _trace_frames(step, frames, context.trace)
+    for frame in frames:
+        context.budget.require_time()
+        yield frame
+
+
+def _trace_frames(step: Relation, frames: Iterator[Frame], trace: Trace) -> Iterator[Frame]:
     trace.rows.setdefault(id(step), 0)
-    frames = _step_rows(step, needed, context)
     while True:
         began = time.perf_counter()
         frame = next(frames, None)
@@ -144,50 +143,31 @@ def _traced_rows(step: Relation, needed: RequiredColumns, context: ExecutionCont
         yield frame
 
 
-def _step_rows(step: Relation, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
-    for frame in _frames(step, needed, context):
-        context.budget.require_time()
-        yield frame
+def _unit_rows(_step: op.Unit, _needed: RequiredColumns, _context: ExecutionContext) -> Iterator[Frame]:
+    yield Frame(1, {})
 
 
-def _frames(  # noqa: PLR0912 - one case per step
-    step: Relation, needed: RequiredColumns, context: ExecutionContext
-) -> Iterator[Frame]:
-    match step:
-        case op.Unit():
-            return iter((Frame(1, {}),))
-        case op.OuterRow():
-            assert context.outer is not None, "an inner plan needs outer rows"
-            return iter((context.outer,))
-        case op.Scan():
-            return scan_rows(step, needed, context)
-        case op.EdgeScan():
-            return scan_edges(step, needed, context)
-        case op.Expand():
-            return expand_rows(step, needed, context)
-        case op.ExpandInto():
-            return filter_connected(step, needed, context)
-        case op.EdgeExpand():
-            return expand_edges(step, needed, context)
-        case op.Lookup():
-            return lookup_rows(step, needed, context)
-        case op.FilterRows():
-            return filter_rows(step, needed, context)
-        case op.CrossJoin():
-            return cross_join(step, needed, context)
-        case op.ExistsJoin():
-            return exists_join(step, needed, context)
-        case op.LeftJoin():
-            return left_join(step, needed, context)
-        case op.Aggregate():
-            return aggregate_rows(step, context.limited(False))
-        case op.Order():
-            return sort_rows(step, needed, context)
-        case op.LimitRows():
-            return limit_rows(step, needed, context)
-        case op.Search():
-            return score_rows(step, needed, context)
-        case op.Project() | op.Pattern():
-            raise InvariantError(f"cannot run a plan step of type {type(step).__name__}", code="plan_invariant")
-        case _:
-            assert_never(step)
+def _outer_rows(_step: op.OuterRow, _needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+    assert context.outer is not None, "an inner plan needs outer rows"
+    yield context.outer
+
+
+_OPERATORS: Final[Mapping[type, Callable[[Any, RequiredColumns, ExecutionContext], Iterator[Frame]]]] = {
+    op.Unit: _unit_rows,
+    op.OuterRow: _outer_rows,
+    op.Scan: scan_rows,
+    op.EdgeScan: scan_edges,
+    op.Expand: expand_rows,
+    op.ExpandInto: filter_connected,
+    op.EdgeExpand: expand_edges,
+    op.Lookup: lookup_rows,
+    op.FilterRows: filter_rows,
+    op.CrossJoin: cross_join,
+    op.ExistsJoin: exists_join,
+    op.LeftJoin: left_join,
+    op.Aggregate: aggregate_rows,
+    op.Order: sort_rows,
+    op.LimitRows: limit_rows,
+    op.Search: score_rows,
+}
+"""All steps except `Pattern`, which the rules replace, and `Project`, which `run_query` runs."""

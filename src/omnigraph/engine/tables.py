@@ -9,7 +9,7 @@ query.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, assert_never
+from typing import Final
 
 import pyarrow as pa
 
@@ -22,7 +22,7 @@ from omnigraph.graph.manifest.records import TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table, require_same_graph
 from omnigraph.query.plan.types import IndexFact, TableFacts
 from omnigraph.storage.lance.dataset import Dataset, any_of
-from omnigraph.storage.lance.indexes import Coverage, Degraded, Indexed, IndexSpec, read_coverage, read_indexes
+from omnigraph.storage.lance.indexes import Degraded, Indexed, IndexSpec, read_coverage, read_indexes
 from omnigraph.storage.location import Location
 
 _TEXT_BYTES: Final = 24
@@ -70,9 +70,11 @@ class TableReader:
 
     def facts(self) -> TableFacts:
         """Return the size and the indexes, for the rules."""
-        return self._cache.get_or_make(
-            (self.key, "facts"), TableFacts, lambda: read_table_facts(self.dataset(), self.row_count), _FACTS_BYTES
-        )
+        facts = self._cache.get((self.key, "facts"), TableFacts)
+        if facts is None:
+            facts = read_table_facts(self.dataset(), self.row_count)
+            self._cache.put((self.key, "facts"), facts, _FACTS_BYTES)
+        return facts
 
     def cached_columns(self, names: Sequence[str], *, whole: bool) -> dict[str, ValueDictionary] | None:
         """Return complete columns from the cache, or None if the caller should read them from storage.
@@ -82,19 +84,12 @@ class TableReader:
         """
         if not self._options.cached:
             return None
-        columns: dict[str, ValueDictionary] = {}
-        missing: list[str] = []
-        for name in names:
-            dictionary = self._cache.get((self.key, "column", name), ValueDictionary)
-            if dictionary is None:
-                missing.append(name)
-            else:
-                columns[name] = dictionary
+        entries = {name: self._cache.get((self.key, "column", name), ValueDictionary) for name in names}
+        columns = {name: dictionary for name, dictionary in entries.items() if dictionary is not None}
+        missing = [name for name, dictionary in entries.items() if dictionary is None]
         if not missing:
             return columns
-        if not self._is_admitted(missing, whole=whole):
-            return None
-        new_columns = self._read_whole(missing)
+        new_columns = self._read_whole(missing) if self._is_admitted(missing, whole=whole) else None
         return None if new_columns is None else columns | new_columns
 
     def read_batches(self, names: Sequence[str], where: str | None) -> Iterator[pa.RecordBatch]:
@@ -117,10 +112,20 @@ class TableReader:
             part = values[start : start + limits.LOOKUP_FILTER_VALUES_MAX]
             yield from self.read_batches(names, any_of(name, part))
 
-    def take(self, offsets: Codes, names: Sequence[str]) -> dict[str, Array]:
+    def take(self, offsets: Codes, names: Sequence[str]) -> dict[str, ValueDictionary]:
         """Read columns of the rows at these positions from storage."""
-        table = self.dataset().take(offsets.tolist(), names)
-        return {name: combine_chunks(table.column(name)) for name in names}
+        return self.as_columns(self.dataset().take(offsets.tolist(), names).to_batches(), names, is_own=True)
+
+    def as_columns(
+        self, batches: list[pa.RecordBatch], names: Sequence[str], *, is_own: bool
+    ) -> dict[str, ValueDictionary]:
+        """Return the columns of batches of this table; `is_own`: for one query, not for the cache."""
+        schema = pa.schema([self.dataset().schema.field(name) for name in names])
+        table = pa.Table.from_batches(batches, batches[0].schema if batches else schema)
+        return {
+            name: ValueDictionary(table.column(name).combine_chunks(), is_unique=name == "id", is_own=is_own)
+            for name in names
+        }
 
     def estimate_bytes(self, names: Sequence[str]) -> int:
         """Return about how many bytes complete columns take."""
@@ -155,18 +160,11 @@ class TableReader:
                 widest = max(names, key=lambda name: sum(part.column(name).nbytes for part in batches))
                 self._cache.put((self.key, "large", widest), True, _MARK_BYTES)
                 return None
-        table = pa.Table.from_batches(batches, batches[0].schema if batches else self._schema_of(names))
-        columns = {}
-        for name in names:
-            dictionary = ValueDictionary(combine_chunks(table.column(name)), is_unique=name == "id")
+        columns = self.as_columns(batches, names, is_own=False)
+        for name, dictionary in columns.items():
             dictionary.on_growth = _cache_updater(self._cache, (self.key, "column", name))
             dictionary.on_growth(dictionary)
-            columns[name] = dictionary
         return columns
-
-    def _schema_of(self, names: Sequence[str]) -> pa.Schema:
-        schema = self.dataset().schema
-        return pa.schema([schema.field(name) for name in names])
 
 
 def read_table_facts(dataset: Dataset, rows: int) -> TableFacts:
@@ -175,25 +173,14 @@ def read_table_facts(dataset: Dataset, rows: int) -> TableFacts:
     specs = [IndexSpec(column, kind) for column, kind in sorted(kinds, key=str) if kind is not None]
     if not specs:
         return TableFacts(rows)
-    return TableFacts(rows, tuple(_fact(*entry) for entry in read_coverage(dataset, specs).items()))
-
-
-def combine_chunks(column: Any) -> Array:
-    """Return a column of a table as one array."""
-    whole: Any = column.combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):
-        whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], whole.type)
-    return whole  # type: ignore[no-any-return]
-
-
-def _fact(spec: IndexSpec, coverage: Coverage) -> IndexFact:
-    match coverage:
-        case Indexed():
-            return IndexFact(spec.column, spec.kind)
-        case Degraded(fragments, rows):
-            return IndexFact(spec.column, spec.kind, len(fragments), rows)
-        case _:
-            assert_never(coverage)
+    indexes = []
+    for spec, coverage in read_coverage(dataset, specs).items():
+        match coverage:
+            case Indexed():
+                indexes.append(IndexFact(spec.column, spec.kind))
+            case Degraded(fragments, uncovered_rows):
+                indexes.append(IndexFact(spec.column, spec.kind, len(fragments), uncovered_rows))
+    return TableFacts(rows, tuple(indexes))
 
 
 def _cache_updater(cache: Cache, key: Key) -> Callable[[ValueDictionary], None]:

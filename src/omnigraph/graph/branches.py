@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -26,9 +27,9 @@ from omnigraph.base.errors import (
     UsageError,
 )
 from omnigraph.base.failpoints import Failpoint, failpoint
-from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
+from omnigraph.base.ids import BranchId, CommitId, new_ulid
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.lease import Lease, acquire_lease, hold_lease
+from omnigraph.graph.coordination.lease import Lease, hold_lease
 from omnigraph.graph.manifest.encoding import branch_object_id
 from omnigraph.graph.manifest.layout import MANIFEST
 from omnigraph.graph.manifest.lineage import make_lineage
@@ -44,7 +45,7 @@ from omnigraph.graph.manifest.snapshot import (
     read_snapshot,
     require_unmoved_graph,
 )
-from omnigraph.graph.write.commit import WriteRequest, commit_new_branch
+from omnigraph.graph.write.commit import WriteRequest, commit_new_branch, not_applied_by_default
 from omnigraph.graph.write.stage import StagingArea, discard_forks, discard_forks_on_error
 from omnigraph.graph.write.states import Published
 from omnigraph.storage.lance.commit import commit_branch
@@ -130,15 +131,14 @@ def read_all_commits(root: Location) -> tuple[Mapping[CommitId, CommitRecord], M
     main = read_snapshot(root)
     commits = {commit.id: commit for commit in main.manifest.read_commits()}
     heads: dict[str, CommitId | None] = {MAIN: main.head}
-    only_main = is_moved(main.manifest, root)
-    for name, record in sorted(main.state.branches.items()):
-        if name != MAIN and only_main:
-            heads[name] = None
-        elif name != MAIN:
-            manifest = open_manifest(root, lance_branch=record.lance_branch)
-            own = make_lineage(*manifest.read_history(commits))
-            heads[name] = own.head
-            commits |= own.commits
+    names = sorted(main.state.branches.keys() - {MAIN})
+    if is_moved(main.manifest, root):
+        return commits, heads | dict.fromkeys(names)
+    for name in names:
+        manifest = open_manifest(root, lance_branch=main.state.branches[name].lance_branch)
+        own = make_lineage(*manifest.read_history(commits))
+        heads[name] = own.head
+        commits |= own.commits
     return commits, heads
 
 
@@ -206,6 +206,7 @@ def create_branch(
     return record
 
 
+@not_applied_by_default()  # The row is published last, and that publish sets `applied` itself.
 def create_branch_with_write(
     root: Location, name: str, base: str, request: WriteRequest, environment: WriteEnvironment | None = None
 ) -> Published | None:
@@ -213,17 +214,7 @@ def create_branch_with_write(
 
     The write is staged without a lease. If it has nothing to write, the branch is created and None is returned.
     """
-    try:
-        return _create_with(root, name, base, request, environment or WriteEnvironment())
-    except OmnigraphError as error:
-        if error.applied is None:
-            error.applied = Applied.NO  # The row is published last, and that publish sets `applied` itself.
-        raise
-
-
-def _create_with(
-    root: Location, name: str, base: str, request: WriteRequest, environment: WriteEnvironment
-) -> Published | None:
+    environment = environment or WriteEnvironment()
     source = read_snapshot(root, base, rules=environment.rules)
     _check_name(read_snapshot(root, rules=environment.rules), name)
     record = _new_record(name, request.actor, source, environment)
@@ -231,10 +222,8 @@ def _create_with(
         replace(source, branch=record),
         request.kind,
         request.actor,
-        OperationId(new_ulid()),
-        CommitId(new_ulid()),
         environment.clock,
-        began=environment.clock.monotonic(),
+        environment.clock.monotonic(),
         fork_owner=source.branch.id,
     )
     with discard_forks_on_error(area.forks):
@@ -243,21 +232,19 @@ def _create_with(
         create_branch(root, name, request.actor, source, environment)
         return None
     target = PublishTarget(root, name, record.id, record.lance_branch)
-    with discard_forks_on_error(area.forks):
-        lease = acquire_lease(ObjectStore(root), None, f"{request.kind} {area.operation}", environment.terms)
-    try:
-        with lease.renewing():
-            with discard_forks_on_error(area.forks):
-                main = _fork_manifest(record, source, lease, environment)
-                published = commit_new_branch(staged, target, lease, environment)
-            try:
-                _publish_row(main, record, lease, environment)
-            except OmnigraphError as error:
-                if error.applied is Applied.NO:
-                    discard_forks(area.forks)
-                raise
-    finally:
-        lease.release()
+    purpose = f"{request.kind} {area.operation}"
+    with ExitStack() as leases:
+        with discard_forks_on_error(area.forks):
+            lease = leases.enter_context(hold_lease(ObjectStore(root), None, purpose, environment.terms))
+            leases.enter_context(lease.renewing())
+            main = _fork_manifest(record, source, lease, environment)
+            published = commit_new_branch(staged, target, lease, environment)
+        try:
+            _publish_row(main, record, lease, environment)
+        except OmnigraphError as error:
+            if error.applied is Applied.NO:
+                discard_forks(area.forks)
+            raise
     return published
 
 
@@ -268,7 +255,7 @@ def _new_record(name: str, actor: str, source: Snapshot, environment: WriteEnvir
 
 
 def _check_name(main: Snapshot, name: str) -> None:
-    check_branch_name(name, main.manifest.read_state().branches)
+    check_branch_name(name, main.state.branches)
     require_unmoved_graph(main.manifest, main.root, name)
 
 
@@ -286,7 +273,6 @@ def _fork_manifest(record: BranchRecord, source: Snapshot, lease: Lease, environ
 
 
 def _publish_row(main: Snapshot, record: BranchRecord, lease: Lease, environment: WriteEnvironment) -> None:
-    """Make the branch visible."""
     assert record.parent is not None, "only main has no parent"
     failpoint(Failpoint.BRANCH_ROW_BEFORE)
     requirements = (BranchIs(record.name, None), BranchIs(record.parent.branch, record.parent.branch_id))
@@ -324,11 +310,9 @@ def delete_branch(
 
 
 def _require_deletable(main: Snapshot, name: str) -> BranchRecord:
-    state = main.manifest.read_state()
-    record = find_branch(state, name)
-    children = sorted(
-        branch.name for branch in state.branches.values() if branch.parent and branch.parent.branch_id == record.id
-    )
+    record = find_branch(main.state, name)
+    branches = main.state.branches.values()
+    children = sorted(branch.name for branch in branches if branch.parent and branch.parent.branch_id == record.id)
     if children:
         raise RefusedError(
             f"branch '{name}' cannot be deleted: {', '.join(children)} was created from it",

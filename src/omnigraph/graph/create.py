@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
+from itertools import compress
 from pathlib import Path
 from typing import Final
 
 import msgspec
-import pyarrow as pa
 
 from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
@@ -25,28 +25,12 @@ from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import Argument, action, hint
 from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
 from omnigraph.base.process import ProcessIdentity, current_process, has_certainly_ended
-from omnigraph.graph.manifest.encoding import (
-    MANIFEST_SCHEMA,
-    encode_branch,
-    encode_commit,
-    encode_head,
-    encode_schema,
-    encode_table,
-    rows_to_table,
-)
-from omnigraph.graph.manifest.layout import (
-    EDGES,
-    INIT_MARKERS,
-    MANIFEST,
-    NODES,
-    TABLE_PATH,
-    init_marker_path,
-    table_path,
-)
+from omnigraph.graph.manifest import encoding, layout
+from omnigraph.graph.manifest.layout import EDGES, INIT_MARKERS, MANIFEST, NODES, TABLE_PATH
 from omnigraph.graph.manifest.records import BranchRecord, CommitRecord, Pin, SchemaRecord, TableMove, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.manifest.stamp import FORMAT, ROOT_KEY, STAMP_KEY
-from omnigraph.schema.catalog import Catalog
+from omnigraph.schema.catalog import Catalog, Entity
 from omnigraph.schema.catalog_json import catalog_to_json, schema_hash
 from omnigraph.schema.tables import arrow_schema
 from omnigraph.storage.errors import DatasetExistsError
@@ -83,9 +67,7 @@ class _Marker(msgspec.Struct, frozen=True):
     uid: int | None = None
 
     def process(self) -> ProcessIdentity:
-        return ProcessIdentity(
-            self.host, self.boot_id, self.pid_namespace, self.pid, self.started, self.machine_id, self.uid
-        )
+        return msgspec.convert(self, ProcessIdentity, from_attributes=True)
 
 
 def create_graph(root: Location, new: NewGraph, process: ProcessIdentity | None = None) -> Snapshot:
@@ -96,68 +78,56 @@ def create_graph(root: Location, new: NewGraph, process: ProcessIdentity | None 
     _remove_abandoned(store, me)
     _require_free(store, root, new.allow_other_files)
     operation = OperationId(new_ulid())
-    tables = _plan_tables(new.catalog)
+    paths = [layout.table_path(entity) for entity in new.catalog.types]
+    marker = _Marker(v=MARKER_VERSION, op_id=operation, paths=paths, **asdict(me))
     with ExitStack() as undo:
         undo.callback(_remove_empty_folders, new_folders)
-        marker = _make_marker(operation, tables, me)
         undo.callback(_remove_attempt, store, marker)
         failpoint(Failpoint.INIT_MARK_BEFORE)
-        store.create(init_marker_path(operation), msgspec.json.encode(marker))
-        _create_tables(root, tables, operation)
-        _create_manifest(root, new, tables, operation)
+        store.create(layout.init_marker_path(operation), msgspec.json.encode(marker))
+        _create_tables(root, new.catalog, operation)
+        _create_manifest(root, new, operation)
         undo.pop_all()
     # The graph is visible from here on, so an error deletes nothing: another process may have loaded rows.
-    if missing := _find_missing_tables(root, tables):
+    if missing := _find_missing_tables(root, paths):
         _delete_manifest(store)
         _remove_attempt(store, marker)
         _remove_empty_folders(new_folders)
-        raise _tables_deleted(missing)
+        raise ConflictError(
+            f"tables of the new graph were deleted while `init` ran: {', '.join(missing)}",
+            code="init_tables_deleted",
+            hint=hint(
+                "No graph was created. Find the process that deletes files there, then run {} again.", action("init")
+            ),
+            facts={"paths": list(missing)},
+        )
     _delete_marker(store, operation)
     failpoint(Failpoint.INIT_DONE)
     return read_snapshot(root)
 
 
-@dataclass(frozen=True, slots=True)
-class _PlannedTable:
-    record: TableRecord
-    schema: pa.Schema
-
-
-def _plan_tables(catalog: Catalog) -> tuple[_PlannedTable, ...]:
-    planned = []
-    for entity in catalog.types:
-        pin, path = Pin(None, 1), table_path(entity)
-        record = TableRecord(entity.id, entity.incarnation, entity.alias, path, pin, BranchId(""), 0)
-        planned.append(_PlannedTable(record, arrow_schema(entity)))
-    return tuple(planned)
-
-
-def _make_marker(operation: OperationId, tables: tuple[_PlannedTable, ...], me: ProcessIdentity) -> _Marker:
-    paths = [table.record.path for table in tables]
-    return _Marker(
-        MARKER_VERSION, operation, me.host, me.boot_id, me.pid_namespace, me.pid, me.started, paths,
-        me.machine_id, me.uid,
-    )  # fmt: skip
-
-
-def _create_tables(root: Location, tables: tuple[_PlannedTable, ...], operation: OperationId) -> None:
+def _create_tables(root: Location, catalog: Catalog, operation: OperationId) -> None:
     properties = {"omnigraph:op": operation, "omnigraph:kind": "init"}
 
-    def create(table: _PlannedTable) -> None:
+    def create(entity: Entity) -> None:
+        location = root.child(layout.table_path(entity))
         failpoint(Failpoint.INIT_TABLE_BEFORE)
-        create_dataset(root.child(table.record.path), table.schema.empty_table(), properties)
+        create_dataset(location, arrow_schema(entity).empty_table(), properties)
 
     with ThreadPoolExecutor(limits.INIT_CONCURRENCY) as pool:
-        for _ in pool.map(create, tables):
+        for _ in pool.map(create, catalog.types):
             pass
 
 
-def _create_manifest(root: Location, new: NewGraph, tables: tuple[_PlannedTable, ...], operation: OperationId) -> None:
+def _create_manifest(root: Location, new: NewGraph, operation: OperationId) -> None:
     now = SYSTEM_CLOCK.now_us()
     main = BranchRecord(MAIN, BranchId(new_ulid()), None, None, new.actor, now)
-    catalog_json = catalog_to_json(new.catalog)
-    schema = SchemaRecord(new.source, catalog_json, schema_hash(new.catalog))
-    records = [replace(table.record, owner=main.id) for table in tables]
+    schema = SchemaRecord(new.source, catalog_to_json(new.catalog), schema_hash(new.catalog))
+    first = Pin(None, 1)
+    tables = [
+        TableRecord(entity.id, entity.incarnation, entity.alias, layout.table_path(entity), first, main.id, 0)
+        for entity in new.catalog.types
+    ]
     commit = CommitRecord(
         id=CommitId(new_ulid()),
         parent=None,
@@ -168,24 +138,29 @@ def _create_manifest(root: Location, new: NewGraph, tables: tuple[_PlannedTable,
         operation="init",
         operation_id=operation,
         created_us=now,
-        manifest_hint=Pin(None, 1),
-        tables=tuple(TableMove(record.id, None, record.pin) for record in records),
+        manifest_hint=first,
+        tables=tuple(TableMove(table.id, None, table.pin) for table in tables),
         counts={},
         schema_hash=schema.hash,
     )
-    rows = [encode_branch(main), encode_schema(schema), encode_head(commit.id), encode_commit(commit)]
-    rows += [encode_table(record) for record in records]
-    metadata = {STAMP_KEY: str(FORMAT.current), ROOT_KEY: root.uri}
+    rows = [
+        encoding.encode_branch(main),
+        encoding.encode_schema(schema),
+        encoding.encode_head(commit.id),
+        encoding.encode_commit(commit),
+        *map(encoding.encode_table, tables),
+    ]
+    manifest_schema = encoding.MANIFEST_SCHEMA.with_metadata({STAMP_KEY: str(FORMAT.current), ROOT_KEY: root.uri})
     failpoint(Failpoint.INIT_MANIFEST_BEFORE)
     try:
-        create_dataset(root.child(MANIFEST), rows_to_table(rows, MANIFEST_SCHEMA.with_metadata(metadata)))
+        create_dataset(root.child(MANIFEST), encoding.rows_to_table(rows, manifest_schema))
     except DatasetExistsError as exists:
         raise _graph_exists(root) from exists
 
 
 def _delete_marker(store: ObjectStore, operation: OperationId) -> None:
     failpoint(Failpoint.INIT_UNMARK_BEFORE)
-    store.delete(init_marker_path(operation))
+    store.delete(layout.init_marker_path(operation))
     store.remove_empty_directory(INIT_MARKERS)
 
 
@@ -222,7 +197,13 @@ def _remove_attempt(store: ObjectStore, marker: _Marker) -> None:
     others = [other for other in _read_markers(store) if other.op_id != marker.op_id]
     if not others and not _has_manifest(store):
         _delete_manifest_files(store, files)
-    _delete_planned(store, marker)
+    for path in marker.paths:
+        failpoint(Failpoint.INIT_REMOVE_BEFORE)
+        _delete_table(store, path)
+    failpoint(Failpoint.INIT_UNMARK_BEFORE)
+    store.delete(layout.init_marker_path(OperationId(marker.op_id)))
+    for folder in (NODES, EDGES, INIT_MARKERS):
+        store.remove_empty_directory(folder)
 
 
 def _delete_manifest_files(store: ObjectStore, paths: list[str]) -> None:
@@ -232,36 +213,24 @@ def _delete_manifest_files(store: ObjectStore, paths: list[str]) -> None:
     store.remove_empty_directories(MANIFEST)
 
 
-def _find_missing_tables(root: Location, tables: tuple[_PlannedTable, ...]) -> list[str]:
+def _find_missing_tables(root: Location, paths: list[str]) -> list[str]:
     """Return the paths of tables that another process deleted while the graph was created."""
 
-    def is_missing(table: _PlannedTable) -> bool:
+    def is_missing(path: str) -> bool:
         try:
-            open_dataset(root.child(table.record.path), version=table.record.pin.version)
+            open_dataset(root.child(path), version=1)
         except NotFoundError:
             return True
         return False
 
     with ThreadPoolExecutor(limits.INIT_CONCURRENCY) as pool:
-        missing = pool.map(is_missing, tables)
-        return [table.record.path for table, is_lost in zip(tables, missing, strict=True) if is_lost]
+        return list(compress(paths, pool.map(is_missing, paths)))
 
 
 def _delete_manifest(store: ObjectStore) -> None:
     """Delete the manifest, its version first and only once: another `init` may create its own right after."""
     files = [entry.path for entry in store.list(MANIFEST)]
     _delete_manifest_files(store, sorted(files, key=lambda path: not path.endswith(".manifest")))
-
-
-def _tables_deleted(missing: list[str]) -> ConflictError:
-    return ConflictError(
-        f"tables of the new graph were deleted while `init` ran: {', '.join(missing)}",
-        code="init_tables_deleted",
-        hint=hint(
-            "No graph was created. Find the process that deletes files there, then run {} again.", action("init")
-        ),
-        facts={"paths": list(missing)},
-    )
 
 
 def _read_markers(store: ObjectStore) -> Iterator[_Marker]:
@@ -272,16 +241,6 @@ def _read_markers(store: ObjectStore) -> Iterator[_Marker]:
             continue
         if marker.v == MARKER_VERSION and all(TABLE_PATH.fullmatch(path) for path in marker.paths):
             yield marker
-
-
-def _delete_planned(store: ObjectStore, marker: _Marker) -> None:
-    for path in marker.paths:
-        failpoint(Failpoint.INIT_REMOVE_BEFORE)
-        _delete_table(store, path)
-    failpoint(Failpoint.INIT_UNMARK_BEFORE)
-    store.delete(init_marker_path(OperationId(marker.op_id)))
-    for folder in (NODES, EDGES, INIT_MARKERS):
-        store.remove_empty_directory(folder)
 
 
 def _delete_table(store: ObjectStore, path: str) -> None:

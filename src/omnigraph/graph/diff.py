@@ -1,34 +1,35 @@
 """Compare two snapshots, entity by entity, with the rows before and after. The change feed uses it too.
 
-In: two snapshots of one graph, on any branches. Out: batches of changes, produced while they are read, so that a
-large difference needs no more memory than a small one. The cost grows with what changed; a commit that only moved
-files has no changes. Types and properties are matched by id, and a property that one side lacks is null there. So a
-new property shows as changes of the rows that got a value (all rows if it has a default), and a property that became
-required with a default as changes of the rows that had null. Deletions of dropped types come first, because another
-type may have their name and their ids of rows. A property that was dropped with its values raises an error. Nothing
-here writes.
+In: two snapshots of one graph, on any branches. Out: changes, made while they are read, so that a large difference
+needs no more memory than a small one. A state is the object of a line of graph data, as `load` reads it. The cost
+grows with what changed; a commit that only moved files has no changes. Types and properties are matched by id, and a
+property that one side lacks is null there. So a new property shows as changes of the rows that got a value (all rows
+if it has a default), and a property that became required with a default as changes of the rows that had null.
+Deletions of dropped types come first, because another type may have their name and their ids of rows. A property that
+was dropped with its values raises an error. Nothing here writes.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.base.errors import RefusedError
 from omnigraph.base.hints import Placeholder, action, hint
-from omnigraph.graph.manifest.records import TableId, TableRecord, table_id
+from omnigraph.graph.manifest.records import TableId, TableRecord
+from omnigraph.graph.manifest.refs import read_reference
 from omnigraph.graph.manifest.snapshot import Snapshot, open_pin
 from omnigraph.graph.rows.changed_rows import compare_pins
 from omnigraph.graph.rows.entity_rows import (
     EntityRows,
-    Mask,
     RowLocations,
+    entity_lines,
     locate,
     read_entity_rows,
     row_ranges,
@@ -53,36 +54,40 @@ class ChangeKind(StrEnum):
     DELETED = "deleted"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ChangeBatch:
-    """Some entities of one type that differ, ordered by id within their table. The rows are aligned with the ids."""
+@dataclass(frozen=True, slots=True)
+class EntityChange:
+    """One node or edge that changed."""
 
-    entity: Entity
-    ids: Texts
-    before: EntityRows
-    after: EntityRows
-
-    @property
-    def table_id(self) -> TableId:
-        """The identity of the type. Over time two types may have one name, and one type two names."""
-        return table_id(self.entity.id, self.entity.incarnation)
-
-    def kinds(self) -> list[ChangeKind]:
-        """Return what happened to each entity."""
-        pairs = zip(self.before.present, self.after.present, strict=True)
-        return [
-            (ChangeKind.UPDATED if was_present else ChangeKind.INSERTED) if is_present else ChangeKind.DELETED
-            for was_present, is_present in pairs
-        ]
+    table: str
+    """Its type, such as `node:Person`."""
+    table_id: str
+    """The id of that table, which does not change when the type is renamed."""
+    id: str
+    """Its id."""
+    kind: ChangeKind
+    """What happened to it."""
+    before: dict[str, Any] | None
+    """Its state before, as an object that `load` reads; None if it did not exist."""
+    after: dict[str, Any] | None
+    """Its state after, in the same form; None if it was deleted."""
+    properties: tuple[str, ...]
+    """The properties of its type. A state does not contain those that are null."""
 
 
-def diff_snapshots(before: Snapshot, after: Snapshot) -> Iterator[ChangeBatch]:
-    """Yield every entity that differs: types that the newer schema dropped, then the others in its order."""
+def read_diff(root: Location, left: str, right: str) -> Iterator[EntityChange]:
+    """Return the changes that lead from one branch or commit to another."""
+    return diff_snapshots(read_reference(root, left), read_reference(root, right))
+
+
+def diff_snapshots(before: Snapshot, after: Snapshot) -> Iterator[EntityChange]:
+    """Yield every entity that differs, ordered by id within its type.
+
+    The types that the newer schema dropped are first, then the others in its order.
+    """
     require_no_lost_values(before, after)
     old, new = _by_id(before), _by_id(after)
     for table in [*(key for key in old if key not in new), *new]:
-        pair = (old.get(table), new.get(table))
-        yield from _diff_table(before, pair)
+        yield from _diff_table(before.root, old.get(table), new.get(table))
 
 
 def require_no_lost_values(before: Snapshot, after: Snapshot) -> None:
@@ -122,7 +127,6 @@ def _has_property(entity: Entity, sought: Property) -> bool:
 
 
 def _names_with_values(location: Location, table: TableRecord, names: list[str]) -> list[str]:
-    """Return the columns in which any row has a value."""
     dataset = open_pin(location, table.pin)
     names_with_values: set[str] = set()
     for batch in dataset.read_batches(names) if table.row_count else ():
@@ -130,33 +134,45 @@ def _names_with_values(location: Location, table: TableRecord, names: list[str])
     return [name for name in names if name in names_with_values]
 
 
-def _by_id(snapshot: Snapshot) -> dict[TableId, tuple[Entity, TableRecord]]:
-    tables = {table.alias: table for table in snapshot.tables.values()}
-    pairs = ((entity, tables[entity.alias]) for entity in snapshot.schema.catalog.types)
+_Table = tuple[Entity, TableRecord]
+
+
+def _by_id(snapshot: Snapshot) -> dict[TableId, _Table]:
+    pairs = ((entity, snapshot.tables[entity.alias]) for entity in snapshot.schema.catalog.types)
     return {table.id: (entity, table) for entity, table in pairs}
 
 
-_Table = tuple[Entity, TableRecord] | None
-
-
-def _diff_table(snapshot: Snapshot, pair: tuple[_Table, _Table]) -> Iterator[ChangeBatch]:
-    old, new = pair
-    newest = new or old
-    assert newest is not None, "at least one side has the table"
-    entity, table = newest
+def _diff_table(root: Location, old: _Table | None, new: _Table | None) -> Iterator[EntityChange]:
     if old is not None and new is not None and old[1].pin == new[1].pin:
         return
-    ids, left, right = _candidates(snapshot.root.child(table.path), pair)
+    entity, table = _newest(old, new)
+    ids, left, right = _candidates(root.child(table.path), old, new)
     bare_entity = _without_fills(entity)
+    properties = tuple(property_.name for property_ in entity.properties)
     for start, rows in row_ranges(entity, len(ids)):
-        images = [
+        before, after = (
             read_entity_rows(side.dataset, bare_entity, side.located.slice(start, rows)) for side in (left, right)
-        ]
-        differs: Mask = ~same_states(images[0], images[1])
+        )
+        differs = ~same_states(before, after)
         if differs.any():
             mask: Any = pa.array(differs)
-            differing_ids: Texts = ids.slice(start, rows).filter(mask)
-            yield ChangeBatch(entity, differing_ids, _filter(images[0], differs), _filter(images[1], differs))
+            names = ids.slice(start, rows).filter(mask).to_pylist()
+            states = (_states(entity, image.only(differs)) for image in (before, after))
+            for name, state_before, state_after in zip(names, *states, strict=True):
+                kind = ChangeKind.INSERTED if state_before is None else ChangeKind.UPDATED
+                kind = ChangeKind.DELETED if state_after is None else kind
+                yield EntityChange(entity.alias, table.id, str(name), kind, state_before, state_after, properties)
+
+
+def _states(entity: Entity, image: EntityRows) -> Iterator[dict[str, Any] | None]:
+    for line in entity_lines(entity, image):
+        yield None if line is None else json.loads(line)
+
+
+def _newest(old: _Table | None, new: _Table | None) -> _Table:
+    table = new or old
+    assert table is not None, "at least one side has the table"
+    return table
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,20 +183,18 @@ class _Side:
     located: RowLocations
 
 
-def _candidates(location: Location, pair: tuple[_Table, _Table]) -> tuple[Texts, _Side, _Side]:
+def _candidates(location: Location, old: _Table | None, new: _Table | None) -> tuple[Texts, _Side, _Side]:
     """Return the ids that may differ, in their order, and both sides of them."""
-    old, new = pair
     if old is not None and new is not None:
         compared = compare_pins(location, old[1].pin, new[1].pin, whole=_gets_filled(old[0], new[0]))
         ids = _ordered(compared.ids())
         left, right = compared.locate_left(ids), compared.locate_right(ids)
         return ids, _Side(compared.left, left), _Side(compared.right, right)
-    entity, table = new or old or (None, None)
-    assert table is not None, "at least one side has the table"
+    entity, table = _newest(old, new)
     dataset = open_pin(location, table.pin)
     ids = _ordered(read_all_ids(dataset))
     present_side = _Side(dataset, locate(dataset, entity, ids))
-    absent_side = _Side(None, locate(None, entity, ids))
+    absent_side = _Side(None, RowLocations.absent(ids))
     return (ids, present_side, absent_side) if new is None else (ids, absent_side, present_side)
 
 
@@ -204,8 +218,3 @@ def _without_fills(entity: Entity) -> Entity:
 def _ordered(ids: Texts) -> Texts:
     order: Any = pc.sort_indices(ids)
     return ids.take(order)
-
-
-def _filter(image: EntityRows, which: Mask) -> EntityRows:
-    mask: Any = pa.array(which)
-    return EntityRows(image.rows.filter(mask), image.present[which], np.zeros(int(which.sum()), np.bool_))

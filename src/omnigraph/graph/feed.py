@@ -9,19 +9,19 @@ property was dropped with its values: the caller then needs a new export. Nothin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from omnigraph.base.errors import ErrorKind, Fact, NotFoundError, OmnigraphError
+from omnigraph.base.errors import ErrorKind, NotFoundError, OmnigraphError
 from omnigraph.base.ids import CommitId, TypeId
-from omnigraph.graph.diff import ChangeBatch, SchemaDiffError, diff_snapshots, require_no_lost_values
+from omnigraph.graph.diff import EntityChange, SchemaDiffError, diff_snapshots, require_no_lost_values
 from omnigraph.graph.manifest.lineage import make_lineage, resolve_commit
 from omnigraph.graph.manifest.records import CommitRecord, TableId, table_id
-from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_record_snapshot, read_snapshot
+from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, find_named_commit, read_record_snapshot, read_snapshot
 from omnigraph.graph.schema_change import HARD_DROPS
 from omnigraph.graph.schema_plan import PlannedStep, planned_step, read_null_counts
 from omnigraph.schema.evolution.diff import find_steps_by_id
-from omnigraph.schema.evolution.steps import DropType, RenameProperty, RenameType, Step, UpdateInterfaces, UpdateText
+from omnigraph.schema.evolution.steps import DropType, Step, UpdateInterfaces, UpdateText
 from omnigraph.storage.location import Location
 
 
@@ -40,28 +40,47 @@ class SchemaStep:
     table_id: TableId | None
     """The table of its type, as in changes of rows; None if the step is not about one type."""
 
-    def to_json(self) -> dict[str, Fact]:
-        """Return the step as `schema plan` prints it; a rename also has the old and the new name."""
-        document = {**self.planned.to_json(), "table_id": self.table_id}
-        match self.planned.step:
-            case RenameType(alias=alias, name=name):
-                return {**document, "old_name": alias.partition(":")[2], "new_name": name}
-            case RenameProperty(old=old, new=new):
-                return {**document, "old_name": old, "new_name": new}
-            case _:
-                return document
+
+@dataclass(frozen=True, slots=True)
+class CommitChanges:
+    """One commit and what it changed against its first parent."""
+
+    commit: CommitRecord
+    """The commit."""
+    schema_steps: tuple[SchemaStep, ...]
+    """What it did to the schema, before its changes of rows; in an order in which the steps can be repeated."""
+    table_names: Mapping[TableId, str]
+    """The alias of each table by its id, including types that were dropped; the new alias if there are two."""
+    changes: Iterator[EntityChange]
+    """What it did to nodes and edges, under the new names of types and properties. It can be iterated once."""
 
 
 @dataclass(frozen=True, slots=True)
-class FeedBlock:
-    """One commit of a feed, with the state before and after it. The first commit of a graph has no state before."""
+class ChangeFeed:
+    """Some commits of a branch after a cursor."""
+
+    commits: Iterator[CommitChanges]
+    """The commits, oldest first. They can be iterated once."""
+    cursor: str
+    """The cursor to pass to the next call, after all of these commits were read."""
+    has_more: bool
+    """Whether there are more commits."""
+
+
+@dataclass(frozen=True, slots=True)
+class _CommitStates:
+    """One commit, with the state before and after it. The first commit of a graph has no state before."""
 
     commit: CommitRecord
     before: Snapshot | None
     after: Snapshot
 
-    def schema_steps(self) -> tuple[SchemaStep, ...]:
-        """Return what it did to the schema, in an order in which the steps can be repeated."""
+    def describe(self) -> CommitChanges:
+        states = (self.after,) if self.before is None else (self.before, self.after)
+        table_names = {table.id: alias for state in states for alias, table in state.tables.items()}
+        return CommitChanges(self.commit, self._schema_steps(), table_names, self.changes())
+
+    def _schema_steps(self) -> tuple[SchemaStep, ...]:
         if self.before is None:
             return ()
         old, new = self.before.schema, self.after.schema
@@ -72,11 +91,6 @@ class FeedBlock:
         nulls = read_null_counts(self.before, new.catalog)
         return tuple(SchemaStep(planned_step(step, rows, nulls), self._table_of(step)) for step in steps)
 
-    def table_names(self) -> dict[TableId, str]:
-        """Return the alias of every table before or after it; the new alias if there are two."""
-        states = (self.after,) if self.before is None else (self.before, self.after)
-        return {table.id: alias for state in states for alias, table in state.tables.items()}
-
     def _table_of(self, step: Step) -> TableId | None:
         if isinstance(step, UpdateInterfaces | UpdateText):
             return None
@@ -84,7 +98,7 @@ class FeedBlock:
         entity = None if state is None else state.schema.catalog.type_with_id(step.type_id)
         return None if entity is None else table_id(entity.id, entity.incarnation)
 
-    def changes(self) -> Iterator[ChangeBatch]:
+    def changes(self) -> Iterator[EntityChange]:
         """Yield what it changed, compared with its first parent."""
         if self.before is None:
             return
@@ -94,16 +108,7 @@ class FeedBlock:
             raise _gap(self.after.branch.name, self.commit.id, missing.message) from missing
 
 
-@dataclass(frozen=True, slots=True)
-class FeedPage:
-    """Commits, oldest first, and the cursor after them. `has_more`: there are later commits."""
-
-    blocks: tuple[FeedBlock, ...]
-    cursor: CommitId
-    has_more: bool
-
-
-def read_feed(root: Location, branch: str = MAIN, cursor: str | None = None, limit: int = 100) -> FeedPage:
+def read_feed(root: Location, branch: str = MAIN, cursor: str | None = None, limit: int = 100) -> ChangeFeed:
     """Read at most `limit` commits after the cursor; without a cursor, from the first commit on.
 
     A page ends before a gap, so that all of its commits are complete. The next page raises the error for the gap.
@@ -119,42 +124,46 @@ def read_feed(root: Location, branch: str = MAIN, cursor: str | None = None, lim
         if position == -2:
             raise _gap(branch, cursor_id, "it is not a commit of the history of the branch")
     later = history[position + 1 :]
-    blocks = tuple(_readable_blocks(newest, history[position] if position >= 0 else None, later[:limit]))
-    next_cursor = blocks[-1].commit.id if blocks else cursor_id or newest.head
-    return FeedPage(blocks, next_cursor, len(later) > len(blocks))
+    readable = tuple(_readable_commits(newest, history[position] if position >= 0 else None, later[:limit]))
+    next_cursor = readable[-1].commit.id if readable else cursor_id or newest.head
+    return ChangeFeed(map(_CommitStates.describe, readable), next_cursor, len(later) > len(readable))
 
 
-def commit_changes(newest: Snapshot, commit: CommitRecord) -> Iterator[ChangeBatch]:
-    """Yield what a commit changed, compared with its first parent. The first commit of a graph changed nothing."""
+def read_commit_diff(root: Location, branch: str, name: str) -> Iterator[EntityChange]:
+    """Return what a commit of a branch changed compared with its first parent. The first commit changed nothing."""
+    newest = read_snapshot(root, branch)
+    commit = find_named_commit(newest, name)
     parent = None if commit.parent is None else newest.manifest.find_commit(commit.parent)
     before = None if parent is None else _read_snapshot_of(newest, parent)
-    yield from FeedBlock(commit, before, _read_snapshot_of(newest, commit)).changes()
+    return _CommitStates(commit, before, _read_snapshot_of(newest, commit)).changes()
 
 
-def _readable_blocks(newest: Snapshot, cursor: CommitRecord | None, commits: list[CommitRecord]) -> Iterator[FeedBlock]:
+def _readable_commits(
+    newest: Snapshot, cursor: CommitRecord | None, commits: list[CommitRecord]
+) -> Iterator[_CommitStates]:
     """Yield the commits up to the first gap; raise if the first commit is a gap."""
     before = _read_snapshot_of(newest, cursor) if cursor is not None and commits else None
     for number, commit in enumerate(commits):
         try:
-            block = FeedBlock(commit, before, _read_snapshot_of(newest, commit))
-            _require_no_gap(block)
+            states = _CommitStates(commit, before, _read_snapshot_of(newest, commit))
+            _require_no_gap(states)
             if number == 0:
-                next(block.changes(), None)  # Fail before anything is returned if its tables do not exist.
+                next(states.changes(), None)  # Fail before anything is returned if its tables do not exist.
         except ChangeFeedGapError:
             if number == 0:
                 raise
             return
-        yield block
-        before = block.after
+        yield states
+        before = states.after
 
 
-def _require_no_gap(block: FeedBlock) -> None:
+def _require_no_gap(states: _CommitStates) -> None:
     """Raise for a property that was dropped with its values: followers need a new export."""
     try:
-        if block.before is not None:
-            require_no_lost_values(block.before, block.after)
+        if states.before is not None:
+            require_no_lost_values(states.before, states.after)
     except SchemaDiffError as error:
-        raise _gap(block.after.branch.name, block.commit.id, error.message) from error
+        raise _gap(states.after.branch.name, states.commit.id, error.message) from error
 
 
 def _read_snapshot_of(newest: Snapshot, commit: CommitRecord) -> Snapshot:

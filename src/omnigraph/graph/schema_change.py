@@ -19,16 +19,15 @@ from omnigraph.graph.manifest.layout import table_path
 from omnigraph.graph.manifest.publish import ManifestChange
 from omnigraph.graph.manifest.records import Pin, SchemaRecord, TableRecord, TombstoneRecord
 from omnigraph.graph.manifest.snapshot import read_main_id
-from omnigraph.graph.recovery.history import operation_properties
 from omnigraph.graph.schema_plan import SchemaPlan
-from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import SingleTransactionEffect, StagedWrite
 from omnigraph.schema.catalog import Entity
 from omnigraph.schema.catalog_json import catalog_to_json, schema_hash
 from omnigraph.schema.evolution.steps import AddType, DropProperty, DropType, UpdateInterfaces, UpdateText
 from omnigraph.schema.evolution.type_diff import null_filled
 from omnigraph.schema.tables import arrow_schema, system_columns
-from omnigraph.storage.lance.columns import ColumnPlan, WrittenColumns, stage_columns, stage_written_columns
+from omnigraph.storage.lance.columns import ColumnPlan, WrittenColumns, stage_columns
 from omnigraph.storage.lance.dataset import Dataset, create_dataset
 
 HARD_DROPS: Final = "hard_drops"
@@ -60,8 +59,10 @@ def stage_schema(area: StagingArea, plan: SchemaPlan, write: WriteColumns) -> St
     extra_changes = ManifestChange(tables=tuple(work.tables), tombstones=tuple(work.tombstones), schema=schema)
     type_ids = _changed_types(plan)
     reads = frozenset(table.id for table in area.snapshot.tables.values() if table.type_id in type_ids)
-    counts = {"steps": len(plan.steps)} | ({HARD_DROPS: hard} if (hard := _hard_drops(plan)) else {})
-    return area.finish(tuple(work.effects), reads, Outcome(counts, extra_changes, counter_catalog=plan.counter_catalog))
+    hard_drops = _hard_drops(plan)
+    counts = {"steps": len(plan.steps)} | ({HARD_DROPS: len(hard_drops)} if hard_drops else {})
+    staged = area.finish(tuple(work.effects), reads, counts, extra_changes)
+    return replace(staged, counter_catalog=plan.counter_catalog)
 
 
 def column_plan(
@@ -98,15 +99,13 @@ def _stage_type(area: StagingArea, old: Entity, plan: SchemaPlan, write: WriteCo
     if new is None:
         work.tombstones.append(TombstoneRecord(table.id, table.alias, table.pin.version))
     elif not arrow_schema(old).equals(arrow_schema(new), check_metadata=True):
-        target = area.writable(old.alias)
+        target = area.open_for_write(old.alias)
         nulls = plan.null_counts.get(old.id, {})
         columns = column_plan(old, new, table.row_count, nulls=nulls)
-        columns = replace(columns, erases_dropped=table.row_count > 0 and _drops_permanently(plan, old))
-        if columns.writes:
-            written = write(target.dataset, columns)
-            transaction = stage_written_columns(target.dataset, columns, written)
-        else:
-            transaction = stage_columns(target.dataset, columns)
+        drops_permanently = any(isinstance(step, DropProperty) and step.type_id == old.id for step in _hard_drops(plan))
+        columns = replace(columns, erases_dropped=table.row_count > 0 and drops_permanently)
+        written = write(target.dataset, columns) if columns.writes else ()
+        transaction = stage_columns(target.dataset, columns, written)
         effect = area.transaction_effect(target, transaction, table.row_count)
         work.effects.append(replace(effect, alias=new.alias if new.alias != old.alias else None))
     elif new.alias != old.alias:
@@ -120,23 +119,17 @@ def _create_table(area: StagingArea, entity: Entity, main: BranchId) -> TableRec
     its first write.
     """
     path = table_path(entity)
-    properties = operation_properties(area.operation, area.commit, area.kind)
     location = area.snapshot.root.child(path)
     failpoint(Failpoint.SCHEMA_TABLE_BEFORE)
-    dataset = create_dataset(location, arrow_schema(entity).empty_table(), properties)
+    dataset = create_dataset(location, arrow_schema(entity).empty_table(), area.properties)
     pin = Pin(None, dataset.version)
     return TableRecord(entity.id, entity.incarnation, entity.alias, path, pin, main, 0)
 
 
-def _drops_permanently(plan: SchemaPlan, entity: Entity) -> bool:
-    """Return whether a column of the type is dropped permanently."""
+def _hard_drops(plan: SchemaPlan) -> list[DropProperty | DropType]:
+    """Return the steps that drop values permanently."""
     steps = (planned.step for planned in plan.steps)
-    return any(isinstance(step, DropProperty) and step.hard and step.type_id == entity.id for step in steps)
-
-
-def _hard_drops(plan: SchemaPlan) -> int:
-    steps = (planned.step for planned in plan.steps)
-    return sum(isinstance(step, DropProperty | DropType) and step.hard for step in steps)
+    return [step for step in steps if isinstance(step, DropProperty | DropType) and step.hard]
 
 
 def _changed_types(plan: SchemaPlan) -> frozenset[TypeId]:

@@ -47,7 +47,7 @@ class UnsupportedSchemaChangeError(RefusedError):
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """One step of a schema plan; `to_json()` describes it."""
+    """One step of a schema plan."""
 
     step: Step
     cost: Cost
@@ -56,18 +56,6 @@ class PlannedStep:
     """The number of rows of its type."""
     filled_rows: int = 0
     """The number of rows that get a default: all if the property is new, those with null if it becomes required."""
-
-    def to_json(self) -> dict[str, Fact]:
-        """Return its kind as `step`, the type as `table_key`, a sentence as `text`, and the other fields."""
-        table = None if isinstance(self.step, UpdateInterfaces | UpdateText) else self.step.alias
-        return {
-            "step": self.step.kind,
-            "table_key": table,
-            "text": self.step.describe(),
-            "cost": self.cost.value,
-            "rows": self.rows,
-            "filled_rows": self.filled_rows,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +97,6 @@ class SchemaPlan:
             else first.code.advice,
             facts={"unsupported": [refusal_to_json(change) for change in self.unsupported]},
         )
-
-    def to_json(self) -> dict[str, Fact]:
-        """Return the plan as `omnigraph schema plan --json` prints it."""
-        return {
-            "graph_branch": self.branch,
-            "graph_commit_id": self.commit,
-            "can_apply": self.can_apply,
-            "steps": [step.to_json() for step in self.steps],
-            "unsupported": [refusal_to_json(change) for change in self.unsupported],
-        }
 
 
 def plan_schema(

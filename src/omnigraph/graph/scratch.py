@@ -51,18 +51,14 @@ class Scratch:
 @contextmanager
 def open_scratch(root: Location) -> Iterator[Scratch]:
     """Open a new directory and delete it at the end. On disk it is created with its first file."""
-    name = new_ulid()
+    folder = f"{SCRATCH}/{new_ulid()}"
     try:
-        yield Scratch(root.child(f"{SCRATCH}/{name}"))
+        yield Scratch(root.child(folder))
     finally:
-        _discard(root, f"{SCRATCH}/{name}")
-
-
-def _discard(root: Location, folder: str) -> None:
-    store = ObjectStore(root)
-    try:
-        failpoint(Failpoint.SCRATCH_REMOVE_BEFORE)
-        store.delete_below(folder)
-        store.remove_empty_directory(SCRATCH)
-    except OmnigraphError as error:
-        logger.warning("%s is left for cleanup: %s", folder, error.message)
+        store = ObjectStore(root)
+        try:
+            failpoint(Failpoint.SCRATCH_REMOVE_BEFORE)
+            store.delete_below(folder)
+            store.remove_empty_directory(SCRATCH)
+        except OmnigraphError as error:
+            logger.warning("%s is left for cleanup: %s", folder, error.message)

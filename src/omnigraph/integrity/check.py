@@ -24,10 +24,10 @@ from omnigraph.arrow.columns import Column, nulls, rows_where, take_rows, whole_
 from omnigraph.base import limits
 from omnigraph.base.ids import TypeId
 from omnigraph.integrity.convert.column import convert
-from omnigraph.integrity.identity import null_ids, row_ids
-from omnigraph.integrity.raw import FROM, ID, TO, RawBatch, null_rows, take_values
+from omnigraph.integrity.identity import row_ids
+from omnigraph.integrity.raw import FROM, ID, TO, RawBatch, null_rows
 from omnigraph.integrity.row_rules import check_property_values, check_required
-from omnigraph.integrity.rules import Rule, RuleViolations
+from omnigraph.integrity.rules import Rule, RuleViolations, violations_in
 from omnigraph.integrity.set_rules import (
     SourceCounts,
     changed_sources,
@@ -68,7 +68,7 @@ def check_batch(entity: Entity, raw: RawBatch) -> CheckedBatch:
             columns[column] = converter.column(name, _TEXT, required=True)
     for definition in entity.properties:
         columns[definition.name] = converter.property(definition)
-    explicit = converter.column(ID, _TEXT, required=False) if ID in raw.columns else null_ids(raw.rows)
+    explicit = converter.column(ID, _TEXT, required=False) if ID in raw.columns else nulls(raw.rows, pa.utf8())
     ids = row_ids(entity, columns, explicit)
     violations = (
         *_check_unknown_properties(entity, raw),
@@ -97,10 +97,8 @@ class _BatchConverter:
         if required:
             self.violations.extend(check_required(name, raw))
         converted = convert(raw, target)
-        self.violations.extend(
-            RuleViolations(entry.rule, name, entry.message, entry.rows, take_values(raw, entry.rows))
-            for entry in converted.invalid
-        )
+        for entry in converted.invalid:
+            self.violations.extend(violations_in(entry.rule, name, entry.message, entry.rows, raw))
         return converted.values
 
     def property(self, definition: Property) -> Column:
@@ -121,17 +119,12 @@ class _BatchConverter:
 
 def _check_unknown_properties(entity: Entity, raw: RawBatch) -> Iterator[RuleViolations]:
     """Check that no value has a name that the type does not have; a null counts as no value."""
-    for name in _unknown_names(entity, raw.columns):
-        column = raw.columns[name]
-        rows = np.setdiff1d(np.arange(raw.rows, dtype=np.int64), null_rows(column), assume_unique=True)
-        if len(rows):
-            message = f"{entity.name} has no property of this name"
-            yield RuleViolations(Rule.UNKNOWN_PROPERTY, name, message, rows, take_values(column, rows))
-
-
-def _unknown_names(entity: Entity, names: Iterable[str]) -> list[str]:
     system = {ID, FROM, TO} if isinstance(entity, EdgeType) else {ID}
-    return [name for name in names if name not in system and entity.property_named(name) is None]
+    message = f"{entity.name} has no property of this name"
+    for name, column in raw.columns.items():
+        if name not in system and entity.property_named(name) is None:
+            rows = np.setdiff1d(np.arange(raw.rows, dtype=np.int64), null_rows(column), assume_unique=True)
+            yield from violations_in(Rule.UNKNOWN_PROPERTY, name, message, rows, column)
 
 
 class GraphLookup(Protocol):
@@ -259,22 +252,18 @@ def _plan_checks(
 
 
 def _check_endpoint(
-    endpoints: Column, name: str, node: NodeType, nodes: TypeChange | None, lookup: GraphLookup
+    endpoints: Column, name: str, node: NodeType, change: TypeChange | None, lookup: GraphLookup
 ) -> tuple[RuleViolations, ...]:
-    return check_endpoints(endpoints, _existing_nodes(endpoints, node, nodes, lookup), name, node.name)
-
-
-def _existing_nodes(endpoints: Column, node: NodeType, change: TypeChange | None, lookup: GraphLookup) -> Column:
-    """Return which endpoints are nodes after the commit: in the input, or in the graph and not removed."""
-    is_in_input = pc.is_in(endpoints, value_set=NO_IDS if change is None else change.ids, skip_nulls=True)
-    others: Column = pc.unique(endpoints.filter(pc.and_not(endpoints.is_valid(), is_in_input)))
+    """Check that endpoints are nodes after the commit: in the input, or in the graph and not removed."""
+    exists: Column = pc.is_in(endpoints, value_set=NO_IDS if change is None else change.ids, skip_nulls=True)
+    others: Column = pc.unique(endpoints.filter(pc.and_not(endpoints.is_valid(), exists)))
     if change is not None:
         others = others.filter(pc.invert(pc.is_in(others, value_set=change.removed)))
         lookup = EmptyGraph() if change.mode is ChangeMode.OVERWRITE else lookup
-    if not len(others):
-        return is_in_input  # type: ignore[no-any-return]
-    in_graph = others.filter(lookup.present_ids(node.id, others))
-    return pc.or_(is_in_input, pc.is_in(endpoints, value_set=in_graph, skip_nulls=True))  # type: ignore[no-any-return]
+    if len(others):
+        in_graph = others.filter(lookup.present_ids(node.id, others))
+        exists = pc.or_(exists, pc.is_in(endpoints, value_set=in_graph, skip_nulls=True))
+    return check_endpoints(endpoints, exists, name, node.name)
 
 
 def _check_unique(change: TypeChange, names: tuple[str, ...], lookup: GraphLookup) -> Iterator[RuleViolations]:

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from omnigraph.arrow.columns import Column, rows_where, text_buffers
 from omnigraph.arrow.ulids import new_ulids
-from omnigraph.integrity.raw import ID, take_values
-from omnigraph.integrity.rules import Rule, RuleViolations
+from omnigraph.integrity.raw import ID
+from omnigraph.integrity.rules import Rule, RuleViolations, violations_in
 from omnigraph.schema.catalog import EdgeType, Entity, NodeType
 
 # The characters that JSON escapes: quotes, backslashes and control characters.
@@ -106,7 +106,11 @@ def row_ids(entity: Entity, columns: Mapping[str, Column], explicit: Column) -> 
     """
     if entity.key:
         ids = derived_ids(entity, columns)
-        blank = _check_blank(ids, entity.key[0]) if _has_single_text_key(entity, columns) else ()
+        # An array or a number is never blank.
+        is_text = (
+            isinstance(entity, NodeType) and len(entity.key) == 1 and pa.types.is_string(columns[entity.key[0]].type)
+        )
+        blank = _check_blank(ids, entity.key[0]) if is_text else ()
         return RowIds(ids, ids, (*_check_mismatches(ids, explicit), *blank))
     if explicit.null_count == len(explicit):
         return RowIds(new_ulids(len(explicit)), explicit)
@@ -126,29 +130,12 @@ def derived_ids(entity: Entity, columns: Mapping[str, Column]) -> Column:
 def _check_mismatches(ids: Column, explicit: Column) -> tuple[RuleViolations, ...]:
     if explicit.null_count == len(explicit):
         return ()
-    rows = rows_where(pc.not_equal(ids, explicit))
-    if not len(rows):
-        return ()
     message = "differs from the id that the key gives; leave out `id`"
-    return (RuleViolations(Rule.ID_MISMATCH, ID, message, rows, take_values(explicit, rows)),)
-
-
-def _has_single_text_key(entity: Entity, columns: Mapping[str, Column]) -> bool:
-    """Return whether the id is the text of one property; an array or a number is never blank."""
-    is_single = isinstance(entity, NodeType) and len(entity.key) == 1
-    return is_single and pa.types.is_string(columns[entity.key[0]].type)
+    return violations_in(Rule.ID_MISMATCH, ID, message, rows_where(pc.not_equal(ids, explicit)), explicit)
 
 
 def _check_blank(ids: Column, name: str) -> tuple[RuleViolations, ...]:
     texts = ids.drop_null() if ids.null_count else ids  # the bytes under a null need not be text
     blank = rows_where(pc.or_(pc.equal(pc.binary_length(texts), 0), pc.utf8_is_space(texts)))
     rows = rows_where(ids.is_valid())[blank] if len(blank) and ids.null_count else blank
-    if not len(rows):
-        return ()
-    message = "is an id, which cannot be empty or only whitespace"
-    return (RuleViolations(Rule.BLANK_ID, name, message, rows, take_values(ids, rows)),)
-
-
-def null_ids(count: int) -> Column:
-    """Return the explicit ids of rows without ids."""
-    return pa.nulls(count, pa.utf8())
+    return violations_in(Rule.BLANK_ID, name, "is an id, which cannot be empty or only whitespace", rows, ids)

@@ -16,10 +16,10 @@ contract with readers:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from enum import Enum
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import Final, assert_never
 
 import numpy as np
@@ -160,89 +160,47 @@ class HugeIntegers:
     nearest: Column
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ValuesOfOneKind:
-    """Some rows of a mixed column, and their values, none of which is null."""
-
-    rows: Rows
-    values: Column | Lists | HugeIntegers
-
-
-class _ValueKind(Enum):
-    BOOL = "bool"
-    SIGNED = "signed"
-    UNSIGNED = "unsigned"
-    HUGE = "huge"
-    FLOAT = "float"
-    TEXT = "text"
-    BYTES = "bytes"
-    DATE = "date"
-    DATETIME = "datetime"
-    LOCAL_DATETIME = "local datetime"
-    LIST = "list"
-    OBJECT = "object"
-
-
-def split_kinds(column: MixedColumn) -> list[ValuesOfOneKind]:
-    """Split the values that are not null by kind."""
-    rows_by_kind: dict[_ValueKind, list[int]] = defaultdict(list)
+def split_kinds(column: MixedColumn) -> Iterator[tuple[Rows, Column | Lists | HugeIntegers]]:
+    """Yield for each kind of values that are not null their rows and the values as a column."""
+    rows_by_kind: dict[_MakeColumn, list[int]] = defaultdict(list)
     for row, value in enumerate(column.values):
         if value is not None:
             rows_by_kind[_kind_of(value)].append(row)
-    return [
-        ValuesOfOneKind(np.array(rows, dtype=np.int64), _values(kind, [column.values[row] for row in rows]))
-        for kind, rows in rows_by_kind.items()
-    ]
+    for make_column, rows in rows_by_kind.items():
+        yield np.array(rows, dtype=np.int64), make_column([column.values[row] for row in rows])
 
 
-def _kind_of(value: object) -> _ValueKind:
+def _kind_of(value: object) -> _MakeColumn:
+    """Return the function that makes a column of the values of this kind."""
     match value:
         case bool():
-            return _ValueKind.BOOL
+            return _BOOLS
         case int():
-            return _ValueKind.SIGNED if value in _I64 else _ValueKind.UNSIGNED if value in _U64 else _ValueKind.HUGE
+            return _SIGNED if value in _I64 else _UNSIGNED if value in _U64 else _huge_integers
         case float():
-            return _ValueKind.FLOAT
+            return _FLOATS
         case str():
-            return _ValueKind.TEXT
+            return _texts
         case bytes():
-            return _ValueKind.BYTES
+            return _BYTES
         case datetime():
-            return _ValueKind.LOCAL_DATETIME if value.utcoffset() is None else _ValueKind.DATETIME
+            return _LOCAL_DATETIMES if value.utcoffset() is None else _datetimes
         case date():
-            return _ValueKind.DATE
+            return _DATES
         case list() | tuple():
-            return _ValueKind.LIST
+            return _lists
         case _:
-            return _ValueKind.OBJECT
+            return _objects
 
 
-def _values(kind: _ValueKind, values: list[object]) -> Column | Lists | HugeIntegers:
-    match kind:
-        case _ValueKind.LIST:
-            return _lists(values)
-        case _ValueKind.HUGE:
-            return HugeIntegers(pa.array([_nearest(value) for value in values], pa.float64()))
-        case _ValueKind.OBJECT:
-            # No type accepts objects, so their contents do not matter.
-            return pa.StructArray.from_arrays([pa.nulls(len(values))], names=["object"])
-        case _ValueKind.TEXT:
-            return _texts(values)
-        case _ValueKind.DATETIME:
-            return pa.array([_microseconds(value) for value in values], pa.int64()).view(_DATETIME)
-    return pa.array(values, _ARROW_TYPES[kind])
-
-
-_DATETIME: Final = pa.timestamp("us", "UTC")
-_ARROW_TYPES: Final = {
-    _ValueKind.BOOL: pa.bool_(),
-    _ValueKind.SIGNED: pa.int64(),
-    _ValueKind.UNSIGNED: pa.uint64(),
-    _ValueKind.FLOAT: pa.float64(),
-    _ValueKind.BYTES: pa.large_binary(),
-    _ValueKind.DATE: pa.date32(),
-    _ValueKind.LOCAL_DATETIME: pa.timestamp("us"),
-}
+_MakeColumn = Callable[[list[object]], Column | Lists | HugeIntegers]
+_BOOLS: Final[_MakeColumn] = partial(pa.array, type=pa.bool_())
+_SIGNED: Final[_MakeColumn] = partial(pa.array, type=pa.int64())
+_UNSIGNED: Final[_MakeColumn] = partial(pa.array, type=pa.uint64())
+_FLOATS: Final[_MakeColumn] = partial(pa.array, type=pa.float64())
+_BYTES: Final[_MakeColumn] = partial(pa.array, type=pa.large_binary())
+_DATES: Final[_MakeColumn] = partial(pa.array, type=pa.date32())
+_LOCAL_DATETIMES: Final[_MakeColumn] = partial(pa.array, type=pa.timestamp("us"))
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -259,6 +217,10 @@ def _texts(values: list[object]) -> Column:
     return pa.Array.from_buffers(pa.utf8(), len(raw), pa.array(raw, pa.binary()).buffers())
 
 
+def _huge_integers(values: list[object]) -> HugeIntegers:
+    return HugeIntegers(pa.array([_nearest(value) for value in values], pa.float64()))
+
+
 def _nearest(value: object) -> float:
     assert isinstance(value, int)
     try:
@@ -267,7 +229,13 @@ def _nearest(value: object) -> float:
         return float("inf")
 
 
-def _microseconds(value: object) -> int:
-    assert isinstance(value, datetime)
-    difference = value - _EPOCH
-    return (difference.days * 86_400 + difference.seconds) * 1_000_000 + difference.microseconds
+def _datetimes(values: list[object]) -> Column:
+    """Return datetimes with a time zone, converted here because Arrow ignores the microseconds of an offset."""
+    datetimes = [value for value in values if isinstance(value, datetime)]
+    microseconds = [(value - _EPOCH) // timedelta(microseconds=1) for value in datetimes]
+    return pa.array(microseconds, pa.int64()).view(pa.timestamp("us", "UTC"))
+
+
+def _objects(values: list[object]) -> Column:
+    """Return placeholders: no type accepts objects, so their contents do not matter."""
+    return pa.StructArray.from_arrays([pa.nulls(len(values))], names=["object"])

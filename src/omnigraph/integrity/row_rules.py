@@ -17,7 +17,7 @@ from omnigraph.integrity.raw import RawColumn, null_rows
 from omnigraph.integrity.rules import Rule, RuleViolations
 from omnigraph.schema.catalog import CheckRule, Entity, Property, RangeRule
 from omnigraph.schema.property_types import EnumType
-from omnigraph.schema.values import RangeBounds, value_text
+from omnigraph.schema.values import value_text
 
 _ENUM_VALUES_SHOWN_MAX = 20
 
@@ -43,8 +43,7 @@ def check_property_values(entity: Entity, columns: Mapping[str, Column]) -> Iter
 
 def check_required(name: str, column: RawColumn) -> Iterator[RuleViolations]:
     """Check that every row has a value."""
-    rows = null_rows(column)
-    if len(rows):
+    if len(rows := null_rows(column)):
         yield RuleViolations(Rule.REQUIRED, name, "a value is required", rows)
 
 
@@ -69,15 +68,10 @@ def _check_range(entity: Entity, rule: RangeRule, column: Column) -> Iterator[Ru
         above = pc.greater(column, high)
         outside = above if outside is None else pc.or_(outside, above)
     if outside is not None:
-        message = f"is outside of {_range_text(entity, rule.property, bounds)}"
-        yield from _violations(Rule.RANGE, rule.property, message, column, outside)
-
-
-def _range_text(entity: Entity, name: str, bounds: RangeBounds) -> str:
-    definition = entity.property_named(name)
-    assert definition is not None, "a range names a property of its type"
-    limits = (bounds.low, bounds.high)
-    return "..".join("" if bound is None else value_text(bound, definition.type) for bound in limits)
+        definition = entity.property_named(rule.property)
+        assert definition is not None, "a range names a property of its type"
+        texts = ("" if bound is None else value_text(bound, definition.type) for bound in (bounds.low, bounds.high))
+        yield from _violations(Rule.RANGE, rule.property, f"is outside of {'..'.join(texts)}", column, outside)
 
 
 def _check_pattern(rule: CheckRule, column: Column) -> Iterator[RuleViolations]:

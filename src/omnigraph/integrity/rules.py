@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import repeat
 from typing import Final
 
 import msgspec
@@ -93,11 +94,13 @@ class RuleViolations:
         return replace(self, rows=self.rows[positions], values=values)
 
     def shown_values(self) -> Iterator[str]:
-        """Yield the values as short text."""
-        if self.values is None:
-            yield from ("" for _ in self.rows)
-        else:
-            yield from (shown(value) for value in values_of(self.values))
+        """Return the values as short text."""
+        return repeat("", len(self.rows)) if self.values is None else map(shown, values_of(self.values))
+
+
+def violations_in(rule: Rule, name: str, message: str, rows: Rows, column: RawColumn) -> tuple[RuleViolations, ...]:
+    """Return the violations of some rows of a column, with their values; nothing without rows."""
+    return (RuleViolations(rule, name, message, rows, take_values(column, rows)),) if len(rows) else ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

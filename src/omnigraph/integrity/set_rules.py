@@ -8,18 +8,18 @@ valid and the others violate the rule. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.arrow.columns import NO_ROWS, Column, Rows, bools, rows_where, take_rows
+from omnigraph.arrow.columns import NO_ROWS, Column, Rows, bool_mask, rows_where, take_rows
 from omnigraph.arrow.hashing import hash_texts
 from omnigraph.integrity.identity import key_text
-from omnigraph.integrity.raw import ID, take_values
-from omnigraph.integrity.rules import NO_ROW, Rule, RuleViolations
+from omnigraph.integrity.raw import FROM, ID
+from omnigraph.integrity.rules import NO_ROW, Rule, RuleViolations, violations_in
 from omnigraph.schema.catalog import Cardinality, Entity
 from omnigraph.schema.tables import system_columns
 
@@ -33,13 +33,13 @@ def key_columns(entity: Entity) -> list[str]:
 def check_duplicate_ids(ids: Column) -> tuple[RuleViolations, ...]:
     """Check that no row has the id of an earlier row."""
     message = "an earlier row of the input has this id"
-    return _violations(Rule.DUPLICATE_ID, ID, message, repeated_rows(ids), ids)
+    return violations_in(Rule.DUPLICATE_ID, ID, message, repeated_rows(ids), ids)
 
 
 def check_new_ids(alias: str, ids: Column, present: Column) -> tuple[RuleViolations, ...]:
     """Check that a table has no id of the rows to insert; `present` has for each row whether it does."""
     message = "the graph already has this id"
-    violations = _violations(Rule.KEY_CONFLICT, ID, message, rows_where(present), ids)
+    violations = violations_in(Rule.KEY_CONFLICT, ID, message, rows_where(present), ids)
     return tuple(replace(violation, table=alias) for violation in violations)
 
 
@@ -47,7 +47,7 @@ def check_endpoints(endpoints: Column, exists: Column, name: str, node: str) -> 
     """Check that one endpoint (`from` or `to`) of each edge is an existing node of its type."""
     rows = rows_where(pc.and_not(endpoints.is_valid(), exists.fill_null(False)))
     message = f"neither the input nor the graph has a {node} with this id"
-    return _violations(Rule.DANGLING_END, name, message, rows, endpoints)
+    return violations_in(Rule.DANGLING_END, name, message, rows, endpoints)
 
 
 def unique_keys(columns: Sequence[Column]) -> Column:
@@ -59,7 +59,7 @@ def check_repeated_keys(keys: Column, names: Sequence[str]) -> tuple[RuleViolati
     """Check that no row has the values of an earlier row."""
     name = ", ".join(names)
     message = f"an earlier row of the input has the same {name}"
-    return _violations(Rule.UNIQUE, name, message, repeated_rows(keys), keys)
+    return violations_in(Rule.UNIQUE, name, message, repeated_rows(keys), keys)
 
 
 def check_held_keys(
@@ -75,7 +75,7 @@ def check_held_keys(
         is_held = pc.and_not(is_held, pc.is_in(holders, value_set=replaced, skip_nulls=True))
     name = ", ".join(names)
     message = f"a row of the graph has the same {name}"
-    return _violations(Rule.UNIQUE, name, message, rows_where(pc.and_(is_held, keys.is_valid())), keys)
+    return violations_in(Rule.UNIQUE, name, message, rows_where(pc.and_(is_held, keys.is_valid())), keys)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,17 +108,15 @@ def check_cardinality(
     after += np.bincount(owner, minlength=size)
     last[owner] = rows
     after -= np.bincount(_owners(removed, counts.sources)[0], minlength=size)
-    violations: list[RuleViolations] = []
+    checks = [(Rule.CARDINALITY_MIN, f"has fewer than {edges_of_type(cardinality.low)}", after < cardinality.low)]
     if cardinality.high is not None:
         message = f"has more than {edges_of_type(cardinality.high)}"
-        violations += _source_violations(
-            Rule.CARDINALITY_MAX, message, np.flatnonzero(after > cardinality.high), last, counts.sources
-        )
-    message = f"has fewer than {edges_of_type(cardinality.low)}"
-    violations += _source_violations(
-        Rule.CARDINALITY_MIN, message, np.flatnonzero(after < cardinality.low), last, counts.sources
+        checks.insert(0, (Rule.CARDINALITY_MAX, message, after > cardinality.high))
+    return tuple(
+        RuleViolations(rule, FROM, message, last[is_invalid], counts.sources.filter(pa.array(is_invalid)))
+        for rule, message, is_invalid in checks
+        if is_invalid.any()
     )
-    return tuple(violations)
 
 
 def edges_of_type(count: int) -> str:
@@ -134,7 +132,7 @@ def repeated_rows(keys: Column) -> Rows:
     if not len(repeated_hashes):
         return NO_ROWS
     rows = np.flatnonzero(np.isin(hashes, repeated_hashes)).astype(np.int64)
-    rows = rows[bools(take_rows(keys, rows).is_valid())]
+    rows = rows[bool_mask(take_rows(keys, rows).is_valid())]
     encoded = pc.dictionary_encode(take_rows(keys, rows)).indices.to_numpy(zero_copy_only=False)
     _, first = np.unique(encoded, return_index=True)
     is_repeated = np.ones(len(rows), dtype=np.bool_)
@@ -149,14 +147,3 @@ def _owners(column: Column, sources: Column) -> tuple[Rows, Rows]:
     rows = rows_where(index.is_valid())
     positions: Rows = index.drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
     return positions, rows
-
-
-def _source_violations(
-    rule: Rule, message: str, positions: Rows, last_rows: Rows, sources: Column
-) -> Iterator[RuleViolations]:
-    if len(positions):
-        yield RuleViolations(rule, "from", message, last_rows[positions], take_rows(sources, positions))
-
-
-def _violations(rule: Rule, name: str, message: str, rows: Rows, column: Column) -> tuple[RuleViolations, ...]:
-    return (RuleViolations(rule, name, message, rows, take_values(column, rows)),) if len(rows) else ()

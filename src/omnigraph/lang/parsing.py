@@ -1,19 +1,20 @@
 """Parsers of both languages, and the common parts of their syntax errors and literals.
 
 In: a grammar file, or a text. Out: a parser, a tree, positions, or parts of a message. Next to each grammar is its
-table, generated from it, which loads ten times as fast as lark builds the parser. A table is used only with the exact
-grammar and version of lark that it was made from; otherwise the parser is built from the grammar, so an outdated table
-costs time and never changes the meaning of a text. Lark is imported only when a text is parsed. Never writes.
+parser as `Lark.save` writes it, which loads ten times as fast as lark builds it. The file starts with a fingerprint of
+the grammar and the version of lark; if they differ, the parser is built from the grammar, so an outdated file costs
+time and never changes the meaning of a text. Lark is imported only when a text is parsed. Never writes.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from lark import Lark, Tree, UnexpectedInput
     from lark.lexer import Token
 
-_FORMAT: Final = 2
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 TypePart: TypeAlias = "Name | Tree[Token] | tuple[Literal, ...]"
 ESCAPES_HINT: Final = r"use one of the escapes \" \\ \/ \b \f \n \r \t \uXXXX; write a backslash as \\"
@@ -32,66 +32,44 @@ _ESCAPE: Final = re.compile(r'\\(?:(["\\/bfnrt])|u([0-9A-Fa-f]{4})|.)')
 _IGNORED: Final = frozenset({"SPACE", "LINE_COMMENT", "BLOCK_COMMENT"})
 
 
-@dataclass(frozen=True, slots=True)
-class Grammar:
-    """A grammar: `name.lark` in a package, with its table `name.table.json` in the same directory."""
+@cache
+def load_parser(grammar: Path) -> Lark:
+    """Return the parser of a grammar, from its saved parser if that is up to date."""
+    from lark import Lark
 
-    package: str
-    name: str
-    has_positions: bool
-
-    @property
-    def text(self) -> str:
-        return self._path(f"{self.name}.lark").read_text("utf-8")
-
-    @property
-    def table(self) -> str:
-        return self._path(f"{self.name}.table.json").read_text("utf-8")
-
-    def _path(self, name: str) -> Path:
-        # Not importlib.resources, whose import alone takes longer than reading the table.
-        package_file = import_module(self.package).__file__
-        assert package_file is not None, "a package is a directory"
-        return Path(package_file).parent / name
+    fingerprint, _, saved = saved_parser_path(grammar).read_bytes().partition(b"\n")
+    return Lark.load(io.BytesIO(saved)) if fingerprint == _fingerprint(grammar) else build_parser(grammar)
 
 
-def load_parser(grammar: Grammar) -> Lark:
-    """Return the parser of a grammar, from its table if the table is up to date."""
-    table = json.loads(grammar.table)
-    if table.get("made_from") != _fingerprint(grammar.text):
-        return build_parser(grammar)
-
-    from omnigraph.lang.parser_table import load_table
-
-    return load_table(table)
-
-
-def build_parser(grammar: Grammar) -> Lark:
+def build_parser(grammar: Path) -> Lark:
     """Build the parser of a grammar."""
     from lark import Lark
 
     return Lark(
-        grammar.text,
+        grammar.read_text("utf-8"),
         parser="lalr",
         lexer="contextual",
         maybe_placeholders=False,
-        propagate_positions=grammar.has_positions,
+        propagate_positions=True,
     )
 
 
-def table_text(grammar: Grammar) -> str:
-    """Return the text of a grammar's table: one line for each state, each rule and each terminal."""
-    from omnigraph.lang.parser_table import make_table
-
-    table = {"made_from": _fingerprint(grammar.text), **make_table(build_parser(grammar))}
-    text = json.dumps(table, separators=(",", ":"))
-    return text.replace("],[", "],\n[") + "\n"
+def save_parser(grammar: Path) -> bytes:
+    """Return the content of the file that `load_parser` reads."""
+    buffer = io.BytesIO()
+    build_parser(grammar).save(buffer)
+    return _fingerprint(grammar) + b"\n" + buffer.getvalue()
 
 
-def _fingerprint(text: str) -> dict[str, str | int]:
+def saved_parser_path(grammar: Path) -> Path:
+    """Return the path of the saved parser of a grammar."""
+    return grammar.with_suffix(".parser")
+
+
+def _fingerprint(grammar: Path) -> bytes:
     import lark
 
-    return {"format": _FORMAT, "lark": lark.__version__, "grammar": hashlib.sha256(text.encode()).hexdigest()}
+    return hashlib.sha256(lark.__version__.encode() + b"\n" + grammar.read_bytes()).hexdigest().encode()
 
 
 def find_surrogate(text: str) -> Span | None:
@@ -101,21 +79,27 @@ def find_surrogate(text: str) -> Span | None:
 
 
 def read_tree(
-    parser: Lark, declaration: re.Pattern[str], report: Callable[[UnexpectedInput], int], problems: ProblemList
+    grammar: Path,
+    declaration: re.Pattern[str],
+    report: Callable[[UnexpectedInput, ProblemList], int],
+    problems: ProblemList,
 ) -> Tree[Token]:
     """Return the tree of the text of `problems`, or raise all syntax errors.
 
-    `report` adds an error to `problems` and returns its offset in the text.
+    `declaration` matches where parsing can continue after an error. `report` adds an error to `problems` and returns
+    its offset in the text.
     """
-    from lark import UnexpectedInput
-    from lark.utils import TextSlice
+    from lark import TextSlice, UnexpectedInput
 
     text, start = problems.text, 0
     while True:
         try:
-            return parser.parse(TextSlice(text, start, len(text)))
+            tree = load_parser(grammar).parse(TextSlice(text, start, len(text)))
         except UnexpectedInput as error:
-            position = report(error)
+            position = report(error, problems)
+        else:
+            problems.raise_if_any()
+            return tree
         # The line of the error may itself be the next declaration, as after a missing `}`.
         line_start = text.rfind("\n", 0, position) + 1
         following = declaration.search(text, max(start + 1, line_start))
@@ -162,8 +146,8 @@ def unescape(inner: str) -> str | InvalidEscape:
             return _invalid_escape(escape, f"a string contains the unknown escape `{escape.group()}`")
     # Control characters such as tabs are allowed, unlike in JSON; only the escapes are those of JSON.
     value: str = json.loads(f'"{inner}"', strict=False)
-    if any("\ud800" <= ch <= "\udfff" for ch in value):
-        first = next(iter(_ESCAPE.finditer(inner)))
+    first = _ESCAPE.search(inner)
+    if first and _SURROGATE.search(value):
         return _invalid_escape(first, "a string contains half of a surrogate pair")
     return value
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from omnigraph.base import limits
 from omnigraph.base.errors import Problem, QueryTextError, SchemaTextError
@@ -28,6 +28,7 @@ class Code(Protocol):
 class ProblemList:
     """The problems of one schema text."""
 
+    error_class: ClassVar[type[SchemaTextError] | type[QueryTextError]] = SchemaTextError
     source: str
     text: str
     _by_position: dict[tuple[int, int, str], Problem] = field(default_factory=dict)
@@ -69,7 +70,7 @@ class ProblemList:
     def raise_if_any(self) -> None:
         """Raise all problems together, in the order of the text."""
         if self._by_position:
-            raise SchemaTextError(self.sorted())
+            raise self.error_class(self.sorted())
 
     def _line(self, span: Span) -> str:
         if self._lines is None:
@@ -91,14 +92,10 @@ class QueryProblems(ProblemList):
     """The problems of one query text."""
 
     __slots__ = ()
+    error_class = QueryTextError
 
     def include(self, others: QueryProblems) -> None:
         """Add the problems of another list of the same text."""
         for key, problem in others._by_position.items():
             if not self.is_full:
                 self._by_position.setdefault(key, problem)
-
-    def raise_if_any(self) -> None:
-        """Raise all problems together, in the order of the text."""
-        if self._by_position:
-            raise QueryTextError(self.sorted())

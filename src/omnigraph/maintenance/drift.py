@@ -8,7 +8,6 @@ waits for recovery. Nothing here writes, takes a lease or recovers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
@@ -26,7 +25,7 @@ from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
 from omnigraph.graph.recovery.fence import read_history
 from omnigraph.graph.recovery.history import OPERATION_PROPERTY, TableHistory
 from omnigraph.maintenance.row_counts import RowCounts, compare_rows
-from omnigraph.pipeline.runner import maintenance_concurrency
+from omnigraph.pipeline.runner import in_threads
 from omnigraph.schema.catalog import display_order
 from omnigraph.schema.tables import arrow_schema
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
@@ -55,13 +54,13 @@ class Classification(StrEnum):
 class Drift:
     """The drift of one table.
 
-    `ours`: every version above the pin has Omnigraph's mark, so a writer or recovery left it, and repair restores the
-    published content. `unpublished`: Omnigraph's writes that never finished and whose rows the head has.
+    `is_ours`: every version above the pin has Omnigraph's mark, so a writer or recovery left it, and repair restores
+    the published content. `unpublished`: Omnigraph's writes that never finished and whose rows the head has.
     """
 
     classification: Classification
     operations: tuple[str, ...] = ()
-    ours: bool = False
+    is_ours: bool = False
     unpublished: tuple[OperationId, ...] = ()
 
 
@@ -69,11 +68,14 @@ def classify_drift(history: TableHistory) -> Drift:
     """Classify the versions above the history's base, which is the published version."""
     if history.head == history.base:
         return Drift(Classification.NO_DRIFT)
-    operations = tuple(_name(record) for record in history.records)
+    operations = tuple(
+        record.operation.value if isinstance(record, TransactionRecord) else record.reason.value
+        for record in history.records
+    )
     if history.head < history.base:
         return Drift(Classification.UNVERIFIABLE, operations)
     if all(_operation_of(record) is not None for record in history.records):
-        return Drift(Classification.VERIFIED_MAINTENANCE, operations, ours=True)
+        return Drift(Classification.VERIFIED_MAINTENANCE, operations, is_ours=True)
     unpublished = _unpublished(history)
     if any(isinstance(record, TransactionGap) for record in history.records):
         return Drift(Classification.UNVERIFIABLE, operations, unpublished=unpublished)
@@ -81,14 +83,6 @@ def classify_drift(history: TableHistory) -> Drift:
     is_maintenance = all(isinstance(r, TransactionRecord) and r.operation in MAINTENANCE for r in counted)
     classification = Classification.VERIFIED_MAINTENANCE if is_maintenance else Classification.SUSPICIOUS
     return Drift(classification, operations, unpublished=unpublished)
-
-
-def _name(record: VersionRecord) -> str:
-    match record:
-        case TransactionRecord():
-            return record.operation.value
-        case TransactionGap():
-            return record.reason.value
 
 
 def _operation_of(record: VersionRecord) -> OperationId | None:
@@ -116,14 +110,13 @@ def _unpublished(history: TableHistory) -> tuple[OperationId, ...]:
     unpublished: list[OperationId] = []
     version = history.head
     while (record := by_version.get(version)) is not None:
-        operation = _operation_of(record)
+        version -= 1
         if isinstance(record, TransactionRecord) and record.operation is Operation.RESTORE:
             assert record.restored_version is not None, "a Restore says which version"
-            version = record.restored_version if record.restored_version < version else version - 1
-            continue
-        if operation is not None and isinstance(record, TransactionRecord):
-            unpublished += [] if record.operation in _KEEPS_ROWS else [operation]
-        version -= 1
+            version = min(version, record.restored_version)
+        elif isinstance(record, TransactionRecord) and record.operation not in _KEEPS_ROWS:
+            operation = _operation_of(record)
+            unpublished += [] if operation is None else [operation]
     return tuple(dict.fromkeys(reversed(unpublished)))
 
 
@@ -167,7 +160,7 @@ def require_no_pending(root: Location, command: str) -> tuple[PendingIntent, ...
     # An unreadable intent is reported first: recovery of the others waits for it.
     first = min(waiting, key=lambda intent: intent.state is not PendingState.UNREADABLE)
     if first.state is PendingState.UNREADABLE:
-        problem = f"cannot be read: {first.why}"
+        problem = f"cannot be read: {first.problem}"
         advice = hint(
             "Nothing was changed. If a newer release of Omnigraph wrote it, run that release; otherwise move the file "
             "out of `__recovery/`, then run {}.",
@@ -197,8 +190,7 @@ def owned_tables(snapshot: Snapshot) -> tuple[TableRecord, ...]:
 
 def inspect_heads(snapshot: Snapshot) -> tuple[TableInspection, ...]:
     """Read the heads and the transactions above the pins; no rows."""
-    with ThreadPoolExecutor(maintenance_concurrency()) as threads:
-        return tuple(threads.map(lambda table: _inspect_head(snapshot.root, table), owned_tables(snapshot)))
+    return tuple(in_threads(lambda table: _inspect_head(snapshot.root, table), owned_tables(snapshot)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +212,7 @@ class StableInspection:
 
 
 def inspect_until_stable(
-    snapshot: Snapshot, read_pending: Callable[[], tuple[PendingIntent, ...]], world: WriteEnvironment
+    snapshot: Snapshot, read_pending: Callable[[], tuple[PendingIntent, ...]], environment: WriteEnvironment
 ) -> StableInspection:
     """Inspect the heads until no moved head can belong to a write that is about to be published.
 
@@ -236,11 +228,11 @@ def inspect_until_stable(
         live = tuple(intent for intent in read_pending() if intent.state is PendingState.LIVE)
         busy = (inspection.table.id for inspection in stable.drifted if is_in_progress(inspection, live))
         stable = StableInspection(snapshot, inspections, frozenset(busy))
-        now = read_snapshot(snapshot.root, name, rules=world.rules)
+        now = read_snapshot(snapshot.root, name, rules=environment.rules)
         if not stable.busy and now.version == snapshot.version:
             return stable
         snapshot = now
-        world.clock.sleep(limits.REPAIR_INSPECTION_SECONDS)
+        environment.clock.sleep(limits.REPAIR_INSPECTION_SECONDS)
     return stable
 
 
@@ -264,7 +256,7 @@ def inspect_rows(snapshot: Snapshot, inspection: TableInspection) -> TableInspec
         return replace(inspection, obstacles=Obstacles(below, below))
     if inspection.drift.classification is Classification.VERIFIED_MAINTENANCE:
         # Our own changes are undone, which needs the published version.
-        obstacles = Obstacles(missing if inspection.drift.ours else "", missing)
+        obstacles = Obstacles(missing if inspection.drift.is_ours else "", missing)
         return replace(inspection, changes=RowCounts(0, 0, 0), obstacles=obstacles)
     obstacle = _unfinished(snapshot, inspection) or _misfit(snapshot, inspection.table, head)
     changes: RowCounts | None = None

@@ -8,17 +8,15 @@ read up to its first vector. Nothing here writes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from omnigraph.base.errors import Fact
 from omnigraph.graph.manifest.records import TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, open_table, read_snapshot
 from omnigraph.maintenance.target import GraphTarget
-from omnigraph.pipeline.runner import maintenance_concurrency
+from omnigraph.pipeline.runner import in_threads
 from omnigraph.schema.catalog import Entity, Property, display_order
-from omnigraph.schema.property_types import IndexKind, has_index
+from omnigraph.schema.property_types import IndexKind, index_kind
 from omnigraph.schema.tables import ColumnIndex, declared_indexes
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.indexes import (
@@ -68,22 +66,6 @@ class IndexCoverage:
         is_partial = isinstance(self.coverage, Degraded) and self.coverage.uncovered_rows > 0
         return self.declared and is_partial and not self.reason
 
-    def to_json(self) -> dict[str, Fact]:
-        """Return the column as in `omnigraph index status --json`."""
-        degraded = self.coverage if isinstance(self.coverage, Degraded) else Degraded((), 0)
-        return {
-            "table_key": self.table_key,
-            "branch": self.branch,
-            "property": self.column,
-            "kind": None if self.kind is None else self.kind.value,
-            "declared": self.declared,
-            "coverage": "Indexed" if isinstance(self.coverage, Indexed) else "Degraded",
-            "uncovered_fragments": len(degraded.uncovered_fragments),
-            "uncovered_rows": degraded.uncovered_rows,
-            "rows": self.rows,
-            "reason": self.reason or None,
-        }
-
 
 def index_status(graph: GraphTarget, branch: str = MAIN) -> list[IndexCoverage]:
     """Return the coverage of every table of the branch, nodes before edges, each by name."""
@@ -95,9 +77,8 @@ def coverage_of_snapshot(snapshot: Snapshot, without: frozenset[TableId] = froze
     entities = sorted(snapshot.schema.catalog.types, key=lambda entity: display_order(entity.alias))
     pairs = [(entity, snapshot.tables[entity.alias]) for entity in entities]
     tables = [(entity, table) for entity, table in pairs if table.id not in without]
-    with ThreadPoolExecutor(maintenance_concurrency()) as threads:
-        rows_by_table = threads.map(lambda pair: list(_coverage(snapshot, *pair)), tables)
-        return [row for rows in rows_by_table for row in rows]
+    rows_by_table = in_threads(lambda pair: list(_coverage(snapshot, *pair)), tables)
+    return [row for rows in rows_by_table for row in rows]
 
 
 def _coverage(snapshot: Snapshot, entity: Entity, table: TableRecord) -> Iterator[IndexCoverage]:
@@ -125,6 +106,6 @@ def _why_unbuildable(dataset: Dataset, declared: ColumnIndex, rows: int) -> str:
 
 
 def _why_unindexed(column: Property) -> str:
-    if not has_index(column.type):
+    if index_kind(column.type) is None:
         return NO_KIND
     return FREE_TEXT if column.indexed else NO_INDEX

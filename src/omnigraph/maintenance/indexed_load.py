@@ -6,7 +6,7 @@ yes`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from omnigraph.base.display import Displayed
@@ -15,8 +15,9 @@ from omnigraph.base.hints import Value, action, hint
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.optimize.options import IndexResult
-from omnigraph.maintenance.optimize.run import IndexOptions, ensure_indices
-from omnigraph.pipeline.load.plan import LoadOptions, LoadPlan, run_load, spark_runner
+from omnigraph.maintenance.optimize.plan import MaintenanceRequest
+from omnigraph.maintenance.optimize.run import ensure_indices
+from omnigraph.pipeline.load.plan import LoadPlan, run_load, spark_runner
 from omnigraph.pipeline.load.run import Loaded
 from omnigraph.schema.tables import declared_indexes
 
@@ -61,14 +62,15 @@ class LoadResult(Displayed):
         }
 
 
-def load_with_indexes(plan: LoadPlan, options: LoadOptions, *, build_indexes: bool = False) -> LoadResult:
+def load_with_indexes(plan: LoadPlan, *, build_indexes: bool = False) -> LoadResult:
     """Run a planned load, then build the declared indexes of the loaded types if that is requested."""
-    loaded = run_load(plan, options)
+    loaded, options = run_load(plan), plan.options
     unindexed = _indexed_types(plan, loaded)
     indexes = None
     if build_indexes and unindexed:
+        request = MaintenanceRequest(types=frozenset(unindexed), actor=options.actor)
         try:
-            indexes = _build_indexes(plan, unindexed, options)
+            indexes = ensure_indices(plan.root, plan.branch, spark_runner(plan), request)
         except OmnigraphError as error:
             raise _load_unindexed(error, loaded) from error
     return LoadResult(
@@ -91,11 +93,6 @@ def _indexed_types(plan: LoadPlan, loaded: Loaded) -> tuple[str, ...]:
         return ()
     types = read_snapshot(plan.root, plan.branch).schema.catalog.types
     return tuple(entity.alias for entity in types if loaded.counts.get(entity.alias) and declared_indexes(entity))
-
-
-def _build_indexes(plan: LoadPlan, types: Sequence[str], options: LoadOptions) -> IndexResult:
-    index_options = IndexOptions(frozenset(types), options.actor)
-    return ensure_indices(plan.root, plan.branch, spark_runner(plan, options), index_options)
 
 
 def _load_unindexed(error: OmnigraphError, loaded: Loaded) -> OmnigraphError:

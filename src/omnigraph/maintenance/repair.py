@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Final, assert_never
 
-from omnigraph.base.errors import ConfirmationRequiredError, Fact, FormatError, OmnigraphError, StorageError, UsageError
+from omnigraph.base.errors import ConfirmationRequiredError, FormatError, OmnigraphError, StorageError, UsageError
 from omnigraph.base.hints import Argument, Hint, hint
 from omnigraph.base.progress import log_event
 from omnigraph.graph.coordination.environment import WriteEnvironment
@@ -28,7 +26,7 @@ from omnigraph.graph.manifest.publish import ManifestChange
 from omnigraph.graph.manifest.records import BranchRecord, CommitRecord, Pin, TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import Effect, ExpectedHead, StagedWrite
 from omnigraph.maintenance.drift import (
     WRITE_IN_PROGRESS,
@@ -39,8 +37,9 @@ from omnigraph.maintenance.drift import (
     inspect_until_stable,
     require_no_pending,
 )
+from omnigraph.maintenance.rows import TableStats
 from omnigraph.maintenance.target import GraphTarget
-from omnigraph.pipeline.runner import maintenance_concurrency
+from omnigraph.pipeline.runner import in_threads
 from omnigraph.storage.location import Location
 
 logger = logging.getLogger("omnigraph.repair")
@@ -104,8 +103,8 @@ class RepairOptions:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class TableRepairStats:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRepairStats(TableStats):
     """What repair found and did for one table of one branch."""
 
     table_key: str
@@ -118,17 +117,17 @@ class TableRepairStats:
     """What repair did."""
     manifest_version: int
     """The published Lance version of the table; after a repair the new one."""
-    lance_head_version: int | None
+    lance_head_version: int | None = None
     """Its newest Lance version; None if the table cannot be read."""
-    operations: tuple[str, ...]
+    operations: tuple[str, ...] = ()
     """The Lance operations since the published version, such as `Delete`."""
-    reason: Hint | None
+    reason: Hint | None = None
     """`error` as a value, for other surfaces."""
-    rows_added: int | None
+    rows_added: int | None = None
     """The number of rows that publishing adds; None if it is not known."""
-    rows_updated: int | None
+    rows_updated: int | None = None
     """The number of rows that publishing changes; None if it is not known."""
-    rows_deleted: int | None
+    rows_deleted: int | None = None
     """The number of rows that publishing deletes; None if it is not known."""
     not_checked: tuple[str, ...] = ()
     """What repair does not check when it publishes external changes: `constraints` and `endpoints`."""
@@ -136,32 +135,9 @@ class TableRepairStats:
     """The graph commit that repaired the table, or None."""
 
     @property
-    def error(self) -> str | None:
-        """Why nothing was done, or in a preview why nothing can be done; None: no reason."""
-        return None if self.reason is None else str(self.reason)
-
-    @property
     def can_be_published(self) -> bool:
         """Whether the table still has drift that a later call may publish."""
         return self.action in (RepairAction.PREVIEW, RepairAction.REFUSED) and self.reason in (None, EXTERNAL_CHANGE)
-
-    def to_json(self) -> dict[str, Fact]:
-        """Return the table as in `omnigraph repair --json`."""
-        return {
-            "table_key": self.table_key,
-            "branch": self.branch,
-            "classification": self.classification.value,
-            "action": self.action.value,
-            "manifest_version": self.manifest_version,
-            "lance_head_version": self.lance_head_version,
-            "operations": list(self.operations),
-            "error": self.error,
-            "rows_added": self.rows_added,
-            "rows_updated": self.rows_updated,
-            "rows_deleted": self.rows_deleted,
-            "not_checked": list(self.not_checked),
-            "commit": self.commit,
-        }
 
 
 def repair_all_tables(graph: GraphTarget, options: RepairOptions | None = None) -> list[TableRepairStats]:
@@ -174,13 +150,19 @@ def repair_all_tables(graph: GraphTarget, options: RepairOptions | None = None) 
     rows: list[TableRepairStats] = []
     for branch in sorted(branches, key=lambda branch: (branch.name != MAIN, branch.name)):
         try:
-            rows += _repair_branch(root, branch, options)
+            rows += _BranchRepair(root, branch, options).run()
         except OmnigraphError as error:
+            commits = {row.branch: row.commit for row in rows if row.commit is not None}
             if _is_deleted(root, branch):
                 rows.append(_branch_row(branch.name, RepairAction.SKIPPED, BRANCH_DELETED))
-                continue
-            _add_finished_commits(error, rows)
-            raise
+            elif isinstance(error, FormatError) and branch.name != MAIN:
+                # A branch that cannot be read, as in a moved graph, does not stop the others.
+                action = RepairAction.REFUSED if options.confirm else RepairAction.PREVIEW
+                rows.append(_branch_row(branch.name, action, error.message))
+            elif commits:
+                raise _partly_repaired(error, commits) from error
+            else:
+                raise
     return rows
 
 
@@ -203,38 +185,21 @@ def decide_action(classification: Classification, options: RepairOptions, obstac
 
 def explain_action(action: RepairAction, options: RepairOptions, obstacles: Obstacles) -> Hint | None:
     """Return why nothing was done, or in a preview why nothing can be done."""
-    match action:
-        case RepairAction.PREVIEW:
-            return _explain_preview(obstacles)
-        case RepairAction.REFUSED if options.discard:
-            return Hint(obstacles.discard)
-        case RepairAction.REFUSED:
-            return Hint(obstacles.publish) if obstacles.publish else EXTERNAL_CHANGE
-        case _:
+    match action, obstacles:
+        case RepairAction.PREVIEW, Obstacles("", ""):
             return None
-
-
-def _explain_preview(obstacles: Obstacles) -> Hint | None:
-    match obstacles:
-        case Obstacles("", ""):
-            return None
-        case Obstacles(publish, "") if publish:
-            return hint("it cannot be published: {}; {} drops it", publish, DISCARD)
-        case Obstacles("", discard) if discard:
+        case RepairAction.PREVIEW, Obstacles("", discard):
             return Hint(f"it cannot be discarded: {discard}")
+        case RepairAction.PREVIEW, Obstacles(publish, ""):
+            return hint("it cannot be published: {}; {} drops it", publish, DISCARD)
+        case RepairAction.REFUSED, Obstacles(_, discard) if options.discard:
+            return Hint(discard)
+        case RepairAction.REFUSED, Obstacles("", _):
+            return EXTERNAL_CHANGE
+        case ((RepairAction.PREVIEW | RepairAction.REFUSED), Obstacles(publish, _)):
+            return Hint(publish)
         case _:
-            return Hint(obstacles.publish)
-
-
-def _repair_branch(root: Location, branch: BranchRecord, options: RepairOptions) -> list[TableRepairStats]:
-    """Return the rows of one branch. A branch that cannot be read, as in a moved graph, does not stop the others."""
-    try:
-        return _BranchRepair(root, branch, options).run()
-    except FormatError as error:
-        if branch.name == MAIN or _is_deleted(root, branch):
-            raise
-        action = RepairAction.REFUSED if options.confirm else RepairAction.PREVIEW
-        return [_branch_row(branch.name, action, error.message)]
+            return None
 
 
 def _is_deleted(root: Location, branch: BranchRecord) -> bool:
@@ -251,22 +216,21 @@ def _branch_row(name: str, action: RepairAction, error: str) -> TableRepairStats
         classification=Classification.UNVERIFIABLE,
         action=action,
         manifest_version=0,
-        lance_head_version=None,
-        operations=(),
         reason=Hint(error),
-        rows_added=None,
-        rows_updated=None,
-        rows_deleted=None,
     )
 
 
-def _add_finished_commits(error: OmnigraphError, rows: Sequence[TableRepairStats]) -> None:
-    """Name the commits on the branches before the one that failed, which are kept."""
-    commits = {row.branch: row.commit for row in rows if row.commit is not None}
-    if commits:
-        finished = ", ".join(f"{branch} (commit {commit})" for branch, commit in commits.items())
-        error.message = f"{error.message}; already repaired: {finished}"
-        error.facts = MappingProxyType({**error.facts, "repaired": dict(commits)})
+def _partly_repaired(error: OmnigraphError, commits: Mapping[str, str]) -> OmnigraphError:
+    """Return the error with the commits on the branches before the one that failed, which are kept."""
+    finished = ", ".join(f"{branch} (commit {commit})" for branch, commit in commits.items())
+    failure = StorageError(
+        f"{error.message}; already repaired: {finished}",
+        code=error.code,
+        hint=error.advice,
+        facts={**error.facts, "repaired": dict(commits)},
+    )
+    failure.kind, failure.applied = error.kind, error.applied
+    return failure
 
 
 @dataclass(slots=True)
@@ -312,7 +276,7 @@ class _BranchRepair:
                 continue
             table, head = inspection.table, inspection.head
             heads.append(ExpectedHead(table, Pin(head.branch, head.version)))
-            if row.action is RepairAction.DISCARDED or inspection.drift.ours:
+            if row.action is RepairAction.DISCARDED or inspection.drift.is_ours:
                 effects.append(area.restore_effect(table, head))
                 continue
             published = area.publish_head_effect(table, head)
@@ -324,8 +288,10 @@ class _BranchRepair:
             return None
         if any(row.action is RepairAction.FORCED for row in self.rows):
             area = replace(area, actor=FORCE_ACTOR)
-        outcome = Outcome({"tables": len(heads)}, ManifestChange(tables=tuple(moved)), heads=tuple(heads))
-        return area.finish(tuple(effects), frozenset(head.table.id for head in heads), outcome)
+        reads = frozenset(head.table.id for head in heads)
+        extra_changes = ManifestChange(tables=tuple(moved))
+        staged = area.finish(tuple(effects), reads, {"tables": len(heads)}, extra_changes)
+        return replace(staged, heads=tuple(heads))
 
     def _inspect(self, snapshot: Snapshot) -> None:
         """Inspect every table of the branch and decide what to do with it."""
@@ -335,8 +301,7 @@ class _BranchRepair:
             is_busy = inspection.table.id in stable.busy
             return inspection if is_busy else inspect_rows(stable.snapshot, inspection)
 
-        with ThreadPoolExecutor(maintenance_concurrency()) as threads:
-            self.inspections = list(threads.map(inspect, stable.inspections))
+        self.inspections = list(in_threads(inspect, stable.inspections))
         self.rows = [
             self._row(inspection, is_busy=inspection.table.id in stable.busy) for inspection in self.inspections
         ]

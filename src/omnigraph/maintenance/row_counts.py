@@ -15,7 +15,7 @@ import numpy as np
 from omnigraph.arrow.hashing import Hashes, digest_rows, hash_texts
 from omnigraph.base import limits
 from omnigraph.storage.lance.dataset import Dataset
-from omnigraph.storage.lance.fragments import read_fragment_states
+from omnigraph.storage.lance.fragments import read_fragment_files
 from omnigraph.storage.lance.read import TableScan, scan_fragments
 
 
@@ -31,25 +31,21 @@ class RowCounts:
 
 def compare_rows(before: Dataset | None, after: Dataset, rows_per_pass: int = limits.REPAIR_ROWS_PER_PASS) -> RowCounts:
     """Compare two versions of one table by the column `id`. Without `before` every row is new."""
-    states_before = {} if before is None else read_fragment_states(before)
-    states_after = read_fragment_states(after)
+    fragments_before = {} if before is None else read_fragment_files(before)
+    fragments_after = read_fragment_files(after)
     is_comparable = before is not None and before.schema.equals(after.schema)
-    same = {number for number, state in states_after.items() if is_comparable and states_before.get(number) == state}
-    old = [number for number in states_before if number not in same]
-    new = [number for number in states_after if number not in same]
-    rows = sum(states_before[number].rows for number in old) + sum(states_after[number].rows for number in new)
+    shared = fragments_before.keys() & fragments_after.keys() if is_comparable else ()
+    same = {number for number in shared if fragments_before[number].has_same_rows(fragments_after[number])}
+    old = [number for number in fragments_before if number not in same]
+    new = [number for number in fragments_after if number not in same]
+    rows = sum(fragments_before[number].rows for number in old) + sum(fragments_after[number].rows for number in new)
     passes = max(1, -(-rows // rows_per_pass))
-    total = RowCounts(0, 0, 0)
+    total = np.zeros(4, np.int64)
     for number in range(passes):
         part = _IdPart(passes, number)
         counts = _compare(part.read(before, old), part.read(after, new), part.ids(after, sorted(same)))
-        total = RowCounts(
-            total.added + counts.added,
-            total.updated + counts.updated,
-            total.deleted + counts.deleted,
-            total.duplicates + counts.duplicates,
-        )
-    return total
+        total += (counts.added, counts.updated, counts.deleted, counts.duplicates)
+    return RowCounts(*total.tolist())
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,12 +91,16 @@ class SchemaResult(Displayed):
 
 
 def apply_schema(
-    root: Location, branch: str, request: SchemaRequest, run_tasks: RunTasks, world: WriteEnvironment | None = None
+    root: Location,
+    branch: str,
+    request: SchemaRequest,
+    run_tasks: RunTasks,
+    environment: WriteEnvironment | None = None,
 ) -> SchemaResult:
     """Change the branch to the schema as one commit, or raise with nothing written."""
     run = _SchemaRun(request, run_tasks)
     try:
-        published = write(root, branch, WriteRequest(WriterKind.SCHEMA_APPLY, request.actor, run.stage), world)
+        published = write(root, branch, WriteRequest(WriterKind.SCHEMA_APPLY, request.actor, run.stage), environment)
     except ReadSetConflictError:
         # The conflict may be that recovery has just finished an interrupted apply of this schema.
         run.plan = run.plan_for(read_snapshot(root, branch))
@@ -107,13 +111,11 @@ def apply_schema(
     return SchemaResult(run.plan, None if published is None else published.publication.commit)
 
 
+@dataclass(slots=True)
 class _SchemaRun:
-    """One run."""
-
-    def __init__(self, request: SchemaRequest, run_tasks: RunTasks) -> None:
-        self._request = request
-        self._run_tasks = run_tasks
-        self.plan: SchemaPlan | None = None
+    request: SchemaRequest
+    run_tasks: RunTasks
+    plan: SchemaPlan | None = None
 
     def stage(self, area: StagingArea) -> StagedWrite | None:
         self.plan = self.plan_for(area.snapshot)
@@ -127,7 +129,7 @@ class _SchemaRun:
 
     def plan_for(self, snapshot: Snapshot, others: Sequence[Catalog] = ()) -> SchemaPlan:
         """Return the steps that change the schema of a snapshot."""
-        request = self._request
+        request = self.request
         return plan_schema(snapshot, request.source, source_name=request.source_name, hard=request.hard, others=others)
 
     def _check(self, area: StagingArea, plan: SchemaPlan) -> None:
@@ -141,7 +143,7 @@ class _SchemaRun:
             if new is not None and rules and size:
                 columns = column_plan(old, new, size, nulls=plan.null_counts.get(old.id, {}))
                 dataset = area.read(old.alias)
-                tasks += _check_tasks(dataset, new, columns, rules, self._request.rows_per_task)
+                tasks += _check_tasks(dataset, new, columns, rules, self.request.rows_per_task)
                 rows += size
         report = merge_reports(self._runner(rows)(run_check, tasks)) if tasks else ViolationReport()
         if report.total:
@@ -150,12 +152,12 @@ class _SchemaRun:
     def _write_columns(self, dataset: Dataset, plan: ColumnPlan) -> Sequence[WrittenColumns]:
         rows = dataset.fragment_rows()
         version = DatasetVersion.of(dataset)
-        parts = group_fragments(rows, self._request.rows_per_task)
+        parts = group_fragments(rows, self.request.rows_per_task)
         tasks = [FillTask(version, plan, part) for part in parts]
         return self._runner(sum(rows.values()))(fill_columns, tasks)
 
     def _runner(self, rows: int) -> RunTasks:
-        return run_here if rows <= self._request.driver_rows_max else self._run_tasks
+        return run_here if rows <= self.request.driver_rows_max else self.run_tasks
 
 
 def _unproven(plan: SchemaPlan, entity: Entity) -> list[Constraint]:
@@ -178,18 +180,15 @@ def _check_tasks(
 ) -> Iterator[CheckTask]:
     rows = dataset.fragment_rows()
     table = CheckedTable(DatasetVersion.of(dataset), new.alias, columns)
-    all_fragments = tuple(rows)
     buckets = max(1, -(-sum(rows.values()) // rows_per_task))
     required = tuple(rule.property for rule in rules if isinstance(rule, RequiredRule) and rule.fill is None)
     reduced = _with_only(new, rules)
     if required or reduced.rules != Rules():
         yield from (RowsTask(table, reduced, required, part) for part in group_fragments(rows, rows_per_task))
     for rule in rules:
-        for bucket in range(buckets):
-            if isinstance(rule, UniqueRule):
-                yield UniqueTask(table, rule.columns, all_fragments, bucket, buckets)
-            if isinstance(rule, CardRule):
-                yield CardTask(table, rule.cardinality, all_fragments, bucket, buckets)
+        if isinstance(rule, UniqueRule | CardRule):
+            for bucket in range(buckets):
+                yield RuleBucketTask(table=table, rule=rule, fragment_ids=tuple(rows), bucket=bucket, buckets=buckets)
 
 
 def _with_only(entity: Entity, rules: Sequence[Constraint]) -> Entity:
@@ -218,11 +217,11 @@ class CheckedTable:
             yield {
                 name: self.plan.filled(name, batch.column(origins[name]))
                 if name in origins
-                else self._filled(name, batch.num_rows)
+                else self._repeat_fill(name, batch.num_rows)
                 for name in requested
             }
 
-    def _filled(self, name: str, rows: int) -> Column:
+    def _repeat_fill(self, name: str, rows: int) -> Column:
         make: Any = pa.scalar
         column: Column = pa.repeat(make(self.plan.fills[name], self.plan.schema.field(name).type), rows)
         return column
@@ -238,26 +237,22 @@ class RowsTask:
     fragment_ids: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class UniqueTask:
-    """Check one `@unique` for the keys of one bucket."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleBucketTask:
+    """Check one `@unique` for the keys of one bucket, or one `@card` for the sources of one bucket."""
 
     table: CheckedTable
-    names: tuple[str, ...]
+    rule: UniqueRule | CardRule
     fragment_ids: tuple[int, ...]
-    bucket: int = 0
-    buckets: int = 1
+    bucket: int
+    buckets: int
 
-
-@dataclass(frozen=True, slots=True)
-class CardTask:
-    """Check one `@card` for the sources of one bucket."""
-
-    table: CheckedTable
-    cardinality: Cardinality
-    fragment_ids: tuple[int, ...]
-    bucket: int = 0
-    buckets: int = 1
+    def contains(self, keys: Column) -> Column:
+        """Return per key whether it belongs to the bucket; a null belongs to none."""
+        buckets = self.buckets
+        matches = pa.array(bucket_of(keys, buckets) == self.bucket) if buckets > 1 else pa.repeat(True, len(keys))
+        in_bucket: Column = pc.and_(matches, keys.is_valid())
+        return in_bucket
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,19 +264,17 @@ class FillTask:
     fragment_ids: tuple[int, ...]
 
 
-CheckTask = RowsTask | UniqueTask | CardTask
+CheckTask = RowsTask | RuleBucketTask
 
 
 @task("check rows")
 def run_check(task: CheckTask) -> ViolationReport:
     """Run one check and return its violations."""
-    match task:
-        case RowsTask():
-            return _check_rows(task)
-        case UniqueTask():
-            return _check_unique(task)
-        case CardTask():
-            return _check_card(task)
+    if isinstance(task, RowsTask):
+        return _check_rows(task)
+    if isinstance(task.rule, UniqueRule):
+        return _check_unique(task, task.rule.columns)
+    return _check_card(task, task.rule.cardinality)
 
 
 @task("write columns")
@@ -300,32 +293,29 @@ def _check_rows(task: RowsTask) -> ViolationReport:
     return merge_reports(reports)
 
 
-def _check_unique(task: UniqueTask) -> ViolationReport:
+def _check_unique(task: RuleBucketTask, names: tuple[str, ...]) -> ViolationReport:
     keys: list[Column] = []
     ids: list[Column] = []
-    for columns in task.table.read(task.names, task.fragment_ids):
-        batch_keys = unique_keys([columns[name] for name in task.names])
-        in_bucket = _is_in_bucket(batch_keys, task.bucket, task.buckets)
+    for columns in task.table.read(names, task.fragment_ids):
+        batch_keys = unique_keys([columns[name] for name in names])
+        in_bucket = task.contains(batch_keys)
         keys.append(batch_keys.filter(in_bucket))
         ids.append(columns["id"].filter(in_bucket))
     whole = whole_array(pa.chunked_array(keys, pa.utf8()))
     rows = repeated_rows(whole)
     if not len(rows):
         return ViolationReport()
-    named = ", ".join(task.names)
+    named = ", ".join(names)
     breach = RuleViolations(Rule.UNIQUE, named, f"another row has the same {named}", rows, whole.take(pa.array(rows)))
     return _report(task.table.alias, breach, whole_array(pa.chunked_array(ids, pa.utf8())))
 
 
-def _check_card(task: CardTask) -> ViolationReport:
-    sources: list[Column] = []
-    for columns in task.table.read(("src",), task.fragment_ids):
-        batch_sources = columns["src"]
-        in_bucket = _is_in_bucket(batch_sources, task.bucket, task.buckets)
-        sources.append(batch_sources.filter(in_bucket))
+def _check_card(task: RuleBucketTask, cardinality: Cardinality) -> ViolationReport:
+    batches = (columns["src"] for columns in task.table.read(("src",), task.fragment_ids))
+    sources = [batch.filter(task.contains(batch)) for batch in batches]
     counted: Any = pc.value_counts(whole_array(pa.chunked_array(sources, pa.utf8())))
     names, counts = counted.field("values"), counted.field("counts").to_numpy(zero_copy_only=False)
-    low, high = task.cardinality.low, task.cardinality.high
+    low, high = cardinality.low, cardinality.high
     breaches = []
     if high is not None:
         message = f"has more than {edges_of_type(high)}"
@@ -336,13 +326,6 @@ def _check_card(task: CardTask) -> ViolationReport:
         for rule, message, rows in breaches
         if len(rows)
     )
-
-
-def _is_in_bucket(keys: Column, bucket: int, buckets: int) -> Column:
-    """Return per key whether it belongs to the bucket; a null belongs to none."""
-    matches = pa.array(bucket_of(keys, buckets) == bucket) if buckets > 1 else pa.repeat(True, len(keys))
-    in_bucket: Column = pc.and_(matches, keys.is_valid())
-    return in_bucket
 
 
 def _report(alias: str, breach: RuleViolations, ids: Column) -> ViolationReport:

@@ -10,8 +10,20 @@ from __future__ import annotations
 from enum import Enum
 
 
-class QueryCode(Enum):
-    """The errors: code and meaning."""
+class _Code(Enum):
+    """The base class of codes: each value is a code and its meaning."""
+
+    @property
+    def code(self) -> str:
+        return str(self.value[0])
+
+    @property
+    def meaning(self) -> str:
+        return str(self.value[1])
+
+
+class QueryCode(_Code):
+    """The errors."""
 
     SYNTAX = ("Q000", "the text is not valid syntax")
     TEXT_TOO_LARGE = ("Q001", "the text is larger than the maximum size of a query file")
@@ -94,17 +106,9 @@ class QueryCode(Enum):
     WHERE_VARIABLE = ("T608", "`where` uses a name that is not a property of the type")
     NOTHING_SET = ("T609", "an update sets no properties")
 
-    @property
-    def code(self) -> str:
-        return self.value[0]
 
-    @property
-    def meaning(self) -> str:
-        return self.value[1]
-
-
-class LintCode(Enum):
-    """The warnings: code and meaning."""
+class LintCode(_Code):
+    """The warnings."""
 
     NEVER_UPDATED = ("L201", "no update sets a nullable property")
     HARD_CODED = ("L202", "a mutation contains a hard-coded value")
@@ -112,11 +116,3 @@ class LintCode(Enum):
     UNUSED_VARIABLE = ("L204", "a variable is never used")
     CROSS_JOIN = ("L205", "the clauses of a match are not connected")
     NULL_COMPARISON = ("L206", "a comparison with null is never true")
-
-    @property
-    def code(self) -> str:
-        return self.value[0]
-
-    @property
-    def meaning(self) -> str:
-        return self.value[1]

@@ -10,21 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
+from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
+from omnigraph.query.plan import statements
 from omnigraph.query.plan.estimates import estimate_rows
 from omnigraph.query.plan.expression_text import conjunction_text, expression_text
 from omnigraph.query.plan.expression_walk import ScanFilter
-from omnigraph.query.plan.expressions import Param
-from omnigraph.query.plan.statements import (
-    ColumnAssignment,
-    DeleteRows,
-    InsertRow,
-    MutationPlan,
-    QueryPlan,
-    ReadPlan,
-    StatementPlan,
-    UpdateRows,
-)
 from omnigraph.query.plan.types import IndexFact, PlanFacts, value_type_text
 from omnigraph.query.plan.walk import inputs_of, roots_of, steps_of
 from omnigraph.schema.property_types import IndexKind
@@ -55,13 +46,15 @@ class ExplainedStep:
         return f"{'  ' * self.depth}{number}{self.text}{_figures_text(self.figures)}"
 
 
-def explain_plan(plan: QueryPlan, figures: Mapping[int, StepFigures] | None = None) -> str:
+def explain_plan(plan: statements.QueryPlan, figures: Mapping[int, StepFigures] | None = None) -> str:
     """Return the plan as text, with the figures of its steps."""
     lines = [_first_line(plan), *(step.render() for step in explain_steps(plan, figures))]
     return "".join(f"{line}\n" for line in lines)
 
 
-def explain_steps(plan: QueryPlan, figures: Mapping[int, StepFigures] | None = None) -> tuple[ExplainedStep, ...]:
+def explain_steps(
+    plan: statements.QueryPlan, figures: Mapping[int, StepFigures] | None = None
+) -> tuple[ExplainedStep, ...]:
     """Return the lines below the first one, in order."""
     lines: list[ExplainedStep] = []
     number = 0
@@ -74,12 +67,12 @@ def explain_steps(plan: QueryPlan, figures: Mapping[int, StepFigures] | None = N
     return tuple(lines)
 
 
-def numbered_steps(plan: QueryPlan) -> tuple[op.Relation, ...]:
+def numbered_steps(plan: statements.QueryPlan) -> tuple[op.Relation, ...]:
     """Return the steps in the order of their numbers; the first has number 1."""
     return tuple(step for root in roots_of(plan) for step in steps_of(root))
 
 
-def estimate_steps(plan: QueryPlan, facts: PlanFacts) -> Mapping[int, StepFigures]:
+def estimate_steps(plan: statements.QueryPlan, facts: PlanFacts) -> Mapping[int, StepFigures]:
     """Return the estimated rows of every numbered step of a rewritten plan."""
     return {
         number: StepFigures(rows_estimated=round(rows))
@@ -87,12 +80,12 @@ def estimate_steps(plan: QueryPlan, facts: PlanFacts) -> Mapping[int, StepFigure
     }
 
 
-def _titled_relations(plan: QueryPlan) -> Iterator[tuple[op.Relation | None, str]]:
-    if isinstance(plan, ReadPlan):
+def _titled_relations(plan: statements.QueryPlan) -> Iterator[tuple[op.Relation | None, str]]:
+    if isinstance(plan, statements.ReadPlan):
         yield plan.root, ""
         return
     for statement in plan.statements:
-        rows = None if isinstance(statement, InsertRow) else statement.rows
+        rows = None if isinstance(statement, statements.InsertRow) else statement.rows
         yield rows, _statement_text(statement)
 
 
@@ -102,29 +95,28 @@ def _step_lines(relation: op.Relation, depth: int) -> Iterator[tuple[str, int]]:
         yield from _step_lines(below, depth + 1)
 
 
-def _first_line(plan: QueryPlan) -> str:
-    kind = "mutation" if isinstance(plan, MutationPlan) else "query"
-    return f"{kind} {plan.name}({', '.join(_param_text(param) for param in plan.parameters)})"
+def _first_line(plan: statements.QueryPlan) -> str:
+    kind = "mutation" if isinstance(plan, statements.MutationPlan) else "query"
+    parameters = ", ".join(
+        f"${param.name}: {value_type_text(param.type)}{'?' if param.nullable else ''}" for param in plan.parameters
+    )
+    return f"{kind} {plan.name}({parameters})"
 
 
-def _param_text(param: Param) -> str:
-    return f"${param.name}: {value_type_text(param.type)}{'?' if param.nullable else ''}"
-
-
-def _statement_text(statement: StatementPlan) -> str:
+def _statement_text(statement: statements.StatementPlan) -> str:
     match statement:
-        case InsertRow(table, values):
+        case statements.InsertRow(table, values):
             word = "upsert" if table.key else "insert"
             return f"{word} {table.alias} {_values_text(values)}"
-        case UpdateRows(entity, values):
+        case statements.UpdateRows(entity, values):
             return f"update {entity.table.alias} {_values_text(values)}"
-        case DeleteRows(entity):
+        case statements.DeleteRows(entity):
             return f"delete {entity.table.alias}"
         case _:
             assert_never(statement)
 
 
-def _values_text(values: tuple[ColumnAssignment, ...]) -> str:
+def _values_text(values: tuple[statements.ColumnAssignment, ...]) -> str:
     return f"{{ {', '.join(f'{assigned.column}: {expression_text(assigned.value)}' for assigned in values)} }}"
 
 
@@ -145,14 +137,33 @@ def _rows_text(count: int) -> str:
     return f"{count:,} row{'' if count == 1 else 's'}"
 
 
-def _step_text(relation: op.Relation) -> str:
+def _step_text(relation: op.Relation) -> str:  # noqa: PLR0912 - one case per operator
     match relation:
         case op.Unit():
             return "unit"
         case op.OuterRow(columns):
             return f"outer rows [{', '.join(column.name for column in columns)}]"
-        case op.Pattern() | op.Scan() | op.EdgeScan() | op.Expand() | op.ExpandInto() | op.EdgeExpand() | op.Lookup():
-            return _read_step_text(relation)
+        case op.Pattern(_, entities, links, filters):
+            shown = [f"{entity.name}: {entity.table.name}" for entity in entities]
+            shown += [_link_text(link) for link in links]
+            where = f" where {conjunction_text(filters)}" if filters else ""
+            return f"pattern {', '.join(shown)}{where}"
+        case op.Scan(entity, columns, scan_filter, index):
+            return f"scan {entity.table.alias} as {entity.name}{_access_text(columns, scan_filter, index)}"
+        case op.EdgeScan(edge, source, target, columns, undirected, scan_filter, index):
+            ends = f"{source.name} {'--' if undirected else '->'} {target.name}"
+            return f"edge scan {edge.table.alias} as {edge.name} {ends}{_access_text(columns, scan_filter, index)}"
+        case op.Expand(_, table, source, target, direction, low, high, index) | op.ExpandInto(
+            _, table, source, target, direction, low, high, index
+        ):
+            path = _traversal_text(source.name, table.name, target.name, direction, (low, high))
+            return f"{'expand' if isinstance(relation, op.Expand) else 'check'} {path}{_index_text(index)}"
+        case op.EdgeExpand(_, edge, source, target, direction, columns, scan_filter, into, index):
+            path = _traversal_text(source.name, f"{edge.name}:{edge.table.name}", target.name, direction, (1, 1))
+            return f"{'check' if into else 'expand'} {path}{_access_text(columns, scan_filter, index)}"
+        case op.Lookup(_, entity, columns, scan_filter, keep_missing, index):
+            title = "lookup, keeping nulls," if keep_missing else "lookup"
+            return f"{title} {entity.table.alias} as {entity.name}{_access_text(columns, scan_filter, index)}"
         case op.FilterRows(_, conditions):
             return f"filter {conjunction_text(conditions)}"
         case op.CrossJoin(_, _, on):
@@ -163,70 +174,27 @@ def _step_text(relation: op.Relation) -> str:
         case op.LeftJoin(_, _, keys):
             return f"left join{_keys_text(keys)}"
         case op.Search(_, scores, index):
-            shown = ", ".join(f"{expression_text(column.score)} as {column.name}" for column in scores)
-            return f"search {shown}{_unused_indexes_text(index)}"
-        case op.Aggregate() | op.Order() | op.LimitRows() | op.Project():
-            return _result_step_text(relation)
-        case _:
-            assert_never(relation)
-
-
-def _result_step_text(relation: op.Aggregate | op.Order | op.LimitRows | op.Project) -> str:
-    match relation:
-        case op.Aggregate(_, keys, aggregates):
-            by = ", ".join(
-                key.name if key.name == (text := expression_text(key.expression)) else f"{text} as {key.name}"
-                for key in keys
+            return f"search {_columns_text(scores)}{_unused_indexes_text(index)}"
+        case op.Aggregate(_, group_keys, aggregates):
+            by = f" by {_columns_text(group_keys)}" if group_keys else ""
+            return f"aggregate {_columns_text(aggregates)}{by}"
+        case op.Order(_, order_keys, ties):
+            keys_text = ", ".join(
+                f"{expression_text(key.expression)}{' desc' if key.descending else ''}" for key in order_keys
             )
-            calls = ", ".join(f"{expression_text(column.call)} as {column.name}" for column in aggregates)
-            return f"aggregate {calls}" + (f" by {by}" if keys else "")
-        case op.Order(_, keys, ties):
-            shown = ", ".join(f"{expression_text(key.expression)}{' desc' if key.descending else ''}" for key in keys)
-            return f"order by {shown}; ties by {', '.join(ties) or 'nothing'}"
+            return f"order by {keys_text}; ties by {', '.join(ties) or 'nothing'}"
         case op.LimitRows(_, count, offset):
             skipped = f" offset {expression_text(offset)}" if offset is not None else ""
             return f"limit {expression_text(count)}{skipped}"
-        case op.Project(_, columns):
-            shown = ", ".join(
-                column.name
-                if column.name == (text := expression_text(column.expression))
-                else f"{text} as {column.name}"
-                for column in columns
-            )
-            return f"project {shown}"
+        case op.Project(_, output_columns):
+            return f"project {_columns_text(output_columns)}"
         case _:
             assert_never(relation)
 
 
-def _read_step_text(
-    relation: op.Pattern | op.Scan | op.EdgeScan | op.Expand | op.ExpandInto | op.EdgeExpand | op.Lookup,
-) -> str:
-    match relation:
-        case op.Pattern(_, entities, links, filters):
-            shown = [f"{entity.name}: {entity.table.name}" for entity in entities]
-            shown += [_link_text(link) for link in links]
-            where = f" where {conjunction_text(filters)}" if filters else ""
-            return f"pattern {', '.join(shown)}{where}"
-        case op.Scan(entity, columns, scan_filter, index):
-            return f"scan {entity.table.alias} as {entity.name}{_access_text(columns, scan_filter, index)}"
-        case op.EdgeScan(edge, source, target, columns, undirected, scan_filter, index):
-            arrow = "--" if undirected else "->"
-            ends = f"{source.name} {arrow} {target.name}"
-            return f"edge scan {edge.table.alias} as {edge.name} {ends}{_access_text(columns, scan_filter, index)}"
-        case op.Expand(_, table, source, target, direction, low, high, index):
-            path = _traversal_text(source.name, table.name, target.name, direction, (low, high))
-            return f"expand {path}{_index_text(index)}"
-        case op.ExpandInto(_, table, source, target, direction, low, high, index):
-            path = _traversal_text(source.name, table.name, target.name, direction, (low, high))
-            return f"check {path}{_index_text(index)}"
-        case op.EdgeExpand(_, edge, source, target, direction, columns, scan_filter, into, index):
-            path = _traversal_text(source.name, f"{edge.name}:{edge.table.name}", target.name, direction, (1, 1))
-            return f"{'check' if into else 'expand'} {path}{_access_text(columns, scan_filter, index)}"
-        case op.Lookup(_, entity, columns, scan_filter, keep_missing, index):
-            title = "lookup, keeping nulls," if keep_missing else "lookup"
-            return f"{title} {entity.table.alias} as {entity.name}{_access_text(columns, scan_filter, index)}"
-        case _:
-            assert_never(relation)
+def _columns_text(columns: tuple[ex.NamedExpression[ex.Expr], ...]) -> str:
+    texts = ((expression_text(column.expression), column.name) for column in columns)
+    return ", ".join(name if text == name else f"{text} as {name}" for text, name in texts)
 
 
 def _link_text(link: op.Link) -> str:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from omnigraph.base.errors import Fact, Problem, QueryTextError
+from omnigraph.base.errors import Problem, QueryTextError
 from omnigraph.lang.problems import QueryProblems, quoted
 from omnigraph.lang.syntax import Name, NumberLiteral, StringLiteral, TimeLiteral
 from omnigraph.query import syntax
-from omnigraph.query.checks.run import CheckedQuery, CheckOptions, check_file
+from omnigraph.query.checks.run import CheckedQuery, check_file
 from omnigraph.query.codes import LintCode
 from omnigraph.query.parser import parse_queries
 from omnigraph.query.plan.operators import CrossJoin
@@ -40,15 +40,8 @@ class LintReport:
         """Return every problem with its line and caret, errors first."""
         return "".join(f"{problem.render()}\n" for problem in (*self.errors, *self.warnings))
 
-    def to_json(self) -> dict[str, Fact]:
-        return {
-            "errors": [problem.to_json() for problem in self.errors],
-            "warnings": [problem.to_json() for problem in self.warnings],
-            "queries": [query.to_json() for query in self.queries],
-        }
 
-
-def lint_queries(texts: Sequence[tuple[str, str]], catalog: Catalog, options: CheckOptions | None = None) -> LintReport:
+def lint_queries(texts: Sequence[tuple[str, str]], catalog: Catalog, hops_ceiling: int | None = None) -> LintReport:
     """Check files, which are pairs of a name and a text."""
     errors: list[Problem] = []
     warnings: list[Problem] = []
@@ -60,24 +53,19 @@ def lint_queries(texts: Sequence[tuple[str, str]], catalog: Catalog, options: Ch
         except QueryTextError as error:
             errors.extend(error.problems)
             continue
-        checked = check_file(file, catalog, options or CheckOptions(), problems)
+        checked = check_file(file, catalog, hops_ceiling, problems)
         errors.extend(problems.sorted())
         file_warnings = QueryProblems(source, text)
-        _warn_about_file(checked, file_warnings)
+        for query in checked:
+            _warn_about_names(query.query, file_warnings)
+            _warn_about_literals(query.query, file_warnings)
+            _warn_about_cross_joins(query, file_warnings)
         files.append((checked, file_warnings))
     _warn_about_updates(files, catalog)
     for _, file_warnings in files:
         warnings.extend(file_warnings.sorted())
     shapes = tuple(query_shape(query, catalog) for checked, _ in files for query in checked)
     return LintReport(tuple(errors), tuple(warnings), shapes)
-
-
-def _warn_about_file(checked: Sequence[CheckedQuery], problems: QueryProblems) -> None:
-    """Add the warnings that depend on one query only."""
-    for query in checked:
-        _warn_about_names(query.query, problems)
-        _warn_about_literals(query.query, problems)
-        _warn_about_cross_joins(query, problems)
 
 
 def _warn_about_updates(files: Sequence[tuple[Sequence[CheckedQuery], QueryProblems]], catalog: Catalog) -> None:

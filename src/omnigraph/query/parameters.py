@@ -15,28 +15,9 @@ from omnigraph.base import limits
 from omnigraph.base.errors import Fact, ParameterError
 from omnigraph.lang.problems import ProblemList, quoted
 from omnigraph.query.plan import expressions as ex
+from omnigraph.query.plan import statements, types
 from omnigraph.query.plan.expression_walk import transform
 from omnigraph.query.plan.operators import LimitRows, Relation
-from omnigraph.query.plan.statements import (
-    ColumnAssignment,
-    DeleteRows,
-    InsertRow,
-    QueryPlan,
-    ReadPlan,
-    StatementPlan,
-    UpdateRows,
-)
-from omnigraph.query.plan.types import (
-    DATE,
-    DATETIME,
-    F64,
-    NO_FACTS,
-    EntityValueType,
-    NullType,
-    Table,
-    is_float,
-    value_type_text,
-)
 from omnigraph.query.plan.walk import Change, steps_of, transform_plan, with_expressions
 from omnigraph.query.rules.coerce_literals import coerce_expression, coerce_literals
 from omnigraph.query.values import value_from_json
@@ -55,7 +36,8 @@ def coerce_params(declared: tuple[ex.Param, ...], values_by_name: Mapping[str, o
     named = {name.removeprefix("$"): value for name, value in values_by_name.items()}
     values: dict[str, ex.LiteralValue] = {}
     errors = [_unknown_parameter(name, params) for name in named if name not in params]
-    errors += [_duplicate_parameter(name) for name in named if name in values_by_name and f"${name}" in values_by_name]
+    duplicate = InvalidValue("duplicate value, with and without `$`", "Pass it once.")
+    errors += [(name, duplicate) for name in named if name in values_by_name and f"${name}" in values_by_name]
     for param in declared:
         value = _convert_value(param, named)
         if isinstance(value, InvalidValue):
@@ -71,12 +53,12 @@ def _convert_value(param: ex.Param, values_by_name: Mapping[str, object]) -> ex.
     if param.name not in values_by_name:
         if param.nullable:
             return None
-        hint = f"Pass a value of type {value_type_text(param.type)}."
+        hint = f"Pass a value of type {types.value_type_text(param.type)}."
         return InvalidValue("the parameter is required and has no value", hint)
     value = values_by_name[param.name]
     if value is None:
         return None if param.nullable else InvalidValue("the parameter cannot be null, because its type has no `?`")
-    assert not isinstance(param.type, EntityValueType | NullType), "a parameter has the type of a property"
+    assert not isinstance(param.type, types.EntityValueType | types.NullType), "a parameter has the type of a property"
     return value_from_json(value, param.type)
 
 
@@ -86,10 +68,6 @@ def _unknown_parameter(name: str, params: Mapping[str, ex.Param]) -> tuple[str, 
         listed = ", ".join(quoted(param_name) for param_name in list(params)[:20])
         hint = f"The parameters are {listed}." if params else "The query has no parameters."
     return name, InvalidValue("the query does not declare this parameter", hint)
-
-
-def _duplicate_parameter(name: str) -> tuple[str, InvalidValue]:
-    return name, InvalidValue("duplicate value, with and without `$`", "Pass it once.")
 
 
 def _parameter_error(errors: list[tuple[str, InvalidValue]]) -> ParameterError:
@@ -107,7 +85,7 @@ def _parameter_error(errors: list[tuple[str, InvalidValue]]) -> ParameterError:
     )
 
 
-def bind_plan(plan: QueryPlan, values: ParameterValues, now: datetime) -> QueryPlan:
+def bind_plan(plan: statements.QueryPlan, values: ParameterValues, now: datetime) -> statements.QueryPlan:
     """Return the plan with the values of its parameters; `now` is truncated to milliseconds."""
     timestamp = now.astimezone(UTC)
     timestamp = timestamp.replace(microsecond=timestamp.microsecond // 1000 * 1000)
@@ -117,25 +95,25 @@ def bind_plan(plan: QueryPlan, values: ParameterValues, now: datetime) -> QueryP
             case ex.Param(name, value_type):
                 return ex.Literal(values[name], value_type)
             case ex.Now():
-                return ex.Literal(timestamp, DATETIME)
+                return ex.Literal(timestamp, types.DATETIME)
             case _:
                 return expr
 
     def run(root: Relation) -> Relation:
         bound = transform_plan(root, lambda step: with_expressions(step, lambda expr: transform(expr, change)))
         _require_valid_limits(bound)
-        return coerce_literals(bound, NO_FACTS)
+        return coerce_literals(bound, types.NO_FACTS)
 
-    if isinstance(plan, ReadPlan):
+    if isinstance(plan, statements.ReadPlan):
         return replace(plan, root=run(plan.root))
 
-    def statement(unbound: StatementPlan) -> StatementPlan:
+    def statement(unbound: statements.StatementPlan) -> statements.StatementPlan:
         match unbound:
-            case InsertRow(table, assigned):
+            case statements.InsertRow(table, assigned):
                 return replace(unbound, values=_bind_values(assigned, table, change))
-            case UpdateRows(entity, assigned, rows):
+            case statements.UpdateRows(entity, assigned, rows):
                 return replace(unbound, values=_bind_values(assigned, entity.table, change), rows=run(rows))
-            case DeleteRows(_, rows):
+            case statements.DeleteRows(_, rows):
                 return replace(unbound, rows=run(rows))
 
     return replace(plan, statements=tuple(statement(unbound) for unbound in plan.statements))
@@ -150,13 +128,15 @@ def _require_valid_limits(root: Relation) -> None:
                 raise ParameterError(message, code="query_parameter", hint="Pass 0 or more.")
 
 
-def _bind_values(values: tuple[ColumnAssignment, ...], table: Table, change: Change) -> tuple[ColumnAssignment, ...]:
+def _bind_values(
+    values: tuple[statements.ColumnAssignment, ...], table: types.Table, change: Change
+) -> tuple[statements.ColumnAssignment, ...]:
     stored = []
     for assigned in values:
         column = table.column(assigned.column)
         assert column is not None
         value = coerce_expression(transform(assigned.value, change))
-        stored.append(ColumnAssignment(assigned.column, _with_type(value, column.type)))
+        stored.append(statements.ColumnAssignment(assigned.column, _with_type(value, column.type)))
     return tuple(stored)
 
 
@@ -172,9 +152,9 @@ def _with_type(value: ex.Expr, column_type: PropertyType) -> ex.Expr:
 
 def _convert_literal(value: ex.LiteralValue, column_type: PropertyType) -> ex.LiteralValue:
     """Convert a value of an assignable type to the type of the column: integer to float, datetime to date."""
-    if isinstance(value, int) and not isinstance(value, bool) and is_float(column_type):
-        return float(value) if column_type == F64 else narrow(float(value))
-    if isinstance(value, datetime) and column_type == DATE:
+    if isinstance(value, int) and not isinstance(value, bool) and types.is_float(column_type):
+        return float(value) if column_type == types.F64 else narrow(float(value))
+    if isinstance(value, datetime) and column_type == types.DATE:
         return value.date()
     if isinstance(value, float) and column_type == ScalarType(Scalar.F32):
         return narrow(value)

@@ -8,22 +8,21 @@ limits: the parser does not recurse, and a tree that is too deep for the recursi
 from __future__ import annotations
 
 import re
-from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.base import limits
-from omnigraph.lang.parsing import Grammar, find_surrogate, load_parser, read_tree
+from omnigraph.lang.parsing import find_surrogate, read_tree
 from omnigraph.lang.problems import QueryProblems
 from omnigraph.lang.syntax import NO_POSITION, Span
 from omnigraph.query import syntax
 from omnigraph.query.codes import QueryCode
 
 if TYPE_CHECKING:
-    from lark import Lark, Tree, UnexpectedInput
+    from lark import Tree
     from lark.lexer import Token
 
-
-GRAMMAR: Final = Grammar("omnigraph.query", "query", has_positions=True)
+GRAMMAR: Final = Path(__file__).with_name("query.lark")
 _DECLARATION: Final = re.compile(r"^[ \t]*query[ \t]+[A-Za-z_]", re.MULTILINE)
 
 
@@ -31,13 +30,12 @@ def parse_queries(text: str, source: str = "<query>") -> syntax.QueryFile:
     """Return the syntax tree of a text, or raise `QueryTextError`."""
     problems = QueryProblems(source, text)
     _check_text(text, problems)
-    tree = _parse(text, problems)
-    problems.raise_if_any()
+
+    from omnigraph.query.transform import build_tree, report_syntax_error
+
+    tree = read_tree(GRAMMAR, _DECLARATION, report_syntax_error, problems)
     _check_depth(tree, problems)
     problems.raise_if_any()
-
-    from omnigraph.query.transform import build_tree
-
     queries = build_tree(tree, problems)
     for query in queries:
         _check_size(query, problems)
@@ -59,15 +57,6 @@ def _check_text(text: str, problems: QueryProblems) -> None:
             "Save the file as UTF-8.",
         )
     problems.raise_if_any()
-
-
-def _parse(text: str, problems: QueryProblems) -> Tree[Token]:
-    def report(error: UnexpectedInput) -> int:
-        from omnigraph.query.transform import report_syntax_error
-
-        return report_syntax_error(error, text, problems)
-
-    return read_tree(_parser(), _DECLARATION, report, problems)
 
 
 def _check_depth(tree: Tree[Token], problems: QueryProblems) -> None:
@@ -105,9 +94,3 @@ def _count_clauses(clauses: tuple[syntax.Clause, ...]) -> int:
         1 + (_count_clauses(clause.clauses) if isinstance(clause, syntax.NotBlock | syntax.OptionalBlock) else 0)
         for clause in clauses
     )
-
-
-@cache
-def _parser() -> Lark:
-    """Return the parser, which is loaded once per process for the first text."""
-    return load_parser(GRAMMAR)

@@ -55,12 +55,8 @@ def _read_lines(body: syntax.ReadBody) -> Iterable[str]:
         keys = (print_expression(ordering.expression) + _DIRECTIONS[ordering.descending] for ordering in body.order)
         yield f"order {{ {', '.join(keys)} }}" if body.order else "order {}"
     if body.limit:
-        yield _limit(body.limit)
-
-
-def _limit(limit: syntax.Limit) -> str:
-    text = f"limit {print_expression(limit.count)}"
-    return text if limit.offset is None else f"{text} offset {print_expression(limit.offset)}"
+        offset = f" offset {print_expression(body.limit.offset)}" if body.limit.offset else ""
+        yield f"limit {print_expression(body.limit.count)}{offset}"
 
 
 def _block(keyword: str, clauses: tuple[syntax.Clause, ...]) -> Iterable[str]:
@@ -81,32 +77,23 @@ def _clause_lines(clause: syntax.Clause, *, before_parenthesis: bool) -> Iterabl
             return _block("not", inner)
         case syntax.OptionalBlock(inner):
             return _block("optional", inner)
-        case syntax.Filter(condition) if before_parenthesis and _ends_in_word(condition):
-            return (f"({print_expression(condition)})",)
-        case syntax.Binding() | syntax.Traversal() | syntax.Filter():
-            return (_clause(clause),)
-        case _:
-            assert_never(clause)
-
-
-def _clause(clause: syntax.Binding | syntax.Traversal | syntax.Filter) -> str:
-    match clause:
+        case syntax.Filter(condition):
+            text = print_expression(condition)
+            is_ambiguous = _starts_like_clause(condition) or (before_parenthesis and _ends_in_word(condition))
+            return (f"({text})" if is_ambiguous else text,)
         case syntax.Binding(variable, name, properties):
-            return f"${variable.name}: {name.text}{_properties(properties) if properties else ''}"
+            return (f"${variable.name}: {name.text}{_properties(properties) if properties else ''}",)
         case syntax.Traversal(source, edge, target, undirected, bounds, binding):
             bound = f" ${binding.name}:" if binding else " "
             edge_text = f"<{edge.text}>" if undirected else edge.text
             high = bounds.high.text if bounds and bounds.high else ""
             hops = f"{{{bounds.low.text},{high}}}" if bounds else ""
-            return f"${source.name}{bound}{edge_text}{hops} ${target.name}"
-        case syntax.Filter(condition):
-            text = print_expression(condition)
-            return f"({text})" if _needs_parentheses(condition) else text
+            return (f"${source.name}{bound}{edge_text}{hops} ${target.name}",)
         case _:
             assert_never(clause)
 
 
-def _needs_parentheses(condition: syntax.Expression) -> bool:
+def _starts_like_clause(condition: syntax.Expression) -> bool:
     """Return whether a filter starts with a bare `$x`, like a binding or traversal, or with `-`, like a subtraction."""
     while True:
         match condition:
@@ -159,7 +146,7 @@ def _text_at_level(expression: syntax.Expression, level: int) -> str:
     return text if own >= level else f"({text})"
 
 
-def _level_and_text(expression: syntax.Expression) -> tuple[int, str]:
+def _level_and_text(expression: syntax.Expression) -> tuple[int, str]:  # noqa: PLR0912 - one case per node
     match expression:
         case syntax.Joined(junction, operands):
             own = _OR if junction is syntax.Junction.OR else _AND
@@ -179,50 +166,26 @@ def _level_and_text(expression: syntax.Expression) -> tuple[int, str]:
             return _SIGN, f"-({inner})" if isinstance(operand, NumberLiteral) else f"-{inner}"
         case NumberLiteral(text):
             return (_SIGN if text.startswith("-") else _ATOM), text
-        case (
-            StringLiteral()
-            | TimeLiteral()
-            | syntax.BoolLiteral()
-            | syntax.NullLiteral()
-            | syntax.Variable()
-            | syntax.Access()
-            | syntax.Word()
-        ):
-            return _ATOM, _atom(expression)
+        case StringLiteral(value):
+            return _ATOM, json.dumps(value, ensure_ascii=False)
+        case TimeLiteral(text=text):
+            return _ATOM, f"{expression.function}({json.dumps(text, ensure_ascii=False)})"
+        case syntax.BoolLiteral(is_true):
+            return _ATOM, "true" if is_true else "false"
+        case syntax.NullLiteral():
+            return _ATOM, "null"
+        case syntax.Variable(name):
+            return _ATOM, f"${name}"
+        case syntax.Access(variable, property_name):
+            return _ATOM, f"${variable.name}.{property_name.text}"
+        case syntax.Word(text):
+            return _ATOM, text
         case syntax.ListLiteral(items):
             return _ATOM, f"[{', '.join(print_expression(item) for item in items)}]"
         case syntax.Call():
             return _ATOM, _call(expression)
         case _:
             assert_never(expression)
-
-
-def _atom(
-    atom: StringLiteral
-    | TimeLiteral
-    | syntax.BoolLiteral
-    | syntax.NullLiteral
-    | syntax.Variable
-    | syntax.Access
-    | syntax.Word,
-) -> str:
-    match atom:
-        case StringLiteral(value):
-            return json.dumps(value, ensure_ascii=False)
-        case TimeLiteral(text=text):
-            return f"{atom.function}({json.dumps(text, ensure_ascii=False)})"
-        case syntax.BoolLiteral(value):
-            return "true" if value else "false"
-        case syntax.NullLiteral():
-            return "null"
-        case syntax.Variable(name):
-            return f"${name}"
-        case syntax.Access(variable, property_name):
-            return f"${variable.name}.{property_name.text}"
-        case syntax.Word(text):
-            return text
-        case _:
-            assert_never(atom)
 
 
 def _call(call: syntax.Call) -> str:

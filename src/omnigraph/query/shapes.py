@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from omnigraph.base.errors import Fact
 from omnigraph.query.checks.run import CheckedQuery
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.statements import InsertRow, QueryPlan, ReadPlan, UpdateRows
@@ -21,9 +20,6 @@ class ColumnShape:
     type: str
     nullable: bool
 
-    def to_json(self) -> dict[str, Fact]:
-        return {"name": self.name, "type": self.type, "nullable": self.nullable}
-
 
 @dataclass(frozen=True, slots=True)
 class QueryShape:
@@ -36,17 +32,6 @@ class QueryShape:
     columns: tuple[ColumnShape, ...]
     reads: tuple[str, ...]
     writes: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Fact]:
-        return {
-            "name": self.name,
-            "kind": "mutation" if self.is_mutation else "read",
-            "description": self.description,
-            "parameters": [parameter.to_json() for parameter in self.parameters],
-            "columns": [column.to_json() for column in self.columns],
-            "reads": list(self.reads),
-            "writes": list(self.writes),
-        }
 
 
 def query_shape(checked: CheckedQuery, catalog: Catalog) -> QueryShape:

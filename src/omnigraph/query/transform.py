@@ -8,12 +8,12 @@ minus before a number becomes part of the number, `name=value` in a call a named
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from lark import Token, Transformer, Tree, UnexpectedInput
 
 from omnigraph.base import limits
-from omnigraph.lang import syntax as lang_syntax
 from omnigraph.lang.parsing import (
     ESCAPES_HINT,
     TypePart,
@@ -26,14 +26,14 @@ from omnigraph.lang.parsing import (
     unescape,
     unexpected_text,
 )
-from omnigraph.lang.problems import QueryProblems
+from omnigraph.lang.problems import ProblemList, QueryProblems
 from omnigraph.lang.syntax import (
     Annotation,
     Argument,
     Literal,
     Name,
+    NamedArgument,
     NumberLiteral,
-    Span,
     StringLiteral,
     TimeLiteral,
     TypeExpression,
@@ -96,8 +96,9 @@ _WORD_HINTS: Final = {
 _BODY_KEYWORDS: Final = frozenset({"match", "return", "insert", "update", "delete"})
 
 
-def report_syntax_error(error: UnexpectedInput, text: str, problems: QueryProblems) -> int:
+def report_syntax_error(error: UnexpectedInput, problems: ProblemList) -> int:
     """Add the problem, and return its offset in the text."""
+    text = problems.text
     position = error_offset(error, text)
     token = _TOKEN.match(text, position)
     expected = sorted({_terminal_text(name) for name in expected_terminals(error)})
@@ -170,18 +171,30 @@ def build_tree(tree: Tree[Token], problems: QueryProblems) -> tuple[syntax.Query
     return _QueryBuilder(problems).transform(tree)
 
 
+def _node(kind: Callable[..., Any]) -> Callable[[Transformer[Token, Any], list[Any]], Any]:
+    """Return the method of a rule whose parts are the arguments of a node, in order."""
+    return lambda _, parts: kind(*parts)
+
+
+def _tuple(_: Transformer[Token, Any], parts: list[Any]) -> tuple[Any, ...]:
+    """Build the result of a rule whose parts are items of one kind."""
+    return tuple(parts)
+
+
 class _Expressions(Transformer[Token, tuple[syntax.Query, ...]]):
     """The rules of expressions, and the terminals."""
+
+    access = _node(syntax.Access)
 
     def __init__(self, problems: QueryProblems) -> None:
         super().__init__()
         self._problems = problems
 
     def disjunction(self, operands: list[syntax.Expression]) -> syntax.Joined:
-        return syntax.Joined(syntax.Junction.OR, _flatten(operands, syntax.Junction.OR))
+        return _join(syntax.Junction.OR, operands)
 
     def conjunction(self, operands: list[syntax.Expression]) -> syntax.Joined:
-        return syntax.Joined(syntax.Junction.AND, _flatten(operands, syntax.Junction.AND))
+        return _join(syntax.Junction.AND, operands)
 
     def inversion(self, parts: tuple[Token, syntax.Expression]) -> syntax.Inversion:
         return syntax.Inversion(parts[1], token_span(parts[0]))
@@ -204,9 +217,6 @@ class _Expressions(Transformer[Token, tuple[syntax.Query, ...]]):
         if isinstance(operand, NumberLiteral) and not operand.text.startswith("-"):
             return NumberLiteral(f"-{operand.text}", token_span(sign))
         return syntax.Negative(operand, token_span(sign))
-
-    def access(self, parts: tuple[syntax.Variable, Name]) -> syntax.Access:
-        return syntax.Access(*parts)
 
     def word(self, parts: tuple[Name]) -> syntax.Expression:
         (name,) = parts
@@ -287,8 +297,16 @@ class _Expressions(Transformer[Token, tuple[syntax.Query, ...]]):
 class _QueryBuilder(_Expressions):
     """The rules of queries, clauses and statements."""
 
-    def start(self, queries: list[syntax.Query]) -> tuple[syntax.Query, ...]:
-        return tuple(queries)
+    start = type_parameters = match = properties = returned = ordered = _tuple
+    parameter = _node(syntax.Parameter)
+    property = _node(syntax.Assignment)
+    binding = _node(syntax.Binding)
+    filter = _node(syntax.Filter)
+    projection = _node(syntax.Projection)
+    limit = _node(syntax.Limit)
+    insert = _node(syntax.Insert)
+    update = _node(syntax.Update)
+    delete = _node(syntax.Delete)
 
     def query(
         self, parts: list[Name | syntax.Parameter | Annotation | syntax.ReadBody | syntax.MutationBody]
@@ -303,51 +321,29 @@ class _QueryBuilder(_Expressions):
             body,
         )
 
-    def parameter(self, parts: tuple[syntax.Variable, TypeExpression]) -> syntax.Parameter:
-        return syntax.Parameter(*parts)
-
     def plain_type(self, parts: list[TypePart]) -> TypeExpression:
         return type_expression(parts, is_list=False)
 
     def list_type(self, parts: list[TypePart]) -> TypeExpression:
         return type_expression(parts, is_list=True)
 
-    def type_parameters(self, literals: list[Literal]) -> tuple[Literal, ...]:
-        return tuple(literals)
-
     def annotation(self, parts: list[Name | Argument]) -> Annotation:
         name, *arguments = parts
         assert isinstance(name, Name)
         return Annotation(name, tuple(part for part in arguments if not isinstance(part, Name)))
 
-    def named_literal(self, parts: tuple[WordLiteral, Literal]) -> lang_syntax.NamedArgument:
+    def named_literal(self, parts: tuple[WordLiteral, Literal]) -> NamedArgument:
         word, value = parts
-        return lang_syntax.NamedArgument(Name(word.text, word.span), value)
+        return NamedArgument(Name(word.text, word.span), value)
 
-    def read(
-        self, parts: list[tuple[syntax.Clause, ...] | list[syntax.Projection] | list[syntax.Ordering] | syntax.Limit]
-    ) -> syntax.ReadBody:
+    def read(self, parts: list[Any]) -> syntax.ReadBody:
         clauses, projections, *rest = parts
-        assert isinstance(clauses, tuple)
-        assert isinstance(projections, list)
-        order = next((tuple(part) for part in rest if isinstance(part, list)), None)
+        order = next((part for part in rest if isinstance(part, tuple)), None)
         limit = next((part for part in rest if isinstance(part, syntax.Limit)), None)
-        return syntax.ReadBody(clauses, tuple(projections), order, limit)  # type: ignore[arg-type]  # by position
+        return syntax.ReadBody(clauses, projections, order, limit)
 
-    def match(self, clauses: list[syntax.Clause]) -> tuple[syntax.Clause, ...]:
-        return tuple(clauses)
-
-    def binding(self, parts: list[syntax.Variable | Name | tuple[syntax.Assignment, ...]]) -> syntax.Binding:
-        variable, name, *rest = parts
-        assert isinstance(variable, syntax.Variable)
-        assert isinstance(name, Name)
-        return syntax.Binding(variable, name, next((part for part in rest if isinstance(part, tuple)), ()))
-
-    def properties(self, assignments: list[syntax.Assignment]) -> tuple[syntax.Assignment, ...]:
-        return tuple(assignments)
-
-    def property(self, parts: tuple[Name, syntax.Expression]) -> syntax.Assignment:
-        return syntax.Assignment(*parts)
+    def mutation(self, statements: list[syntax.Statement]) -> syntax.MutationBody:
+        return syntax.MutationBody(tuple(statements))
 
     def traversal(
         self, parts: list[syntax.Variable | Tree[syntax.Variable] | Name | Token | syntax.Bounds]
@@ -374,72 +370,31 @@ class _QueryBuilder(_Expressions):
     def bounds(self, parts: list[NumberLiteral]) -> syntax.Bounds:
         return syntax.Bounds(parts[0], parts[1] if len(parts) > 1 else None, parts[0].span)
 
-    def filter(self, parts: tuple[syntax.Expression]) -> syntax.Filter:
-        return syntax.Filter(parts[0])
+    def not_block(self, parts: list[Any]) -> syntax.NotBlock:
+        keyword, *clauses = parts
+        return syntax.NotBlock(tuple(clauses), token_span(keyword))
 
-    def not_block(self, parts: list[Token | syntax.Clause]) -> syntax.NotBlock:
-        return syntax.NotBlock(_clauses(parts), _keyword_span(parts))
-
-    def optional_block(self, parts: list[Token | syntax.Clause]) -> syntax.OptionalBlock:
-        return syntax.OptionalBlock(_clauses(parts), _keyword_span(parts))
-
-    def projection(self, parts: tuple[syntax.Expression] | tuple[syntax.Expression, Name]) -> syntax.Projection:
-        return syntax.Projection(*parts)
-
-    def returned(self, projections: list[syntax.Projection]) -> list[syntax.Projection]:
-        return projections
-
-    def ordered(self, orderings: list[syntax.Ordering]) -> list[syntax.Ordering]:
-        return orderings
+    def optional_block(self, parts: list[Any]) -> syntax.OptionalBlock:
+        keyword, *clauses = parts
+        return syntax.OptionalBlock(tuple(clauses), token_span(keyword))
 
     def ordering(self, parts: tuple[syntax.Expression] | tuple[syntax.Expression, Token]) -> syntax.Ordering:
         return syntax.Ordering(parts[0], descending=str(parts[1]) == "desc" if len(parts) > 1 else None)
 
-    def limit(
-        self, parts: tuple[NumberLiteral | syntax.Variable] | tuple[NumberLiteral | syntax.Variable, syntax.Limit]
-    ) -> syntax.Limit:
-        return syntax.Limit(parts[0], parts[1].count if len(parts) > 1 else None)
-
-    def offset(self, parts: tuple[NumberLiteral | syntax.Variable]) -> syntax.Limit:
-        return syntax.Limit(parts[0])
-
-    def mutation(self, statements: tuple[syntax.Statement, ...]) -> syntax.MutationBody:
-        return syntax.MutationBody(tuple(statements))
-
-    def insert(self, parts: tuple[Name, tuple[syntax.Assignment, ...]]) -> syntax.Insert:
-        return syntax.Insert(*parts)
-
-    def update(self, parts: tuple[Name, tuple[syntax.Assignment, ...], syntax.Expression]) -> syntax.Update:
-        return syntax.Update(*parts)
-
-    def delete(self, parts: tuple[Name, syntax.Expression]) -> syntax.Delete:
-        return syntax.Delete(*parts)
-
-    def list(self, parts: tuple[Token | syntax.Expression, ...]) -> syntax.ListLiteral:
-        bracket = parts[0]
-        assert isinstance(bracket, Token)
-        items = tuple(part for part in parts if not isinstance(part, Token))
+    def list(self, parts: list[Any]) -> syntax.ListLiteral:
+        bracket, *items = parts
         if len(items) > limits.QUERY_LIST_ITEMS_MAX:
             message = f"a list is too long: expected at most {limits.QUERY_LIST_ITEMS_MAX:,} items, got {len(items):,}"
             self._report(QueryCode.LITERAL_TOO_LARGE, bracket, message, "Pass long lists as parameters.")
-        return syntax.ListLiteral(items, token_span(bracket))
+        return syntax.ListLiteral(tuple(items), token_span(bracket))
 
 
-def _flatten(operands: list[syntax.Expression], junction: syntax.Junction) -> tuple[syntax.Expression, ...]:
-    """Return the operands with those of inner joins of the same kind: `a and (b and c)` is `a and b and c`."""
+def _join(junction: syntax.Junction, operands: list[syntax.Expression]) -> syntax.Joined:
+    """Join operands, with those of inner joins of the same kind: `a and (b and c)` is `a and b and c`."""
     flat: list[syntax.Expression] = []
     for operand in operands:
-        match operand:
-            case syntax.Joined(inner, operands=parts) if inner is junction:
-                flat.extend(parts)
-            case _:
-                flat.append(operand)
-    return tuple(flat)
-
-
-def _clauses(parts: list[Token | syntax.Clause]) -> tuple[syntax.Clause, ...]:
-    return tuple(part for part in parts if not isinstance(part, Token))
-
-
-def _keyword_span(parts: list[Token | syntax.Clause]) -> Span:
-    return next(token_span(part) for part in parts if isinstance(part, Token))
+        if isinstance(operand, syntax.Joined) and operand.junction is junction:
+            flat.extend(operand.operands)
+        else:
+            flat.append(operand)
+    return syntax.Joined(junction, tuple(flat))

@@ -1,6 +1,6 @@
 """Converts JSON values and literals to values of a property type, and comparisons to the type of their column.
 
-Input: a JSON or Python value, or a literal, and a type. Output: the typed value, or a `ValueMistake`. As strict as
+Input: a JSON or Python value, or a literal, and a type. Output: the typed value, or an `InvalidValue`. As strict as
 load: no value is coerced. 64-bit integers are numbers or strings, dates and datetimes are strings, floats are rounded
 to their type and finite, a vector has exactly its length. A Blob is `base64:…`, or a URI, which is returned unchanged.
 Python values such as a date, a Decimal or a NumPy array are accepted as well.
@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import ROUND_FLOOR, Decimal
-from typing import Final, assert_never
+from typing import Final
 
 from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import NumberLiteral, StringLiteral, TimeLiteral
@@ -82,16 +82,7 @@ def _fit_integer(
     if value == high and operator in {syntax.ComparisonOperator.GT, syntax.ComparisonOperator.LE}:
         return operator is syntax.ComparisonOperator.LE
     floor = int(Decimal(value).to_integral_value(ROUND_FLOOR))
-    if floor == value:
-        return FittedComparison(operator, floor)
-    # Between two integers, `<` and `<=` are the same, and so are `>` and `>=`.
-    match operator:
-        case syntax.ComparisonOperator.EQ | syntax.ComparisonOperator.NE:
-            return operator is syntax.ComparisonOperator.NE
-        case syntax.ComparisonOperator.LT | syntax.ComparisonOperator.LE:
-            return FittedComparison(syntax.ComparisonOperator.LE, floor)
-        case _:
-            return FittedComparison(syntax.ComparisonOperator.GT, floor)
+    return FittedComparison(operator, floor) if floor == value else _fit_between(operator, floor)
 
 
 def _fit_float(
@@ -111,15 +102,18 @@ def _fit_float(
 
 def _fit_date(operator: syntax.ComparisonOperator, timestamp: datetime) -> FittedComparison | bool:
     day = timestamp.astimezone(UTC).date()
-    if midnight(day) == timestamp:
-        return FittedComparison(operator, day)
+    return FittedComparison(operator, day) if midnight(day) == timestamp else _fit_between(operator, day)
+
+
+def _fit_between(operator: syntax.ComparisonOperator, lower: int | date) -> FittedComparison | bool:
+    """Fit a value between two values of the type, where `<` is the same as `<=` and `>` the same as `>=`."""
     match operator:
         case syntax.ComparisonOperator.EQ | syntax.ComparisonOperator.NE:
             return operator is syntax.ComparisonOperator.NE
         case syntax.ComparisonOperator.LT | syntax.ComparisonOperator.LE:
-            return FittedComparison(syntax.ComparisonOperator.LE, day)
+            return FittedComparison(syntax.ComparisonOperator.LE, lower)
         case _:
-            return FittedComparison(syntax.ComparisonOperator.GT, day)
+            return FittedComparison(syntax.ComparisonOperator.GT, lower)
 
 
 def _compare_outside(operator: syntax.ComparisonOperator, *, is_above: bool) -> bool:
@@ -139,17 +133,13 @@ def value_from_json(value: object, property_type: PropertyType) -> LiteralValue 
             return value
         case ScalarType(Scalar.DATETIME) if isinstance(value, datetime):
             return _convert_datetime(value)
-        case EnumType() | ScalarType(Scalar.STRING | Scalar.DATE | Scalar.DATETIME):
-            return (
-                value_from_text(value, property_type) if isinstance(value, str) else _wrong_kind(value, property_type)
-            )
-        case ScalarType(Scalar.BOOL):
-            return value if isinstance(value, bool) else _wrong_kind(value, property_type)
-        case ScalarType(Scalar.BLOB):
-            if isinstance(value, bytes):
-                return value
-            return blob_from_text(value) if isinstance(value, str) else _wrong_kind(value, property_type)
-        case ScalarType(scalar):
+        case EnumType() | ScalarType(Scalar.STRING | Scalar.DATE | Scalar.DATETIME) if isinstance(value, str):
+            return value_from_text(value, property_type)
+        case ScalarType(Scalar.BOOL) if isinstance(value, bool):
+            return value
+        case ScalarType(Scalar.BLOB) if isinstance(value, bytes | str):
+            return value if isinstance(value, bytes) else blob_from_text(value)
+        case ScalarType(scalar) if scalar in INTEGER_BOUNDS or scalar in FLOATS:
             return _convert_number(value, scalar)
         case ListType(item):
             return _convert_items(value, ScalarType(item), property_type)
@@ -159,7 +149,7 @@ def value_from_json(value: object, property_type: PropertyType) -> LiteralValue 
                 return _wrong_size(len(items), property_type)
             return items
         case _:
-            assert_never(property_type)
+            return _wrong_kind(value, property_type)
 
 
 def _unwrap_numpy(value: object) -> object:
@@ -229,11 +219,9 @@ def _convert_number(value: object, scalar: Scalar) -> LiteralValue | InvalidValu
     if scalar in INTEGER_BOUNDS and isinstance(value, int):
         # Compared as a number, because Python rejects the conversion of thousands of digits to text.
         low, high = INTEGER_BOUNDS[scalar]
-        fits = low <= value <= high
-        return (
-            value if fits else InvalidValue(f"the number is out of range for {scalar.value}: expected {low} to {high}")
-        )
-    assert scalar in INTEGER_BOUNDS or scalar in FLOATS
+        if low <= value <= high:
+            return value
+        return InvalidValue(f"the number is out of range for {scalar.value}: expected {low} to {high}")
     if isinstance(value, int) and abs(value) > 2**1024:
         return InvalidValue(f"the number is too large for {scalar.value}")
     return value_from_text(value if isinstance(value, str) else repr(value), property_type)
@@ -301,15 +289,18 @@ def _wrong_kind(value: object, property_type: PropertyType) -> InvalidValue:
 
 
 def _hint(property_type: PropertyType) -> str:
-    hints: dict[PropertyType, str] = {
-        ScalarType(Scalar.STRING): 'Pass a string: "…".',
-        ScalarType(Scalar.DATE): 'Pass a date: "2024-05-31".',
-        ScalarType(Scalar.DATETIME): 'Pass a datetime: "2024-05-31T12:00:00Z".',
-        ScalarType(Scalar.BOOL): "Pass true or false.",
-        ScalarType(Scalar.BLOB): 'Pass "base64:…".',
-    }
-    if isinstance(property_type, ListType | VectorType):
-        return "Pass a list."
-    return hints.get(
-        property_type, "Pass a number." if isinstance(property_type, ScalarType) else 'Pass a string: "…".'
-    )
+    match property_type:
+        case ListType() | VectorType():
+            return "Pass a list."
+        case EnumType() | ScalarType(Scalar.STRING):
+            return 'Pass a string: "…".'
+        case ScalarType(Scalar.DATE):
+            return 'Pass a date: "2024-05-31".'
+        case ScalarType(Scalar.DATETIME):
+            return 'Pass a datetime: "2024-05-31T12:00:00Z".'
+        case ScalarType(Scalar.BOOL):
+            return "Pass true or false."
+        case ScalarType(Scalar.BLOB):
+            return 'Pass "base64:…".'
+        case _:
+            return "Pass a number."

@@ -8,7 +8,7 @@ decide which ids a changed schema keeps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from omnigraph.base.ids import Incarnation, PropertyId, new_incarnation, type_id_from_number
@@ -29,7 +29,15 @@ from omnigraph.schema.catalog import (
 from omnigraph.schema.checks.declarations import cardinality_bound
 from omnigraph.schema.checks.run import check_schema
 from omnigraph.schema.property_types import PropertyType
-from omnigraph.schema.resolve import Expansion, InvalidType, expand, find_annotation, metadata_of, resolve_type
+from omnigraph.schema.resolve import (
+    Expansion,
+    InvalidType,
+    arguments_of,
+    column_lists,
+    expand,
+    metadata_of,
+    resolve_type,
+)
 from omnigraph.schema.syntax import Declaration, EdgeSyntax, InterfaceSyntax, NodeSyntax, PropertySyntax, Schema
 from omnigraph.schema.values import InvalidValue, RangeBounds, Value, range_bounds, value_from_literal
 
@@ -94,12 +102,7 @@ def _shapes_and_rules(
     declaration: Declaration, interfaces: Mapping[str, InterfaceSyntax]
 ) -> tuple[tuple[PropertyShape, ...], Rules]:
     expansion = expand(declaration, interfaces)
-    indexed = {
-        argument.text
-        for constraint in expansion.constraints
-        for argument in constraint.arguments
-        if constraint.name.text == "index" and isinstance(argument, WordLiteral)
-    }
+    indexed = {name for columns in _column_lists(expansion, "index") for name in columns}
     shapes = tuple(_shape(declared, declared.name.text in indexed) for declared in expansion.properties)
     types = {shape.name: shape.type for shape in shapes}
     return shapes, _build_rules(expansion, types)
@@ -107,45 +110,28 @@ def _shapes_and_rules(
 
 def _build_rules(expansion: Expansion, types: Mapping[str, PropertyType]) -> Rules:
     """Return every rule once, annotations of properties before constraints of the body."""
-    keys = list(_column_lists(expansion, "key"))
     uniques: dict[frozenset[str], tuple[str, ...]] = {}
     for columns in _column_lists(expansion, "unique"):
         uniques.setdefault(frozenset(columns), columns)
-    return Rules(
-        key=keys[0] if keys else (),
-        uniques=tuple(uniques.values()),
-        ranges=tuple(dict.fromkeys(_ranges(expansion.constraints, types))),
-        checks=tuple(dict.fromkeys(_checks(expansion.constraints))),
-    )
-
-
-def _column_lists(expansion: Expansion, kind: str) -> Iterator[tuple[str, ...]]:
-    for declared in expansion.properties:
-        if find_annotation(declared.annotations, kind):
-            yield (declared.name.text,)
+    ranges: dict[RangeRule, None] = {}
+    checks: dict[CheckRule, None] = {}
     for constraint in expansion.constraints:
-        if constraint.name.text == kind:
-            names = (argument.text for argument in constraint.arguments if isinstance(argument, WordLiteral))
-            yield tuple(names)
-
-
-def _ranges(constraints: tuple[Annotation, ...], types: Mapping[str, PropertyType]) -> Iterator[RangeRule]:
-    for constraint in constraints:
         match constraint.name.text, constraint.arguments:
             case "range", [WordLiteral(name), RangeArgument() as bounds]:
                 parsed = range_bounds(bounds, types[name])
                 assert isinstance(parsed, RangeBounds), "check_schema rejects it"
-                yield RangeRule(name, parsed)
-
-
-def _checks(constraints: tuple[Annotation, ...]) -> Iterator[CheckRule]:
-    for constraint in constraints:
-        match constraint.name.text, constraint.arguments:
+                ranges[RangeRule(name, parsed)] = None
             case "check", [WordLiteral(name), StringLiteral(pattern)]:
-                yield CheckRule(name, pattern)
+                checks[CheckRule(name, pattern)] = None
+    key = next(iter(_column_lists(expansion, "key")), ())
+    return Rules(key, tuple(uniques.values()), tuple(ranges), tuple(checks))
 
 
-def _shape(declared: PropertySyntax, indexed_in_body: bool) -> PropertyShape:
+def _column_lists(expansion: Expansion, kind: str) -> list[tuple[str, ...]]:
+    return [group.names for group in column_lists(expansion.properties, expansion.constraints, kind)]
+
+
+def _shape(declared: PropertySyntax, indexed: bool) -> PropertyShape:
     resolved = resolve_type(declared.type)
     assert not isinstance(resolved, InvalidType), "check_schema rejects it"
     annotations = declared.annotations
@@ -154,7 +140,7 @@ def _shape(declared: PropertySyntax, indexed_in_body: bool) -> PropertyShape:
         name=declared.name.text,
         type=resolved,
         nullable=declared.type.nullable or embedding is not None,
-        indexed=indexed_in_body or find_annotation(annotations, "index") is not None,
+        indexed=indexed,
         default=_default(annotations, resolved),
         embedding=embedding,
         description=_text_of(annotations, "description"),
@@ -164,10 +150,10 @@ def _shape(declared: PropertySyntax, indexed_in_body: bool) -> PropertyShape:
 
 
 def _default(annotations: tuple[Annotation, ...], resolved: PropertyType) -> Value | None:
-    annotation = find_annotation(annotations, "default")
-    if annotation is None:
+    arguments = arguments_of(annotations, "default")
+    if not arguments:
         return None
-    literal = annotation.arguments[0]
+    literal = arguments[0]
     assert not isinstance(literal, RangeArgument | NamedArgument), "check_schema rejects it"
     value = value_from_literal(literal, resolved)
     assert not isinstance(value, InvalidValue), "check_schema rejects it"
@@ -175,8 +161,7 @@ def _default(annotations: tuple[Annotation, ...], resolved: PropertyType) -> Val
 
 
 def _embedding(annotations: tuple[Annotation, ...], *, required: bool) -> Embedding | None:
-    annotation = find_annotation(annotations, "embed")
-    match annotation.arguments if annotation else ():
+    match arguments_of(annotations, "embed"):
         case [StringLiteral(source)]:
             return Embedding(source, required=required)
         case [StringLiteral(source), NamedArgument(_, StringLiteral(model))]:
@@ -186,8 +171,7 @@ def _embedding(annotations: tuple[Annotation, ...], *, required: bool) -> Embedd
 
 
 def _cardinality(annotations: tuple[Annotation, ...]) -> Cardinality:
-    annotation = find_annotation(annotations, "card")
-    match annotation.arguments if annotation else ():
+    match arguments_of(annotations, "card"):
         case [RangeArgument(low, high)]:
             return Cardinality(cardinality_bound(low) or 0, cardinality_bound(high))
         case _:
@@ -196,8 +180,7 @@ def _cardinality(annotations: tuple[Annotation, ...]) -> Cardinality:
 
 def _text_of(annotations: tuple[Annotation, ...], name: str) -> str | None:
     """Return the argument of an annotation that takes one string or one name."""
-    annotation = find_annotation(annotations, name)
-    match annotation.arguments if annotation else ():
+    match arguments_of(annotations, name):
         case [StringLiteral(text)] | [WordLiteral(text)]:
             return text
         case _:

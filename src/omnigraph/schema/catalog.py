@@ -8,10 +8,10 @@ printed. `renamed_from` is the request of the text; `evolution` acts on it when 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from omnigraph.base.ids import Incarnation, PropertyId, TypeId
 from omnigraph.lang.syntax import Annotation
@@ -41,6 +41,10 @@ class Embedding:
     def renamed(self, names: Mapping[str, str]) -> Embedding:
         """Return the embedding with renamed columns; a column that the mapping lacks keeps its name."""
         return replace(self, source=names.get(self.source, self.source))
+
+    def has_same_vectors(self, other: Embedding) -> bool:
+        """Return whether both give the same vector for a row."""
+        return (self.source, self.model) == (other.source, other.model)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +157,7 @@ class Interface:
 class EntityType:
     """The common parts of node and edge types."""
 
+    kind: ClassVar[TypeKind]
     id: TypeId
     incarnation: Incarnation
     name: str
@@ -162,10 +167,6 @@ class EntityType:
     description: str | None = None
     renamed_from: str | None = None
     metadata: tuple[Annotation, ...] = ()
-
-    @property
-    def kind(self) -> TypeKind:
-        raise NotImplementedError
 
     @property
     def alias(self) -> str:
@@ -187,24 +188,18 @@ class EntityType:
 class NodeType(EntityType):
     """A node type, with the names of the interfaces it implements."""
 
+    kind = TypeKind.NODE
     implements: tuple[str, ...] = ()
-
-    @property
-    def kind(self) -> TypeKind:
-        return TypeKind.NODE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeType(EntityType):
     """An edge type from one node type to another; the endpoints are type ids, so a renamed node keeps its edges."""
 
+    kind = TypeKind.EDGE
     source: TypeId
     target: TypeId
     cardinality: Cardinality = Cardinality()
-
-    @property
-    def kind(self) -> TypeKind:
-        return TypeKind.EDGE
 
 
 Entity = NodeType | EdgeType
@@ -227,12 +222,9 @@ class Catalog:
 
     def __post_init__(self) -> None:
         # Plain dictionaries: catalogs are sent to executors, and read-only views cannot be pickled.
-        by_id: Iterable[tuple[TypeId, Entity]] = ((entity.id, entity) for entity in self.types)
-        object.__setattr__(self, "_by_id", dict(by_id))
-        nodes = {entity.name: entity for entity in self.nodes}
-        object.__setattr__(self, "_nodes_by_name", nodes)
-        edges = {edge_lookup_name(entity.name): entity for entity in self.edges}
-        object.__setattr__(self, "_edges_by_name", edges)
+        object.__setattr__(self, "_by_id", {entity.id: entity for entity in self.types})
+        object.__setattr__(self, "_nodes_by_name", {node.name: node for node in self.nodes})
+        object.__setattr__(self, "_edges_by_name", {edge_lookup_name(edge.name): edge for edge in self.edges})
 
     @property
     def types(self) -> tuple[Entity, ...]:

@@ -40,8 +40,6 @@ CATALOG_VERSION: Final = 1
 _SCALARS: Final = {scalar.value: scalar for scalar in Scalar}
 _DECIMAL: Final = re.compile(r"[0-9]{1,19}")
 
-LiteralKind = OneOf["string", "number", "word", "date", "datetime"]
-ArgumentKind = OneOf["string", "number", "word", "date", "datetime", "range", "named"]
 Target = TypeVar("Target")
 AnyType = TypeVar("AnyType", NodeType, EdgeType, Interface)
 
@@ -59,22 +57,15 @@ class StoredType(Stored, kw_only=True, frozen=True):
     values: tuple[str, ...] = ()
 
 
-class StoredLiteral(Stored, kw_only=True, frozen=True):
-    """A literal of an annotation without a meaning of its own."""
-
-    kind: LiteralKind
-    text: str
-
-
 class StoredArgument(Stored, kw_only=True, frozen=True):
-    """An argument of an annotation without a meaning of its own."""
+    """An argument of an annotation: a literal with `text`, or a range or named argument, which have literals."""
 
-    kind: ArgumentKind
+    kind: OneOf["string", "number", "word", "date", "datetime", "range", "named"]
     text: str | None = None
-    low: StoredLiteral | None = None
-    high: StoredLiteral | None = None
+    low: StoredArgument | None = None
+    high: StoredArgument | None = None
     name: str | None = None
-    value: StoredLiteral | None = None
+    value: StoredArgument | None = None
 
 
 class StoredAnnotation(Stored, kw_only=True, frozen=True):
@@ -374,13 +365,21 @@ def _restore_annotations(stored: tuple[StoredAnnotation, ...]) -> tuple[syntax.A
 
 def _store_argument(argument: syntax.Argument) -> StoredArgument:
     match argument:
+        case syntax.StringLiteral(text):
+            return StoredArgument(kind="string", text=text)
+        case syntax.NumberLiteral(text):
+            return StoredArgument(kind="number", text=text)
+        case syntax.WordLiteral(text):
+            return StoredArgument(kind="word", text=text)
+        case syntax.TimeLiteral(is_datetime, text):
+            return StoredArgument(kind="datetime" if is_datetime else "date", text=text)
         case syntax.RangeArgument(low, high):
-            ends = (None if end is None else _store_literal(end) for end in (low, high))
-            return StoredArgument(kind="range", low=next(ends), high=next(ends))
+            stored_low, stored_high = (None if end is None else _store_argument(end) for end in (low, high))
+            return StoredArgument(kind="range", low=stored_low, high=stored_high)
         case syntax.NamedArgument(name, value):
-            return StoredArgument(kind="named", name=name.text, value=_store_literal(value))
+            return StoredArgument(kind="named", name=name.text, value=_store_argument(value))
         case _:
-            return _copy(StoredArgument, _store_literal(argument))
+            assert_never(argument)
 
 
 def _restore_argument(stored: StoredArgument) -> syntax.Argument:
@@ -392,25 +391,13 @@ def _restore_argument(stored: StoredArgument) -> syntax.Argument:
             if stored.value is None:
                 raise InconsistentCatalogError("a named argument has no value")
             return syntax.NamedArgument(syntax.Name(stored.name or ""), _restore_literal(stored.value))
-        case kind:
-            return _restore_literal(StoredLiteral(kind=kind, text=stored.text or ""))
-
-
-def _store_literal(literal: syntax.Literal) -> StoredLiteral:
-    match literal:
-        case syntax.StringLiteral(value):
-            return StoredLiteral(kind="string", text=value)
-        case syntax.NumberLiteral(text):
-            return StoredLiteral(kind="number", text=text)
-        case syntax.WordLiteral(text):
-            return StoredLiteral(kind="word", text=text)
-        case syntax.TimeLiteral(is_datetime, text):
-            return StoredLiteral(kind="datetime" if is_datetime else "date", text=text)
         case _:
-            assert_never(literal)
+            return _restore_literal(stored)
 
 
-def _restore_literal(stored: StoredLiteral) -> syntax.Literal:
+def _restore_literal(stored: StoredArgument) -> syntax.Literal:
+    if stored.text is None:
+        raise InconsistentCatalogError(f"a literal of the kind '{stored.kind}' has no text")
     match stored.kind:
         case "string":
             return syntax.StringLiteral(stored.text)
@@ -421,4 +408,4 @@ def _restore_literal(stored: StoredLiteral) -> syntax.Literal:
         case "date" | "datetime":
             return syntax.TimeLiteral(stored.kind == "datetime", stored.text)
         case _:
-            assert_never(stored.kind)
+            raise InconsistentCatalogError(f"an argument of the kind '{stored.kind}' is not a literal")

@@ -74,10 +74,6 @@ class SchemaCode(Enum):
     EDGE_CONSTRAINT = ("S504", "an edge has a constraint that only nodes can have")
     EDGE_KEY = ("S505", "the key of an edge does not start with `src, dst`")
 
-    @property
-    def code(self) -> str:
-        return self.value[0]
-
-    @property
-    def meaning(self) -> str:
-        return self.value[1]
+    def __init__(self, code: str, meaning: str) -> None:
+        self.code = code
+        self.meaning = meaning

@@ -8,21 +8,17 @@ limited, the grammar does not nest, and after an error the parser continues at t
 from __future__ import annotations
 
 import re
-from functools import cache
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from omnigraph.base import limits
-from omnigraph.lang.parsing import Grammar, find_surrogate, load_parser, read_tree
+from omnigraph.lang.parsing import find_surrogate, read_tree
 from omnigraph.lang.problems import ProblemList
 from omnigraph.lang.syntax import NO_POSITION
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.syntax import Schema
 
-if TYPE_CHECKING:
-    from lark import Lark, Tree, UnexpectedInput
-    from lark.lexer import Token
-
-GRAMMAR: Final = Grammar("omnigraph.schema", "schema", has_positions=False)
+GRAMMAR: Final = Path(__file__).with_name("schema.lark")
 _DECLARATION: Final = re.compile(r"^[ \t]*(?:node|edge|interface)[ \t]+[A-Za-z_]", re.MULTILINE)
 
 
@@ -30,12 +26,10 @@ def parse_schema(text: str, source: str = "<schema>") -> Schema:
     """Return the syntax tree of a text, or raise `SchemaTextError`."""
     problems = ProblemList(source, text)
     _check_text(text, problems)
-    tree = _parse(text, problems)
-    problems.raise_if_any()
 
-    from omnigraph.schema.transform import build_tree
+    from omnigraph.schema.transform import build_tree, report_syntax_error
 
-    declarations = build_tree(tree, problems)
+    declarations = build_tree(read_tree(GRAMMAR, _DECLARATION, report_syntax_error, problems), problems)
     problems.raise_if_any()
     return Schema(declarations, source, text)
 
@@ -57,18 +51,3 @@ def _check_text(text: str, problems: ProblemList) -> None:
             "save the file as UTF-8",
         )
     problems.raise_if_any()
-
-
-def _parse(text: str, problems: ProblemList) -> Tree[Token]:
-    def report(error: UnexpectedInput) -> int:
-        from omnigraph.schema.transform import report_syntax_error
-
-        return report_syntax_error(error, text, problems)
-
-    return read_tree(_parser(), _DECLARATION, report, problems)
-
-
-@cache
-def _parser() -> Lark:
-    """Load the parser, once per process."""
-    return load_parser(GRAMMAR)

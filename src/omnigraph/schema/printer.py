@@ -23,17 +23,7 @@ from omnigraph.lang.syntax import (
     TypeExpression,
     WordLiteral,
 )
-from omnigraph.schema.catalog import (
-    Cardinality,
-    Catalog,
-    EdgeType,
-    Entity,
-    EntityType,
-    Interface,
-    NodeType,
-    PropertyShape,
-    Rules,
-)
+from omnigraph.schema.catalog import Cardinality, Catalog, Entity, Interface, NodeType, PropertyShape, Rules
 from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
 from omnigraph.schema.syntax import Body, Declaration, EdgeSyntax, InterfaceSyntax, NodeSyntax, PropertySyntax, Schema
 from omnigraph.schema.values import Value, value_text
@@ -41,37 +31,29 @@ from omnigraph.schema.values import Value, value_text
 
 def schema_from_catalog(catalog: Catalog) -> Schema:
     """Return the syntax tree of a catalog: interfaces first, then the types in the order of their ids."""
-    interfaces = (_interface(declared) for declared in catalog.interfaces)
+    interfaces = [
+        InterfaceSyntax(Name(interface.name), tuple(_notes(interface)), body=_body(interface))
+        for interface in catalog.interfaces
+    ]
     types = sorted(catalog.types, key=lambda entity: entity.id)
-    return Schema((*interfaces, *(_type_declaration(catalog, declared) for declared in types)))
+    return Schema((*interfaces, *(_type_declaration(catalog, entity) for entity in types)))
 
 
 def _type_declaration(catalog: Catalog, entity: Entity) -> Declaration:
-    return _node(entity) if isinstance(entity, NodeType) else _edge(catalog, entity)
+    name, notes, body = Name(entity.name), tuple(_notes(entity)), _body(entity)
+    if isinstance(entity, NodeType):
+        return NodeSyntax(name, notes, tuple(Name(interface) for interface in entity.implements), body)
+    source, target = Name(catalog.source_of(entity).name), Name(catalog.target_of(entity).name)
+    return EdgeSyntax(name, (*_card(entity.cardinality), *notes), body=body, source=source, target=target)
 
 
-def _interface(interface: Interface) -> InterfaceSyntax:
-    header = (*_description(interface.description), *interface.metadata)
-    return InterfaceSyntax(Name(interface.name), header, (), _body(interface.properties, interface.rules))
-
-
-def _node(node: NodeType) -> NodeSyntax:
-    implements = tuple(Name(name) for name in node.implements)
-    return NodeSyntax(Name(node.name), _header(node), implements, _body(node.properties, node.rules))
-
-
-def _edge(catalog: Catalog, edge: EdgeType) -> EdgeSyntax:
-    return EdgeSyntax(
-        Name(edge.name),
-        Name(catalog.source_of(edge).name),
-        Name(catalog.target_of(edge).name),
-        (*_card(edge.cardinality), *_header(edge)),
-        body=_body(edge.properties, edge.rules),
-    )
-
-
-def _header(entity: EntityType) -> tuple[Annotation, ...]:
-    return (*_rename_from(entity.renamed_from), *_description(entity.description), *entity.metadata)
+def _notes(described: Entity | Interface | PropertyShape) -> Iterator[Annotation]:
+    """Return the annotations that types and properties have in common."""
+    if not isinstance(described, Interface) and described.renamed_from is not None:
+        yield _annotation("rename_from", WordLiteral(described.renamed_from))
+    if described.description is not None:
+        yield _annotation("description", StringLiteral(described.description))
+    yield from described.metadata
 
 
 def _card(cardinality: Cardinality) -> Iterator[Annotation]:
@@ -80,9 +62,10 @@ def _card(cardinality: Cardinality) -> Iterator[Annotation]:
         yield _annotation("card", RangeArgument(NumberLiteral(str(cardinality.low)), high))
 
 
-def _body(properties: tuple[PropertyShape, ...], rules: Rules) -> Body:
-    types = {shape.name: shape.type for shape in properties}
-    return Body(tuple(_property(shape) for shape in properties), tuple(_constraints(rules, types)))
+def _body(declared: Entity | Interface) -> Body:
+    types = {shape.name: shape.type for shape in declared.properties}
+    properties = tuple(_property(shape) for shape in declared.properties)
+    return Body(properties, tuple(_constraints(declared.rules, types)))
 
 
 def _property(shape: PropertyShape) -> PropertySyntax:
@@ -99,9 +82,7 @@ def _annotations(shape: PropertyShape) -> Iterator[Annotation]:
         model = shape.embedding.model
         named = (NamedArgument(Name("model"), StringLiteral(model)),) if model is not None else ()
         yield _annotation("embed", StringLiteral(shape.embedding.source), *named)
-    yield from _rename_from(shape.renamed_from)
-    yield from _description(shape.description)
-    yield from shape.metadata
+    yield from _notes(shape)
 
 
 def _constraints(rules: Rules, types: dict[str, PropertyType]) -> Iterator[Annotation]:
@@ -121,16 +102,6 @@ def _constraints(rules: Rules, types: dict[str, PropertyType]) -> Iterator[Annot
 
 def _annotation(name: str, *arguments: Argument) -> Annotation:
     return Annotation(Name(name), arguments)
-
-
-def _rename_from(old: str | None) -> Iterator[Annotation]:
-    if old is not None:
-        yield _annotation("rename_from", WordLiteral(old))
-
-
-def _description(text: str | None) -> Iterator[Annotation]:
-    if text is not None:
-        yield _annotation("description", StringLiteral(text))
 
 
 def _type(property_type: PropertyType, nullable: bool) -> TypeExpression:
@@ -183,18 +154,12 @@ def print_type(expression: TypeExpression) -> str:
 
 
 def _declaration(declaration: Declaration) -> str:
-    match declaration:
-        case InterfaceSyntax():
-            head = f"interface {declaration.name.text}"
-        case NodeSyntax():
-            head = f"node {declaration.name.text}"
-        case EdgeSyntax():
-            head = f"edge {declaration.name.text}: {declaration.source.text} -> {declaration.target.text}"
-        case _:
-            assert_never(declaration)
+    head = declaration.label
+    if isinstance(declaration, EdgeSyntax):
+        head += f": {declaration.source.text} -> {declaration.target.text}"
     if declaration.implements:
         head += f" implements {', '.join(name.text for name in declaration.implements)}"
-    head += "".join(f" {print_annotation(annotation)}" for annotation in declaration.annotations)
+    head += _annotations_text(declaration.annotations)
     lines = _body_lines(declaration.body)
     if not lines:
         return f"{head}\n" if isinstance(declaration, EdgeSyntax) else f"{head} {{}}\n"
@@ -204,13 +169,15 @@ def _declaration(declaration: Declaration) -> str:
 def _body_lines(body: Body) -> list[str]:
     # First, because an annotation after a property belongs to that property when the text is parsed again.
     misplaced = [print_annotation(annotation) for annotation in body.misplaced]
-    properties = [_print_property(declared) for declared in body.properties]
+    properties = [
+        f"{declared.name.text}: {print_type(declared.type)}{_annotations_text(declared.annotations)}"
+        for declared in body.properties
+    ]
     return [*misplaced, *properties, *(print_annotation(constraint) for constraint in body.constraints)]
 
 
-def _print_property(declared: PropertySyntax) -> str:
-    annotations = "".join(f" {print_annotation(annotation)}" for annotation in declared.annotations)
-    return f"{declared.name.text}: {print_type(declared.type)}{annotations}"
+def _annotations_text(annotations: tuple[Annotation, ...]) -> str:
+    return "".join(f" {print_annotation(annotation)}" for annotation in annotations)
 
 
 def _argument(argument: Argument, open_end: str = "") -> str:

@@ -135,8 +135,3 @@ def index_kind(property_type: PropertyType) -> IndexKind | None:
             return IndexKind.INVERTED
         case ScalarType():
             return IndexKind.BTREE
-
-
-def has_index(property_type: PropertyType) -> bool:
-    """Return whether the type supports `@index`."""
-    return index_kind(property_type) is not None

@@ -7,33 +7,35 @@ errors, and the catalog builder never meets one, because the checks run before i
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from omnigraph.base import limits
 from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import (
     Annotation,
-    Literal,
+    Argument,
     Name,
     NumberLiteral,
     Span,
     StringLiteral,
-    TimeLiteral,
     TypeExpression,
+    WordLiteral,
 )
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
 from omnigraph.schema.syntax import Declaration, InterfaceSyntax, NodeSyntax, PropertySyntax
 
 PROPERTY_ANNOTATIONS: Final = frozenset({"key", "unique", "index", "embed", "default", "description", "rename_from"})
-NODE_ANNOTATIONS: Final = frozenset({"rename_from", "description"})
-EDGE_ANNOTATIONS: Final = frozenset({"rename_from", "description", "card"})
-INTERFACE_ANNOTATIONS: Final = frozenset({"description"})
+HEADER_ANNOTATIONS: Final = {
+    "interface": frozenset({"description"}),
+    "node": frozenset({"rename_from", "description"}),
+    "edge": frozenset({"rename_from", "description", "card"}),
+}
 CONSTRAINTS: Final = frozenset({"key", "unique", "index", "range", "check"})
 EDGE_CONSTRAINTS: Final = frozenset({"key", "unique", "index"})
-KNOWN_ANNOTATIONS: Final = PROPERTY_ANNOTATIONS | EDGE_ANNOTATIONS | CONSTRAINTS
+KNOWN_ANNOTATIONS: Final = PROPERTY_ANNOTATIONS | HEADER_ANNOTATIONS["edge"] | CONSTRAINTS
 _SCALARS: Final = {scalar.value: scalar for scalar in Scalar}
 TYPE_NAMES: Final = (*_SCALARS, "Vector", "enum")
 _ENUM_WORD: Final = re.compile(r"[A-Za-z0-9_]+(?:-+[A-Za-z0-9_]+)*")
@@ -59,7 +61,6 @@ _OTHER_LANGUAGES: Final = {
     "bytes": "Blob",
     "binary": "Blob",
 }
-_OVERRIDABLE: Final = "description"
 
 
 def find_annotation(annotations: tuple[Annotation, ...], name: str) -> Annotation | None:
@@ -67,9 +68,45 @@ def find_annotation(annotations: tuple[Annotation, ...], name: str) -> Annotatio
     return next((annotation for annotation in annotations if annotation.name.text == name), None)
 
 
+def arguments_of(annotations: tuple[Annotation, ...], name: str) -> tuple[Argument, ...]:
+    """Return the arguments of the first annotation of this name; none without it."""
+    annotation = find_annotation(annotations, name)
+    return annotation.arguments if annotation else ()
+
+
 def metadata_of(annotations: tuple[Annotation, ...]) -> tuple[Annotation, ...]:
     """Return the annotations without a meaning of their own, which the catalog only stores."""
     return tuple(annotation for annotation in annotations if annotation.name.text not in KNOWN_ANNOTATIONS)
+
+
+def column_names(constraint: Annotation) -> tuple[WordLiteral, ...]:
+    """Return the arguments of a constraint that are names of properties."""
+    return tuple(argument for argument in constraint.arguments if isinstance(argument, WordLiteral))
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnList:
+    """The columns of one `@key`, `@unique` or `@index`; for that of a property, the property itself."""
+
+    annotation: Annotation
+    columns: tuple[WordLiteral, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.text for column in self.columns)
+
+
+def column_lists(
+    properties: Iterable[PropertySyntax], constraints: Iterable[Annotation], kind: str
+) -> Iterator[ColumnList]:
+    """Return the annotations of properties, then the constraints, that have this name."""
+    for declared in properties:
+        annotation = find_annotation(declared.annotations, kind)
+        if annotation:
+            yield ColumnList(annotation, (WordLiteral(declared.name.text, annotation.span),))
+    for constraint in constraints:
+        if constraint.name.text == kind:
+            yield ColumnList(constraint, column_names(constraint))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +127,11 @@ def resolve_type(expression: TypeExpression) -> PropertyType | InvalidType:
         resolved = _vector(expression)
     elif name.text == "enum":
         resolved = _enum(expression)
+    elif name.text in _SCALARS and expression.parameters is None:
+        resolved = ScalarType(_SCALARS[name.text])
     elif name.text in _SCALARS:
-        resolved = _scalar(expression, _SCALARS[name.text])
+        message = f"`{name.text}` takes no parameters"
+        resolved = InvalidType(SchemaCode.NO_PARAMETERS, name.span, message, f"write `{name.text}`")
     else:
         equivalent = _OTHER_LANGUAGES.get(name.text.lower())
         hint = f"did you mean `{equivalent}`?" if equivalent else ""
@@ -99,13 +139,6 @@ def resolve_type(expression: TypeExpression) -> PropertyType | InvalidType:
     if isinstance(resolved, InvalidType) or not expression.is_list:
         return resolved
     return _list(expression, resolved)
-
-
-def _scalar(expression: TypeExpression, scalar: Scalar) -> ScalarType | InvalidType:
-    if expression.parameters is not None:
-        message = f"`{scalar.value}` takes no parameters"
-        return InvalidType(SchemaCode.NO_PARAMETERS, expression.name.span, message, f"write `{scalar.value}`")
-    return ScalarType(scalar)
 
 
 def _vector(expression: TypeExpression) -> VectorType | InvalidType:
@@ -119,12 +152,8 @@ def _vector(expression: TypeExpression) -> VectorType | InvalidType:
             digits = text.lstrip("0")
             if digits.isdecimal() and len(digits) <= 9 and 1 <= int(digits) <= limits.VECTOR_DIMENSIONS_MAX:
                 return VectorType(int(digits))
-            return InvalidType(
-                SchemaCode.VECTOR_SIZE,
-                expression.parameters[0].span,
-                f"{quoted(text)} is not a valid size of a vector",
-                hint,
-            )
+            message = f"{quoted(text)} is not a valid size of a vector"
+            return InvalidType(SchemaCode.VECTOR_SIZE, expression.parameters[0].span, message, hint)
         case _:
             return InvalidType(SchemaCode.VECTOR_SIZE, span, "`Vector` needs one integer", hint)
 
@@ -135,26 +164,16 @@ def _enum(expression: TypeExpression) -> EnumType | InvalidType:
         return InvalidType(SchemaCode.ENUM_EMPTY, expression.name.span, "`enum` needs values", hint)
     seen: set[str] = set()
     for literal in expression.parameters:
-        word = _enum_word(literal)
-        if word is None:
-            message = f"{quoted(_shown(literal))} is not a valid enum value"
+        is_word = isinstance(literal, WordLiteral | NumberLiteral)
+        text = f'"{literal.value}"' if isinstance(literal, StringLiteral) else literal.text
+        if not is_word or not _ENUM_WORD.fullmatch(text):
             hint = "write words of letters, digits, `_` and inner `-`, without quotes"
-            return InvalidType(SchemaCode.ENUM_VALUE, literal.span, message, hint)
-        if word in seen:
-            message = f"the enum has the duplicate value {quoted(word)}"
+            return InvalidType(SchemaCode.ENUM_VALUE, literal.span, f"{quoted(text)} is not a valid enum value", hint)
+        if text in seen:
+            message = f"the enum has the duplicate value {quoted(text)}"
             return InvalidType(SchemaCode.DUPLICATE_ENUM_VALUE, literal.span, message, "remove one")
-        seen.add(word)
+        seen.add(text)
     return EnumType(tuple(sorted(seen)))
-
-
-def _enum_word(literal: Literal) -> str | None:
-    if isinstance(literal, StringLiteral | TimeLiteral) or not _ENUM_WORD.fullmatch(literal.text):
-        return None
-    return literal.text
-
-
-def _shown(literal: Literal) -> str:
-    return f'"{literal.value}"' if isinstance(literal, StringLiteral) else literal.text
 
 
 def _list(expression: TypeExpression, item: PropertyType) -> ListType | InvalidType:
@@ -192,57 +211,54 @@ class Expansion:
 
 def expand(declaration: Declaration, interfaces: Mapping[str, InterfaceSyntax]) -> Expansion:
     """Return a declaration with the properties and constraints of its interfaces. Unknown interfaces are skipped."""
-    merged: dict[str, tuple[PropertySyntax, str]] = {}
+    merged = _MergedProperties()
     constraints: dict[Annotation, None] = {}
-    conflicts: list[PropertyConflict] = []
-    implemented = declaration.implements if isinstance(declaration, NodeSyntax) else ()
-    for name in implemented:
+    for name in declaration.implements if isinstance(declaration, NodeSyntax) else ():
         interface = interfaces.get(name.text)
-        if interface is None:
-            continue
-        for declared in interface.body.properties:
-            _merge(declared, name, (merged, interface.label), conflicts)
-        constraints.update(dict.fromkeys(interface.body.constraints))
-    inherited = tuple(declared for declared, _ in merged.values())
-    inherited_constraints = tuple(constraints)
-    for declared in _first_of_each_name(declaration.body.properties):
-        _merge(declared, declared.name, (merged, declaration.label), conflicts)
-    constraints.update(dict.fromkeys(declaration.body.constraints))
+        if interface is not None:
+            for declared in interface.body.properties:
+                merged.add(declared, name, interface.label)
+            constraints |= dict.fromkeys(interface.body.constraints)
+    inherited, inherited_constraints = merged.properties, tuple(constraints)
+    own: dict[str, PropertySyntax] = {}
+    for declared in declaration.body.properties:
+        # Another check reports duplicates.
+        own.setdefault(declared.name.text, declared)
+    for declared in own.values():
+        merged.add(declared, declared.name, declaration.label)
+    constraints |= dict.fromkeys(declaration.body.constraints)
     return Expansion(
-        properties=tuple(declared for declared, _ in merged.values()),
+        properties=merged.properties,
         constraints=tuple(constraints),
         inherited=inherited,
         inherited_constraints=inherited_constraints,
-        conflicts=tuple(conflicts),
+        conflicts=tuple(merged.conflicts),
     )
 
 
-def _first_of_each_name(properties: tuple[PropertySyntax, ...]) -> list[PropertySyntax]:
-    """Return the properties without duplicates, which another check reports."""
-    first: dict[str, PropertySyntax] = {}
-    for declared in properties:
-        first.setdefault(declared.name.text, declared)
-    return list(first.values())
+@dataclass(slots=True)
+class _MergedProperties:
+    """The properties so far, each with the label of its declaration, and the conflicts between them."""
 
+    by_name: dict[str, tuple[PropertySyntax, str]] = field(default_factory=dict)
+    conflicts: list[PropertyConflict] = field(default_factory=list)
 
-def _merge(
-    declared: PropertySyntax,
-    position: Name,
-    target: tuple[dict[str, tuple[PropertySyntax, str]], str],
-    conflicts: list[PropertyConflict],
-) -> None:
-    merged, label = target
-    name = declared.name.text
-    if name not in merged:
-        merged[name] = (declared, label)
-        return
-    earlier, first = merged[name]
-    if difference := _difference(earlier, declared):
-        conflicts.append(PropertyConflict(position, name, first, difference))
-        return
-    own = {annotation.name.text for annotation in declared.annotations}
-    inherited = tuple(annotation for annotation in earlier.annotations if annotation.name.text not in own)
-    merged[name] = (PropertySyntax(declared.name, declared.type, inherited + declared.annotations), label)
+    @property
+    def properties(self) -> tuple[PropertySyntax, ...]:
+        return tuple(declared for declared, _ in self.by_name.values())
+
+    def add(self, declared: PropertySyntax, position: Name, label: str) -> None:
+        name = declared.name.text
+        if name not in self.by_name:
+            self.by_name[name] = declared, label
+            return
+        earlier, first = self.by_name[name]
+        if difference := _difference(earlier, declared):
+            self.conflicts.append(PropertyConflict(position, name, first, difference))
+            return
+        own = {annotation.name.text for annotation in declared.annotations}
+        inherited = tuple(annotation for annotation in earlier.annotations if annotation.name.text not in own)
+        self.by_name[name] = replace(declared, annotations=inherited + declared.annotations), label
 
 
 def _difference(earlier: PropertySyntax, later: PropertySyntax) -> str:
@@ -257,6 +273,7 @@ def _difference(earlier: PropertySyntax, later: PropertySyntax) -> str:
     meanings = {annotation.name.text: annotation for annotation in earlier.annotations}
     for annotation in later.annotations:
         name = annotation.name.text
-        if name in KNOWN_ANNOTATIONS and name != _OVERRIDABLE and meanings.get(name, annotation) != annotation:
+        can_differ = name == "description" or name not in KNOWN_ANNOTATIONS
+        if not can_differ and meanings.get(name, annotation) != annotation:
             return f"`@{name}`"
     return ""

@@ -7,6 +7,7 @@ type, a misplaced annotation); `checks` report them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from omnigraph.lang.syntax import Annotation, Name, TypeExpression
 
@@ -30,47 +31,41 @@ class Body:
 
 
 @dataclass(frozen=True, slots=True)
-class InterfaceSyntax:
+class _DeclarationSyntax:
+    """The common parts of declarations. Only nodes can implement interfaces; `checks` report the others."""
+
+    keyword: ClassVar[str]
+    name: Name
+    annotations: tuple[Annotation, ...] = ()
+    implements: tuple[Name, ...] = ()
+    body: Body = Body()
+
+    @property
+    def label(self) -> str:
+        return f"{self.keyword} {self.name.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class InterfaceSyntax(_DeclarationSyntax):
     """`interface Name … { … }`."""
 
-    name: Name
-    annotations: tuple[Annotation, ...] = ()
-    implements: tuple[Name, ...] = ()
-    body: Body = Body()
-
-    @property
-    def label(self) -> str:
-        return f"interface {self.name.text}"
+    keyword = "interface"
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSyntax:
+class NodeSyntax(_DeclarationSyntax):
     """`node Name implements I, … { … }`."""
 
-    name: Name
-    annotations: tuple[Annotation, ...] = ()
-    implements: tuple[Name, ...] = ()
-    body: Body = Body()
-
-    @property
-    def label(self) -> str:
-        return f"node {self.name.text}"
+    keyword = "node"
 
 
 @dataclass(frozen=True, slots=True)
-class EdgeSyntax:
+class EdgeSyntax(_DeclarationSyntax):
     """`edge Name: Source -> Target … { … }`."""
 
-    name: Name
-    source: Name
-    target: Name
-    annotations: tuple[Annotation, ...] = ()
-    implements: tuple[Name, ...] = ()
-    body: Body = Body()
-
-    @property
-    def label(self) -> str:
-        return f"edge {self.name.text}"
+    keyword = "edge"
+    source: Name = field(kw_only=True)
+    target: Name = field(kw_only=True)
 
 
 Declaration = InterfaceSyntax | NodeSyntax | EdgeSyntax

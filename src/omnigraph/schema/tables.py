@@ -7,8 +7,8 @@ its storage struct and the name of Lance's extension type, which Lance recognise
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Final, assert_never
 
 from omnigraph.schema.catalog import EdgeType, Entity, Property
@@ -73,54 +73,32 @@ def arrow_type(property_type: PropertyType) -> pa.DataType:
         case VectorType(size):
             return pa.list_(pa.float32(), size)
         case ListType(item):
-            return pa.list_(pa.field("item", _scalar_type(item), nullable=False))
+            return pa.list_(pa.field("item", _scalar_types()[item], nullable=False))
         case ScalarType(scalar):
-            return _scalar_type(scalar)
+            return _scalar_types()[scalar]
         case _:
             assert_never(property_type)
 
 
-def _scalar_type(scalar: Scalar) -> pa.DataType:
+@cache
+def _scalar_types() -> dict[Scalar, pa.DataType]:
     import pyarrow as pa
 
-    match scalar:
-        case Scalar.STRING:
-            return pa.utf8()
-        case Scalar.BOOL:
-            return pa.bool_()
-        case Scalar.I32:
-            return pa.int32()
-        case Scalar.I64:
-            return pa.int64()
-        case Scalar.U32:
-            return pa.uint32()
-        case Scalar.U64:
-            return pa.uint64()
-        case Scalar.F32:
-            return pa.float32()
-        case Scalar.F64:
-            return pa.float64()
-        case Scalar.DATE:
-            return pa.date32()
-        case Scalar.DATETIME:
-            return pa.timestamp("ms", "UTC")
-        case Scalar.BLOB:
-            return _blob_storage()
-        case _:
-            assert_never(scalar)
-
-
-def _blob_storage() -> pa.DataType:
-    import pyarrow as pa
-
-    return pa.struct(
-        [
-            pa.field("data", pa.large_binary()),
-            pa.field("uri", pa.utf8()),
-            pa.field("position", pa.uint64()),
-            pa.field("size", pa.uint64()),
-        ]
-    )
+    return {
+        Scalar.STRING: pa.utf8(),
+        Scalar.BOOL: pa.bool_(),
+        Scalar.I32: pa.int32(),
+        Scalar.I64: pa.int64(),
+        Scalar.U32: pa.uint32(),
+        Scalar.U64: pa.uint64(),
+        Scalar.F32: pa.float32(),
+        Scalar.F64: pa.float64(),
+        Scalar.DATE: pa.date32(),
+        Scalar.DATETIME: pa.timestamp("ms", "UTC"),
+        Scalar.BLOB: pa.struct(
+            [("data", pa.large_binary()), ("uri", pa.utf8()), ("position", pa.uint64()), ("size", pa.uint64())]
+        ),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +111,11 @@ class ColumnIndex:
 
 def declared_indexes(entity: Entity) -> tuple[ColumnIndex, ...]:
     """Return every index of a type's table, in the order of its columns."""
-    system = (ColumnIndex(name, IndexKind.BTREE) for name in system_columns(entity))
-    return (*system, *_property_indexes(entity))
-
-
-def _property_indexes(entity: Entity) -> Iterator[ColumnIndex]:
+    indexes = [ColumnIndex(name, IndexKind.BTREE) for name in system_columns(entity)]
     for own in entity.properties:
         declared = index_kind(own.type) if own.indexed else None
         if declared is not None:
-            yield ColumnIndex(own.name, declared)
+            indexes.append(ColumnIndex(own.name, declared))
         if own.name in entity.key and declared is not IndexKind.BTREE:
-            yield ColumnIndex(own.name, IndexKind.BTREE)
+            indexes.append(ColumnIndex(own.name, IndexKind.BTREE))
+    return tuple(indexes)

@@ -82,8 +82,9 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _Header = tuple[tuple[Name, ...], tuple[Annotation, ...]]
 
 
-def report_syntax_error(error: UnexpectedInput, text: str, problems: ProblemList) -> int:
+def report_syntax_error(error: UnexpectedInput, problems: ProblemList) -> int:
     """Report the problem of a syntax error and return its offset in the text."""
+    text = problems.text
     position = error_offset(error, text)
     token = _TOKEN.match(text, position)
     message = f"{declaration_at(position, text)}unexpected {unexpected_text(token)}"
@@ -163,7 +164,8 @@ class _SchemaBuilder(Transformer[Token, tuple[Declaration, ...]]):
 
     def edge(self, parts: tuple[Name, Name, Name, _Header] | tuple[Name, Name, Name, _Header, Body]) -> EdgeSyntax:
         name, source, target, (implements, annotations), *bodies = parts
-        return EdgeSyntax(name, source, target, annotations, implements, bodies[0] if bodies else Body())
+        body = bodies[0] if bodies else Body()
+        return EdgeSyntax(name, annotations, implements, body, source=source, target=target)
 
     def header(self, parts: list[Annotation | tuple[Name, ...]]) -> _Header:
         implements = next((part for part in parts if isinstance(part, tuple)), ())

@@ -12,7 +12,7 @@ import re
 import struct
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Final, TypeGuard, assert_never
+from typing import Final, assert_never
 
 from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import Literal, NumberLiteral, RangeArgument, StringLiteral, TimeLiteral, WordLiteral
@@ -232,8 +232,8 @@ class RangeBounds:
 
     def is_within(self, outer: RangeBounds) -> bool:
         """Return whether every value within these bounds is within the outer ones; False for bounds of another type."""
-        low_fits = outer.low is None or (_same_type(self.low, outer.low) and _not_above(outer.low, self.low))
-        high_fits = outer.high is None or (_same_type(self.high, outer.high) and _not_above(self.high, outer.high))
+        low_fits = outer.low is None or (type(self.low) is type(outer.low) and _not_above(outer.low, self.low))
+        high_fits = outer.high is None or (type(self.high) is type(outer.high) and _not_above(self.high, outer.high))
         return low_fits and high_fits
 
 
@@ -252,10 +252,6 @@ def range_bounds(
     return invalid or RangeBounds(values[0], values[1])
 
 
-def _same_type(mine: Value | None, other: Value) -> TypeGuard[Value]:
-    return type(mine) is type(other)
-
-
-def _not_above(low: Value, high: Value) -> bool:
+def _not_above(low: Value | None, high: Value | None) -> bool:
     """Return `low <= high`. Both values are of one type, which the type checker cannot know."""
     return low <= high  # type: ignore[operator]

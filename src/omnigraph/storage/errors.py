@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -31,9 +31,7 @@ from omnigraph.base.errors import (
 from omnigraph.base.hints import Hint, action, hint
 
 _SOURCE_POSITION: Final = re.compile(r",? ?(?:/[\w./-]+|[A-Za-z]:[\w.\\/-]+)\.rs:\d+:\d+")
-_PANIC: Final = "PanicException"
 _CAUSE_CHARACTERS_MAX: Final = 400
-_NOT_FOUND: Final = "could not {operation}: {uri} does not exist"
 
 
 class DatasetExistsError(ConflictError):
@@ -47,188 +45,164 @@ class CommitRaceError(ConflictError):
 @dataclass(frozen=True, slots=True)
 class _Rule:
     pattern: str
-    error: type[OmnigraphError]
     code: str
     message: str
     hint: Hint | str
+    error: type[OmnigraphError] = StorageError
     types: tuple[type[Exception], ...] = ()
 
     def matches(self, error: BaseException, text: str) -> bool:
         return isinstance(error, self.types) or re.search(self.pattern, text, re.IGNORECASE) is not None
 
 
-_UNREACHABLE: Final = (
+_UNREACHABLE: Final = _Rule(
+    r"error sending request|timed? ?out|connection|\bdns\b|after \d+ retries|status code: 5\d\d",
     "store_unreachable",
     "the store did not answer: could not {operation} at {uri}",
     "Check the network, AWS_REGION and AWS_ENDPOINT_URL, then retry.",
 )
-_DAMAGE: Final = (
+_DAMAGED: Final = _Rule(
+    r"status code: 416|invalid range|range not satisfiable",
     "dataset_unreadable",
     "could not {operation} at {uri}: one of its files is corrupt or cut off",
     hint("Run {} to find the file, then restore it from a copy.", action("doctor", deep=True)),
+    error=FormatError,
 )
 
 _RULES: Final = (
     _Rule(
         r"commit result .* is unknown|may or may not have been applied",
-        StorageError,
         "commit_unknown",
         "commit result unknown: the store did not confirm the commit at {uri}",
         hint("Run {} to see whether it was applied before you retry.", action("commit list")),
     ),
     _Rule(
         r"commit conflict|concurrent (?:writer|transaction)|incompatible transaction|Too many concurrent",
-        CommitRaceError,
         "commit_race",
         "another writer committed first at {uri}",
         "Retry.",
+        error=CommitRaceError,
     ),
     _Rule(
         r"ref conflict",
-        RefusedError,
         "branch_in_use",
         "could not {operation} at {uri}: {cause}",
         "Delete the branches created from it first.",
+        error=RefusedError,
     ),
     _Rule(
         # The second one is Lance's message for an existing branch name.
         r"already exists|Clone operation should not enter build_manifest",
-        DatasetExistsError,
         "dataset_exists",
         "{uri} already exists",
         "Choose another location.",
+        error=DatasetExistsError,
     ),
     _Rule(
         r"NoSuchBucket|specified bucket does not exist",
-        NotFoundError,
         "bucket_missing",
         "the bucket of {uri} does not exist",
         "Create the bucket, or check its name and AWS_ENDPOINT_URL.",
+        error=NotFoundError,
     ),
     _Rule(
         # Without keys, the libraries ask the metadata service of a cloud machine, which may not exist.
         r"credential|InvalidAccessKeyId|SignatureDoesNotMatch|status code: 401|latest/(?:api/token|meta-data)",
-        StorageError,
         "credentials",
         "the object store rejected the credentials for {uri}",
         "Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION.",
-        (UnauthenticatedError,),
+        types=(UnauthenticatedError,),
     ),
     _Rule(
         r"permission denied|access ?denied|operation not permitted|forbidden|read-only file system|status code: 403",
-        StorageError,
         "permission_denied",
         "no permission to {operation} at {uri}",
         "Check the permissions of the directory or bucket.",
-        (PermissionDeniedError, PermissionError),
+        types=(PermissionDeniedError, PermissionError),
     ),
     _Rule(
         r"resources exhausted",
-        StorageError,
         "memory_exhausted",
         "not enough memory to {operation} at {uri}",
         "Change fewer rows in one operation.",
     ),
     _Rule(
         r"no space left|os error 28\b",
-        StorageError,
         "disk_full",
         "could not {operation} at {uri}: no space left on the disk",
         "Free some space, then retry.",
     ),
     _Rule(
         r"disk quota|quota exceeded|os error 122\b",
-        StorageError,
         "disk_full",
         "could not {operation} at {uri}: the disk quota is used up",
         "Free some space or raise the quota, then retry.",
     ),
     _Rule(
         r"file too large|os error 27\b",
-        StorageError,
         "file_too_large",
         "could not {operation} at {uri}: a file is larger than the system allows",
         "Raise the limit (`ulimit -f`) or use a file system that allows larger files, then retry.",
     ),
     _Rule(
         r"too many open files|os error 2[34]\b",
-        StorageError,
         "too_many_open_files",
         "could not {operation} at {uri}: too many files are open",
         "Raise the limit (`ulimit -n`) or run fewer processes at the same time, then retry.",
     ),
     _Rule(
         r"input/output error|os error 5\b",
-        StorageError,
         "io_error",
         "could not {operation} at {uri}: the disk reported an input/output error",
         "Check the disk and the system log (`dmesg`), then retry. The files may be intact.",
     ),
     _Rule(
         r"not found: \S*(?:data|_deletions|_indices)/\S+|not found: \S+\.(?:lance|blob|arrow|bin|idx)\b",
-        FormatError,
         "dataset_unreadable",
         "could not {operation} at {uri}: one of its files is missing",
         hint("Run {} to find the file, then restore it from a copy.", action("doctor")),
+        error=FormatError,
     ),
     _Rule(
         r"cannot be (?:read|written) by this version of Lance|upgrade Lance",
-        FormatError,
         "dataset_too_new",
         "could not {operation} at {uri}: an external tool used a feature of Lance that this release cannot read",
         "Restore the table to an older version with that tool, or upgrade omnigraph.",
+        error=FormatError,
     ),
     _Rule(
         r"not a directory|is a directory",
-        StorageError,
         "path_is_file",
         "could not {operation} at {uri}: expected a directory, got a file",
         "Choose another path or move the file.",
-        (NotADirectoryError, IsADirectoryError, FileExistsError),
+        types=(NotADirectoryError, IsADirectoryError, FileExistsError),
     ),
     _Rule(
         r"was not found|not found:|no such file|does not exist",
-        NotFoundError,
         "object_missing",
-        _NOT_FOUND,
+        "could not {operation}: {uri} does not exist",
         "Check the path.",
-        (FileNotFoundError,),
+        error=NotFoundError,
+        types=(FileNotFoundError,),
     ),
-    _Rule(
-        r"error sending request|timed? ?out|connection|\bdns\b|after \d+ retries|status code: 5\d\d",
-        StorageError,
-        *_UNREACHABLE,
-    ),
-    _Rule(r"status code: 416|invalid range|range not satisfiable", FormatError, *_DAMAGE),
+    _UNREACHABLE,
+    _DAMAGED,
     # The remaining errors of a store say nothing about the bytes in it.
-    _Rule(r"resolve region|Generic (?:S3|HTTP|HttpStore) error|HTTP error", StorageError, *_UNREACHABLE),
+    replace(_UNREACHABLE, pattern=r"resolve region|Generic (?:S3|HTTP|HttpStore) error|HTTP error"),
     _Rule(
         r"schema error|sql parser error|error during planning",
-        InvariantError,
         "filter_invalid",
         "could not {operation} at {uri}: {cause}",
         "",
+        error=InvariantError,
     ),
 )
-
-_DAMAGED: Final = _Rule(r"", FormatError, *_DAMAGE)
 
 _PANIC_RULES: Final = tuple(rule for rule in _RULES if rule.error in (StorageError, FormatError))
 """The rules for panics, about stores and files. A damaged file can cause the messages of the other rules."""
 
-
 # Ctrl-C while a library calls back into Python, such as to read the next batch, becomes an error of that library.
 _INTERRUPTED: Final = re.compile(r"(?:^|External error: )KeyboardInterrupt\b", re.MULTILINE)
-
-
-def not_found_error(operation: str, uri: str) -> NotFoundError:
-    """Return the error for a dataset or file that does not exist."""
-    return NotFoundError(
-        _NOT_FOUND.format(operation=operation, uri=uri),
-        code="object_missing",
-        hint="Check the path.",
-        facts={"uri": uri},
-    )
 
 
 @contextmanager
@@ -243,7 +217,7 @@ def substrate_errors(operation: str, uri: str) -> Iterator[None]:
             raise KeyboardInterrupt from error
         raise translate_error(error, operation, uri) from error
     except BaseException as error:
-        if type(error).__name__ != _PANIC:
+        if type(error).__name__ != "PanicException":
             raise
         raise _apply_rules(error, operation, uri, _PANIC_RULES) from error
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ from omnigraph.base.failpoints import announce
 from omnigraph.storage.errors import substrate_errors
 from omnigraph.storage.local_tree import walk_tree
 from omnigraph.storage.location import Location, Scheme
-from omnigraph.storage.objects import ObjectStore, open_s3_store, require_bucket
+from omnigraph.storage.objects import ObjectStore, open_s3_store
 from omnigraph.storage.sync import sync_entries, sync_file
 
 _MICROSECONDS: Final = 1_000_000
@@ -65,8 +66,8 @@ class FileStamp:
 def read_stamp(location: Location) -> FileStamp | None:
     """Return the current state of the file; None if it does not exist."""
     if not location.is_local:
-        directory, _, name = location.uri.rpartition("/")
-        entry = ObjectStore(replace(location, uri=directory)).entry(name)
+        directory, name = _split_location(location)
+        entry = ObjectStore(directory).entry(name)
         return None if entry is None else FileStamp(entry.size, entry.version)
     with substrate_errors("read the file", location.uri):
         try:
@@ -104,30 +105,22 @@ def has_more_files(location: Location, count: int) -> bool:
 def _iterate_files(location: Location, links: list[str]) -> Iterator[StoredFile]:
     match location.scheme:
         case Scheme.LOCAL:
-            return _list_local(location, links)
+            for path, status in walk_tree(location):
+                if stat.S_ISLNK(status.st_mode):
+                    links.append(path)
+                else:
+                    yield StoredFile(path, status.st_size, status.st_mtime_ns // 1_000)
         case Scheme.S3:
-            return _list_objects(location)
+            for page in obstore.list(open_s3_store(location)):
+                for meta in page:
+                    modified_us = int(meta["last_modified"].timestamp() * _MICROSECONDS)
+                    yield StoredFile(str(meta["path"]), int(meta["size"]), modified_us)
         case Scheme.MEMORY:
             raise UsageError(
                 "cannot list files of a graph in memory: expected a location on disk or in S3",
                 code="uri_is_memory",
                 hint="Use a graph on disk or in S3.",
             )
-
-
-def _list_local(location: Location, links: list[str]) -> Iterator[StoredFile]:
-    for entry in walk_tree(location):
-        if entry.is_link:
-            links.append(entry.path)
-        else:
-            yield StoredFile(entry.path, entry.size_bytes, entry.modified_us)
-
-
-def _list_objects(location: Location) -> Iterator[StoredFile]:
-    for page in obstore.list(open_s3_store(location)):
-        for meta in page:
-            modified_us = int(meta["last_modified"].timestamp() * _MICROSECONDS)
-            yield StoredFile(str(meta["path"]), int(meta["size"]), modified_us)
 
 
 class Compression(Enum):
@@ -170,16 +163,7 @@ def move_file(source: Location, target: Location) -> None:
 
 def file_exists(location: Location) -> bool:
     """Return whether a file or an object of this name exists."""
-    with substrate_errors("find the file", location.uri):
-        if location.is_local:
-            return Path(location.uri).exists()
-        directory, name = _split_location(location)
-        try:
-            obstore.head(open_s3_store(directory), name)
-        except FileNotFoundError as missing:
-            require_bucket(missing)
-            return False
-        return True
+    return read_stamp(location) is not None
 
 
 @contextmanager
@@ -199,7 +183,7 @@ def _draft_on_disk(path: Path, *, synced: bool) -> Iterator[BinaryIO]:
 
 def _split_location(location: Location) -> tuple[Location, str]:
     directory, _, name = location.uri.rpartition("/")
-    return Location(location.scheme, directory, location.options), name
+    return replace(location, uri=directory), name
 
 
 def read_bytes(location: Location, start: int, length: int) -> bytes:
@@ -240,9 +224,6 @@ class _Reader(io.RawIOBase):
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         origin = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
         self._position = origin + offset
-        return self._position
-
-    def tell(self) -> int:
         return self._position
 
     def readable(self) -> bool:

@@ -13,8 +13,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from itertools import groupby
 from typing import Final
 
@@ -25,32 +24,15 @@ LINK_CODE: Final = "path_is_link"
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NOT_A_DIRECTORY: Final = (errno.ENOTDIR, errno.ELOOP)
 _NOT_REMOVED: Final = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
-_NANOSECONDS: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class TreeEntry:
-    """A file or a symbolic link: its path below the listed directory, its own size, and the time of its last change."""
+def walk_tree(location: Location, below: str = "") -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the path below a directory and the status of every file and link in it, in no order.
 
-    path: str
-    size_bytes: int
-    modified_us: int
-    is_link: bool
-
-
-def walk_tree(location: Location, below: str = "") -> Iterator[TreeEntry]:
-    """Yield every file and link below a directory, in no order; nothing if the directory does not exist.
-
-    Files that are deleted during the walk are skipped.
+    A directory that does not exist has none. Files that are deleted during the walk are skipped.
     """
-    try:
-        directory = _open_parts(location.root_uri, _parts(location, below))
-    except FileNotFoundError:
-        return
-    try:
+    with suppress(FileNotFoundError), _opened(location, below) as directory:
         yield from _walk(directory, "")
-    finally:
-        os.close(directory)
 
 
 def list_links(location: Location) -> tuple[str, ...]:
@@ -87,41 +69,33 @@ def remove_empty_directories(location: Location, below: str, *, recursive: bool)
         if recursive:
             with _opened(location, below) as directory:
                 _remove_inner(directory)
-        with _opened_parts(location.root_uri, parts[:-1]) as parent:
-            if parts:
+        if parts:
+            with _opened_parts(location.root_uri, parts[:-1]) as parent:
                 _remove_directory(parts[-1], parent)
 
 
-def _walk(directory: int, prefix: str) -> Iterator[TreeEntry]:
-    with os.scandir(directory) as entries:
-        names = list(entries)
-    for entry in names:
+def _walk(directory: int, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
+    with os.scandir(directory) as scanned:
+        entries = list(scanned)
+    for entry in entries:
         path = f"{prefix}{entry.name}"
-        try:
+        with suppress(FileNotFoundError, NotADirectoryError):
             if entry.is_dir(follow_symlinks=False):
-                inner = _open_inner(entry.name, directory, path)
-                try:
+                with _opened_inner(entry.name, directory, path) as inner:
                     yield from _walk(inner, f"{path}/")
-                finally:
-                    os.close(inner)
             else:
-                status = entry.stat(follow_symlinks=False)
-                is_link = stat.S_ISLNK(status.st_mode)
-                yield TreeEntry(path, status.st_size, status.st_mtime_ns // _NANOSECONDS, is_link)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
+                yield path, entry.stat(follow_symlinks=False)
 
 
 def _remove_inner(directory: int) -> None:
     with os.scandir(directory) as entries:
         names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     for name in names:
-        with suppress(FileNotFoundError, NotADirectoryError, RefusedError):
-            inner = _open_inner(name, directory, name)
-            try:
-                _remove_inner(inner)
-            finally:
-                os.close(inner)
+        with (
+            suppress(FileNotFoundError, NotADirectoryError, RefusedError),
+            _opened_inner(name, directory, name) as inner,
+        ):
+            _remove_inner(inner)
         _remove_directory(name, directory)
 
 
@@ -139,42 +113,40 @@ def _parts(location: Location, below: str) -> list[str]:
     return [part for part in inside.split("/") if part]
 
 
-@contextmanager
-def _opened(location: Location, below: str) -> Iterator[int]:
-    with _opened_parts(location.root_uri, _parts(location, below)) as directory:
-        yield directory
+def _opened(location: Location, below: str) -> AbstractContextManager[int]:
+    return _opened_parts(location.root_uri, _parts(location, below))
 
 
 @contextmanager
 def _opened_parts(root: str, parts: Sequence[str]) -> Iterator[int]:
-    directory = _open_parts(root, parts)
+    """Open a directory. The root may be reached through links, directories below it may not."""
+    with ExitStack() as opened:
+        directory = os.open(root, _DIRECTORY)
+        opened.callback(os.close, directory)
+        path = root
+        for part in parts:
+            path = f"{path}/{part}"
+            directory = opened.enter_context(_opened_inner(part, directory, path))
+        yield directory
+
+
+@contextmanager
+def _opened_inner(name: str, parent: int, path: str) -> Iterator[int]:
+    try:
+        directory = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+    except OSError as error:
+        if error.errno in _NOT_A_DIRECTORY and _is_link(name, parent):
+            raise RefusedError(
+                f"{path} is a symbolic link: links below the graph are not followed",
+                code=LINK_CODE,
+                hint="Replace the link with a directory that has its contents, or remove the link.",
+                facts={"path": path},
+            ) from error
+        raise
     try:
         yield directory
     finally:
         os.close(directory)
-
-
-def _open_parts(root: str, parts: Sequence[str]) -> int:
-    """Open a directory. The root may be reached through links, directories below it may not."""
-    directory = os.open(root, _DIRECTORY)
-    path = root
-    for part in parts:
-        path = f"{path}/{part}"
-        try:
-            inner = _open_inner(part, directory, path)
-        finally:
-            os.close(directory)
-        directory = inner
-    return directory
-
-
-def _open_inner(name: str, parent: int, path: str) -> int:
-    try:
-        return os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
-    except OSError as error:
-        if error.errno in _NOT_A_DIRECTORY and _is_link(name, parent):
-            raise _link_error(path) from error
-        raise
 
 
 def _is_link(name: str, parent: int) -> bool:
@@ -182,12 +154,3 @@ def _is_link(name: str, parent: int) -> bool:
         return stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
     except FileNotFoundError:
         return False
-
-
-def _link_error(path: str) -> RefusedError:
-    return RefusedError(
-        f"{path} is a symbolic link: links below the graph are not followed",
-        code=LINK_CODE,
-        hint="Replace the link with a directory that has its contents, or remove the link.",
-        facts={"path": path},
-    )

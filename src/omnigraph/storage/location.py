@@ -133,10 +133,9 @@ def _parse(text: str, options: Mapping[str, str] | None) -> Location:
     settings = tuple(sorted((options or {}).items()))
     if not text.strip() or "\0" in text:
         raise UsageError("graph URI is empty: expected a path or URI", code="uri_empty", hint=_HINT)
-    scheme = _scheme_of(text)
-    if scheme is None:
-        return Location(Scheme.LOCAL, _absolute(text), settings)
-    match scheme:
+    match _scheme_of(text):
+        case None:
+            return Location(Scheme.LOCAL, _absolute(text), settings)
         case "file":
             return Location(Scheme.LOCAL, _absolute(_file_path(text)), settings)
         case "s3":
@@ -149,7 +148,7 @@ def _parse(text: str, options: Mapping[str, str] | None) -> Location:
                 code="uri_is_server",
                 hint=_HINT,
             )
-        case _:
+        case scheme:
             raise UsageError(
                 f"unsupported URI scheme '{scheme}': expected a local path, 'file' or 's3'",
                 code="uri_scheme",

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import posixpath
 import re
+import stat
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from secrets import randbits
 from typing import Any, BinaryIO, Final
@@ -62,7 +64,10 @@ class ObjectStore:
 
     def __init__(self, location: Location) -> None:
         self.location = location
-        self._backend: _Backend | None = None
+
+    @cached_property
+    def _backend(self) -> _Backend:
+        return open_backend(self.location)
 
     def create(self, path: str, data: bytes, *, durable: bool = True) -> bool:
         """Create the object; return False if another object has that path. `durable`: it must survive a power cut.
@@ -80,7 +85,7 @@ class ObjectStore:
                 if durable and self.location.is_synced:
                     _create_synced(Path(self.location.uri), path, data)
                 else:
-                    obstore.put(self._store(), path, data, mode="create", use_multipart=False)
+                    obstore.put(self._backend, path, data, mode="create", use_multipart=False)
             except (AlreadyExistsError, FileExistsError):
                 return self.read(path) == data
             return True
@@ -89,7 +94,7 @@ class ObjectStore:
         """Return the object's bytes, or None if it does not exist."""
         with self._errors("read an object", path):
             try:
-                return bytes(obstore.get(self._store(), path).bytes())
+                return bytes(obstore.get(self._backend, path).bytes())
             except FileNotFoundError as missing:
                 require_bucket(missing)
                 return None
@@ -98,17 +103,21 @@ class ObjectStore:
         """Return the object as a listing describes it, or None if it does not exist."""
         with self._errors("find an object", path):
             try:
-                return ObjectEntry.of(obstore.head(self._store(), path))
+                return ObjectEntry.of(obstore.head(self._backend, path))
             except FileNotFoundError as missing:
                 require_bucket(missing)
                 return None
 
-    def list(self, prefix: str) -> tuple[ObjectEntry, ...]:
-        """Return every object below the directory `prefix` (every object for ""), ordered by path."""
+    def list(self, prefix: str, *, with_links: bool = True) -> tuple[ObjectEntry, ...]:
+        """Return every object below the directory `prefix` (every object for ""), ordered by path.
+
+        `with_links`: also links to files, which only a disk has, because an object that is a link can be read.
+        """
         with self._errors("list objects", prefix):
             if self.location.is_local:
-                return self._list_local(prefix, with_links=True)
-            entries = map(ObjectEntry.of, obstore.list(self._store(), prefix or None).collect())
+                entries: Iterable[ObjectEntry] = self._walk(prefix, with_links=with_links)
+            else:
+                entries = map(ObjectEntry.of, obstore.list(self._backend, prefix or None).collect())
             return tuple(sorted(entries, key=lambda entry: entry.path))
 
     def list_names(self) -> tuple[str, ...]:
@@ -117,7 +126,7 @@ class ObjectStore:
             if self.location.is_local:
                 root = Path(self.location.uri)
                 return tuple(sorted(entry.name for entry in root.iterdir())) if root.exists() else ()
-            listing = obstore.list_with_delimiter(self._store())
+            listing = obstore.list_with_delimiter(self._backend)
             names = [*listing["common_prefixes"], *(meta["path"] for meta in listing["objects"])]
             return tuple(sorted(str(name).strip("/") for name in names))
 
@@ -129,17 +138,13 @@ class ObjectStore:
                 unlink_files(self.location, [path])
                 return
             try:
-                obstore.delete(self._store(), path)
+                obstore.delete(self._backend, path)
             except FileNotFoundError as missing:
                 require_bucket(missing)
 
     def delete_below(self, prefix: str) -> int:
         """Delete every object below a directory, and on disk empty directories but no links. Return how many."""
-        if self.location.is_local:
-            with self._errors("list objects", prefix):
-                entries = self._list_local(prefix, with_links=False)
-        else:
-            entries = self.list(prefix)
+        entries = self.list(prefix, with_links=False)
         for entry in entries:
             self.delete(entry.path)
         self.remove_empty_directories(prefix)
@@ -157,26 +162,14 @@ class ObjectStore:
             with self._errors("remove an empty directory", prefix):
                 remove_empty_directories(self.location, prefix, recursive=False)
 
-    def _list_local(self, prefix: str, *, with_links: bool) -> tuple[ObjectEntry, ...]:
-        """List the files; `with_links` also the links to files, because an object that is a link can be read."""
-        if not self._path("").is_dir():
-            return ()
-        start = f"{prefix}/" if prefix else ""
-        entries = (
-            ObjectEntry(f"{start}{entry.path}", entry.size_bytes)
-            for entry in walk_tree(self.location, prefix)
-            if not _UNFINISHED.fullmatch(entry.path)
-            and (not entry.is_link or (with_links and self._path(f"{start}{entry.path}").is_file()))
-        )
-        return tuple(sorted(entries, key=lambda entry: entry.path))
-
-    def _path(self, path: str) -> Path:
-        return Path(self.location.uri, path)
-
-    def _store(self) -> _Backend:
-        if self._backend is None:
-            self._backend = open_backend(self.location)
-        return self._backend
+    def _walk(self, prefix: str, *, with_links: bool) -> Iterator[ObjectEntry]:
+        if not Path(self.location.uri).is_dir():
+            return
+        for path, status in walk_tree(self.location, prefix):
+            is_link = stat.S_ISLNK(status.st_mode)
+            is_listed = not is_link or (with_links and Path(self.location.uri, prefix, path).is_file())
+            if is_listed and not _UNFINISHED.fullmatch(path):
+                yield ObjectEntry(posixpath.join(prefix, path), status.st_size)
 
     def _errors(self, doing: str, path: str) -> AbstractContextManager[None]:
         return substrate_errors(doing, f"{self.location.uri}/{path}" if path else self.location.uri)

@@ -65,7 +65,12 @@ class StorageSettings:
     def applied(self) -> Iterator[None]:
         """Give this process these settings, and no others, within the block."""
         global _worker  # noqa: PLW0603  # a process has one environment
-        own = {name: value for name, value in _read_variables() if self._replaces(name)}
+        own = {
+            name: value
+            for name, value in _read_variables()
+            # Settings of a host are replaced only if the caller is on it.
+            if _is_store_setting(name) or (not self.by_name and _is_of_host(name))
+        }
         applied = {**self.values, **{name: own[name] for name in self.names if name in own}}
         outer, _worker = _worker, _Worker(self, own)
         _change_environment(own, applied)
@@ -74,10 +79,6 @@ class StorageSettings:
         finally:
             _change_environment(applied, own)
             _worker = outer
-
-    def _replaces(self, name: str) -> bool:
-        """Return whether a variable of this process is replaced: settings of a host only if the caller is on it."""
-        return _is_store_setting(name) or (not self.by_name and _is_of_host(name))
 
 
 @dataclass(frozen=True, slots=True)

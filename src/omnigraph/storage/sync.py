@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -38,12 +37,7 @@ class SyncError(StorageError):
 
 def sync_file(path: Path) -> None:
     """Sync the content of a file."""
-    with _sync_errors(path):
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    _sync(path, os.O_RDONLY)
 
 
 def sync_entries(paths: Iterable[Path], root: Path | None = None) -> None:
@@ -58,7 +52,8 @@ def sync_entries(paths: Iterable[Path], root: Path | None = None) -> None:
         directory = path.parent
         while directory not in synced:
             try:
-                _sync_directory(directory)
+                # File systems without this operation report an invalid argument: not a loss.
+                _sync(directory, os.O_RDONLY | os.O_DIRECTORY, accepted=_NO_DIRECTORY_SYNC)
             except SyncError as error:
                 if root is None and directory != path.parent and isinstance(error.__cause__, PermissionError):
                     break
@@ -69,23 +64,17 @@ def sync_entries(paths: Iterable[Path], root: Path | None = None) -> None:
             directory = directory.parent
 
 
-def _sync_directory(path: Path) -> None:
-    """Sync the entries of a directory. File systems without this operation report an invalid argument: not a loss."""
-    with _sync_errors(path):
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _sync(path: Path, flags: int, accepted: tuple[int, ...] = ()) -> None:
+    """Sync a file or directory; an error of `fsync` with an accepted number is ignored."""
+    try:
+        descriptor = os.open(path, flags | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
         except OSError as error:
-            if error.errno not in _NO_DIRECTORY_SYNC:
+            if error.errno not in accepted:
                 raise
         finally:
             os.close(descriptor)
-
-
-@contextmanager
-def _sync_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
     except OSError as error:
         is_full = error.errno in _FULL
         raise SyncError(

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from omnigraph.base.clock import format_timestamp
 from omnigraph.base.errors import OmnigraphError
-from omnigraph.graph.branches import BranchStatus
-from omnigraph.graph.manifest.records import BranchRecord, CommitRecord, Pin, TableId
-from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
+from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.schema.catalog import display_order
-from omnigraph.storage.location import Location
+
+if TYPE_CHECKING:
+    from omnigraph.graph.branches import BranchStatus
+    from omnigraph.graph.manifest.records import BranchRecord, CommitRecord, Pin, TableId
+    from omnigraph.graph.manifest.snapshot import Snapshot
+    from omnigraph.storage.location import Location
 
 
 class PinOutput(msgspec.Struct, frozen=True):
@@ -159,6 +162,11 @@ def snapshot_output(snapshot: Snapshot) -> SnapshotOutput:
     )
 
 
+def init_output(snapshot: Snapshot) -> dict[str, Any]:
+    """Return the document of a new graph: its location, and its first snapshot."""
+    return {"uri": snapshot.root.uri, **msgspec.to_builtins(snapshot_output(snapshot))}
+
+
 def schema_output(snapshot: Snapshot) -> SchemaOutput:
     """Return the document of the schema of a snapshot."""
     return SchemaOutput(
@@ -203,7 +211,7 @@ def new_commit_output(location: Location, commit: CommitRecord | None) -> Commit
     """
     if commit is None:
         return None
-    names: dict[TableId, str] = {}
+    names: Mapping[TableId, str] = {}
     with suppress(OmnigraphError):
         names = table_names(read_snapshot(location, commit.branch))
     return commit_output(commit, names)

@@ -1,27 +1,31 @@
-"""The JSON documents of what commands did: query, mutate, load, export, merge and maintenance.
+"""The JSON documents of what commands did: query, mutate, load, export, merge, lint and schema changes.
 
 Scripts rely on them: later releases only add members. A member that is omitted when it has no value is `UNSET`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from omnigraph.api.results import OptimizeResult, RepairResult, Result, json_rows
-from omnigraph.base.errors import Fact
-from omnigraph.engine.mutation.stage import EntityCounts
-from omnigraph.engine.mutation.text import MutationResult
-from omnigraph.engine.prepare import ExplainResult
-from omnigraph.graph.merge.run import MergeResult
-from omnigraph.maintenance.indexed_load import LoadResult
-from omnigraph.maintenance.schema_apply import SchemaResult
-from omnigraph.pipeline.export.run import ExportResult
-from omnigraph.query.explain import ExplainedStep
-from omnigraph.storage.location import Location
 from omnigraph.wire.commits import CommitOutput, new_commit_output
+
+if TYPE_CHECKING:
+    from omnigraph.api.results import Result
+    from omnigraph.engine.mutation.text import MutationResult
+    from omnigraph.engine.prepare import ExplainResult
+    from omnigraph.graph.feed import SchemaStep
+    from omnigraph.graph.merge.run import MergeResult, TableCounts
+    from omnigraph.graph.schema_plan import PlannedStep, SchemaPlan
+    from omnigraph.maintenance.indexed_load import LoadResult
+    from omnigraph.maintenance.schema_apply import SchemaResult
+    from omnigraph.pipeline.export.run import ExportResult
+    from omnigraph.query.explain import ExplainedStep
+    from omnigraph.query.lint import LintReport
+    from omnigraph.query.shapes import QueryShape
+    from omnigraph.storage.location import Location
 
 
 class ReadTargetOutput(msgspec.Struct, frozen=True):
@@ -42,46 +46,25 @@ class ReadOutput(msgspec.Struct, frozen=True, kw_only=True):
     graph_commit_id: str
 
 
-class ExplainStepOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """A step of a plan."""
-
-    number: int | None
-    depth: int
-    step: str
-    rows_estimated: int | None
-    rows: int | None
-    seconds: float | None
-    mode: str | None
-    reason: str | None
-
-
 class ExplainOutput(msgspec.Struct, frozen=True, kw_only=True):
     """How a query would run, or ran."""
 
     query_name: str
     target: ReadTargetOutput
     graph_commit_id: str
-    steps: list[ExplainStepOutput]
+    steps: list[dict[str, Any]]
     text: str
 
 
-class EntityCountsOutput(msgspec.Struct, frozen=True):
-    """How many nodes, or edges, changed."""
-
-    inserted: int
-    updated: int
-    deleted: int
-
-
 class ChangeOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """What a mutation did."""
+    """What a mutation did. `nodes` and `edges` count what was inserted, updated and deleted."""
 
     query_name: str
     branch: str
     affected_nodes: int
     affected_edges: int
-    nodes: EntityCountsOutput
-    edges: EntityCountsOutput
+    nodes: dict[str, int]
+    edges: dict[str, int]
     actor_id: str
     commit: CommitOutput | None
 
@@ -131,16 +114,6 @@ class ExportOutput(msgspec.Struct, frozen=True, kw_only=True):
     total_entities: int
 
 
-class MergedTableOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """What a merge changed in a table."""
-
-    table_key: str
-    inserted: int
-    updated: int
-    deleted: int
-    adopted: bool
-
-
 class BranchMergeOutput(msgspec.Struct, frozen=True, kw_only=True):
     """What a merge or a revert did, or would do. The last two are present if deletion was requested."""
 
@@ -150,7 +123,7 @@ class BranchMergeOutput(msgspec.Struct, frozen=True, kw_only=True):
     actor_id: str | None
     commit: CommitOutput | None
     schema_steps: list[dict[str, Any]]
-    tables: list[MergedTableOutput]
+    tables: list[dict[str, Any]]
     merge_conflicts: list[dict[str, Any]]
     branch_deleted: bool | msgspec.UnsetType = msgspec.UNSET
     branch_delete_error: str | msgspec.UnsetType | None = msgspec.UNSET
@@ -164,48 +137,10 @@ class SchemaApplyOutput(msgspec.Struct, frozen=True, kw_only=True):
     commit: CommitOutput | None
 
 
-class OptimizeOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """What `optimize` did, or would do; `commit` is the last one that it published."""
-
-    uri: str
-    branch: str
-    dry_run: bool
-    tables: list[dict[str, Any]]
-    commit: str | None
-
-
-class BranchCommitOutput(msgspec.Struct, frozen=True):
-    """The commit of a branch."""
-
-    branch: str
-    graph_commit_id: str
-
-
-class RepairOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """What `repair` found and did."""
-
-    uri: str
-    tables: list[dict[str, Any]]
-    commit: str | None
-    commits: list[BranchCommitOutput]
-
-
-class CleanupOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """What `cleanup` deleted, or would delete. It creates no commit."""
-
-    uri: str
-    confirmed: bool
-    keep_versions: int | None
-    older_than_seconds: int | None
-    orphans_older_than_seconds: int
-    warnings: list[str]
-    retained: list[dict[str, Any]] = msgspec.field(name="kept")
-    tables: list[dict[str, Any]]
-    commit: None = None
-
-
 def read_output(result: Result, requested_commit: str | None) -> ReadOutput:
     """Return the document of a query. `requested_commit` is the commit that the caller asked for."""
+    from omnigraph.api.results import json_rows
+
     rows = [row for batch in result.to_arrow().to_batches() for row in json_rows(batch)]
     source = result.source
     return ReadOutput(
@@ -237,8 +172,8 @@ def change_output(location: Location, result: MutationResult) -> ChangeOutput:
         branch=result.branch,
         affected_nodes=result.affected_nodes,
         affected_edges=result.affected_edges,
-        nodes=_counts_output(result.nodes),
-        edges=_counts_output(result.edges),
+        nodes=msgspec.to_builtins(result.nodes),
+        edges=msgspec.to_builtins(result.edges),
         actor_id=result.actor,
         commit=new_commit_output(location, result.commit),
     )
@@ -246,6 +181,8 @@ def change_output(location: Location, result: MutationResult) -> ChangeOutput:
 
 def ingest_output(location: Location, result: LoadResult) -> IngestOutput:
     """Return the document of a load."""
+    from omnigraph.wire.maintenance import index_result_output
+
     return IngestOutput(
         uri=location.uri,
         branch=result.branch,
@@ -258,7 +195,7 @@ def ingest_output(location: Location, result: LoadResult) -> IngestOutput:
         total_entities=result.total,
         actor_id=result.actor,
         commit=new_commit_output(location, result.commit),
-        indexes=None if result.indexes is None else dict(result.indexes.to_json()),
+        indexes=None if result.indexes is None else index_result_output(result.indexes),
     )
 
 
@@ -277,70 +214,95 @@ def export_output(location: Location, branch: str, result: ExportResult) -> Expo
     )
 
 
-def merge_output(location: Location, result: MergeResult) -> BranchMergeOutput:
-    """Return the document of a merge or a revert."""
+def merge_output(
+    location: Location, result: MergeResult, *, branch_deleted: bool | None = None, delete_error: str | None = None
+) -> BranchMergeOutput:
+    """Return the document of a merge or a revert. `branch_deleted` is None if deletion was not requested."""
     return BranchMergeOutput(
         source=result.source,
         target=result.target,
         outcome=result.outcome.value,
         actor_id=None if result.commit is None else result.commit.actor,
         commit=new_commit_output(location, result.commit),
-        schema_steps=[dict(step.to_json()) for step in result.schema_steps],
-        tables=[
-            MergedTableOutput(
-                table_key=table.table,
-                inserted=table.inserted,
-                updated=table.updated,
-                deleted=table.deleted,
-                adopted=table.adopted,
-            )
-            for table in result.tables
-        ],
+        schema_steps=[schema_step_output(step) for step in result.schema_steps],
+        tables=[_merged_table_output(table) for table in result.tables],
         merge_conflicts=[dict(conflict.to_json()) for conflict in result.conflicts],
+        branch_deleted=msgspec.UNSET if branch_deleted is None else branch_deleted,
+        branch_delete_error=msgspec.UNSET if branch_deleted is None else delete_error,
     )
+
+
+def schema_plan_output(plan: SchemaPlan) -> dict[str, Any]:
+    """Return the document of a schema plan."""
+    from omnigraph.graph.schema_plan import refusal_to_json
+
+    return {
+        "graph_branch": plan.branch,
+        "graph_commit_id": plan.commit,
+        "can_apply": plan.can_apply,
+        "steps": [schema_step_output(step) for step in plan.steps],
+        "unsupported": [refusal_to_json(change) for change in plan.unsupported],
+    }
+
+
+def schema_step_output(planned: PlannedStep) -> dict[str, Any]:
+    """Return the document of a schema step. `table_key` is null for a step that is not about one type."""
+    return {
+        "step": planned.step.kind,
+        "table_key": getattr(planned.step, "alias", None),
+        "text": planned.step.describe(),
+        "cost": planned.cost.value,
+        "rows": planned.rows,
+        "filled_rows": planned.filled_rows,
+    }
+
+
+def feed_step_output(step: SchemaStep) -> dict[str, Any]:
+    """Return the document of a schema step of a feed; a rename also has the old and the new name."""
+    from omnigraph.schema.evolution.steps import RenameProperty, RenameType
+
+    document = {**schema_step_output(step.planned), "table_id": step.table_id}
+    match step.planned.step:
+        case RenameType(alias=alias, name=name):
+            return {**document, "old_name": alias.partition(":")[2], "new_name": name}
+        case RenameProperty(old=old, new=new):
+            return {**document, "old_name": old, "new_name": new}
+        case _:
+            return document
+
+
+def lint_output(report: LintReport) -> dict[str, Any]:
+    """Return the document of checked query files."""
+    return {
+        "errors": [problem.to_json() for problem in report.errors],
+        "warnings": [problem.to_json() for problem in report.warnings],
+        "queries": [query_output(query) for query in report.queries],
+    }
+
+
+def query_output(query: QueryShape) -> dict[str, Any]:
+    """Return the document of the interface of a query."""
+    document = msgspec.to_builtins(query)
+    kind = "mutation" if document.pop("is_mutation") else "read"
+    return {"name": document.pop("name"), "kind": kind, **document}
 
 
 def schema_apply_output(location: Location, result: SchemaResult) -> SchemaApplyOutput:
     """Return the document of an applied schema."""
     return SchemaApplyOutput(
         graph_branch=result.plan.branch,
-        steps=[dict(step.to_json()) for step in result.plan.steps],
+        steps=[schema_step_output(step) for step in result.plan.steps],
         commit=new_commit_output(location, result.commit),
     )
 
 
-def optimize_output(uri: str, branch: str, result: OptimizeResult, *, dry_run: bool) -> OptimizeOutput:
-    """Return the document of an optimize run."""
-    tables = [dict(row.to_json()) for row in (*result.tables, result.manifest)]
-    return OptimizeOutput(uri=uri, branch=branch, dry_run=dry_run, tables=tables, commit=result.commit)
+def _merged_table_output(counts: TableCounts) -> dict[str, Any]:
+    document = msgspec.to_builtins(counts)
+    return {"table_key": document.pop("table"), **document}
 
 
-def repair_output(uri: str, tables: Sequence[Mapping[str, Fact]], result: RepairResult) -> RepairOutput:
-    """Return the document of a repair run. `tables` are its rows with the errors as the surface renders them."""
-    return RepairOutput(
-        uri=uri,
-        tables=[dict(row) for row in tables],
-        commit=result.commit,
-        commits=[BranchCommitOutput(branch, commit) for branch, commit in result.commits.items()],
-    )
-
-
-def _step_output(step: ExplainedStep) -> ExplainStepOutput:
-    figures = step.figures
-    return ExplainStepOutput(
-        number=step.number,
-        depth=step.depth,
-        step=step.text,
-        rows_estimated=figures.rows_estimated,
-        rows=figures.rows,
-        seconds=figures.seconds,
-        mode=figures.mode,
-        reason=figures.reason,
-    )
-
-
-def _counts_output(counts: EntityCounts) -> EntityCountsOutput:
-    return EntityCountsOutput(counts.inserted, counts.updated, counts.deleted)
+def _step_output(step: ExplainedStep) -> dict[str, Any]:
+    return {"number": step.number, "depth": step.depth, "step": step.text, **msgspec.to_builtins(step.figures)}
 
 
 def _counts_of(counts: Mapping[str, int], kind: str) -> list[tuple[str, int]]:

@@ -105,7 +105,7 @@ def test_failed_index_build_reports_the_load_as_applied(place: Path, warm_spark:
     assert done.exit_code == 1
     error = json.loads(done.stdout or done.stderr)
     assert (error["error_code"], error["applied"]) == ("load_unindexed", "yes")
-    assert error["hint"] == "Do not load again. Run `omnigraph optimize --branch b` to build the indexes."
+    assert error["hint"] == "Do not load again. Run `omnigraph optimize graph.omni --branch b` to build the indexes."
     listed = omnigraph_here("commit", "list", "graph.omni", "--branch", "b", "--json", cwd=place)
     commits = json.loads(listed.stdout)["commits"]
     assert (error["graph_commit_id"], "load") in {

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.cli.demo.dataset import Company, write_company
+from omnigraph.cli.demo.dataset import write_company
 from omnigraph.cli.demo.run import _command_name, _next_commands
 from omnigraph.cli.demo.steps import SCENES
 from tests.cli.process import omnigraph, omnigraph_here
@@ -84,7 +84,7 @@ def test_data_is_deterministic(tmp_path: Path) -> None:
     texts = []
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
-        lines = write_company(Company(PEOPLE), tmp_path / name)
+        lines = write_company(PEOPLE, tmp_path / name)
         texts.append((tmp_path / name / "company.jsonl").read_text())
         assert lines == len(texts[-1].splitlines())
     assert texts[0] == texts[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,10 @@ import pytest
 
 import omnigraph as og
 from omnigraph.api.graph import Graph
-from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import UsageError
-from omnigraph.base.ids import CommitId
 from omnigraph.engine.mutation.run import BoundMutation, MutationRejectedError
-from omnigraph.engine.mutation.stage import EntityCounts, MutationOutcome, MutationRequest, mutate
-from omnigraph.engine.mutation.text import MutationResult, PreparedMutation
+from omnigraph.engine.mutation.stage import EntityCounts
+from omnigraph.engine.mutation.text import MutationOptions, MutationResult, bind_mutation, mutate
 from omnigraph.engine.prepare import QuerySource
 from omnigraph.graph.manifest.requirements import PreconditionFailedError
 from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
@@ -51,20 +50,19 @@ def writer(graph: Graph, text: str) -> Callable[[], object]:
     return lambda: graph.mutate(text)
 
 
-def run_with_concurrent_write(graph: Graph, text: str, other: Callable[[], object]) -> tuple[MutationOutcome, int]:
+def run_with_concurrent_write(graph: Graph, text: str, other: Callable[[], object]) -> tuple[MutationResult, int]:
     """Run a mutation, with another write between its stage and its check; return the number of preparations too."""
-    preparing = PreparedMutation(QuerySource(text), {}, SYSTEM_CLOCK)
     prepared = 0
 
     def prepare(snapshot: Snapshot) -> BoundMutation:
         nonlocal prepared
         prepared += 1
-        bound = preparing.prepare(snapshot)
+        bound = bind_mutation(snapshot, QuerySource(text), {}, datetime.now(UTC))
         if prepared == 1:
             other()
         return bound
 
-    return mutate(graph.location, MutationRequest(prepare, "tester")), prepared
+    return mutate(graph.location, prepare, MutationOptions("tester")), prepared
 
 
 def test_insert_is_validated_again_but_not_run_again(graph: Graph) -> None:
@@ -116,7 +114,7 @@ def test_update_runs_again_after_concurrent_write(graph: Graph) -> None:
 def test_update_without_matches_after_concurrent_write_has_no_commit(graph: Graph) -> None:
     other = writer(graph, 'query o() { update P set { n: 9 } where k = "b" }')
     done, prepared = run_with_concurrent_write(graph, "query u() { update P set { mail: null } where n = 2 }", other)
-    assert (done, prepared) == (MutationOutcome(), 2)
+    assert (done.nodes, done.edges, done.commit, prepared) == (EntityCounts(), EntityCounts(), None, 2)
 
 
 def test_delete_removes_concurrently_inserted_edges(graph: Graph) -> None:
@@ -151,14 +149,14 @@ class TestIfCommit:
 
     def test_head_moves_during_mutation(self, graph: Graph) -> None:
         head = graph.snapshot().head
-        preparing = PreparedMutation(QuerySource('query j() { insert P { k: "j" } }'), {}, SYSTEM_CLOCK)
+        source = QuerySource('query j() { insert P { k: "j" } }')
 
         def prepare(snapshot: Snapshot) -> BoundMutation:
             graph.mutate('query o() { insert Note { text: "o" } }')
-            return preparing.prepare(snapshot)
+            return bind_mutation(snapshot, source, {}, datetime.now(UTC))
 
         with pytest.raises(PreconditionFailedError):
-            mutate(graph.location, MutationRequest(prepare, "tester", if_commit=CommitId(head)))
+            mutate(graph.location, prepare, MutationOptions("tester", if_commit=head))
         assert "j" not in people(graph)
 
 

@@ -20,7 +20,7 @@ from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.merge.run import MergeRequest, merge_branch
 from omnigraph.graph.recovery.run import recover_on_open
 from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import Published, StagedWrite
 from omnigraph.storage.location import Location
 from tests.graph.concurrency.actors import short_lease
@@ -77,10 +77,10 @@ def insert_edges(location: Location, names: Sequence[str]) -> str | None:
         missing = [name for name in names if name not in nodes]
         if missing:
             raise DanglingEdgeError(f"no node {missing}", code="dangling_edge")
-        target = area.writable(KNOWS)
+        target = area.open_for_write(KNOWS)
         staged = stage_append(target.dataset, rows_table(target, [(name, None) for name in names]))
         effect = area.transaction_effect(target, staged, target.table.row_count + len(names))
-        return area.finish((effect,), frozenset({area.table(PERSON).id}), Outcome({"inserted": len(names)}))
+        return area.finish((effect,), frozenset({area.table(PERSON).id}), {"inserted": len(names)})
 
     request = WriteRequest(WriterKind.MUTATE, "tester", stage, lambda again, _: stage(again))
     return _commit_id(write(location, MAIN, request))
@@ -93,11 +93,11 @@ def delete_lonely_nodes(location: Location, names: Sequence[str]) -> str | None:
     def stage(area: StagingArea) -> StagedWrite:
         if area.read(KNOWS).count_rows(where.replace("id", "src", 1)):
             raise DanglingEdgeError("an edge would dangle", code="dangling_edge")
-        target = area.writable(PERSON)
+        target = area.open_for_write(PERSON)
         staged = stage_delete(target.dataset, where)
         assert staged is not None
         effect = area.transaction_effect(target, staged, target.table.row_count - len(names))
-        return area.finish((effect,), frozenset({area.table(KNOWS).id}), Outcome({"deleted": len(names)}))
+        return area.finish((effect,), frozenset({area.table(KNOWS).id}), {"deleted": len(names)})
 
     request = WriteRequest(WriterKind.MUTATE, "tester", stage, lambda again, _: stage(again))
     return _commit_id(write(location, MAIN, request))

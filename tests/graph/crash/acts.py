@@ -17,7 +17,7 @@ from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import LeaseTerms
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.manifest.stamp import Format
-from omnigraph.graph.merge.run import MergeRequest, RevertRequest, merge_branch, revert_commit
+from omnigraph.graph.merge.run import MergeRequest, merge_branch, revert_commit
 from omnigraph.graph.recovery.run import recover_on_open
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
@@ -172,7 +172,7 @@ def merge_into_branch(location: Location) -> None:
 
 
 def revert_head(location: Location) -> None:
-    revert_commit(location, RevertRequest(read_snapshot(location).head, "tester"))
+    revert_commit(location, MergeRequest(read_snapshot(location).head, "tester"))
 
 
 def recover(location: Location) -> None:
@@ -190,4 +190,4 @@ def migrate(location: Location) -> None:
 def cleanup(location: Location) -> None:
     """Clean up one table at a time, so that the order is always the same."""
     os.environ[CONCURRENCY] = "1"
-    cleanup_all_tables(Place(location), CLEANUP, world=WriteEnvironment(clock=TomorrowClock()))
+    cleanup_all_tables(Place(location), CLEANUP, environment=WriteEnvironment(clock=TomorrowClock()))

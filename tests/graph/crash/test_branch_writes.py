@@ -15,7 +15,7 @@ from omnigraph.graph.manifest.records import BranchParent
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.recovery.run import recover_every_branch, recover_on_open
 from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import StagedWrite
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
@@ -151,7 +151,7 @@ def test_cleanup_keeps_the_forks_of_a_staged_first_write(graph: Location) -> Non
     def wait(area: StagingArea) -> StagedWrite:
         staged = stage_changes([Change(PERSON, insert=("x",))])(area)
         options = CleanupPolicyOptions(keep_versions=3, confirm=True)
-        cleanup_all_tables(Place(graph), options, world=WriteEnvironment(clock=TomorrowClock()))
+        cleanup_all_tables(Place(graph), options, environment=WriteEnvironment(clock=TomorrowClock()))
         return staged
 
     create_branch_with_write(graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", wait))
@@ -192,7 +192,7 @@ def test_effects_based_on_an_older_pin_are_rejected(graph: Location) -> None:
         return staged
 
     def keep_old_effects(again: StagingArea, staged: StagedWrite) -> StagedWrite:
-        return again.finish(staged.effects, staged.reads, Outcome(staged.counts))
+        return again.finish(staged.effects, staged.reads, staged.counts)
 
     with pytest.raises(ConflictError) as caught:
         write(graph, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken, keep_old_effects))

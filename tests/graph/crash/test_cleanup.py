@@ -45,8 +45,8 @@ def _check_next_cleanup(cell: str, killer: Killer, location: Location) -> None:
     environment = WriteEnvironment(clock=TomorrowClock())
     assert limits.CLEANUP_AGE_SECONDS_MIN < 24 * 3600
     for _ in range(2):  # the fence is a version too, and only the second run may delete it
-        rows = cleanup_all_tables(Place(location), CleanupPolicyOptions(1, confirm=True), world=environment)
+        rows = cleanup_all_tables(Place(location), CleanupPolicyOptions(1, confirm=True), environment=environment)
         assert errors_of(rows) == {}
-    assert files_of(cleanup_all_tables(Place(location), CleanupPolicyOptions(1), world=environment)) == []
+    assert files_of(cleanup_all_tables(Place(location), CleanupPolicyOptions(1), environment=environment)) == []
     assert read_contents(location) == expected
     assert not [file.path for file in list_files(location) if "/tree/" in file.path]

@@ -60,7 +60,7 @@ def test_deleted_state_is_snapshot_collected(branch: str, graph: Location) -> No
     """For every selector, in queries, exports and Spark: another state is never returned."""
     made = [write(graph, branch, age) for age in (1, 2, 3)]
     policy = CleanupPolicyOptions(keep_versions=1, confirm=True)
-    cleanup_all_tables(Place(graph), policy, world=WriteEnvironment(clock=TomorrowClock()))
+    cleanup_all_tables(Place(graph), policy, environment=WriteEnvironment(clock=TomorrowClock()))
     newest = read_state(graph, branch)
     readable = readable_commits(newest, newest.manifest.read_commits())
     assert made[2].id in readable

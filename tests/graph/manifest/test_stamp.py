@@ -12,7 +12,7 @@ from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.lineage import make_lineage
 from omnigraph.graph.manifest.publish import ManifestChange, Publisher, publish
 from omnigraph.graph.manifest.snapshot import read_commit_snapshot, read_snapshot
-from omnigraph.graph.manifest.stamp import FORMAT, STAMP_KEY, Format, MigrationStep, StampVerdict, decide_stamp
+from omnigraph.graph.manifest.stamp import FORMAT, STAMP_KEY, Format, MigrationStep, read_stamp
 from omnigraph.storage.lance.commit import commit_schema_metadata
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
 from omnigraph.storage.location import Location
@@ -52,19 +52,21 @@ def _plant(location: Location, stamp: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stamp", "oldest", "verdict"),
-    [
-        (3, 3, StampVerdict.CURRENT),
-        (4, 3, StampVerdict.TOO_NEW),
-        (2, 3, StampVerdict.TOO_OLD),
-        (2, 2, StampVerdict.MIGRATABLE),
-        (1, 2, StampVerdict.TOO_OLD),
-    ],
+    ("stamp", "oldest", "code"),
+    [(3, 3, None), (4, 3, "stamp_too_new"), (2, 3, "stamp_too_old"), (2, 2, None), (1, 2, "stamp_too_old")],
 )
-def test_decide_stamp(stamp: int, oldest: int, verdict: StampVerdict) -> None:
+def test_supported_stamps(local_location: Location, stamp: int, oldest: int, code: str | None) -> None:
+    make_graph(local_location)
+    _plant(local_location, str(stamp))
     rules = Format(3, Steps().rules(3).steps[oldest - 1 :])
     assert rules.oldest == oldest
-    assert decide_stamp(stamp, rules) is verdict
+    manifest = open_dataset(local_location.child("__manifest"))
+    if code is None:
+        assert read_stamp(manifest, rules) == stamp
+    else:
+        with pytest.raises(FormatError) as caught:
+            read_stamp(manifest, rules)
+        assert caught.value.code == code
 
 
 def test_this_release_writes_and_reads_stamp_1(store_location: Location) -> None:

@@ -9,7 +9,7 @@ from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.merge.conflicts import MergeConflictError
-from omnigraph.graph.merge.run import MergeOutcome, MergeRequest, RevertRequest, merge_branch, revert_commit
+from omnigraph.graph.merge.run import MergeOutcome, MergeRequest, merge_branch, revert_commit
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
 from omnigraph.storage.location import Location
@@ -23,7 +23,7 @@ KEEP_ONE = CleanupPolicyOptions(keep_versions=1, confirm=True)
 def clean(location: Location) -> None:
     """Clean up two times, because the first run leaves a fence."""
     for _ in range(2):
-        cleanup_all_tables(Place(location), KEEP_ONE, world=WriteEnvironment(clock=TomorrowClock()))
+        cleanup_all_tables(Place(location), KEEP_ONE, environment=WriteEnvironment(clock=TomorrowClock()))
 
 
 def branch(location: Location, name: str, source: str = MAIN) -> None:
@@ -100,5 +100,5 @@ def test_deleted_commit_cannot_be_reverted(local_location: Location) -> None:
     set_ages(local_location, MAIN, a=1)
     clean(local_location)
     with pytest.raises(NotFoundError) as caught:
-        revert_commit(local_location, RevertRequest(old, "tester"))
+        revert_commit(local_location, MergeRequest(old, "tester"))
     assert caught.value.code == "snapshot_collected"

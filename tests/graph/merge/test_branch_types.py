@@ -187,7 +187,7 @@ def test_branch_and_files_are_deleted_during_the_merge(root: Location) -> None:
             seen.append(target)
             delete_branch(root, "dev")
             policy = CleanupPolicyOptions(keep_versions=1, confirm=True)
-            cleanup_all_tables(Place(root), policy, world=WriteEnvironment(clock=_NextWeek()))
+            cleanup_all_tables(Place(root), policy, environment=WriteEnvironment(clock=_NextWeek()))
 
     with observed(clean_first), pytest.raises(ReadSetConflictError):
         omnigraph.open(root.uri).merge("dev")

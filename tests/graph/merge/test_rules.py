@@ -12,7 +12,7 @@ import omnigraph as og
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.merge.conflicts import MergeConflictError
 from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import StagedWrite
 from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
 from tests.pipeline.in_place import contents, in_place
@@ -245,10 +245,10 @@ def test_diverged_schemas(graph: og.Graph) -> None:
 
 def _write_unchecked(graph: og.Graph, slug: str, age: int) -> None:
     def stage(area: StagingArea) -> StagedWrite:
-        target = area.writable("node:Person")
+        target = area.open_for_write("node:Person")
         row: dict[str, Any] = {"id": [slug], "slug": [slug], "email": [None], "age": [age]}
         staged = stage_append(target.dataset, pa.table(row, schema=target.dataset.schema))
         effect = area.transaction_effect(target, staged, target.table.row_count + 1)
-        return area.finish((effect,), frozenset(), Outcome({}))
+        return area.finish((effect,), frozenset(), {})
 
     assert write(graph.location, "b", WriteRequest(WriterKind.LOAD, "tester", stage)) is not None

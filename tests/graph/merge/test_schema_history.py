@@ -94,7 +94,7 @@ def test_criss_cross_schemas(root: Location) -> None:
     both = "note: String?  rank: I64 @default(1)  score: F64?"
     evolve(root, BASE.replace("note: String?", f"{both}  town: String?"), "dev")
     outcome = graph.merge("dev")
-    assert [step.to_json()["step"] for step in outcome.schema_steps] == ["add_property"]
+    assert [step.step.kind for step in outcome.schema_steps] == ["add_property"]
     expected = {
         "ada": {**ADA, "rank": 4, "score": None, "town": None},
         "bob": {**BOB, "rank": 1, "score": 0.5, "town": None},

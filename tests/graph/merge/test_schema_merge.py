@@ -195,7 +195,7 @@ def test_types_of_both_sides(root: Location) -> None:
     before = contents(root)
     graph.delete_branch("dev")
     policy = CleanupPolicyOptions(keep_versions=1, confirm=True)
-    rows = cleanup_all_tables(Place(root), policy, world=WriteEnvironment(clock=TomorrowClock()))
+    rows = cleanup_all_tables(Place(root), policy, environment=WriteEnvironment(clock=TomorrowClock()))
     assert [row.error for row in rows if row.error] == []
     assert contents(root) == before
     graph.mutate('query m() { insert City { name: "f" } }')
@@ -373,7 +373,7 @@ def test_dry_run_and_merge_report_the_schema_steps(root: Location) -> None:
     graph = omnigraph.open(root.uri)
     planned, done = graph.merge("dev", dry_run=True), graph.merge("dev")
     for outcome in (planned, done):
-        steps = [(step.to_json()["step"], step.to_json()["table_key"], step.rows) for step in outcome.schema_steps]
+        steps = [(step.step.kind, getattr(step.step, "alias", None), step.rows) for step in outcome.schema_steps]
         assert steps == [
             ("drop_type", "node:Company", 1),
             ("rename_property", "node:Person", 2),

@@ -31,11 +31,10 @@ from omnigraph.base.ids import CommitId
 from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.coordination.lease import acquire_lease
 from omnigraph.graph.diff import SchemaDiffError, diff_snapshots
-from omnigraph.graph.entity_changes import entity_changes
 from omnigraph.graph.manifest.snapshot import MAIN, read_commit_snapshot, read_snapshot
 from omnigraph.graph.merge.conflicts import MergeConflictError
 from omnigraph.graph.merge.request import make_resolution
-from omnigraph.graph.merge.run import MergeOutcome, MergeRequest, RevertRequest, merge_branch, revert_commit
+from omnigraph.graph.merge.run import MergeOutcome, MergeRequest, merge_branch, revert_commit
 from omnigraph.graph.recovery.run import recover_on_open
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
@@ -267,7 +266,7 @@ class MergeMachine(RuleBasedStateMachine):
         state = self.history.commits[commit].state
         expected, conflicts = merge_graphs(state, self.state(branch), before)
         conflicts = reported_conflicts(conflicts) if before[FACTS] == state[FACTS] else DIVERGED
-        request = RevertRequest(CommitId(commit), "tester", branch)
+        request = MergeRequest(CommitId(commit), "tester", branch)
         try:
             revert_commit(self.location, replace(request, dry_run=True))
         except NotFoundError as error:
@@ -306,7 +305,7 @@ class MergeMachine(RuleBasedStateMachine):
                 change.kind.value,
                 *(_value(change.table, image, after[FACTS]) for image in (change.before, change.after)),
             )
-            for change in entity_changes(diff_snapshots(first, second))
+            for change in diff_snapshots(first, second)
         }
         assert changes == expected
 
@@ -314,7 +313,7 @@ class MergeMachine(RuleBasedStateMachine):
     def optimize(self, branch: str, death: int) -> None:
         branch = self.near(branch)
         same = ModelCommit((self.heads[branch],), self.state(branch))
-        options = OptimizeOptions(tables=frozenset({PERSON, KNOWS}), world=self.environment)
+        options = OptimizeOptions(tables=frozenset({PERSON, KNOWS}), environment=self.environment)
         graph = Graph(self.location, branch)
         self.attempt(branch, lambda: optimize_all_tables(graph, options, in_place), death, same)
 
@@ -324,7 +323,7 @@ class MergeMachine(RuleBasedStateMachine):
         environment = replace(self.environment, clock=TomorrowClock())
         options = CleanupPolicyOptions(keep_versions=keep, confirm=True)
         self.old |= self.history.commits.keys() - set(self.heads.values())
-        if not Victim(death).run(lambda: cleanup_all_tables(Place(self.location), options, world=environment)):
+        if not Victim(death).run(lambda: cleanup_all_tables(Place(self.location), options, environment=environment)):
             for branch in self.heads:
                 self.recover(branch)
 

@@ -10,7 +10,7 @@ from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.rows.lookup import SnapshotLookup
 from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import StagedWrite
 from omnigraph.storage.lance.read import combine_batches
 from omnigraph.storage.location import Location, parse_location
@@ -37,10 +37,10 @@ def lookup(tmp_path_factory: pytest.TempPathFactory) -> SnapshotLookup:
 
 def _append(root: Location, alias: str, columns: dict[str, list[str | None] | list[str]]) -> None:
     def stage(area: StagingArea) -> StagedWrite:
-        target = area.writable(alias)
+        target = area.open_for_write(alias)
         rows = pa.table(columns, schema=target.dataset.schema)
         staged = area.transaction_effect(target, stage_append(target.dataset, rows), ROWS)
-        return area.finish((staged,), frozenset(), Outcome({"inserted": ROWS}))
+        return area.finish((staged,), frozenset(), {"inserted": ROWS})
 
     assert write(root, MAIN, WriteRequest(WriterKind.LOAD, "test", stage)) is not None
 

@@ -57,7 +57,7 @@ def aging(local_location: Location) -> Aging:
     create(local_location)
     for name in "abcde":
         aging.later(DAY)
-        run(local_location, triple([name]), environment=aging.world)
+        run(local_location, triple([name]), environment=aging.environment)
     aging.later(DAY)
     return aging
 
@@ -66,7 +66,7 @@ def cleaned(aging: Aging, options: CleanupPolicyOptions) -> list[TableCleanupSta
     """Preview, delete, and check that exactly the files of the preview were deleted."""
     planned = aging.preview(options)
     before = aging.files()
-    done = cleanup_all_tables(Place(aging.location), replace(options, confirm=True), world=aging.world)
+    done = cleanup_all_tables(Place(aging.location), replace(options, confirm=True), environment=aging.environment)
     deleted = before - aging.files()
     assert sorted(files_of(planned)) == sorted(deleted)
     assert done == planned
@@ -87,8 +87,8 @@ def test_preview_changes_nothing(aging: Aging) -> None:
 
 
 def test_old_versions_are_deleted_with_their_files(aging: Aging) -> None:
-    run(aging.location, [Change(PERSON, upsert=(("a", 1), ("b", 2)))], environment=aging.world)
-    run_compaction(aging.location, TABLES, aging.world)
+    run(aging.location, [Change(PERSON, upsert=(("a", 1), ("b", 2)))], environment=aging.environment)
+    run_compaction(aging.location, TABLES, aging.environment)
     aging.later(DAY)
     expected = read_contents(aging.location)
     rows = cleaned(aging, KEEP_ONE)
@@ -97,7 +97,7 @@ def test_old_versions_are_deleted_with_their_files(aging: Aging) -> None:
     assert row(rows, PERSON).bytes_removed > 0
     assert len([file for file in aging.files() if "/data/" in file and not file.startswith(MANIFEST)]) == 3
     assert files_of(cleaned(aging, KEEP_ONE)) == []
-    run(aging.location, triple(["after"]), environment=aging.world)
+    run(aging.location, triple(["after"]), environment=aging.environment)
     assert read_contents(aging.location)[COMPANY].keys() == {*"abcde", "after"}
 
 
@@ -124,7 +124,7 @@ def test_young_and_recently_current_versions_are_kept(local_location: Location) 
     aging = Aging(local_location)
     create(local_location)
     aging.later(DAY)
-    run(local_location, triple(["a"]), environment=aging.world)
+    run(local_location, triple(["a"]), environment=aging.environment)
     aging.later(9 * MINUTE)
     assert files_of(cleaned(aging, KEEP_ONE)) == []
     aging.later(2 * MINUTE)
@@ -132,15 +132,15 @@ def test_young_and_recently_current_versions_are_kept(local_location: Location) 
 
 
 def test_branch_without_writes_keeps_what_it_reads(aging: Aging) -> None:
-    create_branch(aging.location, "dev", "tester", read_snapshot(aging.location), aging.world)
+    create_branch(aging.location, "dev", "tester", read_snapshot(aging.location), aging.environment)
     dev = read_contents(aging.location, "dev")
     for name in "xyz":
         aging.later(DAY)
-        run(aging.location, triple([name]), environment=aging.world)
+        run(aging.location, triple([name]), environment=aging.environment)
     aging.later(DAY)
     cleaned(aging, KEEP_ONE)
     assert read_contents(aging.location, "dev") == dev
-    run(aging.location, triple(["more"]), branch="dev", environment=aging.world)
+    run(aging.location, triple(["more"]), branch="dev", environment=aging.environment)
     aging.later(DAY)
     cleaned(aging, KEEP_ONE)
     assert read_contents(aging.location, "dev")[PERSON].keys() == {*"abcde", "more"}
@@ -148,19 +148,19 @@ def test_branch_without_writes_keeps_what_it_reads(aging: Aging) -> None:
 
 def test_forks_of_forks_are_deleted_with_their_branches(aging: Aging) -> None:
     location = aging.location
-    create_branch(location, "one", "tester", read_snapshot(location), aging.world)
-    run(location, triple(["one"]), branch="one", environment=aging.world)
-    create_branch(location, "two", "tester", read_snapshot(location, "one"), aging.world)
-    run(location, triple(["two"]), branch="two", environment=aging.world)
-    run(location, triple(["more"]), branch="one", environment=aging.world)
-    run_compaction(location, TABLES, aging.world)
+    create_branch(location, "one", "tester", read_snapshot(location), aging.environment)
+    run(location, triple(["one"]), branch="one", environment=aging.environment)
+    create_branch(location, "two", "tester", read_snapshot(location, "one"), aging.environment)
+    run(location, triple(["two"]), branch="two", environment=aging.environment)
+    run(location, triple(["more"]), branch="one", environment=aging.environment)
+    run_compaction(location, TABLES, aging.environment)
     aging.later(DAY)
     expected = {name: read_contents(location, name) for name in ("main", "one", "two")}
     rows = cleaned(aging, KEEP_ONE)
     assert {name: read_contents(location, name) for name in expected} == expected
     assert row(rows, PERSON, "one").old_versions_removed == 1
-    delete_branch(location, "two", aging.world)
-    delete_branch(location, "one", aging.world)
+    delete_branch(location, "two", aging.environment)
+    delete_branch(location, "one", aging.environment)
     aging.later(DAY)
     rows = cleaned(aging, KEEP_ONE)
     assert {stats.orphan_branches_removed for stats in rows} == {2}
@@ -173,15 +173,15 @@ def test_forks_of_forks_are_deleted_with_their_branches(aging: Aging) -> None:
 def test_versions_of_a_branch_created_by_a_load_are_reported_for_it(aging: Aging, base: str) -> None:
     """The load forks tables before the branch exists, so the names of the forks have the id of the base."""
     location = aging.location
-    create_branch(location, "dev", "tester", read_snapshot(location), aging.world)
+    create_branch(location, "dev", "tester", read_snapshot(location), aging.environment)
     load = WriteRequest(WriterKind.LOAD, "tester", stage_changes(triple(["new"])))
-    create_branch_with_write(location, "new", base, load, aging.world)
+    create_branch_with_write(location, "new", base, load, aging.environment)
     fork = read_snapshot(location, "new").tables[PERSON].pin.branch
     assert fork is not None
     assert fork.startswith(f"g-{read_snapshot(location, base).branch.id}-")
     for name in "xyz":
         aging.later(DAY)
-        run(location, triple([name]), branch="new", environment=aging.world)
+        run(location, triple([name]), branch="new", environment=aging.environment)
     aging.later(DAY)
     rows = cleaned(aging, KEEP_ONE)
     for alias in TABLES:
@@ -196,11 +196,11 @@ def test_merge_base_can_still_be_read(aging: Aging) -> None:
     """Even if the policy does not keep it on the branch itself."""
     location = aging.location
     commit = read_snapshot(location).head
-    create_branch(location, "dev", "tester", read_snapshot(location), aging.world)
+    create_branch(location, "dev", "tester", read_snapshot(location), aging.environment)
     base = read_contents(location)
     for branch in ("dev", "main", "dev", "main"):
         aging.later(DAY)
-        run(location, [Change(PERSON, upsert=(("a", 7),))], branch=branch, environment=aging.world)
+        run(location, [Change(PERSON, upsert=(("a", 7),))], branch=branch, environment=aging.environment)
     aging.later(DAY)
     cleaned(aging, KEEP_ONE)
     snapshot = read_reference(location, commit)
@@ -209,7 +209,7 @@ def test_merge_base_can_still_be_read(aging: Aging) -> None:
 
 def test_unpublished_fork_is_deleted_only_after_the_grace(aging: Aging) -> None:
     location = aging.location
-    branch = create_branch(location, "dev", "tester", read_snapshot(location), aging.world)
+    branch = create_branch(location, "dev", "tester", read_snapshot(location), aging.environment)
     table = read_snapshot(location, "dev").tables[PERSON]
     name = f"g-{branch.id}-{'0' * 26}"
     commit_branch(open_dataset(location.child(table.path)), name)
@@ -297,14 +297,14 @@ def test_unreadable_table_does_not_stop_the_others(aging: Aging) -> None:
 
 def test_missing_version_of_a_live_branch(aging: Aging) -> None:
     location = aging.location
-    create_branch(location, "dev", "tester", read_snapshot(location), aging.world)
+    create_branch(location, "dev", "tester", read_snapshot(location), aging.environment)
     table = read_snapshot(location).tables[PERSON]
-    run(location, triple(["x"]), environment=aging.world)
+    run(location, triple(["x"]), environment=aging.environment)
     aging.later(DAY)
     Path(location.uri, table.path, f"_versions/{2**64 - 1 - table.pin.version:020d}.manifest").unlink()
     before = aging.files()
     with pytest.raises(FormatError) as caught:
-        cleanup_all_tables(Place(location), CleanupPolicyOptions(1, confirm=True), world=aging.world)
+        cleanup_all_tables(Place(location), CleanupPolicyOptions(1, confirm=True), environment=aging.environment)
     assert caught.value.code == "pinned_version_missing"
     assert aging.files() == before
 
@@ -316,7 +316,7 @@ def test_missing_version_of_a_tag(aging: Aging) -> None:
     Path(place.uri, f"_versions/{2**64 - 1 - 3:020d}.manifest").unlink()
     before = aging.files()
     with pytest.raises(FormatError) as caught:
-        cleanup_all_tables(Place(aging.location), CleanupPolicyOptions(1, confirm=True), world=aging.world)
+        cleanup_all_tables(Place(aging.location), CleanupPolicyOptions(1, confirm=True), environment=aging.environment)
     assert caught.value.code == "pinned_version_missing"
     assert aging.files() == before
 
@@ -330,7 +330,9 @@ def test_drifted_table_is_skipped_and_the_others_are_cleaned(
     aging.later(DAY)
     before = aging.files()
     with caplog.at_level(logging.INFO, "omnigraph.cleanup"):
-        rows = cleanup_all_tables(Place(aging.location), CleanupPolicyOptions(1, confirm=confirm), world=aging.world)
+        rows = cleanup_all_tables(
+            Place(aging.location), CleanupPolicyOptions(1, confirm=confirm), environment=aging.environment
+        )
     error = row(rows, PERSON).error
     assert error is not None
     assert error.startswith("drift: ")
@@ -350,11 +352,11 @@ def test_keep_counts_published_versions(aging: Aging) -> None:
     """Versions that compaction commits in between do not count."""
     commits = [commit.id for commit in read_snapshot(aging.location).manifest.read_commits()]
     for name in "xy":
-        run_compaction(aging.location, TABLES, aging.world)
+        run_compaction(aging.location, TABLES, aging.environment)
         aging.later(DAY)
-        run(aging.location, triple([name]), environment=aging.world)
+        run(aging.location, triple([name]), environment=aging.environment)
         aging.later(DAY)
-    run_compaction(aging.location, TABLES, aging.world)
+    run_compaction(aging.location, TABLES, aging.environment)
     aging.later(DAY)
     before = _readable(aging)
     cleaned(aging, CleanupPolicyOptions(keep_versions=4))
@@ -371,7 +373,7 @@ def test_log_of_a_failed_table(aging: Aging, caplog: pytest.LogCaptureFixture) -
     manifest.write_bytes(b"")
     os.utime(manifest, (aging.clock.seconds - 3 * DAY,) * 2)
     with caplog.at_level(logging.INFO, "omnigraph.cleanup"):
-        cleanup_all_tables(Place(aging.location), CleanupPolicyOptions(1, confirm=True), world=aging.world)
+        cleanup_all_tables(Place(aging.location), CleanupPolicyOptions(1, confirm=True), environment=aging.environment)
     errors = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert [vars(record)["facts"]["table"] for record in errors] == [PERSON]
     assert "cleaned up node:Person" not in caplog.messages
@@ -381,11 +383,11 @@ def test_log_of_a_failed_table(aging: Aging, caplog: pytest.LogCaptureFixture) -
 def test_reasons_of_kept_versions(aging: Aging) -> None:
     """A branch that reads an old version, a tag, and young versions; each version counts once."""
     location = aging.location
-    create_branch(location, "dev", "tester", read_snapshot(location), aging.world)
+    create_branch(location, "dev", "tester", read_snapshot(location), aging.environment)
     open_dataset(location.child(_path(aging, COMPANY))).native.tags.create("kept", 2)
     aging.later(DAY)
     for name in "xyz":
-        run(location, triple([name]), environment=aging.world)
+        run(location, triple([name]), environment=aging.environment)
         aging.later(DAY)
     assert _kept(cleaned(aging, KEEP_ONE)) == {
         PERSON: {"branch": 1},
@@ -393,8 +395,8 @@ def test_reasons_of_kept_versions(aging: Aging) -> None:
         KNOWS: {"branch": 1},
         MANIFEST: {"branch": 1},
     }
-    run(location, triple(["dev"]), branch="dev", environment=aging.world)
-    run(location, triple(["young"]), environment=aging.world)
+    run(location, triple(["dev"]), branch="dev", environment=aging.environment)
+    run(location, triple(["young"]), environment=aging.environment)
     rows = cleaned(aging, KEEP_ONE)
     assert _kept(rows)[PERSON]["young"] > 0
     assert sum(retained.versions for retained in sum_kept(rows)) == sum(
@@ -415,9 +417,9 @@ def test_marker_of_an_unfinished_init(aging: Aging) -> None:
 
 def _kept(rows: list[TableCleanupStats]) -> dict[str, dict[str, int]]:
     return {
-        stats.table_key: {str(retained.reason): retained.versions for retained in stats.kept}
+        stats.table_key: {str(retained.reason): retained.versions for retained in stats.retained}
         for stats in rows
-        if stats.kept
+        if stats.retained
     }
 
 
@@ -440,7 +442,9 @@ def test_pending_recovery_is_refused(aging: Aging, confirm: bool) -> None:
     ObjectStore(aging.location).create("__recovery/01ARZ3NDEKTSV4RRFFQ69G5FAV.json", b"{}")
     before = aging.files()
     with pytest.raises(RefusedError) as caught:
-        cleanup_all_tables(Place(aging.location), CleanupPolicyOptions(1, confirm=confirm), world=aging.world)
+        cleanup_all_tables(
+            Place(aging.location), CleanupPolicyOptions(1, confirm=confirm), environment=aging.environment
+        )
     assert caught.value.code == "recovery_pending"
     assert aging.files() == before
 

@@ -36,17 +36,17 @@ def aging(local_location: Location) -> Aging:
     aging = Aging(local_location)
     create(local_location)
     for name in "abc":
-        run(local_location, triple([name]), environment=aging.world)
+        run(local_location, triple([name]), environment=aging.environment)
         aging.later(DAY)
-    create_branch(local_location, DEV, "tester", read_snapshot(local_location), aging.world)
-    run(local_location, triple(["dev"]), branch=DEV, environment=aging.world)
+    create_branch(local_location, DEV, "tester", read_snapshot(local_location), aging.environment)
+    run(local_location, triple(["dev"]), branch=DEV, environment=aging.environment)
     aging.later(DAY)
     return aging
 
 
 def clean(aging: Aging, later: float = DAY) -> list[TableCleanupStats]:
     aging.later(later)
-    return cleanup_all_tables(Place(aging.location), KEEP_ONE, world=aging.world)
+    return cleanup_all_tables(Place(aging.location), KEEP_ONE, environment=aging.environment)
 
 
 @pytest.mark.parametrize("branch", [MAIN, DEV, "fresh"])
@@ -54,7 +54,7 @@ def test_staging_write_is_not_affected(aging: Aging, branch: str) -> None:
     """Nothing references its files and its fork, and its base may be the only version left."""
     location = aging.location
     if branch == "fresh":
-        create_branch(location, branch, "tester", read_snapshot(location), aging.world)
+        create_branch(location, branch, "tester", read_snapshot(location), aging.environment)
     stage = stage_changes(triple(["staged"]))
 
     def stage_and_wait(area: StagingArea) -> StagedWrite:
@@ -63,7 +63,9 @@ def test_staging_write_is_not_affected(aging: Aging, branch: str) -> None:
         return staged
 
     before = read_contents(location, branch)
-    assert write(location, branch, WriteRequest(WriterKind.LOAD, "tester", stage_and_wait), aging.world) is not None
+    assert (
+        write(location, branch, WriteRequest(WriterKind.LOAD, "tester", stage_and_wait), aging.environment) is not None
+    )
     assert read_contents(location, branch)[PERSON].keys() == {*before[PERSON], "staged"}
 
 
@@ -82,12 +84,12 @@ def test_writer_that_sleeps_during_cleanup_gets_a_correct_result(aging: Aging, b
     applied: Applied | None
     with observed(sleep_at):
         try:
-            run(location, triple(["mine"]), branch=branch, environment=aging.world)
+            run(location, triple(["mine"]), branch=branch, environment=aging.environment)
             applied = Applied.YES
         except OmnigraphError as error:
             applied = error.applied
     assert len(calls) >= k
-    run(location, triple(["after"]), branch=branch, environment=aging.world)
+    run(location, triple(["after"]), branch=branch, environment=aging.environment)
     contents = read_contents(location, branch)
     assert len({frozenset(rows) for rows in contents.values()}) == 1
     if applied is not Applied.UNKNOWN:
@@ -110,7 +112,7 @@ def test_branch_created_during_cleanup_is_readable_or_missing(aging: Aging, k: i
             clean(aging)
 
     with observed(sleep_at), suppress(OmnigraphError):
-        create_branch(location, "new", "tester", read_snapshot(location), aging.world)
+        create_branch(location, "new", "tester", read_snapshot(location), aging.environment)
     assert len(calls) >= k
     if "new" in read_snapshot(location).state.branches:
         assert read_contents(location, "new") == expected
@@ -131,9 +133,9 @@ def test_on_s3(s3_server: S3Server) -> None:
     aging = Aging(location)
     before = aging.files()
     preview = CleanupPolicyOptions(keep_versions=1)
-    world = WriteEnvironment(clock=TomorrowClock())
-    rows = cleanup_all_tables(Place(location), preview, world=world)
-    assert cleanup_all_tables(Place(location), KEEP_ONE, world=world) == rows
+    environment = WriteEnvironment(clock=TomorrowClock())
+    rows = cleanup_all_tables(Place(location), preview, environment=environment)
+    assert cleanup_all_tables(Place(location), KEEP_ONE, environment=environment) == rows
     assert before - aging.files() == set(files_of(rows)) != set()
     assert {name: read_contents(location, name) for name in expected} == expected
-    assert files_of(cleanup_all_tables(Place(location), preview, world=world)) == []
+    assert files_of(cleanup_all_tables(Place(location), preview, environment=environment)) == []

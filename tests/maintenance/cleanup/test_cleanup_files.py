@@ -13,7 +13,7 @@ from omnigraph.graph.branches import create_branch
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import StagedWrite
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
@@ -34,9 +34,11 @@ BLOBS = {"small": b"s" * 10, "medium": b"p" * 200_000, "large": b"l" * 5_000_000
 
 def clean(aging: Aging) -> None:
     aging.later(5 * DAY)
-    expected = cleanup_all_tables(Place(aging.location), replace(KEEP_ONE, confirm=False), world=aging.world)
+    expected = cleanup_all_tables(
+        Place(aging.location), replace(KEEP_ONE, confirm=False), environment=aging.environment
+    )
     before = aging.files()
-    cleanup_all_tables(Place(aging.location), KEEP_ONE, world=aging.world)
+    cleanup_all_tables(Place(aging.location), KEEP_ONE, environment=aging.environment)
     assert before - aging.files() == set(files_of(expected))
 
 
@@ -131,8 +133,8 @@ def _overwrite(location: Location) -> None:
     """Replace all rows with one; the old indexes then cover nothing."""
 
     def stage(area: StagingArea) -> StagedWrite:
-        target = area.writable(PERSON)
+        target = area.open_for_write(PERSON)
         staged = stage_overwrite(target.dataset, rows_table(target, [("only", 1)]))
-        return area.finish((area.transaction_effect(target, staged, 1),), frozenset(), Outcome({}))
+        return area.finish((area.transaction_effect(target, staged, 1),), frozenset(), {})
 
     write(location, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage))

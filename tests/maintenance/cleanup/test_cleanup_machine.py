@@ -87,21 +87,21 @@ class Cleanups(RuleBasedStateMachine):
     @rule(death=DEATHS)
     def compact(self, death: int) -> None:
         live = [alias for alias in TABLES if alias in self.heads[MAIN]]
-        Victim(death).run(lambda: run_compaction(self.aging.location, live, self.aging.world))
+        Victim(death).run(lambda: run_compaction(self.aging.location, live, self.aging.environment))
         self.note()
 
     @rule(name=st.sampled_from(["dev", "exp"]), source=BRANCHES, death=DEATHS)
     def branch(self, name: str, source: str, death: int) -> None:
         if name not in self.heads and source in self.heads:
             start = read_snapshot(self.aging.location, source)
-            Victim(death).run(lambda: create_branch(self.aging.location, name, "tester", start, self.aging.world))
+            Victim(death).run(lambda: create_branch(self.aging.location, name, "tester", start, self.aging.environment))
             self.note()
 
     @rule(name=st.sampled_from(["dev", "exp"]), death=DEATHS)
     def unbranch(self, name: str, death: int) -> None:
         if name in self.heads:
             with suppress(RefusedError):  # another branch was created from it
-                Victim(death).run(lambda: delete_branch(self.aging.location, name, self.aging.world))
+                Victim(death).run(lambda: delete_branch(self.aging.location, name, self.aging.environment))
             self.note()
 
     @rule(branch=BRANCHES)
@@ -123,8 +123,8 @@ class Cleanups(RuleBasedStateMachine):
         if branch in self.heads:
             branch_id = read_snapshot(self.aging.location, branch).branch.id
             store = ObjectStore(self.aging.location)
-            acquire_lease(store, branch_id, "waiting", self.aging.world.terms).release()
-            recover_on_open(self.aging.location, branch, self.aging.world)
+            acquire_lease(store, branch_id, "waiting", self.aging.environment.terms).release()
+            recover_on_open(self.aging.location, branch, self.aging.environment)
             self.note()
 
     @rule(seconds=st.sampled_from([MINUTE, 11 * MINUTE, DAY, 3.1 * DAY]))
@@ -135,15 +135,15 @@ class Cleanups(RuleBasedStateMachine):
     def cleanup(self, options: CleanupPolicyOptions, death: int) -> None:
         self.aging.later(0)
         confirmed = replace(options, confirm=True)
-        place, world = Place(self.aging.location), self.aging.world
+        place, environment = Place(self.aging.location), self.aging.environment
         before = self.aging.files()
         if self.has_pending_intent():
             with pytest.raises(RefusedError, match="recovery"):
-                Victim(0).run(lambda: cleanup_all_tables(place, confirmed, world=world))
+                Victim(0).run(lambda: cleanup_all_tables(place, confirmed, environment=environment))
             assert self.aging.files() == before
             return
         planned = self.aging.preview(options)
-        survived = Victim(death).run(lambda: cleanup_all_tables(place, confirmed, world=world))
+        survived = Victim(death).run(lambda: cleanup_all_tables(place, confirmed, environment=environment))
         assert errors_of(planned) == {}
         deleted = before - self.aging.files()
         assert deleted <= set(files_of(planned))
@@ -176,12 +176,17 @@ class Cleanups(RuleBasedStateMachine):
         assert unneeded(self.aging.location) == []
         assert {name: read_contents(self.aging.location, name) for name in expected} == expected
         for name in expected:
-            run(self.aging.location, [Change(PERSON, upsert=(("last", 1),))], branch=name, environment=self.aging.world)
+            run(
+                self.aging.location,
+                [Change(PERSON, upsert=(("last", 1),))],
+                branch=name,
+                environment=self.aging.environment,
+            )
 
     def write(self, branch: str, changes: list[Change], death: int) -> None:
         if branch in self.heads:
-            world = self.aging.world
-            Victim(death).run(lambda: run(self.aging.location, changes, branch=branch, environment=world))
+            environment = self.aging.environment
+            Victim(death).run(lambda: run(self.aging.location, changes, branch=branch, environment=environment))
             self.note()
 
     def has_pending_intent(self) -> bool:

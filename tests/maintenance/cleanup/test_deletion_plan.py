@@ -5,17 +5,16 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.maintenance.cleanup.deletion_plan import (
-    Reach,
+    DeletionRules,
     Reason,
     find_all_deletable,
-    find_deletable,
     folder_of,
-    read_lines,
     ref_times,
+    version_times,
 )
 from omnigraph.maintenance.cleanup.retention import Decision, Needs, Policy
 from omnigraph.storage.files import StoredFile
-from omnigraph.storage.lance.layout import split_branch
+from omnigraph.storage.lance.layout import file_group_keys, split_branch
 
 NOW = 1_000_000
 POLICY = Policy(NOW, 1, None, grace_us=5_000, age_us_min=100)
@@ -36,7 +35,9 @@ def deletable(
     files: list[StoredFile], retained: set[str], others: set[str], decision: Decision | None = None
 ) -> list[tuple[Reason, str]]:
     chosen = decision or Decision({None: frozenset({2})}, (), frozenset())
-    files_to_delete = find_deletable(files, chosen, Reach(frozenset(retained), frozenset(others)), NEEDS, POLICY)
+    files_to_delete = DeletionRules(
+        chosen, file_group_keys(retained), file_group_keys(others), NEEDS, POLICY
+    ).find_deletable(files)
     return [(file.reason, file.path) for file in files_to_delete]
 
 
@@ -143,7 +144,7 @@ def test_versions_and_refs_from_a_listing() -> None:
         StoredFile(f"_refs/branches/{FORK}.json", 1, 75),
         StoredFile("_versions/latest_version_hint.json", 1, 90),
     ]
-    assert read_lines(files) == {None: {7: 70, 3: 30}, FORK: {8: 80}}
+    assert version_times(files) == {None: {7: 70, 3: 30}, FORK: {8: 80}}
     assert ref_times(files) == {FORK: 75}
 
 
@@ -163,5 +164,5 @@ def test_lance_branch_of_a_file(path: str, branch: str | None, rest: str) -> Non
 def test_directories_that_are_empty_afterwards() -> None:
     decision = Decision({None: frozenset({2})}, (FORK,), frozenset())
     files = old(f"tree/{FORK}/data/a.lance", "_indices/u/x.lance", "data/b.lance", "data/b/1.blob", manifest(1))
-    files_to_delete = find_deletable(files, decision, Reach(frozenset(), frozenset()), NEEDS, POLICY)
+    files_to_delete = DeletionRules(decision, frozenset(), frozenset(), NEEDS, POLICY).find_deletable(files)
     assert {folder_of(file) for file in files_to_delete} == {f"tree/{FORK}", "_indices/u", "data/b", None}

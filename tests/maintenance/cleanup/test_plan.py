@@ -57,7 +57,7 @@ def with_text(root: Location, marker: str) -> list[str]:
 
 
 def clean_tomorrow(root: Location) -> None:
-    cleanup_all_tables(Place(root), POLICY, world=WriteEnvironment(clock=TomorrowClock()))
+    cleanup_all_tables(Place(root), POLICY, environment=WriteEnvironment(clock=TomorrowClock()))
 
 
 NO_NOTE = BASE.replace("note: String?", "")
@@ -107,7 +107,7 @@ def test_soft_drop_is_kept_as_long_as_its_commit(root: Location, text: str, mark
     clean_tomorrow(root)
     assert snapshot_contents(read_commit_snapshot(root, head)[0]) == before
     keep_one = CleanupPolicyOptions(keep_versions=1, confirm=True)
-    cleanup_all_tables(Place(root), keep_one, world=WriteEnvironment(clock=TomorrowClock()))
+    cleanup_all_tables(Place(root), keep_one, environment=WriteEnvironment(clock=TomorrowClock()))
     with pytest.raises(NotFoundError):
         read_commit_snapshot(root, head)
     if text == NO_SECRET:
@@ -154,11 +154,13 @@ def test_table_that_was_never_published(root: Location, days: int) -> None:
     """A running write may publish it, so cleanup deletes it only after the maximum time of a write."""
     aging = Aging(root)
     victim = Victim(2)  # the table of the new type was created, but the lease was not taken
-    assert not victim.run(lambda: evolve(root, BASE + "node City { name: String @key }\n", world=aging.world))
+    assert not victim.run(
+        lambda: evolve(root, BASE + "node City { name: String @key }\n", environment=aging.environment)
+    )
     tables = set(Path(root.uri, "nodes").iterdir())
     assert len(tables) == 3
     aging.later(days * DAY)
-    cleanup_all_tables(Place(root), POLICY, world=aging.world)
+    cleanup_all_tables(Place(root), POLICY, environment=aging.environment)
     assert len(set(Path(root.uri, "nodes").iterdir())) == (3 if days == 1 else 2)
     evolve(root, BASE + "node City { name: String @key }\n")
     assert contents(root)["node:City"] == {}
@@ -169,13 +171,13 @@ def test_table_of_an_intent_is_not_deleted(root: Location) -> None:
     text = NO_NOTE + "node City { name: String @key }\n"
     aging = Aging(root)
     victim = Victim(8)
-    assert not victim.run(lambda: evolve(root, text, world=short_lease_environment(PatientClock())))
+    assert not victim.run(lambda: evolve(root, text, environment=short_lease_environment(PatientClock())))
     assert victim.tables_committed == 1
     aging.later(9 * DAY)
     with pytest.raises(RefusedError) as refused:
-        cleanup_all_tables(Place(root), POLICY, world=aging.world)
+        cleanup_all_tables(Place(root), POLICY, environment=aging.environment)
     assert "recover" in (refused.value.hint or "") + refused.value.message
-    recover_and_retry(lambda: evolve(root, text, world=short_lease_environment(PatientClock())))
+    recover_and_retry(lambda: evolve(root, text, environment=short_lease_environment(PatientClock())))
     assert contents(root)["node:City"] == {}
 
 

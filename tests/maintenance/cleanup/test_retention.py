@@ -12,9 +12,9 @@ from omnigraph.maintenance.cleanup.retention import (
     DatasetFacts,
     Fork,
     KeepReason,
-    Line,
     Needs,
     Policy,
+    VersionTimes,
     decide,
     owner_of,
     policy_keeps,
@@ -24,7 +24,7 @@ from omnigraph.maintenance.cleanup.retention import (
 NOW, AGE, GRACE = 1_000_000, 100, 5_000
 LIVE, DELETED = "A" * 26, "B" * 26
 OP = "0" * 26
-OLD: Line = dict.fromkeys(range(1, 7), 0)
+OLD: VersionTimes = dict.fromkeys(range(1, 7), 0)
 NOTHING = Needs(frozenset(), frozenset(), frozenset({LIVE}))
 
 
@@ -37,9 +37,16 @@ def fork(owner: str, parent: Pin, made: int = 0, number: int = 0) -> Fork:
 
 
 def facts(
-    line: Line = OLD, *forks: Fork, lines: Mapping[str | None, Line] | None = None, tags: frozenset[Pin] = frozenset()
+    times: VersionTimes = OLD,
+    *forks: Fork,
+    version_times: Mapping[str | None, VersionTimes] | None = None,
+    tags: frozenset[Pin] = frozenset(),
 ) -> DatasetFacts:
-    branches: dict[str | None, Line] = {None: line, **{made.name: {6: 0} for made in forks}, **(lines or {})}
+    branches: dict[str | None, VersionTimes] = {
+        None: times,
+        **{made.name: {6: 0} for made in forks},
+        **(version_times or {}),
+    }
     return DatasetFacts(branches, {made.name: made for made in forks}, tags)
 
 
@@ -49,7 +56,7 @@ def test_order_of_the_minimum_ages() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "line", "expected"),
+    ("options", "times", "expected"),
     [
         (policy(1), OLD, {6}),
         (policy(3), OLD, {4, 5, 6}),
@@ -66,8 +73,8 @@ def test_order_of_the_minimum_ages() -> None:
     ids=["newest", "three", "more_than_there_are", "gaps", "age", "age_zero", "both", "current_recently",
          "current_long_ago", "from_the_future", "no_version"],
 )  # fmt: skip
-def test_policy(options: Policy, line: Line, expected: set[int]) -> None:
-    assert policy_keeps(line, options) | young_versions(line, options) == expected
+def test_policy(options: Policy, times: VersionTimes, expected: set[int]) -> None:
+    assert policy_keeps(times, options) | young_versions(times, options) == expected
 
 
 @pytest.mark.parametrize(
@@ -90,13 +97,13 @@ def test_published_versions_count_per_lance_branch() -> None:
     made = fork(LIVE, Pin(None, 2))
     published = frozenset({Pin(None, 1), Pin(None, 6), Pin(made.name, 3), Pin(made.name, 5)})
     needs = Needs(frozenset({Pin(made.name, 5)}), frozenset(), frozenset({LIVE}), published=published)
-    line = dict.fromkeys(range(3, 6), 0)
-    decision = decide(facts(OLD, made, lines={made.name: line}), needs, policy(2))
+    times = dict.fromkeys(range(3, 6), 0)
+    decision = decide(facts(OLD, made, version_times={made.name: times}), needs, policy(2))
     assert decision.retained == {None: {1, 2, 6}, made.name: {3, 5}}
 
 
 @pytest.mark.parametrize(
-    ("needs", "tags", "line", "reasons"),
+    ("needs", "tags", "times", "reasons"),
     [
         (NOTHING, (), OLD, {}),
         (NOTHING, (), {1: 0, 2: 0, 3: NOW - AGE}, {2: KeepReason.YOUNG}),
@@ -119,9 +126,9 @@ def test_published_versions_count_per_lance_branch() -> None:
     ],
     ids=["nothing", "young", "tag", "tag_before_snapshot", "snapshot", "merge_base", "newest", "branch"],
 )
-def test_reasons(needs: Needs, tags: tuple[int, ...], line: Line, reasons: dict[int, KeepReason]) -> None:
+def test_reasons(needs: Needs, tags: tuple[int, ...], times: VersionTimes, reasons: dict[int, KeepReason]) -> None:
     """Only versions that the policy would delete have a reason."""
-    decision = decide(facts(line, tags=frozenset(Pin(None, tag) for tag in tags)), needs, policy())
+    decision = decide(facts(times, tags=frozenset(Pin(None, tag) for tag in tags)), needs, policy())
     assert decision.reasons == {Pin(None, version): reason for version, reason in reasons.items()}
 
 
@@ -180,7 +187,7 @@ def test_tagged_fork_is_retained() -> None:
 
 def test_fork_with_a_young_version_is_retained() -> None:
     made = fork(DELETED, Pin(None, 1))
-    dataset_facts = facts(OLD, made, lines={made.name: {6: 0, 7: NOW - 1}})
+    dataset_facts = facts(OLD, made, version_times={made.name: {6: 0, 7: NOW - 1}})
     assert decide(dataset_facts, NOTHING, policy()).deletable_forks == ()
 
 
@@ -195,7 +202,7 @@ def test_child_forks_are_deleted_first() -> None:
 def test_fork_of_a_deleted_branch_is_retained_for_its_live_child() -> None:
     parent = fork(DELETED, Pin(None, 1))
     child = fork(LIVE, Pin(parent.name, 4))
-    dataset_facts = facts(OLD, parent, child, lines={parent.name: OLD})
+    dataset_facts = facts(OLD, parent, child, version_times={parent.name: OLD})
     needs = Needs(frozenset({Pin(child.name, 6)}), frozenset(), frozenset({LIVE}))
     decision = decide(dataset_facts, needs, policy())
     assert decision.deletable_forks == ()

@@ -12,11 +12,13 @@ from omnigraph.graph.branches import create_branch
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.optimize.index_plan import IndexStatus
 from omnigraph.maintenance.optimize.options import IndexResult
-from omnigraph.maintenance.optimize.run import INDEX_ACTOR, IndexOptions, ensure_indices
+from omnigraph.maintenance.optimize.plan import INDEX_ACTOR, MaintenanceRequest
+from omnigraph.maintenance.optimize.run import ensure_indices
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.lance.indexes import NO_ROWS, read_indexes
 from omnigraph.storage.lance.transactions import Operation, TransactionRecord, read_operations
 from omnigraph.storage.location import Location
+from omnigraph.wire.maintenance import index_result_output
 from tests.maintenance.graphs import (
     CITES,
     DOC,
@@ -159,7 +161,7 @@ def test_only_indexes_are_committed(graph: Location) -> None:
 
 @pytest.mark.parametrize("name", ["Cites", CITES])
 def test_only_requested_types(graph: Location, name: str) -> None:
-    outcome = ensure_indices(graph, MAIN, in_place, IndexOptions(types=frozenset({name}), actor="ada"))
+    outcome = ensure_indices(graph, MAIN, in_place, MaintenanceRequest(types=frozenset({name}), actor="ada"))
     assert statuses(outcome) == {CITES: {BUILT}}
     assert outcome.commit is not None
     assert outcome.commit.actor == "ada"
@@ -167,15 +169,15 @@ def test_only_requested_types(graph: Location, name: str) -> None:
 
 
 def test_empty_set_of_types_and_unknown_type(graph: Location) -> None:
-    assert ensure_indices(graph, MAIN, run_nothing, IndexOptions(types=frozenset())).indexes == ()
+    assert ensure_indices(graph, MAIN, run_nothing, MaintenanceRequest(types=frozenset())).indexes == ()
     with pytest.raises(NotFoundError, match="no type 'Unknown'"):
-        ensure_indices(graph, MAIN, run_nothing, IndexOptions(types=frozenset({"Doc", "Unknown"})))
+        ensure_indices(graph, MAIN, run_nothing, MaintenanceRequest(types=frozenset({"Doc", "Unknown"})))
 
 
 def test_segment_has_bounded_rows(graph: Location) -> None:
     for prefix in "bcd":
         append(graph, prefix)
-    outcome = ensure_indices(graph, MAIN, in_place, IndexOptions(rows_per_task=40))
+    outcome = ensure_indices(graph, MAIN, in_place, MaintenanceRequest(rows_per_index_task=40))
     assert {(row.fragments, row.rows, row.segments) for row in outcome.built} == {(4, 80, 2)}
     dataset = open_table(graph, DOC)
     assert {index.segments for index in read_indexes(dataset)} == {2}
@@ -233,7 +235,7 @@ def test_results_are_correct_after_updates_and_deletes(graph: Location) -> None:
 
 
 def test_outcome_as_json(graph: Location) -> None:
-    document = json.loads(json.dumps(ensure_indices(graph, MAIN, in_place).to_json()))
+    document = json.loads(json.dumps(index_result_output(ensure_indices(graph, MAIN, in_place))))
     assert document["branch"] == MAIN
     assert document["commit"] == read_snapshot(graph).head
     assert document["indexes"][0] == {
@@ -273,7 +275,7 @@ class TestBranch:
 
     def test_table_of_main_is_forked_with_its_first_index(self, graph: Location) -> None:
         create_branch(graph, "dev", "tester", read_snapshot(graph))
-        only = IndexOptions(types=frozenset({"Cites"}))
+        only = MaintenanceRequest(types=frozenset({"Cites"}))
         assert ensure_indices(graph, "dev", in_place, only).commit is not None
         now = read_snapshot(graph, "dev")
         assert now.tables[CITES].owner == now.branch.id
@@ -288,6 +290,6 @@ class TestBranch:
 
         create_branch(graph, "dev", "tester", read_snapshot(graph))
         with pytest.raises(OSError, match="no worker"):
-            ensure_indices(graph, "dev", fail, IndexOptions(types=frozenset({"Cites"})))
+            ensure_indices(graph, "dev", fail, MaintenanceRequest(types=frozenset({"Cites"})))
         table = read_snapshot(graph).tables[CITES]
         assert open_dataset(graph.child(table.path)).native.branches.list() == {}

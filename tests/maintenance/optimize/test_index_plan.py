@@ -11,11 +11,10 @@ from omnigraph.maintenance.optimize.index_plan import (
     DeclaredIndex,
     IndexStatus,
     IndexWork,
-    NoWork,
     SegmentPlan,
     TableIndexes,
     cut_segments,
-    pack_segments,
+    group_segments,
     plan_indexes,
     rebuild,
     still_fits,
@@ -24,7 +23,6 @@ from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.fragments import Fragment
 from omnigraph.storage.lance.indexes import NO_ROWS, IndexDescription, IndexPlan, IndexSpec
 
-ALIAS = "node:Person"
 SPEC = IndexSpec("id", IndexKind.BTREE)
 DECLARED = DeclaredIndex(SPEC)
 ROWS = {0: 10, 1: 20, 4: 30}
@@ -37,17 +35,21 @@ def _present(*fragments: int, segments: int = 1, **other: str | IndexKind | None
     return IndexDescription(name, column, kind, "BTree", segments, frozenset(fragments), 0)
 
 
+def _work(status: IndexStatus, *fragments: int, present: str | None = None, reason: str = "") -> IndexWork:
+    return IndexWork(declared=DECLARED, status=status, fragment_ids=fragments, present=present, reason=reason)
+
+
 def _built(*fragments: int) -> IndexWork:
-    return IndexWork(ALIAS, DECLARED, IndexStatus.BUILT, fragments)
+    return _work(IndexStatus.BUILT, *fragments)
 
 
 def _more(status: IndexStatus, *fragments: int) -> IndexWork:
-    return IndexWork(ALIAS, DECLARED, status, fragments, "BTree")
+    return _work(status, *fragments, present="BTree")
 
 
-COMPLETE = NoWork(ALIAS, SPEC, IndexStatus.COMPLETE)
-TAKEN = NoWork(ALIAS, SPEC, IndexStatus.SKIPPED, "the index name 'id_btree' is used by the column 'age'")
-CASES: dict[str, tuple[Mapping[int, int], tuple[IndexDescription, ...], IndexWork | NoWork]] = {
+COMPLETE = _work(IndexStatus.COMPLETE)
+TAKEN = _work(IndexStatus.SKIPPED, reason="the index name 'id_btree' is used by the column 'age'")
+CASES: dict[str, tuple[Mapping[int, int], tuple[IndexDescription, ...], IndexWork]] = {
     "missing": (ROWS, (), _built(0, 1, 4)),
     "one row is enough": ({7: 1}, (), _built(7)),
     "complete": (ROWS, (_present(0, 1, 4),), COMPLETE),
@@ -61,7 +63,7 @@ CASES: dict[str, tuple[Mapping[int, int], tuple[IndexDescription, ...], IndexWor
         _built(0, 1, 4),
     ),
     "the name is another column's": (ROWS, (_present(0, 1, 4, column="age"),), TAKEN),
-    "no rows": ({}, (), NoWork(ALIAS, SPEC, IndexStatus.SKIPPED, NO_ROWS)),
+    "no rows": ({}, (), _work(IndexStatus.SKIPPED, reason=NO_ROWS)),
     "no rows any more": ({}, (_present(0),), COMPLETE),
     "segments just few enough": (
         ROWS,
@@ -79,13 +81,13 @@ CASES: dict[str, tuple[Mapping[int, int], tuple[IndexDescription, ...], IndexWor
 @pytest.mark.parametrize("name", CASES)
 def test_decision(name: str) -> None:
     rows, present, expected = CASES[name]
-    assert plan_indexes(TableIndexes(ALIAS, rows, (DECLARED,), present), 1_000) == (expected,)
+    assert plan_indexes(TableIndexes(rows, (DECLARED,), present), 1_000) == (expected,)
 
 
 def test_large_table_with_necessary_segments_is_not_rebuilt() -> None:
     rows = dict.fromkeys(range(limits.INDEX_SEGMENTS_MAX + 5), 10)
     covered = _present(*range(limits.INDEX_SEGMENTS_MAX + 4), segments=limits.INDEX_SEGMENTS_MAX + 4)
-    table = TableIndexes(ALIAS, rows, (DECLARED,), (covered,))
+    table = TableIndexes(rows, (DECLARED,), (covered,))
     assert plan_indexes(table, 10) == (_more(IndexStatus.EXTENDED, limits.INDEX_SEGMENTS_MAX + 4),)
 
 
@@ -103,13 +105,13 @@ def test_text_and_vector_indexes_are_rebuilt_over_updated_rows(
 ) -> None:
     spec = IndexSpec("name", kind)
     covered = _present(0, 1, name=spec.name, column="name", kind=kind)
-    table = TableIndexes(ALIAS, ROWS, (DeclaredIndex(spec),), (covered,), frozenset(updated))
+    table = TableIndexes(ROWS, (DeclaredIndex(spec),), (covered,), frozenset(updated))
     assert [entry.status for entry in plan_indexes(table, 1_000)] == [status]
 
 
 def test_one_entry_per_declared_index_in_order() -> None:
     specs = [SPEC, IndexSpec("name", IndexKind.INVERTED), IndexSpec("name", IndexKind.BTREE)]
-    table = TableIndexes(ALIAS, ROWS, tuple(map(DeclaredIndex, specs)), (_present(0, 1, 4),))
+    table = TableIndexes(ROWS, tuple(map(DeclaredIndex, specs)), (_present(0, 1, 4),))
     planned = plan_indexes(table, 1_000)
     assert [entry.spec for entry in planned] == specs
     assert [entry.status for entry in planned] == [IndexStatus.COMPLETE, IndexStatus.BUILT, IndexStatus.BUILT]
@@ -134,7 +136,8 @@ def test_segments_have_bounded_rows(rows_per_task: int, groups: list[tuple[tuple
 
 def test_vectors_are_bounded_by_bytes() -> None:
     spec = IndexSpec("face", IndexKind.VECTOR)
-    work = IndexWork(ALIAS, DeclaredIndex(spec, limits.INDEX_BYTES_PER_TASK // 30), IndexStatus.BUILT, (0, 1, 4))
+    declared = DeclaredIndex(spec, limits.INDEX_BYTES_PER_TASK // 30)
+    work = IndexWork(declared=declared, status=IndexStatus.BUILT, fragment_ids=(0, 1, 4))
     cut = cut_segments(work, IndexPlan(spec, work.fragment_ids, "IVF_FLAT", {}), ROWS, 1_000)
     assert [part.fragment_ids for part in cut] == [(0, 1), (4,)]
 
@@ -173,26 +176,21 @@ FITS: dict[str, tuple[IndexStatus, Mapping[int, Fragment], tuple[IndexDescriptio
 
 @pytest.mark.parametrize(("emptied", "expected"), [((), False), ((1,), True), ((1, 2), True), ((0,), False)])
 def test_index_may_name_emptied_fragments(emptied: tuple[int, ...], expected: bool) -> None:
-    work = IndexWork(ALIAS, DECLARED, IndexStatus.EXTENDED, (0, 1))
+    work = _work(IndexStatus.EXTENDED, 0, 1)
     assert still_fits(work, {0: A, 1: B}, {0: A, 7: C}, (), emptied) is expected
 
 
 @pytest.mark.parametrize("name", FITS)
 def test_built_index_is_committed_only_if_it_fits(name: str) -> None:
     status, now, present, expected = FITS[name]
-    work = IndexWork(ALIAS, DECLARED, status, (0, 1))
+    work = _work(status, 0, 1)
     assert still_fits(work, {0: A, 1: B}, now, present) is expected
 
 
 def test_small_segments_share_a_task_and_large_ones_do_not() -> None:
     plan = IndexPlan(SPEC, (), "BTREE", {})
-    rows = [1, 2, limits.INDEX_PACKED_ROWS, 3, limits.INDEX_PACKED_ROWS - 3, 1, limits.INDEX_PACKED_ROWS * 9]
-    packs = pack_segments([SegmentPlan(plan, (), count) for count in rows])
-    assert [[part.rows for part in pack] for pack in packs] == [
-        [1, 2],
-        [limits.INDEX_PACKED_ROWS],
-        [3, limits.INDEX_PACKED_ROWS - 3],
-        [1],
-        [limits.INDEX_PACKED_ROWS * 9],
-    ]
-    assert pack_segments([]) == ()
+    small = limits.INDEX_SMALL_SEGMENT_ROWS
+    rows = [1, 2, small, 3, small - 3, 1, small * 9]
+    groups = group_segments([SegmentPlan(plan, (), count) for count in rows])
+    assert [[part.rows for part in group] for group in groups] == [[1, 2], [small], [3, small - 3], [1], [small * 9]]
+    assert group_segments([]) == ()

@@ -388,19 +388,19 @@ def test_blobs_are_compacted_only_if_lance_supports_it(
 
 
 def test_adjacency_of_edges_is_persisted(graph: Location) -> None:
-    from omnigraph.engine.traversal.adjacency import PublishedTable, read_adjacency
+    from omnigraph.engine.traversal.adjacency import Adjacency, read_adjacency
 
-    def cites() -> PublishedTable:
-        return PublishedTable(read_snapshot(graph).tables[CITES], open_table(graph, CITES))
+    def read_cites() -> Adjacency | None:
+        return read_adjacency(graph, read_snapshot(graph).tables[CITES], open_table(graph, CITES))
 
     optimize(graph)
-    adjacency = read_adjacency(graph, cites())
+    adjacency = read_cites()
     assert adjacency is not None
-    assert len(adjacency.by_source.far) == cites().record.row_count == 80
+    assert len(adjacency.by_source.far) == read_snapshot(graph).tables[CITES].row_count == 80
     append(graph, "e")
-    assert read_adjacency(graph, cites()) is None
+    assert read_cites() is None
     optimize(graph)
-    assert read_adjacency(graph, cites()) is not None
+    assert read_cites() is not None
 
 
 def test_run_without_work_opens_few_datasets(graph: Location, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from omnigraph.base import limits
 from omnigraph.maintenance.optimize.rewrite import (
-    Replaced,
     RewriteBounds,
     indexes_after,
     plan_groups,
@@ -80,8 +79,8 @@ def test_small_segment_is_dropped_if_a_group_splits_it() -> None:
 
 
 def test_large_and_undeclared_segments_are_kept_whole() -> None:
-    wide = RewriteBounds(rows=10 * limits.INDEX_PACKED_ROWS)
-    large = fragments(limits.INDEX_PACKED_ROWS, 10, 10, 10)
+    wide = RewriteBounds(rows=10 * limits.INDEX_SMALL_SEGMENT_ROWS)
+    large = fragments(limits.INDEX_SMALL_SEGMENT_ROWS, 10, 10, 10)
     words = index("words", IndexKind.INVERTED, {0, 1})
     assert plan_groups(large, (words,), {"words"}, wide) == ((0, 1), (2, 3))
     assert plan_groups(fragments(10, 10, 10, 10), (words,), (), wide) == ((0, 1), (2, 3))
@@ -95,10 +94,10 @@ def test_btree_does_not_limit_groups() -> None:
 
 def test_index_coverage_afterwards() -> None:
     ids, words = index("ids", IndexKind.BTREE, {0, 1, 2}), index("words", IndexKind.INVERTED, {0, 1, 2}, {3})
-    after = indexes_after((ids, words), [Replaced((0, 1), (9,))], {"words-1"})
+    after = indexes_after((ids, words), {(0, 1): (9,)}, {"words-1"})
     assert [description.fragment_ids for description in after] == [{2}, {2, 9}]
     assert [description.segments for description in after] == [1, 1]
-    assert indexes_after((words,), [], {"words-0", "words-1"}) == ()
+    assert indexes_after((words,), {}, {"words-0", "words-1"}) == ()
 
 
 @given(st.lists(st.integers(1, 120), max_size=30))

@@ -5,20 +5,21 @@ from __future__ import annotations
 import pickle
 
 from omnigraph.base.errors import NotFoundError
-from omnigraph.maintenance.optimize.task_result import FailedTask, TaskOutcome, run_isolated
+from omnigraph.maintenance.optimize.task_result import FailedTask, TaskOutcome, isolated
 
 
 def test_result() -> None:
-    outcome = run_isolated(lambda: 7)
+    outcome = isolated(abs)(-7)
     assert outcome.result == 7
     assert outcome.seconds >= 0
 
 
 def test_error_with_facts() -> None:
-    def fail() -> int:
+    @isolated
+    def fail(_: str) -> int:
         raise NotFoundError("file missing", code="missing", hint="Retry.", facts={"path": "a"})
 
-    outcome: TaskOutcome[int] = pickle.loads(pickle.dumps(run_isolated(fail)))
+    outcome: TaskOutcome[int] = pickle.loads(pickle.dumps(fail("a")))
     assert isinstance(outcome.result, FailedTask)
     error = outcome.result.error
     assert isinstance(error, NotFoundError)

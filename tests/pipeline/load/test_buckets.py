@@ -20,7 +20,7 @@ from omnigraph.integrity.report import Violation, ViolationReport
 from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.pipeline.load.keys import Buckets, KeyWriter, Origin, read_slices, slices_of
 from omnigraph.pipeline.load.run import Loaded, LoadRejectedError, LoadRequest, load
-from omnigraph.pipeline.load.source import PieceSource
+from omnigraph.pipeline.load.source import InputSource
 from omnigraph.pipeline.load.upsert import replace_rows
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.lance.stage import stage_replacement, stage_upsert, write_deletions, write_moved_rows, write_rows
@@ -72,16 +72,16 @@ BASE: tuple[Record, ...] = (
 @given(inputs=_inputs, mode=st.sampled_from(LoadMode))
 def test_buckets_and_driver_agree(inputs: Sequence[Sequence[Record]], mode: LoadMode) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        answers = [_answer(Path(folder), inputs, mode, kind) for kind in (PieceSource, LargeSource)]
+        answers = [_answer(Path(folder), inputs, mode, kind) for kind in (InputSource, LargeSource)]
     assert answers[0] == answers[1]
 
 
 def _answer(
-    folder: Path, inputs: Sequence[Sequence[Record]], mode: LoadMode, kind: type[PieceSource]
+    folder: Path, inputs: Sequence[Sequence[Record]], mode: LoadMode, kind: type[InputSource]
 ) -> tuple[object, object, list[Violation]]:
     root = parse_location(str(folder / f"{kind.__name__}.omni"))
     og.init(root.uri, SCHEMA)
-    _load(root, [BASE], LoadMode.APPEND, PieceSource, [])
+    _load(root, [BASE], LoadMode.APPEND, InputSource, [])
     every: list[Violation] = []
     try:
         outcome: object = _load(root, inputs, mode, kind, every).counts
@@ -96,7 +96,7 @@ def _answer(
 
 
 def _load(
-    root: Location, inputs: Sequence[Sequence[Record]], mode: LoadMode, kind: type[PieceSource], every: list[Violation]
+    root: Location, inputs: Sequence[Sequence[Record]], mode: LoadMode, kind: type[InputSource], every: list[Violation]
 ) -> Loaded:
     paths = []
     for number, records in enumerate(inputs):
@@ -189,10 +189,10 @@ def test_a_merge_of_many_rows_on_the_driver(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("omnigraph.base.limits.LOAD_UPSERT_ROWS_MAX", 0)
     root = parse_location(str(tmp_path / "graph.omni"))
     og.init(root.uri, SCHEMA)
-    _load(root, [BASE], LoadMode.MERGE, PieceSource, [])
+    _load(root, [BASE], LoadMode.MERGE, InputSource, [])
     changed = {"type": "Person", "data": {"slug": "ada", "email": "new"}}
     new = {"type": "Person", "data": {"slug": "dee", "email": "z"}}
-    _load(root, [[changed, new]], LoadMode.MERGE, PieceSource, [])
+    _load(root, [[changed, new]], LoadMode.MERGE, InputSource, [])
     rows = {row["id"]: row["email"] for row in contents(root)["node:Person"]}
     assert rows == {"ada": "new", "bob": "y", "cy": None, "dee": "z"}
     assert read_snapshot(root).tables["node:Person"].row_count == 4

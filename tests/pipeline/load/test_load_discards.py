@@ -19,7 +19,7 @@ from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.integrity.report import Violation
 from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.pipeline.load.run import LoadRejectedError, LoadRequest, load
-from omnigraph.pipeline.load.source import PieceSource
+from omnigraph.pipeline.load.source import InputSource
 from omnigraph.pipeline.load.tasks import WRITTEN, LoadTask
 from omnigraph.pipeline.runner import Result, Task
 from omnigraph.storage.location import Location, Scheme
@@ -39,9 +39,9 @@ def root(store_location: Location) -> Location:
     return store_location
 
 
-@pytest.fixture(params=[PieceSource, LargeSource], ids=["driver", "buckets"])
-def kind(request: pytest.FixtureRequest) -> type[PieceSource]:
-    source_class: type[PieceSource] = request.param
+@pytest.fixture(params=[InputSource, LargeSource], ids=["driver", "buckets"])
+def kind(request: pytest.FixtureRequest) -> type[InputSource]:
+    source_class: type[InputSource] = request.param
     return source_class
 
 
@@ -53,7 +53,7 @@ def person(folder: Path, *slugs: str, **members: object) -> Path:
 
 
 @pytest.mark.parametrize("branch", ["main", "import"])
-def test_damaged_file(root: Location, tmp_path: Path, kind: type[PieceSource], branch: str) -> None:
+def test_damaged_file(root: Location, tmp_path: Path, kind: type[InputSource], branch: str) -> None:
     """Other pieces were already written, and on a branch every table was forked."""
     create_branch(root, "import", "ada", read_snapshot(root))
     cut = tmp_path / "cut.jsonl.gz"
@@ -67,7 +67,7 @@ def test_damaged_file(root: Location, tmp_path: Path, kind: type[PieceSource], b
 
 
 @pytest.mark.parametrize("mode", LoadMode)
-def test_large_blobs(root: Location, tmp_path: Path, kind: type[PieceSource], mode: LoadMode) -> None:
+def test_large_blobs(root: Location, tmp_path: Path, kind: type[InputSource], mode: LoadMode) -> None:
     """Lance stores a large blob in a file of its own."""
     photo = "base64:" + base64.b64encode(bytes(100_000)).decode()
     before = files(root)
@@ -77,7 +77,7 @@ def test_large_blobs(root: Location, tmp_path: Path, kind: type[PieceSource], mo
     assert files(root) == before
 
 
-def test_unwritable_error_file(root: Location, tmp_path: Path, kind: type[PieceSource]) -> None:
+def test_unwritable_error_file(root: Location, tmp_path: Path, kind: type[InputSource]) -> None:
     def full(violations: Iterable[Violation]) -> None:
         raise OSError(28, "No space left on device", str(list(violations)))
 
@@ -88,7 +88,7 @@ def test_unwritable_error_file(root: Location, tmp_path: Path, kind: type[PieceS
     assert files(root) == before
 
 
-def test_overwrite_after_a_concurrent_load(root: Location, tmp_path: Path, kind: type[PieceSource]) -> None:
+def test_overwrite_after_a_concurrent_load(root: Location, tmp_path: Path, kind: type[InputSource]) -> None:
     """The overwrite would delete the new rows, so it is rejected, and only the files of the other load are left."""
     theirs = source(person(tmp_path, "theirs"))
     after: set[str] = set()
@@ -160,7 +160,7 @@ def test_scratch_file_of_another_user_is_ignored(
     assert list(people(root)) == ["kept"]
 
 
-def test_interrupt_while_tasks_run(root: Location, tmp_path: Path, kind: type[PieceSource]) -> None:
+def test_interrupt_while_tasks_run(root: Location, tmp_path: Path, kind: type[InputSource]) -> None:
     """Some tasks have written files, and their parts are never returned."""
 
     def interrupted(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:

@@ -17,7 +17,7 @@ from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.pipeline.load.inputs.files import find_inputs
 from omnigraph.pipeline.load.inputs.ndjson import plan_json_pieces
 from omnigraph.pipeline.load.run import Loaded, LoadRejectedError, LoadRequest, load
-from omnigraph.pipeline.load.source import PieceSource
+from omnigraph.pipeline.load.source import InputSource
 from omnigraph.pipeline.runner import Result, RunTasks, Task
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location, parse_location
@@ -35,7 +35,7 @@ KNOWS = {"edge": "Knows", "from": "ada", "to": "grace", "data": {"weight": 0.5}}
 Record = Mapping[str, object]
 
 
-def source(*paths: Path, kind: type[PieceSource] = PieceSource) -> PieceSource:
+def source(*paths: Path, kind: type[InputSource] = InputSource) -> InputSource:
     return kind(plan_json_pieces(find_inputs([str(path) for path in paths])))
 
 
@@ -45,9 +45,9 @@ def root(store_location: Location) -> Location:
     return store_location
 
 
-@pytest.fixture(params=[PieceSource, LargeSource], ids=["driver", "buckets"])
+@pytest.fixture(params=[InputSource, LargeSource], ids=["driver", "buckets"])
 def load_records(request: pytest.FixtureRequest, root: Location, tmp_path: Path) -> Callable[..., Loaded]:
-    kind: type[PieceSource] = request.param
+    kind: type[InputSource] = request.param
 
     def run(*records: Record, mode: LoadMode = LoadMode.APPEND, branch: str = MAIN, dry_run: bool = False) -> Loaded:
         path = tmp_path / "data.jsonl"

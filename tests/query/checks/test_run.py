@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.base.errors import OmnigraphError
-from omnigraph.query.checks.run import CheckOptions, check_query
+from omnigraph.query.checks.run import check_query
 from omnigraph.query.parser import parse_queries
 from tests.query.golden_files import catalog
 
@@ -16,7 +16,7 @@ OPEN = "query open() { match { $p: Person $p knows{1,} $q } return { $q.slug } }
 def test_only_the_selected_query_is_checked() -> None:
     file = parse_queries(GOOD + OPEN)
     assert check_query(file, "good", catalog()).name == "good"
-    assert check_query(file, "open", catalog(), CheckOptions(3)).name == "open"
+    assert check_query(file, "open", catalog(), hops_ceiling=3).name == "open"
     assert check_query(parse_queries(GOOD), None, catalog()).name == "good"
 
 

@@ -12,7 +12,7 @@ from omnigraph.base.errors import InvariantError
 from omnigraph.query.explain import StepFigures, explain_plan, numbered_steps
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
-from omnigraph.query.plan.expression_walk import _PARTS, ScanFilter
+from omnigraph.query.plan.expression_walk import ScanFilter
 from omnigraph.query.plan.statements import ReadPlan
 from omnigraph.query.plan.types import I64, STRING
 from omnigraph.query.rules.run import rewrite_plan
@@ -93,5 +93,5 @@ def test_plan_can_be_pickled() -> None:
     assert hash(again) == hash(plan)
 
 
-def test_every_expression_lists_its_parts() -> None:
-    assert set(get_args(ex.Expr)) == set(_PARTS)
+def test_every_expression_has_parts() -> None:
+    assert all(issubclass(kind, ex.Node) for kind in get_args(ex.Expr))

@@ -14,7 +14,7 @@ from omnigraph.schema.catalog import Property
 from omnigraph.schema.property_types import IndexKind, Scalar, ScalarType
 from omnigraph.schema.tables import arrow_field
 from omnigraph.storage.errors import CommitRaceError
-from omnigraph.storage.lance.columns import ColumnPlan, stage_columns, stage_written_columns, write_columns
+from omnigraph.storage.lance.columns import ColumnPlan, stage_columns, write_columns
 from omnigraph.storage.lance.commit import commit_branch, commit_restore, commit_staged
 from omnigraph.storage.lance.dataset import Dataset, create_dataset
 from omnigraph.storage.lance.indexes import IndexSpec, read_indexes
@@ -60,10 +60,9 @@ def contents(dataset: Dataset) -> dict[str, dict[str, Any]]:
 
 
 def staged(dataset: Dataset, plan: ColumnPlan) -> StagedTransaction:
-    if not plan.writes:
-        return stage_columns(dataset, plan)
-    parts = [write_columns(dataset, plan, [number]) for number in dataset.fragment_rows()]
-    return stage_written_columns(dataset, plan, parts)
+    numbers = dataset.fragment_rows() if plan.writes else ()
+    parts = [write_columns(dataset, plan, [number]) for number in numbers]
+    return stage_columns(dataset, plan, parts)
 
 
 def changed(dataset: Dataset, plan: ColumnPlan) -> Dataset:

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from omnigraph.storage.lance.commit import commit_branch, commit_restore, commit_staged
-from omnigraph.storage.lance.dataset import Dataset, create_dataset, open_dataset
+from omnigraph.storage.lance.dataset import BranchVersion, Dataset, create_dataset, open_dataset
 from omnigraph.storage.lance.read import locate_rows, read_rows_at, read_rows_by_identity
-from omnigraph.storage.lance.row_changes import BranchVersion, find_common_ancestor, row_changes
+from omnigraph.storage.lance.row_changes import find_common_ancestor, row_changes
 from omnigraph.storage.location import parse_location
 from tests.storage.raw_writes import stage_append
 from tests.storage.row_operations import STEPS, compact, contents, delete, fence, go_back, overwrite, rows, run, upsert

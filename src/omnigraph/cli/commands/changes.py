@@ -1,45 +1,116 @@
-"""`omnigraph changes poll`: the commits of a branch after a cursor, each with its changes."""
+"""`omnigraph diff`, `commit changes` and `changes poll`: changed entities, as lines for people or as JSON.
+
+The changes are written while they are read, so that memory does not grow with their number.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from omnigraph.base.clock import format_timestamp
-from omnigraph.cli.changes import (
-    Format,
-    change_line,
-    change_to_json,
-    choose_changes_format,
-    document_lines,
-    write_lines,
-)
-from omnigraph.cli.command import CommandSource
-from omnigraph.cli.options import Branch, Json, Store, Uri
-from omnigraph.cli.output import RowsFormat, printable
-from omnigraph.cli.target import resolve_target
+from omnigraph.cli.command import command
+from omnigraph.cli.options import Branch, CommitId
+from omnigraph.cli.output import RowsFormat, printable, write_lines
+from omnigraph.cli.results import Json, choose_format
+from omnigraph.cli.target import GraphArguments
 
 if TYPE_CHECKING:
-    from omnigraph.graph.entity_changes import ChangeFeed, CommitChanges
+    from omnigraph.graph.diff import EntityChange
+    from omnigraph.graph.feed import ChangeFeed, CommitChanges
 
+Left = Annotated[str, typer.Argument(metavar="A", help="A branch or a commit.", show_default=False)]
+Right = Annotated[str, typer.Argument(metavar="B", help="Another branch or commit.", show_default=False)]
 Cursor = Annotated[
     str | None, typer.Option("--cursor", metavar="ID", help="Start after this commit. Default: the first commit.")
 ]
 Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Show at most N commits.")]
 
+_SIGNS: Final = {"inserted": "+", "updated": "~", "deleted": "-"}
 
+
+class ChangesFormat(StrEnum):
+    """The formats for changes: lines for people, one JSON document, and lines of JSON."""
+
+    TABLE = "table"
+    JSON = "json"
+    JSONL = "jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesOutput:
+    """The output of these commands."""
+
+    changes_format: Annotated[
+        ChangesFormat | None, typer.Option("--format", help="The format of the changes. Default: lines for people.")
+    ] = None
+    as_json: Json = False
+
+    def __post_init__(self) -> None:
+        choose_format(self.changes_format, self.as_json)
+
+    def write(self, *, document: Iterable[str], json_lines: Iterable[str], lines: Iterable[str]) -> None:
+        """Print one of them. Only this one is read."""
+        match choose_format(self.changes_format, self.as_json):
+            case RowsFormat.JSON:
+                write_lines(document, as_json=True)
+            case RowsFormat.JSONL:
+                write_lines(json_lines, as_json=True)
+            case _:
+                write_lines(lines)
+
+    def write_changes(self, head: dict[str, Any], changes: Iterator[EntityChange]) -> None:
+        """Print changes. The document begins with `head`."""
+        texts = map(_change_json, changes)
+        self.write(document=_document_lines(head, "changes", texts), json_lines=texts, lines=map(_change_line, changes))
+
+
+@command(
+    "omnigraph diff main review/1 graph.omni",
+    "omnigraph diff 01KA1F0Z5Q8W9V3N7R2T4Y6B8D main --store graph.omni --json",
+)
+def diff(left: Left, right: Right, target: GraphArguments, output: ChangesOutput) -> None:
+    """Show the changes from one branch or commit to another."""
+    location = target.locate()
+
+    from omnigraph.graph.diff import diff_snapshots
+    from omnigraph.graph.manifest.refs import read_reference
+
+    before, after = read_reference(location, left), read_reference(location, right)
+    output.write_changes({"from": before.head, "to": after.head}, diff_snapshots(before, after))
+
+
+@command(
+    "omnigraph commit changes 01KA1F0Z5Q8W9V3N7R2T4Y6B8D graph.omni",
+    "omnigraph commit changes 01KA1F0Z5Q8W9V3N7R2T4Y6B8D --store graph.omni --format jsonl",
+)
+def changes_of_commit(
+    commit_id: CommitId, target: GraphArguments, *, branch: Branch = "main", output: ChangesOutput
+) -> None:
+    """Show the changes of a commit relative to its first parent, per entity.
+
+    A commit that only reorganized files, such as a compaction, has no changes.
+    """
+    graph = target.open(branch)
+
+    from omnigraph.wire.changes import cause_output
+
+    commit = graph.get_commit(commit_id)
+    output.write_changes({"cause": cause_output(commit)}, graph.diff(commit.id))
+
+
+@command(
+    "omnigraph changes poll graph.omni",
+    "omnigraph changes poll --cursor 01KA1F0Z5Q8W9V3N7R2T4Y6B8D --store graph.omni --format jsonl",
+)
 def poll(
-    context: typer.Context,
-    uri: Uri = None,
-    store: Store = None,
-    branch: Branch = "main",
-    cursor: Cursor = None,
-    limit: Limit = 100,
-    rows_format: Format = None,
-    as_json: Json = False,
+    target: GraphArguments, *, branch: Branch = "main", cursor: Cursor = None, limit: Limit = 100, output: ChangesOutput
 ) -> None:
     """Show the commits of a branch after a cursor, oldest first, with their changes.
 
@@ -47,60 +118,94 @@ def poll(
     repeated cursor gives the same commits again. If `cleanup` deleted the data of a commit after the cursor,
     the command fails with `change_feed_gap`: export the branch and continue from the exported commit.
     """
-    output_format = choose_changes_format(rows_format, as_json)
-    location = resolve_target(context, uri, store)
-
-    from omnigraph.api.graph import Graph
-
-    feed = Graph(location, branch, read_only=True).changes(cursor, limit=limit)
-    if output_format is RowsFormat.JSON:
-        head = {"graph_branch": branch, "cursor": feed.cursor, "has_more": feed.has_more}
-        documents = (json.dumps(_commit_to_json(commit_changes), ensure_ascii=False) for commit_changes in feed.commits)
-        write_lines(document_lines(head, "commits", documents), as_json=True)
-    else:
-        as_lines = output_format is RowsFormat.JSONL
-        write_lines(_lines(feed, as_json=as_lines), as_json=as_lines)
+    feed = target.open(branch).changes(cursor, limit=limit)
+    blocks = (_to_json(_block(commit_changes)) for commit_changes in feed.commits)
+    output.write(
+        document=_document_lines(_position(feed), "blocks", blocks),
+        json_lines=_feed_json_lines(feed),
+        lines=_feed_lines(feed),
+    )
 
 
-def _commit_to_json(commit_changes: CommitChanges) -> dict[str, Any]:
-    return {**_header_to_json(commit_changes), "changes": [change_to_json(change) for change in commit_changes.changes]}
+def _position(feed: ChangeFeed) -> dict[str, Any]:
+    return {"cursor": feed.cursor, **({} if feed.has_more else {"caught_up": True})}
 
 
-def _header_to_json(commit_changes: CommitChanges) -> dict[str, Any]:
+def _block(commit_changes: CommitChanges) -> dict[str, Any]:
+    from omnigraph.wire.changes import entity_change_output
+
+    return {**_cause(commit_changes), "changes": list(map(entity_change_output, commit_changes.changes))}
+
+
+def _cause(commit_changes: CommitChanges) -> dict[str, Any]:
     """Return the commit and its schema steps, without the changes of rows."""
-    import msgspec
+    from omnigraph.wire.changes import cause_output
+    from omnigraph.wire.results import feed_step_output
 
-    from omnigraph.wire.commits import commit_output
-
-    steps = [step.to_json() for step in commit_changes.schema_steps]
-    commit = msgspec.to_builtins(commit_output(commit_changes.commit, commit_changes.table_names))
-    return {"commit": commit, "schema_steps": steps}
+    steps = [feed_step_output(step) for step in commit_changes.schema_steps]
+    return {"cause": cause_output(commit_changes.commit), **({"schema_steps": steps} if steps else {})}
 
 
-def _lines(feed: ChangeFeed, *, as_json: bool) -> Iterator[str]:
-    """Yield one line per commit, one per change of the commit, and a last line with the cursor.
+def _feed_json_lines(feed: ChangeFeed) -> Iterator[str]:
+    """Yield one line per commit with its schema steps, one per change of it, and a last line with the cursor."""
+    for commit_changes in feed.commits:
+        yield _to_json(_cause(commit_changes))
+        yield from map(_change_json, commit_changes.changes)
+    yield _to_json(_position(feed))
 
-    The text format also has one line per schema step; in JSON the line of the commit contains the steps.
-    """
+
+def _feed_lines(feed: ChangeFeed) -> Iterator[str]:
+    """Yield one line per commit, one per schema step and change of the commit, and a last line with the cursor."""
     for commit_changes in feed.commits:
         commit = commit_changes.commit
-        if as_json:
-            yield json.dumps(_header_to_json(commit_changes), ensure_ascii=False)
-            yield from (json.dumps(change_to_json(change), ensure_ascii=False) for change in commit_changes.changes)
-        else:
-            yield printable(f"{commit.id}  {format_timestamp(commit.created_us)}  {commit.actor}  {commit.operation}")
-            texts = (str(step.planned.to_json()["text"]) for step in commit_changes.schema_steps)
-            yield from (f"  schema: {printable(text)}" for text in texts)
-            yield from (f"  {change_line(change)}" for change in commit_changes.changes)
-    more = {"cursor": feed.cursor, "has_more": feed.has_more}
-    yield json.dumps(more) if as_json else f"cursor {feed.cursor}" + (" (more)" if feed.has_more else "")
+        yield printable(f"{commit.id}  {format_timestamp(commit.created_us)}  {commit.actor}  {commit.operation}")
+        yield from (f"  schema: {printable(step.planned.step.describe())}" for step in commit_changes.schema_steps)
+        yield from (f"  {_change_line(change)}" for change in commit_changes.changes)
+    yield f"cursor {feed.cursor}" + (" (more)" if feed.has_more else "")
 
 
-COMMAND = CommandSource(
-    "poll",
-    poll,
-    (
-        "omnigraph changes poll graph.omni",
-        "omnigraph changes poll --cursor 01KA1F0Z5Q8W9V3N7R2T4Y6B8D --store graph.omni --format jsonl",
-    ),
-)
+def _change_json(change: EntityChange) -> str:
+    from omnigraph.wire.changes import entity_change_output
+
+    return _to_json(entity_change_output(change))
+
+
+def _change_line(change: EntityChange) -> str:
+    """Return the kind of change, the entity, and the properties that differ. An edge has its endpoints and its id."""
+    entity = change.after or change.before or {}
+    name = f"{entity['from']} → {entity['to']} ({change.id})" if "from" in entity else change.id
+    text = f"{_SIGNS[change.kind.value]} {change.table.partition(':')[2]} {name}"
+    if change.before is None or change.after is None:
+        return printable(text)
+    before, after = _values(change.before), _values(change.after)
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    differences = (f"{name} {_shorten(before.get(name))} → {_shorten(after.get(name))}" for name in names)
+    return printable(f"{text}: {', '.join(differences)}")
+
+
+def _values(entity: dict[str, Any]) -> dict[str, Any]:
+    endpoints = {name: entity[name] for name in ("from", "to") if name in entity}
+    return {**endpoints, **entity["data"]}
+
+
+def _shorten(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else f"{text[:40]}…"
+
+
+def _document_lines(head: dict[str, Any], name: str, items: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of a JSON document whose last member is a list of `items`, which are JSON text."""
+    opening = _to_json(head, indent=2).removesuffix("\n}")
+    yield f"{opening},\n  {json.dumps(name)}: ["
+    before = None
+    for item in chain(items, [None]):
+        if before is not None:
+            yield f"    {before}{'' if item is None else ','}"
+        before = item
+    yield "  ]\n}"
+
+
+def _to_json(document: Any, indent: int | None = None) -> str:
+    import msgspec
+
+    return json.dumps(msgspec.to_builtins(document), indent=indent, ensure_ascii=False)

@@ -7,22 +7,27 @@ from typing import Annotated
 import typer
 
 from omnigraph.base.errors import UsageError
-from omnigraph.cli.command import CommandSource
-from omnigraph.cli.options import Json
-from omnigraph.cli.output import write_json, write_text
-from omnigraph.cli.query_options import GivenLimits, GivenMoment, GivenQuery, MaxHops
+from omnigraph.cli.command import command
+from omnigraph.cli.options import StateArguments
+from omnigraph.cli.query_options import LimitArguments, MaxHops, QueryArguments
+from omnigraph.cli.results import TextOutput
 
 Analyze = Annotated[bool, typer.Option("--analyze", help="Run the query, and show the rows and the time of each step.")]
 
 
+@command(
+    "omnigraph explain --store graph.omni -e 'query q() { match { $p: Person } return { $p.slug } }'",
+    'omnigraph explain friends --query people.gq --store graph.omni --params \'{"slug": "ada"}\'',
+    "omnigraph explain friends --query people.gq --store graph.omni --params-file params.json --analyze --json",
+)
 def explain(
-    context: typer.Context,
-    query_options: GivenQuery,
-    state_options: GivenMoment,
-    limits: GivenLimits,
+    query: QueryArguments,
+    state: StateArguments,
+    limits: LimitArguments,
+    *,
     max_hops: MaxHops = None,
     analyze: Analyze = False,
-    as_json: Json = False,
+    output: TextOutput,
 ) -> None:
     """Show the plan of a query; with --analyze, run it.
 
@@ -30,32 +35,21 @@ def explain(
     cover; for each step an estimate of its rows. With parameters, shows the plan for these values. With --analyze, the
     query runs, and each step also shows its rows, its time including the steps below it, and how it followed edges.
     """
-    request = query_options.read(context)
+    text, params = query.read()
+    location = query.locate()
     allowed = limits.limits(max_hops)
-    if limits != GivenLimits() and not analyze:
+    if limits != LimitArguments() and not analyze:
         raise UsageError(
             "`--max-memory` and `--max-seconds` require `--analyze`: without it, the query does not run",
             code="usage",
             hint="Pass `--analyze` as well, or remove `--max-memory` and `--max-seconds`.",
         )
-    graph, state = state_options.open(request.location)
-    explained = graph.explain(
-        request.text, request.params, name=request.name, as_of=state, analyze=analyze, limits=allowed
-    )
-    if as_json:
-        from omnigraph.wire.results import explain_output
+    as_of = state.as_of()
 
-        write_json(explain_output(explained, state_options.requested_commit(explained.snapshot.head)))
-    else:
-        write_text(explained.text)
+    from omnigraph.api.graph import Graph
+    from omnigraph.wire.results import explain_output
 
-
-COMMAND = CommandSource(
-    "explain",
-    explain,
-    (
-        "omnigraph explain --store graph.omni -e 'query q() { match { $p: Person } return { $p.slug } }'",
-        'omnigraph explain friends --query people.gq --store graph.omni --params \'{"slug": "ada"}\'',
-        "omnigraph explain friends --query people.gq --store graph.omni --params-file params.json --analyze --json",
-    ),
-)
+    graph = Graph(location, state.branch, read_only=True)
+    explained = graph.explain(text, params, name=query.name, as_of=as_of, analyze=analyze, limits=allowed)
+    requested = state.requested_commit(explained.snapshot.head)
+    output.show(lambda: explain_output(explained, requested), text=explained.text)

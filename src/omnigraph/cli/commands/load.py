@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from omnigraph.base.actors import login_name
-from omnigraph.cli.command import CommandSource
-from omnigraph.cli.options import Actor, Json, SparkMaster, Store, TargetBranch, Uri, Yes
-from omnigraph.cli.output import write_json
-from omnigraph.cli.target import announce_target, confirm_destruction, resolve_target
+from omnigraph.base.display import format_count
+from omnigraph.cli.command import command
+from omnigraph.cli.options import Actor, SparkMaster, TargetBranch, Yes
+from omnigraph.cli.results import TextOutput
+from omnigraph.cli.target import GraphArguments, announce, confirm_destruction
 
 if TYPE_CHECKING:
     from omnigraph.maintenance.indexed_load import LoadResult
@@ -49,11 +49,17 @@ WithIndexes = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check the data and write nothing.")]
 
 
+@command(
+    "omnigraph load --data people.jsonl graph.omni",
+    "omnigraph load --data 'parts/*.jsonl.gz' --mode merge --branch import/1 --from main graph.omni",
+    "omnigraph load --data people.parquet --type Person --mode merge graph.omni",
+    "omnigraph load --data people.jsonl --dry-run --errors errors.jsonl --json graph.omni",
+    "omnigraph load --data people.jsonl --with-indexes graph.omni",
+)
 def load(
-    context: typer.Context,
     data: Data,
-    uri: Uri = None,
-    store: Store = None,
+    target: GraphArguments,
+    *,
     type_name: Type = None,
     mode: Mode = "append",
     branch: TargetBranch = "main",
@@ -64,7 +70,7 @@ def load(
     with_indexes: WithIndexes = False,
     yes: Yes = False,
     spark_master: SparkMaster = None,
-    as_json: Json = False,
+    output: TextOutput,
 ) -> None:
     """Load graph data as one commit.
 
@@ -74,16 +80,16 @@ def load(
     Each line of NDJSON names its type. Parquet and CSV files contain rows of one type, which --type names; edges have
     the columns from and to.
     """
-    location = resolve_target(context, uri, store)
+    location = target.locate()
     if mode == "overwrite" and not dry_run:
-        confirm_destruction(context, location, f"load --mode {mode}", yes=yes, as_json=as_json)
+        confirm_destruction(target.context, location, f"load --mode {mode}", yes=yes)
 
-    from omnigraph.cli.progress import show_progress
     from omnigraph.maintenance.indexed_load import load_with_indexes
     from omnigraph.pipeline.load.plan import LoadOptions, plan_load
     from omnigraph.pipeline.spark.session import SparkSettings
+    from omnigraph.wire.results import ingest_output
 
-    with show_progress(quiet=context.obj.quiet) as report:
+    with output.progress() as report:
         options = LoadOptions(
             mode=mode,
             actor=actor or login_name(),
@@ -95,18 +101,13 @@ def load(
             progress=report,
         )
         plan = plan_load(location, branch, data, options)
-        announce_target(context, location)
-        result = load_with_indexes(plan, options, build_indexes=with_indexes)
-    if as_json:
-        from omnigraph.wire.results import ingest_output
-
-        write_json(ingest_output(location, result))
-    elif not context.obj.quiet:
-        verb = "checked" if dry_run else "loaded"
-        suffix = f" at commit {result.commit.id}" if result.commit else ""
-        sys.stderr.write(f"{verb} {_entity_count(result.total)}{suffix}\n")
-        for line in index_messages(uri or store or location.uri, branch, result):
-            sys.stderr.write(f"{line}\n")
+        announce(target.context, location)
+        result = load_with_indexes(plan, build_indexes=with_indexes)
+    summary = f"{'checked' if dry_run else 'loaded'} {format_count(result.total, 'entity', 'entities')}"
+    if result.commit is not None:
+        summary += f" at commit {result.commit.id}"
+    messages = index_messages(target.address or location.uri, branch, result)
+    output.show(lambda: ingest_output(location, result), notices=[summary, *messages])
 
 
 def index_messages(address: str, branch: str, result: LoadResult) -> Iterator[str]:
@@ -119,25 +120,7 @@ def index_messages(address: str, branch: str, result: LoadResult) -> Iterator[st
             f"`omnigraph optimize {shlex.quote(address)}{branch_flag}`, or load with --with-indexes next time"
         )
     if result.indexes is not None:
-        built = len(result.indexes.built)
-        yield f"built {built} index{'' if built == 1 else 'es'}"
+        yield f"built {format_count(len(result.indexes.built), 'index', 'indexes')}"
         yield from (
             f"not built: {row.table_key} {row.property}, because {row.reason}" for row in result.indexes.pending
         )
-
-
-def _entity_count(total: int) -> str:
-    return "1 entity" if total == 1 else f"{total:,} entities"
-
-
-COMMAND = CommandSource(
-    "load",
-    load,
-    (
-        "omnigraph load --data people.jsonl graph.omni",
-        "omnigraph load --data 'parts/*.jsonl.gz' --mode merge --branch import/1 --from main graph.omni",
-        "omnigraph load --data people.parquet --type Person --mode merge graph.omni",
-        "omnigraph load --data people.jsonl --dry-run --errors errors.jsonl --json graph.omni",
-        "omnigraph load --data people.jsonl --with-indexes graph.omni",
-    ),
-)

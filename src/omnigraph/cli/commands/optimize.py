@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from omnigraph.cli.command import CommandSource
+from omnigraph.cli.command import command
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.hints import render_hint
-from omnigraph.cli.options import Format, Json, LogFileOption, SparkMaster, Store, Uri
-from omnigraph.cli.output import RowsFormat, choose_format, printable, write_json, write_rows
-from omnigraph.cli.target import direct_target
+from omnigraph.cli.options import LogFileOption, SparkMaster
+from omnigraph.cli.output import printable
+from omnigraph.cli.results import RowsOutput
+from omnigraph.cli.target import GraphArguments
 
 if TYPE_CHECKING:
     from omnigraph.maintenance.optimize.options import TableOptimizeStats
@@ -51,10 +52,16 @@ MaxTasks = Annotated[
 ]
 
 
+@command(
+    "omnigraph optimize graph.omni",
+    "omnigraph optimize graph.omni --dry-run",
+    "omnigraph optimize graph.omni --type Person --type Knows --json",
+    "omnigraph optimize --store s3://bucket/graph.omni --branch review/1 --partial-progress",
+    "omnigraph optimize graph.omni --max-rows-per-task 500000 --max-tasks 64",
+)
 def optimize(
-    context: typer.Context,
-    uri: Uri = None,
-    store: Store = None,
+    target: GraphArguments,
+    *,
     branch: Branch = "main",
     tables: Tables = None,
     dry_run: DryRun = False,
@@ -62,8 +69,7 @@ def optimize(
     max_rows_per_task: MaxRows = None,
     max_tasks: MaxTasks = None,
     spark_master: SparkMaster = None,
-    rows_format: Format = None,
-    as_json: Json = False,
+    output: RowsOutput,
     log_file: LogFileOption = None,
 ) -> None:
     """Compact small files, and extend and build indexes.
@@ -73,13 +79,12 @@ def optimize(
     writers can write at the same time. A second run has no work. Interrupted writes on every branch are recovered
     first.
     """
-    output_format = choose_format(rows_format, as_json)
-    location = direct_target(context, uri, store)
+    location = target.announce()
 
     from omnigraph.api.graph import Graph
-    from omnigraph.cli.progress import show_progress
+    from omnigraph.wire.maintenance import optimize_output
 
-    with show_progress(quiet=context.obj.quiet) as report:
+    with output.progress() as report:
         result = Graph(location, branch, read_only=dry_run, spark=spark_master).optimize(
             types=tables,
             dry_run=dry_run,
@@ -89,21 +94,13 @@ def optimize(
             progress=report,
         )
     rows = (*result.tables, result.manifest)
-    if output_format is RowsFormat.JSON:
-        from omnigraph.wire.results import optimize_output
-
-        write_json(optimize_output(location.uri, branch, result, dry_run=dry_run))
-    else:
-        is_table = output_format is RowsFormat.TABLE
-        cells = [_as_row(row, dry_run=dry_run) if is_table else _as_facts(row) for row in rows]
-        write_rows(TITLES if is_table else {name: name for name in cells[0]}, cells, output_format)
-    _print_errors_and_pending(rows, quiet=context.obj.quiet)
+    document = optimize_output(location.uri, branch, result, render_hint, dry_run=dry_run)
+    field_rows = [_with_text(fields) for fields in document["tables"]]
+    table_rows = [_as_row(row, dry_run=dry_run) for row in rows]
+    output.show(lambda: document, TITLES, table_rows, fields=field_rows[0], field_rows=field_rows)
+    _print_errors_and_pending(rows, output)
     if any(row.error is not None for row in rows):
         raise typer.Exit(ExitCode.ERROR)
-
-
-def _document(row: TableOptimizeStats) -> dict[str, Any]:
-    return {**row.to_json(), "error": None if row.reason is None else render_hint(row.reason)}
 
 
 def _as_row(row: TableOptimizeStats, *, dry_run: bool) -> dict[str, Any]:
@@ -118,13 +115,13 @@ def _as_row(row: TableOptimizeStats, *, dry_run: bool) -> dict[str, Any]:
     }
 
 
-def _as_facts(row: TableOptimizeStats) -> dict[str, Any]:
-    """Return the row of the other formats: every member of the JSON document, with lists as text."""
+def _with_text(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the members of a table's JSON document, with lists as text."""
     return {
-        **_document(row),
-        "pending_indexes": "; ".join(f"{index.property}: {index.reason}" for index in row.pending_indexes),
-        "indexes_folded": ", ".join(row.indexes_folded),
-        "indexes_built": ", ".join(dict.fromkeys(row.indexes_built)),
+        **fields,
+        "pending_indexes": "; ".join(f"{index['property']}: {index['reason']}" for index in fields["pending_indexes"]),
+        "indexes_folded": ", ".join(fields["indexes_folded"]),
+        "indexes_built": ", ".join(dict.fromkeys(fields["indexes_built"])),
     }
 
 
@@ -140,27 +137,12 @@ def _result(row: TableOptimizeStats, *, dry_run: bool) -> str:
     return "committed" if row.committed else "nothing to do"
 
 
-def _print_errors_and_pending(rows: Sequence[TableOptimizeStats], *, quiet: bool) -> None:
+def _print_errors_and_pending(rows: Sequence[TableOptimizeStats], output: RowsOutput) -> None:
     """Print errors to stderr, and, unless quiet, the indexes that were not built."""
     failed = [f"{row.table_key}: {render_hint(row.reason)}" for row in rows if row.reason is not None]
     if failed:
         head = failed if len(failed) == 1 else [f"{len(failed)} tables could not be optimized", *failed]
         sys.stderr.write("error: " + "\n  ".join(map(printable, head)) + f"\n{FAILED_HINT}\n")
-    if quiet:
-        return
     for row in rows:
         for pending in row.pending_indexes:
-            sys.stderr.write(f"not built: {row.table_key} {pending.property}, because {pending.reason}\n")
-
-
-COMMAND = CommandSource(
-    "optimize",
-    optimize,
-    (
-        "omnigraph optimize graph.omni",
-        "omnigraph optimize graph.omni --dry-run",
-        "omnigraph optimize graph.omni --type Person --type Knows --json",
-        "omnigraph optimize --store s3://bucket/graph.omni --branch review/1 --partial-progress",
-        "omnigraph optimize graph.omni --max-rows-per-task 500000 --max-tasks 64",
-    ),
-)
+            output.notify(f"not built: {row.table_key} {pending.property}, because {pending.reason}")

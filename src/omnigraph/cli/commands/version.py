@@ -8,33 +8,29 @@ from typing import Final
 
 from omnigraph import __version__
 from omnigraph.base.version import INTERNAL_SCHEMA_VERSION
-from omnigraph.cli.command import CommandSource
-from omnigraph.cli.options import Json
-from omnigraph.cli.output import write_json, write_text
+from omnigraph.cli.command import command
+from omnigraph.cli.results import TextOutput
 
 _PACKAGES: Final = {"lance": "pylance", "pyspark": "pyspark"}
 
 
-def version(as_json: Json = False) -> None:
+@command("omnigraph version", "omnigraph version --json")
+def version(output: TextOutput) -> None:
     """Show the versions of Omnigraph, Python, Lance and Spark.
 
     internal-schema is the storage format that this release writes.
     """
     package_versions = {name: _installed_version(package) for name, package in _PACKAGES.items()}
     python = ".".join(str(part) for part in sys.version_info[:3])
-    if as_json:
-        write_json(
-            {
-                "version": __version__,
-                "internal_schema_version": INTERNAL_SCHEMA_VERSION,
-                "python": python,
-                **package_versions,
-            }
-        )
-        return
+    document = {
+        "version": __version__,
+        "internal_schema_version": INTERNAL_SCHEMA_VERSION,
+        "python": python,
+        **package_versions,
+    }
     lines = [f"omnigraph {__version__}", f"internal-schema {INTERNAL_SCHEMA_VERSION}", f"python {python}"]
     lines += [f"{name} {installed or 'not installed'}" for name, installed in package_versions.items()]
-    write_text("\n".join(lines))
+    output.show(lambda: document, text="\n".join(lines))
 
 
 def _installed_version(package: str) -> str | None:
@@ -50,6 +46,3 @@ def _installed_version(package: str) -> str | None:
         return read_version(package)
     except PackageNotFoundError:
         return None
-
-
-COMMAND = CommandSource("version", version, ("omnigraph version", "omnigraph version --json"))

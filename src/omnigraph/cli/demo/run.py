@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph.base.errors import InvariantError, RefusedError, UsageError
-from omnigraph.cli.command import CommandSource
+from omnigraph.cli.command import command
 from omnigraph.cli.output import write_text
 
 if TYPE_CHECKING:
-    from omnigraph.cli.demo.steps import CommandStep, DemoState, ScriptStep
+    from omnigraph.cli.demo.steps import DemoState, Step
 
 Directory = Annotated[
     Path | None,
@@ -33,18 +33,18 @@ People = Annotated[int, typer.Option("--people", min=20, help="The number of peo
 Commits = Annotated[int, typer.Option("--commits", min=1, help="The number of small commits.")]
 
 
+@command("omnigraph demo", "omnigraph demo --dir demo", "omnigraph demo --people 5000")
 def demo(directory: Directory = None, keep: Keep = False, people: People = 50_000, commits: Commits = 500) -> None:
     """Run the main commands on generated data.
 
     Loads, queries, branches, merges, optimizes, repairs, recovers and cleans up a graph in a temporary directory, which
     is deleted at the end. Takes about two minutes on two cores.
     """
-    from omnigraph.cli.demo.dataset import Company
     from omnigraph.cli.demo.steps import SCENES, DemoState
 
-    started, command = perf_counter(), _command_name()
+    started, program = perf_counter(), _command_name()
     with _open_work_directory(directory, keep) as work_directory, chdir(work_directory):
-        state = DemoState(work_directory, Company(people), commits)
+        state = DemoState(work_directory, people, commits)
         write_text(
             "Every omnigraph command below runs for real. Only the command that is killed runs in its own process; the "
             "times of the other commands do not include the start of a process. The other lines show shell and Python "
@@ -55,7 +55,7 @@ def demo(directory: Directory = None, keep: Keep = False, people: People = 50_00
             for step in scene.steps:
                 _run(step, state)
         write_text(f"\nThe demo took {perf_counter() - started:.0f} s.")
-        write_text(_next_commands(command, work_directory if keep or directory else None))
+        write_text(_next_commands(program, work_directory if keep or directory else None))
 
 
 def _command_name() -> str:
@@ -94,23 +94,22 @@ def _open_work_directory(directory: Path | None, keep: bool) -> Iterator[Path]:
             yield Path(temporary).resolve()
 
 
-def _run(step: CommandStep | ScriptStep, state: DemoState) -> None:
+def _run(step: Step, state: DemoState) -> None:
     """Print a step, run it, and print its time."""
-    from omnigraph.cli.demo.steps import CommandStep
     from omnigraph.cli.main import run
 
-    write_text(f"\n$ {step.command}" if isinstance(step, CommandStep) else f"\n{step.prompt} {step.shown}")
+    write_text(f"\n{step.prompt} {step.line}")
     started = perf_counter()
-    if isinstance(step, CommandStep):
-        arguments = [state.marks.get(argument.removeprefix("$"), argument) for argument in shlex.split(step.command)]
+    if step.run is not None:
+        step.run(state)
+    else:
+        arguments = [state.marks.get(argument.removeprefix("$"), argument) for argument in shlex.split(step.line)]
         exit_code = run(arguments[1:])
         sys.stderr.flush()
         if exit_code != step.exit_code:
             raise InvariantError(
                 f"the command failed: expected exit code {step.exit_code}, got {exit_code}", code="demo_went_wrong"
             )
-    else:
-        step.run(state)
     write_text(f"  ({perf_counter() - started:.2f} s)")
 
 
@@ -127,6 +126,3 @@ def _next_commands(command: str, work_directory: Path | None) -> str:
         ' --params \'{"slug": "p8"}\'\n'
         f"  {command} log --graph {work_directory}/graph.omni\n"
     )
-
-
-COMMAND = CommandSource("demo", demo, ("omnigraph demo", "omnigraph demo --dir demo", "omnigraph demo --people 5000"))

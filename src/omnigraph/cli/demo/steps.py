@@ -6,7 +6,6 @@ with the expected exit code, or a Python function. To show a new feature in the 
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -20,40 +19,12 @@ from typing import TYPE_CHECKING, Final
 from omnigraph.base.errors import InvariantError
 from omnigraph.base.failpoints import ENVIRONMENT_VARIABLE, Failpoint
 from omnigraph.base.progress import Progress
-from omnigraph.cli.demo.dataset import SCHEMA, Company, write_company
+from omnigraph.cli.demo.dataset import write_company
 from omnigraph.cli.output import write_text
 from omnigraph.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from omnigraph.api.graph import Graph
-
-_DELETE_WITH_LANCE = 'import sys, lance; lance.dataset(sys.argv[1]).delete("salary > 150000")'
-
-
-def delete_with_lance(directory: Path, table_path: str) -> None:
-    """Delete high salaries from a table with plain Lance, as an external tool would."""
-    subprocess.run([sys.executable, "-c", _DELETE_WITH_LANCE, str(directory / "graph.omni" / table_path)], check=True)
-
-
-def kill_mutation(directory: Path, query: str) -> None:
-    """Run a mutation that is killed by SIGKILL after its tables are committed and before they are published."""
-    environment = {**os.environ, ENVIRONMENT_VARIABLE: f"{Failpoint.PUBLISH_BEFORE}=kill"}
-    command = [sys.executable, "-m", "omnigraph.cli.main", "mutate", "--store", "graph.omni", "-e", query]
-    ended = subprocess.run(command, cwd=directory, env=environment, capture_output=True, check=False)
-    if ended.returncode >= 0:
-        raise InvariantError(
-            f"the writer was not killed: expected SIGKILL, got exit code {ended.returncode}",
-            code="demo_writer_survived",
-        )
-    write_text("Killed")
-
-
-def age_files(directory: Path, weeks: int) -> None:
-    """Set the modification time of every file to some weeks ago; cleanup uses the age of files."""
-    modified = time.time() - weeks * 7 * 86_400
-    for path in (directory / "graph.omni").rglob("*"):
-        if path.is_file():
-            os.utime(path, (modified, modified))
 
 
 @dataclass(slots=True)
@@ -61,25 +32,27 @@ class DemoState:
     """The directory and the size of the demo, and the commits that later steps use by name."""
 
     directory: Path
-    company: Company
+    people: int
     commits: int
     marks: dict[str, str] = field(default_factory=dict)
 
+    def open_graph(self) -> Graph:
+        """Return the graph of the demo."""
+        import omnigraph
+
+        return omnigraph.open(str(self.directory / "graph.omni"))
+
 
 @dataclass(frozen=True, slots=True)
-class CommandStep:
-    """An `omnigraph` command line. `$name` is replaced by the commit that was marked with this name."""
+class Step:
+    """A line of the demo: an `omnigraph` command that ends with the exit code, or a line whose effect `run` has.
 
-    command: str
+    In a command, `$name` is replaced by the commit that was marked with this name.
+    """
+
+    line: str
     exit_code: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ScriptStep:
-    """A step that is not an `omnigraph` command: the line to print, the function, and the prompt of the line."""
-
-    shown: str
-    run: Callable[[DemoState], None]
+    run: Callable[[DemoState], None] | None = None
     prompt: str = "$"
 
 
@@ -89,43 +62,29 @@ class Scene:
 
     title: str
     explanation: str
-    steps: tuple[CommandStep | ScriptStep, ...]
+    steps: tuple[Step, ...]
 
 
-def _write_company(state: DemoState) -> None:
-    lines = write_company(state.company, state.directory)
+def _write_files(state: DemoState) -> None:
+    for name in ("company.pg", "company.gq", "decisions.json"):
+        (state.directory / name).write_bytes((Path(__file__).parent / name).read_bytes())
+    lines = write_company(state.people, state.directory)
     size = (state.directory / "company.jsonl").stat().st_size
-    write_text(f"{SCHEMA}{lines:>{len(str(size))}} {size} company.jsonl")
+    schema = (state.directory / "company.pg").read_text(encoding="utf-8")
+    write_text(f"{schema}{lines:>{len(str(size))}} {size} company.jsonl")
 
 
-def _query_steps(name: str, params: str) -> tuple[CommandStep, CommandStep]:
-    """Return the steps that show the analyzed plan of a query of `company.gq`, and its rows."""
-    params_flag = f"--params-file {params}" if params.endswith(".json") else f"--params '{params}'"
-    query = f"{name} --query company.gq --store graph.omni {params_flag}"
-    return CommandStep(f"omnigraph explain --analyze {query}"), CommandStep(f"omnigraph query {query}")
+def _mark_loaded(state: DemoState) -> None:
+    state.marks["loaded"] = state.open_graph().snapshot().head
+    write_text(state.marks["loaded"])
 
 
-def _mark(name: str) -> Callable[[DemoState], None]:
-    def mark(state: DemoState) -> None:
-        state.marks[name] = _open(state).snapshot().head
-        write_text(state.marks[name])
-
-    return mark
-
-
-def _set_salary(slug: str, salary: int, where: str) -> str:
-    text = f'query q() {{ update Person set {{ salary: {salary} }} where slug = "{slug}" }}'
-    return f"omnigraph mutate --store graph.omni {where} -e '{text}'"
-
-
-def _write_decisions(state: DemoState) -> None:
-    text = json.dumps([{"entity_kind": "node", "type_name": "Person", "entity_id": "p7", "take": "theirs"}])
-    (state.directory / "decisions.json").write_text(text, encoding="utf-8")
-    write_text(text)
+def _show_decisions(state: DemoState) -> None:
+    write_text((state.directory / "decisions.json").read_text(encoding="utf-8"))
 
 
 def _hire_many(state: DemoState) -> None:
-    graph = _open(state)
+    graph = state.open_graph()
     started = perf_counter()
     with show_progress(quiet=not sys.stderr.isatty()) as report:
         for number in range(state.commits):
@@ -135,22 +94,43 @@ def _hire_many(state: DemoState) -> None:
     write_text(f"{state.commits} commits, {each_ms:.0f} ms each")
 
 
-def _delete_externally(state: DemoState) -> None:
-    delete_with_lance(state.directory, _open(state).snapshot().tables["node:Person"].path)
+def _delete_with_lance(state: DemoState) -> None:
+    """Delete high salaries from a table with plain Lance, as an external tool would."""
+    table_path = state.open_graph().snapshot().tables["node:Person"].path
+    program = 'import sys, lance; lance.dataset(sys.argv[1]).delete("salary > 150000")'
+    subprocess.run([sys.executable, "-c", program, str(state.directory / "graph.omni" / table_path)], check=True)
 
 
-def _kill_writer(state: DemoState) -> None:
-    kill_mutation(state.directory, _TEAM)
+def _kill_mutation(state: DemoState) -> None:
+    """Run a mutation that is killed by SIGKILL after its tables are committed and before they are published."""
+    environment = {**os.environ, ENVIRONMENT_VARIABLE: f"{Failpoint.PUBLISH_BEFORE}=kill"}
+    program = [sys.executable, "-m", "omnigraph.cli.main", "mutate", "--store", "graph.omni", "-e", _TEAM]
+    ended = subprocess.run(program, cwd=state.directory, env=environment, capture_output=True, check=False)
+    if ended.returncode >= 0:
+        raise InvariantError(
+            f"the writer was not killed: expected SIGKILL, got exit code {ended.returncode}",
+            code="demo_writer_survived",
+        )
+    write_text("Killed")
 
 
 def _age_files(state: DemoState) -> None:
-    age_files(state.directory, weeks=3)
+    """Set the modification time of every file to three weeks ago; cleanup uses the age of files."""
+    modified = time.time() - 21 * 86_400
+    for path in (state.directory / "graph.omni").rglob("*"):
+        if path.is_file():
+            os.utime(path, (modified, modified))
 
 
-def _open(state: DemoState) -> Graph:
-    import omnigraph
+def _query_steps(name: str, params: str) -> tuple[Step, Step]:
+    """Return the steps that show the analyzed plan of a query of `company.gq`, and its rows."""
+    query = f"{name} --query company.gq --store graph.omni {params}"
+    return Step(f"omnigraph explain --analyze {query}"), Step(f"omnigraph query {query}")
 
-    return omnigraph.open(str(state.directory / "graph.omni"))
+
+def _set_salary(slug: str, salary: int, branch: str = "main") -> Step:
+    text = f'query q() {{ update Person set {{ salary: {salary} }} where slug = "{slug}" }}'
+    return Step(f"omnigraph mutate --store graph.omni --branch {branch} -e '{text}'")
 
 
 _PAY: Final = 'query q() { match { $p: Person { slug: "p7" } } return { $p.slug, $p.salary } }'
@@ -165,98 +145,98 @@ SCENES: Final = (
     Scene(
         "A company",
         "A schema declares the types of nodes and edges. The data has one line of JSON per node or edge.",
-        (ScriptStep("cat company.pg; wc -lc company.jsonl", _write_company),),
+        (Step("cat company.pg; wc -lc company.jsonl", run=_write_files),),
     ),
     Scene(
         "Load on Spark",
         "Spark reads the file, checks every rule of the schema, and writes all tables as one commit.",
         (
-            CommandStep("omnigraph init --schema company.pg graph.omni"),
-            CommandStep("omnigraph load --data company.jsonl --with-indexes graph.omni"),
-            CommandStep("omnigraph snapshot graph.omni"),
+            Step("omnigraph init --schema company.pg graph.omni"),
+            Step("omnigraph load --data company.jsonl --with-indexes graph.omni"),
+            Step("omnigraph snapshot graph.omni"),
         ),
     ),
     Scene(
         "Four queries",
         "They run in this process, without Spark. The plan shows which index is used and how edges are followed.",
         (
-            *_query_steps("lookup", '{"slug": "p7"}'),
-            *_query_steps("colleagues", '{"slug": "p7"}'),
-            *_query_steps("about", '{"words": "salary contract"}'),
-            *_query_steps("like", "like.json"),
+            *_query_steps("lookup", '--params \'{"slug": "p7"}\''),
+            *_query_steps("colleagues", '--params \'{"slug": "p7"}\''),
+            *_query_steps("about", '--params \'{"words": "salary contract"}\''),
+            *_query_steps("like", "--params-file like.json"),
         ),
     ),
     Scene(
         "A branch, a conflict, a decision",
         "A branch costs one row, whatever the size of the graph. Both sides change the salary of p7: a conflict.",
         (
-            ScriptStep(
+            Step(
                 "loaded=$(omnigraph commit list graph.omni --limit 1 --format csv | tail -1 | cut -d, -f1); "
                 "echo $loaded",
-                _mark("loaded"),
+                run=_mark_loaded,
             ),
-            CommandStep("omnigraph branch create raises graph.omni"),
-            CommandStep(_set_salary("p7", 90_000, "--branch raises")),
-            CommandStep(_set_salary("p8", 165_000, "--branch raises")),
-            CommandStep(_set_salary("p7", 70_000, "--branch main")),
-            CommandStep("omnigraph branch merge raises graph.omni", exit_code=1),
-            ScriptStep("cat decisions.json", _write_decisions),
-            CommandStep("omnigraph branch merge raises graph.omni --resolve decisions.json --delete-branch"),
-            CommandStep("omnigraph log --graph graph.omni"),
+            Step("omnigraph branch create raises graph.omni"),
+            _set_salary("p7", 90_000, "raises"),
+            _set_salary("p8", 165_000, "raises"),
+            _set_salary("p7", 70_000),
+            Step("omnigraph branch merge raises graph.omni", exit_code=1),
+            Step("cat decisions.json", run=_show_decisions),
+            Step("omnigraph branch merge raises graph.omni --resolve decisions.json --delete-branch"),
+            Step("omnigraph log --graph graph.omni"),
         ),
     ),
     Scene(
         "History",
         "Every earlier state is readable: show the changes since then, and query the old data.",
         (
-            CommandStep("omnigraph diff $loaded main graph.omni"),
-            CommandStep(f"omnigraph query --store graph.omni -e '{_PAY}'"),
-            CommandStep(f"omnigraph query --store graph.omni --commit $loaded -e '{_PAY}'"),
+            Step("omnigraph diff $loaded main graph.omni"),
+            Step(f"omnigraph query --store graph.omni -e '{_PAY}'"),
+            Step(f"omnigraph query --store graph.omni --commit $loaded -e '{_PAY}'"),
         ),
     ),
     Scene(
         "Many small commits, and optimize",
         "Each commit adds a small file that no index covers. Optimize compacts them while other writers run.",
         (
-            ScriptStep("for number in range(…): graph.mutate(hire, params={'slug': …})", _hire_many, ">>>"),
-            CommandStep("omnigraph doctor graph.omni"),
-            CommandStep("omnigraph optimize graph.omni"),
-            CommandStep("omnigraph doctor graph.omni"),
-            CommandStep("omnigraph optimize graph.omni"),
+            Step("for number in range(…): graph.mutate(hire, params={'slug': …})", run=_hire_many, prompt=">>>"),
+            Step("omnigraph doctor graph.omni"),
+            Step("omnigraph optimize graph.omni"),
+            Step("omnigraph doctor graph.omni"),
+            Step("omnigraph optimize graph.omni"),
         ),
     ),
     Scene(
         "A write by an external tool",
         "The tables are Lance files, so another tool can change them. Repair shows the change and refuses it.",
         (
-            ScriptStep("python -c 'import lance; lance.dataset(…).delete(\"salary > 150000\")'", _delete_externally),
-            CommandStep("omnigraph repair graph.omni"),
-            CommandStep("omnigraph repair graph.omni --confirm", exit_code=3),
-            CommandStep("omnigraph repair graph.omni --discard --confirm"),
+            Step("python -c 'import lance; lance.dataset(…).delete(\"salary > 150000\")'", run=_delete_with_lance),
+            Step("omnigraph repair graph.omni"),
+            Step("omnigraph repair graph.omni --confirm", exit_code=3),
+            Step("omnigraph repair graph.omni --discard --confirm"),
         ),
     ),
     Scene(
         "A killed writer",
         "It is killed after it commits its tables and before it publishes them. The next writer recovers the write.",
         (
-            ScriptStep(
+            Step(
                 f"OMNIGRAPH_FAILPOINTS=publish.before=kill omnigraph mutate --store graph.omni -e '{_TEAM}'",
-                _kill_writer,
+                run=_kill_mutation,
             ),
-            CommandStep("omnigraph doctor graph.omni", exit_code=3),
-            CommandStep(_set_salary("p9", 92_000, "--branch main")),
-            CommandStep("omnigraph recovery list graph.omni"),
-            CommandStep(f"omnigraph query --store graph.omni -e '{_NIGHT}'"),
+            Step("omnigraph doctor graph.omni", exit_code=3),
+            _set_salary("p9", 92_000),
+            Step("omnigraph recovery list graph.omni"),
+            Step(f"omnigraph query --store graph.omni -e '{_NIGHT}'"),
         ),
     ),
     Scene(
         "Cleanup",
         "Cleanup deletes old versions that nothing needs. The demo first sets the age of all files to three weeks.",
         (
-            ScriptStep("find graph.omni -type f -exec touch -d '21 days ago' {} +", _age_files),
-            CommandStep("omnigraph cleanup --keep 10 --older-than 2w graph.omni"),
-            CommandStep("omnigraph cleanup --keep 10 --older-than 2w --confirm graph.omni"),
-            *_query_steps("lookup", '{"slug": "p7"}')[1:],
+            Step("find graph.omni -type f -exec touch -d '21 days ago' {} +", run=_age_files),
+            Step("omnigraph cleanup --keep 10 --older-than 2w graph.omni"),
+            Step("omnigraph cleanup --keep 10 --older-than 2w --confirm graph.omni"),
+            *_query_steps("lookup", '--params \'{"slug": "p7"}\'')[1:],
         ),
     ),
 )

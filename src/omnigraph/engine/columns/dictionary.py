@@ -111,9 +111,7 @@ class ValueDictionary:
     def factors(self) -> tuple[Codes, ValueDictionary]:
         """Return for each position the code of its value among the distinct values (-1 for null), and these values."""
         if self._factors is None:
-            encoded: Any = without_negative_zero(self.array).dictionary_encode()
-            indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-            self._factors = (indices.astype(np.int64), ValueDictionary(encoded.dictionary, is_unique=True))
+            self._factors = encode_values(self.array)
         return self._factors
 
     def text_index(self) -> TextIndex:
@@ -161,6 +159,15 @@ def _hash_texts(texts: Array) -> npt.NDArray[np.uint64]:
     return hash_texts(texts)
 
 
+def encode_values(values: Any, *, is_own: bool = False) -> tuple[Codes, ValueDictionary]:
+    """Return the code of each value of a (chunked) array among its distinct values, -1 for null, and these values."""
+    encoded: Any = without_negative_zero(values).dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes, ValueDictionary(encoded.dictionary, is_unique=True, is_own=is_own)
+
+
 def distinct_numbers(numbers: Codes) -> Codes:
     """Return the distinct numbers, sorted. `np.unique` hashes them, which takes many times as long as sorting."""
     if len(numbers) < 2:
@@ -170,6 +177,15 @@ def distinct_numbers(numbers: Codes) -> Codes:
     is_first[0] = True
     np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
     return ordered if is_first.all() else ordered[is_first]
+
+
+def in_sorted(numbers: Codes, ordered: Codes) -> Mask:
+    """Return which numbers occur in a sorted array."""
+    if not len(ordered):
+        return np.zeros(len(numbers), dtype=np.bool_)
+    slots = np.minimum(np.searchsorted(ordered, numbers), len(ordered) - 1)
+    mask: Mask = ordered[slots] == numbers
+    return mask
 
 
 def compact_codes(codes: Codes, size: int) -> tuple[Codes, Codes]:

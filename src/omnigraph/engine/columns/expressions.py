@@ -24,8 +24,6 @@ from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan.types import EntityValueType, NullType, Table, ValueType
 from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.schema.catalog import TypeKind
-from omnigraph.schema.property_types import Scalar as PropertyScalar
-from omnigraph.schema.property_types import ScalarType
 from omnigraph.schema.tables import arrow_type
 
 _SYSTEM_NAMES: Final = {"id": "@id", "src": "@from", "dst": "@to"}
@@ -82,10 +80,7 @@ def evaluate(expr: ex.Expr, frame: Frame) -> Array:
 
 def evaluate_entity(expr: ex.EntityRef, frame: Frame) -> Array:
     """Return an entity as a struct; null where the entity is null."""
-    arrays = []
-    for name, _, kind in entity_members(expr.table):
-        array = frame.array(f"{expr.entity}.{name}")
-        arrays.append(array if array.type == kind else array.cast(kind))
+    arrays = [frame.array(f"{expr.entity}.{name}").cast(kind) for name, _, kind in entity_members(expr.table)]
     missing: Any = arrays[0].is_null()
     struct_type: Any = entity_arrow_type(expr.table)
     structs: Array = pa.StructArray.from_arrays(
@@ -187,10 +182,7 @@ def _match_texts(coded: DictionaryColumn, mode: ex.TextMode, words: str, edits: 
 
 
 def _test_null(operand: ex.Expr, is_not: bool, frame: Frame) -> Value:
-    if isinstance(operand, ex.ColumnRef) and operand.type == ScalarType(PropertyScalar.BLOB):
-        value: Any = frame.array(operand.name)
-    else:
-        value = _value(operand, frame)
+    value: Any = _value(operand, frame)
     if isinstance(value, pa.Scalar):
         return pa.scalar(value.is_valid is is_not)
     result: Value = value.is_valid() if is_not else value.is_null()
@@ -241,11 +233,7 @@ def _test_membership(item: Value, collection: Value, length: int) -> Value:
     hits = parents.filter(equal.fill_null(False) if isinstance(equal, pa.Array) else equal)
     is_member = np.zeros(length, dtype=np.bool_)
     is_member[hits.to_numpy(zero_copy_only=False)] = True
-    missing: Any = lists.is_null()
-    if isinstance(item, pa.Scalar):
-        missing = pc.or_(missing, pa.scalar(not item.is_valid))
-    else:
-        missing = pc.or_(missing, item.is_null())
+    missing: Any = pc.or_(lists.is_null(), pc.is_null(item))
     return pa.array(is_member, mask=missing.to_numpy(zero_copy_only=False))
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from omnigraph.engine.cache import Cache
 from omnigraph.engine.columns.compute import overflow_error
-from omnigraph.engine.columns.dictionary import Array, Codes, Mask, ValueDictionary, compact_codes
+from omnigraph.engine.columns.dictionary import Array, Codes, Mask, ValueDictionary, compact_codes, encode_values
 
 Weights = npt.NDArray[np.int64]
 
@@ -36,9 +36,11 @@ class DictionaryColumn:
 
     def array(self) -> Array:
         """Return the values."""
-        return gather(self.dictionary.array, self.codes)
+        missing = self.codes < 0
+        indices = pa.array(self.codes, mask=missing) if missing.any() else pa.array(self.codes)
+        return self.dictionary.array.take(indices)
 
-    def take(self, rows: Codes) -> DictionaryColumn:
+    def take(self, rows: Codes | slice) -> DictionaryColumn:
         return DictionaryColumn(self.codes[rows], self.dictionary)
 
 
@@ -73,7 +75,7 @@ class Frame:
             return self
         stop = min(stop, self.length)
         columns = {
-            name: DictionaryColumn(column.codes[start:stop], column.dictionary)
+            name: column.take(slice(start, stop))
             if isinstance(column, DictionaryColumn)
             else column.slice(start, stop - start)
             for name, column in self.columns.items()
@@ -148,13 +150,6 @@ def weights_of(frame: Frame) -> Weights:
     return np.ones(frame.length, dtype=np.int64) if frame.weights is None else frame.weights
 
 
-def gather(values: Array, codes: Codes) -> Array:
-    """Return the values at these positions, null for -1."""
-    missing = codes < 0
-    indices = pa.array(codes, mask=missing) if missing.any() else pa.array(codes)
-    return values.take(indices)
-
-
 def multiply_weights(left: Weights, right: Weights) -> Weights:
     """Return the product of weights, row by row; raise if it may exceed the range of I64."""
     if len(left) and int(left.max()) * int(right.max()) >= 2**63:
@@ -173,11 +168,10 @@ def count_codes(codes: Codes, weights: Weights | None, size: int) -> tuple[Codes
         return used, counts[used].astype(np.int64)
     if weights is None:
         return np.unique(codes, return_counts=True)
-    order = np.argsort(codes, kind="stable")
-    ordered = codes[order]
-    first = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(ordered) else order
-    sums = np.add.reduceat(weights[order], first) if len(ordered) else weights
-    return ordered[first], sums
+    distinct, ranks = np.unique(codes, return_inverse=True)
+    sums = np.zeros(len(distinct), dtype=np.int64)
+    np.add.at(sums, ranks, weights)
+    return distinct, sums
 
 
 def _take(column: Column, rows: Codes) -> Column:
@@ -266,7 +260,7 @@ def output_slices(sizes: Codes, output_rows_max: int) -> Iterator[tuple[int, int
 def distinct_sources(column: Column) -> tuple[DictionaryColumn, Codes]:
     """Return the distinct values, and for each row the number of its value, -1 for null."""
     if not isinstance(column, DictionaryColumn) or not column.dictionary.is_unique:
-        codes, distinct = ValueDictionary(array_of(column)).factors()
+        codes, distinct = encode_values(array_of(column))
         return DictionaryColumn(np.arange(len(distinct)), distinct), codes
     used, numbers = compact_codes(column.codes, len(column.dictionary))
     return DictionaryColumn(used, column.dictionary), numbers

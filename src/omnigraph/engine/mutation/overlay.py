@@ -15,13 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.columns.dictionary import Array, Mask
+from omnigraph.engine.columns.dictionary import Array, Codes, Mask
 from omnigraph.engine.columns.frame import Frame
-from omnigraph.integrity.rules import RowOrigins
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import columns_of
-from omnigraph.query.plan.statements import InsertRow, MutationPlan, StatementPlan, UpdateRows
+from omnigraph.query.plan.statements import DeleteRows, InsertRow, MutationPlan, UpdateRows
 from omnigraph.query.plan.types import Entity
 from omnigraph.schema.catalog import EdgeType, NodeType
 from omnigraph.schema.property_types import Scalar, ScalarType
@@ -35,7 +34,8 @@ def held_columns(entity: NodeType | EdgeType, plan: MutationPlan) -> tuple[str, 
     names = arrow_schema(entity).names
     required = {"id", "src", "dst", *(name for unique in entity.rules.uniques for name in unique)}
     for statement in plan.statements:
-        if type_of(statement) != entity.id:
+        table = statement.table if isinstance(statement, InsertRow) else statement.entity.table
+        if table.type_id != entity.id:
             continue
         if isinstance(statement, InsertRow):
             return tuple(names)
@@ -46,15 +46,8 @@ def held_columns(entity: NodeType | EdgeType, plan: MutationPlan) -> tuple[str, 
     return tuple(name for name in names if name in required)
 
 
-def type_of(statement: StatementPlan) -> str:
-    """Return the id of the type that a statement changes."""
-    return (statement.table if isinstance(statement, InsertRow) else statement.entity.table).type_id
-
-
-def conditions_of(statement: StatementPlan) -> tuple[ex.Expr, ...]:
+def conditions_of(statement: UpdateRows | DeleteRows) -> tuple[ex.Expr, ...]:
     """Return the conditions of an update or a delete."""
-    if isinstance(statement, InsertRow):
-        return ()
     assert isinstance(statement.rows, op.Scan), "the rows of a statement are one scan"
     return statement.rows.filter.conjuncts
 
@@ -70,7 +63,7 @@ class Overlay:
     entity: NodeType | EdgeType
     columns: tuple[str, ...]
     rows: pa.Table = field(init=False)
-    lines: np.ndarray[Any, np.dtype[np.int64]] = field(default_factory=lambda: np.empty(0, np.int64))
+    lines: Codes = field(default_factory=lambda: np.empty(0, np.int64))
     is_existing: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
     stored_blobs: dict[str, Mask] = field(default_factory=dict)
     updated: set[str] = field(default_factory=set)
@@ -95,10 +88,6 @@ class Overlay:
         """Return a column of the rows."""
         return self.rows.column(name).combine_chunks()
 
-    def row_origins(self, source: str) -> RowOrigins:
-        """Return the source and the line of each row."""
-        return RowOrigins.in_file(source, self.lines)
-
     def untouched_mask(self, ids: Array) -> Mask:
         """Return which ids belong to rows that no statement has changed yet."""
         changed_ids: Any = pa.concat_arrays([self.ids, self.removed])
@@ -111,7 +100,7 @@ class Overlay:
         columns = {f"{entity.name}.{name}": self.array(name) for name in self.columns}
         return Frame(self.rows.num_rows, columns)
 
-    def insert(self, rows: pa.Table, lines: np.ndarray[Any, np.dtype[np.int64]]) -> None:
+    def insert(self, rows: pa.Table, lines: Codes) -> None:
         """Add rows; a row replaces an earlier row with the same id."""
         ids: Any = rows.column("id").combine_chunks()
         last = {row_id: position for position, row_id in enumerate(ids.to_pylist())}
@@ -149,7 +138,7 @@ class Overlay:
         self.lines, self.is_existing = self.lines[mask], self.is_existing[mask]
         self.stored_blobs = {name: is_stored[mask] for name, is_stored in self.stored_blobs.items()}
 
-    def _append(self, rows: pa.Table, lines: np.ndarray[Any, np.dtype[np.int64]], *, is_existing: bool) -> None:
+    def _append(self, rows: pa.Table, lines: Codes, *, is_existing: bool) -> None:
         arrays = [rows.column(name).cast(self.rows.schema.field(name).type) for name in self.columns]
         self.rows = pa.concat_tables([self.rows, pa.Table.from_arrays(arrays, schema=self.rows.schema)])
         self.lines = np.concatenate([self.lines, lines])

@@ -7,7 +7,7 @@ change as a whole. Nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from omnigraph.arrow.columns import nulls
 from omnigraph.base.ids import TypeId
-from omnigraph.engine.columns.dictionary import Array
+from omnigraph.engine.columns.dictionary import Array, Codes
 from omnigraph.engine.columns.expressions import condition_mask, evaluate
 from omnigraph.engine.columns.frame import Frame
 from omnigraph.engine.limits import Budget
-from omnigraph.engine.mutation.overlay import NO_IDS, Overlay, conditions_of, held_columns, type_of
+from omnigraph.engine.mutation.overlay import NO_IDS, Overlay, conditions_of, held_columns
 from omnigraph.engine.options import NO_LIMITS, QueryLimits
 from omnigraph.engine.run import run_rows
 from omnigraph.graph.manifest.snapshot import Snapshot
@@ -34,8 +34,15 @@ from omnigraph.integrity.row_rules import check_property_values, check_required
 from omnigraph.integrity.rules import RowOrigins, RuleViolations
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
-from omnigraph.query.plan.statements import ColumnAssignment, DeleteRows, InsertRow, MutationPlan, UpdateRows
-from omnigraph.schema.catalog import Catalog, EdgeType, Entity, NodeType
+from omnigraph.query.plan.statements import (
+    ColumnAssignment,
+    DeleteRows,
+    InsertRow,
+    MutationPlan,
+    StatementPlan,
+    UpdateRows,
+)
+from omnigraph.schema.catalog import EdgeType, Entity, NodeType
 from omnigraph.schema.tables import arrow_schema, arrow_type
 
 _ENDPOINT_NAMES = {"src": "from", "dst": "to"}
@@ -85,18 +92,19 @@ class MutationChange:
 
 def run_mutation(snapshot: Snapshot, mutation: BoundMutation, limits: QueryLimits = NO_LIMITS) -> MutationChange:
     """Run the statements in order; return their change, which is not yet validated against the graph."""
-    budget = Budget(limits.engine_options())
-    running = _MutationRun(snapshot, mutation, snapshot.schema.catalog, budget)
-    for statement, lines in running.groups():
-        match statement:
-            case [InsertRow(), *_]:
-                running.insert([insert for insert in statement if isinstance(insert, InsertRow)], lines)
-            case [UpdateRows() as update]:
-                running.update(update, lines[0])
-            case [DeleteRows() as delete]:
-                running.delete(delete)
-            case _:
-                raise AssertionError("expected one statement, or inserts of one type")
+    running = _MutationRun(snapshot, mutation, Budget(limits.engine_options()))
+    statements = zip(mutation.plan.statements, mutation.lines, strict=True)
+    # Consecutive inserts of one type are inserted together.
+    for inserted_type, group in groupby(statements, lambda pair: _inserted_type(pair[0])):
+        if inserted_type is not None:
+            running.insert(inserted_type, list(group))
+            continue
+        for statement, line in group:
+            match statement:
+                case UpdateRows():
+                    running.update(statement, line)
+                case DeleteRows():
+                    running.delete(statement)
     return running.change
 
 
@@ -107,9 +115,9 @@ def require_valid(snapshot: Snapshot, mutation: BoundMutation, change: MutationC
     ]
     violations = check_change(snapshot.schema.catalog, changes, SnapshotLookup(snapshot))
     reports = [
-        ViolationReport.of_batch(breaches, overlay.row_origins(mutation.source))
-        for overlay, breaches in zip(change.written, violations, strict=True)
-        if breaches
+        ViolationReport.of_batch(type_violations, RowOrigins.in_file(mutation.source, overlay.lines))
+        for overlay, type_violations in zip(change.written, violations, strict=True)
+        if type_violations
     ]
     report = merge_reports([*change.reports, *reports])
     if report.total:
@@ -122,31 +130,27 @@ class _MutationRun:
 
     snapshot: Snapshot
     mutation: BoundMutation
-    catalog: Catalog
     budget: Budget
     change: MutationChange = field(default_factory=MutationChange)
 
-    def groups(self) -> Iterator[tuple[list[Any], list[int]]]:
-        """Yield the statements with their lines, in order; consecutive inserts of one type are one group."""
-        pairs = zip(self.mutation.plan.statements, self.mutation.lines, strict=True)
-
-        def key(pair: tuple[int, tuple[Any, int]]) -> tuple[object, ...]:
-            number, (statement, _) = pair
-            return (type_of(statement),) if isinstance(statement, InsertRow) else (number,)
-
-        for _, group in groupby(enumerate(pairs), key):
-            members = [pair for _, pair in group]
-            yield [statement for statement, _ in members], [line for _, line in members]
-
-    def insert(self, statements: list[InsertRow], lines: list[int]) -> None:
-        overlay = self._overlay(statements[0].table.type_id)
-        records = [_record(overlay.entity, statement.values) for statement in statements]
-        checked = check_batch(overlay.entity, RawBatch.from_records(records))
-        row_lines = np.array(lines, dtype=np.int64)
-        self._report(checked.violations, row_lines)
+    def insert(self, type_id: TypeId, statements: list[tuple[StatementPlan, int]]) -> None:
+        overlay = self._overlay(type_id)
+        entity = overlay.entity
+        names = _ENDPOINT_NAMES if isinstance(entity, EdgeType) else {}
+        records = [
+            {names.get(assigned.column, assigned.column): _assigned_value(assigned) for assigned in statement.values}
+            for statement, _ in statements
+            if isinstance(statement, InsertRow)
+        ]
+        checked = check_batch(entity, RawBatch.from_records(records))
+        lines = np.array([line for _, line in statements], dtype=np.int64)
+        self._report(checked.violations, lines)
         # Insert invalid rows too, so that one run also reports the violations between rows; they are never written.
-        overlay.insert(pa.Table.from_batches([checked.rows]), row_lines)
-        self._add_read_types(overlay.entity)
+        overlay.insert(pa.Table.from_batches([checked.rows]), lines)
+        # The validity of an edge also depends on the types of its endpoints.
+        self.change.read.update(
+            (entity.id, entity.source, entity.target) if isinstance(entity, EdgeType) else (entity.id,)
+        )
 
     def update(self, statement: UpdateRows, line: int) -> None:
         overlay = self._overlay(statement.entity.table.type_id)
@@ -170,7 +174,7 @@ class _MutationRun:
     def _delete_edges(self, node: NodeType, deleted: Array) -> None:
         """Delete the edges of deleted nodes."""
         lookup = SnapshotLookup(self.snapshot)
-        for edge in self.catalog.edges:
+        for edge in self.snapshot.schema.catalog.edges:
             ends = [end for end, type_id in (("src", edge.source), ("dst", edge.target)) if type_id == node.id]
             if ends:
                 self.change.read.add(edge.id)
@@ -206,41 +210,34 @@ class _MutationRun:
             raw = MixedColumn([_assigned_value(assigned)]) if is_literal else _evaluate(assigned.value, rows)
             converted = convert(raw, prop.type)
             new_values[prop.name] = columns[prop.name] = converted.values
-            violations = (
+            violations = [
                 RuleViolations(error.rule, prop.name, error.message, error.rows, take_values(raw, error.rows))
                 for error in converted.invalid
-            )
-            self._report(tuple(violations), lines)
+            ]
+            self._report(violations, lines)
             if not (is_literal or prop.nullable):
-                self._report(tuple(check_required(prop.name, raw)), lines)
-        self._report(tuple(check_property_values(entity, columns)), lines)
+                self._report(check_required(prop.name, raw), lines)
+        self._report(check_property_values(entity, columns), lines)
         return new_values
 
     def _overlay(self, type_id: TypeId) -> Overlay:
         overlay = self.change.overlays.get(type_id)
         if overlay is None:
-            entity = self.catalog.type_with_id(type_id)
+            entity = self.snapshot.schema.catalog.type_with_id(type_id)
             assert entity is not None, "the plan belongs to this catalog"
             overlay = Overlay(entity, held_columns(entity, self.mutation.plan))
             self.change.overlays[type_id] = overlay
         return overlay
 
-    def _add_read_types(self, entity: Entity) -> None:
-        """Add the types that the validity of an insert depends on: of an edge also those of its endpoints."""
-        self.change.read.add(entity.id)
-        if isinstance(entity, EdgeType):
-            self.change.read.update((entity.source, entity.target))
-
-    def _report(self, breaches: tuple[RuleViolations, ...], lines: np.ndarray[Any, np.dtype[np.int64]]) -> None:
-        if breaches:
+    def _report(self, violations: Iterable[RuleViolations], lines: Codes) -> None:
+        reported = tuple(violations)
+        if reported:
             origins = RowOrigins.in_file(self.mutation.source, lines)
-            self.change.reports.append(ViolationReport.of_batch(breaches, origins))
+            self.change.reports.append(ViolationReport.of_batch(reported, origins))
 
 
-def _record(entity: Entity, values: tuple[ColumnAssignment, ...]) -> dict[str, object]:
-    """Return the values by their names in input data: the endpoints of an edge are `from` and `to`."""
-    names = _ENDPOINT_NAMES if isinstance(entity, EdgeType) else {}
-    return {names.get(assigned.column, assigned.column): _assigned_value(assigned) for assigned in values}
+def _inserted_type(statement: StatementPlan) -> TypeId | None:
+    return statement.table.type_id if isinstance(statement, InsertRow) else None
 
 
 def _assigned_value(assigned: ColumnAssignment) -> object:

@@ -1,14 +1,14 @@
-"""A mutation through the write path: one commit, or none if nothing matches.
+"""Stages a mutation for the write path: the effects of one commit, or none if nothing matches.
 
-In: a function that prepares the mutation for a snapshot, a branch, an actor. Out: counts and the commit. If the branch
-moved before the commit, an insert-only mutation keeps its staged rows and is validated again; any other mutation runs
-again under the lease. Only unreferenced files are written here; the write path recovers from crashes.
+In: a function that prepares the mutation for a snapshot. Out: staged effects and counts. If the branch moved before the
+commit, an insert-only mutation keeps its staged rows and is validated again; any other mutation runs again under the
+lease. Only unreferenced files are written here; the write path recovers from crashes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,14 +20,10 @@ from omnigraph.engine.columns.dictionary import Array, Mask
 from omnigraph.engine.mutation.overlay import Overlay
 from omnigraph.engine.mutation.run import BoundMutation, MutationChange, require_valid, run_mutation
 from omnigraph.engine.options import NO_LIMITS, QueryLimits
-from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.intent import WriterKind
-from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.requirements import precondition_failed
-from omnigraph.graph.manifest.snapshot import MAIN, Snapshot
+from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.graph.rows.lookup import SnapshotLookup
-from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea, WritableTable
+from omnigraph.graph.write.stage import StagingArea, WritableTable
 from omnigraph.graph.write.states import Effect, StagedWrite
 from omnigraph.schema.catalog import NodeType
 from omnigraph.schema.tables import arrow_schema
@@ -41,21 +37,9 @@ from omnigraph.storage.lance.stage import (
     stage_upsert,
     write_rows,
 )
-from omnigraph.storage.location import Location
 
 Prepare = Callable[[Snapshot], BoundMutation]
 """Returns the mutation bound to the schema and the tables of a snapshot."""
-
-
-@dataclass(frozen=True, slots=True)
-class MutationRequest:
-    """The mutation to run, its actor and branch, the required head, and the limits."""
-
-    prepare: Prepare
-    actor: str
-    branch: str = MAIN
-    if_commit: CommitId | None = None
-    limits: QueryLimits = NO_LIMITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,35 +61,17 @@ class EntityCounts:
     def __add__(self, other: EntityCounts) -> EntityCounts:
         return EntityCounts(self.inserted + other.inserted, self.updated + other.updated, self.deleted + other.deleted)
 
-    def to_json(self) -> dict[str, int]:
-        """Return the three numbers as a dictionary."""
-        return {"inserted": self.inserted, "updated": self.updated, "deleted": self.deleted}
-
-
-@dataclass(frozen=True, slots=True)
-class MutationOutcome:
-    """The changes and the commit of a mutation; `commit` is None if nothing matched."""
-
-    nodes: EntityCounts = EntityCounts()
-    edges: EntityCounts = EntityCounts()
-    commit: CommitRecord | None = None
-
-
-def mutate(root: Location, request: MutationRequest, environment: WriteEnvironment | None = None) -> MutationOutcome:
-    """Run a mutation as one commit, or raise with nothing written."""
-    writer = _MutationWriter(request)
-    write_request = WriteRequest(WriterKind.MUTATE, request.actor, writer.stage, writer.restage)
-    published = write(root, request.branch, write_request, environment)
-    if published is None:
-        return MutationOutcome()
-    return MutationOutcome(writer.nodes, writer.edges, published.publication.commit)
-
 
 @dataclass(slots=True)
-class _MutationWriter:
-    """A mutation in progress. It reuses the fragments of new rows when the branch has moved."""
+class MutationWriter:
+    """Stages a mutation for the write path, and counts its changes.
 
-    request: MutationRequest
+    It reuses the fragments of new rows when the branch has moved. `if_commit` is the required head of the branch.
+    """
+
+    prepare: Prepare
+    if_commit: CommitId | None = None
+    limits: QueryLimits = NO_LIMITS
     mutation: BoundMutation | None = None
     change: MutationChange | None = None
     nodes: EntityCounts = EntityCounts()
@@ -113,12 +79,11 @@ class _MutationWriter:
     fragments: dict[tuple[str, str | None], Sequence[Any]] = field(default_factory=dict)
 
     def stage(self, area: StagingArea) -> StagedWrite | None:
-        expected = self.request.if_commit
-        if expected is not None and area.snapshot.head != expected:
-            raise precondition_failed(expected, area.snapshot.head)
+        if self.if_commit is not None and area.snapshot.head != self.if_commit:
+            raise precondition_failed(self.if_commit, area.snapshot.head)
         self.fragments.clear()
-        self.mutation = self.request.prepare(area.snapshot)
-        self.change = run_mutation(area.snapshot, self.mutation, self.request.limits)
+        self.mutation = self.prepare(area.snapshot)
+        self.change = run_mutation(area.snapshot, self.mutation, self.limits)
         return self._finish(area, self.mutation, self.change)
 
     def restage(self, area: StagingArea, staged: StagedWrite) -> StagedWrite | None:
@@ -128,17 +93,17 @@ class _MutationWriter:
         return self._finish(area, self.mutation, self.change)
 
     def _finish(self, area: StagingArea, mutation: BoundMutation, change: MutationChange) -> StagedWrite | None:
+        self.nodes = self.edges = EntityCounts()
         require_valid(area.snapshot, mutation, change)
         if not change.written:
             return None
-        self.nodes = self.edges = EntityCounts()
         effects = tuple(self._effect(area, overlay) for overlay in change.written)
         reads = frozenset(table.id for table in area.snapshot.tables.values() if table.type_id in change.read)
         counts = {"nodes": self.nodes.total, "edges": self.edges.total}
-        return area.finish(effects, reads, Outcome(counts, if_commit=self.request.if_commit))
+        return replace(area.finish(effects, reads, counts), if_commit=self.if_commit)
 
     def _effect(self, area: StagingArea, overlay: Overlay) -> Effect:
-        target = area.writable(overlay.entity.alias)
+        target = area.open_for_write(overlay.entity.alias)
         if len(overlay.removed):
             self._count(overlay, EntityCounts(deleted=len(overlay.removed)))
             transaction = stage_delete_rows(target.dataset, _addresses(target, overlay.removed))

@@ -12,20 +12,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from omnigraph.base.clock import SYSTEM_CLOCK, Clock
+from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.display import Displayed
 from omnigraph.base.errors import UsageError
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import CommitId, as_commit_id
 from omnigraph.engine.mutation.run import BoundMutation
-from omnigraph.engine.mutation.stage import EntityCounts, MutationOutcome, MutationRequest, mutate
+from omnigraph.engine.mutation.stage import EntityCounts, MutationWriter, Prepare
 from omnigraph.engine.options import NO_LIMITS, QueryLimits
 from omnigraph.engine.prepare import QuerySource
 from omnigraph.engine.run import gather_facts
 from omnigraph.graph.coordination.environment import WriteEnvironment
+from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.lineage import is_full_id
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot
+from omnigraph.graph.write.commit import WriteRequest, write
 from omnigraph.query.checks.run import check_query
 from omnigraph.query.parameters import bind_plan, coerce_params
 from omnigraph.query.parser import parse_queries
@@ -43,7 +45,7 @@ class MutationOptions:
     actor: str
     branch: str = MAIN
     if_commit: str | None = None
-    world: WriteEnvironment | None = None
+    environment: WriteEnvironment | None = None
     limits: QueryLimits = NO_LIMITS
 
 
@@ -89,15 +91,46 @@ def run_mutation_text(
     root: Location, source: QuerySource, params: Mapping[str, object] | None, options: MutationOptions
 ) -> MutationResult:
     """Run one mutation of a text as one commit."""
-    prepared = PreparedMutation(source, params or {}, options.world.clock if options.world else SYSTEM_CLOCK)
-    expected = None if options.if_commit is None else _require_full_id(options.if_commit)
-    request = MutationRequest(prepared.prepare, options.actor, options.branch, expected, options.limits)
-    done: MutationOutcome = mutate(root, request, options.world)
-    return MutationResult(prepared.query_name, options.branch, done.nodes, done.edges, options.actor, done.commit)
+    clock = SYSTEM_CLOCK if options.environment is None else options.environment.clock
+    now = datetime.fromtimestamp(clock.now_us() / 1_000_000, UTC)
+    return mutate(root, lambda snapshot: bind_mutation(snapshot, source, params or {}, now), options)
 
 
-def _require_full_id(text: str) -> CommitId:
+def mutate(root: Location, prepare: Prepare, options: MutationOptions) -> MutationResult:
+    """Run a mutation as one commit, or raise with nothing written; `prepare` is called for each snapshot."""
+    writer = MutationWriter(prepare, _require_full_id(options.if_commit), options.limits)
+    request = WriteRequest(WriterKind.MUTATE, options.actor, writer.stage, writer.restage)
+    published = write(root, options.branch, request, options.environment)
+    assert writer.mutation is not None, "a write is staged"
+    commit = None if published is None else published.publication.commit
+    return MutationResult(writer.mutation.plan.name, options.branch, writer.nodes, writer.edges, options.actor, commit)
+
+
+def bind_mutation(
+    snapshot: Snapshot, source: QuerySource, params: Mapping[str, object], now: datetime
+) -> BoundMutation:
+    """Check the text against the schema of a snapshot, and plan it for the tables of the snapshot."""
+    catalog = snapshot.schema.catalog
+    checked = check_query(parse_queries(source.text, source.source), source.name, catalog)
+    body = checked.query.body
+    if not isinstance(body, MutationBody):
+        raise UsageError(
+            f"query '{checked.name}' is not a mutation",
+            code="query_is_read",
+            hint=hint("Run it with {}.", action("query")),
+        )
+    values = coerce_params(checked.plan.parameters, params)
+    facts = gather_facts(snapshot, query_shape(checked, catalog).reads)
+    plan = bind_plan(rewrite_plan(checked.plan, facts), values, now)
+    assert isinstance(plan, MutationPlan), "its body is a mutation's"
+    lines = tuple(statement.type.span.line for statement in body.statements)
+    return BoundMutation(plan, lines, source.source)
+
+
+def _require_full_id(text: str | None) -> CommitId | None:
     """Return the commit id of a precondition; a part of an id could mean another commit later."""
+    if text is None:
+        return None
     if not is_full_id(text):
         raise UsageError(
             f"cannot use part of a commit id as a precondition: expected a full commit id, got '{text}'",
@@ -106,32 +139,3 @@ def _require_full_id(text: str) -> CommitId:
             facts={"commit": text},
         )
     return as_commit_id(text)
-
-
-class PreparedMutation:
-    """A mutation whose text is checked and planned for each snapshot that it is staged on."""
-
-    def __init__(self, source: QuerySource, params: Mapping[str, object], clock: Clock) -> None:
-        self.source = source
-        self.params = params
-        self.now = datetime.fromtimestamp(clock.now_us() / 1_000_000, UTC)
-        self.query_name = source.name or ""
-
-    def prepare(self, snapshot: Snapshot) -> BoundMutation:
-        catalog = snapshot.schema.catalog
-        file = parse_queries(self.source.text, self.source.source)
-        checked = check_query(file, self.source.name, catalog)
-        self.query_name = checked.name
-        body = checked.query.body
-        if not isinstance(body, MutationBody):
-            raise UsageError(
-                f"query '{checked.name}' is not a mutation",
-                code="query_is_read",
-                hint=hint("Run it with {}.", action("query")),
-            )
-        values = coerce_params(checked.plan.parameters, self.params)
-        facts = gather_facts(snapshot, query_shape(checked, catalog).reads)
-        plan = bind_plan(rewrite_plan(checked.plan, facts), values, self.now)
-        assert isinstance(plan, MutationPlan), "its body is a mutation's"
-        lines = tuple(statement.type.span.line for statement in body.statements)
-        return BoundMutation(plan, lines, self.source.source)

@@ -9,8 +9,7 @@ joins.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -20,10 +19,10 @@ import pyarrow.compute as pc
 
 from omnigraph.arrow.columns import bool_mask
 from omnigraph.engine.columns.compute import overflow_error
-from omnigraph.engine.columns.dictionary import Array, Codes, distinct_numbers, without_negative_zero
+from omnigraph.engine.columns.dictionary import Array, Codes, distinct_numbers, encode_values
 from omnigraph.engine.columns.expressions import evaluate, value_arrow_type
 from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame, Weights, array_of, concat_frames
-from omnigraph.engine.context import ExecutionContext
+from omnigraph.engine.context import ExecutionContext, RequiredColumns
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import reads_of
@@ -34,31 +33,33 @@ _REDUCE_ROWS: Final = 1 << 18
 _HELD_PART: Final = 4
 
 
-def aggregate_rows(step: op.Aggregate, context: ExecutionContext) -> Iterator[Frame]:
+def aggregate_rows(step: op.Aggregate, _needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return one frame with one row per group."""
-    calls = tuple(aggregate.call for aggregate in step.aggregates)
-    states = _states(calls)
-    reads = frozenset(
-        name for expr in (*(key.expression for key in step.keys), *calls) for name in required_names(expr)
-    )
-    reducer = _Reducer(tuple(f"key {number}" for number in range(len(step.keys))), states, context)
-    for frame in context.rows(step.input, reads):
-        work: dict[str, Column] = {
-            name: _column(key.expression, frame) for name, key in zip(reducer.keys, step.keys, strict=True)
-        }
-        for state in states:
-            work[state.name] = _state_input(state, frame)
-        reducer.add(Frame(frame.length, work, frame.weights))
+    keys = {f"key {number}": key for number, key in enumerate(step.keys)}
+    calls = tuple(aggregate.expression for aggregate in step.aggregates)
+    states = tuple(state for number, call in enumerate(calls) for state in _states(number, call))
+    expressions = (*(key.expression for key in step.keys), *calls)
+    reads = frozenset(name for expr in expressions for name in required_names(expr))
+    reducer = _Reducer(tuple(keys), states, context)
+    for frame in context.limited(False).rows(step.input, reads):
+        columns = {name: _column(key.expression, frame) for name, key in keys.items()}
+        inputs = {state.name: _state_input(state, frame) for state in states}
+        reducer.add(Frame(frame.length, columns | inputs, frame.weights))
     groups = reducer.finish()
-    if groups is None and step.keys:
+    if groups is None:
+        if step.keys:
+            return
+        empty: dict[str, Column] = {}
+        for aggregate in step.aggregates:
+            call = aggregate.expression
+            value = 0 if call.function is ex.Function.COUNT else None
+            empty[aggregate.name] = pa.array([value], value_arrow_type(call.type))
+        yield Frame(1, empty)
         return
-    columns: dict[str, Column] = {}
-    for name, key in zip(reducer.keys, step.keys, strict=True):
-        assert groups is not None
-        columns[key.name] = groups.columns[name]
+    results: dict[str, Column] = {key.name: groups.columns[name] for name, key in keys.items()}
     for number, aggregate in enumerate(step.aggregates):
-        columns[aggregate.name] = _final_value(number, aggregate.call, groups)
-    yield Frame(1 if groups is None else groups.length, columns)
+        results[aggregate.name] = _final_value(number, aggregate.expression, groups)
+    yield Frame(groups.length, results)
 
 
 def required_names(expr: ex.Expr) -> Iterator[str]:
@@ -95,7 +96,8 @@ def group_rows(columns: Sequence[Column], length: int) -> Groups:
     for column in columns[1:]:
         more, more_size = value_numbers(column)
         if size > _NUMBERS_MAX // max(more_size, 1):
-            numbers, size = _dense(numbers)
+            unique, numbers = np.unique(numbers, return_inverse=True)
+            size = len(unique)
         numbers = numbers * more_size + more
         size *= more_size
     if size > 4 * length + 1024:
@@ -124,14 +126,8 @@ def value_numbers(column: Column) -> tuple[Codes, int]:
         column = column.array()
     if pa.types.is_list(column.type):
         return _list_numbers(column)
-    encoded: Any = without_negative_zero(column).dictionary_encode()
-    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes + 1, len(encoded.dictionary) + 1
-
-
-def _dense(numbers: Codes) -> tuple[Codes, int]:
-    unique, inverse = np.unique(numbers, return_inverse=True)
-    return inverse.reshape(-1), len(unique)
+    codes, distinct = encode_values(column)
+    return codes + 1, len(distinct) + 1
 
 
 def _list_numbers(column: Any) -> tuple[Codes, int]:
@@ -154,7 +150,7 @@ class _Reducer:
         self._fresh_rows = 0
         self._reduced: Frame | None = None
         self._held = 0
-        self._is_distinct = any(state.kind == StateKind.DISTINCT for state in states)
+        self._is_distinct = any(state.distinct for state in states)
 
     def add(self, frame: Frame) -> None:
         self._fresh.append(frame)
@@ -197,45 +193,27 @@ class _Reducer:
         self._held += size
 
 
-class StateKind(Enum):
-    """The kinds of states. Distinct values are counted at the end, from all rows; the others can be merged."""
-
-    DISTINCT = "distinct"
-    COUNT = "count"
-    SUM = "sum"
-    MIN = "min"
-    MAX = "max"
-
-
 @dataclass(frozen=True, slots=True)
 class State:
-    """One column of states: its kind, the number of its aggregate, and the argument of the aggregate."""
+    """One column of states of an aggregate: a count, sum, minimum or maximum, which can be merged.
 
-    kind: StateKind
+    Distinct values are counted at the end, from all rows.
+    """
+
+    function: ex.Function
     number: int
     argument: ex.Expr
+    distinct: bool
 
     @property
     def name(self) -> str:
-        return f"{self.kind.value} {self.number}"
+        return f"{self.function.value} {self.number}"
 
 
-def _states(calls: tuple[ex.AggregateCall, ...]) -> tuple[State, ...]:
-    return tuple(State(kind, number, call.argument) for number, call in enumerate(calls) for kind in _kinds(call))
-
-
-def _kinds(call: ex.AggregateCall) -> tuple[StateKind, ...]:
-    match call.function:
-        case ex.Function.COUNT:
-            return (StateKind.DISTINCT,) if call.distinct else (StateKind.COUNT,)
-        case ex.Function.SUM:
-            return (StateKind.SUM,)
-        case ex.Function.AVG:
-            return (StateKind.SUM, StateKind.COUNT)
-        case ex.Function.MIN:
-            return (StateKind.MIN,)
-        case ex.Function.MAX:
-            return (StateKind.MAX,)
+def _states(number: int, call: ex.AggregateCall) -> tuple[State, ...]:
+    is_mean = call.function is ex.Function.AVG
+    functions = (ex.Function.SUM, ex.Function.COUNT) if is_mean else (call.function,)
+    return tuple(State(function, number, call.argument, call.distinct) for function in functions)
 
 
 def _column(expr: ex.Expr, frame: Frame) -> Column:
@@ -248,32 +226,30 @@ def _column(expr: ex.Expr, frame: Frame) -> Column:
 
 
 def _state_input(state: State, frame: Frame) -> Column:
-    if state.kind is StateKind.COUNT and not state.argument.nullable:
+    """Return the values to reduce; for a count, whether there is a value."""
+    is_count = state.function is ex.Function.COUNT and not state.distinct
+    if is_count and not state.argument.nullable:
         return pa.array(np.ones(frame.length, dtype=np.bool_))
     column = _column(state.argument, frame)
-    if state.kind is not StateKind.COUNT:
-        return column if state.kind is StateKind.DISTINCT else array_of(column)
-    if isinstance(column, DictionaryColumn) and column.dictionary.is_unique:
+    if state.distinct:
+        return column
+    if is_count and isinstance(column, DictionaryColumn) and column.dictionary.is_unique:
         return pa.array(column.codes >= 0)
-    values: Any = array_of(column)
-    is_valid: Column = values.is_valid()
-    return is_valid
+    array: Any = array_of(column)
+    state_input: Column = array.is_valid() if is_count else array
+    return state_input
 
 
-def _final_value(number: int, call: ex.AggregateCall, groups: Frame | None) -> Array:
+def _final_value(number: int, call: ex.AggregateCall, groups: Frame) -> Array:
     """Return the values of an aggregate from its states."""
     kind = value_arrow_type(call.type)
-    if groups is None:
-        return pa.array([0 if call.function is ex.Function.COUNT else None], type=kind)
-    first, *others = (groups.array(State(state_kind, number, call.argument).name) for state_kind in _kinds(call))
+    first, *others = (groups.array(state.name) for state in _states(number, call))
     if call.function is ex.Function.AVG:
         totals: Any = first.cast(pa.float64(), safe=False)
         means: Array = pc.divide(totals, others[0].cast(pa.float64()))
         return means
-    if first.type == kind:
-        return first
     try:
-        return first.cast(kind)
+        return first if first.type == kind else first.cast(kind)
     except pa.ArrowInvalid as error:
         raise overflow_error() from error
 
@@ -281,115 +257,101 @@ def _final_value(number: int, call: ex.AggregateCall, groups: Frame | None) -> A
 def distinct_rows(frame: Frame) -> Frame:
     """Return the distinct rows, each with its number of rows as weight."""
     groups = group_rows(list(frame.columns.values()), frame.length)
-    weights = np.ones(frame.length, dtype=np.int64) if frame.weights is None else frame.weights
-    totals = _exact_sums(groups, weights)
-    if totals.dtype == object:
-        raise overflow_error()
-    distinct = Frame(frame.length, frame.columns).take(groups.first_rows)
-    return Frame(distinct.length, distinct.columns, totals.astype(np.int64))
+    totals = _counts(groups.numbers, groups.count, frame.weights)
+    return replace(Frame(frame.length, frame.columns).take(groups.first_rows), weights=totals)
 
 
 def reduce_groups(frame: Frame, keys: tuple[str, ...], states: tuple[State, ...], *, merge: bool) -> Frame:
     """Return one row per group with its states. With `merge` the input rows are states."""
     groups = group_rows([frame.columns[name] for name in keys], frame.length)
     first = Frame(frame.length, {name: frame.columns[name] for name in keys}).take(groups.first_rows)
-    columns: dict[str, Column] = dict(first.columns)
-    for state in states:
-        column = frame.columns[state.name]
-        kind = StateKind.SUM if merge and state.kind == StateKind.COUNT else state.kind
-        columns[state.name] = _reduce_column(kind, column, groups, frame.weights)
-    return Frame(groups.count, columns)
+    columns = {state.name: _reduce(state, frame, groups, merge=merge) for state in states}
+    return Frame(groups.count, {**first.columns, **columns})
 
 
-def _reduce_column(kind: StateKind, column: Column, groups: Groups, weights: Weights | None) -> Array:
-    if kind == StateKind.DISTINCT:
-        numbers, size = value_numbers(column)
-        present = numbers > 0
-        pairs = distinct_numbers(groups.numbers[present] * size + numbers[present])
+def _reduce(state: State, frame: Frame, groups: Groups, *, merge: bool) -> Array:
+    column, numbers, weights = frame.columns[state.name], groups.numbers, frame.weights
+    if state.distinct:
+        values, size = value_numbers(column)
+        pairs = distinct_numbers((numbers * size + values)[values > 0])
         return pa.array(np.bincount(pairs // size, minlength=groups.count))
     array = array_of(column)
-    if kind == StateKind.COUNT:
-        return pa.array(_counts(array, groups, weights))
-    if array.null_count:
-        present = bool_mask(array.is_valid())
-        weights = None if weights is None else weights[present]
-        groups = Groups(groups.numbers[present], groups.count, groups.first_rows)
-        array = array.drop_null()
-    if kind == StateKind.SUM:
-        return _sums(array, groups, weights)
-    return _extremes(array, groups, is_min=kind == StateKind.MIN)
+    is_count = state.function is ex.Function.COUNT and not merge
+    if is_count or array.null_count:
+        present = bool_mask(array if is_count else array.is_valid())
+        if not present.all():
+            numbers = numbers[present]
+            weights = None if weights is None else weights[present]
+            array = array.drop_null()
+    if is_count:
+        return pa.array(_counts(numbers, groups.count, weights))
+    if state.function in {ex.Function.MIN, ex.Function.MAX}:
+        return _extremes(array, numbers, groups.count, is_min=state.function is ex.Function.MIN)
+    return _sums(array, numbers, groups.count, weights)
 
 
-def _counts(present: Array, groups: Groups, weights: Weights | None) -> npt.NDArray[np.int64]:
-    mask = bool_mask(present)
-    is_complete = bool(mask.all())
-    numbers = groups.numbers if is_complete else groups.numbers[mask]
+def _counts(numbers: Codes, count: int, weights: Weights | None) -> npt.NDArray[np.int64]:
     if weights is None:
-        return np.bincount(numbers, minlength=groups.count)
-    totals = _exact_sums(Groups(numbers, groups.count, groups.first_rows), weights if is_complete else weights[mask])
+        return np.bincount(numbers, minlength=count)
+    totals = _exact_sums(numbers, count, weights)
     if totals.dtype == object:
         raise overflow_error()
-    return totals.astype(np.int64)
+    return totals
 
 
-def _sums(array: Array, groups: Groups, weights: Weights | None) -> Array:
+def _sums(array: Array, numbers: Codes, count: int, weights: Weights | None) -> Array:
     """Return the sum of each group, null without values. Integers are exact, as I64 or as wide decimals."""
-    present = np.bincount(groups.numbers, minlength=groups.count) > 0
+    present = np.bincount(numbers, minlength=count) > 0
     if pa.types.is_floating(array.type):
         values = array.to_numpy(zero_copy_only=False).astype(np.float64)
-        totals = np.bincount(
-            groups.numbers, weights=values if weights is None else values * weights, minlength=groups.count
-        )
+        totals = np.bincount(numbers, weights=values if weights is None else values * weights, minlength=count)
         return pa.array(totals, mask=~present, from_pandas=False)
     if pa.types.is_decimal(array.type):
-        numbers = np.array([int(str(value)) for value in array.to_pylist()], dtype=object)
+        integers = np.array([int(str(value)) for value in array.to_pylist()], dtype=object)
     else:
-        numbers = array.to_numpy(zero_copy_only=False)
-    exact = _exact_sums(groups, numbers, weights)
+        integers = array.to_numpy(zero_copy_only=False)
+    exact = _exact_sums(numbers, count, integers, weights)
     if exact.dtype == object:
         wide = [int(total) if has_values else None for total, has_values in zip(exact, present, strict=True)]
         return pa.array(wide, type=_WIDE_DECIMAL)
-    return pa.array(exact.astype(np.int64), mask=~present)
+    sums: Array = pa.array(exact, mask=~present)
+    return sums
 
 
-def _exact_sums(groups: Groups, numbers: npt.NDArray[Any], weights: Weights | None = None) -> npt.NDArray[Any]:
-    """Return the exact sum of each group: computed as floats while these are exact, as I64 or as Python integers."""
-    if not len(numbers):
-        return np.zeros(groups.count, dtype=np.int64)
-    largest = max(abs(int(numbers.max())), abs(int(numbers.min())))
+def _exact_sums(
+    numbers: Codes, count: int, integers: npt.NDArray[Any], weights: Weights | None = None
+) -> npt.NDArray[Any]:
+    """Return the exact sum of each group, as I64, or as Python integers where a sum is outside I64."""
+    if not len(integers):
+        return np.zeros(count, dtype=np.int64)
+    largest = max(abs(int(integers.max())), abs(int(integers.min())))
     heaviest = 1 if weights is None else int(weights.max())
-    bound = largest * heaviest * len(numbers)
-    if bound < 2**53:
-        product = numbers if weights is None else numbers.astype(np.int64) * weights
-        return np.bincount(groups.numbers, weights=product, minlength=groups.count).astype(np.int64)
-    wide = numbers.astype(np.int64 if bound < 2**63 else object)
-    product = wide if weights is None else wide * weights
-    totals = np.zeros(groups.count, dtype=wide.dtype)
-    np.add.at(totals, groups.numbers, product)
-    if totals.dtype == object and all(-(2**63) <= total < 2**63 for total in totals):
+    kind = np.int64 if largest * heaviest * len(integers) < 2**63 else object
+    totals: npt.NDArray[Any] = np.zeros(count, dtype=kind)
+    typed = integers.astype(kind, copy=False)
+    np.add.at(totals, numbers, typed if weights is None else typed * weights)
+    if kind is object and all(-(2**63) <= total < 2**63 for total in totals):
         return totals.astype(np.int64)
     return totals
 
 
-def _extremes(array: Array, groups: Groups, *, is_min: bool) -> Array:
+def _extremes(array: Array, numbers: Codes, count: int, *, is_min: bool) -> Array:
     """Return the minimum or maximum of each group; null without values."""
-    numbers = _as_numbers(array)
-    if numbers is not None:
-        bounds: Any = np.iinfo(numbers.dtype) if numbers.dtype.kind in "iu" else np.finfo(numbers.dtype)
-        best = np.full(groups.count, bounds.max if is_min else bounds.min, dtype=numbers.dtype)
-        if numbers.dtype.kind == "f":
-            best[:] = np.inf if is_min else -np.inf
-        (np.minimum if is_min else np.maximum).at(best, groups.numbers, numbers)
-        empty = np.bincount(groups.numbers, minlength=groups.count) == 0
+    values = _as_numbers(array)
+    if values is not None:
+        best = np.zeros(count, dtype=values.dtype)
+        best[numbers] = values
+        (np.minimum if is_min else np.maximum).at(best, numbers, values)
+        empty = np.bincount(numbers, minlength=count) == 0
         extremes: Any = pa.array(best, mask=empty, from_pandas=False)
         typed: Array = extremes.cast(array.type)
         return typed
-    codes = np.full(groups.count, -1, dtype=np.int64)
+    codes = np.full(count, -1, dtype=np.int64)
     if len(array):
         order: Any = pc.sort_indices(array, sort_keys=[("", "ascending" if is_min else "descending")])
         rows = order.to_numpy(zero_copy_only=False).astype(np.int64)[::-1]
         # The last assignment wins, so the best value must be last.
-        codes[groups.numbers[rows]] = rows
+        codes[numbers[rows]] = rows
     missing = codes < 0
     return array.take(pa.array(codes, mask=missing))
 

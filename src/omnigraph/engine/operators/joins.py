@@ -7,13 +7,12 @@ the number of the row; the output of the inner plan has this number too, so it s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.arrow.columns import bool_mask
-from omnigraph.engine.columns.dictionary import Array, Codes
+from omnigraph.arrow.columns import bool_mask, nulls
+from omnigraph.engine.columns.dictionary import Codes
 from omnigraph.engine.columns.expressions import value_arrow_type
 from omnigraph.engine.columns.frame import (
     Column,
@@ -21,9 +20,9 @@ from omnigraph.engine.columns.frame import (
     Frame,
     concat_frames,
     expand_ranges,
-    gather,
     multiply_weights,
     output_slices,
+    range_counts,
     weights_of,
 )
 from omnigraph.engine.context import ExecutionContext, RequiredColumns
@@ -62,6 +61,7 @@ def left_join(step: op.LeftJoin, needed: RequiredColumns, context: ExecutionCont
     outside = set(ex.names(step.input.outputs))
     new = tuple(field for field in step.inner.outputs if field.name not in outside and field.name in needed)
     inner_needed = frozenset(ex.names(new))
+    no_matches = Frame(0, {field.name: nulls(0, value_arrow_type(field.type)) for field in new})
     uncorrelated: Frame | None = None
     uncorrelated_bytes = 0
     for frame in context.rows(step.input, needed - inner_needed | outer_columns | {*step.keys}):
@@ -70,22 +70,25 @@ def left_join(step: op.LeftJoin, needed: RequiredColumns, context: ExecutionCont
         if step.keys:
             groups = group_rows([frame.columns[key] for key in step.keys], frame.length)
             inner, hidden = _inner_context(frame, groups, outer_columns | {*step.keys}, context)
-            collected, held_bytes = _collect(step.inner, inner_needed | {hidden}, inner)
-            numbers, count = groups.numbers, groups.count
-            matches = collected or Frame(0, _null_columns(new, 0))
+            matches, held_bytes = _collect(step.inner, inner_needed | {hidden}, inner)
             match_numbers = np.zeros(0, dtype=np.int64)
-            if collected is not None:
-                match_numbers = collected.array(hidden).to_numpy(zero_copy_only=False)
+            if matches is not None:
+                match_numbers = matches.array(hidden).to_numpy(zero_copy_only=False)
+            numbers = groups.numbers
         else:
             if uncorrelated is None:
-                collected, uncorrelated_bytes = _collect(step.inner, inner_needed, context)
-                uncorrelated = collected or Frame(0, _null_columns(new, 0))
+                matches, uncorrelated_bytes = _collect(step.inner, inner_needed, context)
+                uncorrelated = matches or no_matches
             matches, held_bytes = uncorrelated, 0
-            numbers, count = np.zeros(frame.length, dtype=np.int64), 1
             match_numbers = np.zeros(matches.length, dtype=np.int64)
-        order = np.argsort(match_numbers, kind="stable")
-        starts = np.searchsorted(match_numbers[order], np.arange(count + 1))
-        yield from _join_matches(frame, (matches.select(inner_needed), order), (starts, numbers), context)
+            numbers = np.zeros(frame.length, dtype=np.int64)
+        matches = (matches or no_matches).select(inner_needed)
+        yield from join_on_numbers(frame, numbers, matches, match_numbers, context)
+        unmatched = frame.filter(~np.isin(numbers, match_numbers))
+        if unmatched.length:
+            yield unmatched.with_columns(
+                {name: _null_column(column, unmatched.length) for name, column in matches.columns.items()}
+            )
         context.budget.release(held_bytes)
     context.budget.release(uncorrelated_bytes)
 
@@ -101,13 +104,28 @@ def cross_join(step: op.CrossJoin, needed: RequiredColumns, context: ExecutionCo
         return
     for left in context.rows(step.left, below - of_right):
         numbers, right_numbers = _number_keys(left, right, on_left, on_right)
-        order = np.argsort(right_numbers, kind="stable")
-        largest = max(int(right_numbers.max(initial=-1)), int(numbers.max(initial=-1)))
-        starts = np.searchsorted(right_numbers[order], np.arange(largest + 2))
-        for rows, positions in _pairs(starts, numbers, context):
-            part = right.take(order[positions])
-            yield _concat_pairs(left.take(rows), part)
+        yield from join_on_numbers(left, numbers, right, right_numbers, context)
     context.budget.release(held_bytes)
+
+
+def join_on_numbers(
+    left: Frame, numbers: Codes, right: Frame, right_numbers: Codes, context: ExecutionContext
+) -> Iterator[Frame]:
+    """Return each pair of rows with equal numbers; -1 on the left has no pair."""
+    order = np.argsort(right_numbers, kind="stable")
+    largest = max(int(right_numbers.max(initial=-1)), int(numbers.max(initial=-1)))
+    starts = np.searchsorted(right_numbers[order], np.arange(largest + 2))
+    _, counts = range_counts(starts, numbers)
+    for begin, end in output_slices(counts, context.options.expanded_rows_max):
+        context.budget.require_time()
+        positions, indices = expand_ranges(starts, numbers[begin:end])
+        if not len(positions):
+            continue
+        left_rows, right_rows = left.take(positions + begin), right.take(order[indices])
+        weights = None
+        if left.weights is not None or right.weights is not None:
+            weights = multiply_weights(weights_of(left_rows), weights_of(right_rows))
+        yield Frame(len(positions), {**left_rows.columns, **right_rows.columns}, weights)
 
 
 def _inner_context(
@@ -129,48 +147,6 @@ def _collect(step: Relation, needed: RequiredColumns, context: ExecutionContext)
     return (concat_frames(frames) if frames else None), size
 
 
-def _join_matches(
-    frame: Frame, inner: tuple[Frame, Codes], match: tuple[Codes, Codes], context: ExecutionContext
-) -> Iterator[Frame]:
-    """Return outer rows with their matches; a row without a match has nulls."""
-    (matches, order), (starts, numbers) = inner, match
-    counts = starts[numbers + 1] - starts[numbers]
-    sizes = np.maximum(counts, 1)
-    for begin, end in output_slices(sizes, context.options.expanded_rows_max):
-        size = sizes[begin:end]
-        positions = np.repeat(np.arange(begin, end), size)
-        before = np.cumsum(size) - size
-        indices = np.arange(len(positions)) + np.repeat(starts[numbers[begin:end]] - before, size)
-        has_match = np.repeat(counts[begin:end] > 0, size)
-        rows = np.full(len(positions), -1, dtype=np.int64)
-        rows[has_match] = order[indices[has_match]]
-        part = frame.take(positions)
-        columns = {name: _take_or_null(column, rows) for name, column in matches.columns.items()}
-        weights = part.weights
-        if matches.weights is not None:
-            match_weights = np.ones(len(rows), dtype=np.int64)
-            match_weights[has_match] = matches.weights[rows[has_match]]
-            weights = multiply_weights(match_weights, weights_of(part))
-        yield Frame(part.length, {**part.columns, **columns}, weights)
-
-
-def _take_or_null(column: Column, rows: Codes) -> Column:
-    if isinstance(column, DictionaryColumn):
-        codes = np.full(len(rows), -1, dtype=np.int64)
-        has_row = rows >= 0
-        codes[has_row] = column.codes[rows[has_row]]
-        return DictionaryColumn(codes, column.dictionary)
-    return gather(column, rows)
-
-
-def _null_columns(fields: ex.Fields, length: int) -> dict[str, Array]:
-    columns: dict[str, Array] = {}
-    for field in fields:
-        kind: Any = value_arrow_type(field.type)
-        columns[field.name] = pa.nulls(length, kind)
-    return columns
-
-
 def _number_keys(left: Frame, right: Frame, on_left: list[str], on_right: list[str]) -> tuple[Codes, Codes]:
     """Return a number for each row of both sides, equal for equal keys; -1 on the left for a null."""
     if not on_left:
@@ -185,17 +161,7 @@ def _number_keys(left: Frame, right: Frame, on_left: list[str], on_right: list[s
     return np.where(missing, -1, numbers[: left.length]), numbers[left.length :]
 
 
-def _pairs(starts: Codes, numbers: Codes, context: ExecutionContext) -> Iterator[tuple[Codes, Codes]]:
-    counts = np.where(numbers < 0, 0, starts[numbers + 1] - starts[numbers])
-    for begin, end in output_slices(counts, context.options.expanded_rows_max):
-        context.budget.require_time()
-        positions, indices = expand_ranges(starts, numbers[begin:end])
-        if len(positions):
-            yield positions + begin, indices
-
-
-def _concat_pairs(left: Frame, right: Frame) -> Frame:
-    weights = None
-    if left.weights is not None or right.weights is not None:
-        weights = multiply_weights(weights_of(left), weights_of(right))
-    return Frame(left.length, {**left.columns, **right.columns}, weights)
+def _null_column(column: Column, length: int) -> Column:
+    if isinstance(column, DictionaryColumn):
+        return DictionaryColumn(np.full(length, -1, dtype=np.int64), column.dictionary)
+    return nulls(length, column.type)

@@ -8,6 +8,7 @@ be among the first are held; if the first sort key is a number, it alone drops r
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,9 @@ def sort_rows(
     frames: list[Frame] = []
     size = rows = 0
     for weighted in context.limited(False).rows(step.input, below):
-        frame = weighted if top is None else _limit_weights(weighted, top)
+        frame = weighted
+        if top is not None and frame.weights is not None:
+            frame = replace(frame, weights=np.minimum(frame.weights, top))
         frame = frame.repeat_by_weight()
         if top is not None and frame.length > top:
             frame = frame.take(_first(step, frame, top)).compact()
@@ -128,30 +131,19 @@ def limit_count(expr: ex.Expr) -> int:
     return expr.value
 
 
-def _limit_weights(frame: Frame, top: int) -> Frame:
-    """Return the rows with weights of at most `top`."""
-    if frame.weights is None:
-        return frame
-    return Frame(frame.length, frame.columns, np.minimum(frame.weights, top))
-
-
 def _first(step: op.Order, frame: Frame, top: int) -> Codes:
     """Return the positions of the first rows, in order."""
     rows = _candidates(step, frame, top) if top < frame.length else None
     candidates = frame if rows is None else frame.take(rows)
     keys: list[tuple[Array, bool]] = []
     for key in step.keys:
-        keys.extend(_sortable(evaluate(key.expression, candidates), key.descending, key.nulls_last))
-    columns = [column for column, _ in keys]
-    order = [(str(number), "descending" if down else "ascending") for number, (_, down) in enumerate(keys)]
+        keys += _sortable(evaluate(key.expression, candidates), key.descending, key.nulls_last)
     for name in step.ties:
-        for column, _ in _sortable(candidates.array(name), False):
-            order.append((str(len(columns)), "ascending"))
-            columns.append(column)
-    if not columns:
-        positions = np.arange(candidates.length)
-    else:
-        table = pa.table({str(number): column for number, column in enumerate(columns)})
+        keys += _sortable(candidates.array(name), False)
+    positions = np.arange(candidates.length)
+    if keys:
+        table = pa.table({str(number): column for number, (column, _) in enumerate(keys)})
+        order = [(str(number), "descending" if down else "ascending") for number, (_, down) in enumerate(keys)]
         indices: Any = pc.sort_indices(table, sort_keys=order)
         positions = indices.to_numpy().astype(np.int64)
     positions = positions[:top]

@@ -18,14 +18,7 @@ import pyarrow as pa
 from omnigraph.base import limits
 from omnigraph.engine.columns.dictionary import Codes, Mask, ValueDictionary, distinct_numbers
 from omnigraph.engine.columns.expressions import condition_mask
-from omnigraph.engine.columns.frame import (
-    Column,
-    DictionaryColumn,
-    Frame,
-    concat_frames,
-    distinct_sources,
-    positions_in,
-)
+from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame, distinct_sources, positions_in
 from omnigraph.engine.context import ExecutionContext, RequiredColumns
 from omnigraph.engine.tables import TableReader
 from omnigraph.query.plan import expressions as ex
@@ -43,7 +36,7 @@ _SURROGATES: Final = range(0xD800, 0xE000)
 
 def scan_rows(step: op.Scan, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return the rows of a table that pass the filter."""
-    reader = context.tables.reader(step.entity.table)
+    reader = context.reader(step.entity.table)
     names = output_columns(step.entity, step.columns, needed)
     cached = reader.cached_columns(
         columns_to_read(names, step.filter), whole=not step.filter.pushed and not context.is_limited
@@ -63,7 +56,7 @@ def scan_rows(step: op.Scan, needed: RequiredColumns, context: ExecutionContext)
 def lookup_rows(step: op.Lookup, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return the rows that pass the filter, with more columns of an entity."""
     entity = step.entity
-    reader = context.tables.reader(entity.table)
+    reader = context.reader(entity.table)
     names = output_columns(entity, step.columns, needed)
     read = columns_to_read(names, step.filter)
     below = needed - {f"{entity.name}.{name}" for name in names} | {entity.id}
@@ -104,7 +97,7 @@ def stream_rows(
     where, rest = storage_filter(scan_filter.pushed)
     residual = (*rest, *scan_filter.residual)
     columns = columns_to_read(names, ScanFilter((), residual))
-    for batch in context.tables.reader(entity.table).read_batches(columns, where):
+    for batch in context.reader(entity.table).read_batches(columns, where):
         frame = frame_from_batch(entity, batch)
         if residual:
             frame = frame.filter(condition_mask(residual, frame))
@@ -195,30 +188,19 @@ def _read_by_ids(
     entity: Entity, read: tuple[str, ...], ids: Column, context: ExecutionContext
 ) -> dict[str, ValueDictionary]:
     """Read the columns of these ids from storage: through the index for few ids, by a scan for many."""
-    reader = context.tables.reader(entity.table)
+    reader = context.reader(entity.table)
     sources, _ = distinct_sources(ids)
     texts = sources.array()
     names = tuple(dict.fromkeys(("id", *read)))
-    is_few = len(texts) <= limits.ENGINE_TAKE_ROWS_MAX
-    requested = ValueDictionary(texts, is_unique=True, is_own=True)
-    frames: list[Frame] = []
-    size = 0
-    for batch in reader.read_matching(names, "id", texts) if is_few else reader.read_batches(names, None):
-        frame = frame_from_batch(entity, batch)
-        frames.append(frame if is_few else frame.filter(requested.find(batch.column("id")) >= 0).compact())
-        size += frames[-1].nbytes
-        context.budget.require_bytes(size)
-    if not frames:
-        schema = reader.dataset().schema
-        return {
-            name: ValueDictionary(pa.array([], schema.field(name).type), is_unique=name == "id", is_own=True)
-            for name in names
-        }
-    frame = concat_frames(frames)
-    return {
-        name: ValueDictionary(frame.array(f"{entity.name}.{name}"), is_unique=name == "id", is_own=True)
-        for name in names
-    }
+    if len(texts) <= limits.ENGINE_TAKE_ROWS_MAX:
+        batches = reader.read_matching(names, "id", texts)
+    else:
+        requested = ValueDictionary(texts, is_unique=True, is_own=True)
+        batches = (
+            batch.filter(pa.array(requested.find(batch.column("id")) >= 0))
+            for batch in reader.read_batches(names, None)
+        )
+    return reader.as_columns(context.budget.collect(batches), names, is_own=True)
 
 
 def _key_ids(condition: ex.Expr, entity: Entity) -> list[str] | None:

@@ -36,7 +36,7 @@ Scores = npt.NDArray[np.float64]
 def score_rows(step: op.Search, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return the rows with their scores, in one frame."""
     names = {score_column.name for score_column in step.scores}
-    refs = [ref for score_column in step.scores for ref in columns_of(score_column.score)]
+    refs = [ref for score_column in step.scores for ref in columns_of(score_column.expression)]
     reads = {ref.name for ref in refs} | {f"{ref.entity}.id" for ref in refs}
     frames, size = [], 0
     for frame in context.limited(False).rows(step.input, (needed - names) | reads):
@@ -48,7 +48,7 @@ def score_rows(step: op.Search, needed: RequiredColumns, context: ExecutionConte
     rows = concat_frames(frames)
     columns: dict[str, Column] = {}
     for score_column in step.scores:
-        scores = _scores(score_column.score, rows, context.budget)
+        scores = _scores(score_column.expression, rows, context.budget)
         columns[score_column.name] = array_with_nulls(scores, np.isnan(scores))
     yield rows.with_columns(columns)
     context.budget.release(size)

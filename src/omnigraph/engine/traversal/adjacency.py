@@ -19,7 +19,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.engine.columns.dictionary import Array, Codes, Mask, ValueDictionary, distinct_numbers
+from omnigraph.arrow.columns import text_buffers
+from omnigraph.engine.columns.dictionary import (
+    Array,
+    Codes,
+    Mask,
+    ValueDictionary,
+    distinct_numbers,
+    encode_values,
+    in_sorted,
+)
 from omnigraph.graph.manifest.layout import GRAPH_INDEX
 from omnigraph.graph.manifest.records import TableRecord
 from omnigraph.query.plan import operators as op
@@ -53,6 +62,13 @@ class AdjacencySide:
         np.cumsum(first, out=before[1:])
         return Neighbours(before[self.starts], self.far[first], self.far_size)
 
+    @cached_property
+    def near(self) -> Codes:
+        """The node of each edge, in the order of the table."""
+        codes = np.empty(len(self.rows), dtype=np.int64)
+        codes[self.rows] = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+        return codes
+
     @property
     def nbytes(self) -> int:
         return self.starts.nbytes + self.far.nbytes + self.rows.nbytes
@@ -79,12 +95,7 @@ class Neighbours:
 
     def contains(self, near: Codes, far: Codes) -> Mask:
         """Return whether each pair of nodes are neighbours; -1 never is."""
-        if not len(self.far):
-            return np.zeros(len(near), dtype=np.bool_)
-        pairs = near * self.far_size + far
-        slots = np.minimum(np.searchsorted(self.pairs, pairs), len(self.pairs) - 1)
-        mask: Mask = (self.pairs[slots] == pairs) & (near >= 0) & (far >= 0)
-        return mask
+        return in_sorted(near * self.far_size + far, self.pairs) & (near >= 0) & (far >= 0)
 
 
 @dataclass(frozen=True)
@@ -121,58 +132,34 @@ class Adjacency:
         pairs = distinct_numbers(np.concatenate([self.by_source.distinct.pairs, self.by_target.distinct.pairs]))
         return Neighbours(_starts(pairs // max(size, 1), size), (pairs % max(size, 1)).astype(np.int32), size)
 
-    @cached_property
-    def source_codes(self) -> Codes:
-        """The source of each edge, in the order of the table."""
-        return self._endpoint_codes(self.by_source)
-
-    @cached_property
-    def target_codes(self) -> Codes:
-        """The target of each edge, in the order of the table."""
-        return self._endpoint_codes(self.by_target)
-
     @property
     def nbytes(self) -> int:
         """The bytes, including those of pairs and distinct neighbours, which are computed later."""
         dictionaries = {id(endpoints): endpoints.nbytes for endpoints in (self.sources, self.targets)}
         return 3 * (self.by_source.nbytes + self.by_target.nbytes) + sum(dictionaries.values())
 
-    def _endpoint_codes(self, side: AdjacencySide) -> Codes:
-        codes = np.empty(len(side.rows), dtype=np.int64)
-        codes[side.rows] = np.repeat(np.arange(len(side.starts) - 1), np.diff(side.starts))
-        return codes
-
 
 def build_adjacency(sources: Array, targets: Array, *, same_type: bool) -> Adjacency:
     """Return the adjacency of edges with these endpoints; `same_type`: both endpoints have one node type."""
     if same_type:
-        both: Any = pa.chunked_array([sources, targets], type=pa.utf8())
-        codes, dictionary = _encode(both)
+        codes, source_ids = encode_values(pa.chunked_array([sources, targets], type=pa.utf8()))
         near, far = codes[: len(sources)], codes[len(sources) :]
-        dictionaries = (dictionary, dictionary)
+        target_ids = source_ids
     else:
-        near, source_ids = _encode(pa.chunked_array([sources], type=pa.utf8()))
-        far, target_ids = _encode(pa.chunked_array([targets], type=pa.utf8()))
-        dictionaries = (source_ids, target_ids)
+        near, source_ids = encode_values(sources)
+        far, target_ids = encode_values(targets)
     return Adjacency(
-        *dictionaries,
-        by_source=_make_side(near, far, (len(dictionaries[0]), len(dictionaries[1]))),
-        by_target=_make_side(far, near, (len(dictionaries[1]), len(dictionaries[0]))),
+        source_ids,
+        target_ids,
+        by_source=_make_side(near, far, len(source_ids), len(target_ids)),
+        by_target=_make_side(far, near, len(target_ids), len(source_ids)),
     )
 
 
-def _encode(texts: Any) -> tuple[Codes, ValueDictionary]:
-    encoded: Any = texts.dictionary_encode().combine_chunks()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.chunk(0) if encoded.num_chunks else pa.array([], pa.utf8()).dictionary_encode()
-    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes, ValueDictionary(encoded.dictionary, is_unique=True)
-
-
-def _make_side(near: Codes, far: Codes, sizes: tuple[int, int]) -> AdjacencySide:
-    order = _sort_order(near * max(sizes[1], 1) + far, sizes[0] * sizes[1])
-    starts = _starts(near[order], sizes[0])
-    return AdjacencySide(starts, far[order].astype(np.int32), order.astype(np.int32), sizes[1])
+def _make_side(near: Codes, far: Codes, near_size: int, far_size: int) -> AdjacencySide:
+    order = _sort_order(near * max(far_size, 1) + far, near_size * far_size)
+    starts = _starts(near[order], near_size)
+    return AdjacencySide(starts, far[order].astype(np.int32), order.astype(np.int32), far_size)
 
 
 def _sort_order(keys: Codes, size: int) -> Codes:
@@ -195,33 +182,25 @@ _LENGTH_BYTES: Final = 8
 _ALIGNMENT: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedTable:
-    """An edge table as published, and the open dataset of that version."""
-
-    record: TableRecord
-    dataset: Dataset
-
-
 def adjacency_path(record: TableRecord) -> str:
     """Return the path of the file of a published version."""
     branch = record.pin.branch or "main"
     return f"{GRAPH_INDEX}/{record.type_id}-{record.incarnation}/{branch}-{record.pin.version}.adj"
 
 
-def write_adjacency(root: Location, table: PublishedTable, adjacency: Adjacency) -> bool:
-    """Write the file of a version; False if it exists."""
-    path, data = adjacency_path(table.record), encode_adjacency(table, adjacency)
-    return ObjectStore(root).create(path, data, durable=False)
+def write_adjacency(root: Location, record: TableRecord, dataset: Dataset, adjacency: Adjacency) -> bool:
+    """Write the file of a published version, whose dataset is open; False if the file exists."""
+    data = encode_adjacency(record, dataset, adjacency)
+    return ObjectStore(root).create(adjacency_path(record), data, durable=False)
 
 
-def read_adjacency(root: Location, table: PublishedTable) -> Adjacency | None:
-    """Read the file of a version; None if it does not exist or is invalid."""
-    data = ObjectStore(root).read(adjacency_path(table.record))
-    return None if data is None else decode_adjacency(table, data)
+def read_adjacency(root: Location, record: TableRecord, dataset: Dataset) -> Adjacency | None:
+    """Read the file of a published version, whose dataset is open; None if the file does not exist or is invalid."""
+    data = ObjectStore(root).read(adjacency_path(record))
+    return None if data is None else decode_adjacency(record, dataset, data)
 
 
-def encode_adjacency(table: PublishedTable, adjacency: Adjacency) -> bytes:
+def encode_adjacency(record: TableRecord, dataset: Dataset, adjacency: Adjacency) -> bytes:
     """Return the bytes of the file."""
     same_type = adjacency.sources is adjacency.targets
     dictionaries = [adjacency.sources] if same_type else [adjacency.sources, adjacency.targets]
@@ -232,7 +211,7 @@ def encode_adjacency(table: PublishedTable, adjacency: Adjacency) -> bytes:
         arrays.extend((side.starts, side.far, side.rows))
     payload = b"".join(_pad(array.tobytes()) for array in arrays)
     header = {
-        **_identity(table),
+        **_identity(record, dataset),
         "one_type": same_type,
         "arrays": [[array.dtype.str, len(array)] for array in arrays],
         "checksum": zlib.crc32(payload),
@@ -241,7 +220,7 @@ def encode_adjacency(table: PublishedTable, adjacency: Adjacency) -> bytes:
     return _MAGIC + len(head).to_bytes(_LENGTH_BYTES, "little") + head + payload
 
 
-def decode_adjacency(table: PublishedTable, data: bytes) -> Adjacency | None:
+def decode_adjacency(record: TableRecord, dataset: Dataset, data: bytes) -> Adjacency | None:
     """Return the adjacency of a file; None if the file is incomplete or of another version."""
     start = len(_MAGIC) + _LENGTH_BYTES
     if not data.startswith(_MAGIC) or len(data) < start:
@@ -249,7 +228,7 @@ def decode_adjacency(table: PublishedTable, data: bytes) -> Adjacency | None:
     size = int.from_bytes(data[len(_MAGIC) : start], "little")
     try:
         header = json.loads(data[start : start + size])
-        identity = _identity(table)
+        identity = _identity(record, dataset)
         is_this_version = {name: header[name] for name in identity} == identity
         same_type, described, checksum = bool(header["one_type"]), header["arrays"], header["checksum"]
     except (ValueError, KeyError, TypeError):
@@ -258,29 +237,32 @@ def decode_adjacency(table: PublishedTable, data: bytes) -> Adjacency | None:
     if not is_this_version or zlib.crc32(payload) != checksum:
         return None
     arrays = _decode_arrays(payload, described)
-    return None if arrays is None else _make_adjacency(arrays, table.record.row_count, same_type=same_type)
+    if arrays is None or len(arrays) != (8 if same_type else 10):
+        return None
+    sources = _decode_dictionary(arrays[0], arrays[1])
+    targets = sources if same_type else _decode_dictionary(arrays[2], arrays[3])
+    by_source = AdjacencySide(arrays[-6], arrays[-5], arrays[-4], len(targets))
+    by_target = AdjacencySide(arrays[-3], arrays[-2], arrays[-1], len(sources))
+    for side, near in ((by_source, sources), (by_target, targets)):
+        if len(side.starts) != len(near) + 1 or {len(side.far), len(side.rows)} != {record.row_count}:
+            return None
+    return Adjacency(sources, targets, by_source, by_target)
 
 
-def _identity(table: PublishedTable) -> dict[str, str | int | None]:
-    record = table.record
+def _identity(record: TableRecord, dataset: Dataset) -> dict[str, str | int | None]:
     return {
         "table": record.id,
         "branch": record.pin.branch,
         "version": record.pin.version,
         "edges": record.row_count,
-        "files": hashlib.sha256("\n".join(table.dataset.row_files()).encode()).hexdigest(),
+        "files": hashlib.sha256("\n".join(dataset.row_files()).encode()).hexdigest(),
     }
 
 
 def _text_arrays(texts: Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Return the offsets and the bytes of texts; the offsets start with 0."""
-    untyped: Any = texts
-    _, offset_buffer, data_buffer = untyped.buffers()
-    if not len(texts):
-        return np.zeros(1, dtype=np.int32), np.zeros(0, dtype=np.uint8)
-    offsets = np.frombuffer(offset_buffer, dtype=np.int32)[untyped.offset : untyped.offset + len(texts) + 1]
-    data = np.frombuffer(data_buffer or b"", dtype=np.uint8)[offsets[0] : offsets[-1]]
-    return offsets - offsets[0], data
+    offsets, data = text_buffers(texts)
+    return (offsets - offsets[0]).astype(np.int32), data[offsets[0] : offsets[-1]]
 
 
 def _pad(data: bytes) -> bytes:
@@ -297,27 +279,6 @@ def _decode_arrays(payload: memoryview, described: Any) -> list[npt.NDArray[Any]
         arrays.append(np.frombuffer(payload, dtype=kind, count=length, offset=offset))
         offset += size + (-size % _ALIGNMENT)
     return arrays if offset == len(payload) else None
-
-
-def _make_adjacency(arrays: list[npt.NDArray[Any]], edges: int, *, same_type: bool) -> Adjacency | None:
-    if len(arrays) != (8 if same_type else 10):
-        return None
-    sources = _decode_dictionary(arrays[0], arrays[1])
-    targets = sources if same_type else _decode_dictionary(arrays[2], arrays[3])
-    by_source = _decode_side(arrays[-6:-3], (sources, targets), edges)
-    by_target = _decode_side(arrays[-3:], (targets, sources), edges)
-    if by_source is None or by_target is None:
-        return None
-    return Adjacency(sources, targets, by_source, by_target)
-
-
-def _decode_side(
-    arrays: list[npt.NDArray[Any]], endpoints: tuple[ValueDictionary, ValueDictionary], edges: int
-) -> AdjacencySide | None:
-    starts, far, rows = arrays
-    if len(starts) != len(endpoints[0]) + 1 or len(far) != edges or len(rows) != edges:
-        return None
-    return AdjacencySide(starts, far, rows, len(endpoints[1]))
 
 
 def _decode_dictionary(offsets: npt.NDArray[Any], data: npt.NDArray[Any]) -> ValueDictionary:

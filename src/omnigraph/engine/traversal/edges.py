@@ -6,11 +6,14 @@ filter and with the ids of their endpoints. Edges come from the adjacency and ca
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 
+from omnigraph.arrow.columns import bool_mask
 from omnigraph.base import limits
 from omnigraph.engine.columns.dictionary import Codes, Mask, ValueDictionary, compact_codes
 from omnigraph.engine.columns.expressions import condition_mask
@@ -27,6 +30,7 @@ from omnigraph.engine.columns.frame import (
     range_counts,
 )
 from omnigraph.engine.context import ExecutionContext, RequiredColumns
+from omnigraph.engine.operators.joins import join_on_numbers
 from omnigraph.engine.operators.scan import (
     columns_to_read,
     entity_columns,
@@ -45,8 +49,7 @@ from omnigraph.query.plan.expression_walk import ScanFilter
 def scan_edges(step: op.EdgeScan, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return the edges that pass the filter, with the ids of their endpoints; undirected edges in both orientations."""
     edge = step.edge
-    direction = op.Direction.BOTH if step.undirected else op.Direction.OUT
-    walker = Walker(edge.table, direction, step, context)
+    walker = Walker(step, context)
     names = output_columns(edge, step.columns, needed)
     whole = not step.filter.pushed and not context.is_limited
     cached = None
@@ -61,8 +64,8 @@ def scan_edges(step: op.EdgeScan, needed: RequiredColumns, context: ExecutionCon
         part = rows[start : start + context.options.frame_rows]
         columns = entity_columns(edge, part, cached, names)
         ends: tuple[Column, Column] = (
-            DictionaryColumn(adjacency.source_codes[part], adjacency.sources),
-            DictionaryColumn(adjacency.target_codes[part], adjacency.targets),
+            DictionaryColumn(adjacency.by_source.near[part], adjacency.sources),
+            DictionaryColumn(adjacency.by_target.near[part], adjacency.targets),
         )
         yield from _orient(step, Frame(len(part), columns), ends)
 
@@ -70,7 +73,7 @@ def scan_edges(step: op.EdgeScan, needed: RequiredColumns, context: ExecutionCon
 def expand_edges(step: op.EdgeExpand, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return one row for each row and each edge at its source that passes the filter."""
     edge = step.edge
-    walker = Walker(edge.table, step.direction, step, context)
+    walker = Walker(step, context)
     names = output_columns(edge, step.columns, needed)
     own = {f"{edge.name}.{name}" for name in names} | (set() if step.into else {step.target.id})
     below = needed - own | {step.source.id} | ({step.target.id} if step.into else set())
@@ -92,6 +95,11 @@ class _EdgeLookup:
     frame: Frame
     walker: Walker
     context: ExecutionContext
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        edge_names = (f"{self.step.edge.name}.{name}" for name in self.names)
+        return (*self.frame.columns, *edge_names, self.step.target.id)
 
 
 def _stream_edges(step: op.EdgeScan, names: tuple[str, ...], context: ExecutionContext) -> Iterator[Frame]:
@@ -121,11 +129,8 @@ def _equal_ids(left: Column, right: Column) -> Mask:
     ):
         equal_codes: Mask = (left.codes == right.codes) & (left.codes >= 0)
         return equal_codes
-    left_ids, right_ids = array_of(left), array_of(right)
-    is_valid = left_ids.is_valid().to_numpy(zero_copy_only=False)
-    equal = left_ids.to_numpy(zero_copy_only=False) == right_ids.to_numpy(zero_copy_only=False)
-    mask: Mask = np.asarray(equal) & is_valid
-    return mask
+    equal: Any = pc.equal(array_of(left), array_of(right))
+    return bool_mask(equal.fill_null(False))
 
 
 def _expand_by_adjacency(job: _EdgeLookup) -> Iterator[Frame]:
@@ -160,30 +165,24 @@ def _join_edges(
         mask &= far == positions_in(adjacency.far(direction), column, job.context.cache)[positions]
     if not mask.all():
         positions, far, rows = positions[mask], far[mask], rows[mask]
-    values = _edge_values(job, rows)
+    edges = _edges_in_rows(job, rows)
     if step.filter.conjuncts:
-        columns = {f"{step.edge.name}.{name}": column for name, column in values.items()}
-        passing = np.flatnonzero(condition_mask(step.filter.conjuncts, Frame(len(rows), columns)))
-        positions, far = positions[passing], far[passing]
-        values = {name: column.take(passing) for name, column in values.items()}
-    new: dict[str, Column] = {f"{step.edge.name}.{name}": values[name] for name in job.names}
+        passing = condition_mask(step.filter.conjuncts, edges)
+        positions, far, edges = positions[passing], far[passing], edges.filter(passing)
     if not step.into:
-        new[step.target.id] = DictionaryColumn(far, adjacency.far(direction))
-    return job.frame.take(positions + start).with_columns(new)
+        edges = edges.with_columns({step.target.id: DictionaryColumn(far, adjacency.far(direction))})
+    return job.frame.take(positions + start).with_columns(edges.columns).select(job.output_names)
 
 
-def _edge_values(job: _EdgeLookup, rows: Codes) -> Mapping[str, DictionaryColumn]:
-    """Return the columns of the edges in these rows of the table."""
+def _edges_in_rows(job: _EdgeLookup, rows: Codes) -> Frame:
+    """Return the edges in these rows of the table."""
+    reader = job.walker.reader
     read = columns_to_read(job.names, job.step.filter)
-    cached = job.walker.reader.cached_columns(read, whole=len(rows) > limits.ENGINE_TAKE_ROWS_MAX)
-    if cached is not None:
-        return {name: DictionaryColumn(rows, cached[name]) for name in read}
-    distinct, codes = compact_codes(rows, job.walker.reader.row_count)
-    arrays = job.walker.reader.take(distinct, read)
-    return {
-        name: DictionaryColumn(codes, ValueDictionary(array, is_unique=name == "id", is_own=True))
-        for name, array in arrays.items()
-    }
+    cached = reader.cached_columns(read, whole=len(rows) > limits.ENGINE_TAKE_ROWS_MAX)
+    if cached is None:
+        distinct, rows = compact_codes(rows, reader.row_count)
+        cached = reader.take(distinct, read)
+    return Frame(len(rows), entity_columns(job.step.edge, rows, cached, read))
 
 
 def _expand_by_storage(job: _EdgeLookup) -> Iterator[Frame]:
@@ -199,21 +198,14 @@ def _expand_by_storage(job: _EdgeLookup) -> Iterator[Frame]:
             continue
         held_bytes = edges.nbytes
         job.context.budget.reserve(held_bytes)
-        order = np.argsort(positions, kind="stable")
-        starts = np.searchsorted(positions[order], np.arange(len(nodes) + 1))
-        _, sizes = range_counts(starts, numbers)
-        for start, stop in output_slices(sizes, job.context.options.expanded_rows_max):
-            rows, indices = expand_ranges(starts, numbers[start:stop])
-            frame = job.frame.take(rows + start)
-            edge_rows = edges.take(order[indices])
+        for joined in join_on_numbers(job.frame, numbers, edges, positions, job.context):
+            ends = joined.columns[f"{step.edge.name}.{far}"]
             if step.into:
-                equal = _equal_ids(frame.columns[step.target.id], edge_rows.columns[f"{step.edge.name}.{far}"])
-                frame, edge_rows = frame.filter(equal), edge_rows.filter(equal)
-            new = {f"{step.edge.name}.{name}": edge_rows.columns[f"{step.edge.name}.{name}"] for name in job.names}
-            if not step.into:
-                new[step.target.id] = edge_rows.columns[f"{step.edge.name}.{far}"]
-            if frame.length:
-                yield frame.with_columns(new)
+                edge_rows = joined.filter(_equal_ids(joined.columns[step.target.id], ends))
+            else:
+                edge_rows = joined.with_columns({step.target.id: ends})
+            if edge_rows.length:
+                yield edge_rows.select(job.output_names)
         job.context.budget.release(held_bytes)
 
 

@@ -6,21 +6,21 @@ If no later step needs another column than the target, equal rows become one row
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from omnigraph.base import limits
-from omnigraph.engine.columns.dictionary import Codes, Mask, ValueDictionary, compact_codes, distinct_numbers
+from omnigraph.engine.columns.dictionary import Codes, Mask, ValueDictionary, compact_codes, distinct_numbers, in_sorted
 from omnigraph.engine.columns.frame import (
-    Column,
     DictionaryColumn,
     Frame,
     Weights,
     count_codes,
     distinct_sources,
+    expand_ranges,
     multiply_weights,
     output_slices,
     positions_in,
@@ -40,7 +40,7 @@ def expand_rows(step: op.Expand, needed: RequiredColumns, context: ExecutionCont
     target = step.target.id
     live = needed - {target}
     below = live | {step.source.id}
-    walker = Walker(step.table, step.direction, step, context)
+    walker = Walker(step, context)
     for input_frame in context.rows(step.input, below):
         frame = input_frame.select(below)
         if not frame.length:
@@ -53,17 +53,16 @@ def expand_rows(step: op.Expand, needed: RequiredColumns, context: ExecutionCont
 
 def filter_connected(step: op.ExpandInto, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return the rows whose target is reachable from their source."""
-    walker = Walker(step.table, step.direction, step, context)
+    walker = Walker(step, context)
     for frame in context.rows(step.input, needed | {step.source.id, step.target.id}):
-        near, far = frame.columns[step.source.id], frame.columns[step.target.id]
         if step.high == 1 and walker.choose_mode(frame.length) is TraversalMode.ADJACENCY:
             adjacency = walker.adjacency()
             mask = adjacency.neighbours(step.direction).contains(
-                positions_in(adjacency.near(step.direction), near, context.cache),
-                positions_in(adjacency.far(step.direction), far, context.cache),
+                positions_in(adjacency.near(step.direction), frame.columns[step.source.id], context.cache),
+                positions_in(adjacency.far(step.direction), frame.columns[step.target.id], context.cache),
             )
         else:
-            mask = _connected_mask(step, (near, far), walker, context)
+            mask = _connected_mask(step, frame, walker, context)
         connected = frame.filter(mask)
         if connected.length:
             yield connected
@@ -124,44 +123,36 @@ def _expand_by_reach(
     sources, numbers = distinct_sources(frame.columns[step.source.id])
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
-    for pairs in _reachable_pairs(walker, sources, (step.low, step.high), context):
+    for pairs in _reachable_pairs(step, walker, sources, context):
         first, last = np.searchsorted(ordered, [pairs.start, pairs.stop])
         rows = order[first:last]
         # The pairs of a source are adjacent; each row of the source gets all of them.
         starts = np.searchsorted(pairs.positions, np.arange(pairs.start, pairs.stop + 1))
         local = numbers[rows] - pairs.start
-        counts = starts[local + 1] - starts[local]
+        _, counts = range_counts(starts, local)
         for begin, end in output_slices(counts, context.options.expanded_rows_max):
-            part, size = rows[begin:end], counts[begin:end]
-            context.budget.require_bytes(8 * int(size.sum()) * (len(live) + 2))
-            positions = np.repeat(np.arange(len(part)), size)
-            before = np.cumsum(size) - size
-            indices = np.arange(len(positions)) + np.repeat(starts[local[begin:end]] - before, size)
-            targets = pairs.targets.take(indices)
+            context.budget.require_bytes(8 * int(counts[begin:end].sum()) * (len(live) + 2))
+            positions, indices = expand_ranges(starts, local[begin:end])
+            source_rows, targets = rows[begin:end][positions], pairs.targets.take(indices)
             if live:
-                yield frame.take(part[positions]).with_columns({step.target.id: targets})
+                yield frame.take(source_rows).with_columns({step.target.id: targets})
             else:
-                weights = None if frame.weights is None else frame.weights[part[positions]]
+                weights = None if frame.weights is None else frame.weights[source_rows]
                 yield Frame(len(indices), {step.target.id: targets}, weights)
 
 
-def _connected_mask(
-    step: op.ExpandInto, endpoints: tuple[Column, Column], walker: Walker, context: ExecutionContext
-) -> Mask:
-    sources, numbers = distinct_sources(endpoints[0])
+def _connected_mask(step: op.ExpandInto, frame: Frame, walker: Walker, context: ExecutionContext) -> Mask:
+    sources, numbers = distinct_sources(frame.columns[step.source.id])
     mask = np.zeros(len(numbers), dtype=np.bool_)
-    for reached in _reachable_pairs(walker, sources, (step.low, step.high), context):
+    for reached in _reachable_pairs(step, walker, sources, context):
         rows = np.flatnonzero((numbers >= reached.start) & (numbers < reached.stop))
         if not len(rows) or not len(reached.positions):
             continue
-        column = endpoints[1]
-        part = column.take(rows) if isinstance(column, DictionaryColumn) else column.take(pa.array(rows))
-        far = positions_in(reached.targets.dictionary, part, context.cache)
+        column = frame.select([step.target.id]).take(rows).columns[step.target.id]
+        far = positions_in(reached.targets.dictionary, column, context.cache)
         size = max(len(reached.targets.dictionary), 1)
         pairs = np.sort(reached.positions * size + reached.targets.codes)
-        row_pairs = numbers[rows] * size + far
-        slots = np.minimum(np.searchsorted(pairs, row_pairs), len(pairs) - 1)
-        mask[rows] = (pairs[slots] == row_pairs) & (far >= 0)
+        mask[rows] = in_sorted(numbers[rows] * size + far, pairs) & (far >= 0)
     return mask
 
 
@@ -176,66 +167,103 @@ class _ReachedPairs:
 
 
 def _reachable_pairs(
-    walker: Walker, sources: DictionaryColumn, bounds: tuple[int, int], context: ExecutionContext
+    step: op.Expand | op.ExpandInto, walker: Walker, sources: DictionaryColumn, context: ExecutionContext
 ) -> Iterator[_ReachedPairs]:
     """Yield the distinct pairs of sources and reachable targets, ordered by source, for some sources at a time."""
-    if not len(sources.codes):
+    count = len(sources.codes)
+    high = step.high if context.connects_same_type(step.table) else 1
+    if not count or step.low > high:
         return
-    if walker.choose_mode(len(sources.codes)) is not TraversalMode.ADJACENCY:
-        positions, targets = _reach_by_storage(walker, sources, bounds, context)
-        yield _ReachedPairs(positions, targets, 0, len(sources.codes))
-        return
-    adjacency = walker.adjacency()
-    neighbours = adjacency.neighbours(walker.direction)
-    near, far = adjacency.near(walker.direction), adjacency.far(walker.direction)
-    codes = positions_in(near, sources, context.cache)
-    high = bounds[1] if near is far else 1
-    step = len(codes) if high == 1 else max(1, limits.ENGINE_REACH_CELLS_MAX // max(len(far), 1))
-    for start in range(0, len(codes), step):
-        context.budget.require_time()
-        part = codes[start : start + step]
-        pairs = _reach_by_adjacency(neighbours, part, (bounds[0], high), len(far), context)
-        yield _ReachedPairs(pairs[0] + start, DictionaryColumn(pairs[1], far), start, start + len(part))
+    if high == 1:
+        positions, targets = walker.hop(sources)
+        yield _ReachedPairs(positions, targets, 0, count)
+    elif walker.choose_mode(count) is TraversalMode.ADJACENCY:
+        yield from _reach_by_adjacency(step, walker, sources, context)
+    else:
+        yield _reach_by_storage(step, walker, sources, context)
 
 
 def _reach_by_adjacency(
-    neighbours: Neighbours, codes: Codes, bounds: tuple[int, int], size: int, context: ExecutionContext
-) -> tuple[Codes, Codes]:
-    low, high = bounds
-    positions, far = expand_neighbours(neighbours, codes)
-    if high == 1:
-        return (positions, far) if low == 1 else (positions[:0], far[:0])
-    visited = _VisitedPairs(len(codes), size)
-    is_valid = codes >= 0
-    visited.add(np.flatnonzero(is_valid) * size + codes[is_valid])
-    reached = []
-    if low == 1:
-        loops = far == codes[positions]
-        reached.append(positions[loops] * size + far[loops])
-    frontier = visited.add_new(positions * size + far)
-    for distance in range(1, high + 1):
-        context.budget.require_time()
-        if distance >= low:
-            reached.append(frontier)
-        if distance == high or not len(frontier):
-            break
+    step: op.Expand | op.ExpandInto, walker: Walker, sources: DictionaryColumn, context: ExecutionContext
+) -> Iterator[_ReachedPairs]:
+    adjacency = walker.adjacency()
+    neighbours, dictionary = adjacency.neighbours(step.direction), adjacency.near(step.direction)
+    codes, size = positions_in(dictionary, sources, context.cache), len(dictionary)
+    if not size:
+        return
+
+    def hop(frontier: Codes) -> Codes:
         positions, far = expand_neighbours(neighbours, frontier % size)
-        context.budget.require_bytes(far.nbytes * 3 + sum(part.nbytes for part in reached))
-        frontier = visited.add_new(frontier[positions] // size * size + far)
-    pairs = np.concatenate(reached) if reached else positions[:0]
-    if len(reached) > 1:
-        pairs.sort()
-    return pairs // size, pairs % size
+        return frontier[positions] // size * size + far
+
+    sources_max = max(1, limits.ENGINE_REACH_CELLS_MAX // size)
+    for start in range(0, len(codes), sources_max):
+        part = codes[start : start + sources_max]
+        rows = np.flatnonzero(part >= 0)
+        start_pairs = rows * size + part[rows]
+        # The cells must not have a name here: the next part uses their memory again, which is faster than new memory.
+        pairs = _breadth_first(start_pairs, hop, _VisitedCells(start_pairs, len(part) * size), step, context)
+        yield _ReachedPairs(pairs // size + start, DictionaryColumn(pairs % size, dictionary), start, start + len(part))
 
 
-class _VisitedPairs:
-    """The visited pairs, one cell for each possible pair."""
+def _reach_by_storage(
+    step: op.Expand | op.ExpandInto, walker: Walker, sources: DictionaryColumn, context: ExecutionContext
+) -> _ReachedPairs:
+    ids = ValueDictionary(sources.array(), is_unique=True, is_own=True)
+    count = len(ids)
 
-    def __init__(self, sources: int, size: int) -> None:
-        self._cells = np.zeros(sources * size, dtype=np.bool_)
+    def hop(frontier: Codes) -> Codes:
+        nonlocal ids
+        nodes, inverse = compact_codes(frontier % _STRIDE, len(ids))
+        if count == 1 and walker.choose_mode(len(nodes)) is TraversalMode.INDEXED:
+            # The neighbours of all nodes belong to the only source, so they need not be joined to their nodes.
+            ids, far = _extend(ids, walker.read_neighbours(DictionaryColumn(nodes, ids)))
+            return far
+        positions, targets = walker.hop(DictionaryColumn(nodes, ids))
+        ids, far = _extend(ids, targets)
+        context.budget.require_bytes(int(ids.array.nbytes))
+        return _join_on_nodes(frontier // _STRIDE, inverse, positions, far)
 
-    def add(self, pairs: Codes) -> None:
+    start_pairs = np.arange(count) * (_STRIDE + 1)
+    pairs = _breadth_first(start_pairs, hop, _VisitedNumbers(start_pairs), step, context)
+    return _ReachedPairs(pairs // _STRIDE, DictionaryColumn(pairs % _STRIDE, ids), 0, count)
+
+
+def _breadth_first(
+    start_pairs: Codes,
+    hop: Callable[[Codes], Codes],
+    visited: _VisitedCells | _VisitedNumbers,
+    step: op.Expand | op.ExpandInto,
+    context: ExecutionContext,
+) -> Codes:
+    """Return the pairs of a source and a node that is reachable within the bounds of the step, sorted.
+
+    A pair is one number. `start_pairs` has each source with itself; `hop` returns the pairs one edge further.
+    """
+    pairs = hop(start_pairs)
+    reached = [pairs[visited.contains(pairs)]] if step.low == 1 else []  # self-loops
+    for distance in range(1, step.high + 1):
+        context.budget.require_time()
+        context.budget.require_bytes(3 * pairs.nbytes + sum(part.nbytes for part in reached))
+        frontier = visited.add_new(pairs)
+        if distance >= step.low:
+            reached.append(frontier)
+        if distance == step.high or not len(frontier):
+            break
+        pairs = hop(frontier)
+    return np.sort(np.concatenate([start_pairs[:0], *reached]))
+
+
+class _VisitedCells:
+    """The visited pairs as one cell for each possible pair."""
+
+    def __init__(self, pairs: Codes, size: int) -> None:
+        self._cells = np.zeros(size, dtype=np.bool_)
         self._cells[pairs] = True
+
+    def contains(self, pairs: Codes) -> Mask:
+        mask: Mask = self._cells[pairs]
+        return mask
 
     def add_new(self, pairs: Codes) -> Codes:
         """Add pairs; return those that are new, distinct and sorted."""
@@ -250,47 +278,20 @@ class _VisitedPairs:
         return np.flatnonzero(marked)
 
 
-def _reach_by_storage(
-    walker: Walker, sources: DictionaryColumn, bounds: tuple[int, int], context: ExecutionContext
-) -> tuple[Codes, DictionaryColumn]:
-    low, high = bounds
-    ids = ValueDictionary(sources.array(), is_unique=True, is_own=True)
-    start = np.arange(len(ids))
-    positions, targets = walker.hop(DictionaryColumn(start, ids))
-    if high == 1 or not context.tables.connects_same_type(walker.table):
-        part = slice(None) if low == 1 else slice(0, 0)
-        return positions[part], DictionaryColumn(targets.codes[part], targets.dictionary)
-    ids, far = _extend(ids, targets)
-    visited = start * _STRIDE + start
-    pairs = positions * _STRIDE + far
-    reached = [pairs[positions == far]] if low == 1 else []
-    frontier = _unvisited(pairs, visited)
-    for distance in range(1, high + 1):
-        if distance >= low:
-            reached.append(frontier)
-        if distance == high or not len(frontier):
-            break
-        context.budget.require_time()
-        visited = np.sort(np.concatenate([visited, frontier]))
-        nodes, inverse = compact_codes(frontier % _STRIDE, len(ids))
-        if len(start) == 1 and walker.choose_mode(len(nodes)) is TraversalMode.INDEXED:
-            ids, pairs = _extend(ids, walker.read_neighbours(DictionaryColumn(nodes, ids)))
-        else:
-            positions, targets = walker.hop(DictionaryColumn(nodes, ids))
-            ids, far = _extend(ids, targets)
-            pairs = _join_on_nodes(frontier // _STRIDE, inverse, positions, far)
-        context.budget.require_bytes(2 * (pairs.nbytes + visited.nbytes) + int(ids.array.nbytes))
-        frontier = _unvisited(pairs, visited)
-    pairs = distinct_numbers(np.concatenate(reached)) if reached else visited[:0]
-    return pairs // _STRIDE, DictionaryColumn(pairs % _STRIDE, ids)
+class _VisitedNumbers:
+    """The visited pairs as sorted numbers."""
 
+    def __init__(self, pairs: Codes) -> None:
+        self._numbers = pairs
 
-def _unvisited(pairs: Codes, visited: Codes) -> Codes:
-    """Return the distinct pairs that are not in `visited`, which is sorted and not empty."""
-    distinct = distinct_numbers(pairs)
-    slots = np.minimum(np.searchsorted(visited, distinct), len(visited) - 1)
-    unvisited: Codes = distinct[visited[slots] != distinct]
-    return unvisited
+    def contains(self, pairs: Codes) -> Mask:
+        return in_sorted(pairs, self._numbers)
+
+    def add_new(self, pairs: Codes) -> Codes:
+        """Add pairs; return those that are new, distinct and sorted."""
+        new = distinct_numbers(pairs[~self.contains(pairs)])
+        self._numbers = np.sort(np.concatenate([self._numbers, new]))
+        return new
 
 
 def _join_on_nodes(sources: Codes, nodes: Codes, far_nodes: Codes, far: Codes) -> Codes:

@@ -8,20 +8,18 @@ table.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from omnigraph.base import limits
-from omnigraph.engine.columns.dictionary import Array, Codes, ValueDictionary, distinct_numbers
+from omnigraph.engine.columns.dictionary import Array, Codes, ValueDictionary, distinct_numbers, encode_values
 from omnigraph.engine.columns.frame import DictionaryColumn, expand_ranges, positions_in
 from omnigraph.engine.context import ExecutionContext
 from omnigraph.engine.options import TraversalMode
-from omnigraph.engine.tables import combine_chunks
-from omnigraph.engine.traversal.adjacency import Adjacency, Neighbours, PublishedTable, build_adjacency, read_adjacency
+from omnigraph.engine.traversal.adjacency import Adjacency, Neighbours, build_adjacency, read_adjacency
 from omnigraph.query.plan import operators as op
-from omnigraph.query.plan.types import Table
 from omnigraph.schema.property_types import IndexKind
 
 Traversal = op.Expand | op.ExpandInto | op.EdgeExpand | op.EdgeScan
@@ -35,12 +33,15 @@ SIDES: Final = {
 
 
 class Walker:
-    """Follows the edges of a table in one direction."""
+    """Follows the edges of a step's table in the direction of the step."""
 
-    def __init__(self, table: Table, direction: op.Direction, step: Traversal, context: ExecutionContext) -> None:
-        self.table = table
-        self.direction = direction
-        self.reader = context.tables.reader(table)
+    def __init__(self, step: Traversal, context: ExecutionContext) -> None:
+        self.table = step.table if isinstance(step, op.Expand | op.ExpandInto) else step.edge.table
+        if isinstance(step, op.EdgeScan):
+            self.direction = op.Direction.BOTH if step.undirected else op.Direction.OUT
+        else:
+            self.direction = step.direction
+        self.reader = context.reader(self.table)
         self._step = step
         self._context = context
         self._adjacency: Adjacency | None = None
@@ -58,10 +59,17 @@ class Walker:
         return self._decide_mode(frontier)
 
     def adjacency(self) -> Adjacency:
-        """Return the adjacency of the table; load it if it is not in memory."""
-        if self._adjacency is None:
-            self._adjacency = load_adjacency(self.table, self._context)
-        return self._adjacency
+        """Return the adjacency of the table from the cache or its file, or build it; cache it."""
+        key, cache = (self.reader.key, "adjacency"), self._context.cache
+        adjacency = self._adjacency or cache.get(key, Adjacency)
+        if adjacency is None:
+            if self.reader.row_count > limits.ENGINE_EAGER_ROWS_MAX:
+                adjacency = read_adjacency(self.reader.root, self.reader.record, self.reader.dataset())
+            if adjacency is None:
+                adjacency = self._build_adjacency()
+            cache.put(key, adjacency, adjacency.nbytes)
+        self._adjacency = adjacency
+        return adjacency
 
     def hop(self, frontier: DictionaryColumn) -> tuple[Codes, DictionaryColumn]:
         """Return the distinct neighbours of each node: positions of nodes in the frontier, and the neighbours."""
@@ -87,13 +95,12 @@ class Walker:
 
     def read_neighbours(self, frontier: DictionaryColumn) -> DictionaryColumn:
         """Read the distinct neighbours of all nodes of a frontier together, by index."""
-        far_parts: list[Array] = []
-        size = 0
-        for near, far in SIDES[self.direction]:
-            for batch in self.reader.read_matching((far,), near, frontier.array()):
-                far_parts.append(batch.column(far))
-                size += far_parts[-1].nbytes
-                self._context.budget.require_bytes(size)
+        texts = frontier.array()
+        far_parts = self._context.budget.collect(
+            batch.column(far)
+            for near, far in SIDES[self.direction]
+            for batch in self.reader.read_matching((far,), near, texts)
+        )
         return _distinct_pairs([np.zeros(len(part), dtype=np.int64) for part in far_parts], far_parts)[1]
 
     def read_edges(
@@ -104,6 +111,14 @@ class Walker:
         if mode is TraversalMode.INDEXED:
             return self.reader.read_matching(names, near, texts)
         return self.reader.read_batches(names, None)
+
+    def _build_adjacency(self) -> Adjacency:
+        batches = self._context.budget.collect(self.reader.read_batches(("src", "dst"), None))
+        sources, targets = (
+            pa.chunked_array([batch.column(name) for batch in batches], pa.utf8()).combine_chunks()
+            for name in ("src", "dst")
+        )
+        return build_adjacency(sources, targets, same_type=self._context.connects_same_type(self.table))
 
     def _decide_mode(self, frontier: int) -> tuple[TraversalMode, str]:
         forced = self._context.options.mode
@@ -134,30 +149,6 @@ def _nodes(count: int) -> str:
     return f"{count:,} node{'' if count == 1 else 's'}"
 
 
-def load_adjacency(table: Table, context: ExecutionContext) -> Adjacency:
-    """Return the adjacency of an edge table from the cache or its file, or build it; cache it."""
-    reader = context.tables.reader(table)
-    adjacency = context.cache.get((reader.key, "adjacency"), Adjacency)
-    if adjacency is not None:
-        return adjacency
-    if reader.row_count > limits.ENGINE_EAGER_ROWS_MAX:
-        adjacency = read_adjacency(reader.root, PublishedTable(reader.record, reader.dataset()))
-    if adjacency is None:
-        batches: list[pa.RecordBatch] = []
-        size = 0
-        for batch in reader.read_batches(("src", "dst"), None):
-            batches.append(batch)
-            size += batch.nbytes
-            context.budget.require_bytes(size)
-        sources, targets = (
-            combine_chunks(pa.chunked_array([batch.column(name) for batch in batches], pa.utf8()))
-            for name in ("src", "dst")
-        )
-        adjacency = build_adjacency(sources, targets, same_type=context.tables.connects_same_type(table))
-    context.cache.put((reader.key, "adjacency"), adjacency, adjacency.nbytes)
-    return adjacency
-
-
 def expand_neighbours(neighbours: Neighbours, codes: Codes) -> tuple[Codes, Codes]:
     """Return the neighbours of each node: the positions of the nodes among the codes, and the neighbours."""
     positions, indices = expand_ranges(neighbours.starts, codes)
@@ -165,15 +156,7 @@ def expand_neighbours(neighbours: Neighbours, codes: Codes) -> tuple[Codes, Code
 
 
 def _distinct_pairs(positions: list[Codes], far: list[Array]) -> tuple[Codes, DictionaryColumn]:
-    if not far:
-        no_ids: Any = pa.array([], pa.utf8())
-        no_codes = np.zeros(0, dtype=np.int64)
-        return no_codes, DictionaryColumn(no_codes, ValueDictionary(no_ids, is_unique=True, is_own=True))
-    encoded: Any = pa.chunked_array(far, type=pa.utf8()).dictionary_encode().combine_chunks()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.chunk(0)
-    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    size = max(len(encoded.dictionary), 1)
-    pairs = distinct_numbers(np.concatenate(positions) * size + codes)
-    dictionary = ValueDictionary(encoded.dictionary, is_unique=True, is_own=True)
+    codes, dictionary = encode_values(pa.chunked_array(far, type=pa.utf8()), is_own=True)
+    size = max(len(dictionary), 1)
+    pairs = distinct_numbers(np.concatenate([codes[:0], *positions]) * size + codes)
     return pairs // size, DictionaryColumn(pairs % size, dictionary)

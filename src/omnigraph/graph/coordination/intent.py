@@ -16,9 +16,10 @@ import msgspec
 
 from omnigraph.base.errors import FormatError, InvariantError
 from omnigraph.base.hints import action, hint
-from omnigraph.base.ids import BranchId, OperationId
+from omnigraph.base.ids import BranchId, CommitId, OperationId, SchemaHash
 from omnigraph.graph.coordination.lease import is_epoch_over
 from omnigraph.graph.manifest.layout import RECOVERY, TABLE_PATH, intent_path
+from omnigraph.graph.manifest.records import Pin, StreamBatch, TableId
 from omnigraph.storage.lance.transactions import Operation
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
@@ -49,20 +50,6 @@ MULTI_COMMIT_OPERATIONS: Final[dict[WriterKind, frozenset[Operation]]] = {
 """The operations that Lance may commit by itself, without our properties, for writers that cannot stage all commits."""
 
 
-class PinObject(msgspec.Struct, frozen=True):
-    """A published version of a dataset, as `Pin`."""
-
-    branch: str | None
-    version: int
-
-
-class StreamObject(msgspec.Struct, frozen=True):
-    """A batch of a streaming query, as `StreamBatch`."""
-
-    query: str
-    batch: int
-
-
 class IntentTable(msgspec.Struct, frozen=True, kw_only=True):
     """One table of an intent. If `uuid` is None, Lance commits by itself: the versions after `base` show what it did.
 
@@ -70,14 +57,14 @@ class IntentTable(msgspec.Struct, frozen=True, kw_only=True):
     the version of `uuid`. `is_new`: the branch has no row for the table yet, and `alias` is the name in its first row.
     """
 
-    id: str
+    id: TableId
     path: str
     lance_branch: str | None
-    owner: str
+    owner: BranchId
     base: int
     uuid: str | None
     preserving: bool
-    forked_from: PinObject | None
+    forked_from: Pin | None
     result_rows: int
     alias: str | None = None
     lead: int = 0
@@ -88,21 +75,21 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     """A write in progress. `rows` are the manifest rows that it publishes in addition to tables, commit and head."""
 
     v: int
-    op_id: str
+    op_id: OperationId
     kind: str
     actor: str
-    commit_id: str
+    commit_id: CommitId
     branch: str
-    branch_id: str
+    branch_id: BranchId
     lease_epoch: int
-    schema_hash: str
-    head: str
+    schema_hash: SchemaHash
+    head: CommitId
     created_us: int
     tables: list[IntentTable]
     counts: dict[str, int] = {}
-    merged_parent: str | None = None
-    pins: dict[str, PinObject] | None = None
-    stream: StreamObject | None = None
+    merged_parent: CommitId | None = None
+    pins: dict[TableId, Pin] | None = None
+    stream: StreamBatch | None = None
     rows: list[dict[str, Any]] = []
 
 
@@ -114,14 +101,13 @@ class UnreadableIntent:
     """
 
     path: str
-    why: str
+    problem: str
     branch_id: BranchId | None
 
 
 def write_intent(store: ObjectStore, intent: Intent) -> None:
     """Store the intent. Path and bytes contain the operation id, so it is recognized after a lost response too."""
-    path = intent_path(OperationId(intent.op_id))
-    if not store.create(path, msgspec.json.encode(intent, order="sorted")):
+    if not store.create(intent_path(intent.op_id), msgspec.json.encode(intent, order="sorted")):
         raise InvariantError(f"another write has the operation id {intent.op_id}", code="intent_exists")
 
 
@@ -138,24 +124,22 @@ def read_intents(store: ObjectStore) -> tuple[tuple[Intent, ...], tuple[Unreadab
         data = store.read(entry.path)
         if data is None:
             continue
-        path = f"{store.location.uri}/{entry.path}"
-        parsed = _parse(path, entry.path, data)
-        if isinstance(parsed, Intent):
-            readable.append(parsed)
+        try:
+            intent = msgspec.json.decode(data, type=Intent)
+            problem = _check_intent(intent, entry.path)
+        except msgspec.DecodeError as error:
+            problem = f"it is damaged ({error})"
+        if problem is None:
+            readable.append(intent)
         else:
-            unreadable.append(parsed)
+            unreadable.append(UnreadableIntent(f"{store.location.uri}/{entry.path}", problem, _branch_of(data)))
     return tuple(readable), tuple(unreadable)
-
-
-def has_intent(store: ObjectStore, operation: OperationId) -> bool:
-    """Return whether the intent of an operation still exists."""
-    return store.entry(intent_path(operation)) is not None
 
 
 def unreadable_intent_error(intent: UnreadableIntent) -> FormatError:
     """Return the error with which writes fail while such an object exists."""
     return FormatError(
-        f"cannot read the intent {intent.path}: {intent.why}",
+        f"cannot read the intent {intent.path}: {intent.problem}",
         code="intent_unreadable",
         hint=hint(
             "Nothing was written; reads still work. Use a newer omnigraph, or move the file away and run {}.",
@@ -165,24 +149,20 @@ def unreadable_intent_error(intent: UnreadableIntent) -> FormatError:
     )
 
 
-def _parse(path: str, relative: str, data: bytes) -> Intent | UnreadableIntent:
-    branch_id = _branch_of(data)
-    try:
-        intent = msgspec.json.decode(data, type=Intent)
-    except msgspec.DecodeError as error:
-        return UnreadableIntent(path, f"it is damaged ({error})", branch_id)
+def _check_intent(intent: Intent, path: str) -> str | None:
+    """Return why this release cannot use an intent; None if it can."""
     if intent.v not in INTENT_VERSIONS_READ:
-        return UnreadableIntent(path, f"expected version {INTENT_VERSION}, got {intent.v}", branch_id)
-    if relative != intent_path(OperationId(intent.op_id)):
-        return UnreadableIntent(path, f"it is the intent of another operation, {intent.op_id}", branch_id)
+        return f"expected version {INTENT_VERSION}, got {intent.v}"
+    if path != intent_path(intent.op_id):
+        return f"it is the intent of another operation, {intent.op_id}"
     if intent.kind not in set(WriterKind):
-        return UnreadableIntent(path, f"unknown kind '{intent.kind}'", branch_id)
+        return f"unknown kind '{intent.kind}'"
     for table in intent.tables:
         if not TABLE_PATH.fullmatch(table.path):
-            return UnreadableIntent(path, f"invalid table path '{table.path}'", branch_id)
+            return f"invalid table path '{table.path}'"
         if table.uuid is None and WriterKind(intent.kind) not in MULTI_COMMIT_OPERATIONS:
-            return UnreadableIntent(path, f"an intent of kind '{intent.kind}' must have a transaction", branch_id)
-    return intent
+            return f"an intent of kind '{intent.kind}' must have a transaction"
+    return None
 
 
 def _branch_of(data: bytes) -> BranchId | None:
@@ -215,7 +195,7 @@ class PendingIntent:
     """Its state."""
     intent: Intent | None
     """The intent; None if it cannot be read."""
-    why: str = ""
+    problem: str = ""
     """Why the intent or its lease cannot be read; else empty."""
 
 
@@ -225,7 +205,7 @@ def list_pending(root: Location) -> tuple[PendingIntent, ...]:
     intents, unreadable = read_intents(store)
     return (
         *classify_intents(store, intents),
-        *(PendingIntent(intent.path, PendingState.UNREADABLE, None, intent.why) for intent in unreadable),
+        *(PendingIntent(intent.path, PendingState.UNREADABLE, None, intent.problem) for intent in unreadable),
     )
 
 
@@ -237,17 +217,16 @@ def classify_intents(store: ObjectStore, intents: Sequence[Intent]) -> tuple[Pen
 
 def is_pending(store: ObjectStore, intent: Intent) -> bool:
     """Return whether an intent that was read before waits for recovery: its epoch ended, and it still exists."""
-    is_over = is_epoch_over(store, BranchId(intent.branch_id), intent.lease_epoch)
-    return is_over and has_intent(store, OperationId(intent.op_id))
+    is_over = is_epoch_over(store, intent.branch_id, intent.lease_epoch)
+    return is_over and store.entry(intent_path(intent.op_id)) is not None
 
 
 def _classify(store: ObjectStore, intent: Intent) -> PendingIntent | None:
-    operation = OperationId(intent.op_id)
-    path = f"{store.location.uri}/{intent_path(operation)}"
+    path = f"{store.location.uri}/{intent_path(intent.op_id)}"
     try:
-        is_over = is_epoch_over(store, BranchId(intent.branch_id), intent.lease_epoch)
+        if not is_epoch_over(store, intent.branch_id, intent.lease_epoch):
+            return PendingIntent(path, PendingState.LIVE, intent)
     except FormatError as error:
         return PendingIntent(path, PendingState.PENDING, intent, error.message)
-    if not is_over:
-        return PendingIntent(path, PendingState.LIVE, intent)
-    return PendingIntent(path, PendingState.PENDING, intent) if has_intent(store, operation) else None
+    has_intent = store.entry(intent_path(intent.op_id)) is not None
+    return PendingIntent(path, PendingState.PENDING, intent) if has_intent else None

@@ -15,7 +15,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 import msgspec
@@ -51,9 +51,7 @@ class LockObject(msgspec.Struct, frozen=True):
     uid: int | None = None
 
     def process(self) -> ProcessIdentity:
-        return ProcessIdentity(
-            self.host, self.boot_id, self.pid_namespace, self.pid, self.started, self.machine_id, self.uid
-        )
+        return msgspec.convert(self, ProcessIdentity, from_attributes=True)
 
     def describe(self) -> str:
         return f"{self.purpose} by process {self.pid} on {self.host}"
@@ -152,10 +150,9 @@ class Lease:
 
     def _renew(self) -> None:
         self.renewals += 1
+        path = self._path(f".renew-{self.renewals:06d}")
         failpoint(Failpoint.RENEW_BEFORE)
-        self.store.create(
-            self._path(f".renew-{self.renewals:06d}"), self._mark(f"renew {self.renewals}"), durable=False
-        )
+        self.store.create(path, self._mark(f"renew {self.renewals}"), durable=False)
         self.renewed_at = self.terms.clock.monotonic()
 
     def _path(self, suffix: str) -> str:
@@ -268,12 +265,9 @@ class _Waiter:
 
 
 def _try_epoch(store: ObjectStore, folder: str, listing: _Listing, purpose: str, terms: LeaseTerms) -> Lease | None:
-    me = terms.process()
     epoch, token = listing.epoch + 1, new_ulid()
-    lock = LockObject(
-        LOCK_VERSION, token, purpose, me.host, me.boot_id, me.pid_namespace, me.pid, me.started,
-        str(terms.clock.now_us()), me.machine_id, me.uid,
-    )  # fmt: skip
+    acquired_us = str(terms.clock.now_us())
+    lock = LockObject(v=LOCK_VERSION, token=token, purpose=purpose, acquired_us=acquired_us, **asdict(terms.process()))
     started = terms.clock.monotonic()
     failpoint(Failpoint.ACQUIRE_BEFORE)
     if not store.create(f"{folder}/{epoch:020d}.json", msgspec.json.encode(lock)):

@@ -20,7 +20,6 @@ from omnigraph.graph.manifest.reader import Manifest, open_manifest
 from omnigraph.graph.manifest.stamp import FORMAT, Format, read_stamp
 from omnigraph.storage.errors import CommitRaceError
 from omnigraph.storage.lance.commit import (
-    CompactionOutcome,
     anchor_fragment,
     commit_compaction,
     commit_strip_auto_cleanup,
@@ -37,19 +36,13 @@ def needs_compaction(fragment_rows: Iterable[int]) -> bool:
     return small > limits.MANIFEST_FRAGMENTS_MAX
 
 
-def can_lose_versions(manifest: Manifest) -> bool:
-    """Return whether a setting of an external tool lets the next commit delete old versions."""
-    return has_auto_cleanup(manifest.dataset)
-
-
 def compact_manifest(manifest: Manifest, rules: Format = FORMAT) -> Manifest:
     """Compact all fragments but the anchor. Settings that let a commit delete old versions are removed first."""
     try:
-        outcome = _compact(_strip(manifest.dataset))
+        dataset = _compact(_strip(manifest.dataset))
     except CommitRaceError:
-        newest = manifest.dataset.newest()
-        return Manifest(newest, read_stamp(newest, rules))
-    return Manifest(outcome.dataset, read_stamp(outcome.dataset, rules))
+        dataset = manifest.dataset.newest()
+    return Manifest(dataset, read_stamp(dataset, rules))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +74,7 @@ def plan_manifest_compaction(manifest: Manifest) -> ManifestCompaction:
         fragments_added=-(-rows // limits.MANIFEST_ROWS_PER_FRAGMENT),
         bytes_before=size,
         bytes_after=size,
-        stripped=can_lose_versions(manifest),
+        stripped=has_auto_cleanup(manifest.dataset),
     )
 
 
@@ -93,23 +86,20 @@ def compact_manifest_fully(root: Location, lance_branch: str | None, rules: Form
     stripped = False
     for attempt in range(limits.MANIFEST_COMPACTION_ATTEMPTS_MAX):
         manifest = open_manifest(root, lance_branch=lance_branch, rules=rules)
-        before = read_fragment_files(manifest.dataset)
-        if not can_lose_versions(manifest) and not _is_worth_it(before, anchor_fragment(manifest.dataset)):
-            size = sum(fragment.size_bytes for fragment in before.values())
-            return ManifestCompaction(
-                manifest.version, committed=stripped, bytes_before=size, bytes_after=size, stripped=stripped
-            )
-        try:
-            safe = _strip(manifest.dataset)
-            stripped = stripped or safe.version != manifest.version
-            outcome = _compact(safe)
-        except CommitRaceError:
-            clock.sleep(_backoff(attempt) * (0.5 + random.random()))
-            continue
-        after = read_fragment_files(outcome.dataset)
+        dataset = manifest.dataset
+        before = after = read_fragment_files(dataset)
+        if has_auto_cleanup(dataset) or _is_worth_it(before, anchor_fragment(dataset)):
+            try:
+                dataset = _strip(dataset)
+                stripped = stripped or dataset.version != manifest.version
+                dataset = _compact(dataset)
+            except CommitRaceError:
+                clock.sleep(backoff_seconds(attempt) * (0.5 + random.random()))
+                continue
+            after = read_fragment_files(dataset)
         return ManifestCompaction(
-            version=outcome.dataset.version,
-            committed=stripped or outcome.dataset.version != manifest.version,
+            version=dataset.version,
+            committed=stripped or dataset.version != manifest.version,
             fragments_removed=len(before.keys() - after.keys()),
             fragments_added=len(after.keys() - before.keys()),
             bytes_before=sum(fragment.size_bytes for fragment in before.values()),
@@ -130,12 +120,12 @@ def _strip(dataset: Dataset) -> Dataset:
     return commit_strip_auto_cleanup(dataset) or dataset
 
 
-def _compact(dataset: Dataset) -> CompactionOutcome:
+def _compact(dataset: Dataset) -> Dataset:
     anchor = anchor_fragment(dataset)
     failpoint(Failpoint.COMPACT_BEFORE)
     outcome = commit_compaction(dataset, limits.MANIFEST_ROWS_PER_FRAGMENT, () if anchor is None else (anchor,))
     failpoint(Failpoint.COMPACT_AFTER)
-    return outcome
+    return outcome.dataset
 
 
 def _is_worth_it(fragments: Mapping[int, Fragment], anchor: int | None) -> bool:
@@ -152,5 +142,6 @@ def _is_shrunk(fragment: Fragment) -> bool:
     return fragment.deleted_rows > limits.COMPACTION_DELETED_SHARE * (fragment.rows + fragment.deleted_rows)
 
 
-def _backoff(attempt: int) -> float:
+def backoff_seconds(attempt: int) -> float:
+    """Return how long to wait after an attempt that lost to another writer, before jitter."""
     return min(limits.PUBLISHER_BACKOFF_SECONDS_MAX, limits.PUBLISHER_BACKOFF_SECONDS_MIN * float(1 << attempt))

@@ -18,6 +18,7 @@ from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import CommitId, OperationId, SchemaHash
 from omnigraph.graph.manifest.layout import TABLE_PATH
 from omnigraph.graph.manifest.records import (
+    NO_EXTRA,
     BranchParent,
     BranchRecord,
     CommitRecord,
@@ -30,7 +31,6 @@ from omnigraph.graph.manifest.records import (
     TableMove,
     TableRecord,
     TombstoneRecord,
-    empty_mapping,
     tombstone_object_id,
 )
 
@@ -213,7 +213,7 @@ def decode_tombstone(row: Mapping[str, Any]) -> TombstoneRecord:
 
 def encode_schema(record: SchemaRecord) -> Row:
     """Return the row of the accepted schema."""
-    return _row("schema", SCHEMA_OBJECT_ID, _Schema(record.source, record.catalog_json, record.hash))
+    return _row("schema", SCHEMA_OBJECT_ID, record)
 
 
 def decode_schema(row: Mapping[str, Any]) -> SchemaRecord:
@@ -239,9 +239,7 @@ def commit_object_id(commit: CommitId) -> str:
 
 def encode_commit(record: CommitRecord) -> Row:
     """Return the row of one commit."""
-    fields = {name: getattr(record, name) for name in _Commit.__struct_fields__}
-    fields["tables"] = tuple(_Move(move.table, move.before, move.after) for move in record.tables)
-    return _row("graph_commit", commit_object_id(record.id), _Commit(**fields), record.extra)
+    return _row("graph_commit", commit_object_id(record.id), record, record.extra)
 
 
 def decode_commit(row: Mapping[str, Any]) -> CommitRecord:
@@ -261,8 +259,7 @@ def branch_object_id(name: str) -> str:
 
 def encode_branch(record: BranchRecord) -> Row:
     """Return the row of a branch."""
-    fields = {name: getattr(record, name) for name in _Branch.__struct_fields__}
-    return _row("branch", branch_object_id(record.name), _Branch(**fields))
+    return _row("branch", branch_object_id(record.name), record)
 
 
 def decode_branch(row: Mapping[str, Any]) -> BranchRecord:
@@ -279,8 +276,7 @@ def recovery_object_id(operation: OperationId) -> str:
 
 def encode_recovery(record: RecoveryRecord) -> Row:
     """Return the audit row of one recovery."""
-    fields = {name: getattr(record, name) for name in _Recovery.__struct_fields__}
-    return _row("recovery", recovery_object_id(record.operation_id), _Recovery(**fields))
+    return _row("recovery", recovery_object_id(record.operation_id), record)
 
 
 def decode_recovery(row: Mapping[str, Any]) -> RecoveryRecord:
@@ -290,9 +286,9 @@ def decode_recovery(row: Mapping[str, Any]) -> RecoveryRecord:
     return RecoveryRecord(operation_id=OperationId(object_id.removeprefix("recovery:")), **fields)
 
 
-def _row(
-    object_type: str, object_id: str, metadata: msgspec.Struct, extra: Mapping[str, Json] = empty_mapping()
-) -> Row:
+def _row(object_type: str, object_id: str, record: object, extra: Mapping[str, Json] = NO_EXTRA) -> Row:
+    """Return a row whose metadata are the attributes of the record that the metadata of this type has."""
+    metadata = msgspec.convert(record, _METADATA[object_type], from_attributes=True)
     facts = _with_text_numbers(msgspec.to_builtins(metadata))
     return {"object_id": object_id, "object_type": object_type, "metadata": _dump(facts, extra)}
 
@@ -321,7 +317,7 @@ def _convert(object_type: str, object_id: str, facts: Mapping[str, Any], struct:
         raise _malformed(object_type, object_id) from error
 
 
-def _dump(facts: Mapping[str, Json], extra: Mapping[str, Json] = empty_mapping()) -> str:
+def _dump(facts: Mapping[str, Json], extra: Mapping[str, Json] = NO_EXTRA) -> str:
     return msgspec.json.encode({**extra, **facts, "v": METADATA_VERSION}, order="sorted").decode()
 
 

@@ -54,16 +54,10 @@ class SeenHeads:
     def note(
         self, key: tuple[Location, str | None], head: CommitId, before: SeenHead | None, *, is_later: bool
     ) -> BranchIdentity | None:
-        """Record a head that was read and return the identity of its branch.
+        """Record the head of the newest manifest and return the identity of its branch.
 
-        Args:
-            key: The location of the graph and the Lance branch of the manifest.
-            head: The head of the newest manifest.
-            before: What `find` returned.
-            is_later: Whether the manifest has the commit of `before`.
-
-        Returns:
-            None if another thread recorded another head since `find`: read again and compare with that head.
+        `before` is what `find` returned. `is_later`: the manifest has the commit of `before`. Return None if another
+        thread recorded another head since `find`: read again and compare with that head.
         """
         with self._lock:
             current = self._heads.get(key)

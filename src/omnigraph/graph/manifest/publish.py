@@ -20,7 +20,7 @@ from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId, OperationId
 from omnigraph.graph.manifest import encoding
-from omnigraph.graph.manifest.compaction import can_lose_versions, compact_manifest, needs_compaction
+from omnigraph.graph.manifest.compaction import backoff_seconds, compact_manifest, needs_compaction
 from omnigraph.graph.manifest.reader import Manifest, ManifestRow, ManifestState, open_manifest, select_rows
 from omnigraph.graph.manifest.records import (
     BranchRecord,
@@ -33,13 +33,12 @@ from omnigraph.graph.manifest.records import (
     TableMove,
     TableRecord,
     TombstoneRecord,
-    tombstone_object_id,
 )
 from omnigraph.graph.manifest.requirements import Requirement, check_requirements
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.graph.manifest.stamp import FORMAT, Format, migrate_manifest
 from omnigraph.storage.errors import CommitRaceError
-from omnigraph.storage.lance.commit import DisplacedCommitError, Replacement, commit_replacement
+from omnigraph.storage.lance.commit import DisplacedCommitError, Replacement, commit_replacement, has_auto_cleanup
 from omnigraph.storage.location import Location
 from omnigraph.storage.sync import SyncError
 
@@ -90,6 +89,10 @@ class PublishTarget:
     branch_id: BranchId
     lance_branch: str | None
 
+    def open_manifest(self, rules: Format) -> Manifest:
+        """Open its newest version."""
+        return open_manifest(self.root, lance_branch=self.lance_branch, rules=rules)
+
 
 @dataclass(frozen=True, slots=True)
 class Publication:
@@ -107,17 +110,6 @@ class Publisher:
     clock: Clock = SYSTEM_CLOCK
     jitter: Callable[[], float] = random.random
     rules: Format = FORMAT
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedState:
-    """A manifest that the caller opened and read under its lease. The first attempt replaces this version.
-
-    If another publish happened since, that attempt fails, because every publish conflicts with every other.
-    """
-
-    manifest: Manifest
-    state: ManifestState
 
 
 class PublishUnknownError(StorageError):
@@ -143,16 +135,26 @@ def publish(
     change: ManifestChange,
     requirements: tuple[Requirement, ...] = (),
     publisher: Publisher | None = None,
-    observed: ObservedState | None = None,
+    observed: Snapshot | None = None,
 ) -> Publication:
-    """Publish `change` on `target`, or raise an error that says whether it was applied."""
+    """Publish `change` on `target`, or raise an error that says whether it was applied.
+
+    `observed` is the newest snapshot that the caller read under its lease. The first attempt replaces its version. If
+    another publish happened since, that attempt fails, because every publish conflicts with every other.
+    """
     publisher = publisher or Publisher()
     change = _decode_rows(change)
-    first = observed if observed is not None and _is_in_state(change) else None
+    object_ids = _object_ids(change)
+    # Other rows that the change replaces are not part of the state, so they have to be read.
+    is_in_state = not (change.recovery or change.ancestors or change.rows or change.removed)
+    first = observed if is_in_state else None
     for attempt in range(limits.PUBLISHER_RETRY_BUDGET):
         handle = _open_for_write(target, publisher, first if attempt == 0 else None)
         publisher.hold()
-        state, replaced = _read_replaced(handle, change, first)
+        if first is not None and handle is first.manifest and first.state.rows is not None:
+            state, replaced = first.state, select_rows(first.state.rows, object_ids)
+        else:
+            state, replaced = handle.read_state_and(object_ids)
         if _is_applied(change, replaced, tried=attempt > 0):
             return _publication(handle, change, replaced)
         check_requirements(state, requirements)
@@ -164,7 +166,7 @@ def publish(
         try:
             landed = commit_replacement(handle.dataset, replacement, state.rows)
         except CommitRaceError:
-            _back_off(attempt, publisher)
+            publisher.clock.sleep(backoff_seconds(attempt) * (0.5 + publisher.jitter() / 2))
             continue
         except DisplacedCommitError:
             return _confirm(target, change, commit, publisher)
@@ -187,37 +189,19 @@ def publish(
     )
 
 
-def _open_for_write(target: PublishTarget, publisher: Publisher, first: ObservedState | None) -> Manifest:
+def _open_for_write(target: PublishTarget, publisher: Publisher, first: Snapshot | None) -> Manifest:
     """Open the newest manifest; migrate and compact it if needed.
 
     The lease is checked before each step that changes it.
     """
-    handle = (
-        open_manifest(target.root, lance_branch=target.lance_branch, rules=publisher.rules)
-        if first is None
-        else first.manifest
-    )
+    handle = target.open_manifest(publisher.rules) if first is None else first.manifest
     if handle.stamp != publisher.rules.current:
         publisher.hold()
         handle = Manifest(migrate_manifest(handle.dataset, publisher.rules), publisher.rules.current)
-    if needs_compaction(handle.dataset.fragment_rows().values()) or can_lose_versions(handle):
+    if needs_compaction(handle.dataset.fragment_rows().values()) or has_auto_cleanup(handle.dataset):
         publisher.hold()
         handle = compact_manifest(handle, publisher.rules)
     return handle
-
-
-def _is_in_state(change: ManifestChange) -> bool:
-    """Return whether every row that the change replaces is part of the state of a manifest, or is new."""
-    return not (change.recovery or change.ancestors or change.rows or change.removed)
-
-
-def _read_replaced(
-    handle: Manifest, change: ManifestChange, first: ObservedState | None
-) -> tuple[ManifestState, tuple[ManifestRow, ...]]:
-    """Return the state of the manifest and the rows that the change replaces; read them only if needed."""
-    if first is not None and handle is first.manifest and first.state.rows is not None:
-        return first.state, select_rows(first.state.rows, _object_ids(change))
-    return handle.read_state_and(_object_ids(change))
 
 
 def _decode_rows(change: ManifestChange) -> ManifestChange:
@@ -234,17 +218,8 @@ def _decode_rows(change: ManifestChange) -> ManifestChange:
 
 def _object_ids(change: ManifestChange) -> tuple[str, ...]:
     """Return the keys of every row that the change writes or removes."""
-    return (
-        encoding.HEAD_OBJECT_ID,
-        *_own_object_ids(change),
-        *(encoding.table_object_id(table.id) for table in change.tables),
-        *(tombstone_object_id(stone.table, stone.version) for stone in change.tombstones),
-        *(() if change.schema is None else (encoding.SCHEMA_OBJECT_ID,)),
-        *(encoding.commit_object_id(ancestor.id) for ancestor in change.ancestors),
-        *(encoding.branch_object_id(branch.name) for branch in change.branches),
-        *(str(row["object_id"]) for row in change.rows),
-        *change.removed,
-    )
+    rows = (str(row["object_id"]) for row in encode_rows(change))
+    return (encoding.HEAD_OBJECT_ID, *_own_object_ids(change), *rows, *change.removed)
 
 
 def _own_object_ids(change: ManifestChange) -> tuple[str, ...]:
@@ -254,18 +229,18 @@ def _own_object_ids(change: ManifestChange) -> tuple[str, ...]:
     return (*commit, *recovery)
 
 
-def _is_applied(change: ManifestChange, rows_found: tuple[ManifestRow, ...], *, tried: bool) -> bool:
+def _is_applied(change: ManifestChange, rows: tuple[ManifestRow, ...], *, tried: bool) -> bool:
     """Return whether these rows show the change: its commit, its recovery, or else its branches.
 
     A removal has no row of its own, so missing rows were removed by this change only if it was `tried`.
     """
-    rows = {str(row["object_id"]): row for row in rows_found}
+    rows_by_id = {str(row["object_id"]): row for row in rows}
     own = _own_object_ids(change)
     if own:
-        return any(object_id in rows for object_id in own)
-    if change.removed and (not tried or any(object_id in rows for object_id in change.removed)):
+        return any(object_id in rows_by_id for object_id in own)
+    if change.removed and (not tried or any(object_id in rows_by_id for object_id in change.removed)):
         return False
-    made = [(branch.id, rows.get(encoding.branch_object_id(branch.name))) for branch in change.branches]
+    made = [(branch.id, rows_by_id.get(encoding.branch_object_id(branch.name))) for branch in change.branches]
     return bool(made or change.removed) and all(
         row is not None and encoding.decode_branch(row).id == branch_id for branch_id, row in made
     )
@@ -280,13 +255,9 @@ def _publication(handle: Manifest, change: ManifestChange, rows: tuple[ManifestR
 def _commit_record(
     change: ManifestChange, draft: CommitDraft, target: PublishTarget, handle: Manifest, state: ManifestState
 ) -> CommitRecord:
-    live = state.live_tables()
-    moves = [
-        TableMove(table.id, live[table.id].pin if table.id in live else None, table.pin) for table in change.tables
-    ]
-    dropped = [
-        TableMove(stone.table, live[stone.table].pin, None) for stone in change.tombstones if stone.table in live
-    ]
+    pins = {table.id: table.pin for table in state.live_tables().values()}
+    moves = [TableMove(table.id, pins.get(table.id), table.pin) for table in change.tables]
+    dropped = [TableMove(stone.table, pins[stone.table], None) for stone in change.tombstones if stone.table in pins]
     return CommitRecord(
         id=draft.id,
         parent=state.head,
@@ -311,26 +282,35 @@ def _rows(
 ) -> list[encoding.Row]:
     rows = [encoding.encode_head(state.head if commit is None else commit.id)]
     rows += [] if commit is None else [encoding.encode_commit(commit)]
-    rows += [encoding.encode_table(table) for table in change.tables]
-    rows += [encoding.encode_tombstone(stone) for stone in change.tombstones]
-    rows += [] if change.schema is None else [encoding.encode_schema(change.schema)]
-    rows += [encoding.encode_branch(branch) for branch in change.branches]
-    rows += [] if change.recovery is None else [encoding.encode_recovery(change.recovery)]
-    rows += [encoding.encode_commit(ancestor) for ancestor in change.ancestors]
-    rows += list(change.rows)
+    rows += encode_rows(change)
     before = {row["object_id"]: row for row in replaced}
     return [encoding.keep_unknown(row, before[row["object_id"]]) if row["object_id"] in before else row for row in rows]
+
+
+def encode_rows(change: ManifestChange) -> list[encoding.Row]:
+    """Return the rows of a change, except those of its commit and of the head."""
+    return [
+        *map(encoding.encode_table, change.tables),
+        *map(encoding.encode_tombstone, change.tombstones),
+        *([] if change.schema is None else [encoding.encode_schema(change.schema)]),
+        *map(encoding.encode_branch, change.branches),
+        *([] if change.recovery is None else [encoding.encode_recovery(change.recovery)]),
+        *map(encoding.encode_commit, change.ancestors),
+        *change.rows,
+    ]
 
 
 def _confirm(
     target: PublishTarget, change: ManifestChange, commit: CommitRecord | None, publisher: Publisher
 ) -> Publication:
     """Return the publication only if the newest version has it: a version number alone proves nothing."""
-    newest = open_manifest(target.root, lance_branch=target.lance_branch, rules=publisher.rules)
+    newest = target.open_manifest(publisher.rules)
     if commit is not None and newest.version == commit.manifest_hint.version and newest.read_head() == commit.id:
         return Publication(newest.version, commit)
     rows = newest.find_rows(_object_ids(change))
-    if _leaves_trace(change) and not _is_applied(change, rows, tried=True):
+    # A change of only the head leaves no trace in the manifest.
+    leaves_trace = _own_object_ids(change) or change.branches or change.removed
+    if leaves_trace and not _is_applied(change, rows, tried=True):
         raise PublishLostError(
             f"the publish is not in the history of branch '{target.branch}': its manifest version had been deleted",
             code="publish_lost",
@@ -340,17 +320,12 @@ def _confirm(
     return _publication(newest, change, rows)
 
 
-def _leaves_trace(change: ManifestChange) -> bool:
-    """Return whether the manifest shows that the change was applied; a change of only the head does not."""
-    return bool(_own_object_ids(change) or change.branches or change.removed)
-
-
 def _resolve_failure(
     target: PublishTarget, change: ManifestChange, failure: StorageError, publisher: Publisher
 ) -> Publication:
     """Read whether the publish was applied although the store failed."""
     try:
-        newest = open_manifest(target.root, lance_branch=target.lance_branch, rules=publisher.rules)
+        newest = target.open_manifest(publisher.rules)
         rows = newest.find_rows(_object_ids(change))
     except StorageError as unreachable:
         raise PublishUnknownError(
@@ -365,11 +340,6 @@ def _resolve_failure(
         return _publication(newest, change, rows)
     failure.applied = Applied.UNKNOWN if failure.code in _UNCONFIRMED_FAILURES else Applied.NO
     raise failure
-
-
-def _back_off(attempt: int, publisher: Publisher) -> None:
-    ceiling = min(limits.PUBLISHER_BACKOFF_SECONDS_MAX, limits.PUBLISHER_BACKOFF_SECONDS_MIN * 2**attempt)
-    publisher.clock.sleep(ceiling * (0.5 + publisher.jitter() / 2))
 
 
 def target_of(snapshot: Snapshot) -> PublishTarget:

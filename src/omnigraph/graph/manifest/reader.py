@@ -68,14 +68,14 @@ class ManifestState:
 
     def live_tables(self) -> Mapping[TableId, TableRecord]:
         """Return the tables of the snapshot: those without a tombstone."""
-        dropped = {stone.table for stone in self.tombstones if self._covers(stone)}
+        dropped = {
+            stone.table
+            for stone in self.tombstones
+            if stone.table in self.tables and self.tables[stone.table].pin.version >= stone.version
+        }
         if not dropped:
             return self.tables
         return {table: record for table, record in self.tables.items() if table not in dropped}
-
-    def _covers(self, stone: TombstoneRecord) -> bool:
-        table = self.tables.get(stone.table)
-        return table is not None and table.pin.version >= stone.version
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Manifest:
 
     def read_commits(self) -> tuple[CommitRecord, ...]:
         """Read every commit of the lineage of this branch that the manifest has, in no order."""
-        return tuple(encoding.decode_commit(row) for row in self._rows_of("graph_commit"))
+        return tuple(map(encoding.decode_commit, self._read_rows("object_type = 'graph_commit'")))
 
     def read_commit_ids(self) -> tuple[CommitId, ...]:
         """Read the ids of these commits."""
@@ -158,11 +158,8 @@ class Manifest:
 
     def read_commits_naming(self, text: str) -> tuple[CommitRecord, ...]:
         """Read the commits whose row contains this text. Only these are decoded."""
-        with _explain_damage(self._graph_uri):
-            rows = self.dataset.read(
-                ["object_id", "metadata"], f"object_type = 'graph_commit' AND contains(metadata, {text_literal(text)})"
-            )
-        return tuple(encoding.decode_commit(row) for row in rows.to_pylist())
+        rows = self._read_rows(f"object_type = 'graph_commit' AND contains(metadata, {text_literal(text)})")
+        return tuple(map(encoding.decode_commit, rows))
 
     def has_stream_batch(self, batch: StreamBatch) -> bool:
         """Return whether a commit has this batch of its query or a later one."""
@@ -173,12 +170,12 @@ class Manifest:
 
     def read_recoveries(self) -> tuple[RecoveryRecord, ...]:
         """Read every finished recovery, in no order."""
-        return tuple(encoding.decode_recovery(row) for row in self._rows_of("recovery"))
+        return tuple(map(encoding.decode_recovery, self._read_rows("object_type = 'recovery'")))
 
-    def _rows_of(self, object_type: str) -> list[dict[str, Any]]:
+    def _read_rows(self, where: str) -> list[dict[str, Any]]:
+        """Read `object_id` and `metadata` of the rows of `where`."""
         with _explain_damage(self._graph_uri):
-            rows = self.dataset.read(["object_id", "metadata"], f"object_type = '{object_type}'")
-        return rows.to_pylist()
+            return self.dataset.read(["object_id", "metadata"], where).to_pylist()
 
     def _read(self, columns: list[str] | None, where: str, *, with_addresses: bool = False) -> pa.Table:
         """Read at least the rows of `where`. A small manifest is read whole, which costs less than a filter."""
@@ -203,26 +200,17 @@ def open_manifest(
             raise _explain_missing(root, lance_branch, version) from missing
         raise
     except StorageError as blocked:
-        if blocked.code == "path_is_file" and (file := _find_blocking_file(root)) is not None:
-            raise _explain_file(root, file) from blocked
-        raise
+        path = Path(root.uri)
+        file = next((parent for parent in (path, *path.parents) if parent.is_file()), None)
+        if blocked.code != "path_is_file" or file is None:
+            raise
+        raise NotFoundError(
+            f"{root} is a file, not a graph" if file == path else f"no graph at {root}: {file} is a file",
+            code="not_a_graph" if file == path else "graph_missing",
+            hint="Check the path. A graph is a directory.",
+            facts={"uri": root.uri},
+        ) from blocked
     return Manifest(dataset, read_stamp(dataset, rules))
-
-
-def _find_blocking_file(root: Location) -> Path | None:
-    """Return the file at the path of the directory of the graph, or of one of its parents."""
-    path = Path(root.uri)
-    return next((parent for parent in (path, *path.parents) if parent.is_file()), None)
-
-
-def _explain_file(root: Location, file: Path) -> NotFoundError:
-    is_root = str(file) == root.uri
-    return NotFoundError(
-        f"{root} is a file, not a graph" if is_root else f"no graph at {root}: {file} is a file",
-        code="not_a_graph" if is_root else "graph_missing",
-        hint="Check the path. A graph is a directory.",
-        facts={"uri": root.uri},
-    )
 
 
 @contextmanager

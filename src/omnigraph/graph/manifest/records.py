@@ -30,12 +30,8 @@ OLDER_VERSION_HINT: Final = hint(
     "Run {} to read an older version, or restore the directory of the graph from a backup.",
     action("snapshot", version=Placeholder("N")),
 )
-_EMPTY: Final[Mapping[str, Json]] = MappingProxyType({})
-
-
-def empty_mapping() -> Mapping[str, Json]:
-    """Return the default of every mapping of unknown keys. It is read-only, so all records share one."""
-    return _EMPTY
+NO_EXTRA: Final[Mapping[str, Json]] = MappingProxyType({})
+"""The default of every mapping of unknown keys. It is read-only, so all records share it."""
 
 
 def table_id(type_id: TypeId, incarnation: Incarnation) -> TableId:
@@ -177,7 +173,7 @@ class CommitRecord:
     pins: Mapping[TableId, Pin] | None = None
     stream: StreamBatch | None = None
     """The batch of a Spark stream that it holds, else None."""
-    extra: Mapping[str, Json] = field(default_factory=empty_mapping, compare=False)
+    extra: Mapping[str, Json] = field(default_factory=lambda: NO_EXTRA, compare=False)
 
     @property
     def created_at(self) -> datetime:

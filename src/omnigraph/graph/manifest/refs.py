@@ -7,7 +7,7 @@ not later, and two writers whose clocks differ can make it one commit more or le
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -122,16 +122,16 @@ def readable_commits(newest: Snapshot, commits: Iterable[CommitRecord]) -> froze
     versions_by_branch = {branch: _list_versions(newest, branch) for branch in hints}
     for versions in hints.values():
         versions.sort()
-    readable: set[CommitId] = set()
-    for record in commits:
+
+    def is_readable(record: CommitRecord) -> bool:
         branch, first = record.manifest_hint.branch, record.manifest_hint.version
-        later = hints[branch][bisect_left(hints[branch], first + 1) :]
-        position = bisect_left(versions_by_branch[branch], first)
-        if position < len(versions_by_branch[branch]) and (
-            not later or versions_by_branch[branch][position] < later[0]
-        ):
-            readable.add(record.id)
-    return frozenset(readable)
+        versions = versions_by_branch[branch]
+        position, next_hint = bisect_left(versions, first), bisect_right(hints[branch], first)
+        if position == len(versions):
+            return False
+        return next_hint == len(hints[branch]) or versions[position] < hints[branch][next_hint]
+
+    return frozenset(record.id for record in commits if is_readable(record))
 
 
 def _list_versions(newest: Snapshot, lance_branch: str | None) -> tuple[int, ...]:
@@ -152,7 +152,13 @@ def read_reference(root: Location, name: str) -> Snapshot:
         return main
     if name in main.state.branches:
         return read_snapshot(root, name)
-    record = _find_commit(main, resolve_commit(name, main.head, lambda: _read_all_ids(main)))
+
+    def read_all_ids() -> Iterator[CommitId]:
+        return (commit for manifest in _open_manifests(main) for commit in manifest.read_commit_ids())
+
+    commit = resolve_commit(name, main.head, read_all_ids)
+    records = (manifest.find_commit(commit) for manifest in _open_manifests(main))
+    record = next((record for record in records if record is not None), None)
     if record is None:
         raise NotFoundError(
             f"no branch or commit '{name}'",
@@ -161,16 +167,6 @@ def read_reference(root: Location, name: str) -> Snapshot:
             facts={"name": name},
         )
     return _read_on_own_branch(main, record)
-
-
-def _find_commit(main: Snapshot, commit: CommitId) -> CommitRecord | None:
-    """Read the row of the commit in the manifest of any live branch, main first."""
-    rows = (manifest.find_commit(commit) for manifest in _open_manifests(main))
-    return next((row for row in rows if row is not None), None)
-
-
-def _read_all_ids(main: Snapshot) -> Iterator[CommitId]:
-    return (commit for manifest in _open_manifests(main) for commit in manifest.read_commit_ids())
 
 
 def _open_manifests(main: Snapshot) -> Iterator[Manifest]:

@@ -89,35 +89,31 @@ def read_snapshot(
     root: Location, branch: str = MAIN, *, version: int | None = None, rules: Format = FORMAT
 ) -> Snapshot:
     """Read the newest snapshot of a branch, or that of an earlier manifest version."""
-    if branch == MAIN and version is not None:
-        identity = _identify(root, None, rules)
-        manifest = open_manifest(root, version=version, rules=rules)
-        state = manifest.read_state()
-        return make_snapshot(root, find_branch(state, MAIN), manifest, state, Identities(identity, identity))
-    main, main_state, main_identity = _read_newest(root, None, rules)
+    main, main_state, main_identity = _read_version(root, None, version if branch == MAIN else None, rules)
     record = find_branch(main_state, branch)
     if branch == MAIN:
         return make_snapshot(root, record, main, main_state, Identities(main_identity, main_identity))
     require_unmoved_graph(main, root, branch)
-    if version is None:
-        manifest, state, identity = _read_newest(root, record.lance_branch, rules)
-    else:
-        identity = _identify(root, record.lance_branch, rules)
-        manifest = open_manifest(root, lance_branch=record.lance_branch, version=version, rules=rules)
-        state = manifest.read_state()
+    manifest, state, identity = _read_version(root, record.lance_branch, version, rules)
     return make_snapshot(root, record, manifest, state, Identities(main_identity, identity))
 
 
-def _identify(root: Location, lance_branch: str | None, rules: Format) -> BranchIdentity:
-    """Return the identity of a branch of which an older version is read, even if its newest version is damaged.
+def _read_version(
+    root: Location, lance_branch: str | None, version: int | None, rules: Format
+) -> tuple[Manifest, ManifestState, BranchIdentity]:
+    """Read a version of a manifest (None: the newest) and the identity of its branch.
 
-    The format stamp of the newest version is checked.
+    An older version can be read even if the newest is damaged. The format stamp of the newest is always checked.
     """
+    if version is None:
+        return _read_newest(root, lance_branch, rules)
     try:
-        return _read_newest(root, lance_branch, rules)[2]
+        identity = _read_newest(root, lance_branch, rules)[2]
     except FormatError:
         open_manifest(root, lance_branch=lance_branch, rules=rules)
-        return new_identity()
+        identity = new_identity()
+    manifest = open_manifest(root, lance_branch=lance_branch, version=version, rules=rules)
+    return manifest, manifest.read_state(), identity
 
 
 def _read_newest(
@@ -220,11 +216,9 @@ def read_record_snapshot(newest: Snapshot, record: CommitRecord, rules: Format =
     It is the first version at or after the hint of the commit whose head is the commit. `newest` is any newer snapshot
     of the graph.
     """
-    for manifest in _open_from_hint(newest, record.manifest_hint, rules):
-        if manifest.read_head() == record.id:
-            return make_snapshot(newest.root, newest.branch, manifest, manifest.read_state(), newest.identities)
-        if manifest.find_commit(record.id) is not None:
-            break
+    manifest = _find_commit_manifest(newest.root, record, newest.manifest.dataset, rules)
+    if manifest is not None:
+        return make_snapshot(newest.root, newest.branch, manifest, manifest.read_state(), newest.identities)
     raise NotFoundError(
         f"the snapshot of commit {record.id} was deleted by `cleanup`",
         code="snapshot_collected",
@@ -235,18 +229,38 @@ def read_record_snapshot(newest: Snapshot, record: CommitRecord, rules: Format =
 
 def find_commit_version(root: Location, record: CommitRecord, rules: Format = FORMAT) -> Pin | None:
     """Return the manifest version of the snapshot of a commit; None if it was deleted."""
-    pin = record.manifest_hint
     try:
-        dataset = open_manifest(root, lance_branch=pin.branch, rules=rules).dataset
-    except NotFoundError:
+        manifest = _find_commit_manifest(root, record, None, rules)
+    except NotFoundError:  # The branch of the commit was deleted.
         return None
-    for version in dataset.versions():
-        if version >= pin.version:
-            manifest = open_manifest(root, lance_branch=pin.branch, version=version, rules=rules)
-            if manifest.read_head() == record.id:
-                return Pin(pin.branch, version)
-            if manifest.find_commit(record.id) is not None:
-                return None
+    return None if manifest is None else Pin(record.manifest_hint.branch, manifest.version)
+
+
+def _find_commit_manifest(
+    root: Location, record: CommitRecord, dataset: Dataset | None, rules: Format
+) -> Manifest | None:
+    """Return the first version at or after the hint of a commit whose head is the commit; None if it was deleted.
+
+    Versions are listed only if the hint is not that version. `dataset` is an open manifest of any branch.
+    """
+    pin = record.manifest_hint
+
+    def open_versions() -> Iterator[Manifest]:
+        with suppress(NotFoundError):
+            yield open_manifest(root, lance_branch=pin.branch, version=pin.version, rules=rules)
+        if dataset is not None and dataset.branch == pin.branch:
+            versions = dataset.versions()
+        else:
+            versions = open_manifest(root, lance_branch=pin.branch, rules=rules).dataset.versions()
+        for version in versions:
+            if version > pin.version:
+                yield open_manifest(root, lance_branch=pin.branch, version=version, rules=rules)
+
+    for manifest in open_versions():
+        if manifest.read_head() == record.id:
+            return manifest
+        if manifest.find_commit(record.id) is not None:
+            return None
     return None
 
 
@@ -292,22 +306,6 @@ def require_unmoved_graph(main: Manifest, root: Location, branch: str) -> None:
             ),
             facts={"recorded": main.root_uri, "uri": root.uri},
         )
-
-
-def _open_from_hint(newest: Snapshot, pin: Pin, rules: Format) -> Iterator[Manifest]:
-    """Open the manifest at the hint, then at every later version. Versions are listed only if needed."""
-
-    def open_version(version: int) -> Manifest:
-        return open_manifest(newest.root, lance_branch=pin.branch, version=version, rules=rules)
-
-    with suppress(NotFoundError):
-        yield open_version(pin.version)
-    dataset = newest.manifest.dataset
-    if pin.branch != dataset.branch:
-        dataset = open_manifest(newest.root, lance_branch=pin.branch, rules=rules).dataset
-    for version in dataset.versions():
-        if version > pin.version:
-            yield open_version(version)
 
 
 def open_table(root: Location, table: TableRecord) -> Dataset:

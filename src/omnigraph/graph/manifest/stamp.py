@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 
 from omnigraph.base.errors import Fact, FormatError
@@ -42,24 +41,6 @@ class Format:
 FORMAT: Final = Format(current=INTERNAL_SCHEMA_VERSION)
 
 
-class StampVerdict(Enum):
-    """What a stamp means for this release."""
-
-    CURRENT = "current"
-    MIGRATABLE = "migratable"
-    TOO_NEW = "too_new"
-    TOO_OLD = "too_old"
-
-
-def decide_stamp(stamp: int, rules: Format) -> StampVerdict:
-    """Classify a stamp."""
-    if stamp > rules.current:
-        return StampVerdict.TOO_NEW
-    if stamp < rules.oldest:
-        return StampVerdict.TOO_OLD
-    return StampVerdict.CURRENT if stamp == rules.current else StampVerdict.MIGRATABLE
-
-
 def read_stamp(manifest: Dataset, rules: Format = FORMAT) -> int:
     """Return the stamp of an open manifest; raise `FormatError` if this release must not read it."""
     text = manifest.metadata.get(STAMP_KEY)
@@ -84,28 +65,26 @@ def read_stamp(manifest: Dataset, rules: Format = FORMAT) -> int:
         "supported_min": rules.oldest,
         "supported_max": rules.current,
     }
-    match decide_stamp(stamp, rules):
-        case StampVerdict.TOO_NEW:
-            raise FormatError(
-                f"the graph has a newer format: expected at most {rules.current}, got {stamp}",
-                code="stamp_too_new",
-                hint="Upgrade omnigraph.",
-                facts=facts,
-            )
-        case StampVerdict.TOO_OLD:
-            raise FormatError(
-                f"the graph has an old format: expected {rules.oldest} to {rules.current}, got {stamp}",
-                code="stamp_too_old",
-                hint=hint(
-                    "Export it with the omnigraph that created it, then run {} and {} with this one. Data, vectors and "
-                    "blobs are kept; history and branches are not.",
-                    action("init"),
-                    action("load"),
-                ),
-                facts=facts,
-            )
-        case StampVerdict.CURRENT | StampVerdict.MIGRATABLE:
-            return stamp
+    if stamp > rules.current:
+        raise FormatError(
+            f"the graph has a newer format: expected at most {rules.current}, got {stamp}",
+            code="stamp_too_new",
+            hint="Upgrade omnigraph.",
+            facts=facts,
+        )
+    if stamp < rules.oldest:
+        raise FormatError(
+            f"the graph has an old format: expected {rules.oldest} to {rules.current}, got {stamp}",
+            code="stamp_too_old",
+            hint=hint(
+                "Export it with the omnigraph that created it, then run {} and {} with this one. Data, vectors and "
+                "blobs are kept; history and branches are not.",
+                action("init"),
+                action("load"),
+            ),
+            facts=facts,
+        )
+    return stamp
 
 
 def migrate_manifest(manifest: Dataset, rules: Format = FORMAT) -> Dataset:

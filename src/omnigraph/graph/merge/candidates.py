@@ -66,8 +66,7 @@ class Candidates:
     def rows_at(self, pin: Pin | None, start: int, rows: int) -> EntityRows:
         """Return a range of the rows at a pin; without a pin the table does not exist there."""
         if pin is None:
-            absent = locate(None, self.sides.entity, self.ids.slice(start, rows))
-            return read_entity_rows(None, self.sides.entity, absent)
+            return read_entity_rows(None, self.sides.entity, RowLocations.absent(self.ids.slice(start, rows)))
         located = self.locate(pin)
         return read_entity_rows(self.opened[pin][0], self.sides.entity, located.slice(start, rows))
 

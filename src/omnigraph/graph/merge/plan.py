@@ -96,7 +96,7 @@ def plan_merge(sides: GraphSides) -> MergePlan:
             adopted.append(replace(theirs, alias=entity.alias))
         if not (is_adopted and sides.ours_is_base) and (choices or _can_differ(sides, ours, theirs)):
             root = sides.ours.root
-            extra_ids = find_differing_ids(root.child(ours.path), entity, schema.new_columns(entity), theirs.pin)
+            extra_ids = find_differing_ids(root.child(ours.path), entity, schema.new_properties(entity), theirs.pin)
             plans.append(plan_table(TableSides(root, entity, ours, theirs.pin, sides.base, choices, extra_ids)))
     changed = [plan for plan in plans if not plan.is_empty]
     conflicts = [conflict for plan in changed for conflict in plan.conflicts]
@@ -114,7 +114,6 @@ def plan_merge(sides: GraphSides) -> MergePlan:
 
 
 def _can_differ(sides: GraphSides, ours: TableRecord, theirs: TableRecord) -> bool:
-    """Return whether theirs can differ from the base."""
     pins = {base.pins.get(ours.id) for base in base_commits(sides.base)}
     return ours.pin != theirs.pin and pins != {theirs.pin}
 

@@ -14,14 +14,7 @@ from omnigraph.base.errors import OmnigraphError, UsageError
 from omnigraph.graph.branches import delete_branch as delete_graph_branch
 from omnigraph.graph.merge.conflicts import ConflictKind, EntityName, Side
 from omnigraph.graph.merge.plan import Resolution
-from omnigraph.graph.merge.run import (
-    MergeOutcome,
-    MergeRequest,
-    MergeResult,
-    RevertRequest,
-    merge_branch,
-    revert_commit,
-)
+from omnigraph.graph.merge.run import MergeOutcome, MergeRequest, MergeResult, merge_branch, revert_commit
 from omnigraph.graph.recovery.run import recover_on_open
 from omnigraph.storage.location import Location
 
@@ -30,26 +23,25 @@ _NAMED_MAX: Final = 10
 
 def run_merge(root: Location, request: MergeRequest) -> MergeResult:
     """Merge a branch, or a commit of one, into a branch as one commit."""
+    return _run(root, request, merge_branch)
+
+
+def run_revert(root: Location, request: MergeRequest) -> MergeResult:
+    """Undo what a commit changed compared with its first parent, as a new commit."""
+    return _run(root, request, revert_commit)
+
+
+def _run(
+    root: Location, request: MergeRequest, operation: Callable[[Location, MergeRequest], MergeResult]
+) -> MergeResult:
     if not request.dry_run:
         recover_on_open(root, request.target)
 
     def preview(resolution: Resolution) -> MergeResult:
-        return merge_branch(root, replace(request, resolution=resolution, dry_run=True))
+        return operation(root, replace(request, resolution=resolution, dry_run=True))
 
     _reject_unused_decisions(preview, request.resolution)
-    return merge_branch(root, request)
-
-
-def run_revert(root: Location, request: RevertRequest) -> MergeResult:
-    """Undo what a commit changed compared with its first parent, as a new commit."""
-    if not request.dry_run:
-        recover_on_open(root, request.branch)
-
-    def preview(resolution: Resolution) -> MergeResult:
-        return revert_commit(root, replace(request, resolution=resolution, dry_run=True))
-
-    _reject_unused_decisions(preview, request.resolution)
-    return revert_commit(root, request)
+    return operation(root, request)
 
 
 def make_resolution(

@@ -39,7 +39,7 @@ class MergedLookup(SnapshotLookup):
         table, entity = self._table(type_id), self.snapshot.schema.catalog.type_with_id(type_id)
         if table is None or entity is None or table.row_count == 0:
             return
-        dataset = self._open(table)
+        dataset = open_table(self.snapshot.root, table)
         stored_names = column_names(dataset, entity)
         if not all(name in stored_names for name in columns):
             return  # A new column: `plans_to_check` adds every row of ours, unless it is null there.
@@ -63,9 +63,9 @@ class _RuleCheck:
 
     def violations(self, written: Sequence[TableMerge]) -> Iterator[Conflict]:
         changes = [TypeChange(plan.entity, plan.keys, ChangeMode.UPSERT, plan.removed.ids) for plan in written]
-        found_violations = check_change(self.ours.schema.catalog, changes, self.lookup)
-        for plan, type_violations in zip(written, found_violations, strict=True):
-            for violation in type_violations:
+        violations_by_type = check_change(self.ours.schema.catalog, changes, self.lookup)
+        for plan, violations in zip(written, violations_by_type, strict=True):
+            for violation in violations:
                 yield from self._conflicts(plan, violation)
 
     def orphans(self) -> Iterator[Conflict]:

@@ -19,7 +19,7 @@ from omnigraph.base.ids import CommitId
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.lineage import Lineage, make_lineage
-from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange
+from omnigraph.graph.manifest.publish import ManifestChange
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.refs import read_reference
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, missing_commit, read_record_snapshot, read_snapshot
@@ -30,7 +30,7 @@ from omnigraph.graph.merge.schemas import keep_schema, merge_schemas
 from omnigraph.graph.merge.stage import stage_plan, stage_schema_merge
 from omnigraph.graph.schema_plan import PlannedStep, planned_step
 from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea
+from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import StagedWrite
 from omnigraph.schema.catalog import display_order
 from omnigraph.storage.location import Location
@@ -102,22 +102,14 @@ class MergeResult(Displayed):
 
 @dataclass(frozen=True, slots=True)
 class MergeRequest:
-    """What to merge into which branch, the actor, and how to resolve conflicts. A dry run only lists conflicts."""
+    """What to merge into which branch, or which commit of it to revert; the actor, and how to resolve conflicts.
+
+    A dry run only lists conflicts.
+    """
 
     source: str
     actor: str
     target: str = MAIN
-    resolution: Resolution = field(default_factory=Resolution)
-    dry_run: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RevertRequest:
-    """Which commit of a branch to revert, the actor, and how to resolve conflicts."""
-
-    commit: CommitId
-    actor: str
-    branch: str = MAIN
     resolution: Resolution = field(default_factory=Resolution)
     dry_run: bool = False
 
@@ -132,7 +124,6 @@ def merge_branch(root: Location, request: MergeRequest, environment: WriteEnviro
             facts={"branch": request.source},
         )
     theirs = read_reference(root, request.source)
-    merge = _MergeRun(f"merging {request.source} into {request.target}", request.resolution)
 
     def prepare(ours: Snapshot) -> _Prepared | None:
         lineage = _joint_lineage(ours, theirs)
@@ -144,30 +135,22 @@ def merge_branch(root: Location, request: MergeRequest, environment: WriteEnviro
         sides = GraphSides(merge_schemas(ours, theirs, base), tables, base, ours_is_base)
         return _Prepared(sides, theirs, _missing_commits(ours, lineage, theirs.head))
 
-    kind = WriterKind.MERGE
-    commit = merge.run(root, _WriteTarget(kind, request.actor, request.target, request.dry_run), prepare, environment)
-    outcome = MergeOutcome.ALREADY_UP_TO_DATE
-    if merge.prepared is not None and not merge.is_idle:
-        outcome = MergeOutcome.FAST_FORWARD if merge.prepared.sides.ours_is_base else MergeOutcome.MERGED
-    return merge.result(request.source, request.target, outcome, theirs.head, commit)
+    return _MergeRun(request, WriterKind.MERGE, prepare).run(root, theirs.head, environment)
 
 
-def revert_commit(root: Location, request: RevertRequest, environment: WriteEnvironment | None = None) -> MergeResult:
-    """Undo what a commit changed compared with its first parent, as a new commit."""
-    merge = _MergeRun(f"reverting {request.commit}", request.resolution)
+def revert_commit(root: Location, request: MergeRequest, environment: WriteEnvironment | None = None) -> MergeResult:
+    """Undo what a commit of the branch changed compared with its first parent, as a new commit."""
+    reverted = CommitId(request.source)
 
     def prepare(ours: Snapshot) -> _Prepared | None:
-        record, parent = _find_reverted(ours, request.commit)
+        record, parent = _find_reverted(ours, reverted)
         undone, before = read_record_snapshot(ours, record), read_record_snapshot(ours, parent)
         base = CommitBase(record.id, pins_of(undone), undone.schema)
         tables = {table.id: table for table in before.tables.values()}
         schema = keep_schema(ours, undone, before, base)
         return _Prepared(GraphSides(schema, tables, base, record.id == ours.head))
 
-    kind = WriterKind.REVERT
-    commit = merge.run(root, _WriteTarget(kind, request.actor, request.branch, request.dry_run), prepare, environment)
-    outcome = MergeOutcome.ALREADY_UP_TO_DATE if merge.is_idle else MergeOutcome.MERGED
-    return merge.result(request.commit, request.branch, outcome, request.commit, commit)
+    return _MergeRun(request, WriterKind.REVERT, prepare).run(root, reverted, environment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,106 +162,91 @@ class _Prepared:
     ancestors: tuple[CommitRecord, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _WriteTarget:
-    kind: WriterKind
-    actor: str
-    branch: str
-    dry_run: bool
-
-
-_Prepare = Callable[[Snapshot], _Prepared | None]
-
-
 @dataclass(slots=True)
 class _MergeRun:
-    """One merge in progress, and its plan."""
+    """One merge or revert in progress. `prepare` returns None if the target has everything already."""
 
-    operation: str
-    resolution: Resolution
+    request: MergeRequest
+    kind: WriterKind
+    prepare: Callable[[Snapshot], _Prepared | None]
     prepared: _Prepared | None = None
     plan: MergePlan = field(default_factory=MergePlan)
 
-    @property
-    def is_idle(self) -> bool:
+    def run(self, root: Location, source_head: CommitId, environment: WriteEnvironment | None) -> MergeResult:
+        request, commit = self.request, None
+        if request.dry_run:
+            self._plan(read_snapshot(root, request.target))
+        else:
+            published = write(root, request.target, WriteRequest(self.kind, request.actor, self._stage), environment)
+            commit = None if published is None else published.publication.commit
+        schema = self.plan.schema
+        return MergeResult(
+            request.source,
+            request.target,
+            self._outcome(),
+            source_head,
+            commit,
+            self._table_counts(),
+            self.plan.conflicts,
+            () if schema is None else tuple(planned_step(step, schema.row_counts) for step in schema.steps),
+        )
+
+    def _plan(self, ours: Snapshot) -> None:
+        self.prepared = self.prepare(ours)
+        if self.prepared is not None:
+            plan = plan_resolved(self.prepared.sides, self.request.resolution)
+            self.plan = replace(plan, conflicts=read_conflict_states(self.prepared.sides, plan.conflicts))
+
+    def _outcome(self) -> MergeOutcome:
+        if self.plan.conflicts:
+            return MergeOutcome.CONFLICTS
+        if self.prepared is None or self._is_idle(self.prepared):
+            return MergeOutcome.ALREADY_UP_TO_DATE
+        is_forward = self.kind is WriterKind.MERGE and self.prepared.sides.ours_is_base
+        return MergeOutcome.FAST_FORWARD if is_forward else MergeOutcome.MERGED
+
+    def _is_idle(self, prepared: _Prepared) -> bool:
         """Return whether there is nothing to commit: no change, and no history to join."""
-        if self.prepared is None:
-            return True
-        return self.plan.is_empty and (self.prepared.theirs is None or self.prepared.sides.ours_is_base)
+        return self.plan.is_empty and (prepared.theirs is None or prepared.sides.ours_is_base)
 
-    def run(
-        self, root: Location, target: _WriteTarget, prepare: _Prepare, environment: WriteEnvironment | None
-    ) -> CommitRecord | None:
-        if target.dry_run:
-            self._plan(read_snapshot(root, target.branch), prepare)
-            return None
-
-        def stage(area: StagingArea) -> StagedWrite | None:
-            self._plan(area.snapshot, prepare)
-            if self.plan.conflicts:
-                raise MergeConflictError(self.operation, self.plan.conflicts)
-            return None if self.is_idle else self._stage(area)
-
-        published = write(root, target.branch, WriteRequest(target.kind, target.actor, stage), environment)
-        return None if published is None else published.publication.commit
-
-    def result(
-        self, source: str, target: str, outcome: MergeOutcome, head: CommitId, commit: CommitRecord | None
-    ) -> MergeResult:
+    def _table_counts(self) -> tuple[TableCounts, ...]:
         counted = [
             TableCounts(plan.entity.alias, plan.inserted_rows, plan.updated_rows, plan.removed_rows)
             for plan in self.plan.tables
             if plan.inserted_rows or plan.updated_rows or plan.removed_rows
         ]
-        counted += [
-            TableCounts(added.table.alias, added.row_count, 0, 0) for added in self.plan.added if added.row_count
-        ]
+        added = [TableCounts(added.table.alias, added.row_count, 0, 0) for added in self.plan.added if added.row_count]
         adopted = [TableCounts(table.alias, 0, 0, 0, adopted=True) for table in self.plan.adopted]
-        tables = tuple(sorted((*counted, *adopted), key=lambda counts: display_order(counts.table)))
-        conflicts = self.plan.conflicts
-        outcome = MergeOutcome.CONFLICTS if conflicts else outcome
-        return MergeResult(source, target, outcome, head, commit, tables, conflicts, self._schema_steps())
+        return tuple(sorted((*counted, *added, *adopted), key=lambda counts: display_order(counts.table)))
 
-    def _schema_steps(self) -> tuple[PlannedStep, ...]:
-        schema = self.plan.schema
-        if schema is None:
-            return ()
-        return tuple(planned_step(step, schema.row_counts) for step in schema.steps)
-
-    def _plan(self, ours: Snapshot, prepare: _Prepare) -> None:
-        self.prepared = prepare(ours)
-        if self.prepared is not None:
-            plan = plan_resolved(self.prepared.sides, self.resolution)
-            self.plan = replace(plan, conflicts=read_conflict_states(self.prepared.sides, plan.conflicts))
-
-    def _stage(self, area: StagingArea) -> StagedWrite:
-        assert self.prepared is not None, "the merge was planned"
-        schema = self.plan.schema
+    def _stage(self, area: StagingArea) -> StagedWrite | None:
+        self._plan(area.snapshot)
+        prepared, plan, request = self.prepared, self.plan, self.request
+        if plan.conflicts:
+            is_merge = self.kind is WriterKind.MERGE
+            operation = f"merging {request.source} into {request.target}" if is_merge else f"reverting {request.source}"
+            raise MergeConflictError(operation, plan.conflicts)
+        if prepared is None or self._is_idle(prepared):
+            return None
         schema_change = ManifestChange()
-        if schema is not None and schema.is_changed:
-            effects, schema_change = stage_schema_merge(area, self.plan)
+        if plan.schema is not None and plan.schema.is_changed:
+            effects, schema_change = stage_schema_merge(area, plan)
         else:
-            effects = stage_plan(area, self.plan)
-        theirs = self.prepared.theirs
+            effects = stage_plan(area, plan)
+        tables = self._table_counts()
         counts = {
-            "inserted": sum(plan.inserted_rows for plan in self.plan.tables)
-            + sum(added.row_count for added in self.plan.added),
-            "updated": sum(plan.updated_rows for plan in self.plan.tables),
-            "deleted": sum(plan.removed_rows for plan in self.plan.tables),
+            "inserted": sum(table.inserted for table in tables),
+            "updated": sum(table.updated for table in tables),
+            "deleted": sum(table.deleted for table in tables),
         }
-        draft = CommitDraft(
-            area.commit,
-            area.kind,
-            area.operation,
-            area.actor,
-            area.clock.now_us(),
-            counts,
-            merged_parent=None if theirs is None else theirs.head,
-            pins=None if theirs is None else pins_of(theirs),
+        extra_changes = replace(
+            schema_change, tables=(*plan.adopted, *schema_change.tables), ancestors=prepared.ancestors
         )
-        tables = (*self.plan.adopted, *schema_change.tables)
-        extra_changes = replace(schema_change, commit=draft, tables=tables, ancestors=self.prepared.ancestors)
-        return area.finish(effects, self.plan.reads, Outcome(counts, extra_changes))
+        staged = area.finish(effects, plan.reads, counts, extra_changes)
+        theirs = prepared.theirs
+        if theirs is None:
+            return staged
+        return replace(staged, merged_parent=theirs.head, merged_pins=pins_of(theirs))
 
 
 def _joint_lineage(ours: Snapshot, theirs: Snapshot) -> Lineage:

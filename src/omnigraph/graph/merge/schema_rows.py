@@ -21,9 +21,10 @@ from omnigraph.graph.merge.bases import Base, base_commits
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, Side
 from omnigraph.graph.merge.rules import MergedLookup
 from omnigraph.graph.merge.schemas import MergedSchema
-from omnigraph.graph.merge.table_plan import TableMerge
+from omnigraph.graph.merge.table_plan import TableMerge, value_conflicts
 from omnigraph.graph.rows.changed_rows import compare_pins, distinct_texts
 from omnigraph.graph.rows.entity_rows import (
+    RowLocations,
     blob_names,
     column_names,
     filled_column,
@@ -33,9 +34,8 @@ from omnigraph.graph.rows.entity_rows import (
     with_null_fill,
 )
 from omnigraph.graph.schema_plan import UnsupportedSchemaChangeError, refusal_text, refusal_to_json
-from omnigraph.integrity.row_rules import check_rows
 from omnigraph.integrity.set_rules import key_columns
-from omnigraph.schema.catalog import EdgeType, Entity
+from omnigraph.schema.catalog import EdgeType, Entity, Property
 from omnigraph.schema.evolution.codes import EvolutionCode
 from omnigraph.schema.evolution.steps import (
     AddConstraint,
@@ -81,12 +81,12 @@ def added_tables(schema: MergedSchema, chosen: Mapping[str, Mapping[str, Side]])
     return tuple(added)
 
 
-def find_differing_ids(location: Location, entity: Entity, names: tuple[str, ...], theirs: Pin) -> Texts:
+def find_differing_ids(location: Location, entity: Entity, new: Sequence[Property], theirs: Pin) -> Texts:
     """Return the ids of their rows whose value in a new column differs from the value that our rows get."""
     dataset = open_pin(location, theirs)
     stored_names = column_names(dataset, entity)
     ids_per_batch: list[Texts] = []
-    for name in names:
+    for name in (property_.name for property_ in new):
         field = arrow_schema(entity).field(name)
         for batch in dataset.read_batches(["id", stored_names[name]]):
             column: Any = batch.column(stored_names[name])
@@ -142,7 +142,7 @@ def plans_to_check(
     root, catalog = schema.ours.root, schema.ours.schema.catalog
     for entity in catalog.types:
         table = schema.ours.tables.get(entity.alias)
-        if table is None or not schema.new_rules(entity):
+        if table is None or not schema.has_new_rules(entity):
             continue
         plan = by_type.get(entity.id) or _empty_plan(entity, table, theirs[table.id].pin)
         unchanged, broken = _read_unchanged_rows(root.child(table.path), plan)
@@ -152,19 +152,15 @@ def plans_to_check(
     conflicts += [
         conflict
         for plan in by_type.values()
-        if isinstance(plan.entity, EdgeType) and schema.new_minimum(plan.entity)
+        if isinstance(plan.entity, EdgeType) and schema.has_new_minimum(plan.entity)
         for conflict in _find_nodes_without_edges(schema.ours, plan, by_type.get(plan.entity.source), base)
     ]
     by_type |= {table_added.entity.id: new_table_plan(root, table_added) for table_added in added}
     return list(by_type.values()), conflicts
 
 
-def _changed_ids(plan: TableMerge) -> Texts:
-    return distinct_texts(plan.taken.ids, plan.removed.ids)
-
-
 def _empty_plan(entity: Entity, table: TableRecord, theirs: Pin) -> TableMerge:
-    empty = locate(None, entity, NO_TEXTS)
+    empty = RowLocations.absent(NO_TEXTS)
     keys = arrow_schema(entity).empty_table().select(key_columns(entity))
     return TableMerge(entity, table, theirs, empty, empty, empty, keys, ())
 
@@ -181,7 +177,7 @@ def new_table_plan(root: Location, added: AddedTable) -> TableMerge:
         keys = keys.filter(pc.invert(pc.is_in(keys.column("id"), value_set=added.left_out)))
         ids = ids.filter(pc.invert(pc.is_in(ids, value_set=added.left_out)))
     located = locate(dataset, entity, ids)
-    absent = locate(None, entity, ids)
+    absent = RowLocations.absent(ids)
     empty = absent.only(absent.present)
     return TableMerge(entity, table, table.pin, located, absent, empty, keys.rename_columns(names), ())
 
@@ -196,7 +192,7 @@ def _read_unchanged_rows(location: Location, plan: TableMerge) -> tuple[pa.Table
     schema = pa.schema([arrow_schema(entity).field(name) for name in names])
     keys: list[pa.Table] = [schema.empty_table()]
     conflicts: list[Conflict] = []
-    changed_ids, blobs = _changed_ids(plan), blob_names(entity)
+    changed_ids, blobs = distinct_texts(plan.taken.ids, plan.removed.ids), blob_names(entity)
     for batch in dataset.read_batches([stored_names[field.name] for field in fields if field.name in stored_names]):
         rows = batch.filter(pc.invert(pc.is_in(batch.column("id"), value_set=changed_ids)))
         columns: dict[str, Any] = {}
@@ -207,13 +203,12 @@ def _read_unchanged_rows(location: Location, plan: TableMerge) -> tuple[pa.Table
                 column: Any = rows.column(stored_names[field.name])
                 fill = null_fill(entity, field.name, dataset.schema.field(stored_names[field.name]))
                 columns[field.name] = column if field.name in blobs else with_null_fill(column.cast(field.type), fill)
-        conflicts += value_conflicts(entity, columns)
+        conflicts += value_conflicts(entity, columns, Side.OURS)
         keys.append(pa.Table.from_arrays([columns[name] for name in names], schema=schema))
     return pa.concat_tables(keys), conflicts
 
 
 def _ruled_columns(entity: Entity) -> list[str]:
-    """Return the columns that any rule reads."""
     alone = [
         property_.name
         for property_ in entity.properties
@@ -253,15 +248,3 @@ def _find_nodes_without_edges(
             "requires: the target deleted them"
         )
         yield Conflict(ConflictKind.CARDINALITY_VIOLATION, node, message, (), (), edges)
-
-
-def value_conflicts(entity: Entity, columns: Mapping[str, Any]) -> Iterator[Conflict]:
-    """Yield rows of ours that break a new rule on single values."""
-    ids = columns["id"].to_pylist()
-    for violation in check_rows(entity, columns) if ids else ():
-        for row, value in zip(violation.rows.tolist(), violation.shown_values(), strict=True):
-            name = EntityName(entity.alias, str(ids[row]))
-            message = f"{violation.property}: {violation.message} ({value}), by a rule of the source"
-            properties = (violation.property,) if violation.property else ()
-            kind = ConflictKind.VALUE_CONSTRAINT_VIOLATION
-            yield Conflict(kind, name, message, properties, (), (name,))

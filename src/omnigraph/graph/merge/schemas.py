@@ -26,7 +26,7 @@ from omnigraph.schema.catalog import Catalog, EdgeType, Entity, Property
 from omnigraph.schema.catalog_json import catalog_to_json, schema_hash
 from omnigraph.schema.evolution.diff import find_steps_by_id
 from omnigraph.schema.evolution.merge import Diverged, merge_catalogs
-from omnigraph.schema.evolution.steps import AddConstraint, AddProperty, CardRule, Step
+from omnigraph.schema.evolution.steps import AddConstraint, AddProperty, CardRule, Constraint, Step
 from omnigraph.schema.printer import print_schema, schema_from_catalog
 from omnigraph.schema.tables import arrow_schema
 
@@ -35,8 +35,8 @@ def _find_writes_to_dropped_properties(merged: Catalog, side: Snapshot, base: Ba
     """Return the properties that the merged schema lacks and this side wrote, as `node:P.age (2 rows)`."""
     parts: list[str] = []
     for entity in side.schema.catalog.types:
-        merged_entity = merged.type_with_id(entity.id)
-        if merged_entity is None or merged_entity.incarnation != entity.incarnation:
+        merged_entity = _find_in(merged, entity)
+        if merged_entity is None:
             continue  # The whole type is dropped.
         dropped = tuple(
             property_ for property_ in entity.properties if merged_entity.property_with_id(property_.id) is None
@@ -89,29 +89,24 @@ class MergedSchema:
         theirs = self.theirs.type_with_id(entity.id)
         return theirs is not None and arrow_schema(theirs).equals(arrow_schema(entity), check_metadata=True)
 
-    def new_columns(self, entity: Entity) -> tuple[str, ...]:
-        """Return the columns of a type that their side has and ours gets."""
-        added = (step for step in self.steps if isinstance(step, AddProperty) and step.type_id == entity.id)
-        return tuple(step.property.name for step in added)
+    def new_properties(self, entity: Entity) -> list[Property]:
+        """Return the properties of a type that their side has and ours gets."""
+        added = (step for step in self.steps if isinstance(step, AddProperty))
+        return [step.property for step in added if step.type_id == entity.id]
 
-    def new_rules(self, entity: Entity) -> bool:
+    def has_new_rules(self, entity: Entity) -> bool:
         """Return whether our rows may break a rule of a type that is new to our side."""
-        return any(
-            (isinstance(step, AddConstraint) and not step.implied and step.type_id == entity.id)
-            or (isinstance(step, AddProperty) and step.type_id == entity.id and _needs_values(step.property))
-            for step in self.steps
-        )
+        is_required = (not new.nullable and new.fill is None for new in self.new_properties(entity))
+        return bool(self._new_constraints(entity)) or any(is_required)
 
-    def new_minimum(self, edge: EdgeType) -> bool:
+    def has_new_minimum(self, edge: EdgeType) -> bool:
         """Return whether nodes need edges of a type that they did not need before."""
-        rules = (step for step in self.steps if isinstance(step, AddConstraint) and not step.implied)
-        of_edge = (step.constraint for step in rules if step.type_id == edge.id)
-        return edge.cardinality.low > 0 and any(isinstance(rule, CardRule) for rule in of_edge)
+        has_rule = any(isinstance(rule, CardRule) for rule in self._new_constraints(edge))
+        return edge.cardinality.low > 0 and has_rule
 
-
-def _needs_values(new: Property) -> bool:
-    """Return whether rows cannot lack a new property."""
-    return not new.nullable and new.fill is None
+    def _new_constraints(self, entity: Entity) -> list[Constraint]:
+        added = (step for step in self.steps if isinstance(step, AddConstraint) and not step.implied)
+        return [step.constraint for step in added if step.type_id == entity.id]
 
 
 def merge_schemas(ours: Snapshot, theirs: Snapshot, base: Base) -> MergedSchema | Conflict:
@@ -127,9 +122,7 @@ def merge_schemas(ours: Snapshot, theirs: Snapshot, base: Base) -> MergedSchema 
     if isinstance(merged, Diverged):
         return diverged(merged.why, *plans)
     for side, other in ((ours, theirs), (theirs, ours)):
-        written = _find_write_to_dropped_type(merged, (side, other), base) or _find_writes_to_dropped_properties(
-            merged, side, base
-        )
+        written = _find_lost_writes(merged, side, other, base)
         if written is not None:
             return diverged(f"one side dropped {written} and the other wrote to it", *plans)
     return _apply_merged(ours, theirs, merged)
@@ -142,9 +135,7 @@ def keep_schema(ours: Snapshot, undone: Snapshot, before: Snapshot, base: Base) 
     undoing = find_steps_by_id(undone.schema.catalog, before.schema.catalog)
     if undoing:
         return diverged("the commit changed the schema, and a revert does not restore it", since, undoing)
-    lost = _find_write_to_dropped_type(catalog, (before, ours), base) or _find_writes_to_dropped_properties(
-        catalog, before, base
-    )
+    lost = _find_lost_writes(catalog, before, ours, base)
     if lost is not None:
         return diverged(f"the commit wrote to {lost}, which was dropped since", since)
     return MergedSchema(ours, before.schema.catalog)
@@ -171,17 +162,15 @@ def diverged(reason: str, ours: tuple[Step, ...] = (), theirs: tuple[Step, ...] 
     return Conflict(ConflictKind.SCHEMA_DIVERGED, None, reason, plans=plans)
 
 
-def _find_write_to_dropped_type(merged: Catalog, sides: tuple[Snapshot, Snapshot], base: Base) -> str | None:
-    """Return a type that the other side dropped and to which this side wrote rows since the base."""
-    side, other = sides
+def _find_lost_writes(merged: Catalog, side: Snapshot, other: Snapshot, base: Base) -> str | None:
+    """Return what this side wrote since the base and the merged schema lacks: a type, or else properties."""
     other_tables = {table.id for table in other.tables.values()}
     for entity in side.schema.catalog.types:
         table = side.tables[entity.alias]
-        if _find_in(merged, entity) is not None or table.id in other_tables:
-            continue
-        if _is_written(side, entity, table, base):
+        is_dropped = _find_in(merged, entity) is None and table.id not in other_tables
+        if is_dropped and _is_written(side, entity, table, base):
             return entity.alias
-    return None
+    return _find_writes_to_dropped_properties(merged, side, base)
 
 
 def _is_written(side: Snapshot, entity: Entity, table: TableRecord, base: Base) -> bool:
@@ -195,27 +184,25 @@ def _is_written(side: Snapshot, entity: Entity, table: TableRecord, base: Base) 
 
 
 def _apply_merged(ours: Snapshot, theirs: Snapshot, merged: Catalog) -> MergedSchema:
-    by_id = {table.id: table for table in ours.tables.values()}
-    their_tables = {table.id: table for table in theirs.tables.values()}
     tables: dict[str, TableRecord] = {}
     for entity in ours.schema.catalog.types:
         after = _find_in(merged, entity)
         if after is not None:
-            tables[after.alias] = replace(by_id[ours.tables[entity.alias].id], alias=after.alias)
+            tables[after.alias] = replace(ours.tables[entity.alias], alias=after.alias)
     present = {table.type_id for table in tables.values()}
     added = tuple(
         replace(table, alias=entity.alias)
         for entity in merged.types
         if entity.id not in present
-        for table in their_tables.values()
+        for table in theirs.tables.values()
         if (table.type_id, table.incarnation) == (entity.id, entity.incarnation)
     )
     record = SchemaRecord(_text(merged, ours, theirs), catalog_to_json(merged), schema_hash(merged))
     steps = find_steps_by_id(ours.schema.catalog, merged)
-    dropped = frozenset(by_id.keys() - {table.id for table in tables.values()})
+    dropped = {table.id for table in ours.tables.values()} - {table.id for table in tables.values()}
     ours_merged = replace(ours, schema=record, tables=tables)
     rows = {TypeId(table.type_id): table.row_count for table in ours.tables.values()}
-    return MergedSchema(ours_merged, theirs.schema.catalog, steps, added, dropped, rows)
+    return MergedSchema(ours_merged, theirs.schema.catalog, steps, added, frozenset(dropped), rows)
 
 
 def _find_in(merged: Catalog, entity: Entity) -> Entity | None:

@@ -14,11 +14,10 @@ from dataclasses import replace
 import pyarrow as pa
 
 from omnigraph.graph.manifest.publish import ManifestChange
-from omnigraph.graph.manifest.records import Pin, TableRecord, TombstoneRecord
+from omnigraph.graph.manifest.records import Pin, TombstoneRecord
 from omnigraph.graph.manifest.snapshot import open_pin, read_main_id
 from omnigraph.graph.merge.plan import MergePlan
 from omnigraph.graph.merge.schema_rows import AddedTable, new_table_plan
-from omnigraph.graph.merge.schemas import MergedSchema
 from omnigraph.graph.merge.table_plan import TableMerge
 from omnigraph.graph.rows.entity_rows import RowLocations, column_names, locate, read_rows, row_ranges
 from omnigraph.graph.schema_change import SchemaWork, column_plan
@@ -40,7 +39,7 @@ from omnigraph.storage.lance.stage import RowReplacement, StagedTransaction, sta
 def stage_plan(area: StagingArea, plan: MergePlan) -> tuple[SingleTransactionEffect, ...]:
     """Return the effects on every table that gets or loses rows."""
     assert not plan.conflicts, "a plan with conflicts is not staged"
-    return tuple(stage_table(area, area.writable(table.entity.alias), table) for table in plan.tables)
+    return tuple(stage_table(area, area.open_for_write(table.entity.alias), table) for table in plan.tables)
 
 
 def stage_table(
@@ -62,22 +61,22 @@ def _plan_rows(area: StagingArea, plan: TableMerge) -> tuple[RowReplacement | No
     moved, new = None, None
     if is_moved.any():
         replaced = plan.replaced.only(is_moved)
-        rows = _reader(area, plan, plan.taken.only(is_moved))
+        rows = _read_taken(area, plan, plan.taken.only(is_moved))
         moved = RowReplacement(rows, replaced.identities.tolist(), replaced.addresses.tolist())
     if not is_moved.all():
-        new = _reader(area, plan, plan.taken.only(~is_moved))
+        new = _read_taken(area, plan, plan.taken.only(~is_moved))
     return moved, new
 
 
-def _reader(area: StagingArea, plan: TableMerge, rows_to_read: RowLocations) -> pa.RecordBatchReader:
-    return pa.RecordBatchReader.from_batches(arrow_schema(plan.entity), _batches(area, plan, rows_to_read))
+def _read_taken(area: StagingArea, plan: TableMerge, taken: RowLocations) -> pa.RecordBatchReader:
+    """Return a reader of rows of theirs. They are read while they are written."""
 
+    def read_batches() -> Iterator[pa.RecordBatch]:
+        source = open_pin(area.snapshot.root.child(plan.table.path), plan.theirs)
+        for start, rows in row_ranges(plan.entity, len(taken.ids)):
+            yield from read_rows(source, plan.entity, taken.slice(start, rows)).to_batches()
 
-def _batches(area: StagingArea, plan: TableMerge, rows_to_read: RowLocations) -> Iterator[pa.RecordBatch]:
-    """Yield their rows as they are written."""
-    source = open_pin(area.snapshot.root.child(plan.table.path), plan.theirs)
-    for start, rows in row_ranges(plan.entity, len(rows_to_read.ids)):
-        yield from read_rows(source, plan.entity, rows_to_read.slice(start, rows)).to_batches()
+    return pa.RecordBatchReader.from_batches(arrow_schema(plan.entity), read_batches())
 
 
 def stage_schema_merge(
@@ -98,10 +97,10 @@ def stage_schema_merge(
 
 
 def _stage_type(area: StagingArea, old: Entity, plan: MergePlan, work: SchemaWork) -> None:
-    assert plan.schema is not None
-    table = area.table(old.alias)
-    new = _find_merged_type(plan.schema, table)
-    if new is None:
+    assert plan.schema is not None, "the schema changes"
+    table, ours = area.table(old.alias), plan.schema.ours
+    new = ours.schema.catalog.type_with_id(table.type_id)
+    if new is None or all(record.id != table.id for record in ours.tables.values()):
         work.tombstones.append(TombstoneRecord(table.id, table.alias, table.pin.version))
         return
     if any(adopted.id == table.id for adopted in plan.adopted):
@@ -111,7 +110,7 @@ def _stage_type(area: StagingArea, old: Entity, plan: MergePlan, work: SchemaWor
     if has_columns and rows is None:
         work.tables += [replace(table, alias=new.alias)] if new.alias != old.alias else []
         return
-    target = area.writable(old.alias)
+    target = area.open_for_write(old.alias)
     columns = None
     if not has_columns:
         remaining = table.row_count - (0 if rows is None else rows.removed_rows + rows.updated_rows)
@@ -124,11 +123,6 @@ def _stage_type(area: StagingArea, old: Entity, plan: MergePlan, work: SchemaWor
         assert columns is not None, "columns or rows change"
         effect = area.transaction_effect(target, columns, table.row_count)
     work.effects.append(replace(effect, table=table, alias=new.alias if new.alias != old.alias else None))
-
-
-def _find_merged_type(schema: MergedSchema, table: TableRecord) -> Entity | None:
-    alias = next((record.alias for record in schema.ours.tables.values() if record.id == table.id), None)
-    return None if alias is None else schema.ours.schema.catalog.type_with_id(table.type_id)
 
 
 def _stage_added(area: StagingArea, added: AddedTable, work: SchemaWork) -> None:

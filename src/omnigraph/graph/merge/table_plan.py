@@ -8,19 +8,18 @@ read in ranges, and only their keys are kept. Nothing here writes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from omnigraph.graph.manifest.records import Pin, TableRecord
-from omnigraph.graph.merge.candidates import Candidates, TableSides, find_candidates
+from omnigraph.graph.merge.candidates import TableSides, find_candidates
 from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, Side
 from omnigraph.graph.merge.decide import Verdict, Verdicts, apply_choices, decide
 from omnigraph.graph.rows.entity_rows import EntityRows, Mask, RowLocations, differing_columns, row_ranges
 from omnigraph.integrity.row_rules import check_rows
-from omnigraph.integrity.rules import RuleViolations
 from omnigraph.integrity.set_rules import key_columns
 from omnigraph.schema.catalog import Entity
 from omnigraph.storage.lance.dataset import Texts
@@ -70,101 +69,78 @@ class TableMerge:
 
 def plan_table(sides: TableSides) -> TableMerge:
     """Decide about every row that they may have changed."""
-    decision = _TableDecision(sides, find_candidates(sides))
-    for start, rows in row_ranges(sides.entity, len(decision.candidates.ids)):
-        decision.add(start, rows)
-    return decision.plan()
-
-
-@dataclass(slots=True)
-class _TableDecision:
-    """A table while its ranges are decided."""
-
-    sides: TableSides
-    candidates: Candidates
-    verdicts: list[Verdicts] = field(default_factory=list)
-    keys: list[pa.Table] = field(default_factory=list)
-    conflicts: list[Conflict] = field(default_factory=list)
-
-    def add(self, start: int, rows: int) -> None:
-        entity = self.sides.entity
-        ids = self.candidates.ids.slice(start, rows)
-        ours = self.candidates.rows_at(self.sides.table.pin, start, rows)
-        theirs = self.candidates.rows_at(self.sides.theirs, start, rows)
-        base = self.candidates.base_rows(start, rows)
-        verdicts = decide(base, ours, theirs)
-        if self.sides.choices:
-            chosen = [self.sides.choices.get(str(name)) for name in ids.to_pylist()]
+    candidates = find_candidates(sides)
+    verdicts_of_ranges = [np.array([], np.int8)]
+    keys: list[pa.Table] = []
+    conflicts: list[Conflict] = []
+    for start, rows in row_ranges(sides.entity, len(candidates.ids)):
+        ids = candidates.ids.slice(start, rows)
+        ours = candidates.rows_at(sides.table.pin, start, rows)
+        theirs = candidates.rows_at(sides.theirs, start, rows)
+        verdicts = decide(candidates.base_rows(start, rows), ours, theirs)
+        if sides.choices:
+            chosen = [sides.choices.get(str(name)) for name in ids.to_pylist()]
             fixed = np.array([side is not None for side in chosen])
             to_theirs = np.array([side is Side.THEIRS for side in chosen])
             verdicts = np.where(fixed, apply_choices(ours, theirs, to_theirs), verdicts).astype(np.int8)
         taken = theirs.rows.filter(pa.array(verdicts == Verdict.TAKE))
-        self.verdicts.append(verdicts)
-        self.keys.append(taken.select(key_columns(entity)))
-        self.conflicts += _row_conflicts(self.sides, ids, verdicts, (base, ours, theirs))
-        self.conflicts += _value_conflicts(self.sides, taken)
-
-    def plan(self) -> TableMerge:
-        sides = self.sides
-        verdicts = np.concatenate([*self.verdicts, np.array([], np.int8)])
-        take, remove = verdicts == Verdict.TAKE, verdicts == Verdict.REMOVE
-        ours, theirs = (self.candidates.locate(pin) for pin in (sides.table.pin, sides.theirs))
-        empty = pa.table({name: pa.array([], pa.utf8()) for name in key_columns(sides.entity)})
-        return TableMerge(
-            sides.entity,
-            sides.table,
-            sides.theirs,
-            theirs.only(take),
-            ours.only(take),
-            ours.only(remove),
-            pa.concat_tables(self.keys).combine_chunks() if self.keys else empty,
-            tuple(self.conflicts),
-        )
+        columns = {name: taken.column(name).combine_chunks() for name in taken.schema.names}
+        verdicts_of_ranges.append(verdicts)
+        keys.append(taken.select(key_columns(sides.entity)))
+        conflicts += _row_conflicts(sides, ids, verdicts, ours, theirs)
+        conflicts += value_conflicts(sides.entity, columns, Side.THEIRS)
+    verdicts = np.concatenate(verdicts_of_ranges)
+    take, remove = verdicts == Verdict.TAKE, verdicts == Verdict.REMOVE
+    no_keys = pa.table({name: pa.array([], pa.utf8()) for name in key_columns(sides.entity)})
+    our_rows, their_rows = (candidates.locate(pin) for pin in (sides.table.pin, sides.theirs))
+    return TableMerge(
+        sides.entity,
+        sides.table,
+        sides.theirs,
+        their_rows.only(take),
+        our_rows.only(take),
+        our_rows.only(remove),
+        pa.concat_tables(keys).combine_chunks() if keys else no_keys,
+        tuple(conflicts),
+    )
 
 
 def _row_conflicts(
-    sides: TableSides, ids: Texts, verdicts: Verdicts, images: tuple[EntityRows, EntityRows, EntityRows]
+    sides: TableSides, ids: Texts, verdicts: Verdicts, ours: EntityRows, theirs: EntityRows
 ) -> Iterator[Conflict]:
-    """Yield the conflicts about single entities."""
-    _, ours, theirs = images
     which: Mask = verdicts >= Verdict.DIVERGENT_INSERT
     if not which.any():
         return
     mask = pa.array(which)
     differing = differing_columns(ours.rows.filter(mask), theirs.rows.filter(mask))
-    rows = np.flatnonzero(which)
     names: Any = ids.filter(mask).to_pylist()
-    for row, name, columns in zip(rows, names, differing, strict=True):
+    for row, name, columns in zip(np.flatnonzero(which), names, differing, strict=True):
         entity = EntityName(sides.entity.alias, str(name))
         kind = _KINDS[Verdict(int(verdicts[row]))]
-        both = bool(ours.present[row] and theirs.present[row])
-        properties = tuple(columns) if both else ()
-        yield Conflict(kind, entity, _message(kind, properties, images, int(row)), properties, (entity,), (entity,))
+        properties = tuple(columns) if ours.present[row] and theirs.present[row] else ()
+        match kind:
+            case ConflictKind.DIVERGENT_INSERT:
+                message = f"both sides inserted it, with a different {', '.join(properties)}"
+            case ConflictKind.DIVERGENT_UPDATE:
+                message = f"both sides changed it, and differ in {', '.join(properties)}"
+            case _ if ours.present[row]:
+                message = "the source deleted it and the target changed it"
+            case _:
+                message = "the target deleted it and the source changed it"
+        yield Conflict(kind, entity, message, properties, (entity,), (entity,))
 
 
-def _message(
-    kind: ConflictKind, properties: tuple[str, ...], images: tuple[EntityRows, EntityRows, EntityRows], row: int
-) -> str:
-    _, ours, _ = images
-    differing = ", ".join(properties)
-    if kind is ConflictKind.DIVERGENT_INSERT:
-        return f"both sides inserted it, with a different {differing}"
-    if kind is ConflictKind.DIVERGENT_UPDATE:
-        return f"both sides changed it, and differ in {differing}"
-    if ours.present[row]:
-        return "the source deleted it and the target changed it"
-    return "the target deleted it and the source changed it"
+def value_conflicts(entity: Entity, columns: Mapping[str, Any], side: Side) -> Iterator[Conflict]:
+    """Yield rows of one side that break a rule on single values; only a rule of the other side can be broken.
 
-
-def _value_conflicts(sides: TableSides, taken: pa.Table) -> Iterator[Conflict]:
-    """Yield rows of theirs that break a rule on values; possible only if another schema validated them."""
-    columns: dict[str, Any] = {name: taken.column(name).combine_chunks() for name in taken.schema.names}
-    violations: list[RuleViolations] = list(check_rows(sides.entity, columns)) if taken.num_rows else []
-    ids = taken.column("id").to_pylist()
-    for violation in violations:
+    Choosing the other side, which has or keeps another row, resolves it.
+    """
+    ids = columns["id"].to_pylist()
+    rule = ", by a rule of the source" if side is Side.OURS else ""
+    for violation in check_rows(entity, columns) if ids else ():
         for row, value in zip(violation.rows.tolist(), violation.shown_values(), strict=True):
-            entity = EntityName(sides.entity.alias, str(ids[row]))
-            message = f"{violation.property}: {violation.message} ({value})"
+            name = EntityName(entity.alias, str(ids[row]))
+            message = f"{violation.property}: {violation.message} ({value}){rule}"
             properties = (violation.property,) if violation.property else ()
-            kind = ConflictKind.VALUE_CONSTRAINT_VIOLATION
-            yield Conflict(kind, entity, message, properties, (entity,))
+            ours, theirs = ((), (name,)) if side is Side.OURS else ((name,), ())
+            yield Conflict(ConflictKind.VALUE_CONSTRAINT_VIOLATION, name, message, properties, ours, theirs)

@@ -14,7 +14,7 @@ from typing import Final
 
 from omnigraph.base.errors import ConflictError, FormatError, NotFoundError
 from omnigraph.base.failpoints import Failpoint, failpoint
-from omnigraph.base.ids import BranchId, CommitId, Incarnation, OperationId, TypeId, new_ulid
+from omnigraph.base.ids import CommitId, Incarnation, TypeId, new_ulid
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import (
     MULTI_COMMIT_OPERATIONS,
@@ -26,10 +26,10 @@ from omnigraph.graph.coordination.intent import (
     read_intents,
     unreadable_intent_error,
 )
-from omnigraph.graph.coordination.lease import Lease, hold_lease
+from omnigraph.graph.coordination.lease import hold_lease
 from omnigraph.graph.manifest.publish import CommitDraft, ManifestChange, Publisher, PublishTarget, publish, target_of
-from omnigraph.graph.manifest.reader import Manifest, ManifestState, open_manifest
-from omnigraph.graph.manifest.records import Pin, RecoveryRecord, StreamBatch, TableId, TableRecord
+from omnigraph.graph.manifest.reader import Manifest, ManifestState
+from omnigraph.graph.manifest.records import Pin, RecoveryRecord, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.recovery.decide import Moved, RecoveryAction, TableFinding, decide_recovery
 from omnigraph.graph.recovery.fence import Guard, can_publish, fence_table, read_history
@@ -47,16 +47,15 @@ RECOVERY_ACTOR: Final = "omnigraph:recovery"
 
 @dataclass(frozen=True, slots=True)
 class Recoverer:
-    """The branch to recover, its lease, and how to publish."""
+    """The branch to recover, and how to publish under its lease."""
 
     store: ObjectStore
     target: PublishTarget
-    lease: Lease
     publisher: Publisher
 
     def open_manifest(self) -> Manifest:
         """Open the newest manifest of the branch."""
-        return open_manifest(self.target.root, lance_branch=self.target.lance_branch, rules=self.publisher.rules)
+        return self.target.open_manifest(self.publisher.rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,11 @@ def recover_on_open(
         return ()
     try:
         snapshot = read_snapshot(root, branch, rules=environment.rules)
-        return _recover_pending(store, snapshot, intents, environment)
+        if not any(_recovers(snapshot, intent) and is_pending(store, intent) for intent in intents):
+            return ()
+        target = target_of(snapshot)
+        with hold_lease(store, target.branch_id, "recovery", environment.terms) as lease:
+            return recover_branch(Recoverer(store, target, environment.publisher(lease)))
     except (FormatError, ConflictError) as error:
         logger.warning("recovery is left to the next writer: %s", error.message)
         return ()
@@ -94,7 +97,7 @@ def recover_every_branch(root: Location) -> tuple[RecoveredWrite, ...]:
     if not intents:
         return ()
     names = {record.id: name for name, record in read_snapshot(root).state.branches.items()}
-    branches = {names.get(BranchId(intent.branch_id), MAIN) for intent in intents} - {MAIN}
+    branches = {names.get(intent.branch_id, MAIN) for intent in intents} - {MAIN}
     recovered: list[RecoveredWrite] = []
     for name in (*sorted(branches), MAIN):
         with suppress(NotFoundError):  # The branch was deleted since, so main, which is last, recovers it.
@@ -102,28 +105,11 @@ def recover_every_branch(root: Location) -> tuple[RecoveredWrite, ...]:
     return tuple(recovered)
 
 
-def _recover_pending(
-    store: ObjectStore, snapshot: Snapshot, intents: tuple[Intent, ...], environment: WriteEnvironment
-) -> tuple[RecoveredWrite, ...]:
-    live_branches = frozenset(record.id for record in snapshot.manifest.read_state().branches.values())
-    if not any(_is_pending_here(store, intent, snapshot, live_branches) for intent in intents):
-        return ()
-    target = target_of(snapshot)
-    with hold_lease(store, target.branch_id, "recovery", environment.terms) as lease:
-        return recover_branch(Recoverer(store, target, lease, environment.publisher(lease)))
-
-
-def _is_pending_here(
-    store: ObjectStore, intent: Intent, snapshot: Snapshot, live_branches: frozenset[BranchId]
-) -> bool:
-    """Return whether an intent waits for recovery on this branch, or, on main, belongs to a deleted branch.
-
-    Intents of other live branches are recovered when those are opened.
-    """
-    branch_id, branch = BranchId(intent.branch_id), snapshot.branch
-    if branch_id != branch.id and (branch.lance_branch is not None or branch_id in live_branches):
-        return False
-    return is_pending(store, intent)
+def _recovers(snapshot: Snapshot, intent: Intent) -> bool:
+    """Return whether a branch recovers an intent: its own, and main also those of deleted branches."""
+    if intent.branch_id == snapshot.branch.id or snapshot.branch.lance_branch is not None:
+        return intent.branch_id == snapshot.branch.id
+    return all(intent.branch_id != branch.id for branch in snapshot.state.branches.values())
 
 
 def recover_branch(recoverer: Recoverer) -> tuple[RecoveredWrite, ...]:
@@ -227,10 +213,10 @@ class _IntentRecovery:
     def guard(self) -> Guard:
         intent = self.intent
         properties = operation_properties(intent.op_id, intent.commit_id, intent.kind)
-        return Guard(self.recoverer.lease.hold, properties)
+        return Guard(self.recoverer.publisher.hold, properties)
 
     def inspect(self, table: IntentTable) -> _TableState:
-        pinned = self.state.live_tables().get(TableId(table.id))
+        pinned = self.state.live_tables().get(table.id)
         try:
             dataset = open_dataset(self.recoverer.target.root.child(table.path), branch=table.lance_branch)
         except NotFoundError:
@@ -244,7 +230,7 @@ class _IntentRecovery:
 
     def _find_own_version(self, table: IntentTable, history: TableHistory) -> tuple[int | None, TableFinding]:
         """Return the highest version that this intent made, and what that means for recovery."""
-        operation = OperationId(self.intent.op_id)
+        operation = self.intent.op_id
         not_moved = TableFinding(Moved.NO, table.preserving)
         if table.uuid is not None:
             version = history.find_uuid(table.uuid)
@@ -296,13 +282,13 @@ class _IntentRecovery:
         is_forward = action is RecoveryAction.ROLLED_FORWARD
         rows = [self._row_to_publish(table, is_forward=is_forward) for table in tables]
         records = tuple(record for record in rows if record is not None)
-        results = {table.table.id: table.describe(action) for table in tables}
-        audit = RecoveryRecord(OperationId(intent.op_id), intent.kind, intent.actor, action.value, now, results)
+        results: dict[str, str] = {table.table.id: table.describe(action) for table in tables}
+        audit = RecoveryRecord(intent.op_id, intent.kind, intent.actor, action.value, now, results)
         if is_forward:
             draft = _draft_of(intent)
             change = ManifestChange(commit=draft, tables=records, recovery=audit, rows=tuple(intent.rows))
         elif records:
-            commit, operation = CommitId(new_ulid()), OperationId(intent.op_id)
+            commit, operation = CommitId(new_ulid()), intent.op_id
             draft = CommitDraft(commit, "recovery", operation, RECOVERY_ACTOR, now)
             change = ManifestChange(commit=draft, tables=records, recovery=audit)
         else:
@@ -358,23 +344,22 @@ def _new_table_record(table: IntentTable) -> TableRecord:
         table.alias or "",
         table.path,
         Pin(table.lance_branch, table.base),
-        BranchId(table.owner),
+        table.owner,
         0,
     )
 
 
 def _draft_of(intent: Intent) -> CommitDraft:
-    pins, stream = intent.pins, intent.stream
     return CommitDraft(
-        id=CommitId(intent.commit_id),
+        id=intent.commit_id,
         operation=intent.kind,
-        operation_id=OperationId(intent.op_id),
+        operation_id=intent.op_id,
         actor=intent.actor,
         created_us=intent.created_us,
         counts=intent.counts,
-        merged_parent=None if intent.merged_parent is None else CommitId(intent.merged_parent),
-        pins=None if pins is None else {TableId(table): Pin(pin.branch, pin.version) for table, pin in pins.items()},
-        stream=None if stream is None else StreamBatch(stream.query, stream.batch),
+        merged_parent=intent.merged_parent,
+        pins=intent.pins,
+        stream=intent.stream,
     )
 
 
@@ -382,24 +367,23 @@ def _discard_orphan(recoverer: Recoverer, intent: Intent) -> RecoveryAction:
     """Record on main an intent whose branch was deleted: no reader can see what it moved."""
     action = decide_recovery(finished=False, branch_alive=False, tables=())
     now = recoverer.publisher.clock.now_us()
-    results = {table.id: "discarded" for table in intent.tables}
-    record = RecoveryRecord(OperationId(intent.op_id), intent.kind, intent.actor, action.value, now, results)
+    results: dict[str, str] = {table.id: "discarded" for table in intent.tables}
+    record = RecoveryRecord(intent.op_id, intent.kind, intent.actor, action.value, now, results)
     failpoint(Failpoint.RECOVERY_PUBLISH_BEFORE)
     publish(recoverer.target, ManifestChange(recovery=record), (), recoverer.publisher)
     return _delete_recovered(recoverer, intent, action)
 
 
 def _delete_recovered(recoverer: Recoverer, intent: Intent, action: RecoveryAction) -> RecoveryAction:
-    """Log the result and delete the intent."""
     is_committed = action is RecoveryAction.ROLLED_FORWARD
     if action is RecoveryAction.FINISHED:  # An earlier recovery may have undone it.
-        is_committed = recoverer.open_manifest().find_commit(CommitId(intent.commit_id)) is not None
+        is_committed = recoverer.open_manifest().find_commit(intent.commit_id) is not None
     result = f"it is commit {intent.commit_id}" if is_committed else "it was undone"
     origin = f"{intent.kind} {intent.op_id}, by {intent.actor}, on branch {intent.branch}"
     logger.warning("recovered an interrupted write (%s): %s", origin, result)
-    recoverer.lease.hold()
+    recoverer.publisher.hold()
     failpoint(Failpoint.RECOVERY_DELETE_BEFORE)
-    delete_intent(recoverer.store, OperationId(intent.op_id))
+    delete_intent(recoverer.store, intent.op_id)
     return action
 
 
@@ -409,6 +393,6 @@ def _has_moved(recoverer: Recoverer, intent: Intent) -> bool:
 
 
 def _is_finished(manifest: Manifest, intent: Intent) -> bool:
-    if manifest.find_commit(CommitId(intent.commit_id)) is not None:
+    if manifest.find_commit(intent.commit_id) is not None:
         return True
-    return manifest.find_recovery(OperationId(intent.op_id)) is not None
+    return manifest.find_recovery(intent.op_id) is not None

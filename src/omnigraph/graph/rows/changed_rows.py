@@ -8,7 +8,6 @@ located by id. For merge, diff, the feed and revert. Nothing here writes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +17,10 @@ import pyarrow.compute as pc
 
 from omnigraph.graph.manifest.records import Pin
 from omnigraph.graph.manifest.snapshot import open_pin
-from omnigraph.graph.rows.entity_rows import Mask, RowLocations, locate
-from omnigraph.storage.lance.dataset import ADDRESS, IDENTITY, Dataset, Texts
-from omnigraph.storage.lance.read import NO_TEXTS, Numbers, locate_rows, read_all_ids
+from omnigraph.graph.rows.entity_rows import RowLocations, indexes_in, locate
+from omnigraph.storage.lance.dataset import BranchVersion, Dataset, Texts
+from omnigraph.storage.lance.read import NO_TEXTS, locate_rows, read_all_ids
 from omnigraph.storage.lance.row_changes import (
-    BranchVersion,
     RowChanges,
     find_common_ancestor,
     open_if_exists,
@@ -111,59 +109,26 @@ def _locate_rows(here: _ChangedSide, other: RowChanges, ids: Texts, on_other: Ro
     row that was removed here has no location. Any other row is where it was in the common version: where the other side
     replaced or deleted it, or where the other side still has it.
     """
-    locations = _LocationBuilder.empty(len(ids))
-    written, removed = _indexes_in(ids, here.changes.written), _indexes_in(ids, here.changes.removed)
-    before = _indexes_in(ids, other.removed)
+    locations = RowLocations.absent(ids)
+    written, removed = indexes_in(ids, here.changes.written), indexes_in(ids, here.changes.removed)
+    before = indexes_in(ids, other.removed)
     locations.put(written, here.changes.written)
-    unchanged = ~(written >= 0) & ~(removed >= 0)
+    unchanged = (written < 0) & (removed < 0)
     locations.put(np.where(unchanged, before, -1), other.removed)
     moved = unchanged & (before >= 0) & ~here.changes.is_in_place(locations.addresses)
     if on_other is not None:
-        same = unchanged & (before < 0) & (_indexes_in(ids, other.written) < 0) & on_other.present
-        locations.copy(same, on_other)
+        same = unchanged & (before < 0) & (indexes_in(ids, other.written) < 0) & on_other.present
+        locations.present[same] = True
+        locations.identities[same] = on_other.identities[same]
+        locations.addresses[same] = on_other.addresses[same]
         unmoved = here.changes.is_in_place(locations.addresses) & other.is_in_place(locations.addresses)
         moved |= same & ~unmoved
     if moved.any():
-        # A row that moved here is in a new fragment; one that moved there was in a fragment that was rewritten there.
+        # Rows that only moved, as in a compaction, are located by id, in the fragments where they can be. A row that
+        # moved here is in a new fragment; one that moved there was in a fragment that was rewritten there.
         fragments = (*here.changes.fresh, *sorted(here.changes.same - other.same))
-        locations.look_up(here.dataset, ids, moved, fragments)
-    return RowLocations(ids, locations.present, locations.identities, locations.addresses)
-
-
-@dataclass(slots=True)
-class _LocationBuilder:
-    """Row locations while they are collected."""
-
-    present: Mask
-    identities: Numbers
-    addresses: Numbers
-
-    @classmethod
-    def empty(cls, size: int) -> _LocationBuilder:
-        return cls(np.zeros(size, np.bool_), np.zeros(size, np.uint64), np.zeros(size, np.uint64))
-
-    def put(self, indexes: np.ndarray[Any, np.dtype[np.int64]], rows: pa.Table) -> None:
-        """Set the locations of `rows`; `indexes` has the row number for each id, or -1."""
-        which = indexes >= 0
-        self.present |= which
-        self.identities[which] = rows.column(IDENTITY).to_numpy()[indexes[which]]
-        self.addresses[which] = rows.column(ADDRESS).to_numpy()[indexes[which]]
-
-    def copy(self, which: Mask, other: RowLocations) -> None:
-        self.present |= which
-        self.identities[which] = other.identities[which]
-        self.addresses[which] = other.addresses[which]
-
-    def look_up(self, dataset: Dataset, ids: Texts, which: Mask, fragments: Sequence[int]) -> None:
-        """Locate rows that only moved, as in a compaction: by id, in the fragments where they can be."""
-        moved_ids: Any = ids.filter(pa.array(which))
-        rows = locate_rows(dataset, moved_ids, fragments)
+        moved_ids: Any = ids.filter(pa.array(moved))
+        rows = locate_rows(here.dataset, moved_ids, fragments)
         assert rows.num_rows == len(moved_ids), "a row that neither side changed still exists"
-        self.put(np.where(which, _indexes_in(ids, rows), -1), rows)
-
-
-def _indexes_in(ids: Texts, rows: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return for each id the number of its row, or -1."""
-    indexes: Any = pc.index_in(ids, value_set=rows.column("id").combine_chunks())
-    answer: np.ndarray[Any, np.dtype[np.int64]] = indexes.fill_null(-1).cast(pa.int64()).to_numpy(zero_copy_only=False)
-    return answer
+        locations.put(np.where(moved, indexes_in(ids, rows), -1), rows)
+    return locations

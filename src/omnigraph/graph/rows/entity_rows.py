@@ -25,6 +25,7 @@ from omnigraph.storage.lance.dataset import ADDRESS, IDENTITY, Dataset, Texts
 from omnigraph.storage.lance.read import Numbers, find_rows, locate_rows, read_blobs, read_rows_at
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
+Indexes = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +40,19 @@ class RowLocations:
     identities: Numbers
     addresses: Numbers
     rows: pa.Table | None = None
+
+    @classmethod
+    def absent(cls, ids: Texts) -> RowLocations:
+        """Return locations of which none is present."""
+        size = len(ids)
+        return cls(ids, np.zeros(size, np.bool_), np.zeros(size, np.uint64), np.zeros(size, np.uint64))
+
+    def put(self, indexes: Indexes, rows: pa.Table) -> None:
+        """Set the locations of rows that were found; `indexes` has the row number for each id, or -1."""
+        which = indexes >= 0
+        self.present[which] = True
+        self.identities[which] = rows.column(IDENTITY).to_numpy()[indexes[which]]
+        self.addresses[which] = rows.column(ADDRESS).to_numpy()[indexes[which]]
 
     def only(self, which: Mask) -> RowLocations:
         ids: Any = self.ids.filter(pa.array(which))
@@ -64,29 +78,33 @@ class EntityRows:
     def of(cls, rows: pa.Table, present: Mask) -> EntityRows:
         return cls(rows, present, np.zeros(len(present), np.bool_))
 
+    def only(self, which: Mask) -> EntityRows:
+        return EntityRows(self.rows.filter(pa.array(which)), self.present[which], self.undecided[which])
 
-def locate(dataset: Dataset | None, entity: Entity | None, ids: Texts) -> RowLocations:
-    """Locate each of the ids, in their order, by searching the table; without a dataset no id is present.
+
+def locate(dataset: Dataset, entity: Entity | None, ids: Texts) -> RowLocations:
+    """Locate each of the ids, in their order, by searching the table.
 
     With an entity, a small number of rows is read in the same search.
     """
-    size = len(ids)
-    identities, addresses = np.zeros(size, np.uint64), np.zeros(size, np.uint64)
-    present = np.zeros(size, np.bool_)
-    rows = None
-    if dataset is not None and size:
-        is_few = entity is not None and size <= limits.LOOKUP_FILTER_VALUES_MAX
-        if entity is not None and is_few:
-            rows_found = find_rows(dataset, ids, list(column_names(dataset, entity).values()))
-        else:
-            rows_found = locate_rows(dataset, ids)
-        indexes: Any = pc.index_in(ids, value_set=rows_found.column("id").combine_chunks())
-        present = indexes.is_valid().to_numpy(zero_copy_only=False)
-        places = indexes.drop_null().to_numpy(zero_copy_only=False)
-        identities[present] = rows_found.column(IDENTITY).to_numpy()[places]
-        addresses[present] = rows_found.column(ADDRESS).to_numpy()[places]
-        rows = rows_found.take(indexes) if is_few else None
-    return RowLocations(ids, present, identities, addresses, rows)
+    locations = RowLocations.absent(ids)
+    if not len(ids):
+        return locations
+    if entity is None or len(ids) > limits.LOOKUP_FILTER_VALUES_MAX:
+        rows = locate_rows(dataset, ids)
+        locations.put(indexes_in(ids, rows), rows)
+        return locations
+    rows = find_rows(dataset, ids, list(column_names(dataset, entity).values()))
+    indexes = indexes_in(ids, rows)
+    locations.put(indexes, rows)
+    return replace(locations, rows=rows.take(pa.array(indexes, mask=indexes < 0)))
+
+
+def indexes_in(ids: Texts, rows: pa.Table) -> Indexes:
+    """Return for each id the number of its row, or -1."""
+    indexes: Any = pc.index_in(ids, value_set=rows.column("id").combine_chunks())
+    answer: Indexes = indexes.fill_null(-1).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return answer
 
 
 def with_rows(dataset: Dataset, entity: Entity, located: RowLocations) -> RowLocations:

@@ -21,7 +21,7 @@ from omnigraph.base.ids import TypeId
 from omnigraph.graph.manifest.records import TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table
 from omnigraph.integrity.set_rules import unique_keys
-from omnigraph.storage.lance.dataset import Dataset, any_of
+from omnigraph.storage.lance.dataset import any_of
 from omnigraph.storage.lance.read import combine_batches
 
 _TEXT: Final = pa.utf8()
@@ -93,13 +93,11 @@ class SnapshotLookup:
         """Yield the rows of a type in batches of about `rows` rows."""
         table = self._table(type_id)
         if table is not None and table.row_count > 0:
-            yield from combine_batches(self._open(table).read_batches(columns, where), rows)
+            dataset = open_table(self.snapshot.root, table)
+            yield from combine_batches(dataset.read_batches(columns, where), rows)
 
     def _table(self, type_id: TypeId) -> TableRecord | None:
         return next((table for table in self.snapshot.tables.values() if table.type_id == type_id), None)
-
-    def _open(self, table: TableRecord) -> Dataset:
-        return open_table(self.snapshot.root, table)
 
 
 def _joined(columns: list[Column]) -> Column:

@@ -7,8 +7,8 @@ that an external tool moved is *drift*.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 
 from omnigraph.base import limits
 from omnigraph.base.clock import Clock
@@ -88,42 +88,32 @@ class StagingTooOldError(ConflictError):
     applied = Applied.NO
 
 
-@dataclass(frozen=True, slots=True)
-class Stale:
-    """A member of the read set of a write that changed after the write was staged."""
-
-    member: str
-    expected: str | None
-    actual: str | None
-
-    def conflict(self) -> ConflictError:
-        return read_set_conflict(self.member, self.expected, self.actual)
-
-
-def find_stale(staged: StagedWrite, now: Snapshot) -> Stale | None:
-    """Return the first change since staging to something that this write depends on. Pure."""
+def find_read_set_conflict(staged: StagedWrite, now: Snapshot) -> ReadSetConflictError | None:
+    """Return the error for the first change since staging to something that this write depends on. Pure."""
     then = staged.snapshot
     if then.schema.hash != now.schema.hash:
-        return Stale("schema", then.schema.hash, now.schema.hash)
+        return read_set_conflict("schema", then.schema.hash, now.schema.hash)
     pins_now = {table.id: table.pin for table in now.tables.values()}
     read_tables = (table for table in then.tables.values() if table.id in staged.reads)
     written_tables = (effect.table for effect in staged.effects if not effect.is_new)
     for table in (*read_tables, *written_tables, *(expected.table for expected in staged.heads)):
         pin_now = pins_now.get(table.id)
         if pin_now != table.pin:
-            return Stale(table.alias, pin_text(table.pin), pin_text(pin_now))
+            return read_set_conflict(table.alias, pin_text(table.pin), pin_text(pin_now))
     return None
 
 
-def find_id_conflict(staged: StagedWrite, now: Snapshot) -> Stale | None:
-    """Return a conflict if another branch has assigned ids since staging that this write would assign again.
+def find_id_conflict(staged: StagedWrite, now: Snapshot) -> ReadSetConflictError | None:
+    """Return the error if another branch has assigned ids since staging that this write would assign again.
 
     The write holds the graph's lease, so no other process assigns ids at the same time.
     """
     if staged.counter_catalog is None:
         return None
     raised = raise_counters(now.schema.catalog, read_other_catalogs(now))
-    return None if raised == staged.counter_catalog else Stale("the ids of types and properties", None, None)
+    return (
+        None if raised == staged.counter_catalog else read_set_conflict("the ids of types and properties", None, None)
+    )
 
 
 def require_recent_staging(staged: StagedWrite, clock: Clock) -> None:
@@ -173,31 +163,26 @@ def moved_head(table: TableRecord, expected: Pin, actual: Dataset) -> ReadSetCon
     return read_set_conflict(f"the head of {table.alias}", pin_text(expected), pin_text(actual_pin))
 
 
-@dataclass(frozen=True, slots=True)
-class HeadRestorer:
-    """Restores heads that only our own fences, or our own writers without a lease, moved."""
+def restore_head(target: PublishTarget, table: TableRecord, dataset: Dataset, publisher: Publisher) -> None:
+    """Restore the pinned content of a table and publish it; raise `DriftError` if an external commit is above the pin.
 
-    target: PublishTarget
-    hold: Callable[[], None]
-    publisher: Publisher
-
-    def restore(self, table: TableRecord, dataset: Dataset) -> None:
-        """Restore the pinned content and publish it; raise `DriftError` if an external commit is above the pin."""
-        history = read_history(dataset, table.pin.version)
-        if dataset.version < table.pin.version or history.has_external_above(history.base):
-            raise drift(table, dataset.version)
-        operation, commit = OperationId(new_ulid()), CommitId(new_ulid())
-        guard = Guard(self.hold, operation_properties(operation, commit, "recovery"))
-        failpoint(Failpoint.HEAL_BEFORE)
-        restored = fence_table(dataset, guard, restore=table.pin.version)
-        if read_history(restored, table.pin.version).has_external_above(table.pin.version):
-            raise drift(table, restored.version)
-        now = self.publisher.clock.now_us()
-        record = replace(table, pin=Pin(restored.branch, restored.version))
-        draft = CommitDraft(commit, "recovery", operation, RECOVERY_ACTOR, now)
-        audit = RecoveryRecord(operation, "recovery", RECOVERY_ACTOR, "healed", now, {table.id: "restored"})
-        failpoint(Failpoint.HEAL_PUBLISH_BEFORE)
-        publish(self.target, ManifestChange(commit=draft, tables=(record,), recovery=audit), (), self.publisher)
+    The caller calls it for a head that is not the pin: our own fences, or our writers without a lease, moved it.
+    """
+    history = read_history(dataset, table.pin.version)
+    if dataset.version < table.pin.version or history.has_external_above(history.base):
+        raise drift(table, dataset.version)
+    operation, commit = OperationId(new_ulid()), CommitId(new_ulid())
+    guard = Guard(publisher.hold, operation_properties(operation, commit, "recovery"))
+    failpoint(Failpoint.HEAL_BEFORE)
+    restored = fence_table(dataset, guard, restore=table.pin.version)
+    if read_history(restored, table.pin.version).has_external_above(table.pin.version):
+        raise drift(table, restored.version)
+    now = publisher.clock.now_us()
+    record = replace(table, pin=Pin(restored.branch, restored.version))
+    draft = CommitDraft(commit, "recovery", operation, RECOVERY_ACTOR, now)
+    audit = RecoveryRecord(operation, "recovery", RECOVERY_ACTOR, "healed", now, {table.id: "restored"})
+    failpoint(Failpoint.HEAL_PUBLISH_BEFORE)
+    publish(target, ManifestChange(commit=draft, tables=(record,), recovery=audit), (), publisher)
 
 
 def drift(table: TableRecord, head: int) -> DriftError:

@@ -9,34 +9,31 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 from omnigraph.base import limits
 from omnigraph.base.errors import Applied, ConflictError, ErrorKind, Fact, OmnigraphError, StorageError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import action, hint
-from omnigraph.base.ids import CommitId, OperationId, new_ulid
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind, delete_intent, write_intent
-from omnigraph.graph.coordination.lease import Lease, LeaseLostError, acquire_lease, hold_lease
-from omnigraph.graph.manifest.publish import CommitDraft, ObservedState, Publication, PublishTarget, publish, target_of
-from omnigraph.graph.manifest.reader import open_manifest
+from omnigraph.graph.coordination.lease import Lease, LeaseLostError, hold_lease
+from omnigraph.graph.manifest.publish import CommitDraft, Publication, Publisher, PublishTarget, publish, target_of
 from omnigraph.graph.manifest.records import Pin, StreamBatch, TableRecord
 from omnigraph.graph.manifest.requirements import PinIs, Requirement, SchemaIs, precondition_failed, read_set_conflict
 from omnigraph.graph.manifest.snapshot import Snapshot, graph_replaced, read_snapshot, refresh_snapshot
 from omnigraph.graph.recovery.decide import RecoveryAction
 from omnigraph.graph.recovery.run import Recoverer, recover_branch, recover_intent
 from omnigraph.graph.write.check import (
-    HeadRestorer,
-    Stale,
     find_id_conflict,
-    find_stale,
+    find_read_set_conflict,
     moved_head,
     open_bases,
     require_existing_versions,
     require_recent_staging,
     require_unmoved_heads,
+    restore_head,
 )
 from omnigraph.graph.write.multi_commit import require_only_own_commits
 from omnigraph.graph.write.stage import StagingArea, WritableTable, discard_forks_on_error
@@ -61,6 +58,9 @@ from omnigraph.storage.sync import SyncError
 logger = logging.getLogger("omnigraph.commit")
 
 
+Restage = Callable[[StagingArea, StagedWrite], StagedWrite | None]
+
+
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
     """Who writes, and the functions that stage the write.
@@ -74,7 +74,7 @@ class WriteRequest:
     kind: WriterKind
     actor: str
     stage: Callable[[StagingArea], StagedWrite | None]
-    restage: Callable[[StagingArea, StagedWrite], StagedWrite | None] | None = None
+    restage: Restage | None = None
     stream: StreamBatch | None = None
 
 
@@ -91,55 +91,45 @@ class RecoveryRequiredError(OmnigraphError):
     applied = Applied.UNKNOWN
 
 
+@contextmanager
+def not_applied_by_default() -> Iterator[None]:
+    """Set `applied` to no on an error that does not say whether the write was applied."""
+    try:
+        yield
+    except OmnigraphError as error:
+        if error.applied is None:
+            error.applied = Applied.NO
+        raise
+
+
+@not_applied_by_default()  # The write is not armed: all later errors set `applied` themselves.
 def write(
     root: Location, branch: str, request: WriteRequest, environment: WriteEnvironment | None = None
 ) -> Published | None:
     """Run one write from Stage to Disarm. Every error says whether the write was applied."""
-    try:
-        return _write(root, branch, request, environment or WriteEnvironment())
-    except OmnigraphError as error:
-        if error.applied is None:
-            error.applied = Applied.NO  # The write was not armed: all later errors set `applied` themselves.
-        raise
-
-
-def _write(root: Location, branch: str, request: WriteRequest, environment: WriteEnvironment) -> Published | None:
+    environment = environment or WriteEnvironment()
     snapshot = read_snapshot(root, branch, rules=environment.rules)
     if _is_committed(request.stream, snapshot):
         return None
-    area = StagingArea(
-        snapshot,
-        request.kind,
-        request.actor,
-        OperationId(new_ulid()),
-        CommitId(new_ulid()),
-        environment.clock,
-        request.stream,
-        began=environment.clock.monotonic(),
-    )
+    clock = environment.clock
+    area = StagingArea(snapshot, request.kind, request.actor, clock, clock.monotonic(), request.stream)
     with discard_forks_on_error(area.forks):
         staged = request.stage(area)
     if staged is None:
         return None
     store = ObjectStore(root)
     purpose = f"{request.kind} {area.operation}"
-    # Cleanup holds the graph's lease, so it cannot delete an adopted version or a new table between the check and the
-    # publish. Only the holder of this lease assigns ids.
-    needs_graph_lease = staged.needs_graph_lease
-    with _hold_graph_lease(store, purpose, environment) if needs_graph_lease else nullcontext() as graph_lease:
+    with ExitStack() as leases:
+        graph_lease = None
         with discard_forks_on_error(area.forks):
-            lease = acquire_lease(store, snapshot.branch.id, purpose, environment.terms)
-        try:
-            session = _Session(store, target_of(snapshot), lease, environment, area.forks, graph_lease)
-            return session.run(request, staged)
-        finally:
-            lease.release()
-
-
-@contextmanager
-def _hold_graph_lease(store: ObjectStore, purpose: str, environment: WriteEnvironment) -> Iterator[Lease]:
-    with hold_lease(store, None, purpose, environment.terms) as lease, lease.renewing():
-        yield lease
+            if staged.needs_graph_lease:
+                # Cleanup holds the graph's lease, so it cannot delete an adopted version or a new table between the
+                # check and the publish. Only the holder of this lease assigns ids.
+                graph_lease = leases.enter_context(hold_lease(store, None, purpose, environment.terms))
+                leases.enter_context(graph_lease.renewing())
+            lease = leases.enter_context(hold_lease(store, snapshot.branch.id, purpose, environment.terms))
+        session = _Session(store, target_of(snapshot), lease, environment, area.forks, graph_lease)
+        return session.run(request, staged)
 
 
 def commit_new_branch(
@@ -177,6 +167,10 @@ class _Session:
     forks: list[WritableTable]
     graph_lease: Lease | None = None
 
+    @property
+    def publisher(self) -> Publisher:
+        return self.environment.publisher(self.lease)
+
     def run(self, request: WriteRequest, staged: StagedWrite) -> Published | None:
         with discard_forks_on_error(self.forks):
             checked = self._check(request, staged)
@@ -190,7 +184,8 @@ class _Session:
             return self.publish_tables(checked.staged, (), self.environment.clock.now_us(), checked.observed)
         armed = self._arm(checked)
         try:
-            published = self._publish(self._commit(armed))
+            tables = self.commit_tables(armed.staged, armed.checked.handles)
+            published = self._publish(Committed(armed, tables))
         except LeaseLostError as lost:
             raise _recovery_required(armed) from lost
         except (IncompleteFileError, SyncError) as error:
@@ -208,9 +203,11 @@ class _Session:
                 return None
             if staged.if_commit is not None and now.head != staged.if_commit:
                 raise precondition_failed(staged.if_commit, now.head)
-            stale = find_stale(staged, now) or find_id_conflict(staged, now)
-            if stale is not None:
-                restaged = self._restage(request, staged, now, stale)
+            conflict = find_read_set_conflict(staged, now) or find_id_conflict(staged, now)
+            if conflict is not None:
+                if request.restage is None:
+                    raise conflict
+                restaged = self._restage(request.restage, staged, now)
                 if restaged is None:
                     return None
                 staged = restaged
@@ -220,7 +217,7 @@ class _Session:
             handles = open_bases(staged)
             if not self._restore_heads(staged, handles):
                 self.require_files(staged, handles)
-                return Checked(staged, handles, ObservedState(now.manifest, now.state))
+                return Checked(staged, handles, now)
         raise TableContentionError(
             f"tables of branch '{self.target.branch}' changed again each time they were restored",
             code="tables_unsettled",
@@ -228,25 +225,23 @@ class _Session:
             facts={"branch": self.target.branch},
         )
 
-    def _restage(self, request: WriteRequest, staged: StagedWrite, now: Snapshot, stale: Stale) -> StagedWrite | None:
-        if request.restage is None:
-            raise stale.conflict()
+    def _restage(self, restage: Restage, staged: StagedWrite, now: Snapshot) -> StagedWrite | None:
+        # It is a new operation: a fork is named after its operation, and no name is used again.
         area = StagingArea(
             now,
             staged.kind,
             staged.actor,
-            OperationId(new_ulid()),  # A fork is named after the operation, and no name is used again.
-            staged.commit,
             self.environment.clock,
-            staged.stream,
             staged.began,
-            self.forks,
+            staged.stream,
+            commit=staged.commit,
+            forks=self.forks,
         )
         with self.lease.renewing():  # Checking a large load again can take longer than a lease.
-            restaged = request.restage(area, staged)
-        still_stale = None if restaged is None else find_stale(restaged, now)
-        if still_stale is not None:
-            raise still_stale.conflict()
+            restaged = restage(area, staged)
+        conflict = None if restaged is None else find_read_set_conflict(restaged, now)
+        if conflict is not None:
+            raise conflict
         return restaged
 
     def require_files(self, staged: StagedWrite, handles: tuple[Dataset, ...]) -> None:
@@ -268,7 +263,6 @@ class _Session:
 
     def _restore_heads(self, staged: StagedWrite, handles: tuple[Dataset, ...]) -> bool:
         """Restore every written table whose head is not its base; return whether there was one."""
-        restorer = HeadRestorer(self.target, self.lease.hold, self.environment.publisher(self.lease))
         moved = [
             (effect, handle)
             for effect, handle in zip(staged.effects, handles, strict=True)
@@ -277,7 +271,7 @@ class _Session:
         for effect, handle in moved:
             if effect.is_new:  # It is not published yet, so nothing published can be restored.
                 raise moved_head(effect.table, effect.base, handle)
-            restorer.restore(effect.table, handle)
+            restore_head(self.target, effect.table, handle, self.publisher)
         return bool(moved)
 
     def _arm(self, checked: Checked) -> Armed:
@@ -287,9 +281,6 @@ class _Session:
         write_intent(self.store, intent)
         failpoint(Failpoint.ARM_AFTER)
         return Armed(checked, intent)
-
-    def _commit(self, armed: Armed) -> Committed:
-        return Committed(armed, self.commit_tables(armed.checked.staged, armed.checked.handles))
 
     def commit_tables(self, staged: StagedWrite, handles: tuple[Dataset, ...]) -> tuple[TableRecord, ...]:
         """Move the head of every table of the write, and return the rows that publish them."""
@@ -326,10 +317,9 @@ class _Session:
         return self.publish_tables(checked.staged, committed.tables, intent.created_us, checked.observed)
 
     def publish_tables(
-        self, staged: StagedWrite, tables: tuple[TableRecord, ...], created_us: int, observed: ObservedState | None
+        self, staged: StagedWrite, tables: tuple[TableRecord, ...], created_us: int, observed: Snapshot | None
     ) -> Published:
         """Publish the commit of the write with its tables and its other manifest rows."""
-        extra_changes = staged.extra_changes
         draft = CommitDraft(
             id=staged.commit,
             operation=staged.kind,
@@ -337,19 +327,17 @@ class _Session:
             actor=staged.actor,
             created_us=created_us,
             counts=staged.counts,
-            merged_parent=None if extra_changes.commit is None else extra_changes.commit.merged_parent,
-            pins=None if extra_changes.commit is None else extra_changes.commit.pins,
+            merged_parent=staged.merged_parent,
+            pins=staged.merged_pins,
             stream=staged.stream,
         )
-        change = replace(extra_changes, commit=draft, tables=(*tables, *extra_changes.tables))
+        change = replace(staged.extra_changes, commit=draft, tables=(*tables, *staged.extra_changes.tables))
         requirements: list[Requirement] = [SchemaIs(staged.snapshot.schema.hash)]
         requirements += [
             PinIs(effect.table.id, None if effect.is_new else effect.table.pin) for effect in staged.effects
         ]
         requirements += [PinIs(expected.table.id, expected.table.pin) for expected in staged.heads]
-        publisher = self.environment.publisher(self.lease)
-        publication = publish(self.target, change, tuple(requirements), publisher, observed)
-        return Published(staged, publication)
+        return Published(staged, publish(self.target, change, tuple(requirements), self.publisher, observed))
 
     def _recover(self, armed: Armed, error: OmnigraphError) -> Published:
         """Finish or undo the write after an error, while this process holds the lease.
@@ -358,9 +346,7 @@ class _Session:
         """
         try:
             recover_intent(self._recoverer(), armed.intent)
-            manifest = open_manifest(
-                self.target.root, lance_branch=self.target.lance_branch, rules=self.environment.rules
-            )
+            manifest = self.target.open_manifest(self.environment.rules)
             commit = manifest.find_commit(armed.staged.commit)
         except OmnigraphError as failure:
             raise _recovery_required(armed) from failure
@@ -389,7 +375,7 @@ class _Session:
             logger.warning("the intent of %s is left for the next open: %s", armed.staged.operation, error.message)
 
     def _recoverer(self) -> Recoverer:
-        return Recoverer(self.store, self.target, self.lease, self.environment.publisher(self.lease))
+        return Recoverer(self.store, self.target, self.publisher)
 
 
 def _recovery_required(armed: Armed, cause: OmnigraphError | None = None) -> RecoveryRequiredError:

@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from omnigraph.base.failpoints import Failpoint, failpoint
-from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import OperationId
 from omnigraph.graph.coordination.intent import MULTI_COMMIT_OPERATIONS, WriterKind
 from omnigraph.graph.recovery.fence import read_history
 from omnigraph.graph.write.states import MultiCommitEffect, MultiCommitRun
-from omnigraph.storage.lance.commit import AUTO_CLEANUP_PREFIX, DisplacedCommitError, commit_staged
+from omnigraph.storage.lance.commit import AUTO_CLEANUP_PREFIX, commit_staged, displaced_commit
 from omnigraph.storage.lance.compaction import FragmentRewrite, stage_rewrite
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.durability import StagedFile, fragment_files, index_files
@@ -84,10 +83,4 @@ def require_only_own_commits(
     """Raise if a version above the base is neither ours nor an operation that this kind of writer may run."""
     history = read_history(committed, effect.base.version)
     if not history.has_only(MULTI_COMMIT_OPERATIONS[kind], operation):
-        raise DisplacedCommitError(
-            f"an external tool changed {committed.uri} during the write: expected only our commits above "
-            f"version {effect.base.version}, got others up to {committed.version}",
-            code="commit_displaced",
-            hint=hint("Run {}.", action("repair")),
-            facts={"uri": committed.uri, "base": effect.base.version, "actual": committed.version},
-        )
+        raise displaced_commit(committed, effect.base.version)

@@ -12,26 +12,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from omnigraph.base.clock import SYSTEM_CLOCK, Clock
+from omnigraph.base.clock import Clock
 from omnigraph.base.errors import NotFoundError, OmnigraphError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import action, hint
-from omnigraph.base.ids import BranchId, CommitId, OperationId
+from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.publish import ManifestChange
 from omnigraph.graph.manifest.records import Pin, StreamBatch, TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table
 from omnigraph.graph.recovery.history import operation_properties
 from omnigraph.graph.write.multi_commit import TableMaintenance, make_maintenance_run
-from omnigraph.graph.write.states import (
-    Effect,
-    ExpectedHead,
-    MultiCommitEffect,
-    MultiCommitRun,
-    SingleTransactionEffect,
-    StagedWrite,
-)
-from omnigraph.schema.catalog import Catalog
+from omnigraph.graph.write.states import Effect, MultiCommitEffect, MultiCommitRun, SingleTransactionEffect, StagedWrite
 from omnigraph.storage.lance.commit import AUTO_CLEANUP_PREFIX, commit_branch
 from omnigraph.storage.lance.compaction import FragmentRewrite, write_deletion_file
 from omnigraph.storage.lance.dataset import Dataset, make_durable_since, open_dataset
@@ -49,6 +41,11 @@ class WritableTable:
     dataset: Dataset
     forked_from: Pin | None
 
+    @property
+    def base(self) -> Pin:
+        """The version on which the write is staged."""
+        return Pin(self.dataset.branch, self.dataset.version)
+
 
 def discard_fork(target: WritableTable) -> None:
     """Delete a fork that this write created and does not need. A table that was not forked is not changed."""
@@ -65,34 +62,17 @@ def discard_fork(target: WritableTable) -> None:
 @contextmanager
 def discard_forks_on_error(forks: Sequence[WritableTable]) -> Iterator[None]:
     """Delete the forks if the block fails or is interrupted: no intent names them yet."""
-    has_succeeded = False
     try:
         yield
-        has_succeeded = True
-    finally:
-        if not has_succeeded:
-            discard_forks(forks)
+    except BaseException:  # also Ctrl-C
+        discard_forks(forks)
+        raise
 
 
 def discard_forks(forks: Sequence[WritableTable]) -> None:
     """Delete forks that a write created and that nothing references."""
     for fork in forks:
         discard_fork(fork)
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a write publishes in addition to its effects, and the heads that it requires.
-
-    `if_commit` is the head of the branch that the caller requires. `counter_catalog` is the catalog from which it
-    assigned ids.
-    """
-
-    counts: Mapping[str, int]
-    extra_changes: ManifestChange = field(default_factory=ManifestChange)
-    if_commit: CommitId | None = None
-    heads: tuple[ExpectedHead, ...] = ()
-    counter_catalog: Catalog | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +88,18 @@ class StagingArea:
     snapshot: Snapshot
     kind: WriterKind
     actor: str
-    operation: OperationId
-    commit: CommitId
     clock: Clock
+    began: float
     stream: StreamBatch | None = None
-    began: float = field(default_factory=SYSTEM_CLOCK.monotonic)
+    operation: OperationId = field(default_factory=lambda: OperationId(new_ulid()))
+    commit: CommitId = field(default_factory=lambda: CommitId(new_ulid()))
     forks: list[WritableTable] = field(default_factory=list)
     fork_owner: BranchId | None = None
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The properties of every Lance transaction of this write."""
+        return operation_properties(self.operation, self.commit, self.kind)
 
     def table(self, alias: str) -> TableRecord:
         """Return the pinned table of a type, `node:T` or `edge:E`."""
@@ -132,7 +117,7 @@ class StagingArea:
         """Open the table at its pin for reading."""
         return open_table(self.snapshot.root, self.table(alias))
 
-    def writable(self, alias: str) -> WritableTable:
+    def open_for_write(self, alias: str) -> WritableTable:
         """Open the table for writing; fork it first if another branch owns the pinned Lance branch."""
         record = self.table(alias)
         if record.owner == self.snapshot.branch.id:
@@ -140,8 +125,8 @@ class StagingArea:
         return self.fork(record)
 
     def keep_fork(self, alias: str) -> WritableTable:
-        """Open as `writable`, but keep the fork if the write fails: the caller reuses or discards it."""
-        target = self.writable(alias)
+        """Open as `open_for_write`, but keep the fork if the write fails: the caller reuses or discards it."""
+        target = self.open_for_write(alias)
         self.forks[:] = [fork for fork in self.forks if fork is not target]
         return target
 
@@ -163,18 +148,16 @@ class StagingArea:
         lead: StagedTransaction | None = None,
     ) -> SingleTransactionEffect:
         """Return the effect of one staged transaction, or of two consecutive ones, with our properties."""
-        properties = operation_properties(self.operation, self.commit, self.kind)
-        base = Pin(target.dataset.branch, target.dataset.version)
         return SingleTransactionEffect(
-            target.table,
-            base,
-            transaction.with_properties(properties),
-            result_rows,
+            table=target.table,
+            base=target.base,
+            result_rows=result_rows,
             forked_from=target.forked_from,
-            lead=None if lead is None else lead.with_properties(properties),
+            transaction=transaction.with_properties(self.properties),
+            lead=None if lead is None else lead.with_properties(self.properties),
         )
 
-    def masked(self, target: WritableTable, group: FragmentRewrite) -> FragmentRewrite:
+    def write_deletion_files(self, target: WritableTable, group: FragmentRewrite) -> FragmentRewrite:
         """Return the group with deletion files for the rows that other writers deleted since it was read."""
         written = []
         for fragment in group.written:
@@ -187,15 +170,21 @@ class StagingArea:
 
     def maintenance_effect(self, target: WritableTable, change: TableMaintenance) -> MultiCommitEffect:
         """Return the effect of finished maintenance. Commits carry our properties where Lance allows it."""
-        groups = tuple(self.masked(target, group) for group in change.groups)
-        masked = replace(change, groups=groups)
-        run = make_maintenance_run(masked, operation_properties(self.operation, self.commit, self.kind))
-        return replace(self.multi_commit_effect(target, run), files=masked.files())
+        groups = tuple(self.write_deletion_files(target, group) for group in change.groups)
+        change = replace(change, groups=groups)
+        effect = self.multi_commit_effect(target, make_maintenance_run(change, self.properties))
+        return replace(effect, files=change.files())
 
     def multi_commit_effect(self, target: WritableTable, run: MultiCommitRun) -> MultiCommitEffect:
         """Return the effect of a run in which Lance commits by itself."""
-        base = Pin(target.dataset.branch, target.dataset.version)
-        return MultiCommitEffect(target.table, base, run, target.forked_from)
+        return MultiCommitEffect(
+            table=target.table,
+            base=target.base,
+            result_rows=target.table.row_count,
+            preserving=True,
+            forked_from=target.forked_from,
+            run=run,
+        )
 
     def restore_effect(self, table: TableRecord, head: Dataset) -> SingleTransactionEffect:
         """Return the effect that restores the published content of a table that this branch owns."""
@@ -217,8 +206,17 @@ class StagingArea:
         # Recovery only rolls it forward: undoing it would be a commit under the settings that it removes.
         return replace(self.transaction_effect(WritableTable(table, head, None), removal, rows), preserving=True)
 
-    def finish(self, effects: tuple[Effect, ...], reads: frozenset[TableId], outcome: Outcome) -> StagedWrite:
-        """Return the staged write. The written tables are always part of the tables that it read."""
+    def finish(
+        self,
+        effects: tuple[Effect, ...],
+        reads: frozenset[TableId],
+        counts: Mapping[str, int],
+        extra_changes: ManifestChange | None = None,
+    ) -> StagedWrite:
+        """Return the staged write. The written tables are always part of the tables that it read.
+
+        `extra_changes` are manifest rows that it publishes in addition to those of its effects.
+        """
         written = {effect.table.id for effect in effects}
         return StagedWrite(
             kind=self.kind,
@@ -229,10 +227,7 @@ class StagingArea:
             effects=effects,
             reads=reads | written,
             began=self.began,
-            counts=outcome.counts,
-            extra_changes=outcome.extra_changes,
-            if_commit=outcome.if_commit,
+            counts=counts,
+            extra_changes=extra_changes or ManifestChange(),
             stream=self.stream,
-            heads=outcome.heads,
-            counter_catalog=outcome.counter_catalog,
         )

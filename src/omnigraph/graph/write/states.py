@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from omnigraph.base.ids import CommitId, OperationId
-from omnigraph.graph.coordination.intent import INTENT_VERSION, Intent, IntentTable, PinObject, StreamObject, WriterKind
-from omnigraph.graph.manifest.encoding import Row, encode_commit, encode_schema, encode_table, encode_tombstone
-from omnigraph.graph.manifest.publish import ManifestChange, ObservedState, Publication, PublishTarget
+from omnigraph.graph.coordination.intent import INTENT_VERSION, Intent, IntentTable, WriterKind
+from omnigraph.graph.manifest.publish import ManifestChange, Publication, PublishTarget, encode_rows
 from omnigraph.graph.manifest.records import Pin, StreamBatch, TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.schema.catalog import Catalog
@@ -25,54 +24,43 @@ MultiCommitRun = Callable[[Dataset, Callable[[], None]], Dataset]
 """Lance commits by itself on a handle and calls the second argument before each durable step. Returns the new HEAD."""
 
 
-@dataclass(frozen=True, slots=True)
-class SingleTransactionEffect:
-    """One table whose change is one staged transaction on top of `base`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableEffect:
+    """What a write does to one table, on top of the version `base`.
 
-    `alias` is the new name of the table if the write renames it. `lead` is a transaction that is committed directly
-    before: new columns before the rows that have values in them. `is_new`: the dataset exists, but this branch has no
+    `alias` is the new name of the table if the write renames it. `is_new`: the dataset exists, but this branch has no
     row for it yet. `preserving`: readers see the same content before and after.
     """
 
     table: TableRecord
     base: Pin
-    transaction: StagedTransaction
     result_rows: int
     preserving: bool = False
     forked_from: Pin | None = None
     alias: str | None = None
-    lead: StagedTransaction | None = None
     is_new: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class MultiCommitEffect:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SingleTransactionEffect(TableEffect):
+    """One table whose change is one staged transaction.
+
+    `lead` is a transaction that is committed directly before: new columns before the rows that have values in them.
+    """
+
+    transaction: StagedTransaction
+    lead: StagedTransaction | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultiCommitEffect(TableEffect):
     """One table that Lance changes by itself, in several commits, when `run` is called. Its content stays the same.
 
     `files` are the files that were written for it.
     """
 
-    table: TableRecord
-    base: Pin
     run: MultiCommitRun
-    forked_from: Pin | None = None
     files: tuple[StagedFile, ...] = ()
-
-    @property
-    def result_rows(self) -> int:
-        return self.table.row_count
-
-    @property
-    def preserving(self) -> bool:
-        return True
-
-    @property
-    def alias(self) -> str | None:
-        return None
-
-    @property
-    def is_new(self) -> bool:
-        return False
 
 
 Effect = SingleTransactionEffect | MultiCommitEffect
@@ -82,13 +70,8 @@ def staged_files(effect: Effect, base: Dataset) -> tuple[StagedFile, ...]:
     """Return the files that were written for one table; `base` is open on the version that they were staged from."""
     if isinstance(effect, MultiCommitEffect):
         return effect.files
-    transactions = (effect.lead, effect.transaction)
-    files = (
-        file
-        for staged in transactions
-        if staged is not None
-        for file in operation_files(base.native, staged.native.operation)
-    )
+    transactions = [staged for staged in (effect.lead, effect.transaction) if staged is not None]
+    files = (file for staged in transactions for file in operation_files(base.native, staged.native.operation))
     return tuple(dict.fromkeys(files))
 
 
@@ -104,9 +87,10 @@ class ExpectedHead:
 class StagedWrite:
     """All files are written and no head has moved. `reads` are the tables that the write was validated against.
 
-    `heads` are the heads that must not have moved since. A write without effects only publishes pins of existing
+    `heads` are the heads that must not have moved since. `if_commit` is the head of the branch that the caller
+    requires. A write without effects only publishes pins of existing
     versions. `counter_catalog` is the catalog, with the counters of all branches, from which the write assigns ids to
-    new types and properties.
+    new types and properties. A merge has the head that it merges as `merged_parent`, and the pins of its tables.
     """
 
     kind: WriterKind
@@ -123,6 +107,8 @@ class StagedWrite:
     stream: StreamBatch | None = None
     heads: tuple[ExpectedHead, ...] = ()
     counter_catalog: Catalog | None = None
+    merged_parent: CommitId | None = None
+    merged_pins: Mapping[TableId, Pin] | None = None
 
     def adopted_tables(self) -> tuple[TableRecord, ...]:
         """Return the tables whose new pin is an existing version that this branch does not reference yet."""
@@ -142,12 +128,12 @@ class StagedWrite:
 class Checked:
     """A staged write that can be applied to the branch as it is now, and the lease is held.
 
-    `handles` are open on the bases of the effects. `observed` is the manifest that the write was checked against.
+    `handles` are open on the bases of the effects. `observed` is the snapshot that the write was checked against.
     """
 
     staged: StagedWrite
     handles: tuple[Dataset, ...]
-    observed: ObservedState
+    observed: Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +166,9 @@ class Published:
 
 def make_intent(staged: StagedWrite, target: PublishTarget, lease_epoch: int, created_us: int) -> Intent:
     """Return the intent of a write that is about to move heads."""
-    extra_changes, merge = staged.extra_changes, staged.extra_changes.commit
-    is_plain = not (extra_changes.branches or extra_changes.removed or extra_changes.recovery)
+    extra = staged.extra_changes
+    is_plain = not (extra.commit or extra.branches or extra.removed or extra.recovery)
     assert is_plain, "a write changes no branch row and no audit row"
-    pins = None if merge is None else merge.pins
     return Intent(
         v=INTENT_VERSION,
         op_id=staged.operation,
@@ -198,15 +183,14 @@ def make_intent(staged: StagedWrite, target: PublishTarget, lease_epoch: int, cr
         created_us=created_us,
         tables=[_table(effect, target) for effect in staged.effects],
         counts=dict(staged.counts),
-        merged_parent=None if merge is None else merge.merged_parent,
-        pins=None if pins is None else {table: PinObject(pin.branch, pin.version) for table, pin in pins.items()},
-        stream=None if staged.stream is None else StreamObject(staged.stream.query, staged.stream.batch),
-        rows=_rows(staged.extra_changes),
+        merged_parent=staged.merged_parent,
+        pins=None if staged.merged_pins is None else dict(staged.merged_pins),
+        stream=staged.stream,
+        rows=encode_rows(extra),
     )
 
 
 def _table(effect: Effect, target: PublishTarget) -> IntentTable:
-    origin = effect.forked_from
     return IntentTable(
         id=effect.table.id,
         path=effect.table.path,
@@ -215,17 +199,9 @@ def _table(effect: Effect, target: PublishTarget) -> IntentTable:
         base=effect.base.version,
         uuid=effect.transaction.uuid if isinstance(effect, SingleTransactionEffect) else None,
         preserving=effect.preserving,
-        forked_from=None if origin is None else PinObject(origin.branch, origin.version),
+        forked_from=effect.forked_from,
         result_rows=effect.result_rows,
         alias=effect.table.alias if effect.is_new else effect.alias,
         lead=int(isinstance(effect, SingleTransactionEffect) and effect.lead is not None),
         is_new=effect.is_new,
     )
-
-
-def _rows(extra_changes: ManifestChange) -> list[Row]:
-    rows = [encode_table(table) for table in extra_changes.tables]
-    rows += [encode_tombstone(stone) for stone in extra_changes.tombstones]
-    rows += [] if extra_changes.schema is None else [encode_schema(extra_changes.schema)]
-    rows += [encode_commit(ancestor) for ancestor in extra_changes.ancestors]
-    return rows + list(extra_changes.rows)

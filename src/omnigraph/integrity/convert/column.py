@@ -103,12 +103,12 @@ def _convert_mixed(column: MixedColumn, target: PropertyType) -> ConvertedColumn
     positions = np.zeros(len(column), dtype=np.int64)
     invalid: list[InvalidValues] = []
     count = 1
-    for part in split_kinds(column):
-        converted = _convert_kind(part.values, target)
-        positions[part.rows] = np.arange(count, count + len(part.rows))
-        count += len(part.rows)
+    for rows, values in split_kinds(column):
+        converted = _convert_kind(values, target)
+        positions[rows] = np.arange(count, count + len(rows))
+        count += len(rows)
         parts.append(converted.values)
-        invalid.extend(replace(entry, rows=part.rows[entry.rows]) for entry in converted.invalid)
+        invalid.extend(replace(entry, rows=rows[entry.rows]) for entry in converted.invalid)
     return ConvertedColumn(pa.concat_arrays(parts).take(pa.array(positions)), _merge_reasons(invalid))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.arrow.columns import Column, Mask, bools
+from omnigraph.arrow.columns import Column, Mask, bool_mask
 from omnigraph.integrity.convert.result import ConvertedColumn, InvalidValues, invalid_values
 from omnigraph.integrity.raw import Lists, RawColumn, null_rows
 from omnigraph.integrity.rules import Rule
@@ -28,7 +28,7 @@ def is_list(kind: pa.DataType) -> bool:
 
 def lists_of(array: Column) -> Lists:
     """Return a column of lists as lengths and items."""
-    valid = bools(array.is_valid())
+    valid = bool_mask(array.is_valid())
     lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     # Flattening skips the items of null lists.
     flat: Any = array

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.arrow.columns import Column, Mask, Rows, nulls, rows_where
+from omnigraph.arrow.columns import Column, Mask, Rows, bool_mask, nulls
 from omnigraph.integrity.rules import Rule
 
 
@@ -42,11 +42,9 @@ def set_null(array: Column, rows: Rows) -> Column:
 
 def reject_all(array: Column, expected: str, target: pa.DataType) -> ConvertedColumn:
     """Reject every value, because no value of this kind can be converted."""
-    values = nulls(len(array), target)
-    if array.null_count == len(array):
-        return ConvertedColumn(values)
-    message = f"expected {expected}, got {kind_text(array.type)}"
-    return ConvertedColumn(values, (InvalidValues(Rule.WRONG_TYPE, message, rows_where(array.is_valid())),))
+    kind = next((text for is_kind, text in _KINDS if is_kind(array.type)), str(array.type))
+    invalid = invalid_values(Rule.WRONG_TYPE, f"expected {expected}, got {kind}", bool_mask(array.is_valid()))
+    return ConvertedColumn(nulls(len(array), target), invalid)
 
 
 def invalid_values(rule: Rule, message: str, is_invalid: Mask) -> tuple[InvalidValues, ...]:
@@ -55,11 +53,7 @@ def invalid_values(rule: Rule, message: str, is_invalid: Mask) -> tuple[InvalidV
     return (InvalidValues(rule, message, rows),) if len(rows) else ()
 
 
-def kind_text(kind: pa.DataType) -> str:
-    """Return the kind of a raw column's values, with JSON's term if there is one."""
-    return next((text for is_kind, text in _KINDS if is_kind(kind)), str(kind))
-
-
+# The kinds of values of a raw column, with JSON's term if there is one.
 _KINDS: Final = (
     (pa.types.is_boolean, "true or false"),
     (pa.types.is_integer, "an integer"),

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.arrow.columns import Column, Mask, bools, nulls, rows_where
+from omnigraph.arrow.columns import Column, Mask, bool_mask, nulls, rows_where
 from omnigraph.integrity.convert.result import ConvertedColumn, InvalidValues, invalid_values, reject_all, set_null
 from omnigraph.integrity.raw import take_values, values_of
 from omnigraph.integrity.rules import Rule
@@ -23,14 +23,6 @@ from omnigraph.schema.property_types import INTEGER_BOUNDS, Scalar, ScalarType
 from omnigraph.schema.tables import arrow_type
 from omnigraph.schema.values import BASE64_PREFIX
 
-_TYPES: Final[dict[Scalar, Any]] = {
-    Scalar.I32: pa.int32(),
-    Scalar.I64: pa.int64(),
-    Scalar.U32: pa.uint32(),
-    Scalar.U64: pa.uint64(),
-    Scalar.F32: pa.float32(),
-    Scalar.F64: pa.float64(),
-}
 _TEXT_INTEGERS: Final = frozenset({Scalar.I64, Scalar.U64})
 _INTEGER_TEXT: Final = r"\A(?:0|-?[1-9][0-9]*)\z"
 # Numbers of at most this many characters fit every 64-bit integer, except for their sign.
@@ -45,20 +37,18 @@ def convert_integers(array: Column, scalar: Scalar) -> ConvertedColumn:
         return _convert_integer_texts(pc.cast(array, pa.utf8()), scalar)
     if pa.types.is_string(array.type) and scalar in _TEXT_INTEGERS:
         return _convert_integer_texts(array, scalar)
-    return reject_all(array, f"an integer ({scalar.value})", _TYPES[scalar])
+    return reject_all(array, f"an integer ({scalar.value})", _arrow_type(scalar))
 
 
 def reject_huge(array: Column, scalar: Scalar) -> ConvertedColumn:
     """Reject integers beyond 64 bits, which no integer type can store."""
-    message = _size_message(scalar)
-    return ConvertedColumn(
-        nulls(len(array), _TYPES[scalar]), (InvalidValues(Rule.NUMBER_SIZE, message, rows_where(array.is_valid())),)
-    )
+    invalid = invalid_values(Rule.NUMBER_SIZE, _size_message(scalar), bool_mask(array.is_valid()))
+    return ConvertedColumn(nulls(len(array), _arrow_type(scalar)), invalid)
 
 
 def convert_floats(array: Column, scalar: Scalar) -> ConvertedColumn:
     """Convert finite numbers to the width of the column."""
-    target = _TYPES[scalar]
+    target = _arrow_type(scalar)
     if not (pa.types.is_floating(array.type) or pa.types.is_integer(array.type)):
         return reject_all(array, f"a number ({scalar.value})", target)
     typed = pc.cast(array, target, safe=False)
@@ -66,9 +56,13 @@ def convert_floats(array: Column, scalar: Scalar) -> ConvertedColumn:
     invalid: tuple[InvalidValues, ...] = ()
     if pc.all(finite).as_py() is False:
         message = f"expected a finite number that fits {scalar.value}"
-        invalid = invalid_values(Rule.NOT_FINITE, message, bools(pc.invert(finite)))
+        invalid = invalid_values(Rule.NOT_FINITE, message, bool_mask(pc.invert(finite)))
         typed = set_null(typed, invalid[0].rows)
     return ConvertedColumn(pc.add(typed, pa.scalar(0.0, target)), invalid)
+
+
+def _arrow_type(scalar: Scalar) -> Any:
+    return arrow_type(ScalarType(scalar))
 
 
 def convert_booleans(array: Column) -> ConvertedColumn:
@@ -79,16 +73,16 @@ def convert_booleans(array: Column) -> ConvertedColumn:
 
 
 def _convert_fitting(array: Column, scalar: Scalar) -> ConvertedColumn:
-    target = _TYPES[scalar]
+    target = _arrow_type(scalar)
     low, high = INTEGER_BOUNDS[scalar]
     extremes = pc.min_max(array).as_py()
     if extremes["min"] is None or (low <= extremes["min"] and extremes["max"] <= high):
         return ConvertedColumn(pc.cast(array, target, safe=False))
     is_invalid: Mask = np.zeros(len(array), dtype=np.bool_)
     if extremes["min"] < low:
-        is_invalid |= bools(pc.less(array, pa.scalar(low, array.type)))
+        is_invalid |= bool_mask(pc.less(array, pa.scalar(low, array.type)))
     if extremes["max"] > high:
-        is_invalid |= bools(pc.greater(array, pa.scalar(high, array.type)))
+        is_invalid |= bool_mask(pc.greater(array, pa.scalar(high, array.type)))
     invalid = invalid_values(Rule.NUMBER_SIZE, _size_message(scalar), is_invalid)
     return ConvertedColumn(pc.cast(set_null(array, invalid[0].rows), target, safe=False), invalid)
 
@@ -96,7 +90,7 @@ def _convert_fitting(array: Column, scalar: Scalar) -> ConvertedColumn:
 def _convert_integer_texts(texts: Column, scalar: Scalar) -> ConvertedColumn:
     is_integer = pc.match_substring_regex(texts, _INTEGER_TEXT)
     message = f"expected an integer ({scalar.value}), written in digits"
-    invalid = invalid_values(Rule.WRONG_TYPE, message, bools(pc.invert(is_integer)))
+    invalid = invalid_values(Rule.WRONG_TYPE, message, bool_mask(pc.invert(is_integer)))
     integers = set_null(texts, invalid[0].rows) if invalid else texts
     low, high = INTEGER_BOUNDS[scalar]
     may_exceed = pc.greater(pc.binary_length(integers), _FITTING_CHARACTERS)
@@ -111,7 +105,7 @@ def _convert_integer_texts(texts: Column, scalar: Scalar) -> ConvertedColumn:
     sizes = invalid_values(Rule.NUMBER_SIZE, _size_message(scalar), exceeds)
     if sizes:
         integers = set_null(integers, sizes[0].rows)
-    return ConvertedColumn(pc.cast(integers, _TYPES[scalar]), (*invalid, *sizes))
+    return ConvertedColumn(pc.cast(integers, _arrow_type(scalar)), (*invalid, *sizes))
 
 
 def _size_message(scalar: Scalar) -> str:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.arrow.columns import Column, Mask, bools, nulls
+from omnigraph.arrow.columns import Column, Mask, bool_mask, nulls
 from omnigraph.integrity.convert.result import ConvertedColumn, invalid_values, reject_all
 from omnigraph.integrity.rules import Rule
 
@@ -51,11 +51,11 @@ _ZONE_MESSAGE: Final = "expected a datetime with a time zone (DateTime), got one
 def convert_dates(array: Column) -> ConvertedColumn:
     """Convert text and dates to days."""
     if pa.types.is_string(array.type):
-        is_valid = bools(pc.match_substring_regex(array, _DATE_PATTERN))
+        is_valid = bool_mask(pc.match_substring_regex(array, _DATE_PATTERN))
         dates = pc.cast(_only(array, is_valid), pa.date32())
     elif pa.types.is_date(array.type):
         days = _integers(array)
-        is_valid = bools(array.is_valid())
+        is_valid = bool_mask(array.is_valid())
         if pa.types.is_date64(array.type):
             is_valid &= days % _DAY_MS == 0
             days //= _DAY_MS
@@ -63,7 +63,7 @@ def convert_dates(array: Column) -> ConvertedColumn:
         dates = pa.array(days.astype(np.int32), pa.int32(), mask=~is_valid).view(pa.date32())
     else:
         return reject_all(array, "a date as text (Date)", pa.date32())
-    return ConvertedColumn(dates, invalid_values(Rule.DATE, _DATE_MESSAGE, bools(array.is_valid()) & ~is_valid))
+    return ConvertedColumn(dates, invalid_values(Rule.DATE, _DATE_MESSAGE, bool_mask(array.is_valid()) & ~is_valid))
 
 
 def convert_datetimes(array: Column) -> ConvertedColumn:
@@ -73,20 +73,20 @@ def convert_datetimes(array: Column) -> ConvertedColumn:
     if not pa.types.is_timestamp(array.type):
         return reject_all(array, "a datetime as text (DateTime)", _DATETIME)
     if array.type.tz is None:
-        invalid = invalid_values(Rule.WRONG_TYPE, _ZONE_MESSAGE, bools(array.is_valid()))
+        invalid = invalid_values(Rule.WRONG_TYPE, _ZONE_MESSAGE, bool_mask(array.is_valid()))
         return ConvertedColumn(nulls(len(array), _DATETIME), invalid)
     return _convert_timestamps(array)
 
 
 def _convert_texts(array: Column) -> ConvertedColumn:
-    matches = bools(pc.match_substring_regex(array, _DATETIME_PATTERN))
+    matches = bool_mask(pc.match_substring_regex(array, _DATETIME_PATTERN))
     datetimes = pc.cast(pc.ascii_upper(_only(array, matches)), _DATETIME)
     numbers = _integers(datetimes)
     is_valid = matches & (numbers >= _DAYS_MIN * _DAY_MS) & (numbers < (_DAYS_MAX + 1) * _DAY_MS)
-    is_invalid = bools(array.is_valid()) & ~is_valid
+    is_invalid = bool_mask(array.is_valid()) & ~is_valid
     if not is_invalid.any():
         return ConvertedColumn(datetimes)
-    is_too_fine = is_invalid & bools(pc.match_substring_regex(array, _TOO_FINE_PATTERN))
+    is_too_fine = is_invalid & bool_mask(pc.match_substring_regex(array, _TOO_FINE_PATTERN))
     return ConvertedColumn(
         _only(datetimes, is_valid),
         (
@@ -98,7 +98,7 @@ def _convert_texts(array: Column) -> ConvertedColumn:
 
 def _convert_timestamps(array: Column) -> ConvertedColumn:
     units = _UNITS_PER_SECOND[array.type.unit]
-    has_value = bools(array.is_valid())
+    has_value = bool_mask(array.is_valid())
     seconds, rest = np.divmod(_integers(array), units)
     # Seconds are compared, because no unit overflows in them.
     is_inside = (seconds >= _DAYS_MIN * 86_400) & (seconds < (_DAYS_MAX + 1) * 86_400)

@@ -16,19 +16,7 @@ from typing import Final
 
 from omnigraph.maintenance.cleanup.retention import Decision, Needs, Policy, owner_of
 from omnigraph.storage.files import StoredFile
-from omnigraph.storage.lance.layout import (
-    BRANCHES_DIRECTORY,
-    REFERENCES_LAST,
-    UNFINISHED_FILE,
-    VERSIONS_DIRECTORY,
-    file_group,
-    file_group_key,
-    file_group_keys,
-    manifest_version,
-    manifests_first,
-    referenced_branch,
-    split_branch,
-)
+from omnigraph.storage.lance import layout
 
 
 class Reason(Enum):
@@ -56,31 +44,54 @@ class DeletableFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """The files that versions need, as paths below the dataset: retained versions, and all versions."""
+class DeletionRules:
+    """The rules for the files of a dataset that is retained.
 
+    `retained` and `referenced` are the groups of files that retained versions and all versions need.
+    """
+
+    decision: Decision
     retained: frozenset[str]
     referenced: frozenset[str]
+    needs: Needs
+    policy: Policy
 
+    def find_deletable(self, files: Sequence[StoredFile]) -> tuple[DeletableFile, ...]:
+        """Return the files to delete, in order."""
+        forks = {name: position for position, name in enumerate(self.decision.deletable_forks)}
+        deletable: list[tuple[tuple[int, int, int], DeletableFile]] = []
+        for file in files:
+            branch, rest = layout.split_branch(file.path)
+            fork = layout.referenced_branch(file.path) if branch is None and forks else branch
+            if fork in forks:
+                within = layout.REFERENCES_LAST if branch is None else layout.manifests_first(rest)
+                order = (forks[fork], within, 0)
+                deletable.append((order, DeletableFile(file.path, file.size_bytes, Reason.FORK, fork)))
+            elif (reason := self._reason(file, branch, rest)) is not None:
+                order = (len(forks), _ORDER[reason], layout.manifests_first(rest))
+                deletable.append((order, DeletableFile(file.path, file.size_bytes, reason, branch)))
+        return tuple(file for _, file in sorted(deletable, key=lambda entry: (entry[0], entry[1].path)))
 
-def find_deletable(
-    files: Sequence[StoredFile], decision: Decision, reach: Reach, needs: Needs, policy: Policy
-) -> tuple[DeletableFile, ...]:
-    """Return the files to delete of a dataset that is retained, in order."""
-    forks = {name: position for position, name in enumerate(decision.deletable_forks)}
-    rules = _FileRules(decision, file_group_keys(reach.retained), file_group_keys(reach.referenced), needs, policy)
-    deletable: list[tuple[tuple[int, int, int], DeletableFile]] = []
-    for file in files:
-        branch, rest = split_branch(file.path)
-        fork = referenced_branch(file.path) if branch is None and forks else branch
-        if fork in forks:
-            within = REFERENCES_LAST if branch is None else manifests_first(rest)
-            order = (forks[fork], within, 0)
-            deletable.append((order, DeletableFile(file.path, file.size_bytes, Reason.FORK, fork)))
-        elif (reason := rules.reason(file, branch, rest)) is not None:
-            order = (len(forks), _ORDER[reason], manifests_first(rest))
-            deletable.append((order, DeletableFile(file.path, file.size_bytes, reason, branch)))
-    return tuple(file for _, file in sorted(deletable, key=lambda entry: (entry[0], entry[1].path)))
+    def _reason(self, file: StoredFile, branch: str | None, rest: str) -> Reason | None:
+        """Return why a file is deleted; None if it is kept."""
+        if branch not in self.decision.retained:
+            return self._reason_without_ref(file, branch)
+        version = layout.manifest_version(rest)
+        if version is not None:
+            return None if version in self.decision.retained[branch] else Reason.VERSION
+        group = rest if "#" in rest and layout.UNFINISHED_FILE.fullmatch(rest) else layout.file_group(rest)
+        if group is None or layout.file_group_key(branch, group) in self.retained:
+            return None
+        if layout.file_group_key(branch, group) in self.referenced:
+            return Reason.UNREACHED
+        return Reason.ORPHAN if self.policy.is_beyond_grace(file.modified_us) else None
+
+    def _reason_without_ref(self, file: StoredFile, branch: str | None) -> Reason | None:
+        """Return the reason for a file of a Lance branch without a ref, which was partially created or deleted."""
+        owner = None if branch is None else owner_of(branch)
+        is_deleted = owner is not None and owner not in self.needs.live
+        is_old = self.policy.is_beyond_age if is_deleted else self.policy.is_beyond_grace
+        return Reason.ORPHAN if is_old(file.modified_us) else None
 
 
 def find_all_deletable(files: Sequence[StoredFile], policy: Policy, *, is_known: bool) -> tuple[DeletableFile, ...]:
@@ -92,70 +103,40 @@ def find_all_deletable(files: Sequence[StoredFile], policy: Policy, *, is_known:
     if not all(is_old(file.modified_us) for file in files):
         return ()
     reason = Reason.DATASET if is_known else Reason.ORPHAN
-    ordered = sorted(files, key=lambda file: (manifests_first(split_branch(file.path)[1]), file.path))
-    return tuple(DeletableFile(file.path, file.size_bytes, reason, split_branch(file.path)[0]) for file in ordered)
+    ordered = sorted(files, key=lambda file: (layout.manifests_first(layout.split_branch(file.path)[1]), file.path))
+    return tuple(
+        DeletableFile(file.path, file.size_bytes, reason, layout.split_branch(file.path)[0]) for file in ordered
+    )
 
 
-def read_lines(files: Iterable[StoredFile]) -> dict[str | None, dict[int, int]]:
+def version_times(files: Iterable[StoredFile]) -> dict[str | None, dict[int, int]]:
     """Return the versions of every Lance branch with their times, from a listing alone."""
-    lines: dict[str | None, dict[int, int]] = {None: {}}
+    times_by_branch: dict[str | None, dict[int, int]] = {None: {}}
     for file in files:
-        branch, rest = split_branch(file.path)
-        version = manifest_version(rest)
+        branch, rest = layout.split_branch(file.path)
+        version = layout.manifest_version(rest)
         if version is not None:
-            lines.setdefault(branch, {})[version] = file.modified_us
-    return lines
+            times_by_branch.setdefault(branch, {})[version] = file.modified_us
+    return times_by_branch
 
 
 def ref_times(files: Iterable[StoredFile]) -> dict[str, int]:
     """Return when each Lance branch was created."""
-    refs = ((referenced_branch(file.path), file.modified_us) for file in files)
+    refs = ((layout.referenced_branch(file.path), file.modified_us) for file in files)
     return {name: time_us for name, time_us in refs if name is not None}
 
 
 def is_manifest(file: DeletableFile) -> bool:
     """Whether the file is the manifest of a version."""
-    return split_branch(file.path)[1].startswith(VERSIONS_DIRECTORY)
+    return layout.split_branch(file.path)[1].startswith(layout.VERSIONS_DIRECTORY)
 
 
 def folder_of(file: DeletableFile) -> str | None:
     """Return the directory below the dataset that is empty after the deletion; None if there is none."""
     if file.reason is Reason.LEFTOVER:
         return file.path.partition("/")[0]
-    if file.reason is Reason.FORK and file.path.startswith(BRANCHES_DIRECTORY):
-        return f"{BRANCHES_DIRECTORY}{file.branch}"
-    branch, rest = split_branch(file.path)
-    unit = file_group(rest)
-    return file_group_key(branch, unit) if unit is not None and rest.startswith(f"{unit}/") else None
-
-
-@dataclass(frozen=True, slots=True)
-class _FileRules:
-    """Rules for files of what is retained. `retained` and `referenced` are units of retained and of all versions."""
-
-    decision: Decision
-    retained: frozenset[str]
-    referenced: frozenset[str]
-    needs: Needs
-    policy: Policy
-
-    def reason(self, file: StoredFile, branch: str | None, rest: str) -> Reason | None:
-        """Return why a file is deleted; None if it is kept."""
-        if branch not in self.decision.retained:
-            return self._reason_without_ref(file, branch)
-        version = manifest_version(rest)
-        if version is not None:
-            return None if version in self.decision.retained[branch] else Reason.VERSION
-        unit = rest if "#" in rest and UNFINISHED_FILE.fullmatch(rest) else file_group(rest)
-        if unit is None or file_group_key(branch, unit) in self.retained:
-            return None
-        if file_group_key(branch, unit) in self.referenced:
-            return Reason.UNREACHED
-        return Reason.ORPHAN if self.policy.is_beyond_grace(file.modified_us) else None
-
-    def _reason_without_ref(self, file: StoredFile, branch: str | None) -> Reason | None:
-        """Return the reason for a file of a Lance branch without a ref, which was partially created or deleted."""
-        owner = None if branch is None else owner_of(branch)
-        is_deleted = owner is not None and owner not in self.needs.live
-        is_old = self.policy.is_beyond_age if is_deleted else self.policy.is_beyond_grace
-        return Reason.ORPHAN if is_old(file.modified_us) else None
+    if file.reason is Reason.FORK and file.path.startswith(layout.BRANCHES_DIRECTORY):
+        return f"{layout.BRANCHES_DIRECTORY}{file.branch}"
+    branch, rest = layout.split_branch(file.path)
+    group = layout.file_group(rest)
+    return layout.file_group_key(branch, group) if group is not None and rest.startswith(f"{group}/") else None

@@ -1,6 +1,6 @@
 """What cleanup takes and returns: the policy options with their checks, and one row per table and branch.
 
-In: options of the caller. Out: a `Policy` as of a given time, or a `UsageError`; `TableCleanupStats` with their JSON.
+In: options of the caller. Out: a `Policy` as of a given time, or a `UsageError`; `TableCleanupStats`.
 The names are those of the specification. Nothing here reads or writes.
 """
 
@@ -9,14 +9,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
 from omnigraph.base import limits
-from omnigraph.base.errors import Fact, UsageError
+from omnigraph.base.errors import UsageError
 from omnigraph.base.hints import Argument, Hint, hint
 from omnigraph.maintenance.cleanup.retention import KeepReason, Policy
+from omnigraph.maintenance.rows import TableStats
 
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DURATION: Final = re.compile(r"(\d{1,9})([smhdw])", re.ASCII)
@@ -25,13 +27,9 @@ _DURATION: Final = re.compile(r"(\d{1,9})([smhdw])", re.ASCII)
 def parse_duration(text: str) -> timedelta:
     """Parse a duration: `90s`, `15m`, `12h`, `7d` or `2w`."""
     match = _DURATION.fullmatch(text)
-    try:
-        return timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else _reject_duration(text)
-    except OverflowError:
-        return _reject_duration(text)
-
-
-def _reject_duration(text: str) -> timedelta:
+    with suppress(OverflowError):
+        if match is not None:
+            return timedelta(**{_UNITS[match[2]]: int(match[1])})
     raise UsageError(
         f"invalid duration: expected a whole number and s, m, h, d or w, got '{text}'",
         code="duration_malformed",
@@ -108,13 +106,9 @@ class KeptVersions:
     versions: int
     """The number of versions."""
 
-    def to_json(self) -> dict[str, Fact]:
-        """Return the member of `kept` in `omnigraph cleanup --json`."""
-        return {"reason": self.reason.value, "versions": self.versions}
-
 
 @dataclass(frozen=True, slots=True)
-class TableCleanupStats:
+class TableCleanupStats(TableStats):
     """What cleanup deleted of one table on one branch, or would delete."""
 
     table_key: str
@@ -135,35 +129,16 @@ class TableCleanupStats:
     """`error` as a value, for other surfaces."""
     files: tuple[str, ...] = ()
     """The paths of the files below the graph, in the order of deletion."""
-    kept: tuple[KeptVersions, ...] = ()
+    retained: tuple[KeptVersions, ...] = ()
     """The versions of the table, on all branches, that are kept although the policy would delete them; only in the row
-    of main."""
-
-    @property
-    def error(self) -> str | None:
-        """Why the table failed; other tables continue. None if it did not fail."""
-        return None if self.reason is None else str(self.reason)
-
-    def to_json(self) -> dict[str, Fact]:
-        """Return the table as in `omnigraph cleanup --json`."""
-        return {
-            "table_key": self.table_key,
-            "branch": self.branch,
-            "old_versions_removed": self.old_versions_removed,
-            "files_removed": self.files_removed,
-            "bytes_removed": self.bytes_removed,
-            "orphan_files_removed": self.orphan_files_removed,
-            "orphan_branches_removed": self.orphan_branches_removed,
-            "error": self.error,
-            "kept": [versions.to_json() for versions in self.kept],
-        }
+    of main. `kept` in JSON."""
 
 
 def sum_kept(rows: Iterable[TableCleanupStats]) -> tuple[KeptVersions, ...]:
     """Return the versions of all rows that are kept although the policy would delete them."""
     total: Counter[KeepReason] = Counter()
     for row in rows:
-        total.update({retained.reason: retained.versions for retained in row.kept})
+        total.update({retained.reason: retained.versions for retained in row.retained})
     return tuple(KeptVersions(reason, total[reason]) for reason in KeepReason if total[reason])
 
 

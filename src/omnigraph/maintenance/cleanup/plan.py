@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
@@ -47,8 +47,8 @@ from omnigraph.maintenance.cleanup.tasks import (
     read_facts,
     read_pins,
 )
-from omnigraph.maintenance.optimize.report import row_error
-from omnigraph.pipeline.runner import RunTasks
+from omnigraph.maintenance.rows import row_error
+from omnigraph.pipeline.runner import RunTasks, batches_of
 from omnigraph.storage.files import StoredFile, list_files
 from omnigraph.storage.local_tree import list_links
 from omnigraph.storage.location import Location
@@ -80,10 +80,27 @@ class GraphPlan:
         return (self.manifest, *self.tables, *self.leftovers)
 
 
-def plan_cleanup(preflight: Preflight, policy: Policy, run_tasks: RunTasks, world: WriteEnvironment) -> GraphPlan:
+def plan_cleanup(preflight: Preflight, policy: Policy, run_tasks: RunTasks, environment: WriteEnvironment) -> GraphPlan:
     """Return what cleanup deletes, as of now; raise if a version that a live branch reads is missing."""
-    newest = refresh_snapshot(preflight.main, world.rules)
-    return _CleanupPlanner(newest.root, policy, run_tasks, world, preflight.drifted).plan(newest)
+    newest = refresh_snapshot(preflight.main, environment.rules)
+    return _CleanupPlanner(newest.root, policy, run_tasks, environment, preflight.drifted).plan(newest)
+
+
+@dataclass(frozen=True, slots=True)
+class _GraphFacts:
+    """What the live branches say about versions, by the path of a dataset. `live` are the ids of these branches."""
+
+    live: frozenset[str]
+    current: Mapping[str, set[Pin]]
+    published: Mapping[str, set[Pin]]
+    floors: Mapping[str, frozenset[Pin]]
+
+    def needs(self, path: str, reasons: Mapping[Pin, KeepReason], policy: Policy) -> Needs:
+        """Return what must be retained of a dataset. `reasons`: the pins that are needed, and why."""
+        current = frozenset(self.current.get(path, ()))
+        counted = _newest_versions(current.union(self.published.get(path, ())), policy.keep)
+        floors = self.floors.get(path, frozenset())
+        return Needs(frozenset(reasons), current, self.live, floors, counted, reasons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,51 +108,47 @@ class _CleanupPlanner:
     root: Location
     policy: Policy
     run_tasks: RunTasks
-    world: WriteEnvironment
+    environment: WriteEnvironment
     drifted: Mapping[str, Hint]
 
     def plan(self, main: Snapshot) -> GraphPlan:
-        heads = self._read_heads(main)
-        live = frozenset(str(head.branch.id) for head in heads.values())
-        newest = frozenset(Pin(head.branch.lance_branch, head.version) for head in heads.values())
-        floors = _read_floors(heads.values(), self.world.rules)
-        commits = _read_commits(heads)
-        bases = self._merge_base_pins(heads, commits)
-        needs = Needs(
-            bases,
-            newest,
-            live,
-            floors.get(MANIFEST, frozenset()),
-            newest_versions(published_snapshots(commits.values()) | newest, self.policy.keep),
-            dict.fromkeys(bases, KeepReason.MERGE_BASE),
+        heads = {MAIN: main}
+        for name in main.state.branches:
+            if name != MAIN:
+                heads[name] = read_snapshot(self.root, name, rules=self.environment.rules)
+        # Also those that a tombstone removes from the snapshot.
+        tables = {key: table for head in heads.values() for key, table in head.state.tables.items()}
+        commits = {commit.id: commit for head in heads.values() for commit in head.manifest.read_commits()}
+        facts = _GraphFacts(
+            live=frozenset(str(head.branch.id) for head in heads.values()),
+            current=_current_versions(heads.values()),
+            published=_published_versions(commits.values(), tables),
+            floors=_read_floors(heads.values(), self.environment.rules),
         )
-        snapshots = self._decide_snapshots(needs)
+        bases = self._merge_base_pins(heads, commits)
+        needs = facts.needs(MANIFEST, dict.fromkeys(bases, KeepReason.MERGE_BASE), self.policy)
+        location = self.root.child(MANIFEST)
+        # The plan of the manifest decides again, and never retains fewer snapshots.
+        snapshots = decide(read_facts(location, list_versions(location)), needs, self.policy)
         if is_moved(main.manifest, self.root):
             _require_no_young_forks(snapshots, self.policy)
-        pins = self._read_pins(snapshots)
         manifest_task = DatasetTask(self.root, MANIFEST, MANIFEST, self.policy, needs)
-        tasks = self._dataset_tasks(heads, live, pins, floors, published_tables(commits.values(), heads))
+        aliases = {table.path: table.alias for table in tables.values()}
+        tasks = self._dataset_tasks(facts, self._read_pins(snapshots), aliases)
         skipped = [
             DatasetPlan(task.table_key, task.path, error=self.drifted[task.path])
             for task in tasks
             if task.path in self.drifted
         ]
         planned = [manifest_task, *(task for task in tasks if task.path not in self.drifted)]
-        manifest, *tables = [*self.run_tasks(plan_dataset, planned), *skipped]
-        for plan in (manifest, *tables):
+        manifest, *table_plans = [*self.run_tasks(plan_dataset, planned), *skipped]
+        for plan in (manifest, *table_plans):
             _require_nothing_lost(plan)
-        leftovers = (self._plan_folder(SCRATCH), self._plan_folder(INIT_MARKERS), self._plan_adjacency(tables))
+        # The files of operations that were killed; files of running ones are younger than the grace.
+        scratch, markers = (self._plan_leftovers(folder, self._is_beyond_grace) for folder in (SCRATCH, INIT_MARKERS))
+        leftovers = (scratch, markers, self._plan_adjacency(table_plans))
         owners = {str(head.branch.id): name for name, head in heads.items()}
-        return GraphPlan(manifest, tuple(tables), leftovers, owners, _fork_owners(heads, owners))
-
-    def _read_heads(self, main: Snapshot) -> dict[str, Snapshot]:
-        names = [name for name in main.state.branches if name != MAIN]
-        return {MAIN: main, **{name: read_snapshot(self.root, name, rules=self.world.rules) for name in names}}
-
-    def _decide_snapshots(self, needs: Needs) -> Decision:
-        """Decide which manifest versions to retain. The plan of the manifest decides again, and never retains fewer."""
-        location = self.root.child(MANIFEST)
-        return decide(read_facts(location, list_versions(location)), needs, self.policy)
+        return GraphPlan(manifest, tuple(table_plans), leftovers, owners, _fork_owners(heads, owners))
 
     def _merge_base_pins(
         self, heads: Mapping[str, Snapshot], commits: Mapping[CommitId, CommitRecord]
@@ -145,7 +158,7 @@ class _CleanupPlanner:
             return frozenset()
         pins = set()
         for base in all_merge_bases([head.head for head in heads.values()], commits):
-            pin = find_commit_version(self.root, commits[base], self.world.rules)
+            pin = find_commit_version(self.root, commits[base], self.environment.rules)
             if pin is None:
                 logger.warning("the snapshot of merge base %s was deleted", base)
             else:
@@ -165,50 +178,27 @@ class _CleanupPlanner:
             for reason, branch in reasons
             for chunk in _chunks(versions_by_reason[reason, branch])
         ]
-        tasks = [SnapshotsTask(self.root, branch, tuple(chunk), self.world.rules) for _, branch, chunk in chunks]
+        tasks = [SnapshotsTask(self.root, branch, tuple(chunk), self.environment.rules) for _, branch, chunk in chunks]
         strongest: dict[TablePin, KeepReason] = {}
         for (reason, _, _), pins in zip(chunks, self.run_tasks(read_pins, tasks), strict=True):
             strongest.update(dict.fromkeys(pins, reason))
         return strongest
 
     def _dataset_tasks(
-        self,
-        heads: Mapping[str, Snapshot],
-        live: frozenset[str],
-        pins: Mapping[TablePin, KeepReason],
-        floors: Mapping[str, frozenset[Pin]],
-        published: Mapping[str, frozenset[Pin]],
+        self, facts: _GraphFacts, reasons: Mapping[TablePin, KeepReason], aliases: Mapping[str, str]
     ) -> list[DatasetTask]:
         """Return a task for every table of a snapshot or an older manifest, and for every other table directory."""
         needed: dict[str, set[TablePin]] = {}
-        for pin in sorted(pins, key=lambda pin: (pin.path, pin.alias)):
+        for pin in sorted(reasons, key=lambda pin: (pin.path, pin.alias)):
             needed.setdefault(pin.path, set()).add(pin)
-        current: dict[str, set[Pin]] = {}
-        for head in heads.values():
-            for table in head.tables.values():
-                current.setdefault(table.path, set()).add(table.pin)
-        tasks = [
-            DatasetTask(
-                self.root,
-                path,
-                min(pin.alias for pin in table_pins),
-                self.policy,
-                Needs(
-                    frozenset(pin.pin for pin in table_pins),
-                    frozenset(current.get(path, ())),
-                    live,
-                    floors.get(path, frozenset()),
-                    newest_versions(published.get(path, frozenset()) | current.get(path, set()), self.policy.keep),
-                    {pin.pin: pins[pin] for pin in table_pins},
-                ),
-            )
-            for path, table_pins in needed.items()
-        ]
-        dropped = {table.path: table.alias for table in _all_tables(heads).values()}
+        tasks = []
+        for path, pins in needed.items():
+            needs = facts.needs(path, {pin.pin: reasons[pin] for pin in pins}, self.policy)
+            tasks.append(DatasetTask(self.root, path, min(pin.alias for pin in pins), self.policy, needs))
         for path in self._table_folders():
             if path not in needed:
-                key = dropped.get(path, path)
-                tasks.append(DatasetTask(self.root, path, key, self.policy, None, is_known=path in dropped))
+                key = aliases.get(path, path)
+                tasks.append(DatasetTask(self.root, path, key, self.policy, None, is_known=path in aliases))
         return tasks
 
     def _table_folders(self) -> list[str]:
@@ -222,9 +212,8 @@ class _CleanupPlanner:
             paths += [path for name in names if TABLE_PATH.fullmatch(path := f"{kind}/{name}")]
         return paths
 
-    def _plan_folder(self, folder: str) -> DatasetPlan:
-        """Plan the files of operations that were killed; files of running ones are younger than the grace."""
-        return self._plan_leftovers(folder, lambda file: self.policy.is_beyond_grace(file.modified_us))
+    def _is_beyond_grace(self, file: StoredFile) -> bool:
+        return self.policy.is_beyond_grace(file.modified_us)
 
     def _plan_adjacency(self, tables: Sequence[DatasetPlan]) -> DatasetPlan:
         """Plan derived files of deleted table versions. Those of a table that could not be read are kept."""
@@ -234,7 +223,7 @@ class _CleanupPlanner:
         def is_stale(file: StoredFile) -> bool:
             match = _ADJACENCY.fullmatch(file.path)
             if match is None:
-                return self.policy.is_beyond_grace(file.modified_us)
+                return self._is_beyond_grace(file)
             table, lance_branch, version = match.groups()
             if table in unread:
                 return False
@@ -257,12 +246,13 @@ class _CleanupPlanner:
 
 
 def _read_floors(heads: Iterable[Snapshot], rules: Format) -> Mapping[str, frozenset[Pin]]:
-    """Return by path the versions below which hard schema changes let the policy keep nothing."""
+    """Return by path the versions below which the policy keeps nothing: a commit of the branch dropped data there."""
     floors: defaultdict[str, set[Pin]] = defaultdict(set)
     for head in heads:
-        for commit in _read_hard_drops(head):
-            version = find_commit_version(head.root, commit, rules) or commit.manifest_hint
-            floors[MANIFEST].add(version)
+        for commit in head.manifest.read_commits_naming(HARD_DROPS):
+            if HARD_DROPS not in commit.counts or commit.branch_id != head.branch.id:
+                continue
+            floors[MANIFEST].add(find_commit_version(head.root, commit, rules) or commit.manifest_hint)
             for move in commit.tables:
                 table = head.state.tables.get(move.table)
                 if move.after is not None and table is not None:
@@ -270,44 +260,33 @@ def _read_floors(heads: Iterable[Snapshot], rules: Format) -> Mapping[str, froze
     return {path: frozenset(pins) for path, pins in floors.items()}
 
 
-def _read_hard_drops(head: Snapshot) -> list[CommitRecord]:
-    """Return the commits of this branch that dropped something permanently."""
-    return [
-        commit
-        for commit in head.manifest.read_commits_naming(HARD_DROPS)
-        if HARD_DROPS in commit.counts and commit.branch_id == head.branch.id
-    ]
+def _current_versions(heads: Iterable[Snapshot]) -> Mapping[str, set[Pin]]:
+    """Return the versions that live branches read, by path."""
+    current: defaultdict[str, set[Pin]] = defaultdict(set)
+    for head in heads:
+        current[MANIFEST].add(Pin(head.branch.lance_branch, head.version))
+        for table in head.tables.values():
+            current[table.path].add(table.pin)
+    return current
 
 
-def _read_commits(heads: Mapping[str, Snapshot]) -> dict[CommitId, CommitRecord]:
-    """Read every commit of the live branches."""
-    commits: dict[CommitId, CommitRecord] = {}
-    for head in heads.values():
-        commits.update((commit.id, commit) for commit in head.manifest.read_commits())
-    return commits
+def _published_versions(
+    commits: Iterable[CommitRecord], tables: Mapping[TableId, TableRecord]
+) -> Mapping[str, set[Pin]]:
+    """Return the versions that commits published, by path, without reading any.
 
-
-def published_tables(commits: Iterable[CommitRecord], heads: Mapping[str, Snapshot]) -> dict[str, frozenset[Pin]]:
-    """Return the table versions that commits published, by the path of the table."""
-    paths = {key: table.path for key, table in _all_tables(heads).items()}
-    published: dict[str, set[Pin]] = {}
-    for commit in commits:
-        for move in commit.tables:
-            if move.after is not None and move.table in paths:
-                published.setdefault(paths[move.table], set()).add(move.after)
-    return {path: frozenset(pins) for path, pins in published.items()}
-
-
-def published_snapshots(commits: Iterable[CommitRecord]) -> frozenset[Pin]:
-    """Return the manifest version that is the snapshot of each commit, without reading any.
-
-    A commit is based on the version below its hint, and that version is the snapshot of the previous commit.
+    A commit is based on the manifest version below its hint, and that version is the snapshot of the previous commit.
     """
-    hints = (commit.manifest_hint for commit in commits)
-    return frozenset(Pin(hint.branch, hint.version - 1) for hint in hints)
+    published: defaultdict[str, set[Pin]] = defaultdict(set)
+    for commit in commits:
+        published[MANIFEST].add(Pin(commit.manifest_hint.branch, commit.manifest_hint.version - 1))
+        for move in commit.tables:
+            if move.after is not None and move.table in tables:
+                published[tables[move.table].path].add(move.after)
+    return published
 
 
-def newest_versions(pins: AbstractSet[Pin], keep: int | None) -> frozenset[Pin]:
+def _newest_versions(pins: AbstractSet[Pin], keep: int | None) -> frozenset[Pin]:
     """Return the `keep` newest versions of each Lance branch."""
     versions: dict[str | None, list[int]] = {}
     for pin in pins:
@@ -317,11 +296,6 @@ def newest_versions(pins: AbstractSet[Pin], keep: int | None) -> frozenset[Pin]:
         for branch, numbers in versions.items()
         for version in sorted(numbers, reverse=True)[: keep or 0]
     )
-
-
-def _all_tables(heads: Mapping[str, Snapshot]) -> dict[TableId, TableRecord]:
-    """Return the tables of all heads, also those that a tombstone removes from the snapshot."""
-    return {key: table for head in heads.values() for key, table in head.state.tables.items()}
 
 
 def _fork_owners(heads: Mapping[str, Snapshot], owners: Mapping[str, str]) -> dict[tuple[str, str], str]:
@@ -334,10 +308,10 @@ def _fork_owners(heads: Mapping[str, Snapshot], owners: Mapping[str, str]) -> di
     }
 
 
-def _chunks(versions: Sequence[int]) -> list[Sequence[int]]:
+def _chunks(versions: Sequence[int]) -> Iterator[Sequence[int]]:
     """Return chunks of bounded size, enough for all workers."""
     size = min(limits.CLEANUP_SNAPSHOTS_PER_TASK, -(-len(versions) // limits.MAINTENANCE_CONCURRENCY)) or 1
-    return [versions[start : start + size] for start in range(0, len(versions), size)]
+    return batches_of(versions, size)
 
 
 def _require_no_young_forks(snapshots: Decision, policy: Policy) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from omnigraph.base.errors import NotFoundError, OmnigraphError
@@ -23,7 +22,7 @@ from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot, ref
 from omnigraph.graph.recovery.fence import read_history
 from omnigraph.graph.write.check import drift
 from omnigraph.maintenance.drift import owned_tables, require_no_pending
-from omnigraph.pipeline.runner import maintenance_concurrency
+from omnigraph.pipeline.runner import in_threads
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
@@ -41,9 +40,9 @@ class Preflight:
     drifted: Mapping[str, Hint]
 
 
-def inspect_before_preview(root: Location, world: WriteEnvironment) -> Preflight:
+def inspect_before_preview(root: Location, environment: WriteEnvironment) -> Preflight:
     """Raise when a run that deletes would be refused. Takes no lease."""
-    main = read_snapshot(root, rules=world.rules)
+    main = read_snapshot(root, rules=environment.rules)
     _require_not_moved(main)
     live = require_no_pending(root, _PURPOSE)
     intents = [pending.intent for pending in live if pending.intent is not None]
@@ -51,22 +50,22 @@ def inspect_before_preview(root: Location, world: WriteEnvironment) -> Preflight
     return Preflight(main, {} if is_written else _find_drifted(main))
 
 
-def wait_for_writers(root: Location, world: WriteEnvironment) -> Preflight:
+def wait_for_writers(root: Location, environment: WriteEnvironment) -> Preflight:
     """Take and release the lease of every live branch, and raise when a write waits for recovery.
 
     The graph's lease is held by the caller, so no branch is created or deleted while it runs.
     """
     store = ObjectStore(root)
-    main = read_snapshot(root, rules=world.rules)
+    main = read_snapshot(root, rules=environment.rules)
     drifted: Mapping[str, Hint] = {}
     _require_not_moved(main)
     for name, record in main.state.branches.items():
-        lease = acquire_lease(store, record.id, _PURPOSE, world.terms)
+        lease = acquire_lease(store, record.id, _PURPOSE, environment.terms)
         try:
             if name == MAIN:
                 with lease.renewing():
                     require_no_pending(root, _PURPOSE)
-                    main = refresh_snapshot(main, world.rules)
+                    main = refresh_snapshot(main, environment.rules)
                     drifted = _find_drifted(main)
         finally:
             lease.release()
@@ -82,9 +81,8 @@ def _require_not_moved(main: Snapshot) -> None:
 
 def _find_drifted(main: Snapshot) -> dict[str, Hint]:
     tables = owned_tables(main)
-    with ThreadPoolExecutor(maintenance_concurrency()) as threads:
-        errors = threads.map(lambda table: _find_drift(main, table), tables)
-        return {table.path: error for table, error in zip(tables, errors, strict=True) if error is not None}
+    errors = in_threads(lambda table: _find_drift(main, table), tables)
+    return {table.path: error for table, error in zip(tables, errors, strict=True) if error is not None}
 
 
 def _find_drift(main: Snapshot, table: TableRecord) -> Hint | None:

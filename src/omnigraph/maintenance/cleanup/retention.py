@@ -20,7 +20,7 @@ from omnigraph.graph.manifest.records import Pin
 
 _OURS: Final = re.compile(r"b-(?P<manifest>[0-9A-Z]{26})|g-(?P<table>[0-9A-Z]{26})-[0-9A-Z]{26}")
 
-Line = Mapping[int, int]
+VersionTimes = Mapping[int, int]
 """The versions of one Lance branch, each with the time of its creation in microseconds."""
 
 
@@ -75,9 +75,9 @@ class Fork:
 
 @dataclass(frozen=True, slots=True)
 class DatasetFacts:
-    """The state of a dataset. `lines` has the versions of each Lance branch; None is Lance's main."""
+    """The state of a dataset. `version_times` has the versions of each Lance branch; None is Lance's main."""
 
-    lines: Mapping[str | None, Line]
+    version_times: Mapping[str | None, VersionTimes]
     forks: Mapping[str, Fork]
     tags: frozenset[Pin]
 
@@ -119,13 +119,13 @@ def decide(facts: DatasetFacts, needs: Needs, policy: Policy) -> Decision:
     floors = needs.pins | needs.heads | facts.tags | parents
     retained: dict[str | None, frozenset[int]] = {}
     reasons: dict[Pin, KeepReason] = {}
-    for branch, line in facts.lines.items():
+    for branch, times in facts.version_times.items():
         if branch is not None and branch not in retained_forks:
             continue
-        by_policy = _by_policy(line, needs, policy, branch)
-        above = _above(line, needs, branch)
-        needed = frozenset(pin.version for pin in floors if pin.branch == branch) & line.keys()
-        retained[branch] = by_policy | needed | above | young_versions(line, policy)
+        by_policy = _by_policy(times, needs, policy, branch)
+        above = _above(times, needs, branch)
+        needed = frozenset(pin.version for pin in floors if pin.branch == branch) & times.keys()
+        retained[branch] = by_policy | needed | above | young_versions(times, policy)
         for version in retained[branch] - by_policy:
             pin = Pin(branch, version)
             if pin in needs.heads or pin in parents:
@@ -142,28 +142,32 @@ def decide(facts: DatasetFacts, needs: Needs, policy: Policy) -> Decision:
     return Decision(retained, tuple(ordered), missing, reasons)
 
 
-def policy_keeps(line: Line, policy: Policy, floor: int = 0, published: frozenset[int] | None = None) -> frozenset[int]:
+def policy_keeps(
+    times: VersionTimes, policy: Policy, floor: int = 0, published: frozenset[int] | None = None
+) -> frozenset[int]:
     """Return the versions of a Lance branch that the policy keeps: the newest, and those of its two options.
 
     It keeps none below `floor`. `published` are the versions that count for `keep`; None: all of them.
     """
-    ordered = sorted(line)
+    ordered = sorted(times)
     retained = set(ordered[-1:])
     if policy.keep is not None:
-        counted = ordered if published is None else sorted(published & line.keys())
+        counted = ordered if published is None else sorted(published & times.keys())
         retained.update(counted[-policy.keep :] if policy.keep else ())
     if policy.older_than_us is not None:
-        retained.update(version for version, time_us in line.items() if policy.now_us - time_us <= policy.older_than_us)
+        retained.update(
+            version for version, time_us in times.items() if policy.now_us - time_us <= policy.older_than_us
+        )
     return frozenset(version for version in retained if version >= floor)
 
 
-def young_versions(line: Line, policy: Policy) -> frozenset[int]:
+def young_versions(times: VersionTimes, policy: Policy) -> frozenset[int]:
     """Return the versions that are too young to be deleted, or were current within that time.
 
     A reader or a writer that began recently may use the version that was current then, however old that version is.
     """
-    current = {older for older, newer in pairwise(sorted(line)) if not policy.is_beyond_age(line[newer])}
-    return frozenset(current | {version for version, time in line.items() if not policy.is_beyond_age(time)})
+    current = {older for older, newer in pairwise(sorted(times)) if not policy.is_beyond_age(times[newer])}
+    return frozenset(current | {version for version, time in times.items() if not policy.is_beyond_age(time)})
 
 
 def owner_of(fork: str) -> str | None:
@@ -172,16 +176,16 @@ def owner_of(fork: str) -> str | None:
     return None if match is None else match["manifest"] or match["table"]
 
 
-def _by_policy(line: Line, needs: Needs, policy: Policy, branch: str | None) -> frozenset[int]:
+def _by_policy(times: VersionTimes, needs: Needs, policy: Policy, branch: str | None) -> frozenset[int]:
     floor = max((pin.version for pin in needs.floors if pin.branch == branch), default=0)
     published = needs.published
     counted = None if published is None else frozenset(pin.version for pin in published if pin.branch == branch)
-    return policy_keeps(line, policy, floor, counted)
+    return policy_keeps(times, policy, floor, counted)
 
 
-def _above(line: Line, needs: Needs, branch: str | None) -> frozenset[int]:
+def _above(times: VersionTimes, needs: Needs, branch: str | None) -> frozenset[int]:
     heads = [pin.version for pin in needs.heads if pin.branch == branch]
-    return frozenset(version for version in line if heads and version > max(heads))
+    return frozenset(version for version in times if heads and version > max(heads))
 
 
 def _retained_forks(facts: DatasetFacts, needs: Needs, policy: Policy) -> frozenset[str]:
@@ -189,7 +193,7 @@ def _retained_forks(facts: DatasetFacts, needs: Needs, policy: Policy) -> frozen
     retained = {
         name
         for name, fork in facts.forks.items()
-        if name in needed or _is_protected(fork, facts.lines.get(name, {}), needs, policy)
+        if name in needed or _is_protected(fork, facts.version_times.get(name, {}), needs, policy)
     }
     for name in tuple(retained):
         parent = facts.forks[name].parent.branch
@@ -199,10 +203,10 @@ def _retained_forks(facts: DatasetFacts, needs: Needs, policy: Policy) -> frozen
     return frozenset(retained)
 
 
-def _is_protected(fork: Fork, line: Line, needs: Needs, policy: Policy) -> bool:
+def _is_protected(fork: Fork, times: VersionTimes, needs: Needs, policy: Policy) -> bool:
     """Whether an unpinned fork is retained: one of an external tool, a young one, or one that a writer may publish."""
     owner = owner_of(fork.name)
-    newest_us = max((fork.created_us, *line.values()))
+    newest_us = max((fork.created_us, *times.values()))
     if owner is None or not policy.is_beyond_age(newest_us):
         return True
     return owner in needs.live and not policy.is_beyond_grace(newest_us)

@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Final
 
@@ -34,9 +34,9 @@ from omnigraph.maintenance.cleanup.plan import GraphPlan, plan_cleanup
 from omnigraph.maintenance.cleanup.preflight import inspect_before_preview, wait_for_writers
 from omnigraph.maintenance.cleanup.retention import KeepReason, owner_of
 from omnigraph.maintenance.cleanup.tasks import DatasetPlan
-from omnigraph.maintenance.optimize.report import row_error
+from omnigraph.maintenance.rows import row_error
 from omnigraph.maintenance.target import GraphTarget
-from omnigraph.pipeline.runner import RunTasks, in_threads
+from omnigraph.pipeline.runner import RunTasks, batches_of, in_threads
 from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.pipeline.spark.session import SparkSettings
 from omnigraph.schema.catalog import display_order
@@ -55,25 +55,25 @@ def cleanup_all_tables(
     options: CleanupPolicyOptions,
     *,
     run_tasks: RunTasks | None = None,
-    world: WriteEnvironment | None = None,
+    environment: WriteEnvironment | None = None,
 ) -> list[TableCleanupStats]:
     """Delete what the policy does not keep; without `confirm` only report it.
 
     `run_tasks` runs the tasks; default: threads of this process. Pass one for a graph with many versions.
     """
-    world = world or WriteEnvironment()
-    policy = options.policy(world.clock.now_us())
+    environment = environment or WriteEnvironment()
+    policy = options.policy(environment.clock.now_us())
     run_tasks = run_tasks or in_threads
     root = graph.location
     if not options.confirm:
-        plan = plan_cleanup(inspect_before_preview(root, world), policy, run_tasks, world)
+        plan = plan_cleanup(inspect_before_preview(root, environment), policy, run_tasks, environment)
         _log_failures(plan)
         return _make_rows(plan)
-    lease = acquire_lease(ObjectStore(root), None, "cleanup", world.terms)
+    lease = acquire_lease(ObjectStore(root), None, "cleanup", environment.terms)
     try:
         with lease.renewing():
-            plan = plan_cleanup(wait_for_writers(root, world), policy, run_tasks, world)
-            deleted = _Deletion(root, lease, world).run(plan)
+            plan = plan_cleanup(wait_for_writers(root, environment), policy, run_tasks, environment)
+            deleted = _Deletion(root, lease, environment).run(plan)
             _log_failures(deleted)
             return _make_rows(deleted)
     finally:
@@ -103,14 +103,14 @@ def is_for_spark(root: Location) -> bool:
     )
 
 
+@dataclass(frozen=True, slots=True)
 class _Deletion:
-    """One run while it holds the graph's lease."""
+    """One run while it holds the graph's lease. Threads check the lease one after another."""
 
-    def __init__(self, root: Location, lease: Lease, world: WriteEnvironment) -> None:
-        self._root = root
-        self._lease = lease
-        self._world = world
-        self._turn = threading.Lock()
+    root: Location
+    lease: Lease
+    environment: WriteEnvironment
+    turn: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, plan: GraphPlan) -> GraphPlan:
         """Delete the files; return the plan with the files that were deleted, and the errors."""
@@ -126,10 +126,10 @@ class _Deletion:
     def _fence(self, manifest: DatasetPlan) -> None:
         """Publish once, so that a writer that lost the graph's lease cannot publish a branch that is deleted here."""
         if any(file.reason is Reason.FORK for file in manifest.deletable):
-            main = read_snapshot(self._root, rules=self._world.rules)
-            target = PublishTarget(self._root, MAIN, main.branch.id, main.branch.lance_branch)
+            main = read_snapshot(self.root, rules=self.environment.rules)
+            target = PublishTarget(self.root, MAIN, main.branch.id, main.branch.lance_branch)
             failpoint(Failpoint.CLEANUP_FENCE_BEFORE)
-            publish(target, ManifestChange(), (), self._world.publisher(self._lease))
+            publish(target, ManifestChange(), (), self.environment.publisher(self.lease))
 
     def _delete(self, plan: DatasetPlan) -> DatasetPlan:
         if plan.error is not None or not plan.deletable:
@@ -150,24 +150,22 @@ class _Deletion:
         return plan
 
     def _delete_batch(self, path: str, batch: Sequence[DeletableFile]) -> None:
-        with self._turn:
-            self._lease.hold()
+        with self.turn:
+            self.lease.hold()
         failpoint(Failpoint.CLEANUP_DELETE_BEFORE)
-        delete_files(self._root.child(path), [file.path for file in batch])
+        delete_files(self.root.child(path), [file.path for file in batch])
 
     def _remove_empty_folders(self, plan: DatasetPlan) -> None:
         """Remove local directories of which every file was deleted, so that no writer is about to use them."""
         folders = {""} if plan.is_whole else {folder_of(file) for file in plan.deletable}
         for folder in sorted(folder for folder in folders if folder is not None):
-            ObjectStore(self._root.child(plan.path)).remove_empty_directories(folder)
+            ObjectStore(self.root.child(plan.path)).remove_empty_directories(folder)
 
 
 def _batches(files: Sequence[DeletableFile]) -> Iterator[Sequence[DeletableFile]]:
     """Yield batches in order; the files of one batch may be deleted in any order."""
     for _, group in groupby(files, key=lambda file: (file.reason, file.branch, is_manifest(file))):
-        batch = list(group)
-        for start in range(0, len(batch), limits.DELETE_BATCH_FILES):
-            yield batch[start : start + limits.DELETE_BATCH_FILES]
+        yield from batches_of(list(group), limits.DELETE_BATCH_FILES)
 
 
 def _make_rows(plan: GraphPlan) -> list[TableCleanupStats]:
@@ -212,7 +210,7 @@ def _make_row(dataset: DatasetPlan, branch: str, files: list[DeletableFile]) -> 
         orphan_branches_removed=len({file.branch for file in files if file.reason is Reason.FORK}),
         reason=dataset.error if branch == MAIN else None,
         files=tuple(f"{dataset.path}/{file.path}" for file in files),
-        kept=tuple(KeptVersions(reason, counts[reason]) for reason in KeepReason if counts.get(reason)),
+        retained=tuple(KeptVersions(reason, counts[reason]) for reason in KeepReason if counts.get(reason)),
     )
 
 

@@ -18,18 +18,17 @@ from omnigraph.graph.manifest.records import Pin
 from omnigraph.graph.manifest.stamp import FORMAT, Format
 from omnigraph.maintenance.cleanup.deletion_plan import (
     DeletableFile,
-    Reach,
+    DeletionRules,
     find_all_deletable,
-    find_deletable,
-    read_lines,
     ref_times,
+    version_times,
 )
 from omnigraph.maintenance.cleanup.retention import DatasetFacts, Decision, Fork, KeepReason, Needs, Policy, decide
-from omnigraph.maintenance.optimize.report import row_error
+from omnigraph.maintenance.rows import row_error
 from omnigraph.pipeline.runner import task
 from omnigraph.storage.files import StoredFile, list_files
 from omnigraph.storage.lance.dataset import open_dataset
-from omnigraph.storage.lance.layout import read_referenced_files, read_refs
+from omnigraph.storage.lance.layout import file_group_keys, read_referenced_files
 from omnigraph.storage.location import Location
 
 _REFS = "_refs/"
@@ -123,15 +122,16 @@ def plan_dataset(task: DatasetTask) -> DatasetPlan:
 
 def read_facts(location: Location, files: Sequence[StoredFile]) -> DatasetFacts:
     """Return the state of a dataset from its listing; it is opened only if it has refs."""
-    lines = read_lines(files)
+    times_by_branch = version_times(files)
     if not any(file.path.startswith(_REFS) for file in files):
-        return DatasetFacts(lines, {}, frozenset())
-    refs, created = read_refs(location), ref_times(files)
+        return DatasetFacts(times_by_branch, {}, frozenset())
+    dataset, created = open_dataset(location), ref_times(files)
     forks = {
-        branch.name: Fork(branch.name, Pin(branch.parent, branch.parent_version), created.get(branch.name, 0))
-        for branch in refs.branches
+        name: Fork(name, Pin(origin.branch, origin.version), created.get(name, 0))
+        for name, origin in sorted(dataset.lance_branches().items())
     }
-    return DatasetFacts(lines, forks, frozenset(Pin(*tag) for tag in refs.tags))
+    tags = frozenset(Pin(tag.branch, tag.version) for tag in dataset.lance_tags())
+    return DatasetFacts(times_by_branch, forks, tags)
 
 
 def list_versions(location: Location) -> tuple[StoredFile, ...]:
@@ -145,8 +145,7 @@ def plan_files(
     location: Location, files: Sequence[StoredFile], decision: Decision, needs: Needs, policy: Policy
 ) -> tuple[DeletableFile, ...]:
     """Return the files to delete of a dataset, for a decision about its versions."""
-    facts_missing = decision.missing - needs.pins - needs.heads
-    if facts_missing:
+    if decision.missing - needs.pins - needs.heads:
         raise FormatError(
             f"a version of {location.uri} is missing: one of its branches was created from it",
             code="fork_base_missing",
@@ -155,12 +154,12 @@ def plan_files(
         )
     retained: set[str] = set()
     referenced: set[str] = set()
-    lines = read_lines(files)
+    times_by_branch = version_times(files)
     for branch, versions in decision.retained.items():
         # Only listed versions are deleted: a later commit may reference files that are in the listing.
-        deleted = lines.get(branch, {}).keys() - versions
+        deleted = times_by_branch.get(branch, {}).keys() - versions
         reached = read_referenced_files(open_dataset(location, branch=branch), deleted)
         retained |= reached.by_retained
         referenced |= reached.by_any
-    reach = Reach(frozenset(retained), frozenset(referenced))
-    return find_deletable(files, decision, reach, needs, policy)
+    rules = DeletionRules(decision, file_group_keys(retained), file_group_keys(referenced), needs, policy)
+    return rules.find_deletable(files)

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from typing import Final
 
 from omnigraph.base import limits
-from omnigraph.base.hints import Hint, action, hint
+from omnigraph.base.hints import action, hint
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.layout import EDGES, INIT_MARKERS, MANIFEST, NODES, SCRATCH
-from omnigraph.graph.manifest.records import Pin, TableId
+from omnigraph.graph.manifest.records import Pin, TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.maintenance.cleanup.deletion_plan import Reason
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
-from omnigraph.maintenance.cleanup.retention import Needs, owner_of
+from omnigraph.maintenance.cleanup.retention import Needs, Policy, owner_of
 from omnigraph.maintenance.cleanup.tasks import DatasetPlan, DatasetTask, plan_dataset
-from omnigraph.maintenance.doctor.findings import CLEANUP, Check, Finding, Health
+from omnigraph.maintenance.doctor.findings import CLEANUP, RESTORE_FILE, Check, Finding, Health
 from omnigraph.pipeline.runner import in_threads
-from omnigraph.storage.files import StoredFile, has_more_files, list_files
+from omnigraph.storage.files import has_more_files, list_files
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
-from omnigraph.storage.lance.file_check import CheckedDataset, FileKind, VersionKey, check_files
+from omnigraph.storage.lance.file_check import FileKind, FileProblem, VersionKey, check_files
 from omnigraph.storage.local_tree import list_links
 from omnigraph.storage.location import Location
 
@@ -37,18 +37,18 @@ class DamagedFile:
     table_key: str
     branch: str
     path: str
-    kind: FileKind
-    problem: str
-    expected_bytes: int | None
-    actual_bytes: int | None
+    problem: FileProblem
 
-    @property
-    def message(self) -> str:
-        """The problem, with both sizes if they are known."""
-        sizes = {"expected": self.expected_bytes, "got": self.actual_bytes}
-        texts = [f"{label} {size:,} bytes" for label, size in sizes.items() if size is not None]
-        text = f"{self.kind.value} of {self.table_key} {self.problem}"
-        return f"{text}: {', '.join(texts)}" if texts else text
+    def finding(self, root: Location) -> Finding:
+        """Return the finding about the file, with both sizes if they are known."""
+        expected, actual = self.problem.expected_bytes, self.problem.actual_bytes
+        text = f"{self.problem.kind.value} of {self.table_key} {self.problem.problem}"
+        sizes = [
+            f"{label} {size:,} bytes" for label, size in (("expected", expected), ("got", actual)) if size is not None
+        ]
+        message = f"{text}: {', '.join(sizes)}" if sizes else text
+        where = f"{root}/{self.path}"
+        return Finding(Check.FILES, Health.PROBLEM, message, where, self.branch, RESTORE_FILE, expected, actual)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,39 +61,39 @@ class CheckedTables:
     unopened_paths: frozenset[str]
 
 
-def check_manifest(root: Location, branch: str, lance_branch: str | None, *, deep: bool) -> tuple[DamagedFile, ...]:
+def check_manifest(root: Location, branch: str, lance_branch: str | None, *, deep: bool) -> list[DamagedFile]:
     """Return the damaged files of the newest manifest of a branch. It is checked before it is read."""
     key: VersionKey = (lance_branch, None)
     checked = check_files(root.child(MANIFEST), [key], deep=deep)
-    return tuple(_damaged(checked, key, MANIFEST, MANIFEST, branch))
+    problems = checked.problems.get(key, ())
+    return [DamagedFile(MANIFEST, branch, f"{MANIFEST}/{problem.path}", problem) for problem in problems]
 
 
 def check_tables(snapshots: Sequence[Snapshot], *, deep: bool) -> CheckedTables:
     """Return the damaged files of the published versions of all tables, each file once."""
-    users: dict[str, dict[VersionKey, tuple[str, str]]] = {}
-    tables: dict[tuple[str, VersionKey], tuple[TableId, Pin]] = {}
+    users: dict[str, dict[VersionKey, tuple[TableRecord, str]]] = {}
     for snapshot in snapshots:
         for table in snapshot.tables.values():
             key: VersionKey = (table.pin.branch, table.pin.version)
-            users.setdefault(table.path, {}).setdefault(key, (table.alias, snapshot.branch.name))
-            tables[table.path, key] = (table.id, table.pin)
+            users.setdefault(table.path, {}).setdefault(key, (table, snapshot.branch.name))
     files: dict[str, DamagedFile] = {}
     links: list[str] = []
     damaged: set[tuple[TableId, Pin]] = set()
-    for path, used in sorted(users.items(), key=lambda entry: min(entry[1].values())):
+    unopened: set[str] = set()
+    for path, used in sorted(
+        users.items(), key=lambda entry: min((user[0].alias, user[1]) for user in entry[1].values())
+    ):
         checked = check_files(snapshots[0].root.child(path), list(used), deep=deep)
         links += [f"{path}/{link}".rstrip("/") for link in checked.links]
-        damaged.update(tables[path, key] for key in checked.problems)
-        for key, (alias, branch) in used.items():
-            for file in _damaged(checked, key, path, alias, branch):
+        for key, problems in checked.problems.items():
+            table, branch = used[key]
+            damaged.add((table.id, table.pin))
+            for problem in problems:
+                file = DamagedFile(table.alias, branch, f"{path}/{problem.path}", problem)
                 files.setdefault(file.path, file)
-    unopened = frozenset(
-        path
-        for path in users
-        for file in files.values()
-        if file.kind is FileKind.VERSION and file.path.startswith(f"{path}/")
-    )
-    return CheckedTables(tuple(files.values()), tuple(links), frozenset(damaged), unopened)
+                if problem.kind is FileKind.VERSION:
+                    unopened.add(path)
+    return CheckedTables(tuple(files.values()), tuple(links), frozenset(damaged), frozenset(unopened))
 
 
 def find_links(root: Location, others: Iterable[str]) -> list[str]:
@@ -110,19 +110,6 @@ def find_links(root: Location, others: Iterable[str]) -> list[str]:
     return sorted(links)
 
 
-def _damaged(checked: CheckedDataset, key: VersionKey, path: str, alias: str, branch: str) -> Iterable[DamagedFile]:
-    for problem in checked.problems.get(key, ()):
-        yield DamagedFile(
-            table_key=alias,
-            branch=branch,
-            path=f"{path}/{problem.path}",
-            kind=problem.kind,
-            problem=problem.problem,
-            expected_bytes=problem.expected_bytes,
-            actual_bytes=problem.actual_bytes,
-        )
-
-
 _ALL_VERSIONS: Final = 2**62
 DELETE_EXTERNALLY: Final = hint("Delete it with the tool that created it; {} never does.", action("cleanup"))
 CLEANUP_LATER: Final = hint("Wait: {} deletes it when it is old enough.", action("cleanup"))
@@ -136,22 +123,24 @@ def find_unneeded(main: Snapshot, branches: Sequence[Snapshot], unreadable: froz
         branches: The snapshots of the branches that can be read.
         unreadable: The paths of tables that cannot be opened, which other checks report.
     """
+    policy = CleanupPolicyOptions(keep_versions=_ALL_VERSIONS).policy(WriteEnvironment().clock.now_us())
     if len(branches) == len(main.state.branches):  # otherwise it is not known what is needed
-        yield from _find_orphans_and_forks(main, branches, unreadable)
-    policy = CleanupPolicyOptions(keep_versions=1).policy(WriteEnvironment().clock.now_us())
+        yield from _find_orphans_and_forks(main, branches, unreadable, policy)
     for folder, operation in ((SCRATCH, "a bulk operation"), (INIT_MARKERS, "an `init`")):
         files = list_files(main.root.child(folder))
-        old = [file for file in files if policy.is_beyond_grace(file.modified_us)]
-        young = [file for file in files if file not in old]
-        if old:
-            yield _file_finding(old, f"left by {operation}", folder, CLEANUP)
-        if young:
-            text = f"that {operation} uses, or left a short time ago"
-            yield _file_finding(young, text, folder, CLEANUP_LATER)
+        old = [file.size_bytes for file in files if policy.is_beyond_grace(file.modified_us)]
+        young = [file.size_bytes for file in files if not policy.is_beyond_grace(file.modified_us)]
+        for sizes, description, fix in (
+            (old, f"left by {operation}", CLEANUP),
+            (young, f"that {operation} uses, or left a short time ago", CLEANUP_LATER),
+        ):
+            if sizes:
+                text = f"{_count(len(sizes), 'file')} {description}, {sum(sizes):,} bytes"
+                yield Finding(Check.ORPHANS, Health.NOTICE, text, folder, fix=fix)
 
 
 def _find_orphans_and_forks(
-    main: Snapshot, branches: Sequence[Snapshot], unreadable: frozenset[str]
+    main: Snapshot, branches: Sequence[Snapshot], unreadable: frozenset[str], policy: Policy
 ) -> Iterator[Finding]:
     """Yield findings about what `cleanup` would delete now, and about Lance branches that it keeps."""
     plans: dict[str, DatasetPlan] = {}
@@ -159,7 +148,7 @@ def _find_orphans_and_forks(
         text = f"more than {limits.CLEANUP_DRIVER_FILES_MAX:,} files, not checked"
         yield Finding(Check.ORPHANS, Health.NOTICE, text, fix=CLEANUP)
     else:
-        plans = {plan.path: plan for plan in _plan_cleanup(branches)}
+        plans = {plan.path: plan for plan in _plan_cleanup(branches, policy)}
     for path, alias, dataset, needed in _open_datasets(main, branches, unreadable):
         forks = plans[path].deletable if path in plans else ()
         deletable = frozenset(file.branch for file in forks if file.reason is Reason.FORK)
@@ -171,9 +160,8 @@ def _find_orphans_and_forks(
             yield Finding(Check.ORPHANS, Health.NOTICE, text, plan.table_key, fix=CLEANUP)
 
 
-def _plan_cleanup(heads: Sequence[Snapshot]) -> Sequence[DatasetPlan]:
+def _plan_cleanup(heads: Sequence[Snapshot], policy: Policy) -> Sequence[DatasetPlan]:
     """Plan what cleanup would delete now if it kept every version, the manifest first."""
-    policy = CleanupPolicyOptions(keep_versions=_ALL_VERSIONS).policy(WriteEnvironment().clock.now_us())
     live = frozenset(str(head.branch.id) for head in heads)
     pins: dict[tuple[str, str], set[Pin]] = {}
     for head in heads:
@@ -202,7 +190,7 @@ def _open_datasets(
 
 def _unneeded_forks(dataset: Dataset, needed: set[str | None]) -> list[str]:
     """Return Lance branches that no live branch reads, and from which no needed one was created."""
-    parents = dataset.lance_branches()
+    parents = {name: origin.branch for name, origin in dataset.lance_branches().items()}
     retained: set[str] = set()
     for name in parents:
         ancestor: str | None = name if name in needed else None
@@ -225,12 +213,6 @@ def _fork_findings(names: list[str], deletable: frozenset[str | None], where: st
         if group:
             text = f"{_count(len(group), 'Lance branch')} {description}"
             yield Finding(Check.ORPHANS, Health.NOTICE, text, where, fix=fix)
-
-
-def _file_finding(files: Sequence[StoredFile], description: str, folder: str, fix: Hint) -> Finding:
-    size = sum(file.size_bytes for file in files)
-    text = f"{_count(len(files), 'file')} {description}, {size:,} bytes"
-    return Finding(Check.ORPHANS, Health.NOTICE, text, folder, fix=fix)
 
 
 def _count(number: int, noun: str) -> str:

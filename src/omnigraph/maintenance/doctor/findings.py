@@ -12,7 +12,6 @@ from enum import StrEnum
 from typing import Final
 
 from omnigraph.base import limits
-from omnigraph.base.errors import Fact
 from omnigraph.base.hints import Hint, action, hint
 from omnigraph.graph.manifest.snapshot import MAIN
 
@@ -85,19 +84,6 @@ class Finding:
     """The recorded size of a file; None if none is recorded, or the finding is not about a file."""
     actual_bytes: int | None = None
     """The size of a file; None if it is missing, or the finding is not about a file."""
-
-    def to_json(self) -> dict[str, Fact]:
-        """Return the finding as in `findings` of `omnigraph doctor --json`."""
-        return {
-            "check": self.check.value,
-            "health": self.health.value,
-            "message": self.message,
-            "where": self.where or None,
-            "branch": self.branch or None,
-            "fix": str(self.fix) or None,
-            "expected_bytes": self.expected_bytes,
-            "actual_bytes": self.actual_bytes,
-        }
 
 
 def is_healthy(findings: list[Finding]) -> bool:

@@ -25,7 +25,7 @@ from omnigraph.graph.manifest.layout import MANIFEST
 from omnigraph.graph.manifest.records import Pin, TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, is_moved, open_table, read_snapshot
 from omnigraph.graph.manifest.stamp import FORMAT
-from omnigraph.maintenance.doctor.edges import Pins, find_dangling_edges, list_edge_checks
+from omnigraph.graph.rows.lookup import SnapshotLookup
 from omnigraph.maintenance.doctor.files import DamagedFile, check_manifest, check_tables, find_links, find_unneeded
 from omnigraph.maintenance.doctor.findings import (
     DEEP_CHECK,
@@ -41,12 +41,14 @@ from omnigraph.maintenance.drift import TableInspection, inspect_until_stable, i
 from omnigraph.maintenance.index_status import coverage_of_snapshot
 from omnigraph.maintenance.target import GraphTarget
 from omnigraph.pipeline.spark.java import find_java
+from omnigraph.schema.catalog import EdgeType
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.commit import has_auto_cleanup
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.file_check import FileKind
 from omnigraph.storage.lance.fragments import count_deleted_rows
 from omnigraph.storage.lance.indexes import NO_VECTORS
+from omnigraph.storage.lance.read import read_all_ids
 from omnigraph.storage.local_tree import LINK_CODE
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
@@ -68,19 +70,19 @@ def examine(graph: GraphTarget | None, *, deep: bool = False) -> list[Finding]:
     if graph is None:
         return findings
     root = graph.location
-    damaged: tuple[DamagedFile, ...] = ()
+    damaged: list[DamagedFile] = []
     try:
         damaged = check_manifest(root, MAIN, None, deep=deep)
-        if all(file.kind is FileKind.VERSION for file in damaged):
+        if all(file.problem.kind is FileKind.VERSION for file in damaged):
             main = read_snapshot(root)
     except OmnigraphError as error:
         findings.append(Finding(Check.FORMAT, Health.PROBLEM, error.message, str(root), fix=error.advice))
         is_damage = isinstance(error, FormatError)
-        return findings + [_damage(root, file) for file in damaged if is_damage]
+        return findings + [file.finding(root) for file in damaged if is_damage]
     if damaged:
         text = f"{MANIFEST} has damaged files, so nothing else was checked"
         findings.append(Finding(Check.FORMAT, Health.PROBLEM, text, str(root), fix=RESTORE_FILE))
-        return findings + [_damage(root, file) for file in damaged]
+        return findings + [file.finding(root) for file in damaged]
     inspection = _GraphInspection(root, main, deep)
     checks: dict[Check, Callable[[], Iterable[Finding]]] = {
         Check.FORMAT: inspection.formats,
@@ -179,14 +181,14 @@ class _GraphInspection:
         lance_branch = self.main.state.branches[name].lance_branch
         damaged = check_manifest(self.root, name, lance_branch, deep=self.deep)
         self.damaged_manifests += damaged
-        return any(file.kind is not FileKind.VERSION for file in damaged)
+        return any(file.problem.kind is not FileKind.VERSION for file in damaged)
 
     def files(self) -> Iterator[Finding]:
         checked = check_tables(self.branches, deep=self.deep)
         self.damaged = checked.versions
         self.unopened_paths = checked.unopened_paths
         for file in (*self.damaged_manifests, *checked.files):
-            yield _damage(self.root, file)
+            yield file.finding(self.root)
         for link in find_links(self.root, checked.links):
             text = "symbolic link: cleanup deletes nothing through it"
             yield Finding(Check.FILES, Health.PROBLEM, text, f"{self.root}/{link}", fix=REPLACE_LINK)
@@ -204,7 +206,7 @@ class _GraphInspection:
                 case PendingState.PENDING:
                     text, fix = "a write was interrupted and waits for recovery", optimize_branch()
                 case PendingState.UNREADABLE:
-                    text = f"the intent cannot be read: {pending.why}"
+                    text = f"the intent cannot be read: {pending.problem}"
                     fix = hint("Upgrade Omnigraph, or move the file away and run {}.", action("repair"))
             yield Finding(Check.RECOVERY, health, text, pending.path, branch, fix)
 
@@ -242,27 +244,24 @@ class _GraphInspection:
             f"{drift.classification.value}: published version {table.pin.version}, "
             f"head {inspection.head.version} ({operations})"
         )
-        health = Health.NOTICE if drift.ours else Health.PROBLEM
+        health = Health.NOTICE if drift.is_ours else Health.PROBLEM
         return Finding(Check.DRIFT, health, text, table.alias, branch, REPAIR)
 
     def edges(self) -> Iterator[Finding]:
-        checked: set[Pins] = set()
+        """Check that the nodes of edges exist, once for each combination of published versions."""
+        checked: set[frozenset[tuple[TableId, Pin]]] = set()
         for snapshot in self.branches:
-            for edge, pins, rows in list_edge_checks(snapshot):
-                if pins in checked or not self.damaged.isdisjoint(pins):
+            name = snapshot.branch.name
+            for edge in snapshot.schema.catalog.edges:
+                tables = _tables_of_edge(snapshot, edge)
+                versions = frozenset((table.id, table.pin) for table in tables)
+                if not tables[0].row_count or versions in checked or not all(map(self._can_read, tables)):
                     continue
-                if any(table in self.unreadable for table, _ in pins):
-                    continue
-                checked.add(pins)
-                name = snapshot.branch.name
-                if rows > limits.DOCTOR_EDGE_ROWS_MAX and not self.deep:
+                checked.add(versions)
+                if sum(table.row_count for table in tables) > limits.DOCTOR_EDGE_ROWS_MAX and not self.deep:
                     text = "not checked for edges without nodes, because the table is large"
                     yield Finding(Check.EDGES, Health.OK, text, edge.alias, name, DEEP_CHECK)
-                    continue
-                dangling = find_dangling_edges(snapshot, edge)
-                if dangling is not None:
-                    count = f"{dangling.edges:,} {'edge lacks' if dangling.edges == 1 else 'edges lack'}"
-                    text = f"{count} a node at an endpoint, for example {dangling.example}"
+                elif text := _describe_dangling_edges(snapshot, edge):
                     yield Finding(Check.EDGES, Health.PROBLEM, text, edge.alias, name, FIX_EDGES)
 
     def fragments(self) -> Iterator[Finding]:
@@ -301,17 +300,31 @@ class _GraphInspection:
         return find_unneeded(self.main, self.branches, frozenset(unreadable))
 
 
-def _damage(root: Location, file: DamagedFile) -> Finding:
-    return Finding(
-        Check.FILES,
-        Health.PROBLEM,
-        file.message,
-        f"{root}/{file.path}",
-        file.branch,
-        RESTORE_FILE,
-        file.expected_bytes,
-        file.actual_bytes,
-    )
+def _tables_of_edge(snapshot: Snapshot, edge: EdgeType) -> list[TableRecord]:
+    """Return the table of an edge type and those of its nodes, each once."""
+    aliases = {node.id: node.alias for node in snapshot.schema.catalog.nodes}
+    names = dict.fromkeys((edge.alias, aliases[edge.source], aliases[edge.target]))
+    return [snapshot.tables[name] for name in names]
+
+
+def _describe_dangling_edges(snapshot: Snapshot, edge: EdgeType) -> str:
+    """Read the edges of one type without a node at an endpoint; return their number and an example, empty if none.
+
+    Such edges exist after external changes that repair published by force. The ids of the nodes of one type are in
+    memory at a time.
+    """
+    lookup = SnapshotLookup(snapshot)
+    aliases = {node.id: node.alias for node in snapshot.schema.catalog.nodes}
+    edge_ids: set[str] = set()
+    for endpoint, node in (("src", edge.source), ("dst", edge.target)):
+        node_ids = read_all_ids(open_table(snapshot.root, snapshot.tables[aliases[node]]))
+        edge_ids.update(map(str, lookup.edges_beyond(edge.id, endpoint, node_ids).to_pylist()))
+    if not edge_ids:
+        return ""
+    example = min(edge_ids)
+    source, target = lookup.edge_ends(edge.id, example)
+    count = f"{len(edge_ids):,} {'edge lacks' if len(edge_ids) == 1 else 'edges lack'}"
+    return f"{count} a node at an endpoint, for example {source} → {target} ({example})"
 
 
 def _settings(dataset: Dataset, where: str, branch: str, fix: Hint) -> Iterator[Finding]:

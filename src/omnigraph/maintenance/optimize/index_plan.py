@@ -1,15 +1,15 @@
 """Which indexes of which tables have to be built over which fragments. Pure.
 
-In: per table its fragments, its indexes and the declared ones. Out: one entry per declared index, with its work or the
-reason why there is none, and the work cut into segments of bounded rows. A missing index is built, one that does not
-cover all fragments is extended, and one with too many segments is rebuilt, since every query reads all segments. Small
-tables get their indexes too: a declared index is built as soon as the table has a row.
+In: per table its fragments, its indexes and the declared ones. Out: one `IndexWork` per declared index, with the
+fragments to index or the reason why there are none, and the work cut into segments of bounded rows. A missing index is
+built, one that does not cover all fragments is extended, and one with too many segments is rebuilt, since every query
+reads all segments. Small tables get their indexes too: a declared index is built as soon as the table has a row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from omnigraph.base import limits
@@ -47,36 +47,28 @@ class TableIndexes:
     with rows that an update moved there.
     """
 
-    alias: str
     rows: Mapping[int, int]
     declared: tuple[DeclaredIndex, ...]
     present: tuple[IndexDescription, ...]
     updated: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IndexWork:
-    """An index to build over some fragments. `present` is the Lance type of the existing index, if there is one."""
+    """The work for one declared index. `fragment_ids` are the fragments to index; empty: there is nothing to build.
 
-    alias: str
+    `reason`: why the index cannot be built. `present` is the Lance type of the existing index, if there is one.
+    """
+
     declared: DeclaredIndex
     status: IndexStatus
-    fragment_ids: tuple[int, ...]
+    fragment_ids: tuple[int, ...] = ()
     present: str | None = None
+    reason: str = ""
 
     @property
     def spec(self) -> IndexSpec:
         return self.declared.spec
-
-
-@dataclass(frozen=True, slots=True)
-class NoWork:
-    """An index that is complete, or that cannot be built for the reason."""
-
-    alias: str
-    spec: IndexSpec
-    status: IndexStatus
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,37 +80,36 @@ class SegmentPlan:
     rows: int
 
 
-def plan_indexes(table: TableIndexes, rows_per_task: int) -> tuple[IndexWork | NoWork, ...]:
+def plan_indexes(table: TableIndexes, rows_per_task: int) -> tuple[IndexWork, ...]:
     """Return one entry per declared index, in their order."""
     return tuple(_plan_index(table, declared, rows_per_task) for declared in table.declared)
 
 
 def rebuild(work: IndexWork, rows: Mapping[int, int]) -> IndexWork:
     """Return the same index over every fragment; it replaces the existing one."""
-    return IndexWork(work.alias, work.declared, IndexStatus.REBUILT, tuple(sorted(rows)), work.present)
+    return replace(work, status=IndexStatus.REBUILT, fragment_ids=tuple(sorted(rows)))
 
 
 def cut_segments(
     work: IndexWork, plan: IndexPlan, rows: Mapping[int, int], rows_per_task: int
 ) -> tuple[SegmentPlan, ...]:
     """Return the plan's fragments in groups of bounded rows; a larger fragment is a group by itself."""
-    groups = group_fragments(
-        {number: rows[number] for number in plan.fragment_ids}, _rows_max(work.declared, rows_per_task)
-    )
+    planned_rows = {number: rows[number] for number in plan.fragment_ids}
+    groups = group_fragments(planned_rows, _rows_max(work.declared, rows_per_task))
     return tuple(SegmentPlan(plan, group, sum(rows[number] for number in group)) for group in groups)
 
 
-def pack_segments(segments: Sequence[SegmentPlan]) -> tuple[tuple[SegmentPlan, ...], ...]:
+def group_segments(segments: Sequence[SegmentPlan]) -> tuple[tuple[SegmentPlan, ...], ...]:
     """Return the segments of one table in their order, small ones together, so that a small table is one task."""
-    packs: list[list[SegmentPlan]] = []
-    packed_rows = 0
+    groups: list[list[SegmentPlan]] = []
+    group_rows = 0
     for segment in segments:
-        if not packs or packed_rows + segment.rows > limits.INDEX_PACKED_ROWS:
-            packs.append([])
-            packed_rows = 0
-        packs[-1].append(segment)
-        packed_rows += segment.rows
-    return tuple(tuple(pack) for pack in packs)
+        if not groups or group_rows + segment.rows > limits.INDEX_SMALL_SEGMENT_ROWS:
+            groups.append([])
+            group_rows = 0
+        groups[-1].append(segment)
+        group_rows += segment.rows
+    return tuple(tuple(group) for group in groups)
 
 
 def still_fits(
@@ -144,30 +135,26 @@ def still_fits(
     return covered <= then.keys() if work.status is IndexStatus.REBUILT else covered.isdisjoint(then)
 
 
-def _plan_index(table: TableIndexes, declared: DeclaredIndex, rows_per_task: int) -> IndexWork | NoWork:
+def _plan_index(table: TableIndexes, declared: DeclaredIndex, rows_per_task: int) -> IndexWork:
     spec = declared.spec
     if isinstance(coverage_of(spec, table.present, table.rows), Indexed):
-        return NoWork(table.alias, spec, IndexStatus.COMPLETE)
+        return IndexWork(declared=declared, status=IndexStatus.COMPLETE)
     if not table.rows:
-        return NoWork(table.alias, spec, IndexStatus.SKIPPED, NO_ROWS)
+        return IndexWork(declared=declared, status=IndexStatus.SKIPPED, reason=NO_ROWS)
     named = next((index for index in table.present if index.name == spec.name), None)
     if named is None:
-        return IndexWork(table.alias, declared, IndexStatus.BUILT, tuple(sorted(table.rows)))
+        return IndexWork(declared=declared, status=IndexStatus.BUILT, fragment_ids=tuple(sorted(table.rows)))
     if (named.column, named.kind) != (spec.column, spec.kind):
         reason = f"the index name '{named.name}' is used by the column '{named.column}'"
-        return NoWork(table.alias, spec, IndexStatus.SKIPPED, reason)
+        return IndexWork(declared=declared, status=IndexStatus.SKIPPED, reason=reason)
     uncovered = tuple(sorted(table.rows.keys() - named.fragment_ids))
-    work = IndexWork(table.alias, declared, IndexStatus.EXTENDED, uncovered, named.lance_type)
-    needs_rebuild = _has_old_values(work, table) or _is_scattered(work, named, table, rows_per_task)
-    return rebuild(work, table.rows) if needs_rebuild else work
-
-
-def _has_old_values(work: IndexWork, table: TableIndexes) -> bool:
-    """Whether an extended index would return old values of updated rows.
-
-    Indexes of text and vectors identify rows by row id, which an updated row keeps, so they still have its old value.
-    """
-    return work.spec.kind is not IndexKind.BTREE and not table.updated.isdisjoint(work.fragment_ids)
+    work = IndexWork(declared=declared, status=IndexStatus.EXTENDED, fragment_ids=uncovered, present=named.lance_type)
+    # Indexes of text and vectors identify rows by row id. An updated row keeps its id, so an extended index would also
+    # return its old value.
+    has_old_values = spec.kind is not IndexKind.BTREE and not table.updated.isdisjoint(uncovered)
+    if has_old_values or _is_scattered(work, named, table, rows_per_task):
+        return rebuild(work, table.rows)
+    return work
 
 
 def _is_scattered(work: IndexWork, named: IndexDescription, table: TableIndexes, rows_per_task: int) -> bool:

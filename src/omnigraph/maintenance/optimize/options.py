@@ -9,18 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from omnigraph.base import limits
 from omnigraph.base.display import Displayed
-from omnigraph.base.errors import Fact, UsageError
+from omnigraph.base.errors import UsageError
 from omnigraph.base.hints import Hint
 from omnigraph.graph.coordination.environment import WriteEnvironment
+from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.maintenance.optimize.index_plan import IndexStatus
-from omnigraph.maintenance.optimize.plan import RunBounds
+from omnigraph.maintenance.optimize.plan import MaintenanceRequest
 from omnigraph.maintenance.optimize.rewrite import RewriteBounds
+from omnigraph.maintenance.rows import TableStats
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.compaction import LANCE_SUPPORTS_BLOB_COMPACTION
+
+OPTIMIZE_ACTOR: Final = "omnigraph:optimize"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +48,6 @@ class IndexRow:
     """The number of rows that this run indexed."""
     segments: int = 0
     """The number of index segments that this run built."""
-
-    def to_json(self) -> dict[str, Fact]:
-        """Return the row as a dictionary."""
-        return {
-            "table_key": self.table_key,
-            "property": self.property,
-            "kind": self.kind.value,
-            "status": self.status.value,
-            "reason": self.reason or None,
-            "fragments": self.fragments,
-            "rows": self.rows,
-            "segments": self.segments,
-        }
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -86,14 +78,6 @@ class IndexResult(Displayed):
         """The indexes that could not be built, each with its reason."""
         return tuple(row for row in self.indexes if row.status is IndexStatus.SKIPPED)
 
-    def to_json(self) -> dict[str, Fact]:
-        """Return the result as a dictionary, with the id of the commit."""
-        return {
-            "branch": self.branch,
-            "commit": None if self.commit is None else self.commit.id,
-            "indexes": [row.to_json() for row in self.indexes],
-        }
-
 
 class SkipReason(StrEnum):
     """Why a table, or its compaction, was skipped."""
@@ -117,23 +101,15 @@ class PendingIndex:
     reason: str
     """Why it cannot be built, such as a vector column without vectors."""
 
-    def to_json(self) -> dict[str, Fact]:
-        """Return the index as a dictionary."""
-        return {"property": self.property, "reason": self.reason}
 
-
-@dataclass(frozen=True, slots=True)
-class TableOptimizeStats:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOptimizeStats(TableStats):
     """What optimize did to one table, or would do in a dry run."""
 
     table_key: str
     """The table, such as `node:Person`, or `__manifest`, the table of tables."""
     branch: str
     """The branch."""
-    manifest_version: int
-    """The published Lance version of the table."""
-    lance_head_version: int
-    """Its newest Lance version. If it is not the published version, the table has drifted."""
     fragments_removed: int = 0
     """The number of fragments that were merged or rewritten."""
     fragments_added: int = 0
@@ -146,6 +122,10 @@ class TableOptimizeStats:
     """Whether anything changed."""
     skipped: SkipReason | None = None
     """Why the table, or its compaction, was skipped; None if it was not."""
+    manifest_version: int = 0
+    """The published Lance version of the table."""
+    lance_head_version: int = 0
+    """Its newest Lance version. If it is not the published version, the table has drifted."""
     pending_indexes: tuple[PendingIndex, ...] = ()
     """Declared indexes that cannot be built yet."""
     seconds: float = 0.0
@@ -160,33 +140,6 @@ class TableOptimizeStats:
     """The graph commit that published the change, or None."""
     reason: Hint | None = None
     """`error` as a value, for other surfaces."""
-
-    @property
-    def error(self) -> str | None:
-        """Why the table failed; other tables continue. None if it did not fail."""
-        return None if self.reason is None else str(self.reason)
-
-    def to_json(self) -> dict[str, Fact]:
-        """Return the table as in `omnigraph optimize --json`."""
-        return {
-            "table_key": self.table_key,
-            "branch": self.branch,
-            "fragments_removed": self.fragments_removed,
-            "fragments_added": self.fragments_added,
-            "bytes_before": self.bytes_before,
-            "bytes_after": self.bytes_after,
-            "committed": self.committed,
-            "skipped": None if self.skipped is None else self.skipped.value,
-            "manifest_version": self.manifest_version,
-            "lance_head_version": self.lance_head_version,
-            "pending_indexes": [pending.to_json() for pending in self.pending_indexes],
-            "seconds": round(self.seconds, 3),
-            "indexes_folded": list(self.indexes_folded),
-            "indexes_built": list(self.indexes_built),
-            "stripped": self.stripped,
-            "commit": self.commit,
-            "error": self.error,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +158,7 @@ class OptimizeOptions:
     """The maximum number of tasks of a run; None: all. Repeated runs converge."""
     blobs_compact: bool = LANCE_SUPPORTS_BLOB_COMPACTION
     """Whether Lance compacts tables with blobs; tests inject it."""
-    world: WriteEnvironment = field(default_factory=WriteEnvironment)
+    environment: WriteEnvironment = field(default_factory=WriteEnvironment)
 
     def validate(self) -> None:
         """Raise for a bound below 1."""
@@ -217,7 +170,16 @@ class OptimizeOptions:
                     hint="Pass a whole number from 1.",
                 )
 
-    def bounds(self, tasks_max: int | None) -> RunBounds:
-        """Return the bounds of a run with at most this number of tasks; None: all."""
-        rows = min(limits.COMPACTION_ROWS, self.rows_per_task or limits.COMPACTION_ROWS)
-        return RunBounds(RewriteBounds(rows=rows), tasks_max=tasks_max, blobs_compact=self.blobs_compact)
+    def request(self, skipped: frozenset[str] = frozenset()) -> MaintenanceRequest:
+        """Return the request of a run without the skipped tables."""
+        return MaintenanceRequest(
+            types=self.tables,
+            kind=WriterKind.OPTIMIZE,
+            actor=OPTIMIZE_ACTOR,
+            rewrite=RewriteBounds(rows=min(limits.COMPACTION_ROWS, self.rows_per_task or limits.COMPACTION_ROWS)),
+            tasks_max=self.tasks_max,
+            blobs_compact=self.blobs_compact,
+            skipped=skipped,
+            isolated=True,
+            partial_progress=self.partial_progress,
+        )

@@ -1,66 +1,41 @@
 """Turns the result of a maintenance run, or the plan of a dry run, into one `TableOptimizeStats` per table.
 
-In: a `MaintenanceResult` per commit, or a snapshot to plan for. Out: rows in display order, with the versions that are
-published now. Reads only the tables of a dry run; writes nothing.
+In: a `MaintenanceResult`, or a snapshot to plan for. Out: rows in display order, with the versions that are published
+now. Reads only the tables of a dry run; writes nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from omnigraph.base import limits
-from omnigraph.base.errors import FormatError, OmnigraphError
-from omnigraph.base.hints import Hint, action, hint
-from omnigraph.graph.manifest.records import CommitRecord
+from omnigraph.base.errors import OmnigraphError
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.maintenance.drift import TableInspection
 from omnigraph.maintenance.optimize.commit import MaintenanceResult, TableResult
-from omnigraph.maintenance.optimize.index_plan import IndexStatus, IndexWork, NoWork, TableIndexes, plan_indexes
+from omnigraph.maintenance.optimize.index_plan import IndexStatus, TableIndexes, plan_indexes
 from omnigraph.maintenance.optimize.options import OptimizeOptions, PendingIndex, SkipReason, TableOptimizeStats
 from omnigraph.maintenance.optimize.plan import TableMaintenancePlan, plan_run
-from omnigraph.maintenance.optimize.rewrite import Replaced, indexes_after, split_segments
+from omnigraph.maintenance.optimize.rewrite import indexes_after, split_segments
 from omnigraph.maintenance.optimize.table_work import fragments_after
 from omnigraph.maintenance.optimize.tables import TableView, read_views, requested_types
+from omnigraph.maintenance.rows import row_error
 from omnigraph.schema.catalog import display_order
 from omnigraph.schema.property_types import IndexKind
-from omnigraph.storage.lance.indexes import NO_VECTORS, IndexSpec, has_vectors
+from omnigraph.storage.lance.indexes import NO_VECTORS, has_vectors
 
 
-@dataclass(slots=True)
-class OptimizeReport:
-    """The rows of a run with one or more commits. `unwritten` are tables that the branch reads from another branch."""
+def make_rows(
+    result: MaintenanceResult, after: Snapshot, drift: Mapping[str, TableInspection], unwritten: frozenset[str]
+) -> list[TableOptimizeStats]:
+    """Return the rows of a run, with the versions that are published now.
 
-    branch: str
-    drift: Mapping[str, TableInspection]
-    unwritten: frozenset[str]
-    has_more: bool = False
-    _rows: dict[str, TableOptimizeStats] = field(default_factory=dict)
-    _finished: set[str] = field(default_factory=set)
-
-    @property
-    def skipped(self) -> frozenset[str]:
-        """The tables that the next commit must leave unchanged."""
-        return frozenset((*self.drift, *self.unwritten, *self._finished))
-
-    def add(self, result: MaintenanceResult) -> None:
-        """Add the result of one commit."""
-        self.has_more = False
-        for alias, table in result.tables.items():
-            if alias in self._finished:
-                continue
-            row = _make_row(self.branch, table, result.commit)
-            before = self._rows.get(alias)
-            self._rows[alias] = row if before is None else _add_rows(before, row)
-            if table.is_finished:
-                self._finished.add(alias)
-            elif table.plan is not None and table.plan.more:
-                self.has_more = True
-
-    def rows(self, after: Snapshot) -> list[TableOptimizeStats]:
-        """Return the rows with the versions that are published now."""
-        rows = [_with_versions(row, after, self.drift, self.unwritten) for row in self._rows.values()]
-        return sorted(rows, key=lambda row: display_order(row.table_key))
+    `unwritten` are tables that the branch reads from another branch.
+    """
+    rows = [_make_row(after.branch.name, table) for table in result.tables.values()]
+    shown = [_with_versions(row, after, drift, unwritten) for row in rows]
+    return sorted(shown, key=lambda row: display_order(row.table_key))
 
 
 def find_unwritten(snapshot: Snapshot, requested: frozenset[str] | None) -> frozenset[str]:
@@ -79,40 +54,53 @@ def plan_stats(
     """Return the rows of a dry run. Reads only; the sizes after the run are estimates."""
     errors: dict[str, OmnigraphError] = {}
     views = {view.alias: view for view in read_views(snapshot, options.tables, errors.__setitem__)}
-    bounds = options.bounds(options.tasks_max)
+    request = options.request()
     unwritten = find_unwritten(snapshot, options.tables)
     healthy = [view for alias, view in views.items() if alias not in drift and alias not in unwritten]
-    plans = {plan.alias: plan for plan in plan_run(healthy, {}, bounds)}
+    plans = {plan.alias: plan for plan in plan_run(healthy, {}, request)}
     rows = []
     for entity in requested_types(snapshot, options.tables):
         alias = entity.alias
-        row = TableOptimizeStats(alias, snapshot.branch.name, 0, 0)
+        row = TableOptimizeStats(table_key=alias, branch=snapshot.branch.name)
         if alias in errors:
             row = replace(row, reason=row_error(errors[alias]))
-        elif alias in plans and bounds.rewrite is not None:
-            row = _plan_row(row, views[alias], plans[alias], bounds.rewrite.rows)
+        elif alias in plans and request.rewrite is not None:
+            row = _plan_row(row, views[alias], plans[alias], request.rewrite.rows)
         rows.append(_with_versions(row, snapshot, drift, unwritten))
     return sorted(rows, key=lambda row: display_order(row.table_key))
 
 
-def row_error(error: OmnigraphError) -> Hint:
-    """Return the error of a table for its row, which has no hint: for a damaged table it names the call to make."""
-    if isinstance(error, FormatError) and error.code == "dataset_unreadable":
-        return hint("{}, run {}", error.message, action("doctor", deep=True))
-    return Hint(error.message)
-
-
-def _make_row(branch: str, table: TableResult, commit: CommitRecord | None) -> TableOptimizeStats:
-    row = TableOptimizeStats(table.alias, branch, 0, 0, seconds=table.seconds)
+def _make_row(branch: str, table: TableResult) -> TableOptimizeStats:
+    published, view = table.published, table.view
+    groups = [group for done in published for group in done.work.groups]
+    folded: list[str] = []
+    built: list[str] = []
+    for done in published:
+        existing_names = {index.name for index in done.view.present}
+        for spec in done.work.built:
+            (folded if spec.name in existing_names else built).append(spec.column)
+    row = TableOptimizeStats(
+        table_key=table.alias,
+        branch=branch,
+        fragments_removed=sum(len(group.old) for group in groups),
+        fragments_added=sum(len(group.new) for group in groups),
+        bytes_before=published[0].view.size_bytes if published else 0,
+        committed=bool(published),
+        seconds=table.seconds,
+        indexes_folded=tuple(dict.fromkeys(folded)),
+        indexes_built=tuple(dict.fromkeys(built)),
+        stripped=any(done.work.strip for done in published),
+        commit=str(published[-1].commit.id) if published else None,
+    )
     if table.error is not None:
         return replace(row, reason=row_error(table.error))
-    view, work = table.view, table.work
     assert view is not None, "a table without an error was read"
+    newest = published[-1].work.groups if published and published[-1].view is view else ()
     head = None if table.drift is None else table.drift.facts.get("lance_head_version")
-    row = replace(
+    return replace(
         row,
-        bytes_before=view.size_bytes,
-        bytes_after=view.size_bytes,
+        bytes_before=(published[0].view if published else view).size_bytes,
+        bytes_after=sum(fragment.size_bytes for fragment in fragments_after(view.fragments, newest).values()),
         skipped=_skip_reason(table),
         lance_head_version=head if isinstance(head, int) and not table.has_conflict else 0,
         pending_indexes=tuple(
@@ -121,21 +109,6 @@ def _make_row(branch: str, table: TableResult, commit: CommitRecord | None) -> T
             if index.status is IndexStatus.SKIPPED
         ),
     )
-    if work is None or commit is None:
-        return row
-    existing_names = {index.name for index in view.present}
-    after = fragments_after(view.fragments, work.groups)
-    return replace(
-        row,
-        fragments_removed=sum(len(group.old) for group in work.groups),
-        fragments_added=sum(len(group.new) for group in work.groups),
-        bytes_after=sum(fragment.size_bytes for fragment in after.values()),
-        committed=True,
-        indexes_folded=tuple(spec.column for spec in work.built if spec.name in existing_names),
-        indexes_built=tuple(spec.column for spec in work.built if spec.name not in existing_names),
-        stripped=work.strip,
-        commit=str(commit.id),
-    )
 
 
 def _skip_reason(table: TableResult) -> SkipReason | None:
@@ -143,23 +116,9 @@ def _skip_reason(table: TableResult) -> SkipReason | None:
         return SkipReason.CONFLICTING_WRITES
     if table.drift is not None:
         return SkipReason.DRIFT_NEEDS_REPAIR
-    is_gated = table.plan is not None and table.plan.gated
-    return SkipReason.BLOB_COLUMNS_UNSUPPORTED_BY_LANCE if is_gated else None
-
-
-def _add_rows(before: TableOptimizeStats, row: TableOptimizeStats) -> TableOptimizeStats:
-    return replace(
-        row,
-        fragments_removed=before.fragments_removed + row.fragments_removed,
-        fragments_added=before.fragments_added + row.fragments_added,
-        bytes_before=before.bytes_before,
-        committed=before.committed or row.committed,
-        seconds=before.seconds + row.seconds,
-        indexes_folded=tuple(dict.fromkeys((*before.indexes_folded, *row.indexes_folded))),
-        indexes_built=tuple(dict.fromkeys((*before.indexes_built, *row.indexes_built))),
-        stripped=before.stripped or row.stripped,
-        commit=row.commit or before.commit,
-    )
+    if table.plan is not None and table.plan.has_unsupported_blobs:
+        return SkipReason.BLOB_COLUMNS_UNSUPPORTED_BY_LANCE
+    return None
 
 
 def _with_versions(
@@ -185,7 +144,7 @@ def _plan_row(
 ) -> TableOptimizeStats:
     """Return the row of a dry run. The live rows of a group fill its new fragments evenly."""
     rows = dict(view.rows)
-    replaced: list[Replaced] = []
+    replaced: dict[tuple[int, ...], range] = {}
     size = view.size_bytes
     last_id = max(view.fragments, default=0)
     for group in plan.groups:
@@ -199,21 +158,23 @@ def _plan_row(
         new_ids = range(last_id + 1, last_id + 1 + count)
         last_id += count
         rows.update((new, live // count + (new - new_ids[0] < live % count)) for new in new_ids)
-        replaced.append(Replaced(group, tuple(new_ids)))
+        replaced[group] = new_ids
     present = indexes_after(view.present, replaced, split_segments(view.present, plan.groups))
-    indexes = plan_indexes(TableIndexes(view.alias, rows, view.declared, present), limits.INDEX_ROWS_PER_TASK)
-    reasons = {index.spec: index.reason for index in indexes if isinstance(index, NoWork) and index.reason}
-    planned = [index.spec for index in indexes if isinstance(index, IndexWork)] if plan.indexes else []
-    reasons |= dict.fromkeys((spec for spec in planned if _lacks_vectors(view, spec)), NO_VECTORS)
+    indexes = plan_indexes(TableIndexes(rows, view.declared, present), limits.INDEX_ROWS_PER_TASK)
+    reasons = {index.spec: index.reason for index in indexes if index.reason}
+    planned = [index.spec for index in indexes if index.fragment_ids] if plan.builds_indexes else []
+    for spec in planned:  # as `plan_index` reports in a run
+        if spec.kind is IndexKind.VECTOR and not has_vectors(view.dataset, spec.column):
+            reasons[spec] = NO_VECTORS
     buildable = [spec for spec in planned if spec not in reasons]
     existing_names = {index.name for index in view.present}
     return replace(
         row,
         fragments_removed=sum(len(group) for group in plan.groups),
-        fragments_added=sum(len(group.new_ids) for group in replaced),
+        fragments_added=sum(len(new_ids) for new_ids in replaced.values()),
         bytes_before=view.size_bytes,
         bytes_after=size,
-        skipped=SkipReason.BLOB_COLUMNS_UNSUPPORTED_BY_LANCE if plan.gated else None,
+        skipped=SkipReason.BLOB_COLUMNS_UNSUPPORTED_BY_LANCE if plan.has_unsupported_blobs else None,
         pending_indexes=tuple(
             PendingIndex(index.spec.column, reasons[index.spec]) for index in indexes if index.spec in reasons
         ),
@@ -221,8 +182,3 @@ def _plan_row(
         indexes_built=tuple(spec.column for spec in buildable if spec.name not in existing_names),
         stripped=plan.strip,
     )
-
-
-def _lacks_vectors(view: TableView, spec: IndexSpec) -> bool:
-    """Whether a run will not be able to build the index, as `plan_index` reports."""
-    return spec.kind is IndexKind.VECTOR and not has_vectors(view.dataset, spec.column)

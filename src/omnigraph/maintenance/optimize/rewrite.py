@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from omnigraph.base import limits
-from omnigraph.maintenance.optimize.task_result import TaskOutcome, run_isolated
+from omnigraph.maintenance.optimize.task_result import TaskOutcome, isolated
 from omnigraph.pipeline.runner import TaskSize, task
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.compaction import FragmentRewrite, rewrite_fragments
@@ -30,14 +30,6 @@ class RewriteBounds:
 
     rows: int = limits.COMPACTION_ROWS
     size_bytes: int = limits.COMPACTION_FRAGMENT_BYTES
-
-
-@dataclass(frozen=True, slots=True)
-class Replaced:
-    """The numbers of some fragments and of those that replace them."""
-
-    old_ids: tuple[int, ...]
-    new_ids: tuple[int, ...]
 
 
 def plan_groups(
@@ -98,9 +90,9 @@ def split_segments(present: Sequence[IndexDescription], groups: Groups) -> froze
 
 
 def indexes_after(
-    present: Sequence[IndexDescription], replaced: Sequence[Replaced], dropped: Collection[str]
+    present: Sequence[IndexDescription], replaced: Mapping[tuple[int, ...], Collection[int]], dropped: Collection[str]
 ) -> tuple[IndexDescription, ...]:
-    """Return the indexes after the segments are dropped and the groups are replaced."""
+    """Return the indexes after the segments are dropped. `replaced` has the numbers of new fragments by group."""
     after = []
     for index in present:
         parts = tuple(
@@ -114,11 +106,13 @@ def indexes_after(
     return tuple(after)
 
 
-def _covered_after(part: IndexPart, replaced: Sequence[Replaced], kind: IndexKind | None) -> frozenset[int]:
+def _covered_after(
+    part: IndexPart, replaced: Mapping[tuple[int, ...], Collection[int]], kind: IndexKind | None
+) -> frozenset[int]:
     covered = part.fragment_ids
-    for group in replaced:
-        whole = kind is not IndexKind.BTREE and covered.issuperset(group.old_ids)
-        covered = covered.difference(group.old_ids) | frozenset(group.new_ids if whole else ())
+    for old_ids, new_ids in replaced.items():
+        is_whole = kind is not IndexKind.BTREE and covered.issuperset(old_ids)
+        covered = covered.difference(old_ids) | frozenset(new_ids if is_whole else ())
     return covered
 
 
@@ -131,7 +125,7 @@ def _heavy_segments(
         for part in index.parts if index.kind is not IndexKind.BTREE else ():
             covered = part.fragment_ids & fragments.keys()
             rows = sum(fragments[number].rows for number in covered)
-            if rows > limits.INDEX_PACKED_ROWS or index.name not in declared:
+            if rows > limits.INDEX_SMALL_SEGMENT_ROWS or index.name not in declared:
                 for number in covered:
                     heavy[number] = heavy.get(number, frozenset()) | {part.uuid}
     return heavy
@@ -186,6 +180,7 @@ def rewritten_size(rewritten: TaskOutcome[FragmentRewrite]) -> TaskSize:
 
 
 @task("rewrite fragments", rewritten_size)
-def rewrite_group(task: RewriteTask) -> TaskOutcome[FragmentRewrite]:
+@isolated
+def rewrite_group(task: RewriteTask) -> FragmentRewrite:
     """Write the rows of the group into new fragments."""
-    return run_isolated(lambda: rewrite_fragments(task.table.open(), task.fragment_ids, task.rows_per_fragment))
+    return rewrite_fragments(task.table.open(), task.fragment_ids, task.rows_per_fragment)

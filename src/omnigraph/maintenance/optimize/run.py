@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from dataclasses import replace
+from typing import Protocol
 
 from omnigraph.base import limits
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.progress import log_event
-from omnigraph.engine.tables import combine_chunks
-from omnigraph.engine.traversal.adjacency import PublishedTable, adjacency_path, build_adjacency, write_adjacency
+from omnigraph.engine.traversal.adjacency import adjacency_path, build_adjacency, write_adjacency
 from omnigraph.graph.coordination.environment import WriteEnvironment
-from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.coordination.lease import acquire_lease
 from omnigraph.graph.manifest.compaction import ManifestCompaction, compact_manifest_fully, plan_manifest_compaction
 from omnigraph.graph.manifest.layout import GRAPH_INDEX, MANIFEST
@@ -33,22 +30,19 @@ from omnigraph.maintenance.drift import (
     is_in_progress,
     require_no_pending,
 )
-from omnigraph.maintenance.optimize.commit import MaintenanceRequest, run_maintenance
+from omnigraph.maintenance.optimize.commit import run_maintenance
 from omnigraph.maintenance.optimize.options import IndexResult, OptimizeOptions, TableOptimizeStats
-from omnigraph.maintenance.optimize.plan import RunBounds
-from omnigraph.maintenance.optimize.report import OptimizeReport, find_unwritten, plan_stats, row_error
+from omnigraph.maintenance.optimize.plan import MaintenanceRequest
+from omnigraph.maintenance.optimize.report import find_unwritten, make_rows, plan_stats
 from omnigraph.maintenance.optimize.tables import requested_types
+from omnigraph.maintenance.rows import row_error
 from omnigraph.maintenance.target import GraphTarget
 from omnigraph.pipeline.runner import RunTasks
 from omnigraph.pipeline.spark.runner import SparkRunner
-from omnigraph.schema.catalog import EdgeType
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 
 logger = logging.getLogger("omnigraph.optimize")
-
-OPTIMIZE_ACTOR: Final = "omnigraph:optimize"
-INDEX_ACTOR: Final = "omnigraph:ensure_indices"
 
 
 class BranchTarget(GraphTarget, Protocol):
@@ -64,7 +58,7 @@ def optimize_all_tables(
     """Optimize the tables of the graph's branch. `run_tasks` runs the tasks; default: Spark."""
     options = options or OptimizeOptions()
     options.validate()
-    root, branch, rules = graph.location, graph.branch, options.world.rules
+    root, branch, rules = graph.location, graph.branch, options.environment.rules
     live = require_no_pending(root, "optimize")
     snapshot = read_snapshot(root, branch, rules=rules)
     requested_types(snapshot, options.tables)
@@ -80,68 +74,28 @@ def optimize_all_tables(
             if row.reason is not None:
                 _log(row)
         return rows
-    report = OptimizeReport(
-        branch, _find_drift_under_lease(snapshot, options.world), find_unwritten(snapshot, options.tables)
-    )
-    _commit_tables(graph, options, run_tasks or SparkRunner(), report)
-    manifest = _compact_manifest(root, branch, options.world)
+    drift, unwritten = _find_drift_under_lease(snapshot, options.environment), find_unwritten(snapshot, options.tables)
+    request = options.request(skipped=unwritten.union(drift))
+    result = run_maintenance(root, branch, run_tasks or SparkRunner(), request, options.environment)
+    manifest = _compact_manifest(root, branch, options.environment)
     after = read_snapshot(root, branch, rules=rules)
     _persist_adjacencies(after, options.tables)
-    rows = [*report.rows(after), manifest]
+    rows = [*make_rows(result, after, drift, unwritten), manifest]
     for row in rows:
         _log(row)
     return rows
-
-
-@dataclass(frozen=True, slots=True)
-class IndexOptions:
-    """Which types by name or alias (None: all), the actor of the commit, and how many rows one task may index."""
-
-    types: frozenset[str] | None = None
-    actor: str = INDEX_ACTOR
-    rows_per_task: int = limits.INDEX_ROWS_PER_TASK
 
 
 def ensure_indices(
     root: Location,
     branch: str,
     run_tasks: RunTasks,
-    options: IndexOptions | None = None,
-    world: WriteEnvironment | None = None,
+    request: MaintenanceRequest | None = None,
+    environment: WriteEnvironment | None = None,
 ) -> IndexResult:
     """Build every declared index that is missing or does not cover its table, as at most one commit."""
-    options = options or IndexOptions()
-    request = MaintenanceRequest(
-        kind=WriterKind.ENSURE_INDICES,
-        actor=options.actor,
-        types=options.types,
-        bounds=RunBounds(rows_per_index_task=options.rows_per_task),
-    )
-    result = run_maintenance(root, branch, run_tasks, request, world)
+    result = run_maintenance(root, branch, run_tasks, request or MaintenanceRequest(), environment)
     return IndexResult(branch, result.indexes, result.commit)
-
-
-def _commit_tables(graph: BranchTarget, options: OptimizeOptions, run_tasks: RunTasks, report: OptimizeReport) -> None:
-    """Do the work on the tables: one commit, or with `partial_progress` one per group of tasks."""
-    tasks_left = options.tasks_max
-    for _ in range(limits.OPTIMIZE_COMMITS_MAX if options.partial_progress else 1):
-        tasks_max = tasks_left
-        if options.partial_progress:
-            group = limits.OPTIMIZE_GROUP_TASKS
-            tasks_max = group if tasks_left is None else min(tasks_left, group)
-        request = MaintenanceRequest(
-            kind=WriterKind.OPTIMIZE,
-            actor=OPTIMIZE_ACTOR,
-            types=options.tables,
-            bounds=options.bounds(tasks_max),
-            skipped=report.skipped,
-            isolated=True,
-        )
-        result = run_maintenance(graph.location, graph.branch, run_tasks, request, options.world)
-        report.add(result)
-        tasks_left = None if tasks_left is None else tasks_left - result.task_count
-        if result.commit is None or not report.has_more or (tasks_left is not None and tasks_left <= 0):
-            return
 
 
 def _find_drift(snapshot: Snapshot) -> dict[str, TableInspection]:
@@ -151,19 +105,19 @@ def _find_drift(snapshot: Snapshot) -> dict[str, TableInspection]:
         for inspection in inspect_heads(snapshot)
         if inspection.head is not None
         and inspection.drift.classification is not Classification.NO_DRIFT
-        and not inspection.drift.ours
+        and not inspection.drift.is_ours
     }
 
 
-def _find_drift_under_lease(snapshot: Snapshot, world: WriteEnvironment) -> Mapping[str, TableInspection]:
+def _find_drift_under_lease(snapshot: Snapshot, environment: WriteEnvironment) -> dict[str, TableInspection]:
     """Return drifted tables; with the branch's lease, because a writer moves heads before it publishes them."""
     if not _find_drift(snapshot):
         return {}
     root, branch = snapshot.root, snapshot.branch
-    lease = acquire_lease(ObjectStore(root), branch.id, "optimize: inspect heads", world.terms)
+    lease = acquire_lease(ObjectStore(root), branch.id, "optimize: inspect heads", environment.terms)
     try:
         require_no_pending(root, "optimize")
-        drift = _find_drift(read_snapshot(root, branch.name, rules=world.rules))
+        drift = _find_drift(read_snapshot(root, branch.name, rules=environment.rules))
     finally:
         lease.release()
     for alias, inspection in drift.items():
@@ -173,12 +127,12 @@ def _find_drift_under_lease(snapshot: Snapshot, world: WriteEnvironment) -> Mapp
     return drift
 
 
-def _compact_manifest(root: Location, branch: str, world: WriteEnvironment) -> TableOptimizeStats:
+def _compact_manifest(root: Location, branch: str, environment: WriteEnvironment) -> TableOptimizeStats:
     started = time.perf_counter()
-    snapshot = read_snapshot(root, branch, rules=world.rules)
+    snapshot = read_snapshot(root, branch, rules=environment.rules)
     reason, compaction = None, ManifestCompaction(snapshot.manifest.version)
     try:
-        compaction = compact_manifest_fully(root, snapshot.branch.lance_branch, world.rules, world.clock)
+        compaction = compact_manifest_fully(root, snapshot.branch.lance_branch, environment.rules, environment.clock)
     except OmnigraphError as error:
         reason, stripped = row_error(error), error.facts.get("stripped") is True
         compaction = replace(compaction, committed=stripped, stripped=stripped)
@@ -209,26 +163,23 @@ def _persist_adjacencies(snapshot: Snapshot, types: frozenset[str] | None) -> No
         logger.warning("cannot list the persisted adjacencies: %s", error.message)
         return
     for edge in snapshot.schema.catalog.edges:
-        if types is None or types & {edge.name, edge.alias}:
-            _persist_adjacency(snapshot, edge, existing_paths)
-
-
-def _persist_adjacency(snapshot: Snapshot, edge: EdgeType, existing_paths: set[str]) -> None:
-    record = snapshot.tables[edge.alias]
-    if adjacency_path(record) in existing_paths or not 0 < record.row_count <= limits.ADJACENCY_EDGES_MAX:
-        return
-    version = record.pin.version
-    try:
-        dataset = open_table(snapshot.root, record)
-        endpoints = dataset.read(["src", "dst"])
-        sources, targets = combine_chunks(endpoints.column("src")), combine_chunks(endpoints.column("dst"))
-        adjacency = build_adjacency(sources, targets, same_type=edge.source == edge.target)
-        write_adjacency(snapshot.root, PublishedTable(record, dataset), adjacency)
-    except OmnigraphError as error:
-        logger.warning("cannot persist the adjacency of %s: %s", edge.alias, error.message)
-        return
-    sentence = f"persisted the adjacency of {edge.alias} at version {version}"
-    log_event(logger, sentence, table=edge.alias, version=version)
+        record = snapshot.tables[edge.alias]
+        is_requested = types is None or types & {edge.name, edge.alias}
+        if not is_requested or not 0 < record.row_count <= limits.ADJACENCY_EDGES_MAX:
+            continue
+        if adjacency_path(record) in existing_paths:
+            continue
+        try:
+            dataset = open_table(snapshot.root, record)
+            endpoints = dataset.read(["src", "dst"])
+            sources, targets = (endpoints.column(name).combine_chunks() for name in ("src", "dst"))
+            adjacency = build_adjacency(sources, targets, same_type=edge.source == edge.target)
+            write_adjacency(snapshot.root, record, dataset, adjacency)
+        except OmnigraphError as error:
+            logger.warning("cannot persist the adjacency of %s: %s", edge.alias, error.message)
+            continue
+        sentence = f"persisted the adjacency of {edge.alias} at version {record.pin.version}"
+        log_event(logger, sentence, table=edge.alias, version=record.pin.version)
 
 
 def _log(row: TableOptimizeStats) -> None:

@@ -18,9 +18,8 @@ from omnigraph.graph.write.multi_commit import TableMaintenance
 from omnigraph.graph.write.stage import StagingArea, WritableTable
 from omnigraph.maintenance.optimize.concurrent_changes import ChangeReads, rebase_group
 from omnigraph.maintenance.optimize.index_plan import still_fits
-from omnigraph.maintenance.optimize.indexes import BuiltIndex
+from omnigraph.maintenance.optimize.indexes import IndexBuild
 from omnigraph.maintenance.optimize.rewrite import (
-    Replaced,
     RewriteBounds,
     indexed_numbers,
     indexes_after,
@@ -48,7 +47,7 @@ class TableWork:
     strip: bool = False
     groups: tuple[FragmentRewrite, ...] = ()
     dropped: frozenset[str] = frozenset()
-    built: dict[IndexSpec, BuiltIndex] = field(default_factory=dict)
+    built: dict[IndexSpec, IndexBuild] = field(default_factory=dict)
     emptied: frozenset[int] = frozenset()
     reads: ChangeReads = field(default_factory=ChangeReads)
 
@@ -112,7 +111,7 @@ class TableWork:
             lost, groups, split = lost + len(groups), (), frozenset()
         self.groups = groups
         self.dropped = split | _still_dropped(self.dropped, present, groups)
-        replaced = tuple(Replaced(group.old_ids, group.new_ids) for group in groups)
+        replaced = {group.old_ids: group.new_ids for group in groups}
         now, indexes = fragments_after(fragments, groups), indexes_after(present, replaced, self.dropped)
         unfit = [
             spec
@@ -137,7 +136,11 @@ class TableWork:
         segments = frozenset(part.uuid for index in read_indexes(table) for part in index.parts)
         has_settings = has_auto_cleanup(table)
         groups = tuple(group for group in self.groups if _is_in_place(group, fragments))
-        lost = [spec for spec, index in self.built.items() if not segments.issuperset(index.uuids)]
+        lost = [
+            spec
+            for spec, index in self.built.items()
+            if not segments.issuperset(str(segment.native.uuid) for segment in index.segments)
+        ]
         is_whole = len(groups) == len(self.groups) and not lost and not (self.strip and has_settings)
         self.groups, self.strip = groups, self.strip and not has_settings
         self._remove_indexes(lost)
@@ -167,7 +170,7 @@ def rewrite_lease_part(
     table = area.snapshot.tables.get(view.alias)
     if table is None or table.owner != area.snapshot.branch.id:
         return work
-    grown = work or TableWork(area.writable(view.alias))
+    grown = work or TableWork(area.open_for_write(view.alias))
     now = reread_view(view, grown.target.dataset)
     taken = {number for group in grown.groups for number in group.old_ids}
     taken.update(number for index in grown.built.values() for number in index.fragments)

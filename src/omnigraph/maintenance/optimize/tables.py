@@ -7,13 +7,12 @@ caller chooses whether a table that cannot be read ends the run or is reported a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from omnigraph.base.errors import NotFoundError, OmnigraphError
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table
 from omnigraph.maintenance.optimize.index_plan import DeclaredIndex, TableIndexes
-from omnigraph.pipeline.runner import maintenance_concurrency
+from omnigraph.pipeline.runner import in_threads
 from omnigraph.schema.catalog import Entity
 from omnigraph.schema.property_types import IndexKind, Scalar, ScalarType, VectorType
 from omnigraph.schema.tables import declared_indexes
@@ -50,7 +49,7 @@ class TableView:
     @property
     def indexes(self) -> TableIndexes:
         updated = frozenset(number for number, fragment in self.fragments.items() if fragment.has_updates)
-        return TableIndexes(self.alias, self.rows, self.declared, self.present, updated)
+        return TableIndexes(self.rows, self.declared, self.present, updated)
 
 
 def read_views(
@@ -61,8 +60,7 @@ def read_views(
     `report_failure` is called with the alias and the error of a table that cannot be read; None: raise the error.
     """
     entities = requested_types(snapshot, types)
-    with ThreadPoolExecutor(maintenance_concurrency()) as threads:
-        results = list(threads.map(lambda entity: _read_view(snapshot, entity), entities))
+    results = in_threads(lambda entity: _read_view(snapshot, entity), entities)
     views = []
     for entity, result in zip(entities, results, strict=True):
         if isinstance(result, TableView):
@@ -90,14 +88,7 @@ def requested_types(snapshot: Snapshot, types: frozenset[str] | None) -> list[En
 
 def reread_view(view: TableView, dataset: Dataset) -> TableView:
     """Read the same table at another version or in a clone."""
-    return TableView(
-        view.alias,
-        dataset,
-        read_fragment_files(dataset),
-        view.declared,
-        read_indexes(dataset),
-        has_blobs=view.has_blobs,
-    )
+    return replace(view, dataset=dataset, fragments=read_fragment_files(dataset), present=read_indexes(dataset))
 
 
 def _read_view(snapshot: Snapshot, entity: Entity) -> TableView | OmnigraphError:

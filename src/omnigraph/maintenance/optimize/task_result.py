@@ -1,7 +1,7 @@
 """The outcome of a task as a value, so that the failure of one table does not end the work on the others.
 
-In: a function. Out: its result or its error, and the seconds that it took on its worker, which count as work on its
-table. An exception that is not an `OmnigraphError` is a bug and is raised.
+In: a task function. Out: one that returns the result or the error, and the seconds that it took on its worker, which
+count as work on its table. An exception that is not an `OmnigraphError` is a bug and is raised.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import Generic, TypeVar
 
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.pipeline.spark.task_errors import decode_failure, encode_error
 
+Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
@@ -36,12 +38,17 @@ class TaskOutcome(Generic[Result]):
     seconds: float
 
 
-def run_isolated(run: Callable[[], Result]) -> TaskOutcome[Result]:
-    """Run the function and return its outcome; an `OmnigraphError` becomes a `FailedTask`."""
-    started = time.perf_counter()
-    result: Result | FailedTask
-    try:
-        result = run()
-    except OmnigraphError as error:
-        result = FailedTask(str(encode_error(error)))
-    return TaskOutcome(result, time.perf_counter() - started)
+def isolated(function: Callable[[Task], Result]) -> Callable[[Task], TaskOutcome[Result]]:
+    """Decorate a task function so that it returns its outcome; an `OmnigraphError` becomes a `FailedTask`."""
+
+    @wraps(function)
+    def run(task: Task) -> TaskOutcome[Result]:
+        started = time.perf_counter()
+        result: Result | FailedTask
+        try:
+            result = function(task)
+        except OmnigraphError as error:
+            result = FailedTask(str(encode_error(error)))
+        return TaskOutcome(result, time.perf_counter() - started)
+
+    return run

@@ -33,12 +33,9 @@ def as_spark_error(settings: StorageSettings) -> Iterator[None]:
         with settings.applied():
             yield
     except OmnigraphError as error:
-        raise DataSourceError(_text(error)) from None
-
-
-def _text(error: OmnigraphError) -> str:
-    advice = error.advice.render(_option_text)
-    return f"{error.render()} ({error.code})" + (f"\nhint: {advice}" if advice else "")
+        advice = error.advice.render(_option_text)
+        text = f"{error.render()} ({error.code})" + (f"\nhint: {advice}" if advice else "")
+        raise DataSourceError(text) from None
 
 
 def _option_text(part: Part) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -51,16 +51,10 @@ class Offset:
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> Offset:
         """Return the offset that Spark stored; an empty Lance branch is Lance's main."""
-        return cls(facts["commit"], facts["table"], facts["path"], facts["lance_branch"] or None, facts["version"])
+        return cls(**{**facts, "lance_branch": facts["lance_branch"] or None})
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "commit": self.commit,
-            "table": self.table,
-            "path": self.path,
-            "lance_branch": self.lance_branch or "",
-            "version": self.version,
-        }
+        return {**asdict(self), "lance_branch": self.lance_branch or ""}
 
     @property
     def table_version(self) -> tuple[TableId, Pin]:
@@ -168,7 +162,7 @@ def _identities(options: ReadOptions, offset: Offset) -> dict[str, bytes | str]:
 def _updated_after(table: DatasetVersion, start: Offset, end: Offset) -> int | None:
     """Return the version after which a row counts as changed; None if all rows do.
 
-    Versions increase along a Lance branch, starting from the version at which it was forked_at.
+    Versions increase along a Lance branch, starting from the version at which it was forked.
     """
     if start.table != end.table:
         return None

@@ -12,23 +12,8 @@ from typing import Any, Final, assert_never
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyspark.sql.types as st
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
 from omnigraph.base.errors import NotFoundError, UsageError
 from omnigraph.schema.catalog import Catalog, Entity
@@ -37,6 +22,19 @@ from omnigraph.schema.tables import system_columns
 
 ENDS: Final = {"src": "from", "dst": "to"}
 """The endpoint columns of an edge, and their names in loaded data."""
+_SCALARS: Final[dict[Scalar, st.DataType]] = {
+    Scalar.STRING: st.StringType(),
+    Scalar.BOOL: st.BooleanType(),
+    Scalar.I32: st.IntegerType(),
+    Scalar.I64: st.LongType(),
+    Scalar.U32: st.LongType(),
+    Scalar.U64: st.DecimalType(20, 0),
+    Scalar.F32: st.FloatType(),
+    Scalar.F64: st.DoubleType(),
+    Scalar.DATE: st.DateType(),
+    Scalar.DATETIME: st.TimestampType(),
+    Scalar.BLOB: st.BinaryType(),
+}
 
 
 def find_type(catalog: Catalog, name: str) -> Entity:
@@ -59,9 +57,9 @@ def column_names(entity: Entity) -> tuple[str, ...]:
     return (*system, *(property_.name for property_ in entity.properties))
 
 
-def spark_schema(entity: Entity, columns: Sequence[str] | None = None) -> StructType:
+def spark_schema(entity: Entity, columns: Sequence[str] | None = None) -> st.StructType:
     """Return the Spark schema of a type: all columns, or the named ones in their order."""
-    system = {name: StructField(name, StringType(), nullable=False) for name in ("id", *ENDS)}
+    system = {name: st.StructField(name, st.StringType(), nullable=False) for name in ("id", *ENDS)}
     fields = []
     for name in column_names(entity) if columns is None else columns:
         if name not in column_names(entity):
@@ -73,56 +71,30 @@ def spark_schema(entity: Entity, columns: Sequence[str] | None = None) -> Struct
             )
         property_ = entity.property_named(name)
         fields.append(
-            system[name] if property_ is None else StructField(name, spark_type(property_.type), property_.nullable)
+            system[name] if property_ is None else st.StructField(name, spark_type(property_.type), property_.nullable)
         )
-    return StructType(fields)
+    return st.StructType(fields)
 
 
-def spark_type(property_type: PropertyType) -> DataType:
+def spark_type(property_type: PropertyType) -> st.DataType:
     """Return the Spark type that holds every value of a property type."""
     match property_type:
         case EnumType():
-            return StringType()
+            return st.StringType()
         case VectorType():
-            return ArrayType(FloatType(), containsNull=False)
+            return st.ArrayType(st.FloatType(), containsNull=False)
         case ListType(item):
-            return ArrayType(_scalar_type(item), containsNull=False)
+            return st.ArrayType(_SCALARS[item], containsNull=False)
         case ScalarType(scalar):
-            return _scalar_type(scalar)
+            return _SCALARS[scalar]
         case _:
             assert_never(property_type)
 
 
-def spark_batch(batch: pa.RecordBatch, schema: StructType) -> pa.RecordBatch:
+def spark_batch(batch: pa.RecordBatch, schema: st.StructType) -> pa.RecordBatch:
     """Return the rows of a table in the Arrow types that Spark reads."""
     target = to_arrow_schema(schema, timezone="UTC")
     build: Any = pa.RecordBatch.from_arrays
     arrays = [pc.cast(batch.column(field.name), field.type) for field in target]
     converted: pa.RecordBatch = build(arrays, schema=target)
     return converted
-
-
-def _scalar_type(scalar: Scalar) -> DataType:
-    match scalar:
-        case Scalar.STRING:
-            return StringType()
-        case Scalar.BOOL:
-            return BooleanType()
-        case Scalar.I32:
-            return IntegerType()
-        case Scalar.I64 | Scalar.U32:
-            return LongType()
-        case Scalar.U64:
-            return DecimalType(20, 0)
-        case Scalar.F32:
-            return FloatType()
-        case Scalar.F64:
-            return DoubleType()
-        case Scalar.DATE:
-            return DateType()
-        case Scalar.DATETIME:
-            return TimestampType()
-        case Scalar.BLOB:
-            return BinaryType()
-        case _:
-            assert_never(scalar)

@@ -152,41 +152,48 @@ class PrewrittenParts:
             parts = [_with_fragments(part, self.plan.alias, target) for part in parts]
         is_empty = not any(self.plan.alias in part.rows for part in parts)
         if is_empty and parts and self.plan.options.mode is LoadMode.OVERWRITE:
-            return [replace(parts[0], rows={self.plan.alias: _no_rows(self.plan.entity)}), *parts[1:]]
+            schema = arrow_schema(self.plan.entity).append(pa.field(LINE, pa.int64()))
+            no_rows = LoadedRows(0, (), compress_batches(schema, ()))
+            return [replace(parts[0], rows={self.plan.alias: no_rows}), *parts[1:]]
         return parts
 
 
-class TableWriter(DataSourceArrowWriter):
-    """Writes one DataFrame as one commit."""
+class _PartWriter:
+    """Writes the parts on executors, and deletes them if the write fails."""
 
     def __init__(self, plan: WritePlan) -> None:
         self._plan = plan
         self._settings = read_settings(by_name=True)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        task = TaskContext.get()
+        assert task is not None, "only a task writes"
         with as_spark_error(self._settings):
-            return write_part(self._plan, _task().partitionId(), iterator)
+            return write_part(self._plan, task.partitionId(), iterator, task.getLocalProperty(_QUERY_PROPERTY))
+
+    def _abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Delete what finished tasks wrote, unless all have finished: then the commit failed.
+
+        A failed commit has deleted what it could prove unpublished. The rest may be visible, and is kept.
+        """
+        with as_spark_error(self._settings):
+            if None in messages:
+                delete_parts(_written(messages))
+
+
+class TableWriter(_PartWriter, DataSourceArrowWriter):  # type: ignore[misc]  # Spark passes batches to `write`
+    """Writes one DataFrame as one commit."""
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         with as_spark_error(self._settings):
             commit_parts(self._plan, _written(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        with as_spark_error(self._settings):
-            _abort(messages)
+        self._abort(messages)
 
 
-class BatchWriter(DataSourceStreamArrowWriter):
+class BatchWriter(_PartWriter, DataSourceStreamArrowWriter):  # type: ignore[misc]
     """Writes one batch of a streaming query as one commit, also if Spark repeats the batch."""
-
-    def __init__(self, plan: WritePlan) -> None:
-        self._plan = plan
-        self._settings = read_settings(by_name=True)
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
-        task = _task()
-        with as_spark_error(self._settings):
-            return write_part(self._plan, task.partitionId(), iterator, task.getLocalProperty(_QUERY_PROPERTY))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         parts = _written(messages)
@@ -199,23 +206,7 @@ class BatchWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         del batchId
-        with as_spark_error(self._settings):
-            _abort(messages)
-
-
-def _task() -> TaskContext:
-    task = TaskContext.get()
-    assert task is not None, "only a task writes"
-    return task
-
-
-def _abort(messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Delete what finished tasks wrote, unless all have finished: then the commit failed.
-
-    A failed commit has deleted what it could prove unpublished. The rest may be visible, and is kept.
-    """
-    if None in messages:
-        delete_parts(_written(messages))
+        self._abort(messages)
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenPart]:
@@ -245,8 +236,7 @@ def _blocks(entity: Entity, batches: Iterable[pa.RecordBatch]) -> Iterator[Block
     for batch in batches:
         if batch.num_rows:
             names = [ENDS.get(name, name) for name in batch.schema.names]
-            is_edge = isinstance(entity, EdgeType)
-            yield arrow_block(entity, batch.rename_columns(names) if is_edge else batch)
+            yield arrow_block(entity, batch.rename_columns(names) if isinstance(entity, EdgeType) else batch)
 
 
 def _with_fragments(part: LoadPart, alias: str, target: DatasetVersion) -> LoadPart:
@@ -256,11 +246,6 @@ def _with_fragments(part: LoadPart, alias: str, target: DatasetVersion) -> LoadP
     dataset = target.open()
     fragments = write_rows(dataset, pa.ipc.open_stream(rows.columns).read_all().drop_columns([LINE]))
     return replace(part, rows={alias: replace(rows, fragments=tuple(fragments))})
-
-
-def _no_rows(entity: Entity) -> LoadedRows:
-    schema = arrow_schema(entity).append(pa.field(LINE, pa.int64()))
-    return LoadedRows(0, (), compress_batches(schema, ()))
 
 
 def _is_same_table(planned: DatasetVersion, target: DatasetVersion | None) -> bool:

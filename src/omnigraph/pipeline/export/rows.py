@@ -136,19 +136,12 @@ class RunPiece:
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """The pieces of one run by the number of their part."""
-
-    pieces: dict[int, RunPiece]
-
-
 @task("sort")
-def write_run(task: RunTask) -> Run:
-    """Sort some rows and write them to a scratch file."""
+def write_run(task: RunTask) -> dict[int, RunPiece]:
+    """Sort some rows and write them to a scratch file; return its pieces by the number of their part."""
     rows = sort_rows(list(read_slices(task.table.version.open(), task.table, task.slices, task.batch_rows)))
     if rows is None:
-        return Run({})
+        return {}
     ids = rows.column(ID)
     positions = [0, *(count_below(ids, bound) for bound in task.bounds), rows.num_rows]
     name = f"run-{new_ulid()}"
@@ -160,7 +153,7 @@ def write_run(task: RunTask) -> Run:
                 with pa.ipc.new_stream(sink, rows.schema) as stream:
                     stream.write_batch(rows.slice(start, end - start))
                 pieces[part] = RunPiece(name, begin, file.tell() - begin)
-    return Run(pieces)
+    return pieces
 
 
 def read_runs(scratch: Scratch, pieces: Iterable[RunPiece]) -> Iterator[pa.RecordBatch]:

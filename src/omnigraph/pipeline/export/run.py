@@ -9,7 +9,8 @@ export fails, only complete files have final names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import BinaryIO, Protocol
@@ -31,7 +32,7 @@ from omnigraph.pipeline.export.plan import (
     plan_table,
     plan_whole,
 )
-from omnigraph.pipeline.export.rows import Run, RunTask, SampleTask, sample_ids, write_run
+from omnigraph.pipeline.export.rows import RunPiece, RunTask, SampleTask, sample_ids, write_run
 from omnigraph.pipeline.export.target import (
     PARTS,
     ExportTarget,
@@ -46,7 +47,7 @@ from omnigraph.pipeline.export.target import (
     require_free_target,
 )
 from omnigraph.pipeline.export.tasks import ExportFormat, Part, PartTask, write_part
-from omnigraph.pipeline.runner import RunTasks
+from omnigraph.pipeline.runner import Result, RunTasks, Task, batches_of
 from omnigraph.storage.lance.read import slice_dataset
 from omnigraph.storage.location import Location
 
@@ -118,22 +119,16 @@ def export(root: Location, request: ExportRequest, runner: ExportRunner, rules: 
     ) as scratch:
         state = _Export(request, runner, scratch)
         tasks = state.plan(tables)
+        parts = state.stream(tasks) if request.target.kind is TargetKind.STREAM else state.write(tasks)
+        size = sum(part.size_bytes for part in parts)
         files: tuple[Location, ...] = ()
-        match request.target.kind:
-            case TargetKind.STREAM:
-                parts = state.stream(tasks)
-                size = sum(part.size_bytes for part in parts)
-            case TargetKind.FILE:
-                parts = state.write(tasks)
-                size = deliver_file(request.target, parts)
-                files = (request.target.destination,)
-            case TargetKind.FOLDER:
-                parts = state.write(tasks)
-                files = deliver_folder(request.target, parts)
-                size = sum(part.size_bytes for part in parts)
-    counts = {table.entity.alias: 0 for table in tables}
-    for task, part in zip(tasks, parts, strict=True):
-        counts[task.table.entity.alias] += part.rows
+        if request.target.kind is TargetKind.FILE:
+            size = deliver_file(request.target, parts)
+            files = (request.target.destination,)
+        elif request.target.kind is TargetKind.FOLDER:
+            files = deliver_folder(request.target, parts)
+    rows = _count_rows(tasks, parts)
+    counts = {table.entity.alias: rows[table.entity.alias] for table in tables}
     uris = tuple(file.uri for file in files)
     return ExportResult(counts, snapshot.head, uris, size, request.target.kind, request.format)
 
@@ -147,31 +142,49 @@ class _Export:
     scratch: Scratch
 
     def plan(self, tables: Sequence[ExportTable]) -> list[PartTask]:
-        """Plan the parts of all tables, in the order of the export."""
-        plans = self._plan_tables(tables)
-        runs = self._sort(tables, plans)
+        """Plan the parts of all tables, in the order of the export; sort tables that are not stored in id order."""
+        slices = [slice_dataset(table.version.open(), limits.EXPORT_SAMPLE_ROWS) for table in tables]
+        samplings = [
+            [] if is_one_part(table.rows) else list(group_slices(table_slices, limits.EXPORT_SAMPLE_ROWS))
+            for table, table_slices in zip(tables, slices, strict=True)
+        ]
+        samples = self._run_by_table(
+            sample_ids,
+            [[SampleTask(table, pieces) for pieces in groups] for table, groups in zip(tables, samplings, strict=True)],
+        )
+        plans = [
+            plan_whole(table_slices)
+            if is_one_part(table.rows)
+            else plan_table(table.rows, table_samples, self.request.part_bytes)
+            for table, table_slices, table_samples in zip(tables, slices, samples, strict=True)
+        ]
+        runs = self._run_by_table(
+            write_run,
+            [
+                [RunTask(table, pieces, plan.batch_rows, plan.bounds, self.scratch) for pieces in plan.runs]
+                for table, plan in zip(tables, plans, strict=True)
+            ],
+        )
         tasks: list[PartTask] = []
         for table, plan, table_runs in zip(tables, plans, runs, strict=True):
             tasks += self._part_tasks(table, plan, table_runs)
         return tasks
 
     def write(self, tasks: Sequence[PartTask]) -> Sequence[Part]:
-        results = False
         try:
             parts = self.runner(write_part, tasks)
             _require_all_rows(tasks, parts)
-            results = True
-        finally:
-            if not results and self.request.target.takes_parts:
+        except BaseException:
+            if self.request.target.takes_parts:
                 delete_target_parts(self.request.target, [task.output.uri.rpartition("/")[2] for task in tasks])
+            raise
         return parts
 
     def stream(self, tasks: Sequence[PartTask]) -> Sequence[Part]:
         """Write some parts at a time, and copy them to the stream before the next parts are written."""
         assert self.request.stream is not None, "a target of kind stream has a stream"
         parts: list[Part] = []
-        left = iter(tasks)
-        while batch := list(islice(left, limits.EXPORT_STREAMED_PARTS)):
+        for batch in batches_of(tasks, limits.EXPORT_STREAMED_PARTS):
             written = self.runner(write_part, batch)
             copy_parts(written, self.request.stream)
             delete_parts(written)
@@ -179,47 +192,35 @@ class _Export:
         _require_all_rows(tasks, parts)
         return parts
 
-    def _plan_tables(self, tables: Sequence[ExportTable]) -> list[TableExportPlan]:
-        slices = [slice_dataset(table.version.open(), limits.EXPORT_SAMPLE_ROWS) for table in tables]
-        large = [index for index, table in enumerate(tables) if not is_one_part(table.rows)]
-        samplings = [
-            (index, SampleTask(tables[index], pieces))
-            for index in large
-            for pieces in group_slices(slices[index], limits.EXPORT_SAMPLE_ROWS)
-        ]
-        samples = self.runner(sample_ids, [task for _, task in samplings]) if samplings else ()
-        plans = [plan_whole(table_slices) for table_slices in slices]
-        for index in large:
-            seen = [sample for (of, _), sample in zip(samplings, samples, strict=True) if of == index]
-            plans[index] = plan_table(tables[index].rows, seen, self.request.part_bytes)
-        return plans
+    def _run_by_table(
+        self, function: Callable[[Task], Result], tasks: Sequence[Sequence[Task]]
+    ) -> list[tuple[Result, ...]]:
+        """Run the tasks of all tables together; return the results of each table."""
+        every = [task for table_tasks in tasks for task in table_tasks]
+        results = iter(self.runner(function, every) if every else ())
+        return [tuple(islice(results, len(table_tasks))) for table_tasks in tasks]
 
-    def _sort(self, tables: Sequence[ExportTable], plans: Sequence[TableExportPlan]) -> list[list[Run]]:
-        """Sort the rows of tables that are not stored in id order; return the runs of each table."""
-        tasks = [
-            (index, RunTask(table, pieces, plan.batch_rows, plan.bounds, self.scratch))
-            for index, (table, plan) in enumerate(zip(tables, plans, strict=True))
-            for pieces in plan.runs
-        ]
-        results = self.runner(write_run, [task for _, task in tasks]) if tasks else ()
-        runs: list[list[Run]] = [[] for _ in tables]
-        for (index, _), run in zip(tasks, results, strict=True):
-            runs[index].append(run)
-        return runs
-
-    def _part_tasks(self, table: ExportTable, plan: TableExportPlan, runs: Sequence[Run]) -> list[PartTask]:
+    def _part_tasks(
+        self, table: ExportTable, plan: TableExportPlan, runs: Sequence[Mapping[int, RunPiece]]
+    ) -> list[PartTask]:
         request = self.request
         if not table.rows and request.format is ExportFormat.NDJSON:
             return []
         folder = request.target.destination if request.target.takes_parts else self.scratch.location.child(PARTS)
-        tasks = []
-        for number, id_range in enumerate(plan.ranges):
-            slices = () if plan.reads is None else plan.reads[number]
-            pieces = tuple(run.pieces[number] for run in runs if number in run.pieces)
-            output = folder.child(part_name(table.entity, number, request.format))
-            source = (table, id_range, plan.batch_rows, slices, pieces)
-            tasks.append(PartTask(*source, self.scratch, output, request.format, request.target.compression))
-        return tasks
+        return [
+            PartTask(
+                table=table,
+                id_range=id_range,
+                batch_rows=plan.batch_rows,
+                slices=() if plan.reads is None else plan.reads[number],
+                pieces=tuple(run[number] for run in runs if number in run),
+                scratch=self.scratch,
+                output=folder.child(part_name(table.entity, number, request.format)),
+                format=request.format,
+                compression=request.target.compression,
+            )
+            for number, id_range in enumerate(plan.ranges)
+        ]
 
 
 def _select_tables(snapshot: Snapshot, names: Sequence[str]) -> list[ExportTable]:
@@ -242,17 +243,22 @@ def _select_tables(snapshot: Snapshot, names: Sequence[str]) -> list[ExportTable
     return tables
 
 
+def _count_rows(tasks: Sequence[PartTask], parts: Sequence[Part]) -> Counter[str]:
+    """Return the rows in the parts of each table, by alias."""
+    rows: Counter[str] = Counter()
+    for task, part in zip(tasks, parts, strict=True):
+        rows[task.table.entity.alias] += part.rows
+    return rows
+
+
 def _require_all_rows(tasks: Sequence[PartTask], parts: Sequence[Part]) -> None:
     """Raise unless every row of each table is in exactly one part."""
-    rows: dict[str, int] = {}
-    for task, part in zip(tasks, parts, strict=True):
-        rows[task.table.entity.alias] = rows.get(task.table.entity.alias, 0) + part.rows
-    for table in {task.table.entity.alias: task.table for task in tasks}.values():
-        exported = rows[table.entity.alias]
-        if exported != table.rows:
+    rows = _count_rows(tasks, parts)
+    for alias, table in {task.table.entity.alias: task.table for task in tasks}.items():
+        if rows[alias] != table.rows:
             raise InvariantError(
-                f"incomplete export of {table.entity.alias}: expected {table.rows:,} rows, got {exported:,}",
+                f"incomplete export of {alias}: expected {table.rows:,} rows, got {rows[alias]:,}",
                 code="export_incomplete",
                 hint="Report this as a bug of Omnigraph.",
-                facts={"table": table.entity.alias, "expected": table.rows, "actual": exported},
+                facts={"table": alias, "expected": table.rows, "actual": rows[alias]},
             )

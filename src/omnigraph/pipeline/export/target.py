@@ -162,7 +162,7 @@ def open_work_directory(root: Location, target: ExportTarget, *, shares_disk: bo
 
 
 def _create_parts_folder(scratch: Scratch) -> Scratch:
-    """Create the folder of parts on disk. Workers do not create it: a late worker must not write after the end."""
+    # Workers do not create it: a late worker must not write after the end.
     if scratch.location.is_local:
         with substrate_errors("write", scratch.location.uri):
             Path(scratch.location.child(PARTS).uri).mkdir(parents=True)

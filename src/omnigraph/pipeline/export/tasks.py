@@ -54,7 +54,7 @@ class ExportFormat(Enum):
     """Parquet files, one type each."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartTask:
     """The rows of a range of ids, in `slices` of the table or in `pieces` of runs, and the file to write."""
 

@@ -19,21 +19,12 @@ import pyarrow.compute as pc
 
 from omnigraph.arrow.columns import Column
 from omnigraph.graph.scratch import Scratch
+from omnigraph.integrity import set_rules
 from omnigraph.integrity.check import NO_IDS, ChangeMode
 from omnigraph.integrity.raw import FROM, TO
 from omnigraph.integrity.report import Violation, ViolationReport, expand_violations, merge_reports
 from omnigraph.integrity.rules import RowOrigins, RuleViolations
-from omnigraph.integrity.set_rules import (
-    SourceCounts,
-    changed_sources,
-    check_cardinality,
-    check_duplicate_ids,
-    check_endpoints,
-    check_held_keys,
-    check_new_ids,
-    check_repeated_keys,
-)
-from omnigraph.pipeline.load.change import stranded_breach
+from omnigraph.pipeline.load.change import StrandedEndpoint, stranded_breach
 from omnigraph.pipeline.load.keys import (
     ENDS,
     KEY,
@@ -42,9 +33,10 @@ from omnigraph.pipeline.load.keys import (
     KeyFile,
     KeySlice,
     KeyWriter,
-    Section,
     compared_columns,
+    graph_section,
     has_edge_limit,
+    input_section,
     make_key_batch,
     read_slices,
     unique_key,
@@ -56,15 +48,6 @@ from omnigraph.pipeline.runner import task
 from omnigraph.schema.catalog import Catalog, EdgeType, Entity
 from omnigraph.schema.catalog_json import catalog_from_json
 from omnigraph.storage.lance.dataset import DatasetVersion
-
-
-@dataclass(frozen=True, slots=True)
-class StrandedEndpoint:
-    """An endpoint of an edge type that is not loaded, while the nodes that it refers to are overwritten."""
-
-    edge: str
-    column: str
-    node: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +108,12 @@ class Bucket:
         self._reports: list[ViolationReport] = []
         self._violations: list[Violation] = []
 
-    def input_rows(self, alias: str, section: str) -> InputRows:
+    def input_rows(self, alias: str, content: str) -> InputRows:
         """Read the rows of a section of the input."""
+        slices = self._slices.get(input_section(alias, content), ())
         files = {self.facts.first_files[alias]: 0}
         tables, numbers, lines = [], [], []
-        for origin, table in read_slices(self.facts.buckets.scratch, self._slices.get(section, ())):
+        for origin, table in read_slices(self.facts.buckets.scratch, slices):
             number = files.setdefault(origin.name, len(files))
             tables.append(table)
             numbers.append(np.full(table.num_rows, number, dtype=np.int32))
@@ -139,8 +123,9 @@ class Bucket:
         origins = RowOrigins(tuple(files), np.concatenate(numbers), np.concatenate(lines))
         return InputRows(pa.concat_tables(tables).drop_columns([LINE]), origins)
 
-    def graph_rows(self, section: str) -> pa.Table | None:
+    def graph_rows(self, alias: str, content: str) -> pa.Table | None:
         """Read the rows of a section of the graph; None without rows."""
+        section = graph_section(alias, content)
         if section not in self._tables:
             slices = read_slices(self.facts.buckets.scratch, self._slices.get(section, ()))
             tables = [table for _, table in slices]
@@ -189,7 +174,7 @@ class GraphKeysTask:
 @task("check")
 def read_graph_keys(task: GraphKeysTask) -> tuple[KeyFile, ...]:
     """Write the keys of some rows of the graph into buckets."""
-    section, writer = Section(task.alias, of_graph=True), KeyWriter(task.buckets)
+    writer = KeyWriter(task.buckets)
     dataset = task.table.open()
     columns = ["id", *task.ends]
     if task.compared:
@@ -197,9 +182,9 @@ def read_graph_keys(task: GraphKeysTask) -> tuple[KeyFile, ...]:
     for rows in dataset.read_fragments(task.fragments, columns, with_identities=task.identified):
         ids = rows.column("id")
         for end in task.ends:
-            writer.add(section.end(end), rows.column(end), make_key_batch(rows.column(end), "id", ids))
+            writer.add(graph_section(task.alias, end), rows.column(end), make_key_batch(rows.column(end), "id", ids))
         if not task.ends:
-            writer.add(section.ids, ids, rows)
+            writer.add(graph_section(task.alias, "id"), ids, rows)
     return writer.finish()
 
 
@@ -211,11 +196,11 @@ def check_ids(task: BucketTask) -> BucketPart:
     upserts: dict[str, UpsertPart] = {}
     for alias in facts.first_files:
         entity = entity_of(bucket.catalog, alias)
-        rows = bucket.input_rows(alias, Section(alias).ids)
-        ids, graph = rows.column("id"), bucket.graph_rows(Section(alias, of_graph=True).ids)
-        breaches = list(check_duplicate_ids(ids))
+        rows = bucket.input_rows(alias, "id")
+        ids, graph = rows.column("id"), bucket.graph_rows(alias, "id")
+        breaches = list(set_rules.check_duplicate_ids(ids))
         if facts.mode is ChangeMode.INSERT:
-            breaches += check_new_ids(alias, ids, _is_in(ids, graph))
+            breaches += set_rules.check_new_ids(alias, ids, _is_in(ids, graph))
         bucket.add_violations(breaches, rows.origins)
         if isinstance(entity, EdgeType):
             _check_ends(bucket, entity)
@@ -234,12 +219,13 @@ def check_values(task: BucketTask) -> BucketPart:
     for alias in task.facts.first_files:
         entity = entity_of(bucket.catalog, alias)
         for number, names in enumerate(entity.rules.uniques):
-            rows = bucket.input_rows(alias, Section(alias).unique(number))
+            rows = bucket.input_rows(alias, f"unique{number}")
             keys = rows.column(KEY)
-            remaining = bucket.graph_rows(Section(alias, of_graph=True).unique(number))
+            remaining = bucket.graph_rows(alias, f"unique{number}")
             holders = pc.if_else(_is_in(keys, remaining, KEY), keys, pa.nulls(len(keys), pa.utf8()))
-            breaches = [*check_repeated_keys(keys, names), *check_held_keys(keys, holders, NO_IDS, names)]
-            bucket.add_violations(breaches, rows.origins)
+            repeated = set_rules.check_repeated_keys(keys, names)
+            held = set_rules.check_held_keys(keys, holders, NO_IDS, names)
+            bucket.add_violations([*repeated, *held], rows.origins)
         if isinstance(entity, EdgeType) and has_edge_limit(entity):
             _count_edges(bucket, entity)
     return bucket.part((), {})
@@ -255,22 +241,22 @@ def entity_of(catalog: Catalog, alias: str) -> Entity:
 def _check_ends(bucket: Bucket, edge: EdgeType) -> None:
     nodes = (bucket.catalog.source_of(edge), bucket.catalog.target_of(edge))
     for column, word, node in zip(ENDS, (FROM, TO), nodes, strict=True):
-        rows = bucket.input_rows(edge.alias, Section(edge.alias).end(column))
+        rows = bucket.input_rows(edge.alias, column)
         ends = rows.column(KEY)
-        exists = _is_in(ends, bucket.graph_rows(Section(node.alias, of_graph=True).ids))
+        exists = _is_in(ends, bucket.graph_rows(node.alias, "id"))
         if node.alias in bucket.facts.first_files:
-            loaded = bucket.input_rows(node.alias, Section(node.alias).ids).column("id")
+            loaded = bucket.input_rows(node.alias, "id").column("id")
             exists = pc.or_(exists, pc.is_in(ends, value_set=loaded, skip_nulls=True))
-        bucket.add_violations(check_endpoints(ends, exists, word, node.name), rows.origins)
+        bucket.add_violations(set_rules.check_endpoints(ends, exists, word, node.name), rows.origins)
 
 
 def _check_stranded(bucket: Bucket) -> None:
     """Check edges of types that are not loaded, whose nodes may be overwritten."""
     for stranded in bucket.facts.stranded:
-        edges = bucket.graph_rows(Section(stranded.edge, of_graph=True).end(stranded.column))
+        edges = bucket.graph_rows(stranded.edge, stranded.column)
         if edges is None:
             continue
-        input_rows = bucket.input_rows(stranded.node, Section(stranded.node).ids)
+        input_rows = bucket.input_rows(stranded.node, "id")
         is_missing = pc.invert(pc.is_in(whole_column(edges, KEY), value_set=input_rows.column("id"), skip_nulls=True))
         ids = whole_column(edges, "id").filter(is_missing)
         edge = entity_of(bucket.catalog, stranded.edge)
@@ -279,30 +265,31 @@ def _check_stranded(bucket: Bucket) -> None:
 
 def _write_remaining_keys(writer: KeyWriter, entity: Entity, graph: pa.Table, ids: Column, mode: ChangeMode) -> None:
     """Write the keys of the graph rows that the rules over values compare: those that the load does not replace."""
-    section = Section(entity.alias, of_graph=True)
     # An existing row with the id of an inserted row is a conflict, so it is not replaced.
     replaced_ids = ids if mode is ChangeMode.UPSERT else NO_IDS
     replaced = pc.is_in(whole_column(graph, "id"), value_set=replaced_ids, skip_nulls=True)
     remaining = graph.filter(pc.invert(replaced))
     for number in range(len(entity.rules.uniques)):
         keys = unique_key(entity, number, remaining).drop_null()
-        writer.add(section.unique(number), keys, pa.RecordBatch.from_arrays([keys], names=[KEY]))
+        writer.add(
+            graph_section(entity.alias, f"unique{number}"), keys, pa.RecordBatch.from_arrays([keys], names=[KEY])
+        )
     if has_edge_limit(entity):
         sources = whole_column(graph, "src")
-        writer.add(section.end("src"), sources, make_key_batch(sources, REPLACED, replaced))
+        writer.add(graph_section(entity.alias, "src"), sources, make_key_batch(sources, REPLACED, replaced))
 
 
 def _count_edges(bucket: Bucket, edge: EdgeType) -> None:
-    rows = bucket.input_rows(edge.alias, Section(edge.alias).end("src"))
-    added, before = rows.column(KEY), bucket.graph_rows(Section(edge.alias, of_graph=True).end("src"))
+    rows = bucket.input_rows(edge.alias, "src")
+    added, before = rows.column(KEY), bucket.graph_rows(edge.alias, "src")
     graph_sources = NO_IDS if before is None else whole_column(before, KEY)
     removed = NO_IDS if before is None else graph_sources.filter(whole_column(before, REPLACED))
-    sources = changed_sources(added, removed)
+    sources = set_rules.changed_sources(added, removed)
     positions = pc.index_in(graph_sources, value_set=sources, skip_nulls=True).drop_null()
     counts = np.bincount(np.asarray(positions), minlength=len(sources))
     if len(sources):
-        counted = SourceCounts(sources, pa.array(counts, pa.int64()))
-        bucket.add_violations(check_cardinality(edge.cardinality, added, removed, counted), rows.origins)
+        counted = set_rules.SourceCounts(sources, pa.array(counts, pa.int64()))
+        bucket.add_violations(set_rules.check_cardinality(edge.cardinality, added, removed, counted), rows.origins)
 
 
 def _is_in(keys: Column, table: pa.Table | None, name: str = "id") -> Column:

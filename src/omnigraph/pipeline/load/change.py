@@ -24,7 +24,7 @@ from omnigraph.integrity.rules import NO_ROW, RowOrigins, Rule, RuleViolations
 from omnigraph.pipeline.load.keys import LINE, KeyFile
 from omnigraph.pipeline.load.rejects import ErrorStream
 from omnigraph.pipeline.load.tasks import LoadPart
-from omnigraph.schema.catalog import Catalog, EdgeType, Entity
+from omnigraph.schema.catalog import Catalog, Entity
 
 
 class LoadMode(Enum):
@@ -109,11 +109,20 @@ def check_loaded(
     return [*breaches, *stranded]
 
 
-def stranded_ends(catalog: Catalog, loaded: LoadedInput) -> list[tuple[EdgeType, str, LoadedType]]:
-    """Return the endpoints, `src` or `dst`, of edge types that are not loaded while their nodes are overwritten."""
-    overwritten = {loaded_type.entity.id: loaded_type for loaded_type in loaded.types}
+@dataclass(frozen=True, slots=True)
+class StrandedEndpoint:
+    """An endpoint, `src` or `dst`, of an edge type that is not loaded while its nodes are overwritten; by aliases."""
+
+    edge: str
+    column: str
+    node: str
+
+
+def stranded_ends(catalog: Catalog, loaded: LoadedInput) -> list[StrandedEndpoint]:
+    """Return the endpoints that an overwrite of the loaded types may delete."""
+    overwritten = {loaded_type.entity.id: loaded_type.entity.alias for loaded_type in loaded.types}
     return [
-        (edge, column, overwritten[node])
+        StrandedEndpoint(edge.alias, column, overwritten[node])
         for edge in catalog.edges
         for column, node in (("src", edge.source), ("dst", edge.target))
         if edge.id not in overwritten and node in overwritten
@@ -132,11 +141,13 @@ def stranded_breach(edge: str, column: str, ids: Column) -> tuple[RuleViolations
 def _stranded_edges(
     catalog: Catalog, loaded: LoadedInput, lookup: SnapshotLookup
 ) -> list[tuple[tuple[RuleViolations, ...], RowOrigins]]:
+    edges = {edge.alias: edge for edge in catalog.edges}
+    nodes = {loaded_type.entity.alias: _rows(loaded_type) for loaded_type in loaded.types}
     violations = []
-    for edge, column, node in stranded_ends(catalog, loaded):
-        rows = _rows(node)
-        ids = lookup.edges_beyond(edge.id, column, rows.ids)
-        violations.append((stranded_breach(edge.name, column, ids), rows.origins))
+    for stranded in stranded_ends(catalog, loaded):
+        edge, rows = edges[stranded.edge], nodes[stranded.node]
+        ids = lookup.edges_beyond(edge.id, stranded.column, rows.ids)
+        violations.append((stranded_breach(edge.name, stranded.column, ids), rows.origins))
     return violations
 
 

@@ -47,14 +47,6 @@ class KeyFile:
     path: str
     offsets: Mapping[str, bytes]
 
-    def slice_of(self, section: str, bucket: int) -> KeySlice | None:
-        """Return where the rows of a bucket are; None without rows."""
-        encoded = self.offsets.get(section)
-        if encoded is None:
-            return None
-        start, end = np.frombuffer(encoded, dtype=np.int64)[bucket : bucket + 2].tolist()
-        return KeySlice(self.origin, self.path, start, end - start) if end > start else None
-
 
 @dataclass(frozen=True, slots=True)
 class KeySlice:
@@ -131,8 +123,13 @@ def read_slices(scratch: Scratch, slices: Iterable[KeySlice]) -> Iterator[tuple[
 
 def slices_of(files: Iterable[KeyFile], section: str, bucket: int) -> tuple[KeySlice, ...]:
     """Return where the rows of a section and a bucket are, in the order of the files."""
-    slices = (file.slice_of(section, bucket) for file in files)
-    return tuple(key_slice for key_slice in slices if key_slice is not None)
+    slices = []
+    for file in files:
+        if section in file.offsets:
+            start, end = np.frombuffer(file.offsets[section], dtype=np.int64)[bucket : bucket + 2].tolist()
+            if end > start:
+                slices.append(KeySlice(file.origin, file.path, start, end - start))
+    return tuple(slices)
 
 
 LINE: Final = "omnigraph:line"
@@ -140,30 +137,14 @@ KEY: Final = "key"
 ENDS: Final = ("src", "dst")
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """The names of the sections of one type, of the input or of the graph."""
+def input_section(alias: str, content: str) -> str:
+    """Return the section for rows of the input. `content`: `id`, `src`, `dst`, or `unique` and a number."""
+    return f"input {content} {alias}"
 
-    alias: str
-    of_graph: bool = False
 
-    @property
-    def ids(self) -> str:
-        return self._name("id")
-
-    def end(self, column: str) -> str:
-        return self._name(column)
-
-    def unique(self, number: int) -> str:
-        return self._name(f"unique{number}")
-
-    @property
-    def moved(self) -> str:
-        """Return the section with the addresses of graph rows that a merge replaces."""
-        return self._name("moved")
-
-    def _name(self, what: str) -> str:
-        return f"{'graph' if self.of_graph else 'input'} {what} {self.alias}"
+def graph_section(alias: str, content: str) -> str:
+    """Return the section for rows of the graph. `moved` has the addresses of rows that a merge replaces."""
+    return f"graph {content} {alias}"
 
 
 def compared_columns(entity: Entity) -> list[str]:
@@ -187,18 +168,18 @@ def add_input_keys(
     writer: KeyWriter, entity: Entity, rows: pa.RecordBatch, lines: np.ndarray[Any, Any], *, whole: bool
 ) -> None:
     """Add the keys of input rows, each with its line; with `whole`, the complete rows with their ids."""
-    section = Section(entity.alias)
+    alias = entity.alias
     numbers = pa.array(lines, pa.int64())
     ids = rows.column("id")
     with_ids = (rows if whole else rows.select(["id"])).append_column(LINE, numbers)
     # A row without an id gets a new one, which is unique.
     compared = with_ids if whole or not ids.null_count else with_ids.filter(ids.is_valid())
-    writer.add(section.ids, compared.column("id"), compared)
+    writer.add(input_section(alias, "id"), compared.column("id"), compared)
     for end in ENDS if isinstance(entity, EdgeType) else ():
-        writer.add(section.end(end), rows.column(end), make_key_batch(rows.column(end), LINE, numbers))
+        writer.add(input_section(alias, end), rows.column(end), make_key_batch(rows.column(end), LINE, numbers))
     for number in range(len(entity.rules.uniques)):
         keys = unique_key(entity, number, rows)
-        writer.add(section.unique(number), keys, make_key_batch(keys, LINE, numbers))
+        writer.add(input_section(alias, f"unique{number}"), keys, make_key_batch(keys, LINE, numbers))
 
 
 def make_key_batch(keys: Column, name: str, values: Column) -> pa.RecordBatch:

@@ -57,6 +57,7 @@ class LoadPlan:
 
     root: Location
     branch: str
+    options: LoadOptions
     inputs: LoadInputs
     pieces: tuple[Piece, ...]
     catalog: Catalog | None
@@ -65,24 +66,24 @@ class LoadPlan:
 
 def plan_load(root: Location, branch: str, data: object, options: LoadOptions) -> LoadPlan:
     """Return the plan of a load; raise for a mode, a name, a type or a file that load cannot use."""
-    _check_mode(options.mode)
-    _reject_base_of_main(branch, options)
+    _require_valid(branch, options)
     inputs = classify_inputs(data, options.type, dict(root.options))
     rejects = None if options.rejects is None else _locate_rejects(options.rejects, inputs, root)
     with _branch_hint(branch):
         catalog = _read_catalog(root, branch, options) if inputs.names_types else None
-    return LoadPlan(root, branch, inputs, plan_files(inputs, catalog), catalog, rejects)
+    return LoadPlan(root, branch, options, inputs, plan_files(inputs, catalog), catalog, rejects)
 
 
-def run_load(plan: LoadPlan, options: LoadOptions) -> Loaded:
+def run_load(plan: LoadPlan) -> Loaded:
     """Run a planned load as one commit, on Spark."""
-    with open_source(plan, options) as source:
-        base = _missing_base(plan, options)
+    options = plan.options
+    with open_source(plan) as source:
+        base = _missing_base(plan)
         rejects = None if plan.rejects is None else _write_rejects_to(plan.rejects)
         mode = LoadMode(options.mode)
         request = LoadRequest(source, mode, options.actor, plan.branch, options.dry_run, rejects, base=base)
         with _branch_hint(plan.branch):
-            loaded = load(plan.root, request, spark_runner(plan, options))
+            loaded = load(plan.root, request, spark_runner(plan))
     return replace(loaded, branch_created=base is not None)
 
 
@@ -98,16 +99,16 @@ def _branch_hint(branch: str) -> Iterator[None]:
 
 
 @contextmanager
-def open_source(plan: LoadPlan, options: LoadOptions) -> Iterator[LoadSource]:
+def open_source(plan: LoadPlan) -> Iterator[LoadSource]:
     """Yield the source of a plan. Its files in the scratch directory are deleted afterwards."""
     scratch = open_scratch(plan.root) if plan.inputs.needs_scratch else nullcontext()
     with scratch as area:
-        yield plan_source(plan.inputs, plan.pieces, plan.catalog, area, options.progress)
+        yield plan_source(plan.inputs, plan.pieces, plan.catalog, area, plan.options.progress)
 
 
-def spark_runner(plan: LoadPlan, options: LoadOptions) -> SparkRunner:
+def spark_runner(plan: LoadPlan) -> SparkRunner:
     """Return the runner of a load: the session of its frames, or the session that the options choose."""
-    return SparkRunner(options.spark, options.progress, plan.inputs.session)
+    return SparkRunner(plan.options.spark, plan.options.progress, plan.inputs.session)
 
 
 def _write_rejects_to(location: Location) -> ErrorSink:
@@ -118,14 +119,6 @@ def _write_rejects_to(location: Location) -> ErrorSink:
             file.writelines(violation.to_ndjson() for violation in violations)
 
     return write
-
-
-def _check_mode(name: str) -> None:
-    try:
-        LoadMode(name)
-    except ValueError as unknown:
-        names = ", ".join(mode.value for mode in LoadMode)
-        raise UsageError(f"unknown load mode: '{name}'", code="load_mode", hint=f"Use one of {names}.") from unknown
 
 
 def _locate_rejects(text: str, inputs: LoadInputs, root: Location) -> Location:
@@ -157,9 +150,13 @@ def _has_branch(root: Location, branch: str) -> bool:
     return branch in read_snapshot(root).manifest.read_state().branches
 
 
-def _reject_base_of_main(branch: str, options: LoadOptions) -> None:
-    """Raise if a load to main names a base: main always exists, so the caller means another branch."""
-    if options.base is not None and branch == MAIN:
+def _require_valid(branch: str, options: LoadOptions) -> None:
+    modes = [mode.value for mode in LoadMode]
+    if options.mode not in modes:
+        raise UsageError(
+            f"unknown load mode: '{options.mode}'", code="load_mode", hint=f"Use one of {', '.join(modes)}."
+        )
+    if options.base is not None and branch == MAIN:  # main always exists, so the caller means another branch
         raise UsageError(
             f"no branch to create from '{options.base}': the load writes to {MAIN}",
             code="load_base",
@@ -171,8 +168,9 @@ def _reject_base_of_main(branch: str, options: LoadOptions) -> None:
         )
 
 
-def _missing_base(plan: LoadPlan, options: LoadOptions) -> str | None:
+def _missing_base(plan: LoadPlan) -> str | None:
     """Return the branch from which the load creates its branch; None if that exists."""
+    options = plan.options
     if options.base is None or _has_branch(plan.root, plan.branch):
         return None
     if options.dry_run:

@@ -7,9 +7,10 @@ files are in the scratch directory, which a crash leaves for `cleanup`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
+from typing import Final
 
 import msgspec
 
@@ -17,6 +18,8 @@ from omnigraph.base import limits
 from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.report import Violation
 from omnigraph.integrity.rules import Rule
+
+_RULES: Final = {rule.code: rule for rule in Rule}
 
 
 @dataclass(slots=True)
@@ -61,7 +64,15 @@ def merge_errors(scratch: Scratch, streams: Sequence[ErrorStream]) -> Iterator[V
 def _read(scratch: Scratch, stream: ErrorStream) -> Iterator[Violation]:
     for name in stream.files:
         for line in _lines(scratch, name):
-            yield _violation(msgspec.json.decode(line)).shift_lines(stream.lines_before)
+            members = msgspec.json.decode(line)
+            yield Violation(
+                members["file"],
+                members["line"],
+                members["property"],
+                members["value"],
+                _RULES[members["code"]],
+                members["message"],
+            ).shift_lines(stream.lines_before)
 
 
 def _lines(scratch: Scratch, name: str) -> Iterator[bytes]:
@@ -72,18 +83,3 @@ def _lines(scratch: Scratch, name: str) -> Iterator[bytes]:
         yield from whole
         if len(data) < limits.LOAD_BLOCK_BYTES:
             return
-
-
-_RULES: Mapping[str, Rule] = {rule.code: rule for rule in Rule}
-
-
-def _violation(members: Mapping[str, object]) -> Violation:
-    line, name = members["line"], members["property"]
-    return Violation(
-        str(members["file"]),
-        int(str(line)) if line is not None else None,
-        None if name is None else str(name),
-        str(members["value"]),
-        _RULES[str(members["code"])],
-        str(members["message"]),
-    )

@@ -26,10 +26,10 @@ from omnigraph.graph.manifest.records import CommitRecord, StreamBatch, TableRec
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.graph.rows.lookup import SnapshotLookup
 from omnigraph.graph.scratch import Scratch, open_scratch
-from omnigraph.graph.write.check import find_stale
+from omnigraph.graph.write.check import find_read_set_conflict
 from omnigraph.graph.write.commit import WriteRequest, write
-from omnigraph.graph.write.stage import Outcome, StagingArea, WritableTable, discard_fork
-from omnigraph.graph.write.states import Effect, StagedWrite
+from omnigraph.graph.write.stage import StagingArea, WritableTable, discard_fork
+from omnigraph.graph.write.states import StagedWrite
 from omnigraph.integrity.report import ValidationError, Violation, ViolationReport, expand_violations, merge_reports
 from omnigraph.integrity.rules import Rule
 from omnigraph.pipeline.load.buckets import (
@@ -44,7 +44,7 @@ from omnigraph.pipeline.load.keys import Buckets
 from omnigraph.pipeline.load.rejects import ErrorStream, ErrorWriter, merge_errors
 from omnigraph.pipeline.load.source import LoadSource
 from omnigraph.pipeline.load.tasks import WRITTEN, LoadShape, WrittenNote
-from omnigraph.pipeline.load.upsert import replace_rows
+from omnigraph.pipeline.load.upsert import UpsertPart, replace_rows
 from omnigraph.pipeline.runner import RunTasks
 from omnigraph.pipeline.spark.task_errors import decode_failure
 from omnigraph.storage.lance.dataset import DatasetVersion
@@ -149,23 +149,20 @@ class _Load:
 
     def __init__(self, request: LoadRequest, run_tasks: RunTasks, scratch: Scratch) -> None:
         self._request = request
+        self._merges = request.mode is LoadMode.MERGE
         self._run_tasks = run_tasks
         self._scratch = scratch
         self._buckets = _choose_buckets(request, scratch)
         self._loaded: LoadedInput | None = None
         self._targets: dict[str, WritableTable] = {}
-        self._checked: _BucketOutcome | None = None
+        self._checked: BucketResult | None = None
 
     def counts(self) -> dict[str, int]:
-        return (
-            {}
-            if self._loaded is None
-            else {loaded_type.entity.alias: loaded_type.count for loaded_type in self._loaded.types}
-        )
+        types = () if self._loaded is None else self._loaded.types
+        return {loaded_type.entity.alias: loaded_type.count for loaded_type in types}
 
     def check_only(self, snapshot: Snapshot) -> None:
-        self._read(snapshot)
-        self._check(snapshot)
+        self._check(snapshot, self._read(snapshot))
 
     def stage(self, area: StagingArea) -> StagedWrite | None:
         try:
@@ -175,18 +172,19 @@ class _Load:
             raise
 
     def _stage(self, area: StagingArea) -> StagedWrite | None:
-        if self._request.mode is not LoadMode.MERGE:
-            self._targets = {alias: area.writable(alias) for alias in area.snapshot.tables}
+        if not self._merges:
+            self._targets = {alias: area.open_for_write(alias) for alias in area.snapshot.tables}
         loaded = self._read(area.snapshot)
         named = {loaded_type.entity.alias for loaded_type in loaded.types}
         for alias in self._targets.keys() - named:
             discard_fork(self._targets.pop(alias))
-        if self._request.mode is LoadMode.MERGE:
-            self._targets = {alias: area.writable(alias) for alias in sorted(named)}
-        return self._finish(area)
+        if self._merges:
+            self._targets = {alias: area.open_for_write(alias) for alias in sorted(named)}
+        return self._finish(area, loaded)
 
     def restage(self, area: StagingArea, staged: StagedWrite) -> StagedWrite | None:
         """Check the staged rows again for a changed branch; read again only if the schema or a Lance branch changed."""
+        assert self._loaded is not None, "the input was read"
         is_unchanged = staged.snapshot.schema.hash == area.snapshot.schema.hash and all(
             _is_written_for(area, area.table(alias), target) for alias, target in self._targets.items()
         )
@@ -195,28 +193,27 @@ class _Load:
             return self.stage(area)
         try:
             self._discard_upserts()
-            self._targets = {alias: area.writable(alias) for alias in self._targets}
-            return self._finish(area)
+            self._targets = {alias: area.open_for_write(alias) for alias in self._targets}
+            return self._finish(area, self._loaded)
         except BaseException:
             self._discard()
             raise
 
     def reject_stale(self, area: StagingArea, staged: StagedWrite) -> StagedWrite | None:
         """Delete the staged files of an overwrite, and raise with what changed."""
-        stale = find_stale(staged, area.snapshot)
-        assert stale is not None, "the branch changed"
+        conflict = find_read_set_conflict(staged, area.snapshot)
+        assert conflict is not None, "the branch changed"
         self._discard()
-        raise stale.conflict()
+        raise conflict
 
     def _read(self, snapshot: Snapshot) -> LoadedInput:
-        writes = self._request.mode is not LoadMode.MERGE
         shape = LoadShape(
             snapshot.schema.catalog_json,
-            {alias: DatasetVersion.of(target.dataset) for alias, target in self._targets.items()} if writes else {},
-            whole=not writes and not self._request.dry_run,
+            {} if self._merges else self._versions(),
+            whole=self._merges and not self._request.dry_run,
             buckets=self._buckets,
             errors=None if self._request.errors is None else self._scratch,
-            notes=None if self._scratch.location.scheme is Scheme.MEMORY or not writes else self._scratch,
+            notes=None if self._merges or self._scratch.location.scheme is Scheme.MEMORY else self._scratch,
         )
         parts = self._request.source.read(shape, self._run_tasks)
         self._loaded = gather_parts(snapshot.schema.catalog, parts)
@@ -225,27 +222,40 @@ class _Load:
             raise decode_failure(failure)
         return self._loaded
 
-    def _finish(self, area: StagingArea) -> StagedWrite | None:
-        assert self._loaded is not None, "the input was read"
-        self._check(area.snapshot)
-        if not self._loaded.types:
-            return None
-        effects = tuple(self._effect(area, loaded_type) for loaded_type in self._loaded.types)
-        reads = frozenset(table.id for table in area.snapshot.tables.values())
-        return area.finish(effects, reads, Outcome(self.counts()))
+    def _versions(self) -> dict[str, DatasetVersion]:
+        return {alias: DatasetVersion.of(target.dataset) for alias, target in self._targets.items()}
 
-    def _check(self, snapshot: Snapshot) -> None:
+    def _finish(self, area: StagingArea, loaded: LoadedInput) -> StagedWrite | None:
+        self._check(area.snapshot, loaded)
+        if not loaded.types:
+            return None
+        effects = []
+        for loaded_type in loaded.types:
+            target = self._targets[loaded_type.entity.alias]
+            transaction, rows = self._transaction(area.snapshot, target, loaded_type)
+            effects.append(area.transaction_effect(target, transaction, rows))
+        reads = frozenset(table.id for table in area.snapshot.tables.values())
+        return area.finish(tuple(effects), reads, self.counts())
+
+    def _check(self, snapshot: Snapshot, loaded: LoadedInput) -> None:
         """Check the rules over several rows; raise if the input has any violation."""
-        assert self._loaded is not None, "the input was read"
-        check = self._check_on_driver if self._buckets is None else self._check_in_buckets
-        report, errors = check(snapshot, self._loaded)
+        if self._buckets is None:
+            report, errors = self._check_on_driver(snapshot, loaded)
+        else:
+            upserts = self._versions() if self._merges else {}
+            all_errors = None if self._request.errors is None else self._scratch
+            check = BucketCheck(snapshot, loaded, self._request.mode, self._buckets, upserts, all_errors)
+            self._checked = check_in_buckets(check, self._run_tasks)
+            report, errors = self._checked.report, self._checked.errors
         if self._request.errors is not None:
             self._request.errors(merge_errors(self._scratch, errors))
         if report.total:
-            keyless = [loaded_type.entity.name for loaded_type in self._loaded.types if not loaded_type.entity.key]
+            keyless = [loaded_type.entity.name for loaded_type in loaded.types if not loaded_type.entity.key]
             raise LoadRejectedError(report, keyless)
 
-    def _check_on_driver(self, snapshot: Snapshot, loaded: LoadedInput) -> _CheckResult:
+    def _check_on_driver(
+        self, snapshot: Snapshot, loaded: LoadedInput
+    ) -> tuple[ViolationReport, tuple[ErrorStream, ...]]:
         lookup = SnapshotLookup(snapshot)
         results = check_loaded(snapshot.schema.catalog, loaded, self._request.mode, lookup)
         reports = [ViolationReport.of_batch(breaches, origins) for breaches, origins in results if breaches]
@@ -256,48 +266,26 @@ class _Load:
             streams = (*streams, ErrorStream(writer.finish()))
         return merge_reports([loaded.report, *reports]), streams
 
-    def _check_in_buckets(self, snapshot: Snapshot, loaded: LoadedInput) -> _CheckResult:
-        assert self._buckets is not None, "a large input has buckets"
-        merges = self._request.mode is LoadMode.MERGE
-        upserts = (
-            {alias: DatasetVersion.of(target.dataset) for alias, target in self._targets.items()} if merges else {}
-        )
-        errors = None if self._request.errors is None else self._scratch
-        check = BucketCheck(snapshot, loaded, self._request.mode, self._buckets, upserts, errors)
-        result = check_in_buckets(check, self._run_tasks)
-        self._checked = _BucketOutcome(check, result)
-        return result.report, result.errors
-
-    def _effect(self, area: StagingArea, loaded_type: LoadedType) -> Effect:
-        target = self._targets[loaded_type.entity.alias]
-        transaction, rows = self._transaction(area.snapshot, target, loaded_type)
-        return area.transaction_effect(target, transaction, rows)
-
     def _transaction(
         self, snapshot: Snapshot, target: WritableTable, loaded_type: LoadedType
     ) -> tuple[StagedTransaction, int]:
         match self._request.mode:
             case LoadMode.APPEND:
-                return stage_fragments(
-                    target.dataset, loaded_type.fragments
-                ), target.table.row_count + loaded_type.count
+                rows = target.table.row_count + loaded_type.count
+                return stage_fragments(target.dataset, loaded_type.fragments), rows
             case LoadMode.OVERWRITE:
                 return stage_overwrite_with(target.dataset, loaded_type.fragments), loaded_type.count
-            case LoadMode.MERGE if self._checked is not None:
-                return self._replacement(self._checked, target, loaded_type)
+            case LoadMode.MERGE if self._checked is not None and self._buckets is not None:
+                alias = loaded_type.entity.alias
+                part = self._checked.upserts.get(alias, UpsertPart())
+                rows = target.table.row_count + loaded_type.count - part.replaced
+                if not part.replaced:
+                    return stage_fragments(target.dataset, part.fragments), rows
+                version = DatasetVersion.of(target.dataset)
+                deletions = delete_replaced_rows(version, alias, self._checked.keys, self._buckets, self._run_tasks)
+                return stage_replacement(target.dataset, deletions, part.fragments), rows
             case LoadMode.MERGE:
                 return _upsert(snapshot, target, loaded_type)
-
-    def _replacement(
-        self, checked: _BucketOutcome, target: WritableTable, loaded_type: LoadedType
-    ) -> tuple[StagedTransaction, int]:
-        alias = loaded_type.entity.alias
-        replaced, fragments = checked.result.replaced_of(alias), checked.result.fragments_of(alias)
-        rows = target.table.row_count + loaded_type.count - replaced
-        if not replaced:
-            return stage_fragments(target.dataset, fragments), rows
-        deletions = delete_replaced_rows(checked.check, alias, checked.result, self._run_tasks)
-        return stage_replacement(target.dataset, deletions, fragments), rows
 
     def _discard(self) -> None:
         """Delete what workers wrote: nothing else references it."""
@@ -311,8 +299,8 @@ class _Load:
 
     def _discard_upserts(self) -> None:
         if self._checked is not None:
-            for alias in self._checked.result.upserts:
-                self._delete(alias, file_names(self._checked.result.fragments_of(alias)))
+            for alias, part in self._checked.upserts.items():
+                self._delete(alias, file_names(part.fragments))
         self._checked = None
 
     def _delete_noted(self) -> None:
@@ -338,15 +326,6 @@ class _Load:
             delete_data_files(self._targets[alias].dataset, files)
         except OmnigraphError as error:
             logger.warning("staged files of %s are left for cleanup: %s", alias, error.message)
-
-
-_CheckResult = tuple[ViolationReport, tuple[ErrorStream, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class _BucketOutcome:
-    check: BucketCheck
-    result: BucketResult
 
 
 def _choose_buckets(request: LoadRequest, scratch: Scratch) -> Buckets | None:

@@ -8,7 +8,6 @@ scratch directory. A DataFrame of Spark is read by its own session. No row of a 
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,7 +34,7 @@ from omnigraph.pipeline.load.tasks import LoadPart, LoadShape, LoadTask, load_bl
 from omnigraph.pipeline.runner import RunTasks
 from omnigraph.pipeline.spark.job import Watch
 from omnigraph.pipeline.spark.runner import run_partitions
-from omnigraph.schema.catalog import Catalog, Entity
+from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.catalog_json import catalog_from_json
 
 if TYPE_CHECKING:
@@ -114,20 +113,21 @@ def plan_files(inputs: LoadInputs, catalog: Catalog | None) -> tuple[Piece, ...]
 
 def plan_source(
     inputs: LoadInputs, pieces: tuple[Piece, ...], catalog: Catalog | None, scratch: Scratch | None, report: Report
-) -> LoadSource:
+) -> InputSource:
     """Return one source for the pieces of files and for all frames."""
-    sources: list[LoadSource] = []
+    spark_frames: list[SparkFrame] = []
     for typed in inputs.frames:
         assert catalog is not None, "frames have named types"
         entity = require_type(catalog, typed.type_name)
         if is_spark_frame(typed.frame):
-            sources.append(plan_spark_frame(typed.frame, entity, report))
+            name = frame_name(entity)
+            reject_duplicate_columns(name, typed.frame.columns)
+            require_known_column(name, typed.frame.columns, entity)
+            spark_frames.append(SparkFrame(typed.frame, entity.name, name, report))
         else:
             assert scratch is not None, "workers read frames of this process from scratch"
             pieces += stage_frame(typed.frame, entity, scratch)
-    if pieces or not sources:
-        sources.append(PieceSource(pieces))
-    return sources[0] if len(sources) == 1 else JoinedSource(tuple(sources))
+    return InputSource(pieces, tuple(spark_frames))
 
 
 class LoadSource(Protocol):
@@ -142,59 +142,36 @@ class LoadSource(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class PieceSource:
-    """Pieces, each read by one task."""
+class InputSource:
+    """Pieces, each read by one task, and DataFrames of Spark, whose size is unknown before they are read."""
 
     pieces: tuple[Piece, ...]
-
-    @property
-    def text_bytes(self) -> int:
-        return sum(piece.text_bytes for piece in self.pieces)
-
-    def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
-        return run_tasks(load_piece, [LoadTask(piece, shape) for piece in self.pieces])
-
-
-@dataclass(frozen=True, slots=True)
-class JoinedSource:
-    """Several sources that are loaded together, one after another. Their names are different."""
-
-    sources: tuple[LoadSource, ...]
+    spark_frames: tuple[SparkFrame, ...] = ()
 
     @property
     def text_bytes(self) -> int | None:
-        sizes = [source.text_bytes for source in self.sources]
-        return None if None in sizes else sum(size for size in sizes if size is not None)
+        return None if self.spark_frames else sum(piece.text_bytes for piece in self.pieces)
 
     def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
-        return [part for source in self.sources for part in source.read(shape, run_tasks)]
+        parts = [part for frame in self.spark_frames for part in frame.read(shape)]
+        if self.pieces or not self.spark_frames:
+            parts += run_tasks(load_piece, [LoadTask(piece, shape) for piece in self.pieces])
+        return parts
 
 
 @dataclass(frozen=True, slots=True)
-class SparkFrameSource:
-    """The rows of a DataFrame of Spark. Their number is unknown before they are read."""
+class SparkFrame:
+    """The rows of a DataFrame of Spark: its partitions are the tasks, and only its own session can run them."""
 
     frame: DataFrame
     type_name: str
     name: str
     report: Report
 
-    @property
-    def text_bytes(self) -> None:
-        return None
-
-    def read(self, shape: LoadShape, run_tasks: RunTasks) -> Sequence[LoadPart]:
-        del run_tasks  # the partitions of the DataFrame are the tasks, and only Spark can run them
+    def read(self, shape: LoadShape) -> tuple[LoadPart, ...]:
+        """Read, check and write the rows, one part per partition."""
         function = partial(_load_partition, shape, self.name, self.type_name)
         return run_partitions(self.frame, function, Watch("load", None, self.report), part_size)
-
-
-def plan_spark_frame(frame: DataFrame, entity: Entity, report: Report) -> SparkFrameSource:
-    """Return the source, after a check of the column names."""
-    name = frame_name(entity)
-    reject_duplicate_columns(name, frame.columns)
-    require_known_column(name, frame.columns, entity)
-    return SparkFrameSource(frame, entity.name, name, report)
 
 
 def _load_partition(
@@ -257,13 +234,13 @@ def _typed_files(files: tuple[InputFile, ...], type_name: str | None) -> TypedFi
 
 
 def _reject_duplicate_files(inputs: Sequence[TypedFiles]) -> None:
-    types: dict[str, list[str]] = defaultdict(list)
+    types: dict[str, str | None] = {}
     for files in inputs:
         for file in files.files:
-            types[file.location.uri].append(str(files.type_name))
-            if len(types[file.location.uri]) > 1:
+            other = types.setdefault(file.location.uri, files.type_name)
+            if other != files.type_name:
                 raise UsageError(
-                    f"duplicate input '{file.name}': expected one type, got {' and '.join(types[file.location.uri])}",
+                    f"duplicate input '{file.name}': expected one type, got {other} and {files.type_name}",
                     code="input_twice",
                     hint="Load the file once as each type.",
                     facts={"data": file.name},

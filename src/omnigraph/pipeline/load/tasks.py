@@ -105,11 +105,7 @@ def part_size(part: LoadPart) -> TaskSize:
     return TaskSize(sum(rows.count for rows in part.rows.values()), part.bytes_read)
 
 
-def _task_bytes(task: LoadTask) -> int:
-    return task.piece.size_bytes
-
-
-@task("load", part_size, input_bytes=_task_bytes)
+@task("load", part_size, input_bytes=lambda task: task.piece.size_bytes)
 def load_piece(task: LoadTask) -> LoadPart:
     """Read, check and write one piece."""
     piece = task.piece
@@ -187,9 +183,7 @@ class _PieceLoad:
 
     def _rows_of(self, entity: Entity) -> _TypeRows:
         if entity.alias not in self._rows_by_alias:
-            target = self._shape.targets.get(entity.alias)
-            shape = self._shape
-            self._rows_by_alias[entity.alias] = _TypeRows(entity, target, shape.whole, self._keys, shape.notes)
+            self._rows_by_alias[entity.alias] = _TypeRows(entity, self._shape, self._keys)
         return self._rows_by_alias[entity.alias]
 
 
@@ -198,10 +192,8 @@ class _TypeRows:
     """The rows of one type in this piece; they are written when they are large enough for a fragment."""
 
     entity: Entity
-    target: DatasetVersion | None
-    whole: bool
+    shape: LoadShape
     keys: KeyWriter | None
-    notes: Scratch | None
     batches: list[pa.RecordBatch] = field(default_factory=list)
     pending_bytes: int = 0
     fragments: list[Any] = field(default_factory=list)
@@ -213,12 +205,14 @@ class _TypeRows:
         rows = checked.rows
         self.count += rows.num_rows
         self.is_good = self.is_good and is_good
-        keyed = rows if self.whole else _keys(self.entity, checked)
+        keyed = rows
+        if not self.shape.whole:
+            keyed = rows.select(key_columns(self.entity)).set_column(0, "id", checked.comparable_ids)
         if self.keys is not None:
-            add_input_keys(self.keys, self.entity, keyed, lines, whole=self.whole)
+            add_input_keys(self.keys, self.entity, keyed, lines, whole=self.shape.whole)
         else:
             self.columns.append(keyed.append_column(LINE, pa.array(lines, pa.int64())))
-        if self.target is not None and self.is_good:
+        if self.is_good and self.entity.alias in self.shape.targets:
             self.batches.append(rows)
             self.pending_bytes += rows.nbytes
             if self.pending_bytes >= limits.LOAD_FRAGMENT_BYTES:
@@ -232,14 +226,9 @@ class _TypeRows:
         return LoadedRows(self.count, tuple(self.fragments), columns)
 
     def _write(self) -> None:
-        assert self.target is not None, "only a type with a target is written"
-        dataset = self.target.open()
+        dataset = self.shape.targets[self.entity.alias].open()
         written = write_rows(dataset, pa.Table.from_batches(self.batches))
-        if self.notes is not None:
-            self.notes.write(WRITTEN, msgspec.json.encode(WrittenNote(self.entity.alias, file_names(written))))
+        if self.shape.notes is not None:
+            self.shape.notes.write(WRITTEN, msgspec.json.encode(WrittenNote(self.entity.alias, file_names(written))))
         self.fragments += written
         self.batches, self.pending_bytes = [], 0
-
-
-def _keys(entity: Entity, checked: CheckedBatch) -> pa.RecordBatch:
-    return checked.rows.select(key_columns(entity)).set_column(0, "id", checked.comparable_ids)

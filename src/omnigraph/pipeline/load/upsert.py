@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from omnigraph.arrow.hashing import HashPrefilter
 from omnigraph.graph.scratch import Scratch
-from omnigraph.pipeline.load.keys import KeySlice, KeyWriter, Section, read_slices, whole_column
+from omnigraph.pipeline.load.keys import KeySlice, KeyWriter, graph_section, read_slices, whole_column
 from omnigraph.pipeline.runner import task
 from omnigraph.storage.lance.dataset import ADDRESS, IDENTITY, Dataset, DatasetVersion
 from omnigraph.storage.lance.read import make_address_table
@@ -34,10 +34,13 @@ from omnigraph.storage.lance.stage import (
 
 @dataclass(frozen=True, slots=True)
 class UpsertPart:
-    """What a bucket wrote of one type, and how many of its rows replace others."""
+    """What was written of one type, and how many of its rows replace others."""
 
-    replaced: int
-    fragments: tuple[Any, ...]
+    replaced: int = 0
+    fragments: tuple[Any, ...] = ()
+
+    def __add__(self, other: UpsertPart) -> UpsertPart:
+        return UpsertPart(self.replaced + other.replaced, (*self.fragments, *other.fragments))
 
 
 def upsert_bucket(
@@ -52,7 +55,7 @@ def upsert_bucket(
     if matches.moved.num_rows:
         addresses = matches.replaced.select([ADDRESS]).combine_chunks().to_batches()[0]
         groups = (np.asarray(addresses.column(0)).astype(np.int64) >> 32) % writer.buckets.count
-        writer.add_to(Section(alias, of_graph=True).moved, groups, addresses)
+        writer.add_to(graph_section(alias, "moved"), groups, addresses)
     return UpsertPart(matches.moved.num_rows, tuple(fragments))
 
 
@@ -75,7 +78,6 @@ class DeletionTask:
     """Rows of some fragments to mark as deleted."""
 
     target: DatasetVersion
-    alias: str
     scratch: Scratch
     slices: tuple[KeySlice, ...]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from functools import cache, reduce
+from functools import reduce
 from operator import and_, or_
 from typing import Any, Final, assert_never
 
@@ -24,16 +24,8 @@ from omnigraph.engine.columns.compute import overflow_error
 from omnigraph.pipeline.datasource.types import spark_type
 from omnigraph.pipeline.spark.task_errors import encode_error
 from omnigraph.query.plan import expressions as ex
-from omnigraph.query.plan.types import (
-    DATETIME,
-    U64,
-    EntityValueType,
-    NullType,
-    TypeFamily,
-    ValueType,
-    family_of,
-    is_float,
-)
+from omnigraph.query.plan import types as ty
+from omnigraph.query.plan.types import EntityValueType, NullType, ValueType, is_float
 from omnigraph.query.syntax import ComparisonOperator, Sign
 from omnigraph.query.values import REVERSED
 from omnigraph.schema.property_types import EnumType, ListType, Scalar, ScalarType, VectorType
@@ -148,10 +140,10 @@ def compare(operator: ComparisonOperator, left: Typed, right: Typed) -> Column:
     kernel = _COMPARISONS[operator]
     if isinstance(left_type, NullType) or isinstance(right_type, NullType):
         return F.lit(None).cast("boolean")
-    match family_of(left_type):
-        case TypeFamily.TIME if left_type != right_type:
+    match ty.family_of(left_type):
+        case ty.TypeFamily.TIME if left_type != right_type:
             return kernel(_millis(left), _millis(right))
-        case TypeFamily.NUMBER:
+        case ty.TypeFamily.NUMBER:
             return _compare_numbers(operator, left, right)
         case _:
             return kernel(left_column, right_column)
@@ -162,7 +154,7 @@ def compute(sign: Sign, left: Typed, right: Typed, result_type: ValueType) -> Co
     (left_column, left_type), (right_column, right_type) = left, right
     if is_float(result_type):
         return _FLOATS[sign](left_column.cast("double"), right_column.cast("double"))
-    kind = WIDE if U64 in (left_type, right_type) else "bigint"
+    kind = WIDE if ty.U64 in (left_type, right_type) else "bigint"
     result = _EXACT[sign](left_column.cast(kind), right_column.cast(kind))
     is_beyond = result.isNull() & left_column.isNotNull() & right_column.isNotNull()
     return F.when(is_beyond, _fail()).otherwise(within_i64(result) if kind is WIDE else result)
@@ -253,7 +245,7 @@ def _compare_numbers(operator: ComparisonOperator, left: Typed, right: Typed) ->
         case False, True:
             return _compare_with_float(operator, left, right_column)
         case _:
-            kind = WIDE if U64 in (left_type, right_type) else "bigint"
+            kind = WIDE if ty.U64 in (left_type, right_type) else "bigint"
             return kernel(left_column.cast(kind), right_column.cast(kind))
 
 
@@ -274,7 +266,7 @@ def _compare_with_float(operator: ComparisonOperator, whole: Typed, real: Column
     low = F.floor(F.when((number >= F.lit(-_TWO_63)) & (number < F.lit(_TWO_63)), number))
     is_large = number >= F.lit(_TWO_63)
     near = low.cast(WIDE)
-    if value_type == U64:
+    if value_type == ty.U64:
         # In two halves, because Spark converts a float to a decimal by its printed digits.
         rest = F.when(is_large & (number < F.lit(_TWO_63 * 2)), number - F.lit(_TWO_63))
         upper = F.floor(rest).cast(WIDE) + F.lit(str(2**63)).cast(WIDE)
@@ -295,15 +287,10 @@ def _compare_with_float(operator: ComparisonOperator, whole: Typed, real: Column
 
 def _millis(value: Typed) -> Column:
     column, value_type = value
-    if value_type == DATETIME:
+    if value_type == ty.DATETIME:
         return F.unix_millis(column)
     return F.unix_date(column).cast("bigint") * F.lit(_DAY_MILLIS).cast("bigint")
 
 
-@cache
-def _overflow_text() -> str:
-    return str(encode_error(overflow_error()))
-
-
 def _fail() -> Column:
-    return F.raise_error(F.lit(_overflow_text())).cast("bigint")
+    return F.raise_error(F.lit(str(encode_error(overflow_error())))).cast("bigint")

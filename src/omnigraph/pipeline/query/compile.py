@@ -31,7 +31,7 @@ from omnigraph.pipeline.query.columns import (
 from omnigraph.pipeline.query.scan import TableFrames
 from omnigraph.pipeline.query.traversal import expand_edges, expand_nodes, filter_reachable, reuse, scan_edges
 from omnigraph.query.plan import operators as op
-from omnigraph.query.plan.expressions import AggregateCall, Fields, Function, names
+from omnigraph.query.plan.expressions import AggregateCall, Function, names
 from omnigraph.query.plan.operators import Relation
 from omnigraph.query.plan.types import is_float
 from omnigraph.query.syntax import ComparisonOperator
@@ -60,9 +60,11 @@ class PlanFrames:
             case op.EdgeScan():
                 return scan_edges(step, self.tables)
             case op.Expand():
-                return expand_nodes(reuse_if(step.high > 1, self.frame(step.input)), step, self.tables)
+                rows = self.frame(step.input)
+                return expand_nodes(reuse(rows) if step.high > 1 else rows, step, self.tables)
             case op.ExpandInto():
-                return filter_reachable(reuse_if(step.high > 1, self.frame(step.input)), step, self.tables)
+                rows = self.frame(step.input)
+                return filter_reachable(reuse(rows) if step.high > 1 else rows, step, self.tables)
             case op.EdgeExpand():
                 return expand_edges(self.frame(step.input), step, self.tables)
             case op.Lookup():
@@ -121,7 +123,8 @@ class PlanFrames:
         return outer.join(matches, _same_keys(step.keys), join_type)
 
     def _left_join(self, step: op.LeftJoin) -> DataFrame:
-        new = _new_columns(step.input.outputs, step.inner.outputs)
+        outer_names = set(names(step.input.outputs))
+        new = [plan_column(field.name) for field in step.inner.outputs if field.name not in outer_names]
         if not step.keys:
             inner = self.frame(step.inner).select(*new)
             return self.frame(step.input).join(inner, F.lit(True), "left")
@@ -135,13 +138,8 @@ class PlanFrames:
 def aggregate_rows(frame: DataFrame, step: op.Aggregate) -> DataFrame:
     """Return one row per group."""
     keys = [expression_column(key.expression).alias(spark_name(key.name)) for key in step.keys]
-    calls = [_call(aggregate.call).alias(spark_name(aggregate.name)) for aggregate in step.aggregates]
+    calls = [_call(aggregate.expression).alias(spark_name(aggregate.name)) for aggregate in step.aggregates]
     return frame.groupBy(*keys).agg(*calls)
-
-
-def reuse_if(is_reused: bool, frame: DataFrame) -> DataFrame:
-    """Return the rows, computed once if they are used more than once."""
-    return reuse(frame) if is_reused else frame
 
 
 def _call(call: AggregateCall) -> Column:
@@ -164,11 +162,6 @@ def _call(call: AggregateCall) -> Column:
             return F.min(argument)
         case Function.MAX:
             return F.max(argument)
-
-
-def _new_columns(outside: Fields, inside: Fields) -> list[Column]:
-    outer_names = set(names(outside))
-    return [plan_column(field.name) for field in inside if field.name not in outer_names]
 
 
 def _inner_keys(keys: tuple[str, ...]) -> list[Column]:

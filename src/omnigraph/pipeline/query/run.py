@@ -66,7 +66,7 @@ def run_query_on_spark(snapshot: Snapshot, plan: ReadPlan, options: SparkRun | N
     run = options or SparkRun()
     session = spark_session(run.settings)
     budget = Budget(run.limits)
-    return Stream(result_schema(root), _batches(session, snapshot, root, (budget, run.report)), budget)
+    return Stream(result_schema(root), _batches(session, snapshot, root, budget, run.report), budget)
 
 
 def _reject_search(plan: ReadPlan) -> None:
@@ -95,11 +95,11 @@ def _searches(step: Relation) -> bool:
 
 
 def _batches(
-    session: SparkSession, snapshot: Snapshot, root: Project, controls: tuple[Budget, Report]
+    session: SparkSession, snapshot: Snapshot, root: Project, budget: Budget, report: Report
 ) -> Iterator[pa.RecordBatch]:
-    budget, report = controls
     prepare_executors(session)
-    read = _read_names(root)
+    expression_reads = frozenset[str]().union(*(reads_of(column.expression) for column in root.columns))
+    read = [name for name in names(root.input.outputs) if name in expression_reads]
     types = {field.name: field.type for field in root.input.outputs}
 
     def act() -> pa.Table:
@@ -129,12 +129,6 @@ def _result_too_large(session: SparkSession) -> LimitExceededError:
         hint=f"Return fewer rows with a filter or a limit, or start Spark with a larger {_RESULT_SIZE}.",
         facts={"resource_limit": {"resource": "memory", "limit": limit, "unit": "spark"}},
     )
-
-
-def _read_names(root: Project) -> tuple[str, ...]:
-    """Return the columns that the result reads, in the order of the input."""
-    read = frozenset[str]().union(*(reads_of(column.expression) for column in root.columns))
-    return tuple(name for name in names(root.input.outputs) if name in read)
 
 
 def _engine_array(array: Any, value_type: ValueType) -> Any:

@@ -86,16 +86,14 @@ class _ScanTask:
         arrays: list[Any] = []
         for name, field in zip(self.scan.columns, target, strict=True):
             column: Any = batch.column(name)
-            # Queries can only ask whether a Blob is null.
-            is_blob = pa.types.is_binary(field.type)
-            arrays.append(_presence(column, field.type) if is_blob else pc.cast(column, field.type))
+            if pa.types.is_binary(field.type):  # of a Blob, queries can only ask whether it is null
+                content, missing = pa.scalar(b"", field.type), pa.scalar(None, field.type)
+                arrays.append(pc.if_else(column.is_valid(), content, missing))
+            else:
+                arrays.append(pc.cast(column, field.type))
         build: Any = pa.RecordBatch.from_arrays
         converted: pa.RecordBatch = build(arrays, schema=target)
         return converted
-
-
-def _presence(column: Any, target: pa.DataType) -> Any:
-    return pc.if_else(column.is_valid(), pa.scalar(b"", target), pa.scalar(None, target))
 
 
 def _schema(entity: Entity, columns: tuple[str, ...]) -> StructType:

@@ -46,7 +46,8 @@ def prepare_executors(session: SparkSession) -> None:
     for package in _REQUIRED_PACKAGES:
         if any(package in report["missing"] for report in reports):
             raise executors_lack(package)
-    if any(report["version"] != _version() for report in reports):
+    version = vars(sys.modules["omnigraph"])["__version__"]  # the layers forbid an import of the package itself here
+    if any(report["version"] != version for report in reports):
         session.addArtifacts(str(pack_package()), pyfile=True)
     _ready.add(session)
 
@@ -74,11 +75,6 @@ def pack_package() -> Path:
                     archive.write(file, Path("omnigraph", file.relative_to(root)))
         draft.replace(path)
     return path
-
-
-def _version() -> str:
-    # The layers forbid an import of the package itself here.
-    return str(vars(sys.modules["omnigraph"])["__version__"])
 
 
 def _make_probe(required: tuple[str, ...]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

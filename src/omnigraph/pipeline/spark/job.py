@@ -10,9 +10,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from uuid import uuid4
@@ -21,13 +23,11 @@ from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.progress import Progress, Report
 from omnigraph.pipeline.runner import TaskSize
-from omnigraph.pipeline.spark.class_archive import cancel_build
 from omnigraph.pipeline.spark.connect import is_connect
 from omnigraph.pipeline.spark.jvm import spark_log
 from omnigraph.pipeline.spark.task_errors import decode_error, java_ended
 
 if TYPE_CHECKING:
-    from pyspark import SparkStageInfo
     from pyspark.sql import SparkSession
 
 Outcome = TypeVar("Outcome")
@@ -41,7 +41,7 @@ def run_job(
     from pyspark import inheritable_thread_target
     from pyspark.errors import PySparkException
 
-    job: _SparkJob = _ConnectJob(session, watch) if is_connect(session) else _ClassicJob(session, watch)
+    job: _SparkJob = _ConnectJob(session) if is_connect(session) else _ClassicJob(session)
 
     def act() -> Outcome:
         job.mark_thread()
@@ -50,7 +50,10 @@ def run_job(
     with ThreadPoolExecutor(1, "omnigraph-spark") as threads:
         running: Future[Outcome] = threads.submit(inheritable_thread_target(session)(act))
         try:
-            _poll(job, running, tick)
+            while wait([running], limits.SPARK_POLL_SECONDS).not_done:
+                with _delayed_interrupts():
+                    watch.update(job.count_tasks())
+                tick()
             outcome = running.result()
         except (PySparkException, Py4JError, ConnectionError, EOFError) as error:
             if job.has_lost_java():
@@ -60,10 +63,20 @@ def run_job(
             raise decode_error(error, str(spark_log())) from error
         finally:
             if not running.done() and not job.has_lost_java():
-                _stop(job, running)
+                job.cancel()
+                if wait([running], limits.SPARK_CANCEL_SECONDS_MAX).not_done:
+                    job.abandon()
             job.close()
     watch.finish()
     return outcome
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCounts:
+    """How many tasks of a job are finished, and how many Spark knows of."""
+
+    done: int
+    total: int
 
 
 class Watch:
@@ -80,11 +93,11 @@ class Watch:
         self._bytes_total = bytes_total
         self.size_sum: SizeSum | None = None
 
-    def update(self, counter: TaskCounter) -> None:
+    def update(self, counts: TaskCounts) -> None:
         """Report what has changed since the last call."""
         if self._asks_total:
-            self._tasks_total = max(self._tasks_total, counter.tasks_known())
-        self._send(min(counter.tasks_done(), self._tasks_total), is_last=False)
+            self._tasks_total = max(self._tasks_total, counts.total)
+        self._send(min(counts.done, self._tasks_total), is_last=False)
 
     def finish(self) -> None:
         """Report that all tasks are finished."""
@@ -133,79 +146,32 @@ def make_size_sum(session: SparkSession) -> SizeSum:
     return session.sparkContext.accumulator(TaskSize(), param)
 
 
-class TaskCounter(Protocol):
-    """Asks Spark how many tasks of a job are finished, and how many it knows of."""
-
-    def tasks_done(self) -> int: ...
-
-    def tasks_known(self) -> int: ...
-
-
-class JobGroupCounter:
-    """Counts the tasks of a job group with the status tracker of a classic session."""
-
-    def __init__(self, session: SparkSession, group: str) -> None:
-        self._tracker = session.sparkContext.statusTracker()
-        self._group = group
-
-    def tasks_done(self) -> int:
-        return sum(stage.numCompletedTasks for stage in self._stages())
-
-    def tasks_known(self) -> int:
-        return sum(stage.numTasks for stage in self._stages())
-
-    def _stages(self) -> list[SparkStageInfo]:
-        jobs = [self._tracker.getJobInfo(job) for job in self._tracker.getJobIdsForGroup(self._group)]
-        stages = [self._tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
-        return [stage for stage in stages if stage]
-
-
-class ConnectCounter:
-    """Counts tasks from the events of a Connect server; register it as a progress handler."""
-
-    def __init__(self) -> None:
-        self._done = 0
-        self._known = 0
-
-    def __call__(self, stages: Iterable[Any] | None, **_: Any) -> None:
-        reported = list(stages or ())
-        self._done = max(self._done, sum(stage.num_completed_tasks for stage in reported))
-        self._known = max(self._known, sum(stage.num_tasks for stage in reported))
-
-    def tasks_done(self) -> int:
-        return self._done
-
-    def tasks_known(self) -> int:
-        return self._known
-
-
-class _SparkJob(Protocol):
+class _SparkJob(ABC):
     """One action on one kind of session."""
 
+    @abstractmethod
     def mark_thread(self) -> None:
         """Name the jobs that this thread starts, so that they can be cancelled."""
 
-    def report(self) -> None:
-        """Report the progress."""
+    @abstractmethod
+    def count_tasks(self) -> TaskCounts:
+        """Return what Spark knows of the tasks."""
 
+    @abstractmethod
     def cancel(self) -> None:
         """Ask Spark to cancel the jobs."""
 
+    @abstractmethod
     def abandon(self) -> None:
         """Close the connection, because Spark did not cancel the jobs."""
 
+    @abstractmethod
     def has_lost_java(self) -> bool:
         """Return whether the Java process that this process started has ended."""
 
+    @abstractmethod
     def close(self) -> None:
         """Release what the job registered, after the action has ended."""
-
-
-def _poll(job: _SparkJob, running: Future[Outcome], tick: Callable[[], None]) -> None:
-    while wait([running], limits.SPARK_POLL_SECONDS).not_done:
-        with _delayed_interrupts():
-            job.report()
-        tick()
 
 
 @contextmanager
@@ -225,61 +191,61 @@ def _delayed_interrupts() -> Iterator[None]:
         handler(*received[0])
 
 
-def _stop(job: _SparkJob, running: Future[Outcome]) -> None:
-    cancel_build()
-    job.cancel()
-    if wait([running], limits.SPARK_CANCEL_SECONDS_MAX).not_done:
-        job.abandon()
-
-
-class _ClassicJob:
-    def __init__(self, session: SparkSession, watch: Watch) -> None:
+class _ClassicJob(_SparkJob):
+    def __init__(self, session: SparkSession) -> None:
         self._group = f"omnigraph-{uuid4().hex}"
         self._context = session.sparkContext
-        self._counter = JobGroupCounter(session, self._group)
-        self._watch = watch
+        self._process: subprocess.Popen[bytes] | None = getattr(self._context._gateway, "proc", None)
 
     def mark_thread(self) -> None:
         self._context.setJobGroup(self._group, "omnigraph", interruptOnCancel=True)
 
-    def report(self) -> None:
-        self._watch.update(self._counter)
+    def count_tasks(self) -> TaskCounts:
+        tracker = self._context.statusTracker()
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._group)]
+        every = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+        stages = [stage for stage in every if stage]
+        return TaskCounts(sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages))
 
     def cancel(self) -> None:
         self._context.cancelJobGroup(self._group)
 
     def abandon(self) -> None:
-        process = getattr(self._context._gateway, "proc", None)
-        if process is not None:
-            process.kill()
+        if self._process is not None:
+            self._process.kill()
 
     def has_lost_java(self) -> bool:
-        process = getattr(self._context._gateway, "proc", None)
-        if process is None:
+        if self._process is None:
             return False
         with suppress(subprocess.TimeoutExpired):  # its connections close shortly before it ends
-            process.wait(limits.SPARK_POLL_SECONDS)
-        return process.poll() is not None
+            self._process.wait(limits.SPARK_POLL_SECONDS)
+        return self._process.poll() is not None
 
     def close(self) -> None:
         pass
 
 
-class _ConnectJob:
-    def __init__(self, session: SparkSession, watch: Watch) -> None:
+class _ConnectJob(_SparkJob):
+    def __init__(self, session: SparkSession) -> None:
         self._tag = f"omnigraph-{uuid4().hex}"
         self._session = session
-        self._counter = ConnectCounter()
+        self._counts = TaskCounts(0, 0)
         # Spark declares a class for the handler, but calls any object with the same arguments.
-        self._handler = cast(Any, self._counter)
-        self._watch = watch
-        self._session.registerProgressHandler(self._handler)
+        self._handler = cast(Any, self._count)
+        session.registerProgressHandler(self._handler)
 
     def mark_thread(self) -> None:
         self._session.addTag(self._tag)
 
-    def report(self) -> None:
-        self._watch.update(self._counter)
+    def count_tasks(self) -> TaskCounts:
+        return self._counts
+
+    def _count(self, stages: Iterable[Any] | None, **_: Any) -> None:
+        reported = list(stages or ())
+        self._counts = TaskCounts(
+            max(self._counts.done, sum(stage.num_completed_tasks for stage in reported)),
+            max(self._counts.total, sum(stage.num_tasks for stage in reported)),
+        )
 
     def cancel(self) -> None:
         self._session.interruptTag(self._tag)

@@ -84,16 +84,16 @@ def run_partitions(
         watch.size_sum = make_size_sum(session)
         function = _make_measured(function, measure, watch.size_sum)
     run = _make_partition_function(function, settings_for(session))
-    table = run_job(session, frame.mapInArrow(run, _COLUMNS).toArrow, watch)
-    rows: list[dict[str, Any]] = table.to_pylist()
-    return tuple(pickle.loads(row["result"]) for row in sorted(rows, key=lambda row: int(row["partition"])))
+    rows = run_job(session, frame.mapInArrow(run, _COLUMNS).toArrow, watch).sort_by("partition")
+    results: list[Any] = rows.column("result").to_pylist()
+    return tuple(map(pickle.loads, results))
 
 
 def pack_tasks(tasks: Sequence[Any]) -> tuple[bytes, ...]:
     """Return the tasks in small compressed packs. Spark sends all packs with every task, and tasks are similar."""
     return tuple(
-        lzma.compress(pickle.dumps([pickle.dumps(task) for task in tasks[start : start + TASKS_PER_PACK]]), preset=0)
-        for start in range(0, len(tasks), TASKS_PER_PACK)
+        lzma.compress(pickle.dumps([pickle.dumps(task) for task in pack]), preset=0)
+        for pack in batches_of(tasks, TASKS_PER_PACK)
     )
 
 

@@ -16,17 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.base.errors import MachineError, UsageError
-from omnigraph.pipeline.spark.class_archive import build_when_worthwhile, class_archive
+from omnigraph.pipeline.spark import jvm
+from omnigraph.pipeline.spark.class_archive import archive_path, flags_to_use, flags_to_write
 from omnigraph.pipeline.spark.connect import connect_session, is_connect, is_connect_address
 from omnigraph.pipeline.spark.java import Java, find_java
-from omnigraph.pipeline.spark.jvm import (
-    START_FLAGS,
-    exchanged_environment,
-    jvm_environment,
-    kept_signal_handlers,
-    launch_jvm,
-    spark_log,
-)
+from omnigraph.pipeline.spark.jvm import START_FLAGS
 from omnigraph.pipeline.spark.warm_server import warm_session
 
 if TYPE_CHECKING:
@@ -97,29 +91,34 @@ def start_classic_session(master: str, conf: Mapping[str, str], java: Java, flag
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    on_loopback = _is_on_loopback(master)
+    on_loopback = master.startswith(("local", "spark://127.0.0.1:", "spark://localhost:"))
     is_local = master.partition("[")[0] == "local"
     our_settings = {**QUIET, **(ON_LOOPBACK if on_loopback else {}), **(ENCRYPTED if is_local else {})}
-    user_settings = read_spark_defaults()
+    for name in read_spark_defaults():
+        our_settings.pop(name, None)
     chosen = SparkConf(loadDefaults=False)
-    for name, value in {
-        **{name: our_settings[name] for name in our_settings if name not in user_settings},
-        **conf,
-    }.items():
-        chosen.set(name, value)
+    chosen.setAll(list({**our_settings, **conf}.items()))
     chosen.setMaster(master)
-    environ = jvm_environment(java, flags, on_loopback)
+    environ = jvm.jvm_environment(java, flags, on_loopback)
     os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)  # a Connect session that ended may have set it
-    with kept_signal_handlers():
-        gateway = None if SparkContext._gateway else launch_jvm(chosen, environ)
-        with exchanged_environment(environ):
+    with jvm.kept_signal_handlers():
+        gateway = None if SparkContext._gateway else jvm.launch_jvm(chosen, environ)
+        with jvm.exchanged_environment(environ):
             try:
                 context: Any = SparkContext(conf=chosen, gateway=gateway)
                 # It would print a traceback if the JVM is killed; `run_job` raises a better error.
                 context._accumulatorServer.handle_error = lambda *_: None
                 return SparkSession.builder.getOrCreate()
             except Py4JJavaError as error:
-                raise _not_started(master, error) from error
+                java_error = error.java_exception
+                reason = str(java_error.getMessage() or java_error).strip().partition("\n")[0][:400]
+                log = jvm.spark_log()
+                raise MachineError(
+                    f"Spark did not start on {master}: {reason}",
+                    code="spark_not_started",
+                    hint=f"Check the address of the master. Read {log} for details.",
+                    facts={"master": master, "log": str(log)},
+                ) from error
 
 
 def read_spark_defaults(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -164,34 +163,12 @@ def _require_agreement(active: SparkSession, requested: str | None) -> SparkSess
 def _local_session(master: str, conf: Mapping[str, str]) -> SparkSession:
     """Start a session in one JVM on this machine, with the class-data archive if it exists."""
     java = find_java()
-    archive = class_archive(java)
-    archive_flags = archive.flags()
+    archive = archive_path(java)
+    archive_flags = flags_to_use(archive)
     if not archive_flags:
-        session = start_classic_session(master, conf, java, START_FLAGS)
-        build_when_worthwhile(archive)
-        return session
+        return start_classic_session(master, conf, java, (*START_FLAGS, *flags_to_write(archive)))
     try:
         return start_classic_session(master, conf, java, (*START_FLAGS, *archive_flags))
     except MachineError:
-        archive.discard()
+        archive.unlink(missing_ok=True)  # it may be damaged
         return start_classic_session(master, conf, java, START_FLAGS)
-
-
-def _is_on_loopback(master: str) -> bool:
-    return master.startswith(("local", "spark://127.0.0.1:", "spark://localhost:"))
-
-
-def _not_started(master: str, error: Exception) -> MachineError:
-    log = spark_log()
-    return MachineError(
-        f"Spark did not start on {master}: {_first_line(error)}",
-        code="spark_not_started",
-        hint=f"Check the address of the master. Read {log} for details.",
-        facts={"master": master, "log": str(log)},
-    )
-
-
-def _first_line(error: Exception) -> str:
-    java = getattr(error, "java_exception", None)
-    text = str(java.getMessage() or java) if java is not None else str(error)
-    return text.strip().partition("\n")[0][:400]

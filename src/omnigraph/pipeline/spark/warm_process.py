@@ -24,19 +24,13 @@ from uuid import uuid4
 from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.process import current_process
-from omnigraph.pipeline.spark.class_archive import class_archive
+from omnigraph.pipeline.spark import warm_state
+from omnigraph.pipeline.spark.class_archive import archive_path, flags_to_use
 from omnigraph.pipeline.spark.connect import is_listening
 from omnigraph.pipeline.spark.java import find_java
 from omnigraph.pipeline.spark.jvm import START_FLAGS, jvm_environment
 from omnigraph.pipeline.spark.session import ENCRYPTED, ON_LOOPBACK, QUIET
-from omnigraph.pipeline.spark.warm_state import (
-    WarmServer,
-    forget_server,
-    installation,
-    last_use_us,
-    unused_server,
-    write_server,
-)
+from omnigraph.pipeline.spark.warm_state import WarmServer
 
 _SERVER: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
@@ -55,13 +49,13 @@ def main() -> None:
     try:
         token = secrets.token_urlsafe(32)
         jvm, port = _start(token)
-        write_server(
+        warm_state.write_server(
             WarmServer(
                 process=current_process(),
                 port=port,
                 token=token,
                 session_id=str(uuid4()),
-                installation=installation(),
+                installation=warm_state.installation(),
                 idle_seconds=idle_seconds,
                 started_us=SYSTEM_CLOCK.now_us(),
             )
@@ -70,7 +64,7 @@ def main() -> None:
     except _StopRequest:
         pass
     finally:
-        forget_server(current_process())
+        warm_state.forget_server(current_process())
         if jvm is not None:
             _stop(jvm)
 
@@ -83,22 +77,27 @@ def _serve(jvm: subprocess.Popen[bytes], idle_seconds: float) -> None:
     """Wait until the JVM ends or is idle for long enough."""
     busy_us = SYSTEM_CLOCK.now_us()
     while jvm.poll() is None:
-        with unused_server() as is_unused:
+        with warm_state.unused_server() as is_unused:
             now_us = SYSTEM_CLOCK.now_us()
-            busy_us = max(busy_us, last_use_us()) if is_unused else now_us
+            busy_us = max(busy_us, warm_state.last_use_us()) if is_unused else now_us
             if now_us - busy_us > idle_seconds * 1e6:
-                forget_server(current_process())
+                warm_state.forget_server(current_process())
                 return
         SYSTEM_CLOCK.sleep(limits.WARM_SERVER_POLL_SECONDS)
 
 
 def _start(token: str) -> tuple[subprocess.Popen[bytes], int]:
     """Start a JVM and wait until it listens; try again if another process takes the free port first."""
+    java = find_java()
+    flags = (*START_FLAGS, *flags_to_use(archive_path(java)))
+    environ = {**jvm_environment(java, flags, on_loopback=True), "SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
     for _ in range(limits.WARM_SERVER_PORT_ATTEMPTS_MAX):
-        port = _free_port()
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
         jvm = subprocess.Popen(
             _command(port),
-            env=_environment(token),
+            env=environ,
             stdin=subprocess.DEVNULL,
             preexec_fn=_make_end_with(os.getpid()),  # noqa: PLW1509  # this process has one thread
         )
@@ -133,12 +132,6 @@ def _command(port: int) -> list[str]:
     return [str(submit), "--master", "local[*]", "--class", _SERVER, *arguments]
 
 
-def _environment(token: str) -> dict[str, str]:
-    java = find_java()
-    flags = (*START_FLAGS, *class_archive(java).flags())
-    return {**jvm_environment(java, flags, on_loopback=True), "SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
-
-
 def _make_end_with(parent: int) -> Callable[[], None] | None:
     """Return the function that makes a new process end when this one is killed. Only Linux supports it."""
     if not sys.platform.startswith("linux"):
@@ -160,12 +153,6 @@ def _stop(jvm: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         jvm.kill()
         jvm.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 if __name__ == "__main__":

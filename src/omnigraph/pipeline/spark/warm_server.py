@@ -19,21 +19,12 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import MachineError
+from omnigraph.pipeline.spark import warm_state
 from omnigraph.pipeline.spark.connect import connect_session, trust
 from omnigraph.pipeline.spark.executors import assume_ready
 from omnigraph.pipeline.spark.java import find_java
 from omnigraph.pipeline.spark.jvm import spark_log
-from omnigraph.pipeline.spark.warm_state import (
-    ServerHealth,
-    WarmServer,
-    check_health,
-    forget_server,
-    has_stopped,
-    read_server,
-    starting_or_stopping,
-    unused_server,
-    use_server,
-)
+from omnigraph.pipeline.spark.warm_state import ServerHealth, WarmServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,27 +34,22 @@ _held_locks: Final[list[IO[bytes]]] = []
 
 def warm_session(conf: Mapping[str, str], *, shared: bool = True) -> SparkSession | None:
     """Return a session on the warm server, shared or new; None if this installation cannot use one."""
-    if read_server() is None:
+    if warm_state.read_server() is None:
         return None
-    lock = use_server()
-    server = read_server()  # again: it may have ended before we locked it
-    if server is not None and check_health(server) is ServerHealth.RUNNING:
+    lock = warm_state.use_server()
+    server = warm_state.read_server()  # again: it may have ended before we locked it
+    if server is not None and warm_state.check_health(server) is ServerHealth.RUNNING:
         for address in (server.shared_address, server.address) if shared else (server.address,):
             with suppress(MachineError):
-                session = connect_session(address, conf)
+                session: Any = connect_session(address, conf)
                 if shared:
-                    _keep_open(session)
+                    session.release_session_on_close = False  # other commands use the session on the server
                 assume_ready(session)
                 trust(session)
                 _held_locks.append(lock)
-                return session
+                return session  # type: ignore[no-any-return]
     lock.close()
     return None
-
-
-def _keep_open(session: Any) -> None:
-    """Do not close the session on the server at the end, because other commands share it."""
-    session.release_session_on_close = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +71,14 @@ class StartedServer:
 
 def start_server(idle_minutes: float = limits.WARM_SERVER_IDLE_MINUTES) -> StartedServer:
     """Return the running server, or start one. A running server keeps its own idle time."""
-    with starting_or_stopping():
-        existing = read_server()
-        health = check_health(existing)
+    with warm_state.starting_or_stopping():
+        existing = warm_state.read_server()
+        health = warm_state.check_health(existing)
         if existing is not None and health is ServerHealth.RUNNING:
             return StartedServer(existing, is_new=False)
         if existing is not None:
             _end(existing)
-        with use_server():  # so that it does not end as idle before the first job
+        with warm_state.use_server():  # so that it does not end as idle before the first job
             server = _start(idle_minutes * 60)
             _warm_up(server)
         return StartedServer(server, is_new=True)
@@ -100,22 +86,22 @@ def start_server(idle_minutes: float = limits.WARM_SERVER_IDLE_MINUTES) -> Start
 
 def stop_server() -> bool:
     """Stop the server and wait for its end; return False if there was none."""
-    with starting_or_stopping():
-        server = read_server()
+    with warm_state.starting_or_stopping():
+        server = warm_state.read_server()
         if server is None:
             return False
-        was_running = not has_stopped(server.process)
+        was_running = not warm_state.has_stopped(server.process)
         _end(server)
         return was_running
 
 
 def server_status() -> ServerStatus:
     """Return the current state. A server that died is reported as stopped."""
-    server = read_server()
-    health = check_health(server)
+    server = warm_state.read_server()
+    health = warm_state.check_health(server)
     if health is ServerHealth.STOPPED:
         return ServerStatus(health, None, in_use=False)
-    with unused_server() as is_unused:
+    with warm_state.unused_server() as is_unused:
         return ServerStatus(health, server, in_use=not is_unused)
 
 
@@ -132,8 +118,11 @@ def _start(idle_seconds: float) -> WarmServer:
             start_new_session=True,
         )
     try:
-        _wait(lambda: read_server() is not None or process.poll() is not None, limits.WARM_SERVER_START_SECONDS_MAX)
-        server = read_server()
+        _wait(
+            lambda: warm_state.read_server() is not None or process.poll() is not None,
+            limits.WARM_SERVER_START_SECONDS_MAX,
+        )
+        server = warm_state.read_server()
     except BaseException:
         process.terminate()
         raise
@@ -177,12 +166,12 @@ def _not_started() -> MachineError:
 def _end(server: WarmServer) -> None:
     """Stop the server's process, by force if it does not end."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        if has_stopped(server.process):
+        if warm_state.has_stopped(server.process):
             break
         with suppress(ProcessLookupError):
             os.kill(server.process.pid, number)
-        _wait(lambda: has_stopped(server.process), limits.WARM_SERVER_STOP_SECONDS_MAX)
-    forget_server(server.process)
+        _wait(lambda: warm_state.has_stopped(server.process), limits.WARM_SERVER_STOP_SECONDS_MAX)
+    warm_state.forget_server(server.process)
 
 
 def _wait(is_done: Callable[[], bool], seconds_max: float) -> None:

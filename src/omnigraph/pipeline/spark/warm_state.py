@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import IO
 
@@ -108,7 +109,7 @@ def installation() -> str:
     root = package_directory()
     files = sorted(root.rglob("*.py"))
     described = [f"{path.relative_to(root)} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files]
-    parts = [sys.prefix, sys.version, _spark_version(), *described]
+    parts = [sys.prefix, sys.version, version("pyspark"), *described]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
@@ -146,12 +147,6 @@ def last_use_us() -> int:
         return _folder().joinpath("server.use").stat().st_mtime_ns // 1000
     except OSError:
         return 0
-
-
-def _spark_version() -> str:
-    from importlib.metadata import version
-
-    return version("pyspark")
 
 
 def _open_lock(name: str) -> IO[bytes]:

@@ -17,27 +17,9 @@ from omnigraph.query.checks.context import PROPERTY_HINT, Env, ExpressionPositio
 from omnigraph.query.checks.functions import check_call
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan import expressions as ex
-from omnigraph.query.plan.types import (
-    BOOL,
-    DATE,
-    DATETIME,
-    F64,
-    I64,
-    NULL,
-    STRING,
-    U64,
-    EntityValueType,
-    TypeFamily,
-    ValueType,
-    are_comparable,
-    family_of,
-    has_order,
-    is_number,
-    is_text,
-    value_type_text,
-)
+from omnigraph.query.plan import types
 from omnigraph.query.syntax import ComparisonOperator
-from omnigraph.schema.property_types import INTEGER_BOUNDS, EnumType, ListType, Scalar, ScalarType
+from omnigraph.schema.property_types import INTEGER_BOUNDS, EnumType, ListType, PropertyType, Scalar, ScalarType
 from omnigraph.schema.values import InvalidValue, value_from_literal, value_from_text
 
 PlainLiteral = StringLiteral | NumberLiteral | syntax.BoolLiteral | syntax.NullLiteral
@@ -52,14 +34,15 @@ _WORD_HINTS: Final = {
 
 
 def check_expression(  # noqa: PLR0912 - one case per node
-    expression: syntax.Expression, env: Env, compared_with: ValueType | None = None
+    expression: syntax.Expression, env: Env, compared_with: types.ValueType | None = None
 ) -> ex.Expr | None:
     """Return the typed expression; a literal takes the type of the other side, `compared_with`."""
     match expression:
         case StringLiteral() | NumberLiteral() | syntax.BoolLiteral() | syntax.NullLiteral():
             return _check_literal(expression, env, compared_with)
-        case TimeLiteral():
-            return _check_time(expression, env)
+        case TimeLiteral(is_datetime, text, span):
+            time_type = types.DATETIME if is_datetime else types.DATE
+            return _valid_literal(value_from_text(text, time_type), time_type, span, env)
         case syntax.Variable():
             return _check_variable(expression, env)
         case syntax.Access():
@@ -97,11 +80,11 @@ def check_condition(expression: syntax.Expression, env: Env) -> ex.Expr | None:
     checked = check_expression(expression, env)
     if checked is None:
         return None
-    if checked.type == BOOL:
+    if checked.type == types.BOOL:
         return checked
     if isinstance(checked, ex.Literal) and checked.value is None:
-        return ex.Literal(None, BOOL)
-    message = f"expected a condition, got {value_type_text(checked.type)}"
+        return ex.Literal(None, types.BOOL)
+    message = f"expected a condition, got {types.value_type_text(checked.type)}"
     env.report(QueryCode.NOT_BOOL, expression.span, message, "Compare the value, as in `$x.age > 3`.")
     return None
 
@@ -116,59 +99,49 @@ def report_unknown_property(type_name: str, name: str, span: Span, env: Env) -> 
     env.report(QueryCode.UNKNOWN_PROPERTY, span, f"{type_name} has no property {quoted(name)}", hint)
 
 
-def _check_literal(literal: PlainLiteral, env: Env, compared_with: ValueType | None) -> ex.Literal | None:
+def _check_literal(literal: PlainLiteral, env: Env, compared_with: types.ValueType | None) -> ex.Literal | None:
     match literal:
         case syntax.NullLiteral():
-            return ex.Literal(None, NULL)
+            return ex.Literal(None, types.NULL)
         case syntax.BoolLiteral(value):
-            return ex.Literal(value, BOOL)
+            return ex.Literal(value, types.BOOL)
         case StringLiteral():
             return _check_string(literal, env, compared_with)
         case NumberLiteral(text):
             return _number_without_type(literal, env) if compared_with is None else _exact_number(text)
 
 
-def _check_string(literal: StringLiteral, env: Env, compared_with: ValueType | None) -> ex.Literal | None:
+def _check_string(literal: StringLiteral, env: Env, compared_with: types.ValueType | None) -> ex.Literal | None:
     if isinstance(compared_with, EnumType):
         value = value_from_literal(literal, compared_with)
-        if isinstance(value, InvalidValue):
-            near = env.context.problems.did_you_mean(literal.value, compared_with.values)
-            env.report(QueryCode.LITERAL, literal.span, value.message, near or value.hint)
-            return None
-        return ex.Literal(value, compared_with)
-    if compared_with is not None and family_of(compared_with) is TypeFamily.TIME:
-        return _check_time_string(literal, env, compared_with)
-    return ex.Literal(literal.value, STRING)
-
-
-def _check_time_string(literal: StringLiteral, env: Env, compared_with: ValueType) -> ex.Literal | None:
-    """Read a date or a datetime, since both can be compared; report an error for the type of the other side."""
-    own, other = (DATE, DATETIME) if compared_with == DATE else (DATETIME, DATE)
-    value = value_from_text(literal.value, own)
-    if not isinstance(value, InvalidValue):
-        return ex.Literal(value, own)
-    other_value = value_from_text(literal.value, other)
-    if not isinstance(other_value, InvalidValue):
+        is_invalid = isinstance(value, InvalidValue)
+        near = env.context.problems.did_you_mean(literal.value, compared_with.values) if is_invalid else ""
+        return _valid_literal(value, compared_with, literal.span, env, near)
+    if compared_with is None or types.family_of(compared_with) is not types.TypeFamily.TIME:
+        return ex.Literal(literal.value, types.STRING)
+    # A date and a datetime can be compared. An error is reported for the type of the other side.
+    own, other = (types.DATE, types.DATETIME) if compared_with == types.DATE else (types.DATETIME, types.DATE)
+    value, other_value = value_from_text(literal.value, own), value_from_text(literal.value, other)
+    if isinstance(value, InvalidValue) and not isinstance(other_value, InvalidValue):
         return ex.Literal(other_value, other)
-    env.report(QueryCode.LITERAL, literal.span, value.message, value.hint)
-    return None
+    return _valid_literal(value, own, literal.span, env)
 
 
-def _check_time(literal: TimeLiteral, env: Env) -> ex.Literal | None:
-    """Check `date("…")` or `datetime("…")`."""
-    time_type = DATETIME if literal.is_datetime else DATE
-    value = value_from_text(literal.text, time_type)
+def _valid_literal(
+    value: ex.LiteralValue | InvalidValue, value_type: PropertyType, span: Span, env: Env, near: str = ""
+) -> ex.Literal | None:
+    """Return the literal of a value, or None after its problem, with `near` as the better hint."""
     if isinstance(value, InvalidValue):
-        env.report(QueryCode.LITERAL, literal.span, value.message, value.hint)
+        env.report(QueryCode.LITERAL, span, value.message, near or value.hint)
         return None
-    return ex.Literal(value, time_type)
+    return ex.Literal(value, value_type)
 
 
 def _exact_number(text: str) -> ex.Literal:
     """Return the number without rounding; the limits of number literals keep this cheap."""
     if text.lstrip("-").isdecimal():
         return _integer(int(text))
-    return ex.Literal(Decimal(text), F64)
+    return ex.Literal(Decimal(text), types.F64)
 
 
 def _number_without_type(literal: NumberLiteral, env: Env) -> ex.Literal | None:
@@ -180,15 +153,15 @@ def _number_without_type(literal: NumberLiteral, env: Env) -> ex.Literal | None:
     if not isfinite(value):
         env.report(QueryCode.LITERAL, literal.span, f"`{literal.text[:60]}` is too large for F64")
         return None
-    return ex.Literal(value + 0.0, F64)
+    return ex.Literal(value + 0.0, types.F64)
 
 
 def _integer(value: int) -> ex.Literal:
-    for scalar, integer_type in ((Scalar.I64, I64), (Scalar.U64, U64)):
+    for scalar, integer_type in ((Scalar.I64, types.I64), (Scalar.U64, types.U64)):
         low, high = INTEGER_BOUNDS[scalar]
         if low <= value <= high:
             return ex.Literal(value, integer_type)
-    return ex.Literal(Decimal(value), F64)
+    return ex.Literal(Decimal(value), types.F64)
 
 
 def _check_variable(variable: syntax.Variable, env: Env) -> ex.Expr | None:
@@ -265,13 +238,13 @@ def _check_word(word: syntax.Word, env: Env) -> ex.Expr | None:
 
 def _check_number(expression: syntax.Expression, env: Env) -> ex.Expr | None:
     checked = check_expression(expression, env)
-    if checked is None or is_number(checked.type):
+    if checked is None or types.is_number(checked.type):
         return checked
-    if isinstance(checked.type, EntityValueType):
+    if isinstance(checked.type, types.EntityValueType):
         message = f"expected a number, got a {checked.type.name} entity"
         env.report(QueryCode.ENTITY_VALUE, expression.span, message, PROPERTY_HINT)
     else:
-        message = f"expected a number, got {value_type_text(checked.type)}"
+        message = f"expected a number, got {types.value_type_text(checked.type)}"
         env.report(QueryCode.ARITHMETIC, expression.span, message)
     return None
 
@@ -301,13 +274,13 @@ def _check_values(comparison: syntax.Comparison, env: Env) -> ex.Expr | None:
     if pair is None:
         return None
     left, right = pair
-    if not are_comparable(left.type, right.type):
+    if not types.are_comparable(left.type, right.type):
         _report_incomparable(left.type, right.type, comparison, env)
         return None
     if comparison.operator in _ORDERED:
         for side in pair:
-            if not has_order(side.type):
-                message = f"values of type {value_type_text(side.type)} have no order"
+            if not types.has_order(side.type):
+                message = f"values of type {types.value_type_text(side.type)} have no order"
                 env.report(QueryCode.NO_ORDER, comparison.span, message, "Compare them with `=` or `!=`.")
                 return None
     return ex.Compare(comparison.operator, _by_id(left), _by_id(right))
@@ -325,17 +298,19 @@ def _check_sides(comparison: syntax.Comparison, env: Env) -> tuple[ex.Expr, ex.E
     return None if left is None or right is None else (left, right)
 
 
-def _report_incomparable(left: ValueType, right: ValueType, comparison: syntax.Comparison, env: Env) -> None:
-    message = f"cannot compare {value_type_text(left)} with {value_type_text(right)}"
-    families = {family_of(left), family_of(right)}
+def _report_incomparable(
+    left: types.ValueType, right: types.ValueType, comparison: syntax.Comparison, env: Env
+) -> None:
+    message = f"cannot compare {types.value_type_text(left)} with {types.value_type_text(right)}"
+    families = {types.family_of(left), types.family_of(right)}
     hint = ""
-    if families == {TypeFamily.ENTITY}:
+    if families == {types.TypeFamily.ENTITY}:
         hint = "Compare entities of one type."
-    elif TypeFamily.ENTITY in families:
+    elif types.TypeFamily.ENTITY in families:
         hint = PROPERTY_HINT
-    elif TypeFamily.LIST in families:
+    elif types.TypeFamily.LIST in families:
         hint = "Write `$x.list contains item`."
-    elif families == {TypeFamily.TEXT, TypeFamily.NUMBER}:
+    elif families == {types.TypeFamily.TEXT, types.TypeFamily.NUMBER}:
         hint = "Write numbers without quotes, and strings in double quotes."
     env.report(QueryCode.COMPARISON, comparison.span, message, hint)
 
@@ -354,7 +329,7 @@ def _check_in(comparison: syntax.Comparison, env: Env) -> ex.Expr | None:
     if left is None or collection is None:
         return None
     if not isinstance(collection.type, ListType):
-        message = f"expected a list after `in`, got {value_type_text(collection.type)}"
+        message = f"expected a list after `in`, got {types.value_type_text(collection.type)}"
         hint = "Write a list, `in [1, 2]`, or declare a parameter of a list type, `$p: [I64]`."
         env.report(QueryCode.IN_LIST, comparison.span, message, hint)
         return None
@@ -363,7 +338,7 @@ def _check_in(comparison: syntax.Comparison, env: Env) -> ex.Expr | None:
 
 def _check_item(comparison: syntax.Comparison, env: Env) -> ex.Expr | None:
     checked = check_expression(comparison.left, env)
-    if checked is not None and isinstance(checked.type, EntityValueType):
+    if checked is not None and isinstance(checked.type, types.EntityValueType):
         message = f"expected a value, got a {checked.type.name} entity"
         env.report(QueryCode.ENTITY_VALUE, comparison.span, message, PROPERTY_HINT)
         return None
@@ -381,7 +356,7 @@ def _check_list_items(
         if isinstance(checked_item, ex.Literal) and checked_item.value is None:
             hint = "Write `is null`. A comparison with null is never true."
             env.report(QueryCode.NULL_IN_LIST, item.span, "a list cannot contain null", hint)
-        elif not are_comparable(left.type, checked_item.type):
+        elif not types.are_comparable(left.type, checked_item.type):
             _report_incomparable(left.type, checked_item.type, comparison, env)
         else:
             checked.append(checked_item)
@@ -396,7 +371,7 @@ def _check_contains(comparison: syntax.Comparison, env: Env) -> ex.Expr | None:
         return None
     if isinstance(left.type, ListType):
         return _check_membership(right, left, comparison, env)
-    if is_text(left.type) and is_text(right.type):
+    if types.is_text(left.type) and types.is_text(right.type):
         return ex.Substring(left, right)
     message = f"`contains` requires a list and an item, or two strings, got {_types_text(left, right)}"
     env.report(QueryCode.CONTAINS, comparison.span, message)
@@ -406,10 +381,10 @@ def _check_contains(comparison: syntax.Comparison, env: Env) -> ex.Expr | None:
 def _check_membership(item: ex.Expr, collection: ex.Expr, comparison: syntax.Comparison, env: Env) -> ex.Expr | None:
     assert isinstance(collection.type, ListType)
     item_type = ScalarType(collection.type.item)
-    if not are_comparable(item.type, item_type):
+    if not types.are_comparable(item.type, item_type):
         is_contains = comparison.operator is ComparisonOperator.CONTAINS
         code = QueryCode.CONTAINS if is_contains else QueryCode.COMPARISON
-        message = f"expected an item of type {value_type_text(item_type)}, got {value_type_text(item.type)}"
+        message = f"expected an item of type {types.value_type_text(item_type)}, got {types.value_type_text(item.type)}"
         env.report(code, comparison.span, message)
         return None
     return ex.ListMembership(item, collection)
@@ -419,7 +394,7 @@ def _check_starts_with(comparison: syntax.Comparison, env: Env) -> ex.Expr | Non
     left, right = check_expression(comparison.left, env), check_expression(comparison.right, env)
     if left is None or right is None:
         return None
-    if not (is_text(left.type) and is_text(right.type)):
+    if not (types.is_text(left.type) and types.is_text(right.type)):
         message = f"`starts_with` requires two strings, got {_types_text(left, right)}"
         env.report(QueryCode.STARTS_WITH, comparison.span, message)
         return None
@@ -427,4 +402,4 @@ def _check_starts_with(comparison: syntax.Comparison, env: Env) -> ex.Expr | Non
 
 
 def _types_text(left: ex.Expr, right: ex.Expr) -> str:
-    return f"{value_type_text(left.type)} and {value_type_text(right.type)}"
+    return f"{types.value_type_text(left.type)} and {types.value_type_text(right.type)}"

@@ -16,18 +16,8 @@ from omnigraph.lang.syntax import NumberLiteral
 from omnigraph.query.checks.context import PROPERTY_HINT, Check, Env, ExpressionPosition
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan import expressions as ex
+from omnigraph.query.plan import types
 from omnigraph.query.plan.expression_walk import walk
-from omnigraph.query.plan.types import (
-    STRING,
-    Column,
-    NullType,
-    TypeFamily,
-    family_of,
-    is_number,
-    is_sortable,
-    is_text,
-    value_type_text,
-)
 from omnigraph.query.syntax import Call, Expression, ListLiteral
 from omnigraph.query.values import value_from_expression
 from omnigraph.schema.property_types import ListType, Scalar, VectorType
@@ -75,7 +65,10 @@ def check_call(call: Call, env: Env, check: Check) -> ex.Expr | None:
         message = f"`{name}` is a score, which {env.position.value} cannot use"
         env.report(QueryCode.SCORE_PLACE, call.span, message, "Use scores in `return` and `order`.")
         return None
-    return _check_score(call, env, check)
+    if name == "bm25":
+        column, query = _check_text_arguments(call, env, check)
+        return None if column is None or query is None else ex.Bm25(column, query)
+    return _check_nearest(call, env, check) if name == "nearest" else _check_rrf(call, env, check)
 
 
 def _has_valid_arguments(call: Call, env: Env) -> bool:
@@ -117,7 +110,9 @@ def _check_text_arguments(call: Call, env: Env, check: Check) -> tuple[ex.Column
     """Return the String property and the searched text; None for each that has a problem."""
     name = call.name.text
     checked, query = check(call.arguments[0], env, None), check(call.arguments[1], env, None)
-    column = checked if isinstance(checked, ex.ColumnRef) and _is_text_property(checked) else None
+    # Full-text search supports String properties only.
+    is_text_property = isinstance(checked, ex.ColumnRef) and checked.type == types.STRING and checked.column != "id"
+    column = checked if isinstance(checked, ex.ColumnRef) and is_text_property else None
     if checked is not None and column is None:
         shown = _type_text(checked)
         if isinstance(checked, ex.ColumnRef):
@@ -129,16 +124,11 @@ def _check_text_arguments(call: Call, env: Env, check: Check) -> tuple[ex.Column
         env.report(QueryCode.SEARCH_PROPERTY, call.arguments[0].span, message, hint)
     if query is not None and not _is_constant(query, call.arguments[1], name, env):
         return column, None
-    if query is not None and not is_text(query.type):
+    if query is not None and not types.is_text(query.type):
         message = f"`{name}` searches for a string, got {_type_text(query)}"
         env.report(QueryCode.ARGUMENT_TYPE, call.arguments[1].span, message)
         return column, None
     return column, query
-
-
-def _is_text_property(column: ex.ColumnRef) -> bool:
-    """Return whether full-text search supports the column."""
-    return column.type == STRING and column.column != "id"
 
 
 def _number_argument(call: Call, env: Env, *, default: int, high: int) -> int | None:
@@ -156,17 +146,6 @@ def _number_argument(call: Call, env: Env, *, default: int, high: int) -> int | 
     message = f"`{_NAMED[call.name.text]}` of `{call.name.text}` must be an integer from {low} to {high}"
     env.report(QueryCode.SEARCH_NUMBER, argument.span, message)
     return None
-
-
-def _check_score(call: Call, env: Env, check: Check) -> ex.Score | None:
-    match call.name.text:
-        case "bm25":
-            column, query = _check_text_arguments(call, env, check)
-            return None if column is None or query is None else ex.Bm25(column, query)
-        case "nearest":
-            return _check_nearest(call, env, check)
-        case _:
-            return _check_rrf(call, env, check)
 
 
 def _check_nearest(call: Call, env: Env, check: Check) -> ex.Nearest | None:
@@ -222,12 +201,12 @@ def _make_nearest(column: ex.ColumnRef, query: ex.Expr, argument: Expression, en
             env.report(QueryCode.VECTOR_LENGTH, argument.span, message)
             return None
         case ListType(Scalar.F32 | Scalar.F64):
-            message = f"expected {value_type_text(column.type)}, got a list without a fixed length"
-            hint = f"Declare the parameter as `{value_type_text(column.type)}`."
+            message = f"expected {types.value_type_text(column.type)}, got a list without a fixed length"
+            hint = f"Declare the parameter as `{types.value_type_text(column.type)}`."
             env.report(QueryCode.VECTOR_LENGTH, argument.span, message, hint)
             return None
-    if family_of(query.type) is not TypeFamily.TEXT:
-        message = f"`nearest` requires a vector or a string, got {value_type_text(query.type)}"
+    if types.family_of(query.type) is not types.TypeFamily.TEXT:
+        message = f"`nearest` requires a vector or a string, got {types.value_type_text(query.type)}"
         env.report(QueryCode.ARGUMENT_TYPE, argument.span, message)
         return None
     embedded = _embedded_column(column, env)
@@ -239,7 +218,7 @@ def _make_nearest(column: ex.ColumnRef, query: ex.Expr, argument: Expression, en
     return ex.Nearest(column, query, embed=True, model=embedded.model)
 
 
-def _embedded_column(column: ex.ColumnRef, env: Env) -> Column | None:
+def _embedded_column(column: ex.ColumnRef, env: Env) -> types.Column | None:
     """Return the column if it is embedded; by its entity, since `order` can use an alias without a variable."""
     entities = (bound.entity for bound in env.variables.values())
     table = next(entity.table for entity in entities if entity.name == column.entity)
@@ -288,13 +267,13 @@ def _accepts(function: ex.Function, argument: ex.Expr, call: Call, env: Env) -> 
     hint = ""
     match function:
         case ex.Function.COUNT:
-            is_valid = family_of(argument.type) is not TypeFamily.OPAQUE
+            is_valid = types.family_of(argument.type) is not types.TypeFamily.OPAQUE
             message = f"`count` does not support {shown}"
         case ex.Function.SUM | ex.Function.AVG:
-            is_valid = is_number(argument.type)
+            is_valid = types.is_number(argument.type)
             message = f"`{function.value}` requires numbers, got {shown}"
         case ex.Function.MIN | ex.Function.MAX:
-            is_valid = is_sortable(argument.type) and not isinstance(argument.type, NullType)
+            is_valid = types.is_sortable(argument.type) and not isinstance(argument.type, types.NullType)
             message = f"`{function.value}` requires values with an order, got {shown}"
             hint = PROPERTY_HINT if isinstance(argument, ex.EntityRef) else ""
     if not is_valid:
@@ -303,4 +282,4 @@ def _accepts(function: ex.Function, argument: ex.Expr, call: Call, env: Env) -> 
 
 
 def _type_text(expr: ex.Expr) -> str:
-    return f"a {expr.table.name} entity" if isinstance(expr, ex.EntityRef) else value_type_text(expr.type)
+    return f"a {expr.table.name} entity" if isinstance(expr, ex.EntityRef) else types.value_type_text(expr.type)

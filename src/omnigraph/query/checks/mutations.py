@@ -16,24 +16,15 @@ from omnigraph.query.checks.expressions import check_condition, check_expression
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
+from omnigraph.query.plan import types
 from omnigraph.query.plan.statements import ColumnAssignment, DeleteRows, InsertRow, StatementPlan, UpdateRows
-from omnigraph.query.plan.types import (
-    DATE,
-    DATETIME,
-    Column,
-    Entity,
-    Table,
-    is_assignable,
-    is_float,
-    is_integer,
-    is_number,
-    value_type_text,
-)
 from omnigraph.query.values import value_from_expression
 from omnigraph.schema.catalog import EdgeType, NodeType, Property, TypeKind
 from omnigraph.schema.property_types import Scalar, ScalarType, VectorType, item_type
 from omnigraph.schema.tables import system_columns
 from omnigraph.schema.values import InvalidValue
+
+_AnyLiteral = StringLiteral | NumberLiteral | TimeLiteral | syntax.BoolLiteral | syntax.NullLiteral | syntax.ListLiteral
 
 
 def check_mutation(body: syntax.MutationBody, context: Context) -> tuple[StatementPlan, ...]:
@@ -90,7 +81,7 @@ def _find_type(name: Name, context: Context) -> NodeType | EdgeType | None:
 
 
 def _check_assignments(
-    assignments: tuple[syntax.Assignment, ...], table: Table, env: Env
+    assignments: tuple[syntax.Assignment, ...], table: types.Table, env: Env
 ) -> tuple[ColumnAssignment, ...] | None:
     values: list[ColumnAssignment] = []
     seen: set[str] = set()
@@ -109,23 +100,16 @@ def _check_assignments(
     return tuple(values) if len(values) == len(assignments) == len(seen) else None
 
 
-def _check_value(assignment: syntax.Assignment, column: Column, env: Env) -> ex.Expr | None:
+def _check_value(assignment: syntax.Assignment, column: types.Column, env: Env) -> ex.Expr | None:
     """Return the typed value of a property, or None after a problem."""
     name, value = assignment.name.text, assignment.value
     match value:
         case syntax.NullLiteral() if not column.nullable:
             env.report(QueryCode.NULL_VALUE, value.span, f"{quoted(name)} cannot be null")
             return None
-        case syntax.ListLiteral(items) if any(not _is_literal(item) for item in items):
+        case syntax.ListLiteral(items) if not all(isinstance(item, _AnyLiteral) for item in items):
             return _check_list(value, column, name, env)
-        case (
-            StringLiteral()
-            | NumberLiteral()
-            | TimeLiteral()
-            | syntax.BoolLiteral()
-            | syntax.NullLiteral()
-            | syntax.ListLiteral()
-        ):
+        case _ if isinstance(value, _AnyLiteral):
             return _check_literal(value, column, name, env)
         case syntax.Variable():
             return _check_param(value, column, name, env)
@@ -135,7 +119,7 @@ def _check_value(assignment: syntax.Assignment, column: Column, env: Env) -> ex.
             return _check_computed(value, column, name, env)
 
 
-def _check_literal(literal: syntax.Expression, column: Column, name: str, env: Env) -> ex.Literal | None:
+def _check_literal(literal: syntax.Expression, column: types.Column, name: str, env: Env) -> ex.Literal | None:
     value = value_from_expression(literal, column.type)
     if isinstance(value, InvalidValue):
         match literal, column.type:
@@ -148,32 +132,25 @@ def _check_literal(literal: syntax.Expression, column: Column, name: str, env: E
     return ex.Literal(value, column.type)
 
 
-def _is_literal(expression: syntax.Expression) -> bool:
-    return isinstance(
-        expression,
-        StringLiteral | NumberLiteral | TimeLiteral | syntax.BoolLiteral | syntax.NullLiteral | syntax.ListLiteral,
-    )
-
-
-def _check_list(list_literal: syntax.ListLiteral, column: Column, name: str, env: Env) -> ex.Expr | None:
+def _check_list(list_literal: syntax.ListLiteral, column: types.Column, name: str, env: Env) -> ex.Expr | None:
     """Check a list with computed items: each must be a value of the item type that cannot be null."""
     required_type = item_type(column.type)
     if required_type is None or (isinstance(column.type, VectorType) and len(list_literal.items) != column.type.size):
         return _check_literal(list_literal, column, name, env)
     checked = [
-        _check_value(syntax.Assignment(Name(f"{name}[{index}]"), item), Column(name, required_type), env)
+        _check_value(syntax.Assignment(Name(f"{name}[{index}]"), item), types.Column(name, required_type), env)
         for index, item in enumerate(list_literal.items)
     ]
     items = tuple(item for item in checked if item is not None)
     return ex.ListOf(items, column.type) if len(items) == len(checked) else None
 
 
-def _check_param(variable: syntax.Variable, column: Column, name: str, env: Env) -> ex.Param | None:
+def _check_param(variable: syntax.Variable, column: types.Column, name: str, env: Env) -> ex.Param | None:
     checked = check_expression(variable, env)
     if not isinstance(checked, ex.Param):
         return None
-    if not is_assignable(checked.type, column.type):
-        have, want = value_type_text(checked.type), value_type_text(column.type)
+    if not types.is_assignable(checked.type, column.type):
+        have, want = types.value_type_text(checked.type), types.value_type_text(column.type)
         message = f"{quoted(name)}: expected {want}, got {have}"
         env.report(QueryCode.ARGUMENT_TYPE, variable.span, message, f"Declare `${variable.name}: {want}`.")
         return None
@@ -184,16 +161,16 @@ def _check_param(variable: syntax.Variable, column: Column, name: str, env: Env)
     return checked
 
 
-def _check_now(call: syntax.Call, column: Column, name: str, env: Env) -> ex.Expr | None:
+def _check_now(call: syntax.Call, column: types.Column, name: str, env: Env) -> ex.Expr | None:
     checked = check_expression(call, env)
-    if checked is None or column.type in {DATE, DATETIME}:
+    if checked is None or column.type in {types.DATE, types.DATETIME}:
         return checked if isinstance(checked, ex.Now) else None
-    message = f"{quoted(name)}: expected {value_type_text(column.type)}, got `now()`, a DateTime"
+    message = f"{quoted(name)}: expected {types.value_type_text(column.type)}, got `now()`, a DateTime"
     env.report(QueryCode.ARGUMENT_TYPE, call.span, message)
     return None
 
 
-def _check_computed(expression: syntax.Expression, column: Column, name: str, env: Env) -> ex.Expr | None:
+def _check_computed(expression: syntax.Expression, column: types.Column, name: str, env: Env) -> ex.Expr | None:
     checked = check_expression(expression, env)
     if checked is None:
         return None
@@ -202,19 +179,19 @@ def _check_computed(expression: syntax.Expression, column: Column, name: str, en
         env.report(QueryCode.ARGUMENT_TYPE, expression.span, "an expression cannot read the content of a Blob", hint)
         return None
     if not _can_hold(checked, column):
-        have, want = value_type_text(checked.type), value_type_text(column.type)
+        have, want = types.value_type_text(checked.type), types.value_type_text(column.type)
         env.report(QueryCode.ARGUMENT_TYPE, expression.span, f"{quoted(name)}: expected {want}, got {have}")
         return None
     return checked
 
 
-def _can_hold(value: ex.Expr, column: Column) -> bool:
+def _can_hold(value: ex.Expr, column: types.Column) -> bool:
     """Return whether the column can store the value; an integer of any width is a number."""
-    if is_integer(value.type):
-        return is_number(column.type)
-    if is_float(value.type):
-        return is_float(column.type)
-    return is_assignable(value.type, column.type)
+    if types.is_integer(value.type):
+        return types.is_number(column.type)
+    if types.is_float(value.type):
+        return types.is_float(column.type)
+    return types.is_assignable(value.type, column.type)
 
 
 def _check_complete(
@@ -233,7 +210,8 @@ def _check_complete(
     missing = [
         prop.name
         for prop in entity_type.properties
-        if prop.name not in assigned_names and (_is_required(prop) or _lacks_source(prop, assigned_names, entity_type))
+        if prop.name not in assigned_names
+        and ((not prop.nullable and prop.default is None) or _lacks_source(prop, assigned_names, entity_type))
     ]
     if missing:
         shown = ", ".join(quoted(property_name) for property_name in missing)
@@ -241,10 +219,6 @@ def _check_complete(
         message = f"missing required propert{plural} of {entity_type.name}: {shown}"
         hint = f"Add `{', '.join(f'{property_name}: …' for property_name in missing)}`."
         context.report(QueryCode.MISSING_PROPERTY, name.span, message, hint)
-
-
-def _is_required(prop: Property) -> bool:
-    return not prop.nullable and prop.default is None
 
 
 def _lacks_source(prop: Property, assigned_names: set[str], entity_type: NodeType | EdgeType) -> bool:
@@ -276,7 +250,7 @@ def _report_system_property(name: Name, hint: str, context: Context) -> None:
     context.report(QueryCode.SYSTEM_PROPERTY, name.span, message, hint)
 
 
-def _own_columns(entity: Entity) -> dict[str, ex.Expr]:
+def _own_columns(entity: types.Entity) -> dict[str, ex.Expr]:
     """Return the properties of the row, by the names that a statement uses."""
     names = list(entity.table.column_names)
     if entity.table.kind is TypeKind.EDGE:
@@ -289,7 +263,7 @@ def _own_columns(entity: Entity) -> dict[str, ex.Expr]:
     return words
 
 
-def _check_where(where: syntax.Expression, entity: Entity, env: Env) -> op.Relation | None:
+def _check_where(where: syntax.Expression, entity: types.Entity, env: Env) -> op.Relation | None:
     """Return the rows of the table for which the predicate is true."""
     condition = check_condition(where, env)
     return None if condition is None else op.FilterRows(op.Pattern(None, (entity,)), (condition,))

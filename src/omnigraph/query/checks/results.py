@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Final
 
 from omnigraph.base import limits
@@ -20,17 +21,8 @@ from omnigraph.query.checks.expressions import check_expression
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
-from omnigraph.query.plan.expression_walk import columns_of, parts_of, replace_outermost, walk
-from omnigraph.query.plan.types import (
-    I64,
-    Entity,
-    EntityValueType,
-    NullType,
-    is_integer,
-    is_opaque,
-    is_sortable,
-    value_type_text,
-)
+from omnigraph.query.plan import types
+from omnigraph.query.plan.expression_walk import columns_of, replace_outermost, walk
 from omnigraph.query.printer import print_expression
 from omnigraph.query.syntax import Expression, Query, ReadBody, Variable
 from omnigraph.schema.property_types import Scalar, ScalarType
@@ -38,18 +30,34 @@ from omnigraph.schema.property_types import Scalar, ScalarType
 _SIGN_OR_STRING: Final = re.compile(r'\$|("(?:[^"\\]|\\.)*")')
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedResult:
-    """The checked expressions of a result with their spans; `limit` is the count and the offset."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Result:
+    """The columns and the order of a result with their spans; `limit` is the count and the offset.
 
-    columns: tuple[ex.NamedExpression, ...]
+    `relation` has the rows that they read, and `ties` its columns that make the order total.
+    """
+
+    relation: op.Relation
+    columns: tuple[ex.NamedExpression[ex.Expr], ...]
     order: tuple[op.OrderKey, ...]
     limit: tuple[ex.Expr, ex.Expr | None] | None
     spans: tuple[Span, ...]
+    ties: tuple[str, ...] = ()
 
     @property
     def expressions(self) -> tuple[ex.Expr, ...]:
         return (*(column.expression for column in self.columns), *(key.expression for key in self.order))
+
+    def over(self, relation: op.Relation, output_of: Callable[[ex.Expr], ex.Expr | None]) -> _Result:
+        """Return the result over another relation, whose columns replace some of the expressions."""
+        return replace(
+            self,
+            relation=relation,
+            columns=tuple(
+                replace(column, expression=replace_outermost(column.expression, output_of)) for column in self.columns
+            ),
+            order=tuple(replace(key, expression=replace_outermost(key.expression, output_of)) for key in self.order),
+        )
 
 
 def check_read(query: Query, body: ReadBody, context: Context) -> op.Relation | None:
@@ -57,22 +65,26 @@ def check_read(query: Query, body: ReadBody, context: Context) -> op.Relation | 
     block = check_block(body.clauses, context, {}, query.name.span)
     columns = _check_columns(query, body, block)
     order = _check_order(body, columns, block, query.name.span)
-    limit = _check_limit(body, context)
-    result = CheckedResult(
-        tuple(column for column, _ in columns),
-        tuple(key for key, _ in order),
-        limit,
-        (*(span for _, span in columns), *(span for _, span in order)),
+    result = _Result(
+        relation=op.Unit(),
+        columns=tuple(column for column, _ in columns),
+        order=tuple(key for key, _ in order),
+        limit=_check_limit(body, context),
+        spans=(*(span for _, span in columns), *(span for _, span in order)),
     )
     _check_scores(result, context, has_limit=body.limit is not None)
-    return None if context.problems.sorted() else _build_relation(result, block)
+    if context.problems.sorted():
+        return None
+    relation = assemble(block)
+    ties = tuple(field.name for field in relation.outputs if field.name.endswith(".id"))
+    return _build_relation(replace(result, relation=relation, ties=ties), block)
 
 
-def _check_columns(query: Query, body: ReadBody, block: QueryBlock) -> list[tuple[ex.NamedExpression, Span]]:
+def _check_columns(query: Query, body: ReadBody, block: QueryBlock) -> list[tuple[ex.NamedExpression[ex.Expr], Span]]:
     env = block.env(ExpressionPosition.RETURN)
     if not body.projections:
         env.report(QueryCode.EMPTY_RETURN, query.name.span, "`return` has no expressions")
-    columns: list[tuple[ex.NamedExpression, Span]] = []
+    columns: list[tuple[ex.NamedExpression[ex.Expr], Span]] = []
     seen: set[str] = set()
     for projection in body.projections:
         checked = check_expression(projection.expression, env)
@@ -96,7 +108,7 @@ def _default_name(expression: Expression) -> str:
 
 
 def _check_order(
-    body: ReadBody, columns: list[tuple[ex.NamedExpression, Span]], block: QueryBlock, span: Span
+    body: ReadBody, columns: list[tuple[ex.NamedExpression[ex.Expr], Span]], block: QueryBlock, span: Span
 ) -> list[tuple[op.OrderKey, Span]]:
     written = {projection.alias.text for projection in body.projections if projection.alias}
     aliases = {column.name: column.expression for column, _ in columns if column.name in written}
@@ -106,8 +118,8 @@ def _check_order(
     keys: list[tuple[op.OrderKey, Span]] = []
     for ordering in body.order or ():
         checked = check_expression(ordering.expression, env)
-        if checked is not None and not is_sortable(checked.type):
-            message = f"cannot order by values of type {value_type_text(checked.type)}"
+        if checked is not None and not types.is_sortable(checked.type):
+            message = f"cannot order by values of type {types.value_type_text(checked.type)}"
             hint = "Order by one of its properties." if isinstance(ordering.expression, Variable) else ""
             env.report(QueryCode.NOT_SORTABLE, ordering.expression.span, message, hint)
         elif checked is not None:
@@ -126,22 +138,22 @@ def _check_limit(body: ReadBody, context: Context) -> tuple[ex.Expr, ex.Expr | N
 def _check_count(number: NumberLiteral | Variable, context: Context) -> ex.Expr | None:
     if isinstance(number, NumberLiteral):
         if number.text.isdecimal() and int(number.text) <= limits.QUERY_LIMIT_MAX:
-            return ex.Literal(int(number.text), I64)
+            return ex.Literal(int(number.text), types.I64)
         message = f"a limit must be an integer from 0 to {limits.QUERY_LIMIT_MAX:,}"
         context.report(QueryCode.LIMIT_VALUE, number.span, message)
         return None
     checked = check_expression(number, Env(context, {}, ExpressionPosition.RETURN))
     if checked is None:
         return None
-    if not (isinstance(checked, ex.Param) and is_integer(checked.type) and not checked.nullable):
-        shown = f"{value_type_text(checked.type)}{'?' if checked.nullable else ''}"
+    if not (isinstance(checked, ex.Param) and types.is_integer(checked.type) and not checked.nullable):
+        shown = f"{types.value_type_text(checked.type)}{'?' if checked.nullable else ''}"
         message = f"expected an integer as limit, got {shown}"
         context.report(QueryCode.LIMIT_VALUE, number.span, message, "Declare the parameter as `I64`.")
         return None
     return checked
 
 
-def _check_scores(result: CheckedResult, context: Context, *, has_limit: bool) -> None:
+def _check_scores(result: _Result, context: Context, *, has_limit: bool) -> None:
     for expression, span in zip(result.expressions, result.spans, strict=True):
         scores = _scores_of((expression,))
         if scores and _is_aggregated(result.expressions):
@@ -153,49 +165,21 @@ def _check_scores(result: CheckedResult, context: Context, *, has_limit: bool) -
             context.report(QueryCode.LIMIT_NEEDED, span, message, "End the query with `limit 10`.")
 
 
-@dataclass(frozen=True, slots=True)
-class _ResultPlan:
-    """A relation, and the columns and the order of the result over it; `ties` make the order total."""
-
-    relation: op.Relation
-    columns: tuple[ex.NamedExpression, ...]
-    order: tuple[op.OrderKey, ...]
-    ties: tuple[str, ...]
-
-    @property
-    def expressions(self) -> tuple[ex.Expr, ...]:
-        return (*(column.expression for column in self.columns), *(key.expression for key in self.order))
-
-    def over(self, relation: op.Relation, output_of: Callable[[ex.Expr], ex.Expr | None]) -> _ResultPlan:
-        """Return the plan over another relation, whose columns replace some of the expressions."""
-        columns = (replace_outermost(column.expression, output_of) for column in self.columns)
-        order = (replace_outermost(key.expression, output_of) for key in self.order)
-        return _ResultPlan(
-            relation,
-            tuple(ex.NamedExpression(old.name, new) for old, new in zip(self.columns, columns, strict=True)),
-            tuple(replace(old, expression=new) for old, new in zip(self.order, order, strict=True)),
-            self.ties,
-        )
-
-
-def _build_relation(result: CheckedResult, block: QueryBlock) -> op.Relation | None:
-    """Build the relation: match, scores or groups, order, limit, columns."""
-    relation = assemble(block)
-    ties = tuple(field.name for field in relation.outputs if field.name.endswith(".id"))
-    matched = _ResultPlan(relation, result.columns, result.order, ties)
-    plan: _ResultPlan | None = matched
-    if _is_aggregated(result.expressions):
-        plan = _group(matched, block, result.spans)
-    elif _scores_of(result.expressions):
-        plan = _add_scores(matched, has_limit=result.limit is not None)
-    if plan is None:
+def _build_relation(matched: _Result, block: QueryBlock) -> op.Relation | None:
+    """Add scores or groups, order, limit and columns to the relation of a match."""
+    result: _Result | None = matched
+    if _is_aggregated(matched.expressions):
+        result = _group(matched, block)
+    elif _scores_of(matched.expressions):
+        result = _add_scores(matched)
+    if result is None:
         return None
-    relation = plan.relation
-    if plan.order:
-        relation = op.Order(relation, plan.order, plan.ties)
+    relation = result.relation
+    if result.order:
+        relation = op.Order(relation, result.order, result.ties)
     if result.limit:
         relation = op.LimitRows(relation, *result.limit)
-    return op.Project(relation, plan.columns)
+    return op.Project(relation, result.columns)
 
 
 @dataclass(slots=True)
@@ -232,24 +216,23 @@ def _is_aggregated(expressions: tuple[ex.Expr, ...]) -> bool:
     return any(isinstance(part, ex.AggregateCall) for expression in expressions for part in walk(expression))
 
 
-def _group(plan: _ResultPlan, block: QueryBlock, spans: tuple[Span, ...]) -> _ResultPlan | None:
+def _group(result: _Result, block: QueryBlock) -> _Result | None:
     """Add the groups; return None after a problem."""
     groups = _Groups()
-    for column in plan.columns:
+    for column in result.columns:
         _add_keys(column.expression, groups)
-    for expression in plan.expressions:
+    for expression in result.expressions:
         groups.add_aggregates(expression)
-    if not _keys_are_valid(plan.columns, groups, block, spans):
-        return None
-    if not _order_is_grouped(plan.order, groups, block, spans):
+    _check_groups(result, groups, block.context)
+    if block.context.problems.sorted():
         return None
     keys = tuple(ex.NamedExpression(name, key) for key, name in groups.keys.items())
-    aggregates = tuple(op.AggregateColumn(name, call) for call, name in groups.aggregates.items())
-    grouped: op.Relation = op.Aggregate(plan.relation, keys, aggregates)
+    aggregates = tuple(ex.NamedExpression(name, call) for call, name in groups.aggregates.items())
+    grouped: op.Relation = op.Aggregate(result.relation, keys, aggregates)
     entities = {bound.entity.name: bound.entity for bound in block.visible.values()}
     for name, reference in groups.entities.items():
         grouped = _add_lookup(grouped, entities[name], reference)
-    return replace(plan.over(grouped, groups.output_of), ties=tuple(key.name for key in keys))
+    return replace(result.over(grouped, groups.output_of), ties=tuple(key.name for key in keys))
 
 
 def _add_keys(expression: ex.Expr, groups: _Groups) -> None:
@@ -259,7 +242,7 @@ def _add_keys(expression: ex.Expr, groups: _Groups) -> None:
     if not _is_aggregated((expression,)) or isinstance(expression, ex.ColumnRef | ex.EntityRef):
         groups.add_key(expression)
     elif not isinstance(expression, ex.AggregateCall):
-        for part in parts_of(expression):
+        for part in expression.parts:
             if isinstance(part, ex.ColumnRef | ex.EntityRef) or _is_aggregated((part,)):
                 _add_keys(part, groups)
             else:
@@ -267,35 +250,17 @@ def _add_keys(expression: ex.Expr, groups: _Groups) -> None:
                     groups.add_key(column)
 
 
-def _keys_are_valid(
-    columns: tuple[ex.NamedExpression, ...], groups: _Groups, block: QueryBlock, spans: tuple[Span, ...]
-) -> bool:
-    is_valid = True
-    for column, span in zip(columns, spans, strict=False):
-        expression = column.expression
-        if (
-            expression in groups.keys
-            and not isinstance(expression.type, EntityValueType | NullType)
-            and is_opaque(expression.type)
-        ):
-            block.context.report(QueryCode.NOT_RETURNABLE, span, "a vector cannot be a group key")
-            is_valid = False
-    return is_valid
-
-
-def _order_is_grouped(
-    order: tuple[op.OrderKey, ...], groups: _Groups, block: QueryBlock, spans: tuple[Span, ...]
-) -> bool:
-    is_valid = True
-    for key, span in zip(order, spans[len(spans) - len(order) :], strict=True):
+def _check_groups(result: _Result, groups: _Groups, context: Context) -> None:
+    for column, span in zip(result.columns, result.spans, strict=False):
+        if column.expression in groups.keys and types.is_opaque(column.expression.type):
+            context.report(QueryCode.NOT_RETURNABLE, span, "a vector cannot be a group key")
+    for key, span in zip(result.order, result.spans[len(result.columns) :], strict=True):
         rest = replace_outermost(key.expression, groups.output_of)
         missing = [column for column in columns_of(rest) if not _is_key(column, groups)]
         if missing:
             message = f"cannot order by `${missing[0].name}`: it is not a group key"
             hint = "Add it to `return`, or order by an aggregate of it."
-            block.context.report(QueryCode.NOT_GROUPED, span, message, hint)
-            is_valid = False
-    return is_valid
+            context.report(QueryCode.NOT_GROUPED, span, message, hint)
 
 
 def _is_key(column: ex.ColumnRef, groups: _Groups) -> bool:
@@ -305,7 +270,7 @@ def _is_key(column: ex.ColumnRef, groups: _Groups) -> bool:
     return entity is not None and column.column in entity.table.entity_columns
 
 
-def _add_lookup(grouped: op.Relation, entity: Entity, reference: ex.EntityRef) -> op.Relation:
+def _add_lookup(grouped: op.Relation, entity: types.Entity, reference: ex.EntityRef) -> op.Relation:
     """Look up the columns of a grouped entity by its id, without those that are keys themselves."""
     existing_names = {field.name for field in grouped.outputs}
     columns = tuple(name for name in entity.table.entity_columns if f"{entity.name}.{name}" not in existing_names)
@@ -321,7 +286,7 @@ def _scores_of(expressions: tuple[ex.Expr, ...]) -> tuple[ex.Score, ...]:
         if isinstance(expression, ex.Score):
             scores[expression] = None
         else:
-            scores.update(dict.fromkeys(_scores_of(parts_of(expression))))
+            scores.update(dict.fromkeys(_scores_of(expression.parts)))
     return tuple(scores)
 
 
@@ -332,24 +297,20 @@ def _order_key(expression: ex.Expr, descending: bool | None) -> op.OrderKey:
     return op.OrderKey(expression, descending, nulls_last=bool(_scores_of((expression,))))
 
 
-def _implied_order(columns: tuple[ex.NamedExpression, ...]) -> tuple[op.OrderKey, ...]:
-    """Return the order of a result without `order`: best first, by the first column that is a score."""
-    first = next((column.expression for column in columns if isinstance(column.expression, ex.Score)), None)
-    return () if first is None else (_order_key(first, None),)
-
-
-def _add_scores(plan: _ResultPlan, *, has_limit: bool) -> _ResultPlan:
-    """Add the scores, and without an order the one that they imply."""
-    plan = replace(plan, order=plan.order or _implied_order(plan.columns))
-    names = {score: f"score_{number}" for number, score in enumerate(_scores_of(plan.expressions), start=1)}
-    first = plan.order[0].expression if has_limit and plan.order else None
+def _add_scores(result: _Result) -> _Result:
+    """Add the scores; without an order, the first column that is a score orders the rows, best first."""
+    score_columns = (column.expression for column in result.columns if isinstance(column.expression, ex.Score))
+    order = result.order or tuple(_order_key(score, None) for score in islice(score_columns, 1))
+    result = replace(result, order=order)
+    names = {score: f"score_{number}" for number, score in enumerate(_scores_of(result.expressions), start=1)}
+    first = order[0].expression if result.limit and order else None
     ranked = first if isinstance(first, ex.Score) and first.nullable else None
-    relation = plan.relation
+    relation = result.relation
     # A distance depends on one row only, so that rows without a vector can be filtered first.
-    filters_before = isinstance(ranked, ex.Nearest) and all(isinstance(score, ex.Nearest) for score in names)
+    filters_before = all(isinstance(score, ex.Nearest) for score in names)
     if filters_before and isinstance(ranked, ex.Nearest):
         relation = op.FilterRows(relation, (ex.IsNull(ranked.column, negated=True),))
-    relation = op.Search(relation, tuple(op.ScoreColumn(name, score) for score, name in names.items()))
+    relation = op.Search(relation, tuple(ex.NamedExpression(name, score) for score, name in names.items()))
 
     def output_of(expression: ex.Expr) -> ex.Expr | None:
         if not isinstance(expression, ex.Score):
@@ -359,4 +320,4 @@ def _add_scores(plan: _ResultPlan, *, has_limit: bool) -> _ResultPlan:
     if ranked is not None and not filters_before:
         score = replace_outermost(ranked, output_of)
         relation = op.FilterRows(relation, (ex.IsNull(score, negated=True),))
-    return plan.over(relation, output_of)
+    return result.over(relation, output_of)

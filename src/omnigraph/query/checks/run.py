@@ -1,7 +1,8 @@
 """Checks the queries of a file against a catalog.
 
-Input: a `QueryFile`, a catalog and the options. Output: one `CheckedQuery` for each query, with its plan before any
-rewrite rule; or one `QueryTextError` with the problems of all queries, in text order. Does no I/O.
+Input: a `QueryFile`, a catalog, and the maximum number of hops of a traversal without an upper bound. Output: one
+`CheckedQuery` for each query, with its plan before any rewrite rule; or one `QueryTextError` with the problems of all
+queries, in text order. Does no I/O.
 """
 
 from __future__ import annotations
@@ -23,13 +24,6 @@ from omnigraph.schema.resolve import TYPE_NAMES, InvalidType, find_annotation, r
 
 
 @dataclass(frozen=True, slots=True)
-class CheckOptions:
-    """The options of the checks: the maximum number of hops of a traversal without an upper bound."""
-
-    hops_ceiling: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class CheckedQuery:
     """A query without problems, and its plan before the rewrite rules."""
 
@@ -46,27 +40,23 @@ class CheckedQuery:
         return isinstance(self.plan, MutationPlan)
 
 
-def check_queries(file: QueryFile, catalog: Catalog, options: CheckOptions | None = None) -> tuple[CheckedQuery, ...]:
+def check_queries(file: QueryFile, catalog: Catalog, hops_ceiling: int | None = None) -> tuple[CheckedQuery, ...]:
     """Return every query of the file, or raise `QueryTextError` with all problems."""
     problems = QueryProblems(file.source, file.text)
-    checked = check_file(file, catalog, options or CheckOptions(), problems)
+    checked = check_file(file, catalog, hops_ceiling, problems)
     problems.raise_if_any()
     return checked
 
 
 def check_file(
-    file: QueryFile, catalog: Catalog, options: CheckOptions, problems: QueryProblems
+    file: QueryFile, catalog: Catalog, hops_ceiling: int | None, problems: QueryProblems
 ) -> tuple[CheckedQuery, ...]:
     """Return the queries without problems, and add the problems of the others to the list."""
     checked_queries: list[CheckedQuery] = []
     for query in file.queries:
         own = QueryProblems(file.source, file.text)
         context = Context(
-            catalog,
-            own,
-            f"query {query.name.text}",
-            hops_ceiling=options.hops_ceiling,
-            reserved=frozenset(variables_of(query)),
+            catalog, own, f"query {query.name.text}", hops_ceiling=hops_ceiling, reserved=frozenset(variables_of(query))
         )
         checked = _check_query(query, context)
         problems.include(own)
@@ -76,11 +66,9 @@ def check_file(
     return tuple(checked_queries)
 
 
-def check_query(
-    file: QueryFile, name: str | None, catalog: Catalog, options: CheckOptions | None = None
-) -> CheckedQuery:
+def check_query(file: QueryFile, name: str | None, catalog: Catalog, hops_ceiling: int | None = None) -> CheckedQuery:
     """Check the query of this name; without a name, the only query. Raise if there is none, or several."""
-    return check_queries(_select(file, name), catalog, options)[0]
+    return check_queries(_select(file, name), catalog, hops_ceiling)[0]
 
 
 def _check_query(query: Query, context: Context) -> CheckedQuery | None:

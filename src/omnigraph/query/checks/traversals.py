@@ -42,7 +42,8 @@ def check_traversal(traversal: Traversal, env: Env) -> CheckedTraversal | None:
     introduced: list[tuple[str, Entity]] = []
     ends: list[Entity] = []
     for variable, type_id in ((traversal.source, edge.source), (traversal.target, edge.target)):
-        entity = _bound_entity(variable, env) or dict(introduced).get(variable.name)
+        bound = _binding_of(variable, env)
+        entity = bound.entity if bound else dict(introduced).get(variable.name)
         if entity is None or variable.is_anonymous:
             node = context.catalog.type_with_id(type_id)
             assert isinstance(node, NodeType)
@@ -50,17 +51,17 @@ def check_traversal(traversal: Traversal, env: Env) -> CheckedTraversal | None:
             introduced.append((variable.name, entity))
         ends.append(entity)
     table = context.table(edge)
-    bound = context.new_entity(traversal.binding, table) if traversal.binding else None
-    if bound and traversal.binding:
-        introduced.append((traversal.binding.name, bound))
+    bound_edge = None
+    if traversal.binding:
+        bound_edge = context.new_entity(traversal.binding, table)
+        introduced.append((traversal.binding.name, bound_edge))
     low, high = bounds
-    link = Link(table, ends[0], ends[1], low, high, traversal.undirected, bound)
+    link = Link(table, ends[0], ends[1], low, high, traversal.undirected, bound_edge)
     return CheckedTraversal(link, tuple(introduced))
 
 
-def _bound_entity(variable: Variable, env: Env) -> Entity | None:
-    variable_binding = None if variable.is_anonymous else env.variables.get(variable.name)
-    return variable_binding.entity if variable_binding else None
+def _binding_of(variable: Variable, env: Env) -> VariableBinding | None:
+    return None if variable.is_anonymous else env.variables.get(variable.name)
 
 
 def _report_unknown_edge(traversal: Traversal, env: Env) -> None:
@@ -82,7 +83,7 @@ def _endpoints_match(traversal: Traversal, edge: EdgeType, env: Env) -> bool:
         return False
     types = []
     for variable in (traversal.source, traversal.target):
-        bound = None if variable.is_anonymous else env.variables.get(variable.name)
+        bound = _binding_of(variable, env)
         if not _is_node(variable, bound, env):
             return False
         types.append(bound.entity.table.type_id if bound else None)

@@ -6,6 +6,7 @@ ones in some cases. Table sizes come from the facts if they are known. Does no I
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -41,13 +42,15 @@ def rows_of(entity: Entity, facts: PlanFacts) -> float:
 def filtered_rows(entity: Entity, filters: tuple[ex.Expr, ...], facts: PlanFacts) -> float:
     """Return the number of rows of an entity that pass the filters."""
     rows = rows_of(entity, facts)
-    equal = {column for condition in filters if (column := _equal_column(condition)) is not None}
+    equal = set()
+    for condition in filters:
+        match condition:
+            case ex.Compare(ComparisonOperator.EQ, ex.ColumnRef(column=column)):
+                equal.add(column)
     keys = ({"id"}, set(entity.table.key) or {"id"})
     if any(key <= equal for key in keys):
         return 1.0
-    for condition in filters:
-        rows *= selectivity(condition)
-    return max(rows, 0.0 if ex.FALSE in filters else 1.0)
+    return max(_filter_rows(rows, filters), 0.0 if ex.FALSE in filters else 1.0)
 
 
 def selectivity(condition: ex.Expr) -> float:
@@ -69,10 +72,7 @@ def selectivity(condition: ex.Expr) -> float:
         case ex.IsNull(_, negated):
             return 0.9 if negated else 0.1
         case ex.And(operands):
-            part = 1.0
-            for operand in operands:
-                part *= selectivity(operand)
-            return part
+            return _filter_rows(1.0, operands)
         case ex.Or(operands):
             return min(1.0, sum(selectivity(operand) for operand in operands))
         case ex.Not(operand):
@@ -91,14 +91,6 @@ def fan_out(link: op.Link, near: Entity, facts: PlanFacts) -> float:
     return min(degree**link.high, rows_of(far, facts))
 
 
-def _equal_column(condition: ex.Expr) -> str | None:
-    match condition:
-        case ex.Compare(ComparisonOperator.EQ, ex.ColumnRef(column=column)):
-            return column
-        case _:
-            return None
-
-
 def _estimate_tree(relation: op.Relation, facts: PlanFacts, outer: float) -> Iterator[float]:
     """Yield the rows of a step and of those below it, in the order of their numbers."""
     yield _estimate(relation, facts, outer)
@@ -111,7 +103,7 @@ def _estimate_tree(relation: op.Relation, facts: PlanFacts, outer: float) -> Ite
                 yield from _estimate_tree(below, facts, outer)
 
 
-def _estimate(relation: op.Relation, facts: PlanFacts, outer: float) -> float:
+def _estimate(relation: op.Relation, facts: PlanFacts, outer: float) -> float:  # noqa: PLR0912 - one case per operator
     match relation:
         case op.Unit():
             return 1.0
@@ -121,8 +113,21 @@ def _estimate(relation: op.Relation, facts: PlanFacts, outer: float) -> float:
             return filtered_rows(entity, scan_filter.conjuncts, facts)
         case op.EdgeScan(edge, undirected=undirected, filter=scan_filter):
             return filtered_rows(edge, scan_filter.conjuncts, facts) * (2 if undirected else 1)
-        case op.Pattern() | op.Expand() | op.ExpandInto() | op.EdgeExpand() | op.Lookup():
-            return _estimate_extension(relation, facts, outer)
+        case op.Pattern(below, entities):
+            rows = 1.0 if below is None else _estimate(below, facts, outer)
+            for entity in entities:
+                rows *= rows_of(entity, facts)
+            return rows
+        case op.Expand(below, table, source, target, _, low, high):
+            link = op.Link(table, source, target, low, high)
+            return _estimate(below, facts, outer) * fan_out(link, source, facts)
+        case op.ExpandInto(below):
+            return _estimate(below, facts, outer) * _PASSING_CHECK
+        case op.EdgeExpand(below, edge, source, target, filter=scan_filter, into=into):
+            rows = _estimate(below, facts, outer) * fan_out(op.Link(edge.table, source, target), source, facts)
+            return _filter_rows(rows * (_PASSING_CHECK if into else 1.0), scan_filter.conjuncts)
+        case op.Lookup(below, _, _, scan_filter):
+            return _filter_rows(_estimate(below, facts, outer), scan_filter.conjuncts)
         case op.FilterRows(below, conditions):
             return _filter_rows(_estimate(below, facts, outer), conditions)
         case op.CrossJoin(left, right, on):
@@ -141,28 +146,5 @@ def _estimate(relation: op.Relation, facts: PlanFacts, outer: float) -> float:
             return _estimate(below, facts, outer)
 
 
-def _estimate_extension(
-    relation: op.Pattern | op.Expand | op.ExpandInto | op.EdgeExpand | op.Lookup, facts: PlanFacts, outer: float
-) -> float:
-    match relation:
-        case op.Pattern(below, entities):
-            rows = 1.0 if below is None else _estimate(below, facts, outer)
-            for entity in entities:
-                rows *= rows_of(entity, facts)
-            return rows
-        case op.Expand(below, table, source, target, _, low, high):
-            link = op.Link(table, source, target, low, high)
-            return _estimate(below, facts, outer) * fan_out(link, source, facts)
-        case op.ExpandInto(below):
-            return _estimate(below, facts, outer) * _PASSING_CHECK
-        case op.EdgeExpand(below, edge, source, target, filter=scan_filter, into=into):
-            rows = _estimate(below, facts, outer) * fan_out(op.Link(edge.table, source, target), source, facts)
-            return _filter_rows(rows * (_PASSING_CHECK if into else 1.0), scan_filter.conjuncts)
-        case op.Lookup(below, _, _, scan_filter):
-            return _filter_rows(_estimate(below, facts, outer), scan_filter.conjuncts)
-
-
 def _filter_rows(rows: float, conditions: tuple[ex.Expr, ...]) -> float:
-    for condition in conditions:
-        rows *= selectivity(condition)
-    return rows
+    return math.prod((selectivity(condition) for condition in conditions), start=rows)

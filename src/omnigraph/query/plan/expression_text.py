@@ -16,7 +16,7 @@ _ITEMS_MAX: Final = 8
 _TEXT_MAX: Final = 60
 
 
-def expression_text(expr: ex.Expr) -> str:
+def expression_text(expr: ex.Expr) -> str:  # noqa: PLR0912 - one case per node
     """Return an expression in one line; long lists and strings are truncated."""
     match expr:
         case ex.Literal(value, value_type):
@@ -37,10 +37,38 @@ def expression_text(expr: ex.Expr) -> str:
             return _items_text(items)
         case ex.AggregateCall(function, argument, distinct):
             return f"{function.value}({'distinct ' if distinct else ''}{expression_text(argument)})"
-        case ex.Nearest() | ex.Bm25() | ex.Rrf():
-            return _score_text(expr)
+        case ex.Nearest(column, query, embed):
+            query_text = f"embed({expression_text(query)})" if embed else expression_text(query)
+            return f"nearest({column.name}, {query_text})"
+        case ex.Bm25(column, query):
+            return f"bm25({column.name}, {expression_text(query)})"
+        case ex.Rrf(first, second, k):
+            return f"rrf({expression_text(first)}, {expression_text(second)}, k={k})"
+        case ex.Compare(operator, left, right):
+            return f"{_operand_text(left)} {operator.value} {_operand_text(right)}"
+        case ex.InList(operand, items):
+            return f"{_operand_text(operand)} in {_items_text(items)}"
+        case ex.ListMembership(item, collection):
+            return f"{_operand_text(item)} in {_operand_text(collection)}"
+        case ex.Substring(text, part):
+            return f"{_operand_text(text)} contains {_operand_text(part)}"
+        case ex.Prefix(text, part):
+            return f"{_operand_text(text)} starts_with {_operand_text(part)}"
+        case ex.IsNull(operand, negated):
+            return f"{_operand_text(operand)} is {'not ' if negated else ''}null"
+        case ex.And(operands):
+            return " and ".join(_operand_text(operand) for operand in operands)
+        case ex.Or(operands):
+            return " or ".join(_operand_text(operand) for operand in operands)
+        case ex.Not(operand):
+            return f"not {_operand_text(operand)}"
+        case ex.ConstantUnlessNull(value, operand):
+            return f"{'true' if value else 'false'} unless {_operand_text(operand)} is null"
+        case ex.TextMatch(mode, column, query, edits):
+            more = f", edits={edits}" if mode is ex.TextMode.FUZZY else ""
+            return f"{mode.value}({column.name}, {expression_text(query)}{more})"
         case _:
-            return _condition_text(expr)
+            assert_never(expr)
 
 
 def conjunction_text(conditions: tuple[ex.Expr, ...]) -> str:
@@ -70,58 +98,13 @@ def literal_text(value: ex.LiteralValue, value_type: ValueType) -> str:
             return text if value_type in _PLAIN else f"{text}:{value_type_text(value_type)}"
 
 
-def _condition_text(expr: ex.Expr) -> str:
-    match expr:
-        case ex.Compare(operator, left, right):
-            return f"{_operand_text(left)} {operator.value} {_operand_text(right)}"
-        case ex.InList(operand, items):
-            return f"{_operand_text(operand)} in {_items_text(items)}"
-        case ex.ListMembership(item, collection):
-            return f"{_operand_text(item)} in {_operand_text(collection)}"
-        case ex.Substring(text, part):
-            return f"{_operand_text(text)} contains {_operand_text(part)}"
-        case ex.Prefix(text, part):
-            return f"{_operand_text(text)} starts_with {_operand_text(part)}"
-        case ex.IsNull(operand, negated):
-            return f"{_operand_text(operand)} is {'not ' if negated else ''}null"
-        case ex.And(operands):
-            return " and ".join(_operand_text(operand) for operand in operands)
-        case ex.Or(operands):
-            return " or ".join(_operand_text(operand) for operand in operands)
-        case ex.Not(operand):
-            return f"not {_operand_text(operand)}"
-        case ex.ConstantUnlessNull(value, operand):
-            return f"{'true' if value else 'false'} unless {_operand_text(operand)} is null"
-        case ex.TextMatch(mode, column, query, edits):
-            more = f", edits={edits}" if mode is ex.TextMode.FUZZY else ""
-            return f"{mode.value}({column.name}, {expression_text(query)}{more})"
-        case _:
-            raise AssertionError(f"{type(expr).__name__} is not a condition")
-
-
 def _items_text(items: tuple[ex.Expr, ...]) -> str:
     shown = [expression_text(item) for item in items[:_ITEMS_MAX]]
     return f"[{', '.join(shown)}{', …' if len(items) > _ITEMS_MAX else ''}]"
 
 
-def _score_text(score: ex.Score) -> str:
-    match score:
-        case ex.Nearest(column, query, embed):
-            text = expression_text(query)
-            return f"nearest({column.name}, {f'embed({text})' if embed else text})"
-        case ex.Bm25(column, query):
-            return f"bm25({column.name}, {expression_text(query)})"
-        case ex.Rrf(first, second, k):
-            return f"rrf({_score_text(first)}, {_score_text(second)}, k={k})"
-        case _:
-            assert_never(score)
-
-
 def _operand_text(expr: ex.Expr) -> str:
     """Return an operand, in parentheses if the text would be ambiguous."""
-    plain = isinstance(
-        expr,
-        ex.Literal | ex.Param | ex.Now | ex.ColumnRef | ex.OutputRef | ex.EntityRef | ex.AggregateCall | ex.TextMatch,
-    )
     text = expression_text(expr)
-    return text if plain or isinstance(expr, ex.Score) else f"({text})"
+    is_plain = isinstance(expr, ex.Leaf | ex.AggregateCall | ex.TextMatch | ex.Score)
+    return text if is_plain else f"({text})"

@@ -1,7 +1,7 @@
 """Walks typed expressions: their parts, copies with other parts, and the columns that they read.
 
 Also splits the filter of a scan into the conjuncts that the storage evaluates and the rest. Pure functions over frozen
-nodes. `_PARTS` is the only list of the children of each node; a node that is missing in it raises a `KeyError`.
+nodes.
 """
 
 from __future__ import annotations
@@ -12,33 +12,6 @@ from typing import Any, Final
 
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan.types import is_sortable
-
-_PARTS: Final[dict[type, tuple[str, ...]]] = {
-    ex.Literal: (),
-    ex.Param: (),
-    ex.Now: (),
-    ex.ColumnRef: (),
-    ex.EntityRef: (),
-    ex.OutputRef: (),
-    ex.Negation: ("operand",),
-    ex.BinaryOperation: ("left", "right"),
-    ex.ListOf: ("items",),
-    ex.Compare: ("left", "right"),
-    ex.InList: ("operand", "items"),
-    ex.ListMembership: ("item", "collection"),
-    ex.Substring: ("text", "part"),
-    ex.Prefix: ("text", "part"),
-    ex.IsNull: ("operand",),
-    ex.And: ("operands",),
-    ex.Or: ("operands",),
-    ex.Not: ("operand",),
-    ex.ConstantUnlessNull: ("operand",),
-    ex.TextMatch: ("column", "query"),
-    ex.Nearest: ("column", "query"),
-    ex.Bm25: ("column", "query"),
-    ex.Rrf: ("first", "second"),
-    ex.AggregateCall: ("argument",),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,20 +66,10 @@ def _is_value(expr: ex.Expr) -> bool:
     return isinstance(expr, ex.Literal | ex.Param | ex.Now)
 
 
-def parts_of(expr: ex.Expr) -> tuple[ex.Expr, ...]:
-    """Return the expressions directly inside an expression."""
-    parts: list[ex.Expr] = []
-    for name in _PARTS[type(expr)]:
-        part: Any = getattr(expr, name)
-        parts.extend(part if isinstance(part, tuple) else (part,))
-    return tuple(parts)
-
-
 def with_parts(expr: ex.Expr, change: Callable[[ex.Expr], ex.Expr]) -> ex.Expr:
     """Return a copy with changed parts, or the same object if no part changes."""
     changes: dict[str, Any] = {}
-    for name in _PARTS[type(expr)]:
-        part: Any = getattr(expr, name)
+    for name, part in expr.part_fields():
         changed = change_all(part, change) if isinstance(part, tuple) else change(part)
         if changed is not part:
             changes[name] = changed
@@ -136,7 +99,7 @@ def replace_outermost(expr: ex.Expr, change: Callable[[ex.Expr], ex.Expr | None]
 def walk(expr: ex.Expr) -> Iterator[ex.Expr]:
     """Yield an expression and all expressions inside it."""
     yield expr
-    for part in parts_of(expr):
+    for part in expr.parts:
         yield from walk(part)
 
 

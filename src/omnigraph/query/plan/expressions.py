@@ -7,12 +7,12 @@ with bound parameters has no `Param` and no `Now`. A node that is inconsistent r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
-from typing import Final
+from typing import Any, Final, Generic, TypeVar
 
 from omnigraph.base.errors import InvariantError
 from omnigraph.query.plan.types import BOOL, DATETIME, F64, I64, Entity, EntityValueType, Table, ValueType, is_float
@@ -45,8 +45,57 @@ def require(condition: bool, message: str) -> None:
         raise InvariantError(message, code="plan_invariant")
 
 
+class Node:
+    """The base class of expressions. By default one is null if an expression inside it is null."""
+
+    __slots__ = ()
+
+    def part_fields(self) -> Iterator[tuple[str, Any]]:
+        """Yield the name and value of every field that has an expression or a tuple of expressions."""
+        for name in self.__match_args__:  # type: ignore[attr-defined]  # the fields of a dataclass
+            value = getattr(self, name)
+            if isinstance(value, Node) or (isinstance(value, tuple) and value and isinstance(value[0], Node)):
+                yield name, value
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        """The expressions directly inside this one."""
+        parts: list[Expr] = []
+        for _, value in self.part_fields():
+            parts.extend(value if isinstance(value, tuple) else (value,))
+        return tuple(parts)
+
+    @property
+    def nullable(self) -> bool:
+        return any(part.nullable for part in self.parts)
+
+
+class _Condition(Node):
+    """The base class of conditions, which have type Bool."""
+
+    __slots__ = ()
+
+    @property
+    def type(self) -> ValueType:
+        return BOOL
+
+
+class _Score(Node):
+    """The base class of scores, which have type F64 and are null for rows that are not found."""
+
+    __slots__ = ()
+
+    @property
+    def type(self) -> ValueType:
+        return F64
+
+    @property
+    def nullable(self) -> bool:
+        return True
+
+
 @dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(Node):
     """A value. A `Decimal` is an exact number, which the type of a column converts."""
 
     value: LiteralValue
@@ -58,7 +107,7 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Param:
+class Param(Node):
     """A parameter of the query."""
 
     name: str
@@ -67,20 +116,16 @@ class Param:
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
+class Now(Node):
     """The time at which the query runs, in milliseconds; the same everywhere in the query."""
 
     @property
     def type(self) -> ValueType:
         return DATETIME
 
-    @property
-    def nullable(self) -> bool:
-        return False
-
 
 @dataclass(frozen=True, slots=True)
-class ColumnRef:
+class ColumnRef(Node):
     """A column of a bound entity: the column `entity.column` of the rows."""
 
     entity: str
@@ -94,7 +139,7 @@ class ColumnRef:
 
 
 @dataclass(frozen=True, slots=True)
-class EntityRef:
+class EntityRef(Node):
     """An entity, returned as an object; reads every column of `table.entity_columns`."""
 
     entity: str
@@ -112,7 +157,7 @@ class EntityRef:
 
 
 @dataclass(frozen=True, slots=True)
-class OutputRef:
+class OutputRef(Node):
     """A column that a step below computes: a score, a group key or an aggregate."""
 
     name: str
@@ -121,7 +166,7 @@ class OutputRef:
 
 
 @dataclass(frozen=True, slots=True)
-class Negation:
+class Negation(Node):
     """`-a`: an exact I64, or an F64."""
 
     operand: Expr
@@ -130,13 +175,9 @@ class Negation:
     def type(self) -> ValueType:
         return F64 if is_float(self.operand.type) else I64
 
-    @property
-    def nullable(self) -> bool:
-        return self.operand.nullable
-
 
 @dataclass(frozen=True, slots=True)
-class BinaryOperation:
+class BinaryOperation(Node):
     """Arithmetic. Integers give an exact I64 (overflow is an error); `/` and floats give an F64; `a / 0` is null."""
 
     sign: Sign
@@ -153,16 +194,6 @@ class BinaryOperation:
         return self.sign is Sign.DIV or self.left.nullable or self.right.nullable
 
 
-class _Condition:
-    """The base class of conditions, which have type Bool."""
-
-    __slots__ = ()
-
-    @property
-    def type(self) -> ValueType:
-        return BOOL
-
-
 @dataclass(frozen=True, slots=True)
 class Compare(_Condition):
     """`= != < <= > >=` within one type family. Integers compare exactly, a date compares as its midnight."""
@@ -175,13 +206,9 @@ class Compare(_Condition):
         keywords = {ComparisonOperator.CONTAINS, ComparisonOperator.STARTS_WITH, ComparisonOperator.IN}
         require(self.operator not in keywords, f"`{self.operator.value}` is not a comparison of values")
 
-    @property
-    def nullable(self) -> bool:
-        return self.left.nullable or self.right.nullable
-
 
 @dataclass(frozen=True, slots=True)
-class ListOf:
+class ListOf(Node):
     """A list or vector of computed items; only mutations have it."""
 
     items: tuple[Expr, ...]
@@ -199,10 +226,6 @@ class InList(_Condition):
     operand: Expr
     items: tuple[Expr, ...]
 
-    @property
-    def nullable(self) -> bool:
-        return self.operand.nullable or any(item.nullable for item in self.items)
-
 
 @dataclass(frozen=True, slots=True)
 class ListMembership(_Condition):
@@ -210,10 +233,6 @@ class ListMembership(_Condition):
 
     item: Expr
     collection: Expr
-
-    @property
-    def nullable(self) -> bool:
-        return self.item.nullable or self.collection.nullable
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,10 +242,6 @@ class Substring(_Condition):
     text: Expr
     part: Expr
 
-    @property
-    def nullable(self) -> bool:
-        return self.text.nullable or self.part.nullable
-
 
 @dataclass(frozen=True, slots=True)
 class Prefix(_Condition):
@@ -234,10 +249,6 @@ class Prefix(_Condition):
 
     text: Expr
     part: Expr
-
-    @property
-    def nullable(self) -> bool:
-        return self.text.nullable or self.part.nullable
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,31 +264,23 @@ class IsNull(_Condition):
 
 
 @dataclass(frozen=True, slots=True)
-class And(_Condition):
+class _Junction(_Condition):
+    operands: tuple[Expr, ...]
+
+    def __post_init__(self) -> None:
+        require(len(self.operands) > 1, f"{type(self).__name__} needs at least two operands")
+
+
+class And(_Junction):
     """True if all operands are true."""
 
-    operands: tuple[Expr, ...]
-
-    def __post_init__(self) -> None:
-        require(len(self.operands) > 1, "`and` needs at least two operands")
-
-    @property
-    def nullable(self) -> bool:
-        return any(operand.nullable for operand in self.operands)
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Or(_Condition):
+class Or(_Junction):
     """True if one operand is true."""
 
-    operands: tuple[Expr, ...]
-
-    def __post_init__(self) -> None:
-        require(len(self.operands) > 1, "`or` needs at least two operands")
-
-    @property
-    def nullable(self) -> bool:
-        return any(operand.nullable for operand in self.operands)
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,10 +289,6 @@ class Not(_Condition):
 
     operand: Expr
 
-    @property
-    def nullable(self) -> bool:
-        return self.operand.nullable
-
 
 @dataclass(frozen=True, slots=True)
 class ConstantUnlessNull(_Condition):
@@ -297,10 +296,6 @@ class ConstantUnlessNull(_Condition):
 
     value: bool
     operand: Expr
-
-    @property
-    def nullable(self) -> bool:
-        return self.operand.nullable
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,13 +307,9 @@ class TextMatch(_Condition):
     query: Expr
     edits: int = 0
 
-    @property
-    def nullable(self) -> bool:
-        return self.column.nullable or self.query.nullable
-
 
 @dataclass(frozen=True, slots=True)
-class Nearest:
+class Nearest(_Score):
     """Cosine distance to a vector, or with `embed` to a string that a provider of `model` embeds."""
 
     column: ColumnRef
@@ -327,49 +318,29 @@ class Nearest:
     model: str | None = None
 
     @property
-    def type(self) -> ValueType:
-        return F64
-
-    @property
     def nullable(self) -> bool:
         return self.column.nullable
 
 
 @dataclass(frozen=True, slots=True)
-class Bm25:
+class Bm25(_Score):
     """BM25 score of a text for a search text; null if no word matches."""
 
     column: ColumnRef
     query: Expr
 
-    @property
-    def type(self) -> ValueType:
-        return F64
-
-    @property
-    def nullable(self) -> bool:
-        return True
-
 
 @dataclass(frozen=True, slots=True)
-class Rrf:
+class Rrf(_Score):
     """Reciprocal rank fusion: the sum of 1 / (k + rank) over the two rankings; null if neither ranks the row."""
 
     first: Nearest | Bm25
     second: Nearest | Bm25
     k: int
 
-    @property
-    def type(self) -> ValueType:
-        return F64
-
-    @property
-    def nullable(self) -> bool:
-        return True
-
 
 @dataclass(frozen=True, slots=True)
-class AggregateCall:
+class AggregateCall(Node):
     """An aggregate over the rows of a group. Nulls are skipped; an entity is counted by its id."""
 
     function: Function
@@ -413,12 +384,15 @@ class Field:
     nullable: bool = False
 
 
+_E_co = TypeVar("_E_co", bound=Expr, covariant=True)
+
+
 @dataclass(frozen=True, slots=True)
-class NamedExpression:
+class NamedExpression(Generic[_E_co]):
     """An expression, and the name of its output column."""
 
     name: str
-    expression: Expr
+    expression: _E_co
 
     @property
     def field(self) -> Field:

@@ -37,6 +37,16 @@ class Operator:
         """Raise if the inputs do not have the columns that the step reads."""
 
 
+@dataclass(frozen=True, slots=True)
+class RowOperator(Operator):
+    """A step over the rows of one input, which it outputs with the same columns unless it defines others."""
+
+    input: Relation
+
+    def _outputs(self) -> ex.Fields:
+        return self.input.outputs
+
+
 def require_columns(expressions: tuple[ex.Expr, ...], fields: ex.Fields) -> None:
     """Require that the fields have every column that the expressions read."""
     available = set(ex.names(fields))
@@ -175,14 +185,13 @@ class EdgeScan(Operator):
 
 
 @dataclass(frozen=True, slots=True)
-class Expand(Operator):
+class Expand(RowOperator):
     """Each row with every node that is reachable from `source` within the bounds, once, as `target.id`.
 
     The distance of a node is the shortest one; the source itself is reachable only by a self-loop, at distance 1. From
     a null source no node is reachable. `index` is the index of the edge column that lookups can use.
     """
 
-    input: Relation
     table: Table
     source: Entity
     target: Entity
@@ -200,10 +209,9 @@ class Expand(Operator):
 
 
 @dataclass(frozen=True, slots=True)
-class ExpandInto(Operator):
+class ExpandInto(RowOperator):
     """The rows whose `target` is reachable from `source` within the bounds; both are already bound."""
 
-    input: Relation
     table: Table
     source: Entity
     target: Entity
@@ -217,15 +225,11 @@ class ExpandInto(Operator):
         ex.require(self.source.id in available and self.target.id in available, "an endpoint is not bound")
         ex.require(1 <= self.low <= self.high, "the bounds of a traversal are not in order")
 
-    def _outputs(self) -> ex.Fields:
-        return self.input.outputs
-
 
 @dataclass(frozen=True, slots=True)
-class EdgeExpand(Operator):
+class EdgeExpand(RowOperator):
     """Each row with each edge of `source` that passes the filter; with `into`, only edges to the bound `target`."""
 
-    input: Relation
     edge: Entity
     source: Entity
     target: Entity
@@ -247,13 +251,12 @@ class EdgeExpand(Operator):
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup(Operator):
+class Lookup(RowOperator):
     """The rows with more columns of an entity, read by its id; rows that do not pass the filter are dropped.
 
     With `keep_missing` a row with a null id is kept, with nulls, and a filter is not allowed.
     """
 
-    input: Relation
     entity: Entity
     columns: tuple[str, ...]
     filter: ScanFilter = NO_FILTER
@@ -272,18 +275,14 @@ class Lookup(Operator):
 
 
 @dataclass(frozen=True, slots=True)
-class FilterRows(Operator):
+class FilterRows(RowOperator):
     """The rows for which every condition is true."""
 
-    input: Relation
     conditions: tuple[ex.Expr, ...]
 
     def _check(self) -> None:
         ex.require(bool(self.conditions), "a filter has no conditions")
         require_columns(self.conditions, self.input.outputs)
-
-    def _outputs(self) -> ex.Fields:
-        return self.input.outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,10 +305,9 @@ class CrossJoin(Operator):
 
 
 @dataclass(frozen=True, slots=True)
-class ExistsJoin(Operator):
+class ExistsJoin(RowOperator):
     """The rows for which the inner plan has a match (semi join), or with `negated` no match (anti join)."""
 
-    input: Relation
     inner: Relation
     keys: tuple[str, ...]
     negated: bool
@@ -317,15 +315,11 @@ class ExistsJoin(Operator):
     def _check(self) -> None:
         require_keys(self.input, self.inner, self.keys)
 
-    def _outputs(self) -> ex.Fields:
-        return self.input.outputs
-
 
 @dataclass(frozen=True, slots=True)
-class LeftJoin(Operator):
+class LeftJoin(RowOperator):
     """Each row with each match of the inner plan, or once with nulls without a match."""
 
-    input: Relation
     inner: Relation
     keys: tuple[str, ...]
 
@@ -339,58 +333,32 @@ class LeftJoin(Operator):
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreColumn:
-    """A score, and the name of its output column."""
-
-    name: str
-    score: ex.Score
-
-    @property
-    def field(self) -> ex.Field:
-        return ex.Field(self.name, self.score.type, self.score.nullable)
-
-
-@dataclass(frozen=True, slots=True)
-class Search(Operator):
+class Search(RowOperator):
     """The rows of the input with scores."""
 
-    input: Relation
-    scores: tuple[ScoreColumn, ...]
+    scores: tuple[ex.NamedExpression[ex.Score], ...]
     index: tuple[IndexFact, ...] = ()
 
     def _check(self) -> None:
-        require_columns(tuple(column.score for column in self.scores), self.input.outputs)
+        require_columns(tuple(column.expression for column in self.scores), self.input.outputs)
 
     def _outputs(self) -> ex.Fields:
         return ex.join_fields(self.input.outputs, tuple(column.field for column in self.scores))
 
 
 @dataclass(frozen=True, slots=True)
-class AggregateColumn:
-    """An aggregate, and the name of its output column."""
-
-    name: str
-    call: ex.AggregateCall
-
-    @property
-    def field(self) -> ex.Field:
-        return ex.Field(self.name, self.call.type, self.call.nullable)
-
-
-@dataclass(frozen=True, slots=True)
-class Aggregate(Operator):
+class Aggregate(RowOperator):
     """One row for each distinct key, where null equals null; without keys exactly one row, also for an empty input."""
 
-    input: Relation
-    keys: tuple[ex.NamedExpression, ...]
-    aggregates: tuple[AggregateColumn, ...]
+    keys: tuple[ex.NamedExpression[ex.Expr], ...]
+    aggregates: tuple[ex.NamedExpression[ex.AggregateCall], ...]
 
     def _check(self) -> None:
-        require_columns(tuple(key.expression for key in self.keys), self.input.outputs)
-        require_columns(tuple(column.call for column in self.aggregates), self.input.outputs)
+        columns = (*self.keys, *self.aggregates)
+        require_columns(tuple(column.expression for column in columns), self.input.outputs)
 
     def _outputs(self) -> ex.Fields:
-        return ex.join_fields(tuple(key.field for key in self.keys), tuple(column.field for column in self.aggregates))
+        return ex.join_fields(tuple(column.field for column in (*self.keys, *self.aggregates)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,10 +371,9 @@ class OrderKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Order(Operator):
+class Order(RowOperator):
     """The rows sorted by the keys, then by the columns `ties`, ascending, which make the order total."""
 
-    input: Relation
     keys: tuple[OrderKey, ...]
     ties: tuple[str, ...]
 
@@ -414,28 +381,20 @@ class Order(Operator):
         require_columns(tuple(key.expression for key in self.keys), self.input.outputs)
         ex.require(set(self.ties) <= set(ex.names(self.input.outputs)), "a column that breaks ties does not exist")
 
-    def _outputs(self) -> ex.Fields:
-        return self.input.outputs
-
 
 @dataclass(frozen=True, slots=True)
-class LimitRows(Operator):
+class LimitRows(RowOperator):
     """At most `count` rows after the first `offset` rows; both are integers of at least 0."""
 
-    input: Relation
     count: ex.Expr
     offset: ex.Expr | None = None
 
-    def _outputs(self) -> ex.Fields:
-        return self.input.outputs
-
 
 @dataclass(frozen=True, slots=True)
-class Project(Operator):
+class Project(RowOperator):
     """The columns of the result, in order."""
 
-    input: Relation
-    columns: tuple[ex.NamedExpression, ...]
+    columns: tuple[ex.NamedExpression[ex.Expr], ...]
 
     def _check(self) -> None:
         require_columns(tuple(column.expression for column in self.columns), self.input.outputs)

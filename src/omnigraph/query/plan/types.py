@@ -65,7 +65,7 @@ NO_FACTS: Final = PlanFacts()
 
 # A query uses the names of the data format for the system columns of an edge, or those of the table.
 _EDGE_NAMES: Final = {"from": "src", "to": "dst"}
-_TEXT: Final = ScalarType(Scalar.STRING)
+STRING: Final = ScalarType(Scalar.STRING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,24 +124,11 @@ class Entity:
 
 def table_of(entity: NodeType | EdgeType) -> Table:
     """Return the table of a type of the catalog."""
-    names = system_columns(entity)
-    properties = (
-        Column(
-            prop.name,
-            prop.type,
-            prop.nullable,
-            prop.embedding is not None,
-            prop.embedding.model if prop.embedding else None,
-        )
-        for prop in entity.properties
-    )
-    columns = (*(Column(name, _TEXT) for name in names), *properties)
-    return Table(entity.kind, entity.id, entity.name, columns, entity.key)
-
-
-def is_opaque(property_type: PropertyType) -> bool:
-    """Return whether a type is Blob or Vector, whose values are not part of an entity in a result."""
-    return isinstance(property_type, VectorType) or property_type == ScalarType(Scalar.BLOB)
+    columns = [Column(name, STRING) for name in system_columns(entity)]
+    for prop in entity.properties:
+        model = prop.embedding.model if prop.embedding else None
+        columns.append(Column(prop.name, prop.type, prop.nullable, prop.embedding is not None, model))
+    return Table(entity.kind, entity.id, entity.name, tuple(columns), entity.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +146,6 @@ class NullType:
 
 ValueType = PropertyType | EntityValueType | NullType
 
-STRING: Final = ScalarType(Scalar.STRING)
 BOOL: Final = ScalarType(Scalar.BOOL)
 I64: Final = ScalarType(Scalar.I64)
 U64: Final = ScalarType(Scalar.U64)
@@ -229,6 +215,11 @@ def is_text(value_type: ValueType) -> bool:
     return family_of(value_type) in {TypeFamily.TEXT, TypeFamily.NULL}
 
 
+def is_opaque(value_type: ValueType) -> bool:
+    """Return whether a type is Blob or Vector, whose values are not part of an entity in a result."""
+    return family_of(value_type) is TypeFamily.OPAQUE
+
+
 def is_number(value_type: ValueType) -> bool:
     """Return whether a type is a number."""
     return family_of(value_type) is TypeFamily.NUMBER
@@ -271,9 +262,7 @@ def is_assignable(value: ValueType, target: PropertyType) -> bool:
     match value, target:
         case ScalarType(have), ScalarType(want):
             return want in _WIDER.get(have, set())
-        case ScalarType(Scalar.STRING), EnumType():
-            return True
-        case EnumType(), ScalarType(Scalar.STRING):
+        case (ScalarType(Scalar.STRING), EnumType()) | (EnumType(), ScalarType(Scalar.STRING)):
             return True
         case EnumType(have), EnumType(want):
             return set(have) <= set(want)

@@ -85,6 +85,16 @@ def argument_columns(inner: op.Relation) -> frozenset[str]:
     return frozenset[str]().union(*(argument_columns(relation) for relation in below))
 
 
+def expressions_of(relation: op.Relation) -> Iterator[ex.Expr]:
+    """Yield the expressions of a step, without those of the steps below."""
+    for name in _EXPRESSIONS.get(type(relation), ()):
+        value = getattr(relation, name)
+        conjuncts = value.conjuncts if isinstance(value, ScanFilter) else value
+        for item in conjuncts if isinstance(conjuncts, tuple) else (conjuncts,):
+            if item is not None:
+                yield item.expression if isinstance(item, ex.NamedExpression | op.OrderKey) else item
+
+
 def with_expressions(relation: op.Relation, change: Change) -> op.Relation:
     """Return a copy of a step with changed expressions, or the same step; filters of scans are split again."""
     changes: dict[str, Any] = {}
@@ -107,15 +117,7 @@ def _change_field(value: Any, change: Change) -> Any:
             changed = change_all(conjuncts, change)
             return value if changed is conjuncts else split_filter(changed)
         case ex.NamedExpression(expression=expression) | op.OrderKey(expression=expression):
-            return _with(value, "expression", expression, change)
-        case op.ScoreColumn(score=score):
-            return _with(value, "score", score, change)
-        case op.AggregateColumn(call=call):
-            return _with(value, "call", call, change)
+            new = change(expression)
+            return value if new is expression else replace(value, expression=new)
         case _:
             return change(value)
-
-
-def _with(column: Any, name: str, expression: ex.Expr, change: Change) -> Any:
-    changed = change(expression)
-    return column if changed is expression else replace(column, **{name: changed})

@@ -40,7 +40,7 @@ def choose_indexes(root: op.Relation, facts: PlanFacts) -> op.Relation:
             case op.EdgeExpand(edge=edge, direction=direction):
                 return replace(relation, index=_endpoint_index(facts.table(edge.table.alias), direction))
             case op.Search(scores=scores):
-                indexes = (index for column in scores for index in _score_indexes(column.score, tables, facts))
+                indexes = (index for column in scores for index in _score_indexes(column.expression, tables, facts))
                 return replace(relation, index=tuple(dict.fromkeys(indexes)))
             case _:
                 return relation

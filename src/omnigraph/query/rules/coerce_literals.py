@@ -8,9 +8,11 @@ constant, since a filter treats null as false. A filter is removed only if it is
 
 from __future__ import annotations
 
+import operator as operators
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime
-from typing import Final
+from typing import Any, Final
 
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
@@ -28,6 +30,14 @@ _OPPOSITE: Final = {
     ComparisonOperator.GE: ComparisonOperator.LT,
     ComparisonOperator.GT: ComparisonOperator.LE,
     ComparisonOperator.LE: ComparisonOperator.GT,
+}
+_PYTHON_OPERATORS: Final[dict[ComparisonOperator, Callable[[Any, Any], Any]]] = {
+    ComparisonOperator.EQ: operators.eq,
+    ComparisonOperator.NE: operators.ne,
+    ComparisonOperator.LT: operators.lt,
+    ComparisonOperator.LE: operators.le,
+    ComparisonOperator.GT: operators.gt,
+    ComparisonOperator.GE: operators.ge,
 }
 
 
@@ -103,20 +113,7 @@ def _coerce_comparison(operator: ComparisonOperator, left: ex.Expr, literal: ex.
 
 def _compare_literals(operator: ComparisonOperator, left: ex.LiteralValue, right: ex.LiteralValue) -> bool:
     """Compare two literals of comparable types."""
-    left, right = _as_datetime(left), _as_datetime(right)
-    is_equal = left == right
-    if operator in {ComparisonOperator.EQ, ComparisonOperator.NE}:
-        return is_equal is (operator is ComparisonOperator.EQ)
-    is_less = bool(left < right)  # type: ignore[operator]
-    match operator:
-        case ComparisonOperator.LT:
-            return is_less
-        case ComparisonOperator.LE:
-            return is_less or is_equal
-        case ComparisonOperator.GT:
-            return not is_less and not is_equal
-        case _:
-            return not is_less
+    return bool(_PYTHON_OPERATORS[operator](_as_datetime(left), _as_datetime(right)))
 
 
 def _as_datetime(value: ex.LiteralValue) -> ex.LiteralValue:

@@ -7,14 +7,14 @@ guarantees.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
+from typing import assert_never
 
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import reads_of
-from omnigraph.query.plan.expressions import Expr, names
+from omnigraph.query.plan.expressions import names
 from omnigraph.query.plan.types import PlanFacts
-from omnigraph.query.plan.walk import argument_columns
+from omnigraph.query.plan.walk import argument_columns, expressions_of
 
 RequiredColumns = frozenset[str]
 
@@ -25,76 +25,47 @@ def prune_columns(root: op.Relation, facts: PlanFacts) -> op.Relation:  # noqa: 
     return _prune(root, needed)
 
 
-def _prune(relation: op.Relation, needed: RequiredColumns) -> op.Relation:
+def _prune(relation: op.Relation, needed: RequiredColumns) -> op.Relation:  # noqa: PLR0912 - one case per operator
     match relation:
-        case op.Unit():
+        case op.Unit() | op.Pattern():
             return relation
         case op.OuterRow(columns):
-            required = tuple(column for column in columns if column.column == "id" or column.name in needed)
-            return op.OuterRow(required)
-        case op.Scan() | op.EdgeScan() | op.EdgeExpand() | op.Lookup() | op.Expand() | op.ExpandInto() | op.Pattern():
-            return _prune_read(relation, needed)
-        case op.CrossJoin(left, right, on):
-            below = needed | {name for pair in on for name in pair}
-            return op.CrossJoin(_prune(left, below), _prune(right, below), on)
-        case op.ExistsJoin(outer, inner, keys, negated):
-            pruned = _prune(inner, frozenset(keys))
-            return op.ExistsJoin(_prune(outer, needed | argument_columns(pruned) | {*keys}), pruned, keys, negated)
-        case op.LeftJoin(outer, inner, keys):
-            pruned = _prune(inner, needed | {*keys})
-            return op.LeftJoin(_prune(outer, needed | argument_columns(pruned) | {*keys}), pruned, keys)
-        case _:
-            return _prune_rows(relation, needed)
-
-
-def _prune_rows(
-    relation: op.FilterRows | op.Search | op.Aggregate | op.Order | op.LimitRows | op.Project, needed: RequiredColumns
-) -> op.Relation:
-    below = relation.input
-    match relation:
-        case op.FilterRows(_, conditions):
-            return replace(relation, input=_prune(below, needed | _columns_read(conditions)))
-        case op.Search(_, scores):
-            return replace(relation, input=_prune(below, needed | _columns_read(column.score for column in scores)))
-        case op.Aggregate(_, keys, aggregates):
-            read = _columns_read(key.expression for key in keys) | _columns_read(column.call for column in aggregates)
-            return replace(relation, input=_prune(below, read))
-        case op.Order(_, keys, ties):
-            read = needed | _columns_read(key.expression for key in keys) | {*ties}
-            return replace(relation, input=_prune(below, read))
-        case op.LimitRows():
-            return replace(relation, input=_prune(below, needed))
-        case op.Project(_, columns):
-            return replace(relation, input=_prune(below, _columns_read(column.expression for column in columns)))
-
-
-def _prune_read(
-    relation: op.Scan | op.EdgeScan | op.EdgeExpand | op.Lookup | op.Expand | op.ExpandInto | op.Pattern,
-    needed: RequiredColumns,
-) -> op.Relation:
-    match relation:
+            return op.OuterRow(tuple(column for column in columns if column.column == "id" or column.name in needed))
         case op.Scan(entity, columns):
             return replace(relation, columns=_required_columns(entity.name, columns, needed))
         case op.EdgeScan(edge, columns=columns):
             return replace(relation, columns=_required_columns(edge.name, columns, needed))
         case op.EdgeExpand(below, edge, columns=columns):
-            pruned = _prune(below, needed)
-            return replace(relation, input=pruned, columns=_required_columns(edge.name, columns, needed))
+            required = _required_columns(edge.name, columns, needed)
+            return replace(relation, input=_prune(below, needed), columns=required)
         case op.Lookup(below, entity, columns, scan_filter):
             pruned = _prune(below, needed)
             required = tuple(name for name in columns if f"{entity.name}.{name}" in needed)
             if not required and not scan_filter.conjuncts:
                 return pruned
             return replace(relation, input=pruned, columns=required)
-        case op.Expand() | op.ExpandInto():
-            return replace(relation, input=_prune(relation.input, needed))
-        case op.Pattern():
-            return relation
+        case op.CrossJoin(left, right, on):
+            both = needed | {name for pair in on for name in pair}
+            return op.CrossJoin(_prune(left, both), _prune(right, both), on)
+        case op.ExistsJoin(below, inner, keys):
+            pruned = _prune(inner, frozenset(keys))
+            return replace(relation, input=_prune(below, needed | argument_columns(pruned) | {*keys}), inner=pruned)
+        case op.LeftJoin(below, inner, keys):
+            pruned = _prune(inner, needed | {*keys})
+            return replace(relation, input=_prune(below, needed | argument_columns(pruned) | {*keys}), inner=pruned)
+        case op.Aggregate(below) | op.Project(below):
+            return replace(relation, input=_prune(below, _columns_read(relation)))
+        case op.Order(below, ties=ties):
+            return replace(relation, input=_prune(below, needed | _columns_read(relation) | {*ties}))
+        case op.Expand(below) | op.ExpandInto(below) | op.FilterRows(below) | op.Search(below) | op.LimitRows(below):
+            return replace(relation, input=_prune(below, needed | _columns_read(relation)))
+        case _:
+            assert_never(relation)
 
 
 def _required_columns(entity: str, columns: tuple[str, ...], needed: RequiredColumns) -> tuple[str, ...]:
     return tuple(name for name in columns if name == "id" or f"{entity}.{name}" in needed)
 
 
-def _columns_read(expressions: Iterable[Expr]) -> RequiredColumns:
-    return frozenset[str]().union(*(reads_of(expression) for expression in expressions))
+def _columns_read(relation: op.Relation) -> RequiredColumns:
+    return frozenset[str]().union(*(reads_of(expression) for expression in expressions_of(relation)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from omnigraph.base import limits
-from omnigraph.lang.problems import ProblemList, quoted
+from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import Literal, Name, RangeArgument
 from omnigraph.schema.checks.scope import DeclaredType, SchemaScope
 from omnigraph.schema.codes import SchemaCode
@@ -13,13 +13,13 @@ from omnigraph.schema.syntax import EdgeSyntax, InterfaceSyntax, NodeSyntax
 from omnigraph.schema.values import value_from_literal
 
 
-def check_edges(scope: SchemaScope, problems: ProblemList) -> None:
+def check_edges(scope: SchemaScope) -> None:
     """Report S501 to S503."""
     for member in scope.members:
         if isinstance(member.declaration, EdgeSyntax):
-            for end in (member.declaration.source, member.declaration.target):
-                _check_endpoint(member.label, end, scope, problems)
-            _check_cardinality(member, problems)
+            for endpoint in (member.declaration.source, member.declaration.target):
+                _check_endpoint(member, endpoint, scope)
+            _check_cardinality(member)
 
 
 def cardinality_bound(literal: Literal | None) -> int | None:
@@ -30,27 +30,21 @@ def cardinality_bound(literal: Literal | None) -> int | None:
     return value if isinstance(value, int) and value <= limits.CARDINALITY_MAX else None
 
 
-def _check_endpoint(label: str, end: Name, scope: SchemaScope, problems: ProblemList) -> None:
-    declaration = scope.by_name.get(end.text)
+def _check_endpoint(member: DeclaredType, endpoint: Name, scope: SchemaScope) -> None:
+    name = endpoint.text
+    declaration = scope.by_name.get(name)
     if declaration is None:
-        nodes = (name for name, declared in scope.by_name.items() if isinstance(declared, NodeSyntax))
-        problems.report(
-            SchemaCode.UNKNOWN_ENDPOINT,
-            end.span,
-            f"{label}: unknown node {quoted(end.text)}",
-            problems.did_you_mean(end.text, nodes) or f"declare `node {end.text[:60]} {{ … }}`",
-        )
+        nodes = (other for other, declared in scope.by_name.items() if isinstance(declared, NodeSyntax))
+        hint = scope.problems.did_you_mean(name, nodes) or f"declare `node {name[:60]} {{ … }}`"
+        member.report(SchemaCode.UNKNOWN_ENDPOINT, endpoint.span, f"unknown node {quoted(name)}", hint)
     elif not isinstance(declaration, NodeSyntax):
-        kind = declaration.label.split()[0]
-        problems.report(
-            SchemaCode.ENDPOINT_NOT_NODE,
-            end.span,
-            f"{label}: {quoted(end.text)} is an {kind}, expected a node",
-            "declare one edge for each node that implements it" if kind == "interface" else "",
-        )
+        is_interface = isinstance(declaration, InterfaceSyntax)
+        message = f"{quoted(name)} is an {declaration.keyword}, expected a node"
+        hint = "declare one edge for each node that implements it" if is_interface else ""
+        member.report(SchemaCode.ENDPOINT_NOT_NODE, endpoint.span, message, hint)
 
 
-def _check_cardinality(member: DeclaredType, problems: ProblemList) -> None:
+def _check_cardinality(member: DeclaredType) -> None:
     card = find_annotation(member.declaration.annotations, "card")
     if card is None:
         return
@@ -68,75 +62,65 @@ def _check_cardinality(member: DeclaredType, problems: ProblemList) -> None:
             message = "the maximum of `@card` is 0"
     if message:
         hint = "write `@card(0..1)`, or `@card(1..*)` for no upper bound"
-        problems.report(SchemaCode.CARDINALITY, card.span, f"{member.label}: {message}", hint)
+        member.report(SchemaCode.CARDINALITY, card.span, message, hint)
 
 
-def check_interfaces(scope: SchemaScope, problems: ProblemList) -> None:
+def check_interfaces(scope: SchemaScope) -> None:
     """Report S401 to S405."""
     interfaces = [name for name, declaration in scope.by_name.items() if isinstance(declaration, InterfaceSyntax)]
     for member in scope.members:
+        implements = member.declaration.implements
         if isinstance(member.declaration, NodeSyntax):
-            _check_implements(member, scope, interfaces, problems)
-            _check_conflicts(member, problems)
-        elif member.declaration.implements:
-            problems.report(
-                SchemaCode.ONLY_NODES_IMPLEMENT,
-                member.declaration.implements[0].span,
-                f"{member.label}: only a node can implement an interface",
-                "declare the properties here, or implement both interfaces in the nodes",
-            )
+            _check_implements(member, scope, interfaces)
+            _check_conflicts(member)
+        elif implements:
+            message = "only a node can implement an interface"
+            hint = "declare the properties here, or implement both interfaces in the nodes"
+            member.report(SchemaCode.ONLY_NODES_IMPLEMENT, implements[0].span, message, hint)
 
 
-def _check_implements(member: DeclaredType, scope: SchemaScope, interfaces: list[str], problems: ProblemList) -> None:
+def _check_implements(member: DeclaredType, scope: SchemaScope, interfaces: list[str]) -> None:
     seen: set[str] = set()
     for name in member.declaration.implements:
         declaration = scope.by_name.get(name.text)
-        if declaration is None:
-            problems.report(
-                SchemaCode.UNKNOWN_INTERFACE,
-                name.span,
-                f"{member.label}: unknown interface {quoted(name.text)}",
-                problems.did_you_mean(name.text, interfaces) or f"declare `interface {name.text[:60]} {{ … }}`",
-            )
-        elif not isinstance(declaration, InterfaceSyntax):
-            message = f"{member.label}: {quoted(name.text)} is a {declaration.label.split()[0]}, not an interface"
-            problems.report(
-                SchemaCode.NOT_AN_INTERFACE, name.span, message, problems.did_you_mean(name.text, interfaces)
-            )
+        if not isinstance(declaration, InterfaceSyntax):
+            hint = scope.problems.did_you_mean(name.text, interfaces)
+            if declaration is None:
+                hint = hint or f"declare `interface {name.text[:60]} {{ … }}`"
+                member.report(SchemaCode.UNKNOWN_INTERFACE, name.span, f"unknown interface {quoted(name.text)}", hint)
+            else:
+                message = f"{quoted(name.text)} is a {declaration.keyword}, not an interface"
+                member.report(SchemaCode.NOT_AN_INTERFACE, name.span, message, hint)
         if name.text in seen:
-            message = f"{member.label}: duplicate interface {quoted(name.text)}"
-            problems.report(SchemaCode.DUPLICATE_INTERFACE, name.span, message, "remove one")
+            message = f"duplicate interface {quoted(name.text)}"
+            member.report(SchemaCode.DUPLICATE_INTERFACE, name.span, message, "remove one")
         seen.add(name.text)
 
 
-def _check_conflicts(member: DeclaredType, problems: ProblemList) -> None:
+def _check_conflicts(member: DeclaredType) -> None:
     for conflict in member.expansion.conflicts:
-        problems.report(
-            SchemaCode.INTERFACE_CONFLICT,
-            conflict.later.span,
-            f"{member.label}: property {quoted(conflict.property_name)} has another {conflict.difference}"
-            f" than in {conflict.first}",
-            "remove it, or declare it as in the interface",
-        )
+        where = f"property {quoted(conflict.property_name)}"
+        message = f"{where} has another {conflict.difference} than in {conflict.first}"
+        hint = "remove it, or declare it as in the interface"
+        member.report(SchemaCode.INTERFACE_CONFLICT, conflict.later.span, message, hint)
 
 
-def check_property_types(scope: SchemaScope, problems: ProblemList) -> None:
+def check_property_types(scope: SchemaScope) -> None:
     """Report S201 to S208."""
     for member in scope.members:
         for declared in member.declaration.body.properties:
             invalid = resolve_type(declared.type)
-            if not isinstance(invalid, InvalidType):
-                continue
-            where = f"{member.label}: property {quoted(declared.name.text)}"
-            hint = invalid.hint
-            if invalid.code is SchemaCode.UNKNOWN_TYPE:
-                hint = _unknown_type_hint(declared.type.name.text, invalid, scope, problems)
-            problems.report(invalid.code, invalid.span, f"{where}: {invalid.message}", hint)
+            if isinstance(invalid, InvalidType):
+                hint = invalid.hint
+                if invalid.code is SchemaCode.UNKNOWN_TYPE:
+                    hint = _unknown_type_hint(declared.type.name.text, invalid, scope)
+                message = f"property {quoted(declared.name.text)}: {invalid.message}"
+                member.report(invalid.code, invalid.span, message, hint)
 
 
-def _unknown_type_hint(name: str, invalid: InvalidType, scope: SchemaScope, problems: ProblemList) -> str:
+def _unknown_type_hint(name: str, invalid: InvalidType, scope: SchemaScope) -> str:
     declaration = scope.by_name.get(name)
     if declaration is not None:
         return f"{declaration.label} is not a type of values; declare an edge to refer to other nodes"
-    guess = invalid.hint or problems.did_you_mean(name, TYPE_NAMES)
+    guess = invalid.hint or scope.problems.did_you_mean(name, TYPE_NAMES)
     return guess or f"the types are {', '.join(TYPE_NAMES)}"

@@ -21,37 +21,7 @@ from omnigraph.schema.checks.values import check_defaults, check_embeds
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.syntax import Body, InterfaceSyntax, NodeSyntax, Schema
 
-
-def check_inherited_size(schema: Schema, problems: ProblemList) -> None:
-    """Report S005."""
-    sizes = {
-        declaration.name.text: _parts(declaration.body)
-        for declaration in schema.declarations
-        if isinstance(declaration, InterfaceSyntax)
-    }
-    total = 0
-    for declaration in schema.declarations:
-        if not isinstance(declaration, NodeSyntax):
-            continue
-        total += sum(sizes.get(name.text, 0) for name in declaration.implements)
-        if total > limits.SCHEMA_INHERITED_PARTS_MAX:
-            problems.report(
-                SchemaCode.TOO_MUCH_INHERITED,
-                declaration.name.span,
-                f"{declaration.label}: interfaces add more than {limits.SCHEMA_INHERITED_PARTS_MAX} properties and "
-                "constraints to the nodes declared so far",
-                "remove properties or constraints from the interfaces",
-            )
-            return
-
-
-def _parts(body: Body) -> int:
-    """Count everything that is copied: properties, constraints, annotations and parameters."""
-    properties = sum(1 + len(part.annotations) + len(part.type.parameters or ()) for part in body.properties)
-    return properties + sum(1 + len(part.arguments) for part in body.constraints)
-
-
-CHECKS: Final[tuple[Callable[[SchemaScope, ProblemList], None], ...]] = (
+CHECKS: Final[tuple[Callable[[SchemaScope], None], ...]] = (
     check_names,
     check_renames,
     check_property_types,
@@ -69,9 +39,37 @@ CHECKS: Final[tuple[Callable[[SchemaScope, ProblemList], None], ...]] = (
 def check_schema(schema: Schema) -> None:
     """Raise `SchemaTextError` with every problem of the schema, or return."""
     problems = ProblemList(schema.source, schema.text)
-    check_inherited_size(schema, problems)
+    _check_inherited_size(schema, problems)
     problems.raise_if_any()
-    scope = build_scope(schema)
+    scope = build_scope(schema, problems)
     for check in CHECKS:
-        check(scope, problems)
+        check(scope)
     problems.raise_if_any()
+
+
+def _check_inherited_size(schema: Schema, problems: ProblemList) -> None:
+    """Report S005."""
+    sizes = {
+        declaration.name.text: _parts(declaration.body)
+        for declaration in schema.declarations
+        if isinstance(declaration, InterfaceSyntax)
+    }
+    total = 0
+    for declaration in schema.declarations:
+        if not isinstance(declaration, NodeSyntax):
+            continue
+        total += sum(sizes.get(name.text, 0) for name in declaration.implements)
+        if total > limits.SCHEMA_INHERITED_PARTS_MAX:
+            message = (
+                f"{declaration.label}: interfaces add more than {limits.SCHEMA_INHERITED_PARTS_MAX} properties and "
+                "constraints to the nodes declared so far"
+            )
+            hint = "remove properties or constraints from the interfaces"
+            problems.report(SchemaCode.TOO_MUCH_INHERITED, declaration.name.span, message, hint)
+            return
+
+
+def _parts(body: Body) -> int:
+    """Count everything that is copied: properties, constraints, annotations and parameters."""
+    properties = sum(1 + len(part.annotations) + len(part.type.parameters or ()) for part in body.properties)
+    return properties + sum(1 + len(part.arguments) for part in body.constraints)

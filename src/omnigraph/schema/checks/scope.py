@@ -1,6 +1,6 @@
 """The scope of the checks: declarations by name, and each declaration with everything that it has.
 
-In: a `Schema`. Out: a `SchemaScope` that is computed once and read by every check. Reports nothing.
+In: a `Schema`. Out: a `SchemaScope` that is computed once and read by every check.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from omnigraph.lang.syntax import Annotation, WordLiteral
+from omnigraph.lang.problems import ProblemList
+from omnigraph.lang.syntax import Annotation, Span
+from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.property_types import PropertyType
-from omnigraph.schema.resolve import Expansion, InvalidType, expand, resolve_type
+from omnigraph.schema.resolve import Expansion, InvalidType, column_names, expand, resolve_type
 from omnigraph.schema.syntax import Declaration, EdgeSyntax, InterfaceSyntax, PropertySyntax, Schema
 
 EDGE_ENDPOINTS: Final = ("src", "dst")
@@ -28,10 +30,11 @@ class DeclaredType:
     expansion: Expansion
     properties: Mapping[str, PropertySyntax]
     value_rules: Mapping[str, tuple[Annotation, ...]]
+    problems: ProblemList
 
-    @property
-    def label(self) -> str:
-        return self.declaration.label
+    def report(self, code: SchemaCode, span: Span, message: str, hint: str = "") -> None:
+        """Report a problem; the message starts with the declaration."""
+        self.problems.report(code, span, f"{self.declaration.label}: {message}", hint)
 
     @property
     def system_columns(self) -> tuple[str, ...]:
@@ -45,9 +48,7 @@ class DeclaredType:
     def type_of(self, name: str) -> PropertyType | None:
         """Return the type of a property, or None if the property does not exist or its type is invalid."""
         declared = self.properties.get(name)
-        if declared is None:
-            return None
-        resolved = resolve_type(declared.type)
+        resolved = None if declared is None else resolve_type(declared.type)
         return None if isinstance(resolved, InvalidType) else resolved
 
 
@@ -57,9 +58,10 @@ class SchemaScope:
 
     by_name: Mapping[str, Declaration]
     members: tuple[DeclaredType, ...]
+    problems: ProblemList
 
 
-def build_scope(schema: Schema) -> SchemaScope:
+def build_scope(schema: Schema, problems: ProblemList) -> SchemaScope:
     """Expand every declaration once, for all checks."""
     by_name: dict[str, Declaration] = {}
     for declaration in schema.declarations:
@@ -70,9 +72,9 @@ def build_scope(schema: Schema) -> SchemaScope:
     members = []
     for declaration in schema.declarations:
         expansion = expand(declaration, interfaces)
-        properties = {declaration.name.text: declaration for declaration in expansion.properties}
-        members.append(DeclaredType(declaration, expansion, properties, _value_rules(expansion)))
-    return SchemaScope(by_name, tuple(members))
+        properties = {declared.name.text: declared for declared in expansion.properties}
+        members.append(DeclaredType(declaration, expansion, properties, _value_rules(expansion), problems))
+    return SchemaScope(by_name, tuple(members), problems)
 
 
 def _value_rules(expansion: Expansion) -> Mapping[str, tuple[Annotation, ...]]:
@@ -82,8 +84,3 @@ def _value_rules(expansion: Expansion) -> Mapping[str, tuple[Annotation, ...]]:
         if constraint.name.text in {"range", "check"} and names:
             rules.setdefault(names[0].text, []).append(constraint)
     return {name: tuple(constraints) for name, constraints in rules.items()}
-
-
-def column_names(constraint: Annotation) -> tuple[WordLiteral, ...]:
-    """Return the arguments of a constraint that are names of properties."""
-    return tuple(argument for argument in constraint.arguments if isinstance(argument, WordLiteral))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnigraph.lang.problems import ProblemList, quoted
+from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import Annotation, NumberLiteral, RangeArgument, StringLiteral, TimeLiteral, WordLiteral
 from omnigraph.schema.checks.scope import DeclaredType, SchemaScope
 from omnigraph.schema.codes import SchemaCode
@@ -12,38 +12,40 @@ from omnigraph.schema.resolve import find_annotation
 from omnigraph.schema.syntax import PropertySyntax
 from omnigraph.schema.values import InvalidValue, RangeBounds, Value, range_bounds, value_from_literal
 
+_VIOLATION_HINT = "change the default or the constraint"
 
-def check_defaults(scope: SchemaScope, problems: ProblemList) -> None:
+
+def check_defaults(scope: SchemaScope) -> None:
     """Report S319 to S321."""
     for member in scope.members:
         for declared in member.declaration.body.properties:
             default = find_annotation(declared.annotations, "default")
             if default:
-                _check_default(member, declared, default, problems)
+                _check_default(member, declared.name.text, default)
         inherited = {declared.name.text: declared for declared in member.expansion.inherited}
         for constraint in member.declaration.body.constraints:
-            _check_inherited(member, constraint, inherited, problems)
+            _check_inherited(member, constraint, inherited)
 
 
-def _check_default(member: DeclaredType, declared: PropertySyntax, default: Annotation, problems: ProblemList) -> None:
-    where = f"{member.label}: property {quoted(declared.name.text)}"
-    resolved = member.type_of(declared.name.text)
+def _check_default(member: DeclaredType, name: str, default: Annotation) -> None:
+    where = f"property {quoted(name)}"
+    resolved = member.type_of(name)
     if resolved is None:
         return
     if not has_single_value(resolved):
         message = f"{where} of type `{type_text(resolved)}` cannot have a default"
-        problems.report(SchemaCode.DEFAULT_TYPE, default.span, message, "make it nullable instead")
+        member.report(SchemaCode.DEFAULT_TYPE, default.span, message, "make it nullable instead")
         return
     value = _default_value(default, resolved)
     if isinstance(value, InvalidValue):
         message = f"{where} has an invalid default: {value.message}"
-        problems.report(SchemaCode.DEFAULT_VALUE, default.arguments[0].span, message, value.hint)
+        member.report(SchemaCode.DEFAULT_VALUE, default.arguments[0].span, message, value.hint)
     elif value is not None:
-        for constraint in member.value_rules.get(declared.name.text, ()):
-            if _rejects(constraint, declared.name.text, value, resolved):
+        for constraint in member.value_rules.get(name, ()):
+            if _rejects(constraint, name, value, resolved):
                 message = f"{where} has a default that violates its own `@{constraint.name.text}`"
-                hint = "change the default or the constraint"
-                problems.report(SchemaCode.DEFAULT_VIOLATES_RULE, default.arguments[0].span, message, hint)
+                span = default.arguments[0].span
+                member.report(SchemaCode.DEFAULT_VIOLATES_RULE, span, message, _VIOLATION_HINT)
 
 
 def _default_value(default: Annotation, resolved: PropertyType) -> Value | InvalidValue | None:
@@ -61,16 +63,13 @@ def _rejects(constraint: Annotation, name: str, value: Value, resolved: Property
             parsed = range_bounds(bounds, resolved)
             return isinstance(parsed, RangeBounds) and not parsed.is_empty and not parsed.contains(value)
         case "check", [WordLiteral(column), StringLiteral(pattern)] if column == name:
-            if not is_free_text(resolved) or pattern_problem(pattern):
-                return False
-            return not matches_whole(pattern, str(value))
+            is_checked = is_free_text(resolved) and not pattern_problem(pattern)
+            return is_checked and not matches_whole(pattern, str(value))
         case _:
             return False
 
 
-def _check_inherited(
-    member: DeclaredType, constraint: Annotation, inherited: dict[str, PropertySyntax], problems: ProblemList
-) -> None:
+def _check_inherited(member: DeclaredType, constraint: Annotation, inherited: dict[str, PropertySyntax]) -> None:
     """Report a constraint of a node that rejects the default of an interface."""
     match constraint.arguments:
         case [WordLiteral(column), *_] if column in inherited:
@@ -82,34 +81,34 @@ def _check_inherited(
             if value is None or isinstance(value, InvalidValue):
                 return
             if _rejects(constraint, column, value, resolved):
-                message = f"{member.label}: this rejects the default of {quoted(column)} from its interface"
-                hint = "change the default or the constraint"
-                problems.report(SchemaCode.DEFAULT_VIOLATES_RULE, constraint.span, message, hint)
+                message = f"this rejects the default of {quoted(column)} from its interface"
+                member.report(SchemaCode.DEFAULT_VIOLATES_RULE, constraint.span, message, _VIOLATION_HINT)
 
 
-def check_embeds(scope: SchemaScope, problems: ProblemList) -> None:
+def check_embeds(scope: SchemaScope) -> None:
     """Report S322 and S323."""
     for member in scope.members:
         for declared in member.declaration.body.properties:
             embed = find_annotation(declared.annotations, "embed")
             if embed is None:
                 continue
-            where = f"{member.label}: property {quoted(declared.name.text)}"
+            where = f"property {quoted(declared.name.text)}"
             resolved = member.type_of(declared.name.text)
             if resolved is not None and not isinstance(resolved, VectorType):
                 message = f"{where} of type `{type_text(resolved)}` cannot hold an embedding"
-                problems.report(SchemaCode.EMBED_TYPE, embed.span, message, "change its type to `Vector(n)`")
+                member.report(SchemaCode.EMBED_TYPE, embed.span, message, "change its type to `Vector(n)`")
             if embed.arguments and isinstance(embed.arguments[0], StringLiteral):
-                _check_source(member, where, embed.arguments[0], problems)
+                _check_source(member, where, embed.arguments[0])
 
 
-def _check_source(member: DeclaredType, where: str, source: StringLiteral, problems: ProblemList) -> None:
+def _check_source(member: DeclaredType, where: str, source: StringLiteral) -> None:
     name = source.value
     resolved = member.type_of(name)
+    hint = "name a String property of the same type"
     if name not in member.properties:
         message = f"{where} is embedded from the unknown property {quoted(name)}"
-        hint = problems.did_you_mean(name, member.properties) or "name a String property of the same type"
-        problems.report(SchemaCode.EMBED_SOURCE, source.span, message, hint)
+        hint = member.problems.did_you_mean(name, member.properties) or hint
+        member.report(SchemaCode.EMBED_SOURCE, source.span, message, hint)
     elif resolved is not None and not is_free_text(resolved):
         message = f"{where} is embedded from {quoted(name)}, which is not a String"
-        problems.report(SchemaCode.EMBED_SOURCE, source.span, message, "name a String property of the same type")
+        member.report(SchemaCode.EMBED_SOURCE, source.span, message, hint)

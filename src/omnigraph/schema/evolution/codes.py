@@ -63,27 +63,18 @@ class EvolutionCode(Enum):
         "a vector's source or model changes while rows have vectors from the old source or model",
         "Add a vector property with the new `@embed`, fill it, then drop the old one.",
     )
-
     BLOB_WITH_DEFAULT = (
         "OG-MF-106",
         "a `Blob` becomes nullable or required while another property of the type is filled with a default",
         "Make the two changes one after the other.",
     )
-
     BLOB_WITH_HARD_DROP = (
         "OG-MF-107",
         "a hard drop of a property from a type with a `Blob`, whose contents cannot be written again",
         "Make it a soft drop. Or export the rows and load them into a type without the property.",
     )
 
-    @property
-    def code(self) -> str:
-        return self.value[0]
-
-    @property
-    def meaning(self) -> str:
-        return self.value[1]
-
-    @property
-    def advice(self) -> str:
-        return self.value[2]
+    def __init__(self, code: str, meaning: str, advice: str) -> None:
+        self.code = code
+        self.meaning = meaning
+        self.advice = advice

@@ -88,11 +88,10 @@ def _match_types(accepted: Catalog, desired: Catalog) -> _TypeMatch:
     matched_ids: set[TypeId] = set()
     for new in desired.types:
         same, source = accepted.type_named(new.name), _renamed_from(accepted, new)
-        other = same if same is not None and same.kind is not new.kind else None
-        if other is not None:
-            detail = f"{other.alias} would become {new.alias}"
+        if same is not None and same.kind is not new.kind:
+            detail = f"{same.alias} would become {new.alias}"
             unsupported.append(Unsupported(EvolutionCode.KIND_CHANGED, new.alias, None, detail))
-            matched_ids.add(other.id)
+            matched_ids.add(same.id)
         elif same is not None:
             pairs.append((same, new))
             matched_ids.add(same.id)

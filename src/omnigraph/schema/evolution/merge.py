@@ -32,12 +32,10 @@ from omnigraph.schema.consistency import InconsistentCatalogError, require_consi
 from omnigraph.schema.evolution.diff import find_steps
 from omnigraph.schema.parser import parse_schema
 from omnigraph.schema.printer import print_schema, schema_from_catalog
-from omnigraph.schema.property_types import EnumType, PropertyType
+from omnigraph.schema.property_types import EnumType
 
 Key = TypeVar("Key", bound=Hashable)
 AnyValue = TypeVar("AnyValue")
-_PROPERTY_PARTS = ("name", "nullable", "indexed", "embedding", "description", "metadata")
-_TYPE_PARTS = ("name", "description", "metadata")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,13 +141,10 @@ def _merge_both_changed(base: Entity, ours: Entity, theirs: Entity) -> Entity:
     alias = ours.alias
     by_id = [{own.id: own for own in side.properties} for side in (base, ours, theirs)]
     merged = [_merge_property(alias, *sides) for sides in _align(*by_id)]
-    properties = tuple(own for own in merged if own is not None)
+    properties = tuple(filter(None, merged))
     names = {own.id: own.name for own in properties}
     _require_sources(properties)
-    parts: dict[str, Any] = {
-        part: _merge_part(f"{part} of {alias}", *(getattr(side, part) for side in (base, ours, theirs)))
-        for part in _TYPE_PARTS
-    }
+    parts = _merge_parts(alias, ("name", "description", "metadata"), (base, ours, theirs))
     match base, ours, theirs:
         case NodeType(), NodeType(), NodeType():
             parts["implements"] = _merge_sets(base.implements, ours.implements, theirs.implements)
@@ -179,24 +174,21 @@ def _merge_property(
         if remaining is not None and remaining != base:
             raise _DivergedError(f"one side dropped {where} and the other changed it")
         return None
-    parts: dict[str, Any] = {
-        part: _merge_part(f"{part} of {where}", *(getattr(side, part) for side in (base, ours, theirs)))
-        for part in _PROPERTY_PARTS
-    }
+    names = ("name", "nullable", "indexed", "embedding", "description", "metadata")
+    parts = _merge_parts(where, names, (base, ours, theirs))
     default = _merge_part(f"default of {where}", base.default, ours.default, theirs.default)
-    property_type = _merge_property_types(where, base.type, ours.type, theirs.type)
-    fills = _merge_part(
-        f"the values that replaced null in {where}", base.null_fills, ours.null_fills, theirs.null_fills
-    )
-    return replace(ours.with_default(default), **parts, type=property_type, null_fills=fills)
+    match base.type, ours.type, theirs.type:
+        case EnumType(), EnumType(our_values), EnumType(their_values):
+            parts["type"] = EnumType(tuple(sorted({*our_values, *their_values})))
+        case types:
+            parts["type"] = _merge_part(f"the type of {where}", *types)
+    label = f"the values that replaced null in {where}"
+    parts["null_fills"] = _merge_part(label, base.null_fills, ours.null_fills, theirs.null_fills)
+    return replace(ours.with_default(default), **parts)
 
 
-def _merge_property_types(where: str, base: PropertyType, ours: PropertyType, theirs: PropertyType) -> PropertyType:
-    match base, ours, theirs:
-        case EnumType(), EnumType(left), EnumType(right):
-            return EnumType(tuple(sorted({*left, *right})))
-        case _:
-            return _merge_part(f"the type of {where}", base, ours, theirs)
+def _merge_parts(where: str, names: tuple[str, ...], sides: tuple[object, object, object]) -> dict[str, Any]:
+    return {name: _merge_part(f"{name} of {where}", *(getattr(side, name) for side in sides)) for name in names}
 
 
 def _merge_part(label: str, base: AnyValue, ours: AnyValue, theirs: AnyValue) -> AnyValue:
@@ -267,7 +259,7 @@ def _merge_interfaces(base: Catalog, ours: Catalog, theirs: Catalog) -> tuple[In
     """Merge interfaces by name, because they have no ids."""
     by_name = [{interface.name: interface for interface in side.interfaces} for side in (base, ours, theirs)]
     merged = (_merge_interface(*sides) for sides in _align(*by_name))
-    return tuple(interface for interface in merged if interface is not None)
+    return tuple(filter(None, merged))
 
 
 def _merge_interface(base: Interface | None, ours: Interface | None, theirs: Interface | None) -> Interface | None:
@@ -286,6 +278,5 @@ def _merge_interface(base: Interface | None, ours: Interface | None, theirs: Int
         ours,
         properties=tuple(properties),
         rules=_merge_rules(where, *(side.rules for side in sides)),
-        description=_merge_part(f"description of {where}", *(side.description for side in sides)),
-        metadata=_merge_part(f"metadata of {where}", *(side.metadata for side in sides)),
+        **_merge_parts(where, ("description", "metadata"), sides),
     )

@@ -81,7 +81,9 @@ class RequiredRule:
     fill: Value | None = None
 
 
-Constraint = UniqueRule | RangeRule | CheckRule | CardRule | RequiredRule
+TypeRule = UniqueRule | RangeRule | CheckRule | CardRule
+"""A rule of a type that can be dropped. Keys never change, and a required property is made nullable instead."""
+Constraint = TypeRule | RequiredRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,10 +355,10 @@ class AddConstraint(TypeStep):
         if isinstance(self.constraint, RequiredRule):
             filled = "" if self.constraint.fill is None else ", filled with its default where it is null"
             return f"require a value of {self.alias}.{self.constraint.property} in every row{filled}"
-        return f"add {constraint_text(self.constraint)} to {self.alias}"
+        return f"add {_rule_text(self.constraint)} to {self.alias}"
 
     def column_names(self) -> tuple[str, ...]:
-        return _constrained_columns(self.constraint)
+        return constrained_columns(self.constraint)
 
     def cost(self, rows: int, filled_rows: int = 0) -> Cost:
         if isinstance(self.constraint, RequiredRule) and filled_rows:
@@ -373,7 +375,10 @@ class AddConstraint(TypeStep):
             case CheckRule() as rule:
                 return replace(entity, rules=replace(rules, checks=(*rules.checks, rule)))
             case RequiredRule(name, fill):
-                return _change_property(entity, name, lambda own: _make_required(own, fill))
+                fills: tuple[Value, ...] = () if fill is None else (fill,)
+                return _change_property(
+                    entity, name, lambda own: replace(own, nullable=False, null_fills=(*own.null_fills, *fills))
+                )
             case CardRule(cardinality):
                 return _change_cardinality(entity, cardinality)
             case _:
@@ -385,13 +390,13 @@ class DropConstraint(TypeStep):
     """Drop a rule."""
 
     kind = "drop_constraint"
-    constraint: UniqueRule | RangeRule | CheckRule | CardRule
+    constraint: TypeRule
 
     def describe(self) -> str:
-        return f"drop {constraint_text(self.constraint)} of {self.alias}"
+        return f"drop {_rule_text(self.constraint)} of {self.alias}"
 
     def column_names(self) -> tuple[str, ...]:
-        return _constrained_columns(self.constraint)
+        return constrained_columns(self.constraint)
 
     def change(self, entity: AnyEntity) -> AnyEntity:
         rules: Rules = entity.rules
@@ -488,9 +493,9 @@ Step = (
 )
 
 
-def constraint_text(constraint: Constraint) -> str:
+def _rule_text(rule: TypeRule) -> str:
     """Return a rule about as the schema language writes it."""
-    match constraint:
+    match rule:
         case UniqueRule(columns):
             return f"@unique({', '.join(columns)})"
         case RangeRule(name, bounds):
@@ -501,13 +506,12 @@ def constraint_text(constraint: Constraint) -> str:
         case CardRule(cardinality):
             high = "*" if cardinality.high is None else str(cardinality.high)
             return f"@card({cardinality.low}..{high})"
-        case RequiredRule(name):
-            return f"a value in every row of {name}"
         case _:
-            assert_never(constraint)
+            assert_never(rule)
 
 
-def _constrained_columns(constraint: Constraint) -> tuple[str, ...]:
+def constrained_columns(constraint: Constraint) -> tuple[str, ...]:
+    """Return the columns that a rule names."""
     match constraint:
         case UniqueRule(columns):
             return columns
@@ -520,11 +524,6 @@ def _constrained_columns(constraint: Constraint) -> tuple[str, ...]:
 def _change_property(entity: AnyEntity, name: str, change: Callable[[Property], Property]) -> AnyEntity:
     properties = tuple(change(own) if own.name == name else own for own in entity.properties)
     return replace(entity, properties=properties)
-
-
-def _make_required(own: Property, fill: Value | None) -> Property:
-    fills = own.null_fills if fill is None else (*own.null_fills, fill)
-    return replace(own, nullable=False, null_fills=fills)
 
 
 def _change_cardinality(entity: AnyEntity, cardinality: Cardinality) -> AnyEntity:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import assert_never
 
 from omnigraph.base.ids import PropertyId
-from omnigraph.schema.catalog import Cardinality, EdgeType, Embedding, Entity, NodeType, Property, RangeRule, Rules
+from omnigraph.schema.catalog import Cardinality, CheckRule, EdgeType, Entity, NodeType, Property, RangeRule, Rules
 from omnigraph.schema.evolution import steps as step
 from omnigraph.schema.evolution.codes import EvolutionCode
 from omnigraph.schema.property_types import EnumType, PropertyType, Scalar, ScalarType, is_free_text, type_text
@@ -60,8 +61,8 @@ class TypePair:
         """Return the values that replaced null, in order, from one form of a property to the other."""
         if self.by_id:
             return after.null_fills[len(before.null_fills) :]
-        is_filled = before.nullable and not after.nullable and after.default is not None
-        return (after.default,) if is_filled and after.default is not None else ()
+        becomes_required = before.nullable and not after.nullable
+        return (after.default,) if becomes_required and after.default is not None else ()
 
 
 @dataclass(slots=True)
@@ -197,8 +198,7 @@ def _compare_property(
     if after.indexed > before.indexed:
         difference.adding.append(step.AddIndex(type_id, alias, name))
     embedding = before.embedding and before.embedding.renamed(names)
-    is_same = embedding and after.embedding and _maker(embedding) == _maker(after.embedding)
-    if pair.rows and embedding and after.embedding and not is_same:
+    if pair.rows and embedding and after.embedding and not embedding.has_same_vectors(after.embedding):
         detail = f"vectors of {pair.rows:,} rows may have been made from {embedding.source}"
         difference.reject(EvolutionCode.EMBEDDING_CHANGED, pair, name, detail)
     notes = step.Notes(after.description, after.metadata, (), after.default, after.embedding)
@@ -245,56 +245,68 @@ def _compare_nullability(pair: TypePair, both: tuple[Property, Property], differ
         difference.adding.append(step.AddConstraint(type_id, alias, step.RequiredRule(name)))
 
 
-def _maker(embedding: Embedding) -> tuple[str, str | None]:
-    return embedding.source, embedding.model
-
-
 def _type_notes(entity: Entity) -> step.Notes:
     implements = entity.implements if isinstance(entity, NodeType) else ()
     return step.Notes(entity.description, entity.metadata, implements)
 
 
+def _rules(entity: Entity, rules: Rules) -> list[step.TypeRule]:
+    """Return the rules of a type other than its key. The default cardinality does not count."""
+    listed: list[step.TypeRule] = [*map(step.UniqueRule, rules.uniques), *rules.ranges, *rules.checks]
+    if isinstance(entity, EdgeType) and entity.cardinality != Cardinality():
+        listed.append(step.CardRule(entity.cardinality))
+    return listed
+
+
+def _meaning(rule: step.TypeRule) -> object:
+    """Return a value that is equal for equal rules: the order of columns has no meaning in `@unique`."""
+    return frozenset(rule.columns) if isinstance(rule, step.UniqueRule) else rule
+
+
+def _old_rules(old: Entity, names: Mapping[str, str]) -> Iterator[tuple[step.TypeRule, step.TypeRule | None]]:
+    """Return each old rule, and the same under the new names of its columns; None if one of them is dropped."""
+    for rule, renamed in zip(_rules(old, old.rules), _rules(old, old.rules.renamed(names)), strict=True):
+        is_dropped = any(
+            name not in names and old.property_named(name) is not None for name in step.constrained_columns(rule)
+        )
+        yield rule, None if is_dropped else renamed
+
+
 def _dropped_rules(old: Entity, new: Entity, names: Mapping[str, str]) -> Iterator[step.DropConstraint]:
     """Return the rules that are dropped, under the old names of their columns."""
-    after, renamed = new.rules, old.rules.renamed(names)
-    new_uniques = {frozenset(columns) for columns in after.uniques}
-    for columns, new_columns in zip(old.rules.uniques, renamed.uniques, strict=True):
-        if frozenset(new_columns) not in new_uniques or not _are_matched(columns, old, names):
-            yield step.DropConstraint(old.id, new.alias, step.UniqueRule(columns))
-    for rule, new_rule in zip(old.rules.ranges, renamed.ranges, strict=True):
-        if new_rule not in after.ranges or rule.property not in names:
+    desired = {_meaning(rule) for rule in _rules(new, new.rules)}
+    for rule, renamed in _old_rules(old, names):
+        if renamed is None or _meaning(renamed) not in desired:
             yield step.DropConstraint(old.id, new.alias, rule)
-    for check, new_check in zip(old.rules.checks, renamed.checks, strict=True):
-        if new_check not in after.checks or check.property not in names:
-            yield step.DropConstraint(old.id, new.alias, check)
-    was, will = _cardinality(old), _cardinality(new)
-    if was != will and was != Cardinality():
-        yield step.DropConstraint(old.id, new.alias, step.CardRule(was))
 
 
 def _added_rules(
     old: Entity, new: Entity, names: Mapping[str, str], added: Mapping[str, Property]
 ) -> Iterator[step.AddConstraint]:
     """Return the rules that are added, under the new names of their columns."""
-    before = _remaining_rules(old, names)
-    old_uniques = {frozenset(columns) for columns in before.uniques}
-    for columns in new.rules.uniques:
-        if frozenset(columns) not in old_uniques:
+    remaining = [renamed for _, renamed in _old_rules(old, names) if renamed is not None]
+    meanings = {_meaning(rule) for rule in remaining}
+    for rule in _rules(new, new.rules):
+        if _meaning(rule) not in meanings:
+            yield step.AddConstraint(old.id, new.alias, rule, _is_implied(rule, remaining, added))
+
+
+def _is_implied(rule: step.TypeRule, remaining: list[step.TypeRule], added: Mapping[str, Property]) -> bool:
+    """Return whether the existing rows certainly obey a new rule, because of the old rules or of new columns."""
+    match rule:
+        case step.UniqueRule(columns):
             # Nulls are never duplicates, and a column that was added without a default is null in every row.
-            implied = any(name in added and added[name].fill is None for name in columns)
-            yield step.AddConstraint(old.id, new.alias, step.UniqueRule(columns), implied)
-    for rule in new.rules.ranges:
-        if rule not in before.ranges:
-            is_wider = any(_is_within(old_rule, rule) for old_rule in before.ranges)
-            implied = _is_obeyed_when_added(rule.property, added) or is_wider
-            yield step.AddConstraint(old.id, new.alias, rule, implied)
-    for check in new.rules.checks:
-        if check not in before.checks:
-            implied = _is_obeyed_when_added(check.property, added)
-            yield step.AddConstraint(old.id, new.alias, check, implied)
-    was, will = _cardinality(old), _cardinality(new)
-    if was != will and will != Cardinality():
-        yield step.AddConstraint(old.id, new.alias, step.CardRule(will), _is_wider(was, will))
+            return any(name in added and added[name].fill is None for name in columns)
+        case RangeRule(name, bounds):
+            old_bounds = [old.bounds for old in remaining if isinstance(old, RangeRule) and old.property == name]
+            return _is_obeyed_when_added(name, added) or any(old.is_within(bounds) for old in old_bounds)
+        case CheckRule(name):
+            return _is_obeyed_when_added(name, added)
+        case step.CardRule(cardinality):
+            old_cards = (old.cardinality for old in remaining if isinstance(old, step.CardRule))
+            return _is_within(next(old_cards, Cardinality()), cardinality)
+        case _:
+            assert_never(rule)
 
 
 def _is_obeyed_when_added(name: str, added: Mapping[str, Property]) -> bool:
@@ -302,30 +314,6 @@ def _is_obeyed_when_added(name: str, added: Mapping[str, Property]) -> bool:
     return name in added and (added[name].fill is None or added[name].filled is None)
 
 
-def _are_matched(columns: tuple[str, ...], old: Entity, names: Mapping[str, str]) -> bool:
-    """Return whether none of the columns is dropped; the endpoints of an edge never are."""
-    return all(name in names or old.property_named(name) is None for name in columns)
-
-
-def _remaining_rules(old: Entity, names: Mapping[str, str]) -> Rules:
-    """Return the old rules over columns that are not dropped, under their new names."""
-    remaining = Rules(
-        uniques=tuple(columns for columns in old.rules.uniques if _are_matched(columns, old, names)),
-        ranges=tuple(rule for rule in old.rules.ranges if rule.property in names),
-        checks=tuple(rule for rule in old.rules.checks if rule.property in names),
-    )
-    return remaining.renamed(names)
-
-
-def _is_within(inner: RangeRule, outer: RangeRule) -> bool:
-    """Return whether every value that obeys `inner` obeys `outer`."""
-    return inner.property == outer.property and inner.bounds.is_within(outer.bounds)
-
-
-def _cardinality(entity: Entity) -> Cardinality:
-    return entity.cardinality if isinstance(entity, EdgeType) else Cardinality()
-
-
-def _is_wider(was: Cardinality, will: Cardinality) -> bool:
-    high_fits = will.high is None or (was.high is not None and was.high <= will.high)
-    return will.low <= was.low and high_fits
+def _is_within(inner: Cardinality, outer: Cardinality) -> bool:
+    high_fits = outer.high is None or (inner.high is not None and inner.high <= outer.high)
+    return outer.low <= inner.low and high_fits

@@ -12,26 +12,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Final
 
 import lance
 import pyarrow as pa
 import pyarrow.compute as pc
-from lance.fragment import FragmentMetadata, write_fragments
+from lance.fragment import FragmentMetadata
 from lance.schema import LanceSchema
 
 from omnigraph.base.failpoints import announce
 from omnigraph.storage.errors import substrate_errors
-from omnigraph.storage.lance.dataset import DATA_STORAGE_VERSION, Dataset
+from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.durability import fragment_files, make_durable
 from omnigraph.storage.lance.stage import (
+    NO_PARENT,
     Deletions,
     RowReplacement,
     Rows,
     StagedTransaction,
     field_ids,
+    ids_and_parents,
     keep_identities,
+    replacement_operation,
     write_deletions,
+    write_rows,
 )
 from omnigraph.storage.lance.transactions import bytes_field, number_field, text_field
 
@@ -42,7 +47,6 @@ _ID: Final = 3
 _PARENT: Final = 4
 _NULLABLE: Final = 6
 _METADATA: Final = 10
-_NO_PARENT: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +95,21 @@ class WrittenColumns:
     schema: LanceSchema
 
 
-def stage_columns(dataset: Dataset, plan: ColumnPlan) -> StagedTransaction:
-    """Stage a plan that changes only metadata."""
-    assert not plan.writes, "a plan with values is written first"
+def stage_columns(dataset: Dataset, plan: ColumnPlan, written: Sequence[WrittenColumns] = ()) -> StagedTransaction:
+    """Stage a plan. If it writes values, `written` has those of every fragment of this version."""
+    assert plan.writes == bool(written), "a plan with values is written first"
     with substrate_errors("stage columns", dataset.uri):
-        schema = _compose_schema(dataset, plan, None)
-    return StagedTransaction.of(lance.LanceOperation.Project(schema), dataset.version)
+        schema = _compose_schema(dataset, plan, written[0].schema if written else None)
+    if not written:
+        return StagedTransaction.of(lance.LanceOperation.Project(schema), dataset.version)
+    fragments = sorted((fragment for part in written for fragment in part.fragments), key=lambda fragment: fragment.id)
+    return StagedTransaction.of(lance.LanceOperation.Merge(fragments, schema), dataset.version)
 
 
 def stage_columns_in_process(dataset: Dataset, plan: ColumnPlan) -> StagedTransaction:
     """Stage any plan; this process writes its values."""
-    if not plan.writes:
-        return stage_columns(dataset, plan)
-    written = write_columns(dataset, plan, tuple(dataset.fragment_rows()))
-    return stage_written_columns(dataset, plan, [written])
+    written = [write_columns(dataset, plan, tuple(dataset.fragment_rows()))] if plan.writes else []
+    return stage_columns(dataset, plan, written)
 
 
 def write_columns(dataset: Dataset, plan: ColumnPlan, fragment_ids: Sequence[int]) -> WrittenColumns:
@@ -145,14 +150,6 @@ def write_columns(dataset: Dataset, plan: ColumnPlan, fragment_ids: Sequence[int
     return WrittenColumns(tuple(fragments), schema)
 
 
-def stage_written_columns(dataset: Dataset, plan: ColumnPlan, written: Sequence[WrittenColumns]) -> StagedTransaction:
-    """Stage the columns that were written for every fragment of this version."""
-    fragments = sorted((fragment for part in written for fragment in part.fragments), key=lambda fragment: fragment.id)
-    with substrate_errors("stage written columns", dataset.uri):
-        schema = _compose_schema(dataset, plan, written[0].schema)
-    return StagedTransaction.of(lance.LanceOperation.Merge(fragments, schema), dataset.version)
-
-
 def _remove_old_files(
     dataset: Dataset, plan: ColumnPlan, fragments: Sequence[FragmentMetadata], schema: LanceSchema
 ) -> None:
@@ -165,8 +162,8 @@ def _remove_old_files(
     original_ids: dict[int, int] = {}
     for name, origin in plan.origins.items():
         if name not in moved:
-            copy_ids = written.field(_COPY_PREFIX + name).ids
-            original_ids |= dict(zip(copy_ids, present.field(origin).ids, strict=True))
+            copy_ids = written.fields[_COPY_PREFIX + name].ids
+            original_ids |= dict(zip(copy_ids, present.fields[origin].ids, strict=True))
     for fragment in fragments:
         newest = fragment.files[-1]
         newest.fields = [original_ids.get(number, number) for number in newest.fields]
@@ -205,7 +202,6 @@ def _used_ids(dataset: Dataset) -> Iterator[int]:
 class _Field:
     """A top-level field of a schema, with the messages of itself and of all fields in it, depth first."""
 
-    name: str
     messages: tuple[bytes, ...]
     ids: tuple[int, ...]
     parents: tuple[int, ...]
@@ -216,34 +212,29 @@ class _SchemaProtos:
     """A schema as its protobuf messages, by top-level field."""
 
     metadata: str
-    fields: tuple[_Field, ...]
+    fields: Mapping[str, _Field]
 
     @classmethod
     def of(cls, schema: LanceSchema) -> _SchemaProtos:
         reduced: Any = schema.__reduce__()
         metadata, *messages = reduced[1]
-        start = 0
-        fields = []
+        remaining = iter(messages)
+        fields = {}
         for native in schema.fields():
-            ids, parents = zip(*_ids_and_parents(native, _NO_PARENT), strict=True)
-            end = start + len(ids)
-            fields.append(_Field(native.name(), tuple(messages[start:end]), ids, parents))
-            start = end
-        assert start == len(messages), "one message for each field"
-        return cls(metadata, tuple(fields))
+            ids, parents = zip(*ids_and_parents(native), strict=True)
+            fields[native.name()] = _Field(tuple(islice(remaining, len(ids))), ids, parents)
+        assert next(remaining, None) is None, "one message for each field"
+        return cls(metadata, fields)
 
     def ids(self) -> list[int]:
-        return [number for field in self.fields for number in field.ids]
-
-    def field(self, name: str) -> _Field:
-        return next(field for field in self.fields if field.name == name)
+        return [number for field in self.fields.values() for number in field.ids]
 
     def column(self, name: str, target: pa.Field[Any]) -> list[bytes]:
         """Return the messages of a column with the name, nullability and metadata of `target`.
 
         In protobuf the last value of a member, and of a key in a map, is the valid one.
         """
-        first, *rest = self.field(name).messages
+        first, *rest = self.fields[name].messages
         changed = first + text_field(_NAME, target.name) + number_field(_NULLABLE, int(target.nullable))
         for key, value in (target.metadata or {}).items():
             changed += bytes_field(_METADATA, text_field(1, key.decode()) + bytes_field(2, value))
@@ -254,17 +245,10 @@ class _SchemaProtos:
         return [
             message
             + number_field(_ID, number + first_id)
-            + number_field(_PARENT, parent if parent == _NO_PARENT else parent + first_id)
-            for field in self.fields
+            + number_field(_PARENT, parent if parent == NO_PARENT else parent + first_id)
+            for field in self.fields.values()
             for message, number, parent in zip(field.messages, field.ids, field.parents, strict=True)
         ]
-
-
-def _ids_and_parents(native: Any, parent: int) -> Iterator[tuple[int, int]]:
-    own = int(native.id())
-    yield own, parent
-    for child in native.children():
-        yield from _ids_and_parents(child, own)
 
 
 def stage_rows_for_new_schema(
@@ -280,43 +264,18 @@ def stage_rows_for_new_schema(
         fragments += _write_rows(dataset, schema, new)
     deleted = [*(() if moved is None else moved.addresses), *removed]
     deletions = write_deletions(dataset, deleted) if deleted else Deletions()
-    later = getattr(operation, "fragments", None)
-    updated = deletions.updated if later is None else _with_deletions(later, deletions)
-    change = lance.LanceOperation.Update(
-        removed_fragment_ids=list(deletions.removed),
-        updated_fragments=list(updated),
-        new_fragments=fragments,
-        fields_modified=[],
-        fields_for_preserving_frag_bitmap=field_ids(schema),
-        update_mode="rewrite_rows",
-    )
-    return StagedTransaction.of(change, columns.base_version + 1)
+    if isinstance(operation, lance.LanceOperation.Merge):
+        by_id = {fragment.id: fragment for fragment in operation.fragments}
+        updated = (replace(by_id[old.id], deletion_file=old.deletion_file) for old in deletions.updated)
+        deletions = replace(deletions, updated=tuple(updated))
+    return StagedTransaction.of(replacement_operation(deletions, fragments, schema), columns.base_version + 1)
 
 
 def _write_rows(dataset: Dataset, schema: LanceSchema, rows: Rows) -> list[FragmentMetadata]:
     """Write fragments of this dataset. Lance numbers their fields from 0; they get the field ids of the schema."""
-    announce("dataset.stage", dataset.uri)
-    arrow: pa.Schema = rows.schema
-    with substrate_errors("write fragments", dataset.uri):
-        fragments = list(
-            write_fragments(
-                rows,
-                dataset.native,
-                schema=arrow,
-                mode="overwrite",  # only so that the columns may differ from the present ones; overwrites nothing
-                data_storage_version=DATA_STORAGE_VERSION,
-                enable_stable_row_ids=True,
-            )
-        )
-        ids = dict(zip(field_ids(LanceSchema.from_pyarrow(arrow)), field_ids(schema), strict=True))
-    make_durable(dataset.directory, fragment_files(fragments))
+    fragments = write_rows(dataset, rows, with_other_columns=True)
+    ids = dict(zip(field_ids(LanceSchema.from_pyarrow(rows.schema)), field_ids(schema), strict=True))
     for fragment in fragments:
         for file in fragment.files:
             file.fields = [ids[number] for number in file.fields]
     return fragments
-
-
-def _with_deletions(later: Sequence[FragmentMetadata], deletions: Deletions) -> list[FragmentMetadata]:
-    """Return the fragments after the first transaction, with the deletions of the second."""
-    by_id = {fragment.id: fragment for fragment in later}
-    return [replace(by_id[fragment.id], deletion_file=fragment.deletion_file) for fragment in deletions.updated]

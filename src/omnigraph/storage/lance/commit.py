@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +37,7 @@ from omnigraph.storage.lance.durability import (
     make_version_durable,
     operation_files,
 )
-from omnigraph.storage.lance.stage import StagedTransaction
+from omnigraph.storage.lance.stage import Deletions, StagedTransaction, stage_restore
 from omnigraph.storage.lance.transactions import find_transaction
 from omnigraph.storage.location import Location
 
@@ -101,11 +101,7 @@ def commit_staged(dataset: Dataset, staged: StagedTransaction) -> Dataset:
 
 def commit_restore(dataset: Dataset, version: int, properties: Mapping[str, str]) -> Dataset:
     """Make the newest version equal to `version`. Lance never rejects it: the caller checks what it would undo."""
-    operation = lance.LanceOperation.Restore(version)
-    transaction = lance.Transaction(
-        read_version=dataset.version, operation=operation, transaction_properties=dict(properties)
-    )
-    restored = _commit(dataset, transaction)
+    restored = _commit(dataset, stage_restore(dataset, version).with_properties(properties).native)
     make_version_durable(restored.directory, restored.version)
     return restored
 
@@ -117,13 +113,13 @@ def commit_replacement(dataset: Dataset, change: Replacement, before: pa.Table |
     with substrate_errors("stage a replacement", dataset.uri):
         if before is None:
             before = dataset.read([change.key], where, with_addresses=True)
-        updated, emptied = _delete_rows(dataset, where, change.fragments(before))
+        deletions = _delete_rows(dataset, where, change.fragments(before))
         added = write_fragments(
             change.rows, dataset.native, schema=dataset.schema, data_storage_version=DATA_STORAGE_VERSION
         )
     operation = lance.LanceOperation.Update(
-        removed_fragment_ids=emptied,
-        updated_fragments=updated,
+        removed_fragment_ids=list(deletions.removed),
+        updated_fragments=list(deletions.updated),
         new_fragments=list(added),
         fields_modified=[],
         update_mode="rewrite_rows",
@@ -164,23 +160,13 @@ def commit_strip_auto_cleanup(dataset: Dataset) -> Dataset | None:
     if not keys:
         return None
     announce("dataset.config", dataset.uri)
-    delete_torn_versions(dataset.directory, dataset.version + 1)
-    native = dataset.native_copy()
-    with substrate_errors("remove the automatic cleanup", dataset.uri):
-        native.delete_config_keys(keys)
-    make_version_durable(dataset.directory, native.version)
-    return Dataset(dataset.location, dataset.branch, native)
+    return _change(dataset, "remove the automatic cleanup", lambda native: native.delete_config_keys(keys))
 
 
 def commit_schema_metadata(dataset: Dataset, values: Mapping[str, str]) -> Dataset:
     """Set schema-level metadata in one new version."""
     announce("dataset.metadata", dataset.uri)
-    delete_torn_versions(dataset.directory, dataset.version + 1)
-    native = dataset.native_copy()
-    with substrate_errors("write the metadata", dataset.uri):
-        native.update_schema_metadata(dict(values))
-    make_version_durable(dataset.directory, native.version)
-    return Dataset(dataset.location, dataset.branch, native)
+    return _change(dataset, "write the metadata", lambda native: native.update_schema_metadata(dict(values)))
 
 
 def commit_branch(dataset: Dataset, name: str) -> Dataset:
@@ -231,6 +217,16 @@ def _commit(dataset: Dataset, transaction: lance.Transaction) -> Dataset:
     return Dataset(dataset.location, dataset.branch, native)
 
 
+def _change(dataset: Dataset, operation: str, commit: Callable[[lance.LanceDataset], object]) -> Dataset:
+    """Call a function that commits with a copy of the handle, which becomes the new version."""
+    delete_torn_versions(dataset.directory, dataset.version + 1)
+    native = dataset.native_copy()
+    with substrate_errors(operation, dataset.uri):
+        commit(native)
+    make_version_durable(dataset.directory, native.version)
+    return Dataset(dataset.location, dataset.branch, native)
+
+
 def _find_applied(dataset: Dataset, staged: StagedTransaction) -> Dataset | None:
     """Return the version of a transaction whose commit failed but was applied, such as after a lost acknowledgement."""
     try:
@@ -253,32 +249,35 @@ def _require_directly_above_base(committed: Dataset, staged: StagedTransaction) 
             transaction = committed.native.read_transaction(expected)
             uuid = transaction.uuid if transaction is not None else ""
     if uuid != staged.uuid:
-        raise DisplacedCommitError(
-            f"an external tool changed {committed.uri} between check and commit: "
-            f"expected version {expected}, got {committed.version}",
-            code="commit_displaced",
-            hint=hint("Run {}.", action("repair")),
-            facts={"uri": committed.uri, "expected": expected, "actual": committed.version},
-        )
+        raise displaced_commit(committed, staged.base_version)
 
 
-def _delete_rows(
-    dataset: Dataset, where: str, fragment_ids: frozenset[int]
-) -> tuple[list[FragmentMetadata], list[int]]:
-    """Return the fragments without the rows, including the anchor fragment; and the ids of those that become empty."""
+def displaced_commit(committed: Dataset, base: int) -> DisplacedCommitError:
+    """Return the error for a commit with a version above its base that the write did not make."""
+    return DisplacedCommitError(
+        f"an external tool changed {committed.uri} during the write: expected only our commits above version {base}, "
+        f"got others up to version {committed.version}",
+        code="commit_displaced",
+        hint=hint("Run {}.", action("repair")),
+        facts={"uri": committed.uri, "base": base, "actual": committed.version},
+    )
+
+
+def _delete_rows(dataset: Dataset, where: str, fragment_ids: frozenset[int]) -> Deletions:
+    """Delete the rows that pass a filter in some fragments. The anchor fragment counts as updated."""
     updated: list[FragmentMetadata] = []
-    emptied: list[int] = []
+    removed: list[int] = []
     anchor = anchor_fragment(dataset)
     for fragment in dataset.native.get_fragments():
         if fragment.fragment_id in fragment_ids:
             remaining = fragment.delete(where)
             if remaining is None:
-                emptied.append(fragment.fragment_id)
+                removed.append(fragment.fragment_id)
             else:
                 updated.append(remaining)
         elif fragment.fragment_id == anchor:
             updated.append(fragment.metadata)
-    return updated, emptied
+    return Deletions(tuple(updated), tuple(removed))
 
 
 def _rewritten_files(rewrite: RewriteResult) -> tuple[StagedFile, ...]:

@@ -137,9 +137,7 @@ def rewrite_fragments(dataset: Dataset, fragment_ids: Sequence[int], rows_per_fr
 def stage_rewrite(dataset: Dataset, groups: Sequence[FragmentRewrite]) -> StagedTransaction:
     """Stage the transaction that replaces the old fragments of all groups. Indexes do not cover the new ones."""
     with substrate_errors("read the fragments", dataset.uri):
-        present = {part.fragment_id: part.metadata for part in dataset.native.get_fragments()}
-    pairs = [([present[number] for number in group.old_ids], group.new) for group in groups]
-    return StagedTransaction.of(_rewrite_operation(pairs), dataset.version)
+        return StagedTransaction.of(_rewrite_operation(dataset.native, groups), dataset.version)
 
 
 def write_deletion_file(dataset: Dataset, fragment: FragmentMetadata, positions: Positions) -> FragmentMetadata:
@@ -179,12 +177,7 @@ def clone_rewritten(
             drop = stage_segment_drop(Dataset(location, None, clone), dropped)
             clone = _commit_in_clone(clone, drop.native, location)
         (base,) = set(clone.base_paths()) - set(native.base_paths())
-        present = {part.fragment_id: part.metadata for part in clone.get_fragments()}
-        pairs = [
-            ([present[number] for number in group.old_ids], [_with_base(fragment, base) for fragment in group.new])
-            for group in groups
-        ]
-        rewrite = lance.Transaction(read_version=clone.version, operation=_rewrite_operation(pairs))
+        rewrite = lance.Transaction(read_version=clone.version, operation=_rewrite_operation(clone, groups, base))
         return Dataset(location, None, _commit_in_clone(clone, rewrite, location))
 
 
@@ -260,10 +253,16 @@ def _commit_in_clone(
 
 
 def _rewrite_operation(
-    pairs: Sequence[tuple[Sequence[FragmentMetadata], Sequence[FragmentMetadata]]],
+    native: lance.LanceDataset, groups: Sequence[FragmentRewrite], base: int | None = None
 ) -> lance.LanceOperation.Rewrite:
-    groups = [lance.LanceOperation.RewriteGroup(list(old), list(new)) for old, new in pairs]
-    return lance.LanceOperation.Rewrite(groups, [])
+    """Return the operation that replaces old fragments by new ones, whose files are in `base` if this is a clone."""
+    present = {part.fragment_id: part.metadata for part in native.get_fragments()}
+    rewrites = []
+    for group in groups:
+        old = [present[number] for number in group.old_ids]
+        new = group.new if base is None else [_with_base(fragment, base) for fragment in group.new]
+        rewrites.append(lance.LanceOperation.RewriteGroup(old, list(new)))
+    return lance.LanceOperation.Rewrite(rewrites, [])
 
 
 def _with_base(fragment: FragmentMetadata, base: int) -> FragmentMetadata:

@@ -26,7 +26,7 @@ from lance.fragment import LanceFragment, write_fragments
 from omnigraph.base import limits
 from omnigraph.base.errors import FormatError, NotFoundError, OmnigraphError, StorageError
 from omnigraph.base.failpoints import announce
-from omnigraph.storage.errors import DatasetExistsError, not_found_error, substrate_errors
+from omnigraph.storage.errors import DatasetExistsError, substrate_errors, translate_error
 from omnigraph.storage.lance.durability import (
     delete_first_version,
     find_newest_whole_version,
@@ -57,6 +57,14 @@ _INDEX_IN_PLAN: Final = re.compile(r"\]@(\S+?)\(")
 _HANDLE_BYTES: Final = 64 * 1024
 _FRAGMENT_BYTES: Final = 1536
 _sessions: Final[dict[int, Session]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class BranchVersion:
+    """A version of a dataset on one of its Lance branches; None is Lance's main."""
+
+    branch: str | None
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +170,9 @@ class Dataset:
         return [fragment for fragment in fragments if fragment is not None]
 
     def fragment_rows(self) -> dict[int, int]:
-        """Return the number of live rows by fragment id, in order; from metadata where it is recorded."""
+        """Return the number of live rows by fragment id, in order, from metadata alone."""
         with substrate_errors("count the rows", self.uri):
-            counts = {}
-            for fragment in self.native.get_fragments():
-                rows = fragment.metadata.num_rows
-                counts[fragment.fragment_id] = fragment.count_rows() if rows is None else rows
-            return counts
+            return {fragment.fragment_id: fragment.metadata.num_rows for fragment in self.native.get_fragments()}
 
     def count_rows(self, where: str | None = None) -> int:
         with substrate_errors("count the rows", self.uri):
@@ -207,10 +211,20 @@ class Dataset:
         with substrate_errors("read the settings", self.uri):
             return dict(self.native.config())
 
-    def lance_branches(self) -> Mapping[str, str | None]:
-        """Return every Lance branch of the dataset with its parent; None is Lance's main."""
+    def lance_branches(self) -> dict[str, BranchVersion]:
+        """Return every Lance branch of the dataset, with the version that it was created from."""
         with substrate_errors("list the Lance branches", self.uri):
-            return {name: branch["parent_branch"] for name, branch in self.native.branches.list().items()}
+            branches = self.native.branches.list()
+        return {
+            name: BranchVersion(branch["parent_branch"], int(branch["parent_version"]))
+            for name, branch in branches.items()
+        }
+
+    def lance_tags(self) -> frozenset[BranchVersion]:
+        """Return the versions that have a tag of Lance."""
+        with substrate_errors("list the tags", self.uri):
+            tags = self.native.tags.list().values()
+        return frozenset(BranchVersion(tag["branch"], int(tag["version"])) for tag in tags)
 
     def versions(self) -> tuple[int, ...]:
         """Return every version that can be opened, oldest first, from one listing."""
@@ -305,7 +319,8 @@ def open_dataset(location: Location, *, branch: str | None = None, version: int 
         if whole is None:
             raise
         if whole == 0:
-            raise not_found_error("open the dataset", directory.uri) from None
+            missing = FileNotFoundError("every version file is empty")
+            raise translate_error(missing, "open the dataset", directory.uri) from None
         logger.warning("skipped empty version files, which a power cut leaves: %s", directory.uri)
         native = _open_native(directory, whole)
     return Dataset(location, branch, native)

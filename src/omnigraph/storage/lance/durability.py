@@ -35,8 +35,9 @@ from omnigraph.storage.sync import sync_entries, sync_file
 
 _MAGIC: Final = b"LANC"
 _LANCE_SUFFIX: Final = ".lance"
-_VERSION_MAX: Final = 2**64 - 1
-_VERSION_DIGITS: Final = 20
+VERSION_MAX: Final = 2**64 - 1
+"""Lance names a version file by the difference from this number, so that a listing starts with the newest version."""
+VERSION_DIGITS: Final = 20
 _DRAFT_BITS: Final = 48
 
 
@@ -124,6 +125,11 @@ def require_staged(directory: Location, files: Sequence[StagedFile]) -> None:
                     _require_size(directory, file, None if entry is None else entry.size)
 
 
+def version_file(version: int) -> str:
+    """Return the path of a version file below the dataset or its Lance branch."""
+    return f"_versions/{VERSION_MAX - version:0{VERSION_DIGITS}d}.manifest"
+
+
 def make_version_durable(directory: Location, version: int) -> None:
     """Sync the version file that was just committed. Lance does not need the other files that a commit writes.
 
@@ -147,7 +153,13 @@ def make_branch_durable(location: Location, branch: str, directory: Location, ve
 
 def make_indexes_durable(directory: Location, native: lance.LanceDataset) -> None:
     """Check and sync the files of committed index segments: Lance finishes some of them only during the commit."""
-    for index in _new_indexes(directory, native):
+    with substrate_errors("check an index", directory.uri):
+        try:
+            transaction = native.read_transaction(native.version)
+        except TypeError:  # Lance cannot read a compaction by an external tool, see lance/transactions.py
+            transaction = None
+    operation = None if transaction is None else transaction.operation
+    for index in getattr(operation, "new_indices", ()):
         if index.base_id is None:
             make_durable(directory, index_files(index))
     make_version_durable(directory, native.version)
@@ -164,7 +176,9 @@ def make_change_durable(directory: Location, newer: lance.LanceDataset, base: la
         first = newer.version if base is None else base.version + 1
     for version in range(first, newer.version):
         with suppress(NotFoundError):  # an external tool deleted it
-            make_indexes_durable(directory, _open_version(directory, newer, version))
+            with substrate_errors("open a version", directory.uri):
+                native = newer.checkout_version(version)
+            make_indexes_durable(directory, native)
     make_indexes_durable(directory, newer)
 
 
@@ -177,9 +191,9 @@ def find_newest_whole_version(directory: Location) -> int | None:
         return None
     try:
         sizes = {
-            _VERSION_MAX - int(path.stem): path.stat().st_size
+            VERSION_MAX - int(path.stem): path.stat().st_size
             for path in Path(directory.uri, "_versions").glob("*.manifest")
-            if path.stem.isdecimal() and len(path.stem) == _VERSION_DIGITS
+            if path.stem.isdecimal() and len(path.stem) == VERSION_DIGITS
         }
     except OSError:  # the caller has the library's error, which says why the directory cannot be read
         return None
@@ -237,20 +251,6 @@ def _is_empty(file: Path) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_size == 0
 
 
-def _open_version(directory: Location, native: lance.LanceDataset, version: int) -> lance.LanceDataset:
-    with substrate_errors("open a version", directory.uri):
-        return native.checkout_version(version)
-
-
-def _new_indexes(directory: Location, native: lance.LanceDataset) -> Sequence[Any]:
-    with substrate_errors("check an index", directory.uri):
-        try:
-            transaction = native.read_transaction(native.version)
-        except TypeError:  # Lance cannot read a compaction by an external tool, see lance/transactions.py
-            return ()
-    return getattr(None if transaction is None else transaction.operation, "new_indices", ())
-
-
 def _fragment_files(fragment: FragmentMetadata) -> list[StagedFile]:
     """Return the files of a fragment in the directory of its own Lance branch."""
     files = [StagedFile(f"data/{file.path}", file.file_size_bytes) for file in fragment.files if file.base_id is None]
@@ -262,17 +262,16 @@ def _fragment_files(fragment: FragmentMetadata) -> list[StagedFile]:
 
 def _require_whole(directory: Location, file: StagedFile) -> None:
     """Compare the size; if Lance recorded none, or the size that it read from the disk, read the end of the file."""
-    _require_size(directory, file, _local_size(directory, file))
+    size = _local_size(directory, file)
+    _require_size(directory, file, size)
     path = Path(directory.uri, file.path)
     with substrate_errors("check a file", str(path)):
         if file.path.endswith(_LANCE_SUFFIX):
             is_whole = _ends_like_lance(path)
-        elif file.size_bytes is None:
-            is_whole = _is_whole_deletion_file(path)
         else:
-            is_whole = True
+            is_whole = file.size_bytes is not None or _is_whole_deletion_file(path)
     if not is_whole:
-        raise _incomplete_file(directory, file, path.stat().st_size)
+        raise _incomplete_file(directory, file, size)
 
 
 def _require_size(directory: Location, file: StagedFile, size: int | None) -> None:
@@ -352,6 +351,6 @@ def _is_whole_deletion_file(path: Path) -> bool:
 
 
 def _version_path(directory: Location, version: int) -> str:
-    """Return the path of a version file below the dataset or its Lance branch."""
-    path = f"_versions/{_VERSION_MAX - version:020d}.manifest"
+    """Return the path of an existing version file, or else the name in Lance's first naming scheme."""
+    path = version_file(version)
     return path if Path(directory.uri, path).exists() else f"_versions/{version}.manifest"

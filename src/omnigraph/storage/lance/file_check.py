@@ -29,6 +29,7 @@ from omnigraph.storage.errors import substrate_errors
 from omnigraph.storage.files import list_tree
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
 from omnigraph.storage.lance.deletion_file import count_deleted_rows
+from omnigraph.storage.lance.durability import version_file
 from omnigraph.storage.lance.layout import path_below
 from omnigraph.storage.local_tree import LINK_CODE
 from omnigraph.storage.location import Location, Scheme
@@ -37,7 +38,6 @@ from omnigraph.storage.objects import ObjectStore
 VersionKey = tuple[str | None, int | None]
 """A Lance branch (None: Lance's main) and a version (None: the newest)."""
 
-_VERSION_MAX: Final = 2**64 - 1
 _STORED_BLOBS: Final = (1, 2)
 """The kinds of blob descriptors that reference a blob file: one for several blobs, and one for a single blob."""
 
@@ -238,11 +238,12 @@ class _DatasetCheck:
     def _version_problem(self, key: VersionKey, error: OmnigraphError) -> FileProblem:
         """Return the problem of a version that cannot be opened: its version file is missing or damaged."""
         branch, version = key
-        directory = f"{'' if branch is None else f'tree/{branch}/'}_versions/"
-        newest = min((path for path in self.sizes if _is_version(path, directory)), default=None)
-        path = newest or directory
+        base = "" if branch is None else f"tree/{branch}/"
+        directory = f"{base}_versions/"
+        version_files = (path for path in self.sizes if path.startswith(directory) and path.endswith(".manifest"))
+        path = min(version_files, default=directory)
         if version is not None:
-            path = f"{directory}{_VERSION_MAX - version:020d}.manifest"
+            path = f"{base}{version_file(version)}"
         if path not in self.sizes:
             return FileProblem(path, FileKind.VERSION, "is missing")
         return FileProblem(path, FileKind.VERSION, _damage_text(error), None, self.sizes[path])
@@ -299,10 +300,6 @@ class _DatasetCheck:
         count = count_deleted_rows(reference.path, data, reference.rows_max)
         if reference.rows not in (None, count):
             raise ValueError(f"expected {reference.rows:,} deleted rows, got {count:,}")
-
-
-def _is_version(path: str, directory: str) -> bool:
-    return path.startswith(directory) and path.endswith(".manifest")
 
 
 def _damage_text(error: OmnigraphError) -> str:

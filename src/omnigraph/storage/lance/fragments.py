@@ -35,6 +35,14 @@ class Fragment:
     native: Any = None
     deletion_file: str | None = None
 
+    def has_same_rows(self, other: Fragment) -> bool:
+        """Return whether the same fragment of another version has the same files, overlays and deletions."""
+        return (self.files, self.deletion_file, self.native.overlays) == (
+            other.files,
+            other.deletion_file,
+            other.native.overlays,
+        )
+
 
 def data_files(native: Any) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """Return the data files of Lance's description of a fragment: paths, and the ids of the fields read from them."""
@@ -53,7 +61,7 @@ def read_fragment_files(dataset: Dataset) -> Mapping[int, Fragment]:
         for fragment in dataset.native.get_fragments():
             metadata = fragment.metadata
             fragments[fragment.fragment_id] = Fragment(
-                rows=fragment.count_rows() if metadata.num_rows is None else metadata.num_rows,
+                rows=metadata.num_rows,
                 files=data_files(metadata),
                 deleted_rows=metadata.num_deletions,
                 size_bytes=sum(file.file_size_bytes or 0 for file in metadata.files),
@@ -71,30 +79,6 @@ def read_live_offsets(dataset: Dataset, number: int) -> npt.NDArray[np.uint32]:
         rows = dataset.native.scanner(columns=[], fragments=parts, with_row_address=True).to_table()
     offsets: npt.NDArray[np.uint32] = rows.column(ADDRESS).to_numpy().astype(np.uint32)
     return offsets
-
-
-@dataclass(frozen=True, slots=True)
-class FragmentState:
-    """Everything that determines the rows of a fragment: its files, their overlays and its deletions."""
-
-    rows: int
-    files: tuple[tuple[str, tuple[int, ...]], ...]
-    overlays: str
-    deletion_file: str | None
-
-
-def read_fragment_states(dataset: Dataset) -> Mapping[int, FragmentState]:
-    """Return the state of every fragment by its id. If it is equal in two versions, so are the fragment's rows."""
-    with substrate_errors("read the fragments", dataset.uri):
-        return {
-            fragment.fragment_id: FragmentState(
-                rows=fragment.count_rows(),
-                files=data_files(fragment.metadata),
-                overlays=repr(fragment.metadata.overlays),
-                deletion_file=fragment.deletion_file(),
-            )
-            for fragment in dataset.native.get_fragments()
-        }
 
 
 def count_deleted_rows(dataset: Dataset) -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Final
 
 import lance
@@ -40,13 +39,11 @@ _DIMENSIONS_PER_SUBVECTOR: Final = 8
 _PQ_CODES: Final = 256
 _SAMPLE_RATE_MAX: Final = 256
 _METRIC: Final = "cosine"
-_SCALAR_SETTINGS: Final[Mapping[IndexKind, Mapping[str, object]]] = MappingProxyType(
-    {
-        IndexKind.BTREE: MappingProxyType({}),
-        # With stemming, fuzzy search would miss words that are one edit apart; phrase search needs positions.
-        IndexKind.INVERTED: MappingProxyType({"stem": False, "remove_stop_words": False, "with_position": True}),
-    }
-)
+_SCALAR_SETTINGS: Final[Mapping[IndexKind, Mapping[str, object]]] = {
+    IndexKind.BTREE: {},
+    # With stemming, fuzzy search would miss words that are one edit apart; phrase search needs positions.
+    IndexKind.INVERTED: {"stem": False, "remove_stop_words": False, "with_position": True},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +164,9 @@ def _plan_vector(
         return Unbuildable(spec, NO_VECTORS)
     dimensions = dataset.schema.field(spec.column).type.list_size
     if vectors < max(pq_rows_min, _PQ_CODES) or dimensions % _DIMENSIONS_PER_SUBVECTOR:
-        settings = {"metric": _METRIC, "num_partitions": 1, "ivf_centroids": _any_centroid(dimensions)}
+        # With one partition, every vector belongs to it, so any centroid will do.
+        centroid = pa.FixedSizeListArray.from_arrays(pa.array([1.0] * dimensions, pa.float32()), dimensions)
+        settings = {"metric": _METRIC, "num_partitions": 1, "ivf_centroids": centroid}
         return IndexPlan(spec, fragment_ids, "IVF_FLAT", settings)
     partitions = min(_PARTITIONS_MAX, max(1, vectors // _ROWS_PER_PARTITION))
     subvectors = dimensions // _DIMENSIONS_PER_SUBVECTOR
@@ -179,11 +178,6 @@ def _plan_vector(
     )
     settings = {"metric": _METRIC, "num_partitions": partitions, "num_sub_vectors": subvectors, **model}
     return IndexPlan(spec, fragment_ids, "IVF_PQ", settings)
-
-
-def _any_centroid(dimensions: int) -> Any:
-    """Return any centroid: with one partition, every vector belongs to it."""
-    return pa.FixedSizeListArray.from_arrays(pa.array([1.0] * dimensions, pa.float32()), dimensions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,9 +243,7 @@ def read_indexes(dataset: Dataset) -> tuple[IndexDescription, ...]:
 
 def read_coverage(dataset: Dataset, specs: Sequence[IndexSpec]) -> Mapping[IndexSpec, Coverage]:
     """Return the coverage of each index in this version; an index that does not exist covers nothing."""
-    with substrate_errors("read the fragments", dataset.uri):
-        rows = {part.fragment_id: part.metadata.num_rows for part in dataset.native.get_fragments()}
-    indexes = read_indexes(dataset)
+    indexes, rows = read_indexes(dataset), dataset.fragment_rows()
     return {spec: coverage_of(spec, indexes, rows) for spec in specs}
 
 
@@ -266,12 +258,7 @@ def coverage_of(spec: IndexSpec, indexes: Sequence[IndexDescription], rows_of_fr
 
 
 def _kind_of(lance_type: str) -> IndexKind | None:
-    match lance_type.upper():
-        case "BTREE":
-            return IndexKind.BTREE
-        case "INVERTED":
-            return IndexKind.INVERTED
-        case name if name.startswith("IVF_"):
-            return IndexKind.VECTOR
-        case _:
-            return None
+    name = lance_type.upper()
+    if name.startswith("IVF_"):
+        return IndexKind.VECTOR
+    return next((kind for kind in _SCALAR_SETTINGS if kind.name == name), None)

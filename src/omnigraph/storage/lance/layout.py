@@ -1,14 +1,14 @@
 """The directories and files of a Lance dataset: what each path is, and which files its versions reference.
 
-In: paths below a dataset's root, or a dataset. Out: the Lance branch, version or group that a path belongs to; branches
-and tags; the files that versions reference. A file group is the unit that is deleted together: a data file with its
+In: paths below a dataset's root, or a dataset. Out: the Lance branch, version or group that a path belongs to; the
+files that versions reference. A file group is the unit that is deleted together: a data file with its
 blobs, or an index with its files. Files that are not Lance's have no group. Nothing here writes or deletes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,7 +18,9 @@ import pyarrow.compute as pc
 from omnigraph.base import limits
 from omnigraph.base.errors import FormatError
 from omnigraph.storage.errors import substrate_errors
-from omnigraph.storage.lance.dataset import Dataset, open_dataset
+from omnigraph.storage.lance.dataset import Dataset
+from omnigraph.storage.lance.durability import VERSION_DIGITS, VERSION_MAX
+from omnigraph.storage.lance.read import combine_batches
 from omnigraph.storage.location import Location
 
 VERSIONS_DIRECTORY: Final = "_versions/"
@@ -32,27 +34,8 @@ _REFERENCE_SUFFIX: Final = ".json"
 _SINGLE_FILES: Final = ("_transactions/", "_deletions/")
 _DIRECTORIES: Final = (VERSIONS_DIRECTORY, *_SINGLE_FILES, "_indices/", "data/")
 _MANIFEST: Final = re.compile(r"_versions/(\d+)\.manifest")
-_INVERTED_DIGITS: Final = 20
-_VERSION_MAX: Final = 2**64 - 1
 _DATA: Final = re.compile(r"(data/[^/]+?)(?:\.lance(?:#\d+)?|/.+)")
 _INDEX: Final = re.compile(r"(_indices/[^/]+)/.+")
-
-
-@dataclass(frozen=True, slots=True)
-class LanceBranch:
-    """A Lance branch and the version that it was created from; `parent` None is Lance's main."""
-
-    name: str
-    parent: str | None
-    parent_version: int
-
-
-@dataclass(frozen=True, slots=True)
-class Refs:
-    """The branches and tags of a dataset. A tag is a Lance branch and a version."""
-
-    branches: tuple[LanceBranch, ...]
-    tags: frozenset[tuple[str | None, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +84,7 @@ def manifest_version(path: str) -> int | None:
     if match is None:
         return None
     number = int(match[1])
-    return _VERSION_MAX - number if len(match[1]) == _INVERTED_DIGITS else number
+    return VERSION_MAX - number if len(match[1]) == VERSION_DIGITS else number
 
 
 def referenced_branch(path: str) -> str | None:
@@ -116,21 +99,6 @@ def manifests_first(path: str) -> int:
     return 0 if path.startswith(VERSIONS_DIRECTORY) else 1
 
 
-def read_refs(location: Location) -> Refs:
-    """Read the branches and tags of a dataset."""
-    dataset = open_dataset(location)
-    with substrate_errors("read the branches", dataset.uri):
-        branches = dataset.native.branches.list()
-        tags = dataset.native.tags.list()
-    return Refs(
-        tuple(
-            LanceBranch(name, branch["parent_branch"], int(branch["parent_version"]))
-            for name, branch in sorted(branches.items())
-        ),
-        frozenset((tag["branch"], int(tag["version"])) for tag in tags.values()),
-    )
-
-
 def read_referenced_files(dataset: Dataset, deleted_versions: Iterable[int]) -> ReferencedFiles:
     """Read which files the versions of the handle's branch reference, without the deleted ones and with them.
 
@@ -140,10 +108,11 @@ def read_referenced_files(dataset: Dataset, deleted_versions: Iterable[int]) -> 
     by_retained: set[str] = set()
     by_any: set[str] = set()
     with substrate_errors("read the referenced files", dataset.uri):
-        for table in _tracked_files(dataset):
-            by_any |= _paths(table, dataset.location)
-            is_deleted = pc.is_in(table.column("version"), value_set=versions)
-            by_retained |= _paths(table.filter(pc.invert(is_deleted)), dataset.location)
+        # Lance yields one batch per version, which is too small to process alone.
+        for batch in combine_batches(dataset.native.tracked_files(), limits.REACH_ROWS):
+            by_any |= _paths(batch, dataset.location)
+            is_deleted = pc.is_in(batch.column("version"), value_set=versions)
+            by_retained |= _paths(batch.filter(pc.invert(is_deleted)), dataset.location)
     return ReferencedFiles(frozenset(by_retained), frozenset(by_any))
 
 
@@ -162,35 +131,13 @@ def path_below(base: str, root: Location) -> str:
     )
 
 
-def _tracked_files(dataset: Dataset) -> Iterator[pa.Table]:
-    """Combine the batches, because Lance yields one per version, which is too small to process alone."""
-    batches: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in dataset.native.tracked_files():
-        batches.append(batch)
-        rows += batch.num_rows
-        if rows >= limits.REACH_ROWS:
-            yield _combine(batches)
-            batches, rows = [], 0
-    if batches:
-        yield _combine(batches)
-
-
-def _combine(batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    return pa.Table.from_batches(batches).unify_dictionaries().combine_chunks()
-
-
-def _paths(table: pa.Table, root: Location) -> set[str]:
+def _paths(batch: pa.RecordBatch, root: Location) -> set[str]:
     """Return the distinct paths, below the root."""
     distinct: set[str] = set()
-    if table.num_rows == 0:
-        return distinct
-    bases: Any = table.column("base_uri")
-    names = bases.chunk(0).dictionary.to_pylist()
+    bases: Any = batch.column("base_uri")
+    names = bases.dictionary.to_pylist()
     for index, base in enumerate(names):
-        rows = table
-        if len(names) > 1:
-            rows = table.filter(pc.equal(bases.chunk(0).indices, index))
+        rows = batch.filter(pc.equal(bases.indices, index)) if len(names) > 1 else batch
         paths = pc.unique(rows.column("path")).to_pylist()
         directory = path_below(str(base), root) if paths else ""
         distinct.update((f"{directory}{path}" for path in paths) if directory else map(str, paths))

@@ -48,50 +48,29 @@ class RowSlice:
     index: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RowNumbers:
-    """Identities, addresses and last written versions of rows, in the same order."""
-
-    identities: Numbers
-    addresses: Numbers
-    versions: Numbers
-
-    def not_at(self, others: RowNumbers) -> RowNumbers:
-        """Return the rows whose address none of the others has."""
-        return self._only(~np.isin(self.addresses, others.addresses))
-
-    def not_in(self, others: RowNumbers) -> RowNumbers:
-        """Return the rows that are not among the others with the same identity and last written version."""
-        order = np.argsort(others.identities)
-        positions = np.searchsorted(others.identities, self.identities, sorter=order)
-        is_inside = positions < len(order)
-        match = order[positions[is_inside]]
-        is_equal = np.zeros(len(positions), np.bool_)
-        is_equal[is_inside] = (others.identities[match] == self.identities[is_inside]) & (
-            others.versions[match] == self.versions[is_inside]
-        )
-        return self._only(~is_equal)
-
-    def without(self, identities: Numbers) -> RowNumbers:
-        """Return the rows that have none of these identities."""
-        return self._only(~np.isin(self.identities, identities))
-
-    def _only(self, mask: np.ndarray[Any, np.dtype[np.bool_]]) -> RowNumbers:
-        return RowNumbers(self.identities[mask], self.addresses[mask], self.versions[mask])
-
-
-_NOTHING: Final = np.array([], np.uint64)
-NO_NUMBERS: Final = RowNumbers(_NOTHING, _NOTHING, _NOTHING)
-
-
 def read_all_ids(dataset: Dataset) -> Texts:
     """Read the ids of all rows."""
     return combine_texts([batch.column("id") for batch in dataset.read_batches(["id"])])
 
 
+def scan_rows(
+    dataset: Dataset, columns: list[str], where: str | None = None, fragments: Sequence[int] | None = None
+) -> pa.Table:
+    """Read the columns, `IDENTITY` and `ADDRESS` of the rows that pass a filter; default: of all fragments."""
+    with substrate_errors("find rows", dataset.uri):
+        return dataset.native.scanner(
+            columns=columns,
+            filter=where,
+            fragments=None if fragments is None else dataset.fragments(fragments),
+            with_row_id=True,
+            with_row_address=True,
+            late_materialization=True,
+        ).to_table()
+
+
 def find_rows(dataset: Dataset, ids: Texts, columns: list[str], fragments: Sequence[int] | None = None) -> pa.Table:
     """Read the columns, `IDENTITY` and `ADDRESS` of the existing rows among a few ids, in no order, in one scan."""
-    return _scan(dataset, columns, any_of("id", ids.to_pylist()), fragments)
+    return scan_rows(dataset, columns, any_of("id", ids.to_pylist()), fragments)
 
 
 def locate_rows(dataset: Dataset, ids: Texts, fragments: Sequence[int] | None = None) -> pa.Table:
@@ -114,7 +93,7 @@ def read_rows_at(dataset: Dataset, identities: Numbers, addresses: Numbers, colu
     if len(addresses) > limits.LOOKUP_FILTER_VALUES_MAX:
         return read_rows_by_identity(dataset, identities, columns)
     numbers = ", ".join(str(address) for address in addresses.tolist())
-    rows = _scan(dataset, columns, f"{ADDRESS} IN ({numbers})" if numbers else "false")
+    rows = scan_rows(dataset, columns, f"{ADDRESS} IN ({numbers})" if numbers else "false")
     positions: Any = pc.index_in(pa.array(addresses), value_set=rows.column(ADDRESS).combine_chunks())
     assert positions.null_count == 0, "an address is that of a row of this version"
     return rows.select(columns).take(positions)
@@ -126,22 +105,6 @@ def read_rows_by_identity(dataset: Dataset, identities: Numbers, columns: list[s
         if not len(identities):
             return dataset.native.scanner(columns=columns, limit=0).to_table()
         return dataset.native._take_rows(identities.tolist(), columns=columns)
-
-
-def read_numbers(dataset: Dataset, fragments: Sequence[int]) -> RowNumbers:
-    """Read the numbers of the rows of some fragments, without their values."""
-    if not fragments:
-        return NO_NUMBERS
-    rows = _scan(dataset, [LAST_UPDATED], None, fragments)
-    identities, addresses, versions = (rows.column(name) for name in (IDENTITY, ADDRESS, LAST_UPDATED))
-    return RowNumbers(identities.to_numpy(), addresses.to_numpy(), versions.to_numpy().astype(np.uint64))
-
-
-def read_written(dataset: Dataset, fragments: Sequence[int], where: str) -> pa.Table:
-    """Read `id`, `IDENTITY` and `ADDRESS` of the rows of some fragments that pass a filter over row versions."""
-    if not fragments:
-        return make_address_table([])
-    return make_address_table(_scan(dataset, ["id"], where, fragments).to_batches())
 
 
 def make_address_table(batches: Sequence[pa.RecordBatch]) -> pa.Table:
@@ -190,8 +153,6 @@ def check_filter(dataset: Dataset, where: str) -> None:
 
 def scan_fragments(dataset: Dataset, fragments: tuple[int, ...], scan: TableScan) -> Iterator[pa.RecordBatch]:
     """Read the rows of these fragments that the scan selects, in their order."""
-    if not fragments:
-        return
     with substrate_errors("read the dataset", dataset.uri):
         yield from dataset.native.scanner(
             columns=list(scan.columns),
@@ -239,18 +200,6 @@ def read_blobs(dataset: Dataset, column: str, addresses: Sequence[int]) -> list[
     with substrate_errors("read blobs", dataset.uri):
         blobs: Any = dataset.native.read_blobs(column, addresses=list(addresses), preserve_order=True)
     return [content for _, content in blobs]
-
-
-def _scan(dataset: Dataset, columns: list[str], where: str | None, fragments: Sequence[int] | None = None) -> pa.Table:
-    with substrate_errors("find rows", dataset.uri):
-        return dataset.native.scanner(
-            columns=columns,
-            filter=where,
-            fragments=None if fragments is None else dataset.fragments(fragments),
-            with_row_id=True,
-            with_row_address=True,
-            late_materialization=True,
-        ).to_table()
 
 
 def _has_matching_brackets(where: str) -> bool:

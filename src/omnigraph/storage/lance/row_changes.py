@@ -22,38 +22,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.base.errors import NotFoundError
-from omnigraph.storage.errors import substrate_errors
-from omnigraph.storage.lance.dataset import ADDRESS, IDENTITY, Dataset, Texts, open_dataset
+from omnigraph.storage.lance.dataset import ADDRESS, IDENTITY, BranchVersion, Dataset, Texts, open_dataset
 from omnigraph.storage.lance.fragments import Fragment, read_fragment_files
 from omnigraph.storage.lance.read import (
     LAST_UPDATED,
-    NO_NUMBERS,
     Numbers,
-    RowNumbers,
     combine_texts,
     make_address_table,
-    read_numbers,
     read_rows_at,
-    read_written,
+    scan_rows,
 )
 from omnigraph.storage.location import Location
 
 _FRAGMENT_SHIFT: Final = np.uint64(32)
 
 
-@dataclass(frozen=True, slots=True)
-class BranchVersion:
-    """A version of a dataset on one of its Lance branches; None is Lance's main."""
-
-    branch: str | None
-    version: int
-
-
 def find_common_ancestor(location: Location, left: BranchVersion, right: BranchVersion) -> BranchVersion | None:
     """Return the newest version that both were created from; None if a Lance branch between them was deleted."""
     if left.branch == right.branch:
         return BranchVersion(left.branch, min(left.version, right.version))
-    branches = _read_branches(open_dataset(location))
+    branches = open_dataset(location).lance_branches()
     left_line = {origin.branch: origin.version for origin in (left, *_origins(branches, left.branch))}
     for origin in (right, *_origins(branches, right.branch)):
         if origin.branch in left_line:
@@ -71,23 +59,18 @@ def open_if_exists(location: Location, version: BranchVersion) -> Dataset | None
 
 def fork_version(dataset: Dataset, branch: str | None, ancestor: str | None) -> int | None:
     """Return the version of `ancestor` from which a Lance branch, directly or not, was created; None if it was not."""
-    origins = _origins(_read_branches(dataset), branch)
+    origins = _origins(dataset.lance_branches(), branch)
     return next((origin.version for origin in origins if origin.branch == ancestor), None)
 
 
-def _read_branches(dataset: Dataset) -> Any:
-    with substrate_errors("list the Lance branches", dataset.uri):
-        return dataset.native.branches.list()
-
-
-def _origins(branches: Any, branch: str | None) -> Iterator[BranchVersion]:
+def _origins(branches: Mapping[str, BranchVersion], branch: str | None) -> Iterator[BranchVersion]:
     """Yield the version that a Lance branch was created from, then its parent's, up to Lance's main or a gap."""
     for _ in range(len(branches)):
-        entry = None if branch is None else branches.get(branch)
-        if entry is None:
+        origin = None if branch is None else branches.get(branch)
+        if origin is None:
             return
-        branch = entry["parent_branch"]
-        yield BranchVersion(branch, int(entry["parent_version"]))
+        branch = origin.branch
+        yield origin
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,18 +103,20 @@ def row_changes(ancestor: Dataset, dataset: Dataset) -> RowChanges:
     before, after = read_fragment_files(ancestor), read_fragment_files(dataset)
     same = _unchanged_fragments(before, after)
     fresh = tuple(number for number in after if number not in same)
-    written = read_written(dataset, fresh, f"{LAST_UPDATED} > {ancestor.version}")
+    written = make_address_table(scan_rows(dataset, ["id"], f"{LAST_UPDATED} > {ancestor.version}", fresh).to_batches())
     lost, returned = [], []
     for number in sorted(same):
         if before[number].deletion_file != after[number].deletion_file:
-            then, now = read_numbers(ancestor, [number]), read_numbers(dataset, [number])
-            lost.append(then.not_at(now))
-            returned.append(now.not_at(then))
+            then, now = _read_versions(ancestor, [number]), _read_versions(dataset, [number])
+            lost.append(_without(then, now, ADDRESS))
+            returned.append(_without(now, then, ADDRESS))
     rewritten = [number for number in before if number not in same]
     if rewritten or sum(after[number].rows for number in fresh) > written.num_rows:
-        then, now = read_numbers(ancestor, rewritten), read_numbers(dataset, fresh)
-        lost.append(then.not_in(now))
-        returned.append(now.not_in(then).without(written.column(IDENTITY).to_numpy()))
+        then, now = _read_versions(ancestor, rewritten), _read_versions(dataset, fresh)
+        keys = [IDENTITY, LAST_UPDATED]
+        lost.append(then.join(now.select(keys), keys, join_type="left anti"))
+        unmatched = now.join(then.select(keys), keys, join_type="left anti")
+        returned.append(_without(unmatched, written, IDENTITY))
     restored = _with_ids(dataset, returned)
     if restored.num_rows:
         written = pa.concat_tables([written, restored]).combine_chunks()
@@ -151,12 +136,20 @@ def _unchanged_fragments(before: Mapping[int, Fragment], after: Mapping[int, Fra
     )
 
 
-def _with_ids(dataset: Dataset, rows_of_parts: Sequence[RowNumbers]) -> pa.Table:
-    """Read the ids of rows by their identities and addresses."""
-    identities = np.concatenate([NO_NUMBERS.identities, *(part.identities for part in rows_of_parts)])
-    addresses = np.concatenate([NO_NUMBERS.addresses, *(part.addresses for part in rows_of_parts)])
-    if not len(addresses):
+def _read_versions(dataset: Dataset, fragments: Sequence[int]) -> pa.Table:
+    """Read the identity, address and last written version of the rows of some fragments."""
+    return scan_rows(dataset, [LAST_UPDATED], None, fragments)
+
+
+def _without(rows: pa.Table, others: pa.Table, key: str) -> pa.Table:
+    """Return the rows whose key none of the others has."""
+    return rows.filter(pa.array(~np.isin(rows.column(key).to_numpy(), others.column(key).to_numpy())))
+
+
+def _with_ids(dataset: Dataset, parts: Sequence[pa.Table]) -> pa.Table:
+    """Read the ids of rows by their identities and addresses; ordered by address, because a join has no order."""
+    if not any(part.num_rows for part in parts):
         return make_address_table([])
-    rows = read_rows_at(dataset, identities, addresses, ["id"])
-    columns = {"id": rows.column("id"), IDENTITY: pa.array(identities), ADDRESS: pa.array(addresses)}
-    return pa.table(columns).combine_chunks()
+    rows = pa.concat_tables(parts).sort_by(ADDRESS)
+    ids = read_rows_at(dataset, rows.column(IDENTITY).to_numpy(), rows.column(ADDRESS).to_numpy(), ["id"])
+    return rows.select([IDENTITY, ADDRESS]).add_column(0, "id", ids.column("id")).combine_chunks()

@@ -6,9 +6,9 @@ committed, carries our properties and can be pickled. A failure or crash leaves 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import lance
 import pyarrow as pa
@@ -21,6 +21,7 @@ from omnigraph.storage.lance.dataset import DATA_STORAGE_VERSION, Dataset
 from omnigraph.storage.lance.durability import fragment_files, make_durable, operation_files
 
 Rows = pa.Table | pa.RecordBatchReader
+NO_PARENT: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +41,7 @@ class StagedTransaction:
 
     def with_properties(self, properties: Mapping[str, str]) -> StagedTransaction:
         """Return the same transaction with `properties`."""
-        native = lance.Transaction(
-            read_version=self.native.read_version,
-            operation=self.native.operation,
-            uuid=self.native.uuid,
-            transaction_properties=dict(properties),
-        )
-        return replace(self, native=native)
+        return replace(self, native=replace(self.native, transaction_properties=dict(properties)))
 
 
 def stage_fragments(dataset: Dataset, fragments: Sequence[FragmentMetadata]) -> StagedTransaction:
@@ -153,16 +148,23 @@ def stage_replacement(
     dataset: Dataset, deletions: Deletions, fragments: Sequence[FragmentMetadata]
 ) -> StagedTransaction:
     """Replace rows: delete those in `deletions` and add those in `fragments`, moved and new ones."""
-    operation = lance.LanceOperation.Update(
+    operation = replacement_operation(deletions, fragments, dataset.native.lance_schema)
+    return StagedTransaction.of(operation, dataset.version)
+
+
+def replacement_operation(
+    deletions: Deletions, fragments: Sequence[FragmentMetadata], schema: LanceSchema
+) -> lance.LanceOperation.Update:
+    """Return the operation that deletes rows and adds fragments of moved and new rows."""
+    return lance.LanceOperation.Update(
         removed_fragment_ids=list(deletions.removed),
         updated_fragments=list(deletions.updated),
         new_fragments=list(fragments),
         fields_modified=[],
         # Every field, so that no index counts as covering the rows that moved.
-        fields_for_preserving_frag_bitmap=sorted(field_ids(dataset.native.lance_schema)),
+        fields_for_preserving_frag_bitmap=sorted(field_ids(schema)),
         update_mode="rewrite_rows",
     )
-    return StagedTransaction.of(operation, dataset.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,24 +192,31 @@ def stage_row_changes(
 
 def field_ids(schema: LanceSchema) -> list[int]:
     """Return the id of every field, each before those of its children."""
-    ids: list[int] = []
-    pending = list(reversed(schema.fields()))
-    while pending:
-        field = pending.pop()
-        ids.append(int(field.id()))
-        pending += reversed(field.children())
-    return ids
+    return [number for field in schema.fields() for number, _ in ids_and_parents(field)]
 
 
-def write_rows(dataset: Dataset, rows: Rows) -> list[FragmentMetadata]:
-    """Write rows as fragments of this dataset and Lance branch; no version references them yet."""
+def ids_and_parents(field: Any, parent: int = NO_PARENT) -> Iterator[tuple[int, int]]:
+    """Yield the ids of a field and of all fields in it, depth first, each with the id of its parent."""
+    own = int(field.id())
+    yield own, parent
+    for child in field.children():
+        yield from ids_and_parents(child, own)
+
+
+def write_rows(dataset: Dataset, rows: Rows, *, with_other_columns: bool = False) -> list[FragmentMetadata]:
+    """Write rows as fragments of this dataset and Lance branch; no version references them yet.
+
+    `with_other_columns`: the columns are those of the rows, and their field ids start at 0.
+    """
     announce("dataset.stage", dataset.uri)
     with substrate_errors("write fragments", dataset.uri):
         fragments = list(
             write_fragments(
                 rows,
                 dataset.native,
-                schema=dataset.schema,
+                schema=rows.schema if with_other_columns else dataset.schema,
+                # "overwrite" only lets the columns differ from the present ones: nothing is overwritten.
+                mode="overwrite" if with_other_columns else "append",
                 data_storage_version=DATA_STORAGE_VERSION,
                 enable_stable_row_ids=True,
             )

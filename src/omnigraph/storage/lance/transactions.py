@@ -22,7 +22,8 @@ import obstore
 from lance.file import LanceFileSession
 
 from omnigraph.storage.errors import substrate_errors
-from omnigraph.storage.lance.dataset import Dataset, branch_location
+from omnigraph.storage.lance.dataset import Dataset
+from omnigraph.storage.lance.durability import version_file
 from omnigraph.storage.location import Location, Scheme
 from omnigraph.storage.objects import open_s3_store, require_bucket
 
@@ -35,7 +36,6 @@ _TAIL_BYTES: Final = 64 * 1024
 _FOOTER: Final = struct.Struct("<QHH4s")
 _LENGTH: Final = struct.Struct("<I")
 _MAGIC: Final = b"LANC"
-_VERSION_MAX: Final = 2**64 - 1
 _FIELD_TRANSACTION_FILE: Final = 12
 _FIELD_TRANSACTION_SECTION: Final = 23
 _VARINT_BYTES_MAX: Final = 10
@@ -46,7 +46,7 @@ class WireError(ValueError):
 
 
 class Operation(Enum):
-    """Every kind of change that Lance can record; the value is the name to show."""
+    """Every kind of change that Lance can record, in the order of their protobuf fields; the value is its name."""
 
     APPEND = "Append"
     DELETE = "Delete"
@@ -67,26 +67,7 @@ class Operation(Enum):
     UNKNOWN = "Unknown"
 
 
-OPERATION_OF_FIELD: Final[Mapping[int, Operation]] = MappingProxyType(
-    {
-        100: Operation.APPEND,
-        101: Operation.DELETE,
-        102: Operation.OVERWRITE,
-        103: Operation.CREATE_INDEX,
-        104: Operation.REWRITE,
-        105: Operation.MERGE,
-        106: Operation.RESTORE,
-        107: Operation.RESERVE_FRAGMENTS,
-        108: Operation.UPDATE,
-        109: Operation.PROJECT,
-        110: Operation.UPDATE_CONFIG,
-        111: Operation.DATA_REPLACEMENT,
-        112: Operation.UPDATE_MEM_WAL_STATE,
-        113: Operation.CLONE,
-        114: Operation.UPDATE_BASES,
-        115: Operation.DATA_OVERLAY,
-    }
-)
+_OPERATION_OF_FIELD: Final = dict(enumerate(Operation, _FIELD_OPERATION_MIN))
 
 
 class GapReason(Enum):
@@ -139,11 +120,9 @@ def read_operation(dataset: Dataset, version: int) -> VersionRecord:
 def find_transaction(dataset: Dataset, uuid: str, after: int, upto: int) -> TransactionRecord | None:
     """Return the version above `after`, up to and including `upto`, that the transaction `uuid` created."""
     for version in range(after + 1, upto + 1):
-        match read_operation(dataset, version):
-            case TransactionRecord() as record if record.uuid == uuid:
-                return record
-            case _:
-                continue
+        record = read_operation(dataset, version)
+        if isinstance(record, TransactionRecord) and record.uuid == uuid:
+            return record
     return None
 
 
@@ -161,7 +140,7 @@ def parse_transaction(version: int, message: bytes) -> TransactionRecord:
         elif number == _FIELD_PROPERTIES and isinstance(value, bytes):
             properties.update([_parse_property(value)])
         elif number >= _FIELD_OPERATION_MIN and isinstance(value, bytes):
-            operation = OPERATION_OF_FIELD.get(number, Operation.UNKNOWN)
+            operation = _OPERATION_OF_FIELD.get(number, Operation.UNKNOWN)
             restored = _parse_restored(value) if operation is Operation.RESTORE else None
     if operation is None or not uuid:
         raise WireError("the transaction has no operation or no uuid")
@@ -185,11 +164,10 @@ def read_transaction_bytes(dataset: Dataset, version: int) -> bytes | None:
 
     Raises `WireError` if the file is damaged, and a storage error if the store does not answer.
     """
-    files = _Files(branch_location(dataset.location, dataset.branch))
-    for path in (f"_versions/{_VERSION_MAX - version:020d}.manifest", f"_versions/{version}.manifest"):
-        tail = files.read_tail(path)
+    for path in (version_file(version), f"_versions/{version}.manifest"):
+        tail = _read_tail(dataset.directory, path)
         if tail is not None:
-            return _transaction_of(files, path, tail)
+            return _transaction_of(dataset.directory, path, tail)
     return None
 
 
@@ -205,13 +183,13 @@ class _Tail:
         return self.size - len(self.data)
 
 
-def _transaction_of(files: _Files, path: str, tail: _Tail) -> bytes | None:
+def _transaction_of(directory: Location, path: str, tail: _Tail) -> bytes | None:
     if len(tail.data) < _FOOTER.size:
         raise WireError(f"{path} is cut off: expected at least {_FOOTER.size} bytes, got {tail.size}")
     position, _, _, magic = _FOOTER.unpack(tail.data[-_FOOTER.size :])
     if magic != _MAGIC:
         raise WireError(f"{path} does not end like a Lance manifest")
-    message = _read_section(files, path, tail, position)
+    message = _read_section(directory, path, tail, position)
     section: int | None = None
     name = ""
     for number, value in read_fields(message):
@@ -220,15 +198,15 @@ def _transaction_of(files: _Files, path: str, tail: _Tail) -> bytes | None:
         elif number == _FIELD_TRANSACTION_FILE and isinstance(value, bytes):
             name = value.decode()
     if section is not None:
-        return _read_section(files, path, tail, section)
-    transaction_file = files.read_tail(f"_transactions/{name}", whole=True) if name else None
+        return _read_section(directory, path, tail, section)
+    transaction_file = _read_tail(directory, f"_transactions/{name}", whole=True) if name else None
     return transaction_file.data if transaction_file else None
 
 
-def _read_section(files: _Files, path: str, tail: _Tail, position: int) -> bytes:
+def _read_section(directory: Location, path: str, tail: _Tail, position: int) -> bytes:
     """Read the length-prefixed message at `position`."""
     if position < tail.start:
-        whole = files.read_tail(path, whole=True)
+        whole = _read_tail(directory, path, whole=True)
         if whole is None:
             raise WireError(f"{path} was deleted while it was read")
         tail = whole
@@ -242,47 +220,28 @@ def _read_section(files: _Files, path: str, tail: _Tail, position: int) -> bytes
     return tail.data[start : start + length]
 
 
-class _Files:
-    """The files below one dataset or branch."""
-
-    def __init__(self, directory: Location) -> None:
-        self._directory = directory
-
-    def read_tail(self, path: str, *, whole: bool = False) -> _Tail | None:
-        """Read the end of a file, or the whole file; None if it does not exist."""
-        with substrate_errors("read a version", f"{self._directory.uri}/{path}"):
-            match self._directory.scheme:
-                case Scheme.LOCAL:
-                    data = _read_local(Path(self._directory.uri, path))
-                case Scheme.S3:
-                    return self._get(path, whole=whole)
-                case Scheme.MEMORY:
-                    data = self._download(path)
-        return None if data is None else _Tail(data, len(data))
-
-    def _get(self, path: str, *, whole: bool) -> _Tail | None:
-        options: obstore.GetOptions = {} if whole else {"range": {"suffix": _TAIL_BYTES}}
+def _read_tail(directory: Location, path: str, *, whole: bool = False) -> _Tail | None:
+    """Read the end of a file, or the whole file; None if it does not exist."""
+    with substrate_errors("read a version", f"{directory.uri}/{path}"):
         try:
-            result = obstore.get(open_s3_store(self._directory), path, options=options)
+            match directory.scheme:
+                case Scheme.LOCAL:
+                    data = Path(directory.uri, path).read_bytes()
+                case Scheme.S3:
+                    options: obstore.GetOptions = {} if whole else {"range": {"suffix": _TAIL_BYTES}}
+                    result = obstore.get(open_s3_store(directory), path, options=options)
+                    return _Tail(bytes(result.bytes()), result.meta["size"])
+                case Scheme.MEMORY:
+                    session = LanceFileSession(directory.lance_uri)
+                    if not session.contains(path):
+                        return None
+                    with tempfile.NamedTemporaryFile() as copy:
+                        session.download_file(path, copy.name)
+                        data = Path(copy.name).read_bytes()
         except FileNotFoundError as missing:
             require_bucket(missing)
             return None
-        return _Tail(bytes(result.bytes()), result.meta["size"])
-
-    def _download(self, path: str) -> bytes | None:
-        session = LanceFileSession(self._directory.lance_uri)
-        if not session.contains(path):
-            return None
-        with tempfile.NamedTemporaryFile() as copy:
-            session.download_file(path, copy.name)
-            return Path(copy.name).read_bytes()
-
-
-def _read_local(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
+    return _Tail(data, len(data))
 
 
 def read_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:

@@ -7,11 +7,12 @@ property becomes integers, because frames store integers with nulls as floats. N
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -32,31 +33,23 @@ LINE_TOO_LONG: Final = f"line too long: expected at most {limits.LOAD_LINE_BYTES
 _EXACT_MAX: Final = 2**53 - 1
 
 
-class Piece(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece(ABC):
     """A part of the input. `name` is the name of the file as the user writes it; `part` numbers the pieces of one file.
 
     `file` is None for a file that Omnigraph wrote for this load. `size_bytes` is how much a task reads, `text_bytes`
     about how much the rows are as uncompressed text.
     """
 
-    @property
-    def name(self) -> str: ...
+    name: str
+    file: InputFile | None
+    part: int
+    size_bytes: int
+    text_bytes: int
 
-    @property
-    def file(self) -> InputFile | None: ...
-
-    @property
-    def part(self) -> int: ...
-
-    @property
-    def size_bytes(self) -> int: ...
-
-    @property
-    def text_bytes(self) -> int: ...
-
+    @abstractmethod
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
         """Read the rows, and the lines that are not rows, in the order of the piece."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,16 +149,13 @@ def _with_whole_numbers(column: RawColumn, property_: Property | None) -> RawCol
 
 
 def _whole_numbers(floats: Column) -> RawColumn:
-    whole = pc.and_(pc.equal(pc.floor(floats), floats), pc.less_equal(pc.abs(floats), _EXACT_MAX))
-    if pc.all(whole).as_py() is not False:
+    is_whole = pc.and_(pc.equal(pc.floor(floats), floats), pc.less_equal(pc.abs(floats), _EXACT_MAX))
+    if pc.all(is_whole).as_py() is not False:
         numbers: Column = pc.cast(floats, pa.int64())
         return numbers
-    return MixedColumn([_as_written(value) for value in floats.to_pylist()])
-
-
-def _as_written(value: float | None) -> int | float | None:
-    is_whole = value is not None and abs(value) <= _EXACT_MAX and value.is_integer()
-    return int(value) if is_whole and value is not None else value
+    values: list[Any] = floats.to_pylist()
+    pairs = zip(values, is_whole.to_pylist(), strict=True)
+    return MixedColumn([int(value) if whole else value for value, whole in pairs])
 
 
 def _listed(names: Sequence[str]) -> str:

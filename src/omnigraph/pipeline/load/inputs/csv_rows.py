@@ -13,7 +13,7 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, assert_never
 
 import msgspec
@@ -31,6 +31,7 @@ from omnigraph.pipeline.load.inputs.blocks import (
     LINE_TOO_LONG,
     BadLine,
     Block,
+    Piece,
     TypedRows,
     input_columns,
     reject_duplicate_columns,
@@ -38,7 +39,7 @@ from omnigraph.pipeline.load.inputs.blocks import (
     require_type,
 )
 from omnigraph.pipeline.load.inputs.files import InputFile
-from omnigraph.pipeline.load.inputs.ranges import read_file_blocks
+from omnigraph.pipeline.load.inputs.ranges import read_file_blocks, text_bytes
 from omnigraph.schema.catalog import Catalog, Entity
 from omnigraph.schema.property_types import (
     FLOATS,
@@ -50,7 +51,6 @@ from omnigraph.schema.property_types import (
     ScalarType,
     VectorType,
 )
-from omnigraph.storage.files import Compression
 
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?", re.ASCII)
@@ -70,29 +70,12 @@ _MESSAGE: Final = "invalid CSV: expected a closed quote around the whole field a
 _HEADER_LINES: Final = Block(1, (), ())
 
 
-@dataclass(frozen=True, slots=True)
-class CsvPiece:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CsvPiece(Piece):
     """One file."""
 
     file: InputFile
     type_name: str
-
-    @property
-    def name(self) -> str:
-        return self.file.name
-
-    @property
-    def part(self) -> int:
-        return 0
-
-    @property
-    def size_bytes(self) -> int:
-        return self.file.size
-
-    @property
-    def text_bytes(self) -> int:
-        packed = self.file.compression is not Compression.NONE
-        return self.size_bytes * (limits.LOAD_PACKED_FACTOR if packed else 1)
 
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
         entity = require_type(catalog, self.type_name)
@@ -210,7 +193,14 @@ def raw_column(texts: Column, target: PropertyType) -> RawColumn:
 def _plan_file(file: InputFile, entity: Entity) -> CsvPiece:
     header = _split_header(file, read_file_blocks(file, limits.CSV_HEADER_BYTES_MAX))
     _check_header(file, header.names, entity)
-    return CsvPiece(file, entity.name)
+    return CsvPiece(
+        name=file.name,
+        file=file,
+        part=0,
+        size_bytes=file.size,
+        text_bytes=text_bytes(file, file.size),
+        type_name=entity.name,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +262,7 @@ def _split_rows(data: bytes, *, is_last: bool) -> tuple[RecordChunk, bytes]:
     if is_last and (not len(ends) or ends[-1] < len(data)):
         ends = np.append(ends, len(data))
     cut = int(ends[-1]) if len(ends) else 0
-    return _make_chunk(data, ends, newlines), data[cut:]
+    return _make_chunk(data[:cut], np.append(0, ends)[:-1], ends, newlines), data[cut:]
 
 
 def _is_plain(octets: Any, quotes: Any, *, is_last: bool) -> bool:
@@ -294,55 +284,41 @@ def _is_plain(octets: Any, quotes: Any, *, is_last: bool) -> bool:
 
 
 def _split_invalid(data: bytes, newlines: Any, *, is_last: bool) -> tuple[RecordChunk, bytes]:
-    good: list[bytes] = []
-    starts: list[int] = []
-    bad: list[tuple[int, int]] = []
+    begins: list[int] = []
+    ends: list[int] = []
+    bad: list[BadLine] = []
     start = 0
     while start < len(data):
         match = _RECORD.match(data, start)
         is_begun = match.end() == len(data) and data[-1] != _NEWLINE if match else _UNCLOSED.match(data, start)
         if is_begun and not is_last:
             break
-        if match:
-            good.append(match[0])
-            starts.append(start)
-            start = match.end()
-            continue
-        end = data.find(b"\n", start) + 1
+        end = match.end() if match else data.find(b"\n", start) + 1
         if not end and not is_last:
             break
-        bad.append((start, end or len(data)))
-        start = end or len(data)
-    shown = tuple(
-        BadLine(int(np.searchsorted(newlines, start)), Rule.LINE_SYNTAX, _MESSAGE, _shown(data[start:end]))
-        for start, end in bad
-    )
-    lines = int(np.searchsorted(newlines, start)) + (start == len(data) and data[-1] != _NEWLINE)
-    records = _drop_blank_rows(good, np.searchsorted(newlines, np.array(starts, dtype=np.int64)))
-    return RecordChunk(records[0], records[1], shown, lines), data[start:]
+        end = end or len(data)
+        if match:
+            begins.append(start)
+            ends.append(end)
+        else:
+            line = int(np.searchsorted(newlines, start))
+            bad.append(BadLine(line, Rule.LINE_SYNTAX, _MESSAGE, _shown(data[start:end])))
+        start = end
+    offsets = np.array([begins, ends], dtype=np.int64)
+    chunk = _make_chunk(data[:start], offsets[0], offsets[1], newlines)
+    return replace(chunk, bad=tuple(bad)), data[start:]
 
 
-def _make_chunk(data: bytes, ends: Any, newlines: Any) -> RecordChunk:
-    """Return the rows that end at these offsets."""
-    if not len(ends):
-        return RecordChunk(b"", np.empty(0, dtype=np.int64), (), 0)
-    begins = np.concatenate([[0], ends[:-1]])
-    starts = np.searchsorted(newlines, begins).astype(np.int64)
-    cut = int(ends[-1])
-    lines = int(np.searchsorted(newlines, cut)) + (data[cut - 1] != _NEWLINE)
+def _make_chunk(data: bytes, begins: Any, ends: Any, newlines: Any) -> RecordChunk:
+    """Return the rows between these offsets, without blank ones. The lines are those of all the data."""
     octets = np.frombuffer(data, dtype=np.uint8)
-    lengths = ends - begins
-    blank = (octets[begins] == _NEWLINE) | ((lengths == 2) & (octets[begins] == _RETURN))
-    if not blank.any():
-        return RecordChunk(data[:cut], starts, (), lines)
-    records = [data[begin:end] for begin, end in zip(begins[~blank], ends[~blank], strict=True)]
-    return RecordChunk(b"".join(records), starts[~blank], (), lines)
-
-
-def _drop_blank_rows(records: list[bytes], starts: Any) -> tuple[bytes, Rows]:
-    is_row = np.array([record not in (b"\n", b"\r\n", b"") for record in records], dtype=np.bool_)
-    rows = [record for record, keep in zip(records, is_row.tolist(), strict=True) if keep]
-    return b"".join(rows), starts[is_row].astype(np.int64)
+    lines = int(np.searchsorted(newlines, len(data))) + (data[-1:] not in (b"", b"\n"))
+    blank = (octets[begins] == _NEWLINE) | ((ends - begins == 2) & (octets[begins] == _RETURN))
+    begins, ends = begins[~blank], ends[~blank]
+    starts = np.searchsorted(newlines, begins).astype(np.int64)
+    is_whole = int((ends - begins).sum()) == len(data)
+    rows = data if is_whole else b"".join(data[begin:end] for begin, end in zip(begins, ends, strict=True))
+    return RecordChunk(rows, starts, (), lines)
 
 
 def _bad_chunk(data: bytes, rule: Rule, message: str) -> RecordChunk:
@@ -364,7 +340,15 @@ def _block(entity: Entity, names: list[str], chunk: RecordChunk) -> Block:
     table, ragged = parse_fields(chunk.data, names)
     starts = chunk.starts
     assert table.num_rows + len(ragged) == len(starts), "the scanner and the parser agree on the rows"
-    bad = [_bad_line(mismatch, int(starts[mismatch.row]), len(names)) for mismatch in ragged]
+    bad = [
+        BadLine(
+            int(starts[mismatch.row]),
+            Rule.LINE_SYNTAX,
+            f"invalid CSV: expected {len(names)} fields as in the header, got {mismatch.fields}",
+            mismatch.text[: limits.VIOLATION_VALUE_LENGTH_MAX],
+        )
+        for mismatch in ragged
+    ]
     lines = np.delete(starts, [mismatch.row for mismatch in ragged])
     rows = (TypedRows(entity, _raw_batch(entity, table), lines),) if table.num_rows else ()
     return Block(chunk.lines, rows, (*chunk.bad, *bad))
@@ -377,11 +361,6 @@ def _raw_batch(entity: Entity, table: pa.Table) -> RawBatch:
         property_ = entity.property_named(name)
         columns[name] = texts if property_ is None else raw_column(texts, property_.type)
     return RawBatch(table.num_rows, columns)
-
-
-def _bad_line(mismatch: FieldCountMismatch, line: int, names: int) -> BadLine:
-    message = f"invalid CSV: expected {names} fields as in the header, got {mismatch.fields}"
-    return BadLine(line, Rule.LINE_SYNTAX, message, mismatch.text[: limits.VIOLATION_VALUE_LENGTH_MAX])
 
 
 def _is_unicode(data: bytes) -> bool:
@@ -412,11 +391,14 @@ def _integers(texts: Column) -> RawColumn:
     if longest <= _SURELY_FITTING_CHARACTERS and _all_match(texts, _INTEGER):
         numbers: Column = pc.cast(texts, pa.int64())
         return numbers
-    return _convert_each(texts, _integer_or_text)
+    return _convert_each(texts, lambda text: int(text[:_DIGITS_MAX]) if _INTEGER.fullmatch(text) else text)
 
 
 def _floats(texts: Column) -> RawColumn:
-    return pc.cast(texts, pa.float64()) if _all_match(texts, _NUMBER) else _convert_each(texts, _float_or_text)
+    if _all_match(texts, _NUMBER):
+        numbers: Column = pc.cast(texts, pa.float64())
+        return numbers
+    return _convert_each(texts, lambda text: float(text) if _NUMBER.fullmatch(text) else text)
 
 
 def _booleans(texts: Column) -> RawColumn:
@@ -432,14 +414,6 @@ def _all_match(texts: Column, pattern: re.Pattern[str]) -> bool:
 
 def _convert_each(texts: Column, read: Callable[[str], object]) -> MixedColumn:
     return MixedColumn([read(text) if isinstance(text, str) else None for text in values_of(texts)])
-
-
-def _integer_or_text(text: str) -> object:
-    return int(text[:_DIGITS_MAX]) if _INTEGER.fullmatch(text) else text
-
-
-def _float_or_text(text: str) -> object:
-    return float(text) if _NUMBER.fullmatch(text) else text
 
 
 def _list_or_text(text: str) -> object:

@@ -60,7 +60,9 @@ def find_inputs(names: Sequence[str], options: Mapping[str, str] | None = None) 
     """Return every file that the names match, each once, in the order of the names and then of the paths."""
     files: dict[str, InputFile] = {}
     for name in names:
-        matches = list(_expand(name, options))
+        location = parse_location(name.rstrip("/") or name, options)
+        expand = _expand_local if location.scheme is Scheme.LOCAL else _expand_remote
+        matches = list(expand(name, location))
         if not matches:
             raise UsageError(
                 f"no data file at '{name}'",
@@ -94,14 +96,6 @@ def require_unchanged(file: InputFile) -> None:
             hint="Nothing was written. Load the file again when no process writes to it.",
             facts={"data": file.name, "expected": str(file.stamp), "actual": str(actual or "no file")},
         )
-
-
-def _expand(name: str, options: Mapping[str, str] | None) -> Iterator[InputFile]:
-    location = parse_location(name.rstrip("/") or name, options)
-    if location.scheme is Scheme.LOCAL:
-        yield from _expand_local(name, location)
-    else:
-        yield from _expand_remote(name, location)
 
 
 def _expand_local(name: str, location: Location) -> Iterator[InputFile]:

@@ -19,6 +19,7 @@ from omnigraph.base.errors import ContentError, UsageError
 from omnigraph.graph.scratch import Scratch
 from omnigraph.pipeline.load.inputs.blocks import (
     Block,
+    Piece,
     arrow_block,
     block_rows,
     reject_duplicate_columns,
@@ -32,24 +33,13 @@ from omnigraph.storage.location import Location
 _KINDS: Final = "a pyarrow Table, RecordBatch or RecordBatchReader, a pandas, Polars or Spark DataFrame"
 
 
-@dataclass(frozen=True, slots=True)
-class FramePiece:
-    """Some rows of a frame, as an Arrow stream in a scratch file."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FramePiece(Piece):
+    """Some rows of a frame, as an Arrow stream of `stored_bytes` in a scratch file."""
 
-    name: str
-    part: int
     type_name: str
     location: Location
     stored_bytes: int
-    size_bytes: int
-
-    @property
-    def file(self) -> None:
-        return None
-
-    @property
-    def text_bytes(self) -> int:
-        return self.size_bytes
 
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
         entity = require_type(catalog, self.type_name)
@@ -75,9 +65,26 @@ def stage_frame(frame: object, entity: Entity, scratch: Scratch) -> tuple[FrameP
                 data = compress_batches(reader.schema, batches)
                 size = sum(batch.nbytes for batch in batches)
                 location = scratch.location.child(scratch.write("frame", data))
-                pieces.append(FramePiece(name, len(pieces), entity.name, location, len(data), size))
+                pieces.append(
+                    FramePiece(
+                        name=name,
+                        file=None,
+                        part=len(pieces),
+                        size_bytes=size,
+                        text_bytes=size,
+                        type_name=entity.name,
+                        location=location,
+                        stored_bytes=len(data),
+                    )
+                )
     except pa.ArrowException as error:
-        raise _unreadable(name, error) from error
+        lines = [str(part) for part in error.args if part] or [type(error).__name__]
+        raise ContentError(
+            f"{name} is not convertible to Arrow: {' '.join(' '.join(lines).split())[:400]}",
+            code="input_columns",
+            hint="Nothing was written. Use values of one type in each column of the frame.",
+            facts={"data": name},
+        ) from error
     return tuple(pieces)
 
 
@@ -89,8 +96,12 @@ def arrow_reader(frame: object, name: str) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(frame.schema, [frame])
     if isinstance(frame, pa.Table):
         return frame.to_reader()
-    if _is_of_package(frame, "pandas") and hasattr(frame, "columns"):
-        return _pandas_table(frame, name).to_reader()
+    is_pandas = any(kind.__module__.partition(".")[0] == "pandas" for kind in type(frame).__mro__)
+    if is_pandas and hasattr(frame, "columns"):
+        reject_duplicate_columns(name, [str(column) for column in frame.columns])
+        pandas_frame: Any = frame
+        # Without the index. NaN becomes null, as in pandas.
+        return pa.Table.from_pandas(pandas_frame, preserve_index=False).to_reader()
     if hasattr(frame, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(frame)
     if hasattr(frame, "to_arrow"):
@@ -119,16 +130,6 @@ def unsupported_data(data: object) -> UsageError:
     )
 
 
-def _is_of_package(frame: object, package: str) -> bool:
-    return any(kind.__module__.partition(".")[0] == package for kind in type(frame).__mro__)
-
-
-def _pandas_table(frame: Any, name: str) -> pa.Table:
-    """Return the columns of a pandas frame without its index. NaN becomes null, as in pandas."""
-    reject_duplicate_columns(name, [str(column) for column in frame.columns])
-    return pa.Table.from_pandas(frame, preserve_index=False)
-
-
 def _group_batches(reader: pa.RecordBatchReader) -> Iterator[list[pa.RecordBatch]]:
     """Return the rows in groups for one file each, in batches that a worker can hold.
 
@@ -137,7 +138,9 @@ def _group_batches(reader: pa.RecordBatchReader) -> Iterator[list[pa.RecordBatch
     group: list[pa.RecordBatch] = []
     size = groups = 0
     for batch in reader:
-        for piece in _slice_batch(batch):
+        rows = block_rows(batch.nbytes, batch.num_rows)
+        for start in range(0, batch.num_rows, rows):
+            piece = batch.slice(start, rows)
             group.append(piece)
             size += piece.nbytes
             if size >= (limits.LOAD_RANGE_BYTES_MIN if groups < limits.LOAD_RANGES_MIN else limits.LOAD_RANGE_BYTES):
@@ -146,19 +149,3 @@ def _group_batches(reader: pa.RecordBatchReader) -> Iterator[list[pa.RecordBatch
                 groups += 1
     if group:
         yield group
-
-
-def _slice_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    rows = block_rows(batch.nbytes, batch.num_rows)
-    for start in range(0, batch.num_rows, rows):
-        yield batch.slice(start, rows)
-
-
-def _unreadable(name: str, error: Exception) -> ContentError:
-    lines = [str(part) for part in error.args if part] or [type(error).__name__]
-    return ContentError(
-        f"{name} is not convertible to Arrow: {' '.join(' '.join(lines).split())[:400]}",
-        code="input_columns",
-        hint="Nothing was written. Use values of one type in each column of the frame.",
-        facts={"data": name},
-    )

@@ -12,7 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final
@@ -27,11 +27,10 @@ from omnigraph.arrow.columns import Rows
 from omnigraph.base import limits
 from omnigraph.integrity.raw import FROM, ID, TO, MixedColumn, RawBatch, raw_schema
 from omnigraph.integrity.rules import Rule
-from omnigraph.pipeline.load.inputs.blocks import LINE_TOO_LONG, BadLine, Block, TypedRows
+from omnigraph.pipeline.load.inputs.blocks import LINE_TOO_LONG, BadLine, Block, Piece, TypedRows
 from omnigraph.pipeline.load.inputs.files import InputFile
-from omnigraph.pipeline.load.inputs.ranges import ByteRange, plan_ranges, read_line_blocks
+from omnigraph.pipeline.load.inputs.ranges import ByteRange, plan_ranges, read_line_blocks, text_bytes
 from omnigraph.schema.catalog import Catalog, EdgeType, Entity
-from omnigraph.storage.files import Compression
 
 _PREFIX: Final = re.compile(rb'\{"(type|edge)":"([A-Za-z_][A-Za-z0-9_]*)"')
 _COMPARED_MAX: Final = 60
@@ -43,32 +42,11 @@ _LINE_EACH: Final = "write one complete object per line, without an array around
 _SHAPE_HINT: Final = 'invalid record: expected {"type": …, "data": {…}} or {"edge": …, "from": …, "to": …, "data": {…}}'
 
 
-@dataclass(frozen=True, slots=True)
-class JsonPiece:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonPiece(Piece):
     """The lines of one byte range."""
 
     range: ByteRange
-
-    @property
-    def name(self) -> str:
-        return self.range.file.name
-
-    @property
-    def file(self) -> InputFile:
-        return self.range.file
-
-    @property
-    def part(self) -> int:
-        return self.range.part
-
-    @property
-    def size_bytes(self) -> int:
-        return self.range.end - self.range.start
-
-    @property
-    def text_bytes(self) -> int:
-        packed = self.range.file.compression is not Compression.NONE
-        return self.size_bytes * (limits.LOAD_PACKED_FACTOR if packed else 1)
 
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
         for block in read_line_blocks(self.range):
@@ -78,9 +56,19 @@ class JsonPiece:
                 yield parse_block(block.data, catalog)
 
 
-def plan_json_pieces(files: Sequence[InputFile]) -> tuple[JsonPiece, ...]:
-    """Return the pieces of NDJSON files."""
-    return tuple(JsonPiece(piece) for piece in plan_ranges(files))
+def plan_json_pieces(files: Sequence[InputFile], range_bytes: int | None = None) -> tuple[JsonPiece, ...]:
+    """Return the pieces of NDJSON files, each of `range_bytes`, or of a size that gives every core work."""
+    return tuple(
+        JsonPiece(
+            name=piece.file.name,
+            file=piece.file,
+            part=piece.part,
+            size_bytes=piece.end - piece.start,
+            text_bytes=text_bytes(piece.file, piece.end - piece.start),
+            range=piece,
+        )
+        for piece in plan_ranges(files, range_bytes)
+    )
 
 
 def parse_block(data: bytes, catalog: Catalog) -> Block:
@@ -168,7 +156,7 @@ def _parse_natively(data: bytes | memoryview, entity: Entity, expected: int) -> 
 def _parse_carefully(
     lines: pa.Array[Any], which: Rows, catalog: Catalog
 ) -> tuple[tuple[TypedRows, ...], tuple[BadLine, ...]]:
-    groups: dict[str, list[tuple[int, Mapping[str, object]]]] = {}
+    groups: dict[str, _Records] = {}
     bad: list[BadLine] = []
     for line in which.tolist():
         text = lines[line].as_py()
@@ -177,14 +165,30 @@ def _parse_carefully(
         match _record(text, line, catalog):
             case BadLine() as problem:
                 bad.append(problem)
-            case (alias, members):
-                groups.setdefault(alias, []).append((line, members))
-    rows = tuple(_group_rows(catalog, alias, records) for alias, records in groups.items())
-    return rows, tuple(bad)
+            case (entity, members):
+                group = groups.setdefault(entity.alias, _Records(entity))
+                group.lines.append(line)
+                group.members.append(members)
+    return tuple(group.rows() for group in groups.values()), tuple(bad)
 
 
-def _record(text: bytes, line: int, catalog: Catalog) -> BadLine | tuple[str, Mapping[str, object]]:
-    """Return the alias of a line's type and its members, which include the endpoints of an edge."""
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """The members of lines of one type, and the numbers of the lines."""
+
+    entity: Entity
+    lines: list[int] = field(default_factory=list)
+    members: list[Mapping[str, object]] = field(default_factory=list)
+
+    def rows(self) -> TypedRows:
+        raw = RawBatch.from_records(self.members)
+        if ID not in raw.columns:
+            raw = RawBatch(raw.rows, {**raw.columns, ID: MixedColumn([None] * raw.rows)})
+        return TypedRows(self.entity, raw, np.array(self.lines, dtype=np.int64))
+
+
+def _record(text: bytes, line: int, catalog: Catalog) -> BadLine | tuple[Entity, Mapping[str, object]]:
+    """Return the type of a line and its members, which include the endpoints of an edge."""
     try:
         record = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -213,7 +217,7 @@ def _record(text: bytes, line: int, catalog: Catalog) -> BadLine | tuple[str, Ma
         message = f"invalid record: expected '{clash[0]}' next to 'data', got it inside"
         return BadLine(line, Rule.LINE_SHAPE, message, _shown(text))
     ends = {FROM: record.get("from"), TO: record.get("to")} if is_edge else {}
-    return entity.alias, {**members, **ends}
+    return entity, {**members, **ends}
 
 
 def _duplicate_name(text: bytes, record: Mapping[str, object]) -> str | None:
@@ -237,16 +241,6 @@ def _duplicate_name(text: bytes, record: Mapping[str, object]) -> str | None:
     except RecursionError:
         return None  # too deep for any property, whatever its names are
     return duplicates[0] if duplicates else None
-
-
-def _group_rows(catalog: Catalog, alias: str, records: Sequence[tuple[int, Mapping[str, object]]]) -> TypedRows:
-    kind, _, name = alias.partition(":")
-    entity = _find_type(catalog, kind == "edge", name)
-    assert entity is not None, f"the alias {alias} is from this catalog"
-    raw = RawBatch.from_records([members for _, members in records])
-    if ID not in raw.columns:
-        raw = RawBatch(raw.rows, {**raw.columns, ID: MixedColumn([None] * raw.rows)})
-    return TypedRows(entity, raw, np.array([line for line, _ in records], dtype=np.int64))
 
 
 @lru_cache(maxsize=64)

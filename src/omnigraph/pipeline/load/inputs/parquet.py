@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from omnigraph.base import limits
 from omnigraph.pipeline.load.inputs.blocks import (
     Block,
+    Piece,
     arrow_block,
     block_rows,
     reject_duplicate_columns,
@@ -28,37 +29,23 @@ from omnigraph.schema.catalog import Catalog, Entity
 from omnigraph.storage.files import open_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ParquetPiece:
-    """Some row groups of one file, with their uncompressed bytes, their rows and their fields."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParquetPiece(Piece):
+    """Some row groups of one file; `size_bytes` is their uncompressed size."""
 
     file: InputFile
     type_name: str
-    part: int
     row_groups: tuple[int, ...]
-    size_bytes: int
     rows: int
-    fields: int
-
-    @property
-    def name(self) -> str:
-        return self.file.name
-
-    @property
-    def text_bytes(self) -> int:
-        """Return the size as text. A repeated value is stored once, so each field counts as a few characters."""
-        return max(self.size_bytes, self.fields * limits.PARQUET_FIELD_TEXT_BYTES)
 
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
         entity = require_type(catalog, self.type_name)
-        for batch in self._batches():
-            yield arrow_block(entity, batch)
-
-    def _batches(self) -> Iterator[pa.RecordBatch]:
         rows = block_rows(self.size_bytes, self.rows)
         try:
             with _open(self.file) as file:
-                yield from file.iter_batches(batch_size=rows, row_groups=list(self.row_groups), use_threads=False)
+                groups = list(self.row_groups)
+                for batch in file.iter_batches(batch_size=rows, row_groups=groups, use_threads=False):
+                    yield arrow_block(entity, batch)
         except (pa.ArrowException, OSError) as error:
             raise unreadable_input(self.file, error) from error
 
@@ -86,8 +73,19 @@ def _plan_file(file: InputFile, entity: Entity) -> list[ParquetPiece]:
         size += metadata.row_group(group).total_byte_size
         rows += metadata.row_group(group).num_rows
         if size >= limits.LOAD_RANGE_BYTES or group == metadata.num_row_groups - 1:
-            fields = rows * len(names)
-            pieces.append(ParquetPiece(file, entity.name, len(pieces), tuple(groups), size, rows, fields))
+            pieces.append(
+                ParquetPiece(
+                    name=file.name,
+                    file=file,
+                    part=len(pieces),
+                    size_bytes=size,
+                    # A repeated value is stored once, so each field counts as a few characters.
+                    text_bytes=max(size, rows * len(names) * limits.PARQUET_FIELD_TEXT_BYTES),
+                    type_name=entity.name,
+                    row_groups=tuple(groups),
+                    rows=rows,
+                )
+            )
             groups, size, rows = [], 0, 0
     return pieces
 

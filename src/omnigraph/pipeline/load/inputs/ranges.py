@@ -37,7 +37,10 @@ class LineBlock:
 
 def plan_ranges(files: Sequence[InputFile], range_bytes: int | None = None) -> tuple[ByteRange, ...]:
     """Return the ranges of all files, each of `range_bytes`, or of a size that gives every core work."""
-    range_bytes = _range_bytes(files) if range_bytes is None else range_bytes
+    if range_bytes is None:
+        # Large ranges give few fragments, but an input of medium size must give every core a range.
+        fair = sum(file.size for file in files) // limits.LOAD_RANGES_MIN
+        range_bytes = min(max(fair, limits.LOAD_RANGE_BYTES_MIN), limits.LOAD_RANGE_BYTES)
     ranges = []
     for file in files:
         if file.compression is not Compression.NONE:
@@ -50,10 +53,9 @@ def plan_ranges(files: Sequence[InputFile], range_bytes: int | None = None) -> t
     return tuple(ranges)
 
 
-def _range_bytes(files: Sequence[InputFile]) -> int:
-    """Large ranges give few fragments, but an input of medium size must give every core a range."""
-    fair = sum(file.size for file in files) // limits.LOAD_RANGES_MIN
-    return min(max(fair, limits.LOAD_RANGE_BYTES_MIN), limits.LOAD_RANGE_BYTES)
+def text_bytes(file: InputFile, size_bytes: int) -> int:
+    """Return about how long some bytes of a text file are when they are uncompressed."""
+    return size_bytes * (1 if file.compression is Compression.NONE else limits.LOAD_PACKED_FACTOR)
 
 
 def read_line_blocks(piece: ByteRange, block_bytes: int = limits.LOAD_BLOCK_BYTES) -> Iterator[LineBlock]:

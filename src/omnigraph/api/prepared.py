@@ -1,0 +1,86 @@
+"""`PreparedQuery`: a read query that is parsed and planned once and runs often, in this process or on Spark.
+
+In: query text, parameters and a state of the graph. Out: a `Result`, whose rows are computed while they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from omnigraph.api.arguments import read_as_of
+from omnigraph.api.results import Result, ResultSource
+from omnigraph.base.display import Displayed
+from omnigraph.base.errors import UsageError
+from omnigraph.base.limits import SPARK_QUERY_SECONDS_MAX
+from omnigraph.base.progress import ignore_progress
+from omnigraph.engine.options import NO_LIMITS, QueryEngine
+from omnigraph.engine.prepare import QuerySource, find_planner, newest_snapshot
+from omnigraph.storage.location import Location
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from pyspark.sql import SparkSession
+
+    from omnigraph.base.progress import Report
+    from omnigraph.embedding.provider import EmbeddingProvider
+    from omnigraph.engine.options import QueryLimits
+    from omnigraph.graph.manifest.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PreparedQuery(Displayed):
+    """A read query of a graph that is parsed and planned once. `Graph.prepare` returns it."""
+
+    location: Location
+    branch: str
+    spark: str | SparkSession | None
+    source: QuerySource
+    limits: QueryLimits | None = None
+
+    def summary(self) -> Mapping[str, object]:
+        return {"graph": self.location.uri, "branch": self.branch, "text": self.source.text}
+
+    def run(
+        self,
+        params: Mapping[str, object] | None = None,
+        *,
+        as_of: str | int | datetime | Snapshot | None = None,
+        engine: Literal["process", "spark"] = "process",
+        embed: EmbeddingProvider | None = None,
+        limits: QueryLimits | None = None,
+        progress: Report | None = None,
+    ) -> Result:
+        """Run the query. The arguments are those of `Graph.query`.
+
+        Example:
+            >>> query = graph.prepare("query q($s: String) { match { $p: Person {slug: $s} } return { $p.age } }")
+            >>> query.run({"s": "bob"}).scalar()
+            41
+        """
+        if engine not in tuple(QueryEngine):
+            raise UsageError(
+                f"invalid engine: expected 'process' or 'spark', got {engine!r}",
+                code="usage",
+                hint="Pass it as in `engine='spark'`.",
+            )
+        allowed = limits or self.limits or NO_LIMITS
+        if as_of is None:
+            snapshot = newest_snapshot(self.location, self.branch)
+        else:
+            snapshot = read_as_of(self.location, self.branch, as_of)
+        plan = find_planner(self.source, self.limits or NO_LIMITS).bound_plan(snapshot, params)
+        source = ResultSource(plan.name, snapshot.branch.name, snapshot.version, snapshot.head)
+        if QueryEngine(engine) is QueryEngine.PROCESS:
+            from omnigraph.engine.run import QueryRunOptions, run_query
+
+            return Result(source, run_query(snapshot, plan, QueryRunOptions(allowed.engine_options(), embed=embed)))
+        from omnigraph.pipeline.query.run import SparkRun, run_query_on_spark
+        from omnigraph.pipeline.spark.session import spark_settings
+
+        engine_options = allowed.engine_options(SPARK_QUERY_SECONDS_MAX)
+        run = SparkRun(spark_settings(self.spark), engine_options, progress or ignore_progress)
+        return Result(source, run_query_on_spark(snapshot, plan, run))

@@ -1,1 +1,0 @@
-"""`omnigraph branch`: one module per command."""

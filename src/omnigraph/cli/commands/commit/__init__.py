@@ -1,1 +1,0 @@
-"""`omnigraph commit`: one module per command."""

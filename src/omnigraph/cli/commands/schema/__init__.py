@@ -1,1 +1,0 @@
-"""`omnigraph schema`: one module per command."""

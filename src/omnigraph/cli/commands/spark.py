@@ -1,0 +1,95 @@
+"""`omnigraph spark start`, `stop` and `status`: a warm local Spark server for later commands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from omnigraph.base import limits
+from omnigraph.base.clock import format_timestamp
+from omnigraph.cli.command import command
+from omnigraph.cli.options import require_finite
+from omnigraph.cli.output import Cell, format_pairs
+from omnigraph.cli.results import TextOutput
+
+if TYPE_CHECKING:
+    from omnigraph.pipeline.spark.warm_server import ServerStatus
+
+IdleMinutes = Annotated[
+    float,
+    typer.Option(
+        "--idle-minutes",
+        metavar="N",
+        min=0.01,
+        max=limits.WARM_SERVER_IDLE_MINUTES_MAX,
+        callback=require_finite,
+        help="Stop the server after N minutes without a command.",
+    ),
+]
+
+
+@command("omnigraph spark start", "omnigraph spark start --idle-minutes 120")
+def start(*, idle_minutes: IdleMinutes = limits.WARM_SERVER_IDLE_MINUTES, output: TextOutput) -> None:
+    """Start a warm local Spark server.
+
+    Later commands on this machine use it automatically and do not wait for Spark to start. It listens on loopback, only
+    its user can connect, and it stops when it is not used. A running server is not changed.
+    """
+    from omnigraph.pipeline.spark.warm_server import server_status, start_server
+
+    started = start_server(idle_minutes)
+    state = "started a warm Spark server" if started.is_new else "the warm Spark server is already running"
+    minutes = started.server.idle_seconds / 60
+    output.show(
+        lambda: {"started": started.is_new, **_status_document(server_status())},
+        notices=[f"{state}; it stops after {minutes:g} minutes without a command"],
+    )
+
+
+@command("omnigraph spark stop")
+def stop(output: TextOutput) -> None:
+    """Stop the warm local Spark server.
+
+    Returns after it has stopped. A command that uses it fails.
+    """
+    from omnigraph.pipeline.spark.warm_server import stop_server
+
+    was_running = stop_server()
+    notice = "stopped the warm Spark server" if was_running else "no warm Spark server was running"
+    output.show(lambda: {"stopped": was_running}, notices=[notice])
+
+
+@command("omnigraph spark status", "omnigraph spark status --json")
+def status(output: TextOutput) -> None:
+    """Show whether a warm local Spark server is running.
+
+    The status is running, stopped or outdated. An outdated server was started by an older installation; commands do not
+    use it.
+    """
+    from omnigraph.pipeline.spark.warm_server import server_status
+
+    server_state = server_status()
+    pairs: dict[str, Cell] = {"status": server_state.health.value}
+    if (server := server_state.server) is not None:
+        pairs |= {
+            "in use": "yes" if server_state.in_use else "no",
+            "process": server.process.pid,
+            "port": server.port,
+            "started": format_timestamp(server.started_us),
+            "idle minutes": f"{server.idle_seconds / 60:g}",
+        }
+    output.show(lambda: _status_document(server_state), text=format_pairs(pairs))
+
+
+def _status_document(server_state: ServerStatus) -> dict[str, Any]:
+    """Return the status as JSON, without the token."""
+    server = server_state.server
+    return {
+        "status": server_state.health.value,
+        "in_use": server_state.in_use,
+        "pid": server.process.pid if server else None,
+        "port": server.port if server else None,
+        "started_at": server.started_us if server else None,
+        "idle_minutes": server.idle_seconds / 60 if server else None,
+    }

@@ -1,1 +1,0 @@
-"""`omnigraph spark`: one module per command."""

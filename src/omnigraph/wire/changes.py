@@ -1,0 +1,94 @@
+"""The JSON documents of changed entities: those of one commit, of a feed, and between two states.
+
+A type is named by `id`, which is its table id: it never changes, and no other type gets it. `authored_at` is in
+microseconds since the epoch. A member that is omitted when it has no value is `UNSET`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from omnigraph.graph.diff import EntityChange
+    from omnigraph.graph.manifest.records import CommitRecord
+
+_OPERATIONS: Final = {"inserted": "insert", "updated": "update", "deleted": "delete"}
+
+
+class EntityTypeOutput(msgspec.Struct, frozen=True):
+    """The type of an entity."""
+
+    id: str
+    name: str
+
+
+class EndpointsOutput(msgspec.Struct, frozen=True, rename={"source": "from", "target": "to"}):
+    """The ids of the nodes of an edge."""
+
+    source: str
+    target: str
+
+
+class EntityStateOutput(msgspec.Struct, frozen=True):
+    """An entity before or after a change, with every property of its type. An edge also has its endpoints."""
+
+    properties: dict[str, Any]
+    endpoints: EndpointsOutput | msgspec.UnsetType = msgspec.UNSET
+
+
+class EntityChangeOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """A node or an edge that changed."""
+
+    kind: str
+    type: EntityTypeOutput
+    id: str
+    op: str
+    before: EntityStateOutput | msgspec.UnsetType
+    after: EntityStateOutput | msgspec.UnsetType
+
+
+class ChangeCauseOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """The commit that made changes."""
+
+    graph_commit_id: str
+    parent_commit_id: str | msgspec.UnsetType
+    merged_parent_commit_id: str | msgspec.UnsetType
+    authored_branch: str
+    actor_id: str
+    authored_at: int
+
+
+def entity_change_output(change: EntityChange) -> EntityChangeOutput:
+    """Return the document of a changed entity."""
+    kind, _, type_name = change.table.partition(":")
+    return EntityChangeOutput(
+        kind=kind,
+        type=EntityTypeOutput(change.table_id, type_name),
+        id=change.id,
+        op=_OPERATIONS[change.kind.value],
+        before=_state_output(change.before, change.properties),
+        after=_state_output(change.after, change.properties),
+    )
+
+
+def cause_output(commit: CommitRecord) -> ChangeCauseOutput:
+    """Return the document of the commit that made changes."""
+    return ChangeCauseOutput(
+        graph_commit_id=commit.id,
+        parent_commit_id=commit.parent or msgspec.UNSET,
+        merged_parent_commit_id=commit.merged_parent or msgspec.UNSET,
+        authored_branch=commit.branch,
+        actor_id=commit.actor,
+        authored_at=commit.created_us,
+    )
+
+
+def _state_output(entity: dict[str, Any] | None, properties: tuple[str, ...]) -> EntityStateOutput | msgspec.UnsetType:
+    if entity is None:
+        return msgspec.UNSET
+    values = {name: entity["data"].get(name) for name in properties}
+    return EntityStateOutput(
+        values, EndpointsOutput(entity["from"], entity["to"]) if "from" in entity else msgspec.UNSET
+    )

@@ -1,0 +1,171 @@
+"""The JSON documents of maintenance: optimize, repair, cleanup, doctor, index status and recovery list.
+
+Scripts rely on them: later releases only add members. A row of a table has the fields of its result type in Python; its
+`error` has the hint as the surface renders it, so the functions take `render_hint`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from omnigraph.base.clock import format_timestamp
+
+if TYPE_CHECKING:
+    from omnigraph.api.results import OptimizeResult, RepairResult
+    from omnigraph.base.hints import Hint
+    from omnigraph.graph.coordination.intent import PendingIntent
+    from omnigraph.graph.manifest.records import RecoveryRecord
+    from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, TableCleanupStats
+    from omnigraph.maintenance.doctor.findings import Finding
+    from omnigraph.maintenance.index_status import IndexCoverage
+    from omnigraph.maintenance.optimize.options import IndexResult, TableOptimizeStats
+    from omnigraph.maintenance.repair import TableRepairStats
+
+RenderHint = Callable[["Hint"], str]
+
+
+def optimize_output(
+    uri: str, branch: str, result: OptimizeResult, render_hint: RenderHint, *, dry_run: bool
+) -> dict[str, Any]:
+    """Return the document of an optimize run; `commit` is the last one that it published."""
+    tables = [optimize_row(row, render_hint) for row in (*result.tables, result.manifest)]
+    return {"uri": uri, "branch": branch, "dry_run": dry_run, "tables": tables, "commit": result.commit}
+
+
+def optimize_row(row: TableOptimizeStats, render_hint: RenderHint = str) -> dict[str, Any]:
+    """Return the document of a table of an optimize run."""
+    return {**_table_row(row, render_hint), "seconds": round(row.seconds, 3)}
+
+
+def repair_output(uri: str, result: RepairResult, render_hint: RenderHint) -> dict[str, Any]:
+    """Return the document of a repair run."""
+    commits = [{"branch": branch, "graph_commit_id": commit} for branch, commit in result.commits.items()]
+    tables = [_table_row(row, render_hint) for row in result.tables]
+    return {"uri": uri, "tables": tables, "commit": result.commit, "commits": commits}
+
+
+def cleanup_output(
+    uri: str,
+    options: CleanupPolicyOptions,
+    rows: Sequence[TableCleanupStats],
+    render_hint: RenderHint,
+    *,
+    with_files: bool,
+) -> dict[str, Any]:
+    """Return the document of a cleanup run. It creates no commit."""
+    from omnigraph.maintenance.cleanup.options import sum_kept
+
+    older_than = options.older_than
+    return {
+        "uri": uri,
+        "confirmed": options.confirm,
+        "keep_versions": options.keep_versions,
+        "older_than_seconds": None if older_than is None else int(older_than.total_seconds()),
+        "orphans_older_than_seconds": int(options.orphans_older_than.total_seconds()),
+        "warnings": options.warnings(),
+        "kept": msgspec.to_builtins(sum_kept(rows)),
+        "tables": [cleanup_row(row, render_hint, with_files=with_files) for row in rows],
+        "commit": None,
+    }
+
+
+def cleanup_row(row: TableCleanupStats, render_hint: RenderHint = str, *, with_files: bool = False) -> dict[str, Any]:
+    """Return the document of a table of a cleanup run."""
+    document = _table_row(row, render_hint)
+    document["kept"] = document.pop("retained")
+    files = document.pop("files")
+    return {**document, "files": files} if with_files else document
+
+
+def index_result_output(result: IndexResult) -> dict[str, Any]:
+    """Return the document of built indexes, with the id of the commit."""
+    indexes = [{**msgspec.to_builtins(row), "reason": row.reason or None} for row in result.indexes]
+    commit = None if result.commit is None else result.commit.id
+    return {"branch": result.branch, "commit": commit, "indexes": indexes}
+
+
+def index_status_output(uri: str, branch: str, coverages: Iterable[IndexCoverage]) -> dict[str, Any]:
+    """Return the document of the indexes of a branch."""
+    return {"uri": uri, "graph_branch": branch, "indexes": [_coverage_row(coverage) for coverage in coverages]}
+
+
+def finding_output(finding: Finding, fix: str) -> dict[str, Any]:
+    """Return the document of a finding of doctor. `fix` is its hint as the surface renders it."""
+    texts = {"where": finding.where or None, "branch": finding.branch or None, "fix": fix or None}
+    return {**msgspec.to_builtins(finding), **texts}
+
+
+def recoveries_output(
+    uri: str, branch: str, pending: Iterable[PendingIntent], recoveries: Iterable[RecoveryRecord]
+) -> dict[str, Any]:
+    """Return the document of pending intents, and of the past recoveries of a branch."""
+    return {
+        "uri": uri,
+        "graph_branch": branch,
+        "pending": [_intent_output(intent) for intent in pending],
+        "recoveries": [_recovery_output(record, branch) for record in recoveries],
+    }
+
+
+def _table_row(
+    row: TableOptimizeStats | TableRepairStats | TableCleanupStats, render_hint: RenderHint
+) -> dict[str, Any]:
+    """Return the fields of a row, with the rendered `error` in the place of `reason`."""
+    error = None if row.reason is None else render_hint(row.reason)
+    return {
+        "error" if name == "reason" else name: error if name == "reason" else value
+        for name, value in msgspec.to_builtins(row).items()
+    }
+
+
+def _coverage_row(row: IndexCoverage) -> dict[str, Any]:
+    from omnigraph.storage.lance.indexes import Degraded
+
+    degraded = row.coverage if isinstance(row.coverage, Degraded) else None
+    return {
+        "table_key": row.table_key,
+        "branch": row.branch,
+        "property": row.column,
+        "kind": None if row.kind is None else row.kind.value,
+        "declared": row.declared,
+        "coverage": "Indexed" if degraded is None else "Degraded",
+        "uncovered_fragments": 0 if degraded is None else len(degraded.uncovered_fragments),
+        "uncovered_rows": 0 if degraded is None else degraded.uncovered_rows,
+        "rows": row.rows,
+        "reason": row.reason or None,
+    }
+
+
+def _intent_output(pending: PendingIntent) -> dict[str, Any]:
+    document: dict[str, Any] = {"state": pending.state.value, "path": pending.path}
+    if pending.problem:
+        document["why"] = pending.problem
+    if pending.intent is not None:
+        intent = pending.intent
+        document |= {
+            "operation_id": intent.op_id,
+            "kind": intent.kind,
+            "branch": intent.branch,
+            "actor_id": intent.actor,
+            "graph_commit_id": intent.commit_id,
+            "created_at": intent.created_us,
+            "created": format_timestamp(intent.created_us),
+            "tables": [table.id for table in intent.tables],
+        }
+    return document
+
+
+def _recovery_output(record: RecoveryRecord, branch: str) -> dict[str, Any]:
+    return {
+        "state": record.action,
+        "operation_id": record.operation_id,
+        "kind": record.kind,
+        "branch": branch,
+        "actor_id": record.actor,
+        "created_at": record.recovered_us,
+        "created": format_timestamp(record.recovered_us),
+        "tables": dict(record.tables),
+    }
