@@ -72,7 +72,7 @@ class PreparedQuery(Displayed):
             snapshot = newest_snapshot(self.location, self.branch)
         else:
             snapshot = read_as_of(self.location, self.branch, as_of)
-        plan = find_planner(self.source, self.limits or NO_LIMITS).bound_plan(snapshot, params)
+        plan = find_planner(self.source, (self.limits or NO_LIMITS).hops).bound_plan(snapshot, params)
         source = ResultSource(plan.name, snapshot.branch.name, snapshot.version, snapshot.head)
         if QueryEngine(engine) is QueryEngine.PROCESS:
             from omnigraph.engine.run import QueryRunOptions, run_query
