@@ -1,7 +1,7 @@
 """Measures the CPU time of whole commands, from the shell, next to the imports that they cannot do without.
 
-Each command is a process; its CPU time is that of all its threads. A command that only prints is compared with importing
-typer and rich, every other one with importing Lance in a plain interpreter.
+Each command is a process; its CPU time is that of all its threads. A command that only prints is compared with
+importing typer and rich, every other one with importing Lance in a plain interpreter.
 """
 
 from __future__ import annotations

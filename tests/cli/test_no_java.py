@@ -10,10 +10,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.base import limits
-from omnigraph.storage.location import parse_location
 from tests.cli.process import OMNIGRAPH, SCHEMA, Outcome, assert_success_or_one_error, environment
-from tests.pipeline.in_place import load_here
 
 pytestmark = pytest.mark.soak
 
@@ -49,11 +46,8 @@ def test_command_that_needs_spark_fails(arguments: tuple[str, ...], place: Path)
     graph = create_graph(place)
     write_people(place / "people.jsonl", 1)
     (place / "next.pg").write_text(NEXT_SCHEMA, encoding="utf-8")
-    if arguments[0] == "schema":  # fewer rows are filled without Spark
-        write_people(place / "many.jsonl", limits.SCHEMA_DRIVER_ROWS_MAX)
-        load_here(parse_location(str(place / "graph.omni")), [str(place / "many.jsonl")])
     head = graph.snapshot().head
-    failed = without_java(place, *arguments)
+    failed = without_java(place, *arguments, *(() if arguments[0] == "query" else ("--runner", "spark")))
     assert_success_or_one_error(failed)
     assert failed.exit_code == 1
     assert "error: Spark needs Java 17 or newer" in failed.stderr

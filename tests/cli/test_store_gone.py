@@ -13,7 +13,6 @@ import lance
 import pytest
 
 import omnigraph as og
-from omnigraph.base import limits
 from omnigraph.storage.files import list_files
 from omnigraph.storage.location import Location
 from tests.cli.process import OMNIGRAPH, SCHEMA, Outcome, assert_success_or_one_error, environment, omnigraph
@@ -33,10 +32,10 @@ COMMANDS = {
     "query": ("query", "-e", PEOPLE, "--store"),
 }
 ON_SPARK = {
-    "load": ("load", "--data", "people.jsonl"),
-    "optimize": ("optimize",),
-    "export": ("export", "--force", "--out", "dump.jsonl"),
-    "schema apply": ("schema", "apply", "--schema", "next.pg"),
+    "load": ("load", "--runner", "spark", "--data", "people.jsonl"),
+    "optimize": ("optimize", "--runner", "spark"),
+    "export": ("export", "--runner", "spark", "--force", "--out", "dump.jsonl"),
+    "schema apply": ("schema", "apply", "--runner", "spark", "--schema", "next.pg"),
 }
 NEXT_SCHEMA = SCHEMA.replace("age: I32?", "age: I32?\n  rank: I32 @default(1)")
 SLUGS = ("ada", "grace")
@@ -76,7 +75,7 @@ def test_s3_stops_during_a_command(command: str, proxy: S3Proxy, env: dict[str, 
 @pytest.mark.parametrize("command", ON_SPARK)
 def test_s3_stops_during_work_on_spark(command: str, proxy: S3Proxy, spark_env: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "next.pg").write_text(NEXT_SCHEMA, encoding="utf-8")
-    count = limits.SCHEMA_DRIVER_ROWS_MAX if command == "schema apply" else 50
+    count = 50
     lines = (json.dumps({"type": "Person", "data": {"slug": f"p{n}", "age": n}}) + "\n" for n in range(count))
     (tmp_path / "people.jsonl").write_text("".join(lines), encoding="utf-8")
     check(command, proxy, spark_env, tmp_path)

@@ -30,7 +30,7 @@ def evolve(
     """Apply a schema. `tasks`: in small tasks, as if every table were too large for the driver."""
     request = SchemaRequest(schema, "tester", hard=hard)
     if tasks:
-        request = replace(request, driver_rows_max=0, rows_per_task=2)
+        request = replace(request, rows_per_task=2)
     return apply_schema(root, branch, request, in_place, environment)
 
 

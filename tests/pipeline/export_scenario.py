@@ -55,7 +55,7 @@ def main() -> None:
         exported = export(
             parse_location(str(folder / "graph.omni")), ExportRequest(target, part_bytes=PART_BYTES), runner
         )
-    sys.stdout.write(json.dumps({"total": exported.total, "shares_disk": runner.shares_disk()}))
+    sys.stdout.write(json.dumps({"total": exported.total, "shares_disk": runner.shares_disk(0)}))
 
 
 if __name__ == "__main__":

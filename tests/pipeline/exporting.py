@@ -40,7 +40,9 @@ class InProcessRunner:
         self.steps.append((task_info(function).step, len(tasks)))
         return run_here(function, tasks)
 
-    def shares_disk(self) -> bool:
+    description = "local"
+
+    def shares_disk(self, _job_bytes: int, /) -> bool:
         return self.has_shared_disk
 
 

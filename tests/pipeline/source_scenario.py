@@ -140,13 +140,13 @@ def run_connect() -> dict[str, Any]:
     overflow_error = "query q() { match { $p: Person } return { sum($p.age * 9000000000000000000) as n } }"
     return {
         "kind": type(spark).__module__,
-        "queries": [source.graph.query(text, engine="spark").to_pylist() for text in asked],
+        "queries": [source.graph.query(text, runner="spark").to_pylist() for text in asked],
         "same": [source.graph.query(text).to_pylist() for text in asked],
         "refused": [
-            _error_message(partial(source.graph.query, asked[0], engine="spark", limits=few))
+            _error_message(partial(source.graph.query, asked[0], runner="spark", limits=few))
             for few in (og.QueryLimits(seconds=1e-6), og.QueryLimits(memory_bytes=1))
         ],
-        "overflow": _error_message(partial(source.graph.query, overflow_error, engine="spark")),
+        "overflow": _error_message(partial(source.graph.query, overflow_error, runner="spark")),
         "rows": [row.asDict() for row in source.read("Person").orderBy("id").collect()],
         "error": _failure(lambda: source.read("Person", filter="nope = 1").collect()),
     }

@@ -130,12 +130,12 @@ def test_difficult_cases(graph: Snapshot, text: str) -> None:
 def test_from_python(graph: Snapshot) -> None:
     opened = Graph(graph.root, read_only=True)
     text = "query q($k: String) { match { $a: N { k: $k }  $a next $b } return { $b.k } }"
-    result = opened.query(text, params={"k": "n0"}, engine="spark")
+    result = opened.query(text, params={"k": "n0"}, runner="spark")
     assert result.to_pylist() == opened.query(text, params={"k": "n0"}).to_pylist() == [{"b.k": "n1"}]
     assert result.source == opened.query(text, params={"k": "n0"}).source
     unknown: Any = "sparc"
     with pytest.raises(UsageError, match="sparc"):
-        opened.query(text, params={"k": "n0"}, engine=unknown)
+        opened.query(text, params={"k": "n0"}, runner=unknown)
 
 
 def _rows(table: Any) -> list[list[tuple[str, Any]]]:

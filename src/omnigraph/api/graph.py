@@ -63,8 +63,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.optimize.options import IndexResult
     from omnigraph.maintenance.schema_apply import SchemaResult
     from omnigraph.pipeline.export.run import ExportResult
-    from omnigraph.pipeline.runner import RunTasks
-    from omnigraph.pipeline.spark.session import SparkSettings
+    from omnigraph.pipeline.spark.auto import AutoRunner
     from omnigraph.query.lint import LintReport
 
 
@@ -247,7 +246,7 @@ class Graph(Displayed):
         *,
         name: str | None = None,
         as_of: str | int | datetime | Snapshot | None = None,
-        engine: Literal["process", "spark"] = "process",
+        runner: Literal["local", "spark"] = "local",
         embed: EmbeddingProvider | None = None,
         limits: QueryLimits | None = None,
         progress: Report | None = None,
@@ -259,7 +258,7 @@ class Graph(Displayed):
             params: The values of its parameters.
             name: Which query of the text to run.
             as_of: The state to read, as for `snapshot`.
-            engine: `spark` is for graphs that are too large for one machine. It does not search.
+            runner: `spark` is for graphs that are too large for one machine. It does not search.
             embed: Makes vectors from the texts that the query passes to `nearest`.
             limits: How much memory and time the query may use.
             progress: A function that receives the progress of Spark.
@@ -269,7 +268,7 @@ class Graph(Displayed):
             [{'p.slug': 'ada'}, {'p.slug': 'bob'}]
         """
         return self.prepare(text, name=name, limits=limits).run(
-            params, as_of=as_of, engine=engine, embed=embed, limits=limits, progress=progress
+            params, as_of=as_of, runner=runner, embed=embed, limits=limits, progress=progress
         )
 
     def prepare(self, text: str, *, name: str | None = None, limits: QueryLimits | None = None) -> PreparedQuery:
@@ -359,9 +358,10 @@ class Graph(Displayed):
         types: Iterable[str] | None = None,
         as_of: str | int | datetime | Snapshot | None = None,
         force: bool = False,
+        runner: Literal["auto", "local", "spark"] | None = None,
         progress: Report | None = None,
     ) -> ExportResult:
-        """Write the graph to a file or a directory, on Spark.
+        """Write the graph to a file or a directory.
 
         Args:
             out: A file, or a directory if it exists or the name ends in `/`. Default: stdout.
@@ -369,6 +369,8 @@ class Graph(Displayed):
             types: Types by name or alias. Default: all.
             as_of: The state to export, as for `snapshot`.
             force: Replace an earlier export.
+            runner: Where the tasks run. `auto`: in this process if the job is small, otherwise on Spark. Default:
+                `OMNIGRAPH_RUNNER`, or `auto`.
             progress: A function that receives the progress.
 
         Example:
@@ -377,7 +379,6 @@ class Graph(Displayed):
         """
         from omnigraph.pipeline.export.run import ExportRequest, export
         from omnigraph.pipeline.export.target import TargetKind, parse_format, parse_target
-        from omnigraph.pipeline.spark.runner import SparkRunner
 
         names = read_names("types", types)
         export_format = parse_format(format)
@@ -391,7 +392,7 @@ class Graph(Displayed):
             branch, state = self.branch, select_state(as_of)
         stream = sys.stdout.buffer if target.kind is TargetKind.STREAM else None
         request = ExportRequest(target, export_format, names, branch, state, stream)
-        return export(self.location, request, SparkRunner(self._spark(), progress or ignore_progress))
+        return export(self.location, request, self._runner(runner, progress))
 
     # Writing
 
@@ -405,9 +406,10 @@ class Graph(Displayed):
         dry_run: bool = False,
         rejects: str | PathLike[str] | None = None,
         build_indexes: bool = False,
+        runner: Literal["auto", "local", "spark"] | None = None,
         progress: Report | None = None,
     ) -> LoadResult:
-        """Load files or frames as one commit, on Spark, or raise with nothing written.
+        """Load files or frames as one commit, or raise with nothing written.
 
         Args:
             data: A file, a directory or a glob, a list of them, a frame (pyarrow, pandas, Polars, Spark), or a dict of
@@ -418,6 +420,8 @@ class Graph(Displayed):
             dry_run: Check the input and write nothing.
             rejects: A file for every violation, as lines of JSON.
             build_indexes: Build the declared indexes of the loaded types directly after the commit.
+            runner: Where the tasks run. `auto`: in this process if the job is small, otherwise on Spark. Default:
+                `OMNIGRAPH_RUNNER`, or `auto`.
             progress: A function that receives the progress.
 
         Example:
@@ -435,7 +439,7 @@ class Graph(Displayed):
             type=type,
             dry_run=dry_run,
             rejects=None if rejects is None else fspath(rejects),
-            spark=self._spark(),
+            runner=self._runner(runner, progress),
             progress=progress or ignore_progress,
         )
         plan = plan_load(self.location, self.branch, data, options)
@@ -496,18 +500,21 @@ class Graph(Displayed):
         *,
         allow_data_loss: bool = False,
         actor: str | None = None,
+        runner: Literal["auto", "local", "spark"] | None = None,
         progress: Report | None = None,
     ) -> SchemaResult:
         """Change the schema of the branch as one commit, or raise with nothing written.
 
         New rules are checked against the rows first. What is dropped can be read at earlier commits until `cleanup`;
         with `allow_data_loss` the new commit has no file with its values, and the next `cleanup` deletes the earlier
-        states. Spark rewrites large tables.
+        states.
 
         Args:
             schema: As for `init`.
             allow_data_loss: Delete the values of what is dropped permanently.
             actor: Who changes it. Default: the actor of the graph.
+            runner: Where the tasks run. `auto`: in this process if the job is small, otherwise on Spark. Default:
+                `OMNIGRAPH_RUNNER`, or `auto`.
             progress: A function that receives the progress.
 
         Example:
@@ -522,7 +529,9 @@ class Graph(Displayed):
 
         request = SchemaRequest(str(text), choose_actor(actor, self.actor), text.source_name, allow_data_loss)
         recover_on_open(self.location, self.branch)
-        return apply_schema(self.location, self.branch, request, self._tasks(progress))
+        tasks = self._runner(runner, progress)
+        result = apply_schema(self.location, self.branch, request, tasks)
+        return replace(result, runner=tasks.description)
 
     # Branches and history
 
@@ -717,6 +726,7 @@ class Graph(Displayed):
         partial_progress: bool = False,
         max_rows_per_task: int | None = None,
         max_tasks: int | None = None,
+        runner: Literal["auto", "local", "spark"] | None = None,
         progress: Report | None = None,
     ) -> OptimizeResult:
         """Compact the tables of the branch, and extend and build their indexes, as at most one commit. No row changes.
@@ -727,6 +737,8 @@ class Graph(Displayed):
             partial_progress: Commit groups of tasks as they finish.
             max_rows_per_task: How many rows one task rewrites at most.
             max_tasks: How many tasks the run executes at most.
+            runner: Where the tasks run. `auto`: in this process if the job is small, otherwise on Spark. Default:
+                `OMNIGRAPH_RUNNER`, or `auto`.
             progress: A function that receives the progress.
 
         Example:
@@ -750,15 +762,24 @@ class Graph(Displayed):
         options.validate()
         if not dry_run:
             recover_every_branch(self.location)
-        *tables, manifest = optimize_all_tables(self, options, self._tasks(progress))
+        tasks = self._runner(runner, progress)
+        *tables, manifest = optimize_all_tables(self, options, tasks)
         commits = sorted({row.commit for row in tables if row.commit is not None})
-        return OptimizeResult(tuple(tables), manifest, commits[-1] if commits else None)
+        return OptimizeResult(tuple(tables), manifest, commits[-1] if commits else None, tasks.description)
 
-    def build_indexes(self, *, types: Iterable[str] | None = None, progress: Report | None = None) -> IndexResult:
+    def build_indexes(
+        self,
+        *,
+        types: Iterable[str] | None = None,
+        runner: Literal["auto", "local", "spark"] | None = None,
+        progress: Report | None = None,
+    ) -> IndexResult:
         """Build the declared indexes that do not exist, as at most one commit.
 
         Args:
             types: Types by name or alias. Default: all.
+            runner: Where the tasks run. `auto`: in this process if the job is small, otherwise on Spark. Default:
+                `OMNIGRAPH_RUNNER`, or `auto`.
             progress: A function that receives the progress.
 
         Example:
@@ -770,7 +791,9 @@ class Graph(Displayed):
         from omnigraph.maintenance.optimize.run import ensure_indices
 
         request = MaintenanceRequest(types=frozenset(read_names("types", types)) or None)
-        return ensure_indices(self.location, self.branch, self._tasks(progress), request)
+        tasks = self._runner(runner, progress)
+        result = ensure_indices(self.location, self.branch, tasks, request)
+        return replace(result, runner=tasks.description)
 
     def index_status(self) -> list[IndexCoverage]:
         """Return how well the declared indexes cover the tables of the branch, and which columns have no index.
@@ -823,6 +846,7 @@ class Graph(Displayed):
         older_than: timedelta | str | None = None,
         orphans_older_than: timedelta | str | None = None,
         dry_run: bool = True,
+        runner: Literal["auto", "local", "spark"] | None = None,
         progress: Report | None = None,
     ) -> CleanupResult:
         """Delete old versions and files that nothing references, on every branch. One of the first two is required.
@@ -832,6 +856,8 @@ class Graph(Displayed):
             older_than: Keep versions that are not older, such as `"14d"`.
             orphans_older_than: How old an unreferenced file must be, at least 2 days. Default: 3 days.
             dry_run: Only report what would be deleted.
+            runner: Where the tasks run. `auto`: in this process if the job is small, otherwise on Spark. Default:
+                `OMNIGRAPH_RUNNER`, or `auto`.
             progress: A function that receives the progress.
 
         Example:
@@ -849,8 +875,9 @@ class Graph(Displayed):
             options = replace(options, orphans_older_than=grace)
         if not dry_run:
             self.require_writable()
-        rows = run_cleanup(self, options, self._spark(), progress or ignore_progress)
-        return CleanupResult(tuple(rows), dry_run)
+        tasks = self._runner(runner, progress)
+        rows = run_cleanup(self, options, tasks)
+        return CleanupResult(tuple(rows), dry_run, tasks.description)
 
     def doctor(self, *, deep: bool = False) -> list[Finding]:
         """Check the graph and this machine, and return findings with the command that fixes each.
@@ -892,12 +919,8 @@ class Graph(Displayed):
         if self.read_only:
             raise UsageError("the graph is read-only", code="graph_read_only", hint="Open it without `read_only`.")
 
-    def _spark(self) -> SparkSettings:
+    def _runner(self, runner: str | None, progress: Report | None) -> AutoRunner:
+        from omnigraph.pipeline.spark.auto import AutoRunner, parse_runner
         from omnigraph.pipeline.spark.session import spark_settings
 
-        return spark_settings(self.spark)
-
-    def _tasks(self, progress: Report | None) -> RunTasks:
-        from omnigraph.pipeline.spark.runner import SparkRunner
-
-        return SparkRunner(self._spark(), progress or ignore_progress)
+        return AutoRunner(parse_runner(runner), spark_settings(self.spark), progress or ignore_progress)

@@ -16,7 +16,7 @@ from omnigraph.base.display import Displayed
 from omnigraph.base.errors import UsageError
 from omnigraph.base.limits import SPARK_QUERY_SECONDS_MAX
 from omnigraph.base.progress import ignore_progress
-from omnigraph.engine.options import NO_LIMITS, QueryEngine
+from omnigraph.engine.options import NO_LIMITS
 from omnigraph.engine.prepare import QuerySource, find_planner, newest_snapshot
 from omnigraph.storage.location import Location
 
@@ -49,7 +49,7 @@ class PreparedQuery(Displayed):
         params: Mapping[str, object] | None = None,
         *,
         as_of: str | int | datetime | Snapshot | None = None,
-        engine: Literal["process", "spark"] = "process",
+        runner: Literal["local", "spark"] = "local",
         embed: EmbeddingProvider | None = None,
         limits: QueryLimits | None = None,
         progress: Report | None = None,
@@ -61,11 +61,11 @@ class PreparedQuery(Displayed):
             >>> query.run({"s": "bob"}).scalar()
             41
         """
-        if engine not in tuple(QueryEngine):
+        if runner not in ("local", "spark"):
             raise UsageError(
-                f"invalid engine: expected 'process' or 'spark', got {engine!r}",
+                f"invalid runner: expected 'local' or 'spark', got {runner!r}",
                 code="usage",
-                hint="Pass it as in `engine='spark'`.",
+                hint="Pass it as in `runner='spark'`.",
             )
         allowed = limits or self.limits or NO_LIMITS
         if as_of is None:
@@ -74,7 +74,7 @@ class PreparedQuery(Displayed):
             snapshot = read_as_of(self.location, self.branch, as_of)
         plan = find_planner(self.source, (self.limits or NO_LIMITS).hops).bound_plan(snapshot, params)
         source = ResultSource(plan.name, snapshot.branch.name, snapshot.version, snapshot.head)
-        if QueryEngine(engine) is QueryEngine.PROCESS:
+        if runner == "local":
             from omnigraph.engine.run import QueryRunOptions, run_query
 
             return Result(source, run_query(snapshot, plan, QueryRunOptions(allowed.engine_options(), embed=embed)))

@@ -175,6 +175,8 @@ class OptimizeResult(Displayed):
     """What was done to `__manifest`."""
     commit: str | None
     """The last commit that was published; None if nothing changed."""
+    runner: str = "local"
+    """Where the tasks ran: `local`, or `spark` and its master."""
 
     def summary(self) -> Mapping[str, object]:
         return {
@@ -213,6 +215,8 @@ class CleanupResult(Displayed):
     """One row for each table and branch, and for `__manifest`."""
     dry_run: bool
     """Whether nothing was deleted."""
+    runner: str = "local"
+    """Where the tasks ran: `local`, or `spark` and its master."""
 
     @property
     def files_removed(self) -> int:

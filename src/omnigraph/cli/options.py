@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from math import isfinite
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -143,6 +143,15 @@ SparkMaster = Annotated[
     str | None,
     typer.Option("--spark-master", metavar="URL", help="Run on this Spark master instead of a local session."),
 ]
+RunnerName = Annotated[
+    Literal["auto", "local", "spark"] | None,
+    typer.Option(
+        "--runner",
+        metavar="auto|local|spark",
+        help="Where the work runs: auto runs small jobs in this process and large ones on Spark. "
+        "Default: OMNIGRAPH_RUNNER, or auto.",
+    ),
+]
 LogFileOption = Annotated[
     str | None,
     typer.Option(
@@ -152,6 +161,22 @@ LogFileOption = Annotated[
         help="Append log events to this file, one JSON object per line.",
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerArguments:
+    """Where the work of a command runs."""
+
+    runner: RunnerName = None
+    spark_master: SparkMaster = None
+
+    def __post_init__(self) -> None:
+        if self.runner == "local" and self.spark_master is not None:
+            raise UsageError(
+                f"`--runner local` and `--spark-master {self.spark_master}` cannot be used together",
+                code="runner",
+                hint="Pass only one of them.",
+            )
 
 
 @dataclass(frozen=True, slots=True)

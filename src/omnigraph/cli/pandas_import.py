@@ -1,7 +1,7 @@
 """Keeps pandas out of commands: they do not use it, and its import takes longer than that of Lance.
 
-`pyarrow.dataset`, which Lance imports, imports pandas if it is installed. PySpark needs pandas, so it is available again
-after pyspark was imported. Only the command line does this: in a program, `result.to_pandas()` must work.
+`pyarrow.dataset`, which Lance imports, imports pandas if it is installed. PySpark needs pandas, so it is available
+again after pyspark was imported. Only the command line does this: in a program, `result.to_pandas()` must work.
 `tests/cli/test_start.py` fails if a new version of pyarrow finds another way.
 """
 

@@ -17,7 +17,7 @@ from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.maintenance.optimize.options import IndexResult
 from omnigraph.maintenance.optimize.plan import MaintenanceRequest
 from omnigraph.maintenance.optimize.run import ensure_indices
-from omnigraph.pipeline.load.plan import LoadPlan, run_load, spark_runner
+from omnigraph.pipeline.load.plan import LoadPlan, run_load
 from omnigraph.pipeline.load.run import Loaded
 from omnigraph.schema.tables import declared_indexes
 
@@ -44,6 +44,8 @@ class LoadResult(Displayed):
     """The branch from which the load was to create its branch if that did not exist."""
     indexes: IndexResult | None = None
     """The indexes that were built directly after the load; None if that was not requested."""
+    runner: str = "local"
+    """Where the load ran: `local`, or `spark` and its master."""
     unindexed: tuple[str, ...] = ()
     """The loaded types, by alias, whose declared indexes do not cover the new rows."""
 
@@ -70,7 +72,7 @@ def load_with_indexes(plan: LoadPlan, *, build_indexes: bool = False) -> LoadRes
     if build_indexes and unindexed:
         request = MaintenanceRequest(types=frozenset(unindexed), actor=options.actor)
         try:
-            indexes = ensure_indices(plan.root, plan.branch, spark_runner(plan), request)
+            indexes = ensure_indices(plan.root, plan.branch, options.runner, request)
         except OmnigraphError as error:
             raise _load_unindexed(error, loaded) from error
     return LoadResult(
@@ -83,6 +85,7 @@ def load_with_indexes(plan: LoadPlan, *, build_indexes: bool = False) -> LoadRes
         branch_created=loaded.branch_created,
         base_branch=options.base,
         indexes=indexes,
+        runner=options.runner.description,
         unindexed=unindexed if indexes is None else (),
     )
 

@@ -10,7 +10,7 @@ crash leaves unreferenced files, or a commit that recovery finishes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ from omnigraph.integrity.report import ValidationError, Violation, ViolationRepo
 from omnigraph.integrity.row_rules import check_property_values, check_required
 from omnigraph.integrity.rules import Rule, RuleViolations
 from omnigraph.integrity.set_rules import edges_of_type, repeated_rows, unique_keys
-from omnigraph.pipeline.runner import RunTasks, run_here, task
+from omnigraph.pipeline.runner import RunTasks, task
 from omnigraph.schema.catalog import Cardinality, Catalog, CheckRule, Entity, RangeRule, Rules
 from omnigraph.schema.evolution.steps import AddConstraint, CardRule, Constraint, RequiredRule, UniqueRule
 from omnigraph.storage.lance.columns import ColumnPlan, WrittenColumns, write_columns
@@ -69,7 +69,6 @@ class SchemaRequest:
     actor: str
     source_name: str = "<schema>"
     hard: bool = False
-    driver_rows_max: int = limits.SCHEMA_DRIVER_ROWS_MAX
     rows_per_task: int = limits.SCHEMA_ROWS_PER_TASK
 
 
@@ -81,6 +80,8 @@ class SchemaResult(Displayed):
     """The steps that were applied."""
     commit: CommitRecord | None
     """The commit; None if the branch had the schema already."""
+    runner: str = "local"
+    """Where the rows were checked and written: `local`, or `spark` and its master."""
 
     def summary(self) -> Mapping[str, object]:
         return {
@@ -135,7 +136,6 @@ class _SchemaRun:
     def _check(self, area: StagingArea, plan: SchemaPlan) -> None:
         """Raise `SchemaRejectedError` with all rows that break a new rule."""
         tasks: list[CheckTask] = []
-        rows = 0
         for old in area.snapshot.schema.catalog.types:
             new = plan.catalog.type_with_id(old.id)
             rules = _unproven(plan, old)
@@ -144,8 +144,7 @@ class _SchemaRun:
                 columns = column_plan(old, new, size, nulls=plan.null_counts.get(old.id, {}))
                 dataset = area.read(old.alias)
                 tasks += _check_tasks(dataset, new, columns, rules, self.request.rows_per_task)
-                rows += size
-        report = merge_reports(self._runner(rows)(run_check, tasks)) if tasks else ViolationReport()
+        report = merge_reports(self.run_tasks(run_check, tasks)) if tasks else ViolationReport()
         if report.total:
             raise SchemaRejectedError(report)
 
@@ -153,11 +152,8 @@ class _SchemaRun:
         rows = dataset.fragment_rows()
         version = DatasetVersion.of(dataset)
         parts = group_fragments(rows, self.request.rows_per_task)
-        tasks = [FillTask(version, plan, part) for part in parts]
-        return self._runner(sum(rows.values()))(fill_columns, tasks)
-
-    def _runner(self, rows: int) -> RunTasks:
-        return run_here if rows <= self.request.driver_rows_max else self.run_tasks
+        tasks = [FillTask(version, plan, part, dataset.data_bytes() // len(parts)) for part in parts]
+        return self.run_tasks(fill_columns, tasks)
 
 
 def _unproven(plan: SchemaPlan, entity: Entity) -> list[Constraint]:
@@ -178,17 +174,18 @@ def _unproven(plan: SchemaPlan, entity: Entity) -> list[Constraint]:
 def _check_tasks(
     dataset: Dataset, new: Entity, columns: ColumnPlan, rules: Sequence[Constraint], rows_per_task: int
 ) -> Iterator[CheckTask]:
-    rows = dataset.fragment_rows()
+    rows, size_bytes = dataset.fragment_rows(), dataset.data_bytes()
     table = CheckedTable(DatasetVersion.of(dataset), new.alias, columns)
     buckets = max(1, -(-sum(rows.values()) // rows_per_task))
     required = tuple(rule.property for rule in rules if isinstance(rule, RequiredRule) and rule.fill is None)
     reduced = _with_only(new, rules)
     if required or reduced.rules != Rules():
-        yield from (RowsTask(table, reduced, required, part) for part in group_fragments(rows, rows_per_task))
+        for part in group_fragments(rows, rows_per_task):
+            yield RowsTask(table, reduced, required, part, size_bytes * len(part) // len(rows))
     for rule in rules:
         if isinstance(rule, UniqueRule | CardRule):
             for bucket in range(buckets):
-                yield RuleBucketTask(table=table, rule=rule, fragment_ids=tuple(rows), bucket=bucket, buckets=buckets)
+                yield RuleBucketTask(table, rule, tuple(rows), size_bytes, bucket=bucket, buckets=buckets)
 
 
 def _with_only(entity: Entity, rules: Sequence[Constraint]) -> Entity:
@@ -235,17 +232,19 @@ class RowsTask:
     entity: Entity
     required: tuple[str, ...]
     fragment_ids: tuple[int, ...]
+    size_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RuleBucketTask:
     """Check one `@unique` for the keys of one bucket, or one `@card` for the sources of one bucket."""
 
     table: CheckedTable
     rule: UniqueRule | CardRule
     fragment_ids: tuple[int, ...]
-    bucket: int
-    buckets: int
+    size_bytes: int
+    bucket: int = field(kw_only=True)
+    buckets: int = field(kw_only=True)
 
     def contains(self, keys: Column) -> Column:
         """Return per key whether it belongs to the bucket; a null belongs to none."""
@@ -262,12 +261,17 @@ class FillTask:
     version: DatasetVersion
     plan: ColumnPlan
     fragment_ids: tuple[int, ...]
+    size_bytes: int
 
 
 CheckTask = RowsTask | RuleBucketTask
 
 
-@task("check rows")
+def _task_bytes(task: CheckTask | FillTask) -> int:
+    return task.size_bytes
+
+
+@task("check rows", input_bytes=_task_bytes)
 def run_check(task: CheckTask) -> ViolationReport:
     """Run one check and return its violations."""
     if isinstance(task, RowsTask):
@@ -277,7 +281,7 @@ def run_check(task: CheckTask) -> ViolationReport:
     return _check_card(task, task.rule.cardinality)
 
 
-@task("write columns")
+@task("write columns", input_bytes=_task_bytes)
 def fill_columns(task: FillTask) -> WrittenColumns:
     """Write the values of one task."""
     return write_columns(task.version.open(), task.plan, task.fragment_ids)

@@ -6,7 +6,7 @@ Scripts rely on them: later releases only add members. A row of a table has the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from omnigraph.base.clock import format_timestamp
 
 if TYPE_CHECKING:
-    from omnigraph.api.results import OptimizeResult, RepairResult
+    from omnigraph.api.results import CleanupResult, OptimizeResult, RepairResult
     from omnigraph.base.hints import Hint
     from omnigraph.graph.coordination.intent import PendingIntent
     from omnigraph.graph.manifest.records import RecoveryRecord
@@ -32,7 +32,14 @@ def optimize_output(
 ) -> dict[str, Any]:
     """Return the document of an optimize run; `commit` is the last one that it published."""
     tables = [optimize_row(row, render_hint) for row in (*result.tables, result.manifest)]
-    return {"uri": uri, "branch": branch, "dry_run": dry_run, "tables": tables, "commit": result.commit}
+    return {
+        "uri": uri,
+        "branch": branch,
+        "dry_run": dry_run,
+        "tables": tables,
+        "commit": result.commit,
+        "runner": result.runner,
+    }
 
 
 def optimize_row(row: TableOptimizeStats, render_hint: RenderHint = str) -> dict[str, Any]:
@@ -48,12 +55,7 @@ def repair_output(uri: str, result: RepairResult, render_hint: RenderHint) -> di
 
 
 def cleanup_output(
-    uri: str,
-    options: CleanupPolicyOptions,
-    rows: Sequence[TableCleanupStats],
-    render_hint: RenderHint,
-    *,
-    with_files: bool,
+    uri: str, options: CleanupPolicyOptions, result: CleanupResult, render_hint: RenderHint, *, with_files: bool
 ) -> dict[str, Any]:
     """Return the document of a cleanup run. It creates no commit."""
     from omnigraph.maintenance.cleanup.options import sum_kept
@@ -66,9 +68,10 @@ def cleanup_output(
         "older_than_seconds": None if older_than is None else int(older_than.total_seconds()),
         "orphans_older_than_seconds": int(options.orphans_older_than.total_seconds()),
         "warnings": options.warnings(),
-        "kept": msgspec.to_builtins(sum_kept(rows)),
-        "tables": [cleanup_row(row, render_hint, with_files=with_files) for row in rows],
+        "kept": msgspec.to_builtins(sum_kept(result.tables)),
+        "tables": [cleanup_row(row, render_hint, with_files=with_files) for row in result.tables],
         "commit": None,
+        "runner": result.runner,
     }
 
 
@@ -84,7 +87,7 @@ def index_result_output(result: IndexResult) -> dict[str, Any]:
     """Return the document of built indexes, with the id of the commit."""
     indexes = [{**msgspec.to_builtins(row), "reason": row.reason or None} for row in result.indexes]
     commit = None if result.commit is None else result.commit.id
-    return {"branch": result.branch, "commit": commit, "indexes": indexes}
+    return {"branch": result.branch, "commit": commit, "indexes": indexes, "runner": result.runner}
 
 
 def index_status_output(uri: str, branch: str, coverages: Iterable[IndexCoverage]) -> dict[str, Any]:

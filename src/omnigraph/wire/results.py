@@ -91,6 +91,7 @@ class IngestOutput(msgspec.Struct, frozen=True, kw_only=True):
     actor_id: str
     commit: CommitOutput | None
     indexes: dict[str, Any] | None
+    runner: str
 
 
 class ExportedTypeOutput(msgspec.Struct, frozen=True):
@@ -112,6 +113,7 @@ class ExportOutput(msgspec.Struct, frozen=True, kw_only=True):
     nodes: list[ExportedTypeOutput]
     edges: list[ExportedTypeOutput]
     total_entities: int
+    runner: str
 
 
 class BranchMergeOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,6 +137,7 @@ class SchemaApplyOutput(msgspec.Struct, frozen=True, kw_only=True):
     graph_branch: str
     steps: list[dict[str, Any]]
     commit: CommitOutput | None
+    runner: str
 
 
 def read_output(result: Result, requested_commit: str | None) -> ReadOutput:
@@ -196,6 +199,7 @@ def ingest_output(location: Location, result: LoadResult) -> IngestOutput:
         actor_id=result.actor,
         commit=new_commit_output(location, result.commit),
         indexes=None if result.indexes is None else index_result_output(result.indexes),
+        runner=result.runner,
     )
 
 
@@ -211,6 +215,7 @@ def export_output(location: Location, branch: str, result: ExportResult) -> Expo
         nodes=[ExportedTypeOutput(name, count) for name, count in _counts_of(result.counts, "node:")],
         edges=[ExportedTypeOutput(name, count) for name, count in _counts_of(result.counts, "edge:")],
         total_entities=result.total,
+        runner=result.runner,
     )
 
 
@@ -293,6 +298,7 @@ def schema_apply_output(location: Location, result: SchemaResult) -> SchemaApply
         graph_branch=result.plan.branch,
         steps=[schema_step_output(step) for step in result.plan.steps],
         commit=new_commit_output(location, result.commit),
+        runner=result.runner,
     )
 
 

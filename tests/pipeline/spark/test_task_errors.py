@@ -14,7 +14,8 @@ import pytest
 
 from omnigraph.base.errors import Applied, ConflictError, ContentError, Fact, OmnigraphError, Problem, TextError
 from omnigraph.graph.coordination.lease import LeaseBusyError
-from omnigraph.pipeline.spark.task_errors import TaskError, decode_error, decode_failure, encode_error
+from omnigraph.pipeline.runner import TaskError
+from omnigraph.pipeline.spark.task_errors import decode_error, decode_failure, encode_error
 
 PROBLEM = Problem("P1", "unknown type", "did you mean Person?", "s.pg", 1, 2, 3, "nod")
 

@@ -10,14 +10,14 @@ import typer
 from omnigraph.cli.command import command
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.hints import render_hint
-from omnigraph.cli.options import LogFileOption, SparkMaster, Yes
+from omnigraph.cli.options import LogFileOption, RunnerArguments, Yes
 from omnigraph.cli.output import RowsFormat, write_json, write_rows
 from omnigraph.cli.results import RowsOutput
 from omnigraph.cli.target import GraphArguments, confirm_destruction
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, parse_duration, sum_kept
 
 if TYPE_CHECKING:
-    from omnigraph.maintenance.cleanup.options import TableCleanupStats
+    from omnigraph.api.results import CleanupResult
 
 TITLES: Final = {
     "table_key": "table",
@@ -72,7 +72,7 @@ def cleanup(
     confirm: Confirm = False,
     yes: Yes = False,
     list_files: ListFiles = False,
-    spark_master: SparkMaster = None,
+    execution: RunnerArguments,
     output: RowsOutput,
     log_file: LogFileOption = None,
 ) -> None:
@@ -95,18 +95,22 @@ def cleanup(
         confirm_destruction(target.context, location, "cleanup --confirm", yes=yes)
 
     from omnigraph.api.graph import Graph
+    from omnigraph.api.results import CleanupResult
     from omnigraph.maintenance.cleanup.run import run_cleanup
+    from omnigraph.pipeline.spark.auto import AutoRunner, parse_runner
     from omnigraph.pipeline.spark.session import SparkSettings
     from omnigraph.wire.maintenance import cleanup_output
 
     with output.progress() as report:
-        rows = run_cleanup(Graph(location), options, SparkSettings(master=spark_master), report)
-    document = cleanup_output(location.uri, options, rows, render_hint, with_files=list_files)
+        runner = AutoRunner(parse_runner(execution.runner), SparkSettings(master=execution.spark_master), report)
+        rows = tuple(run_cleanup(Graph(location), options, runner))
+    result = CleanupResult(rows, not confirm, runner.description)
+    document = cleanup_output(location.uri, options, result, render_hint, with_files=list_files)
     if output.format is RowsFormat.JSON:
         write_json(document)
     else:
         _write(output.format, document["tables"], with_files=list_files)
-        output.notify(*_summary(options, rows))
+        output.notify(*_summary(result))
     if any(row.error is not None for row in rows):
         raise typer.Exit(ExitCode.ERROR)
 
@@ -128,11 +132,11 @@ def _write(output_format: RowsFormat, rows: Sequence[Mapping[str, Any]], *, with
         write_rows({"file": "file"} if is_table else FILE_COLUMNS, file_rows, output_format)
 
 
-def _summary(options: CleanupPolicyOptions, rows: Sequence[TableCleanupStats]) -> Iterator[str]:
+def _summary(result: CleanupResult) -> Iterator[str]:
     """Yield what was deleted, retained and failed."""
-    files, size = sum(row.files_removed for row in rows), sum(row.bytes_removed for row in rows)
-    if options.confirm:
-        yield f"deleted {files:,} files, {size:,} bytes"
+    rows, files, size = result.tables, result.files_removed, result.bytes_removed
+    if not result.dry_run:
+        yield f"deleted {files:,} files, {size:,} bytes (runner: {result.runner})"
     elif files:
         yield f"nothing was deleted; --confirm deletes {files:,} files, {size:,} bytes"
     else:

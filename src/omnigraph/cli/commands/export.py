@@ -10,7 +10,7 @@ import typer
 from omnigraph.base.display import format_count
 from omnigraph.base.errors import UsageError
 from omnigraph.cli.command import command
-from omnigraph.cli.options import SparkMaster, StateArguments
+from omnigraph.cli.options import RunnerArguments, StateArguments
 from omnigraph.cli.output import output_errors
 from omnigraph.cli.results import TextOutput
 from omnigraph.cli.target import GraphArguments
@@ -51,16 +51,16 @@ def export(
     types: Types = None,
     state: StateArguments,
     force: Force = False,
-    spark_master: SparkMaster = None,
+    execution: RunnerArguments,
     output: TextOutput,
 ) -> None:
     """Write a graph as files that load reads.
 
     The order is nodes before edges, types as in the schema, rows by id, so the same graph always gives the same bytes.
-    Runs on Spark, by default locally. A file gets its final name only when it is complete.
+    A small graph is exported in this process, a large one on Spark. A file gets its final name when it is complete.
     """
     as_of = state.as_of()
-    graph = target.open(state.branch, spark=spark_master)
+    graph = target.open(state.branch, spark=execution.spark_master)
     if output.as_json and out in (None, "-"):
         raise UsageError(
             "`--json` and the data cannot both be written to stdout",
@@ -68,12 +68,15 @@ def export(
             hint="Pass `--out PATH` as well.",
         )
     with output.progress() as report, output_errors():
-        result = graph.export(out, format=export_format, types=types, as_of=as_of, force=force, progress=report)
+        result = graph.export(
+            out, format=export_format, types=types, as_of=as_of, force=force, runner=execution.runner, progress=report
+        )
         sys.stdout.flush()
 
     from omnigraph.wire.results import export_output
 
     summary = f"exported {result.total:,} entities of commit {result.commit}{describe_target(out, result)}"
+    summary += f" (runner: {result.runner})"
     output.show(lambda: export_output(graph.location, state.branch, result), notices=[summary])
 
 

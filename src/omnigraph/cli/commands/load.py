@@ -11,7 +11,7 @@ import typer
 from omnigraph.base.actors import login_name
 from omnigraph.base.display import format_count
 from omnigraph.cli.command import command
-from omnigraph.cli.options import Actor, SparkMaster, TargetBranch, Yes
+from omnigraph.cli.options import Actor, RunnerArguments, TargetBranch, Yes
 from omnigraph.cli.results import TextOutput
 from omnigraph.cli.target import GraphArguments, announce, confirm_destruction
 
@@ -69,13 +69,13 @@ def load(
     errors: Errors = None,
     with_indexes: WithIndexes = False,
     yes: Yes = False,
-    spark_master: SparkMaster = None,
+    execution: RunnerArguments,
     output: TextOutput,
 ) -> None:
     """Load graph data as one commit.
 
-    Runs on Spark, by default locally. One load is one commit, whatever its size. If any line is invalid, nothing is
-    written, and the first 100 errors are shown with file, line and property.
+    Small data is loaded in this process, large data on Spark. One load is one commit, whatever its size. If any line is
+    invalid, nothing is written, and the first 100 errors are shown with file, line and property.
 
     Each line of NDJSON names its type. Parquet and CSV files contain rows of one type, which --type names; edges have
     the columns from and to.
@@ -86,6 +86,7 @@ def load(
 
     from omnigraph.maintenance.indexed_load import load_with_indexes
     from omnigraph.pipeline.load.plan import LoadOptions, plan_load
+    from omnigraph.pipeline.spark.auto import AutoRunner, parse_runner
     from omnigraph.pipeline.spark.session import SparkSettings
     from omnigraph.wire.results import ingest_output
 
@@ -97,7 +98,7 @@ def load(
             base=base,
             dry_run=dry_run,
             rejects=errors,
-            spark=SparkSettings(master=spark_master),
+            runner=AutoRunner(parse_runner(execution.runner), SparkSettings(master=execution.spark_master), report),
             progress=report,
         )
         plan = plan_load(location, branch, data, options)
@@ -106,6 +107,7 @@ def load(
     summary = f"{'checked' if dry_run else 'loaded'} {format_count(result.total, 'entity', 'entities')}"
     if result.commit is not None:
         summary += f" at commit {result.commit.id}"
+    summary += f" (runner: {result.runner})"
     messages = index_messages(target.address or location.uri, branch, result)
     output.show(lambda: ingest_output(location, result), notices=[summary, *messages])
 

@@ -11,7 +11,7 @@ import typer
 from omnigraph.cli.command import command
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.hints import render_hint
-from omnigraph.cli.options import LogFileOption, SparkMaster
+from omnigraph.cli.options import LogFileOption, RunnerArguments
 from omnigraph.cli.output import printable
 from omnigraph.cli.results import RowsOutput
 from omnigraph.cli.target import GraphArguments
@@ -68,16 +68,16 @@ def optimize(
     partial_progress: Partial = False,
     max_rows_per_task: MaxRows = None,
     max_tasks: MaxTasks = None,
-    spark_master: SparkMaster = None,
+    execution: RunnerArguments,
     output: RowsOutput,
     log_file: LogFileOption = None,
 ) -> None:
     """Compact small files, and extend and build indexes.
 
-    Adds new rows to existing indexes and builds missing declared ones. Runs on Spark if there is work, and publishes
-    all tables in one commit. It changes no row and deletes nothing: old versions are readable until `cleanup`. Other
-    writers can write at the same time. A second run has no work. Interrupted writes on every branch are recovered
-    first.
+    Adds new rows to existing indexes and builds missing declared ones. Publishes all tables in one commit. It changes
+    no row and deletes nothing: old versions are readable until `cleanup`. Other writers can write at the same time. A
+    second run has no work. Interrupted writes on every branch are recovered first. Small jobs run in this process,
+    large ones on Spark.
     """
     location = target.announce()
 
@@ -85,12 +85,13 @@ def optimize(
     from omnigraph.wire.maintenance import optimize_output
 
     with output.progress() as report:
-        result = Graph(location, branch, read_only=dry_run, spark=spark_master).optimize(
+        result = Graph(location, branch, read_only=dry_run, spark=execution.spark_master).optimize(
             types=tables,
             dry_run=dry_run,
             partial_progress=partial_progress,
             max_rows_per_task=max_rows_per_task,
             max_tasks=max_tasks,
+            runner=execution.runner,
             progress=report,
         )
     rows = (*result.tables, result.manifest)
@@ -99,6 +100,8 @@ def optimize(
     table_rows = [_as_row(row, dry_run=dry_run) for row in rows]
     output.show(lambda: document, TITLES, table_rows, fields=field_rows[0], field_rows=field_rows)
     _print_errors_and_pending(rows, output)
+    if result.commit is not None:
+        output.notify(f"optimized at commit {result.commit} (runner: {result.runner})")
     if any(row.error is not None for row in rows):
         raise typer.Exit(ExitCode.ERROR)
 

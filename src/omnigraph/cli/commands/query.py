@@ -66,7 +66,7 @@ def query(
         result = prepared.run(params, as_of=as_of)
     else:
         with output.progress() as report:
-            result = prepared.run(params, as_of=as_of, engine="spark", progress=report)
+            result = prepared.run(params, as_of=as_of, runner="spark", progress=report)
             # Read all rows before the progress bar ends: both would mix on a terminal.
             result.to_arrow()
     if output.format is RowsFormat.JSONL:

@@ -11,7 +11,7 @@ import typer
 from omnigraph.base.display import format_count
 from omnigraph.cli.command import command
 from omnigraph.cli.errors import ExitCode
-from omnigraph.cli.options import Actor, Branch, SparkMaster, StateArguments, Yes
+from omnigraph.cli.options import Actor, Branch, RunnerArguments, StateArguments, Yes
 from omnigraph.cli.output import printable
 from omnigraph.cli.results import TextOutput
 from omnigraph.cli.target import GraphArguments, announce, confirm_destruction
@@ -122,14 +122,15 @@ def apply(
     actor: Actor = None,
     allow_data_loss: AllowDataLoss = False,
     yes: Yes = False,
-    spark_master: SparkMaster = None,
+    execution: RunnerArguments,
     output: TextOutput,
 ) -> None:
     """Migrate a branch to another schema, as one commit.
 
     Runs the steps that `schema plan` shows. Checks the rows against new rules first and lists the rows that violate
     them. Nothing is written if a step is not supported or a rule is violated. Dropped data can be read at earlier
-    commits until `cleanup`; with --allow-data-loss it is deleted permanently. Spark processes large tables.
+    commits until `cleanup`; with --allow-data-loss it is deleted permanently. Large tables
+    are processed on Spark.
     """
     location = target.locate()
 
@@ -142,8 +143,8 @@ def apply(
     if allow_data_loss:
         confirm_destruction(target.context, location, "schema apply --allow-data-loss", yes=yes)
     with output.progress() as report:
-        result = Graph(location, branch, spark=spark_master).apply_schema(
-            text, actor=actor, allow_data_loss=allow_data_loss, progress=report
+        result = Graph(location, branch, spark=execution.spark_master).apply_schema(
+            text, actor=actor, allow_data_loss=allow_data_loss, runner=execution.runner, progress=report
         )
     steps = _steps_text(result.plan)
     output.show(lambda: schema_apply_output(location, result), text=steps, notices=[_apply_summary(result)])
@@ -152,4 +153,6 @@ def apply(
 def _apply_summary(result: SchemaResult) -> str:
     if result.commit is None:
         return f"branch {result.plan.branch} already has this schema; no commit was created"
-    return f"applied {format_count(len(result.plan.steps), 'step')} at commit {result.commit.id}"
+    return (
+        f"applied {format_count(len(result.plan.steps), 'step')} at commit {result.commit.id} (runner: {result.runner})"
+    )

@@ -21,7 +21,7 @@ from omnigraph.base import limits
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import Hint
-from omnigraph.base.progress import Report, ignore_progress, log_event
+from omnigraph.base.progress import log_event
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import Lease, LeaseLostError, acquire_lease
 from omnigraph.graph.manifest.layout import MANIFEST
@@ -37,8 +37,7 @@ from omnigraph.maintenance.cleanup.tasks import DatasetPlan
 from omnigraph.maintenance.rows import row_error
 from omnigraph.maintenance.target import GraphTarget
 from omnigraph.pipeline.runner import RunTasks, batches_of, in_threads
-from omnigraph.pipeline.spark.runner import SparkRunner
-from omnigraph.pipeline.spark.session import SparkSettings
+from omnigraph.pipeline.spark.auto import AutoRunner
 from omnigraph.schema.catalog import display_order
 from omnigraph.storage.files import has_more_files
 from omnigraph.storage.lance.delete import delete_files
@@ -80,19 +79,17 @@ def cleanup_all_tables(
         lease.release()
 
 
-def run_cleanup(
-    graph: GraphTarget, options: CleanupPolicyOptions, spark: SparkSettings, report: Report = ignore_progress
-) -> list[TableCleanupStats]:
-    """Clean up with Spark if the graph is large or the settings name a master, else in this process.
+def run_cleanup(graph: GraphTarget, options: CleanupPolicyOptions, runner: AutoRunner) -> list[TableCleanupStats]:
+    """Clean up. The tasks run on Spark if the graph has many versions or files.
 
     A run that deletes first recovers interrupted writes on every branch.
     """
     options.policy(0)  # raises for invalid options before anything is written
     if options.confirm:
         recover_every_branch(graph.location)
-    is_large = spark.master is not None or is_for_spark(graph.location)
-    run: RunTasks | None = SparkRunner(spark, report) if is_large else None
-    return cleanup_all_tables(graph, options, run_tasks=run)
+    if is_for_spark(graph.location):
+        runner.prefer_spark()
+    return cleanup_all_tables(graph, options, run_tasks=runner)
 
 
 def is_for_spark(root: Location) -> bool:

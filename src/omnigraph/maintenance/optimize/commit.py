@@ -306,7 +306,7 @@ class _MaintenanceRun:
             for group in table.plan.groups:
                 planned.append(view)
                 rows = sum(view.fragments[number].rows for number in group)
-                tasks.append(RewriteTask(version, group, rows, bounds.rows))
+                tasks.append(RewriteTask(version, group, rows, view.size_of(group), bounds.rows))
         outcomes = self.run_tasks(rewrite_group, tasks) if tasks else ()
         for view, outcome in zip(planned, outcomes, strict=True):
             table, result = self.all_tables[view.alias], outcome.result

@@ -29,6 +29,7 @@ class TrainTask:
 
     table: DatasetVersion
     work: IndexWork
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class BuildTask:
 
     table: DatasetVersion
     segments: tuple[SegmentPlan, ...]
+    size_bytes: int
     owner: DatasetVersion | None = None
 
 
@@ -48,12 +50,16 @@ class BuiltSegments:
     rows: int
 
 
+def _task_bytes(task: TrainTask | BuildTask) -> int:
+    return task.size_bytes
+
+
 def built_size(built: TaskOutcome[BuiltSegments]) -> TaskSize:
     """Return what a finished build adds to the progress."""
     return TaskSize(rows=built.result.rows if isinstance(built.result, BuiltSegments) else 0)
 
 
-@task("train indexes")
+@task("train indexes", input_bytes=_task_bytes)
 @isolated
 def train_index(task: TrainTask) -> IndexPlan | Unbuildable:
     """Return how to build the index. Its segments have one Lance type; if that changes, all are built again."""
@@ -64,7 +70,7 @@ def train_index(task: TrainTask) -> IndexPlan | Unbuildable:
     return replace(plan, fragment_ids=tuple(sorted(dataset.fragment_rows())))
 
 
-@task("build indexes", built_size)
+@task("build indexes", built_size, input_bytes=_task_bytes)
 @isolated
 def build_segments(task: BuildTask) -> BuiltSegments:
     """Write the index files of the task's segments."""
@@ -122,7 +128,8 @@ def build_indexes(builds: Sequence[IndexBuild], run_tasks: RunTasks, rows_per_ta
         version, owner = DatasetVersion.of(table_builds[0].view.dataset), table_builds[0].owner
         build_of_segment = iter([build for build in table_builds for _ in build.planned])
         for group in group_segments([part for build in table_builds for part in build.planned]):
-            tasks.append(BuildTask(version, group, owner))
+            size_bytes = sum(table_builds[0].view.size_of(part.fragment_ids) for part in group)
+            tasks.append(BuildTask(version, group, size_bytes, owner))
             task_builds.append([next(build_of_segment) for _ in group])
     outcomes = run_tasks(build_segments, tasks) if tasks else ()
     for outcome, segment_builds in zip(outcomes, task_builds, strict=True):
@@ -141,7 +148,10 @@ def build_indexes(builds: Sequence[IndexBuild], run_tasks: RunTasks, rows_per_ta
 def _plan_segments(builds: Sequence[IndexBuild], run_tasks: RunTasks, rows_per_task: int) -> None:
     """Plan the segments of each index. Vector indexes are trained on workers."""
     trained = [build for build in builds if build.work.spec.kind is IndexKind.VECTOR]
-    tasks = [TrainTask(DatasetVersion.of(build.view.dataset), build.work) for build in trained]
+    tasks = [
+        TrainTask(DatasetVersion.of(build.view.dataset), build.work, build.view.size_of(build.work.fragment_ids))
+        for build in trained
+    ]
     outcomes = iter(run_tasks(train_index, tasks) if tasks else ())
     for build in builds:
         plan: IndexPlan | Unbuildable | FailedTask

@@ -60,6 +60,8 @@ class IndexResult(Displayed):
     """Every declared index, in the order of the schema."""
     commit: CommitRecord | None
     """The commit; None if nothing was built."""
+    runner: str = "local"
+    """Where the tasks ran: `local`, or `spark` and its master."""
 
     def summary(self) -> Mapping[str, object]:
         return {

@@ -165,12 +165,17 @@ class _Group:
 
 @dataclass(frozen=True, slots=True)
 class RewriteTask:
-    """One group of one table, and its number of rows."""
+    """One group of one table, its number of rows and its size."""
 
     table: DatasetVersion
     fragment_ids: tuple[int, ...]
     rows: int
+    size_bytes: int
     rows_per_fragment: int
+
+
+def _task_bytes(task: RewriteTask) -> int:
+    return task.size_bytes
 
 
 def rewritten_size(rewritten: TaskOutcome[FragmentRewrite]) -> TaskSize:
@@ -179,7 +184,7 @@ def rewritten_size(rewritten: TaskOutcome[FragmentRewrite]) -> TaskSize:
     return TaskSize(rows=sum(fragment.num_rows for fragment in new))
 
 
-@task("rewrite fragments", rewritten_size)
+@task("rewrite fragments", rewritten_size, input_bytes=_task_bytes)
 @isolated
 def rewrite_group(task: RewriteTask) -> FragmentRewrite:
     """Write the rows of the group into new fragments."""

@@ -38,7 +38,7 @@ from omnigraph.maintenance.optimize.tables import requested_types
 from omnigraph.maintenance.rows import row_error
 from omnigraph.maintenance.target import GraphTarget
 from omnigraph.pipeline.runner import RunTasks
-from omnigraph.pipeline.spark.runner import SparkRunner
+from omnigraph.pipeline.spark.auto import AutoRunner
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 
@@ -55,7 +55,7 @@ class BranchTarget(GraphTarget, Protocol):
 def optimize_all_tables(
     graph: BranchTarget, options: OptimizeOptions | None = None, run_tasks: RunTasks | None = None
 ) -> list[TableOptimizeStats]:
-    """Optimize the tables of the graph's branch. `run_tasks` runs the tasks; default: Spark."""
+    """Optimize the tables of the graph's branch. `run_tasks` runs the tasks; default: chosen by their size."""
     options = options or OptimizeOptions()
     options.validate()
     root, branch, rules = graph.location, graph.branch, options.environment.rules
@@ -76,7 +76,7 @@ def optimize_all_tables(
         return rows
     drift, unwritten = _find_drift_under_lease(snapshot, options.environment), find_unwritten(snapshot, options.tables)
     request = options.request(skipped=unwritten.union(drift))
-    result = run_maintenance(root, branch, run_tasks or SparkRunner(), request, options.environment)
+    result = run_maintenance(root, branch, run_tasks or AutoRunner(), request, options.environment)
     manifest = _compact_manifest(root, branch, options.environment)
     after = read_snapshot(root, branch, rules=rules)
     _persist_adjacencies(after, options.tables)

@@ -6,7 +6,7 @@ caller chooses whether a table that cannot be read ends the run or is reported a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from omnigraph.base.errors import NotFoundError, OmnigraphError
@@ -44,7 +44,11 @@ class TableView:
     @property
     def size_bytes(self) -> int:
         """The size of its data files."""
-        return sum(fragment.size_bytes for fragment in self.fragments.values())
+        return self.size_of(self.fragments)
+
+    def size_of(self, fragment_ids: Iterable[int]) -> int:
+        """Return the size of the data files of some fragments."""
+        return sum(self.fragments[number].size_bytes for number in fragment_ids)
 
     @property
     def indexes(self) -> TableIndexes:

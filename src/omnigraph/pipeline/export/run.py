@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from omnigraph.base import limits
 from omnigraph.base.display import Displayed
@@ -47,17 +47,9 @@ from omnigraph.pipeline.export.target import (
     require_free_target,
 )
 from omnigraph.pipeline.export.tasks import ExportFormat, Part, PartTask, write_part
-from omnigraph.pipeline.runner import Result, RunTasks, Task, batches_of
+from omnigraph.pipeline.runner import Result, Runner, Task, batches_of
 from omnigraph.storage.lance.read import slice_dataset
 from omnigraph.storage.location import Location
-
-
-class ExportRunner(RunTasks, Protocol):
-    """Runs the tasks of an export."""
-
-    def shares_disk(self) -> bool:
-        """Return whether the tasks are known to see the files of this machine."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +84,8 @@ class ExportResult(Displayed):
     """Whether it wrote a file, a directory or to stdout."""
     format: ExportFormat
     """How the rows are written."""
+    runner: str = "local"
+    """Where the export ran: `local`, or `spark` and its master."""
 
     @property
     def total(self) -> int:
@@ -109,14 +103,12 @@ class ExportResult(Displayed):
         }
 
 
-def export(root: Location, request: ExportRequest, runner: ExportRunner, rules: Format = FORMAT) -> ExportResult:
+def export(root: Location, request: ExportRequest, runner: Runner, rules: Format = FORMAT) -> ExportResult:
     """Export a snapshot, or raise and delete what was written."""
     snapshot = read_state(root, request.branch, request.when, rules)
     tables = _select_tables(snapshot, request.types)
     require_free_target(request.target)
-    with open_work_directory(
-        root, request.target, shares_disk=runner.shares_disk(sum(table.size_bytes for table in tables))
-    ) as scratch:
+    with open_work_directory(root, request.target, shares_disk=runner.shares_disk(_data_bytes(tables))) as scratch:
         state = _Export(request, runner, scratch)
         tasks = state.plan(tables)
         parts = state.stream(tasks) if request.target.kind is TargetKind.STREAM else state.write(tasks)
@@ -130,7 +122,7 @@ def export(root: Location, request: ExportRequest, runner: ExportRunner, rules: 
     rows = _count_rows(tasks, parts)
     counts = {table.entity.alias: rows[table.entity.alias] for table in tables}
     uris = tuple(file.uri for file in files)
-    return ExportResult(counts, snapshot.head, uris, size, request.target.kind, request.format)
+    return ExportResult(counts, snapshot.head, uris, size, request.target.kind, request.format, runner.description)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +130,7 @@ class _Export:
     """The state of one export."""
 
     request: ExportRequest
-    runner: ExportRunner
+    runner: Runner
     scratch: Scratch
 
     def plan(self, tables: Sequence[ExportTable]) -> list[PartTask]:
@@ -221,6 +213,10 @@ class _Export:
             )
             for number, id_range in enumerate(plan.ranges)
         ]
+
+
+def _data_bytes(tables: Sequence[ExportTable]) -> int:
+    return sum(table.version.open().data_bytes() for table in tables)
 
 
 def _select_tables(snapshot: Snapshot, names: Sequence[str]) -> list[ExportTable]:

@@ -1,4 +1,4 @@
-"""Plan and run a load on Spark: files or frames and a mode are the input, one commit is the output.
+"""Plan and run a load: files or frames and a mode are the input, one commit is the output.
 
 Everything that can be rejected without reading rows is rejected before Spark starts and before a branch is created:
 arguments, names, types, headers and footers. A frame is first written to the scratch directory, which is deleted when
@@ -23,8 +23,7 @@ from omnigraph.pipeline.load.change import LoadMode
 from omnigraph.pipeline.load.inputs.blocks import Piece
 from omnigraph.pipeline.load.run import ErrorSink, Loaded, LoadRequest, load
 from omnigraph.pipeline.load.source import LoadInputs, LoadSource, classify_inputs, plan_files, plan_source
-from omnigraph.pipeline.spark.runner import SparkRunner
-from omnigraph.pipeline.spark.session import SparkSettings
+from omnigraph.pipeline.spark.auto import AutoRunner
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.files import write_file
 from omnigraph.storage.location import Location, parse_location
@@ -44,7 +43,8 @@ class LoadOptions:
     """Check the input and write nothing."""
     rejects: str | None = None
     """A file for every violation."""
-    spark: SparkSettings = field(default_factory=SparkSettings)
+    runner: AutoRunner = field(default_factory=AutoRunner)
+    """Where the tasks run."""
     progress: Report = ignore_progress
 
 
@@ -68,6 +68,8 @@ def plan_load(root: Location, branch: str, data: object, options: LoadOptions) -
     """Return the plan of a load; raise for a mode, a name, a type or a file that load cannot use."""
     _require_valid(branch, options)
     inputs = classify_inputs(data, options.type, dict(root.options))
+    if inputs.session is not None:
+        options.runner.use_session(inputs.session)
     rejects = None if options.rejects is None else _locate_rejects(options.rejects, inputs, root)
     with _branch_hint(branch):
         catalog = _read_catalog(root, branch, options) if inputs.names_types else None
@@ -75,7 +77,7 @@ def plan_load(root: Location, branch: str, data: object, options: LoadOptions) -
 
 
 def run_load(plan: LoadPlan) -> Loaded:
-    """Run a planned load as one commit, on Spark."""
+    """Run a planned load as one commit."""
     options = plan.options
     with open_source(plan) as source:
         base = _missing_base(plan)
@@ -83,7 +85,7 @@ def run_load(plan: LoadPlan) -> Loaded:
         mode = LoadMode(options.mode)
         request = LoadRequest(source, mode, options.actor, plan.branch, options.dry_run, rejects, base=base)
         with _branch_hint(plan.branch):
-            loaded = load(plan.root, request, spark_runner(plan))
+            loaded = load(plan.root, request, options.runner)
     return replace(loaded, branch_created=base is not None)
 
 
@@ -104,11 +106,6 @@ def open_source(plan: LoadPlan) -> Iterator[LoadSource]:
     scratch = open_scratch(plan.root) if plan.inputs.needs_scratch else nullcontext()
     with scratch as area:
         yield plan_source(plan.inputs, plan.pieces, plan.catalog, area, plan.options.progress)
-
-
-def spark_runner(plan: LoadPlan) -> SparkRunner:
-    """Return the runner of a load: the session of its frames, or the session that the options choose."""
-    return SparkRunner(plan.options.spark, plan.options.progress, plan.inputs.session)
 
 
 def _write_rejects_to(location: Location) -> ErrorSink:

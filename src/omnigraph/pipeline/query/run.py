@@ -27,10 +27,10 @@ from omnigraph.engine.run import DEFAULT_OPTIONS, Stream
 from omnigraph.pipeline.query.columns import plan_column, spark_name
 from omnigraph.pipeline.query.compile import PlanFrames
 from omnigraph.pipeline.query.scan import TableFrames
+from omnigraph.pipeline.runner import TaskError
 from omnigraph.pipeline.spark.executors import prepare_executors
 from omnigraph.pipeline.spark.job import Watch, run_job
 from omnigraph.pipeline.spark.session import SparkSettings, spark_session
-from omnigraph.pipeline.spark.task_errors import TaskError
 from omnigraph.query.plan.expression_walk import reads_of, walk
 from omnigraph.query.plan.expressions import Bm25, Expr, Nearest, Rrf, TextMatch, names
 from omnigraph.query.plan.operators import Project, Relation, Search

@@ -2,7 +2,7 @@
 
 In: what the caller asked for, the Spark settings, and the size of each job. Out: a runner. `choose_runner` is the rule.
 An operation plans its tasks first, so that a run with nothing to do starts nothing. After a job on Spark the next jobs
-of the same operation use the session that is already there.
+of the same operation use its session.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from omnigraph.base import limits
 from omnigraph.base.errors import UsageError
@@ -20,6 +20,9 @@ from omnigraph.base.progress import Report, ignore_progress
 from omnigraph.pipeline.runner import LocalRunner, Result, Runner, Task, task_info
 from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.pipeline.spark.session import SparkSettings, active_session, configured_master
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 RUNNER_VARIABLE: Final = "OMNIGRAPH_RUNNER"
 
@@ -81,6 +84,21 @@ class AutoRunner:
     def description(self) -> str:
         return LocalRunner.description if self._spark is None else self._spark.description
 
+    def prefer_spark(self) -> None:
+        """Run the next jobs on Spark, whatever their size, unless the caller chose this process."""
+        if self.choice is not RunnerChoice.LOCAL:
+            self._spark = self._spark or SparkRunner(self.settings, self.report)
+
+    def use_session(self, session: SparkSession) -> None:
+        """Run the next jobs on this session: only Spark can read its DataFrames."""
+        if self.choice is RunnerChoice.LOCAL:
+            raise UsageError(
+                "runner 'local' cannot read a DataFrame of Spark",
+                code="runner",
+                hint="Nothing was written. Use the runner `auto` or `spark`, or pass `frame.toArrow()`.",
+            )
+        self._spark = SparkRunner(self.settings, self.report, session)
+
     def shares_disk(self, job_bytes: int, /) -> bool:
         return self._runner(JobSize(1, job_bytes)).shares_disk(job_bytes)
 
@@ -88,7 +106,8 @@ class AutoRunner:
         names_spark = self._spark is not None or _names_spark(self.settings)
         if choose_runner(self.choice, size, names_spark=names_spark) is RunnerChoice.LOCAL:
             return LocalRunner(self.report)
-        self._spark = self._spark or SparkRunner(self.settings, self.report)
+        self.prefer_spark()
+        assert self._spark is not None, "the caller did not choose this process"
         return self._spark
 
 

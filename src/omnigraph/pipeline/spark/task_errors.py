@@ -19,7 +19,7 @@ import msgspec
 
 from omnigraph.base import limits
 from omnigraph.base.errors import Applied, OmnigraphError
-from omnigraph.base.hints import Hint, hint_from_json, hint_to_json
+from omnigraph.base.hints import hint_from_json, hint_to_json
 from omnigraph.pipeline.runner import TaskError, task_failed
 
 _ENCODED: Final = re.compile(r"<omnigraph-task-error ([A-Za-z0-9+/=]+)>")
