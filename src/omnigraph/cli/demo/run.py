@@ -34,7 +34,7 @@ Commits = Annotated[int, typer.Option("--commits", min=1, help="The number of sm
 
 
 @command("omnigraph demo", "omnigraph demo --dir demo", "omnigraph demo --people 5000")
-def demo(directory: Directory = None, keep: Keep = False, people: People = 50_000, commits: Commits = 500) -> None:
+def demo(directory: Directory = None, keep: Keep = False, people: People = 70_000, commits: Commits = 500) -> None:
     """Run the main commands on generated data.
 
     Loads, queries, branches, merges, optimizes, repairs, recovers and cleans up a graph in a temporary directory, which

@@ -1,0 +1,24 @@
+"""A load, an export, an optimize and a cleanup have the same results, errors and reports on every runner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.pipeline.process import ProcessEnvironment
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+MODULE = "tests.pipeline.runner_scenario"
+
+
+def test_runners_agree(world: ProcessEnvironment) -> None:
+    documents: dict[str, dict[str, Any]] = {}
+    for name in ("local", "spark", "session"):
+        (world.folder / name).mkdir()
+        documents[name] = world.run(name, {"SCENARIO_FOLDER": str(world.folder / name)}, MODULE)
+    runners = {name: document.pop("runners") for name, document in documents.items()}
+    assert runners == {"local": ["local"], "spark": ["spark local[*]"], "session": ["spark local[2]"]}
+    assert documents["local"]["counts"] == {"node:Person": 1050, "edge:Knows": 180}
+    assert documents["local"] == documents["spark"] == documents["session"]
