@@ -127,9 +127,10 @@ def running_s3_server(directory: Path) -> Iterator[S3Server]:
 
 @pytest.fixture(scope="session")
 def warm_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The variables with which commands find a warm Spark server, so that they need not start Spark."""
+    """The variables with which commands run on a warm Spark server, so that they need not start Spark."""
     command = str(Path(sys.executable).parent / "omnigraph")
-    variables = {"OMNIGRAPH_HOME": str(tmp_path_factory.mktemp("warm-spark")), "OMNIGRAPH_CLASS_ARCHIVE": "off"}
+    home = str(tmp_path_factory.mktemp("warm-spark"))
+    variables = {"OMNIGRAPH_HOME": home, "OMNIGRAPH_CLASS_ARCHIVE": "off", "OMNIGRAPH_RUNNER": "spark"}
     environ = {**os.environ, **variables}
     subprocess.run([command, "spark", "start", "--quiet"], env=environ, check=True)
     try:

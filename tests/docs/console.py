@@ -13,7 +13,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -74,7 +73,7 @@ def read_commands(text: str) -> list[Command]:
     return commands
 
 
-def run_commands(commands: list[Command], directory: Path, environ: Mapping[str, str] | None = None) -> list[Outcome]:
+def run_commands(commands: list[Command], directory: Path) -> list[Outcome]:
     script = "".join(
         f"{command.typed}\nlast=$?; printf '\\n%s%s\\n' '{_END}' $last; (exit $last)\n" for command in commands
     )
@@ -83,7 +82,7 @@ def run_commands(commands: list[Command], directory: Path, environ: Mapping[str,
     output = subprocess.run(
         ["bash", "-c", script],
         cwd=directory,
-        env={**os.environ, **plain, **(environ or {})},
+        env={**os.environ, **plain},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -17,17 +16,14 @@ FOR_USERS = [path for path in DOCUMENTS if path.name == "README.md" or path.part
 
 
 @pytest.mark.parametrize("document", FOR_USERS, ids=str)
-@pytest.mark.xdist_group("spark")
-def test_commands_print_what_the_document_shows(document: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_commands_print_what_the_document_shows(document: Path, tmp_path: Path) -> None:
     text = (ROOT / document).read_text()
     commands = read_commands(text.replace("```python", "```py") if document == _CELLS else text)
-    starts_its_own = any("spark start" in command.typed for command in commands)
-    environ = {} if starts_its_own or not commands else request.getfixturevalue("warm_spark")
-    check_commands(commands, tmp_path, environ)
+    check_commands(commands, tmp_path)
 
 
-def check_commands(commands: list[Command], directory: Path, environ: Mapping[str, str] | None = None) -> None:
-    outcomes = run_commands(commands, directory, environ)
+def check_commands(commands: list[Command], directory: Path) -> None:
+    outcomes = run_commands(commands, directory)
     assert len(outcomes) == len(commands), f"the shell stopped at: {commands[len(outcomes)].typed}"
     following = [*(command.typed for command in commands), ""][1:]
     for command, outcome, after in zip(commands, outcomes, following, strict=True):

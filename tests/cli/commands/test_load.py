@@ -58,12 +58,12 @@ def test_valid_load_creates_one_commit_and_invalid_load_none(graph: Path, warm_s
     assert {name for name in tree(graph) if "__locks" not in name} == {name for name in before if "__locks" not in name}
 
 
-def test_parquet_and_csv_are_loaded_as_the_named_type(graph: Path, warm_spark: dict[str, str]) -> None:
+def test_parquet_and_csv_are_loaded_as_the_named_type(graph: Path) -> None:
     place = graph.parent
     pq.write_table(pa.table({"slug": ["ada", "grace"], "age": [36, None]}), place / "people.parquet")
     (place / "more.csv").write_text("slug,age\nmary,90\n", encoding="utf-8")
     data = ("--data", "people.parquet", "--data", "more.csv")
-    done = omnigraph("load", *data, "--type", "Person", "--with-indexes", "graph.omni", cwd=place, env=warm_spark)
+    done = omnigraph("load", *data, "--type", "Person", "--with-indexes", "graph.omni", cwd=place)
     assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr.splitlines()[-2].startswith("loaded 3 entities at commit ")
     assert done.stderr.splitlines()[-1] == "built 2 indexes"
@@ -80,26 +80,26 @@ def test_message_names_the_command_that_builds_the_indexes() -> None:
     ]
 
 
-def test_rejected_load_creates_no_branch(place: Path, warm_spark: dict[str, str]) -> None:
+def test_rejected_load_creates_no_branch(place: Path) -> None:
     omnigraph_here("init", "--schema", "schema.pg", "graph.omni", cwd=place)
     write(place, "good.jsonl", *GOOD)
     write(place, "bad.jsonl", *GOOD, {"edge": "Knows", "from": "ada", "to": "missing"})
     words = ("--branch", "import/1", "--from", "main", "graph.omni", "--json", "--quiet")
     for mode in ("append", "merge"):
-        refused = omnigraph("load", "--data", "bad.jsonl", "--mode", mode, *words, cwd=place, env=warm_spark)
+        refused = omnigraph("load", "--data", "bad.jsonl", "--mode", mode, *words, cwd=place)
         assert json.loads(refused.stdout)["error_code"] == "load_rejected"
         listed = json.loads(omnigraph_here("branch", "list", "graph.omni", "--json", cwd=place).stdout)
         assert listed["branches"] == ["main"]
-    done = json.loads(omnigraph("load", "--data", "good.jsonl", *words, cwd=place, env=warm_spark).stdout)
+    done = json.loads(omnigraph("load", "--data", "good.jsonl", *words, cwd=place).stdout)
     assert (done["branch_created"], done["total_entities"]) == (True, 3)
     snapshot = json.loads(omnigraph_here("snapshot", "graph.omni", "--branch", "import/1", "--json", cwd=place).stdout)
     assert snapshot["graph_commit_id"] == done["commit"]["graph_commit_id"]
 
 
-def test_failed_index_build_reports_the_load_as_applied(place: Path, warm_spark: dict[str, str]) -> None:
+def test_failed_index_build_reports_the_load_as_applied(place: Path) -> None:
     omnigraph_here("init", "--schema", "schema.pg", "graph.omni", cwd=place)
     write(place, "good.jsonl", *GOOD)
-    env = {**warm_spark, "OMNIGRAPH_FAILPOINTS": f"{Failpoint.INDEX_BEFORE}=raise"}
+    env = {"OMNIGRAPH_FAILPOINTS": f"{Failpoint.INDEX_BEFORE}=raise"}
     words = ("--with-indexes", "--branch", "b", "--from", "main", "graph.omni", "--json", "--quiet")
     done = omnigraph("load", "--data", "good.jsonl", *words, cwd=place, env=env)
     assert done.exit_code == 1
