@@ -17,6 +17,7 @@ import typer
 
 from omnigraph.base.errors import UsageError
 from omnigraph.base.progress import Report
+from omnigraph.cli.errors import PASS_ONLY_ONE
 from omnigraph.cli.output import Row, RowsFormat, write_json, write_rows, write_text
 from omnigraph.cli.progress import show_progress
 
@@ -24,7 +25,7 @@ Document = Callable[[], Any]
 """Returns the document of `--json`: a struct of `wire`, or plain values."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-Format = Annotated[
+RowsFormatOption = Annotated[
     RowsFormat | None,
     typer.Option("--format", help="The format of the rows. Default: table. --json means --format json."),
 ]
@@ -66,7 +67,7 @@ class TextOutput(Notices):
 class RowsOutput(Notices):
     """The output of a command that prints rows in a chosen format, or a document with `--json`."""
 
-    rows_format: Format = None
+    rows_format: RowsFormatOption = None
     as_json: Json = False
 
     def __post_init__(self) -> None:
@@ -100,6 +101,6 @@ def choose_format(rows_format: StrEnum | None, as_json: bool) -> RowsFormat:
     """Return the format; `--json` means `--format json`. Raise if the two differ."""
     if as_json and rows_format not in (None, RowsFormat.JSON):
         raise UsageError(
-            f"--json and --format {rows_format} exclude each other", code="format_twice", hint="Omit one of them."
+            f"`--json` and `--format {rows_format}` cannot be used together", code="format_twice", hint=PASS_ONLY_ONE
         )
     return RowsFormat.JSON if as_json else RowsFormat(rows_format or RowsFormat.TABLE)
