@@ -178,10 +178,10 @@ class EntityType:
         return self.rules.key
 
     def property_named(self, name: str) -> Property | None:
-        return next((own for own in self.properties if own.name == name), None)
+        return next((property_ for property_ in self.properties if property_.name == name), None)
 
     def property_with_id(self, property_id: PropertyId) -> Property | None:
-        return next((own for own in self.properties if own.id == property_id), None)
+        return next((property_ for property_ in self.properties if property_.id == property_id), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

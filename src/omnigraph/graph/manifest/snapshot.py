@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from omnigraph.base import limits
-from omnigraph.base.display import Displayed
+from omnigraph.base.display import Displayed, format_count
 from omnigraph.base.errors import Applied, ConflictError, FormatError, NotFoundError
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId
@@ -81,7 +81,7 @@ class Snapshot(Displayed):
             "branch": self.branch.name,
             "commit": self.head,
             "version": self.version,
-            **{alias: f"{table.row_count:,} rows" for alias, table in self.tables.items()},
+            **{alias: format_count(table.row_count, "row") for alias, table in self.tables.items()},
         }
 
 

@@ -15,6 +15,7 @@ from typing import assert_never
 
 import numpy as np
 
+from omnigraph.base.display import format_count
 from omnigraph.base.ids import TypeId
 from omnigraph.graph.manifest.records import SchemaRecord, TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot
@@ -42,11 +43,7 @@ def _find_writes_to_dropped_properties(merged: Catalog, side: Snapshot, base: Ba
             property_ for property_ in entity.properties if merged_entity.property_with_id(property_.id) is None
         )
         counts = _count_written_rows(replace(entity, properties=dropped), entity.alias, side, base) if dropped else {}
-        parts += [
-            f"{entity.alias}.{name} ({count:,} row{'' if count == 1 else 's'})"
-            for name, count in counts.items()
-            if count
-        ]
+        parts += [f"{entity.alias}.{name} ({format_count(count, 'row')})" for name, count in counts.items() if count]
     return ", ".join(parts) or None
 
 
