@@ -307,7 +307,7 @@ def _list(store: ObjectStore, folder: str) -> _Listing:
         name = entry.path.removeprefix(f"{folder}/")
         match = _NAME.fullmatch(name)
         if match is None:
-            raise _unreadable(f"{store.location.uri}/{entry.path}", "invalid file name")
+            raise _unreadable(f"{store.location.uri}/{entry.path}", "the file name is invalid")
         epochs.setdefault(int(match["epoch"]), []).append(name)
     if not epochs:
         return _Listing(0, frozenset(), ())
@@ -324,7 +324,7 @@ def _read_lock(store: ObjectStore, folder: str, epoch: int) -> LockObject | None
         return None
     lock = _decode(data)
     if lock is None:
-        raise _unreadable(f"{store.location.uri}/{path}", "it is damaged or written by a newer release")
+        raise _unreadable(f"{store.location.uri}/{path}", "the file is damaged or was written by a newer release")
     return lock
 
 
@@ -338,8 +338,9 @@ def _decode(data: bytes) -> LockObject | None:
 
 def _unreadable(path: str, reason: str) -> FormatError:
     return FormatError(
-        f"cannot read the lock {path}: {reason}",
+        f"cannot read the lock '{path}': {reason}",
         code="lock_unreadable",
-        hint="Make sure that no writer runs, then move that file away.",
-        facts={"path": path},
+        hint="Nothing was written. Upgrade Omnigraph. If that does not help, stop all writers and move the file out of "
+        "the graph.",
+        facts={"path": path, "reason": reason},
     )

@@ -207,8 +207,8 @@ def open_manifest(
         raise NotFoundError(
             f"{root} is a file, not a graph" if file == path else f"no graph at {root}: {file} is a file",
             code="not_a_graph" if file == path else "graph_missing",
-            hint="Check the path. A graph is a directory.",
-            facts={"uri": root.uri},
+            hint="Pass the directory of a graph.",
+            facts={"uri": root.uri, "file": str(file)},
         ) from blocked
     return Manifest(dataset, read_stamp(dataset, rules))
 

@@ -205,7 +205,9 @@ def missing_commit(commit: CommitId, branch: str) -> NotFoundError:
     return NotFoundError(
         f"branch '{branch}' has no commit {commit}",
         code="commit_missing",
-        hint=hint("Pass HEAD, an id or a part of one. Run {} to list the commits.", action("commit list")),
+        hint=hint(
+            "Pass HEAD, a commit id, or the beginning or end of one. Run {} to list the commits.", action("commit list")
+        ),
         facts={"commit": commit, "branch": branch},
     )
 
@@ -213,14 +215,14 @@ def missing_commit(commit: CommitId, branch: str) -> NotFoundError:
 def read_record_snapshot(newest: Snapshot, record: CommitRecord, rules: Format = FORMAT) -> Snapshot:
     """Read the snapshot of a commit, even if its branch was deleted.
 
-    It is the first version at or after the hint of the commit whose head is the commit. `newest` is any newer snapshot
-    of the graph.
+    It is the first version, from the manifest version stored in the commit on, whose head is the commit. `newest` is
+    any newer snapshot of the graph.
     """
     manifest = _find_commit_manifest(newest.root, record, newest.manifest.dataset, rules)
     if manifest is not None:
         return make_snapshot(newest.root, newest.branch, manifest, manifest.read_state(), newest.identities)
     raise NotFoundError(
-        f"the snapshot of commit {record.id} was deleted by `cleanup`",
+        f"`cleanup` deleted the snapshot of commit {record.id}",
         code="snapshot_collected",
         hint=hint("Run {} to list readable commits.", action("commit list")),
         facts={"commit": record.id},
@@ -239,9 +241,9 @@ def find_commit_version(root: Location, record: CommitRecord, rules: Format = FO
 def _find_commit_manifest(
     root: Location, record: CommitRecord, dataset: Dataset | None, rules: Format
 ) -> Manifest | None:
-    """Return the first version at or after the hint of a commit whose head is the commit; None if it was deleted.
+    """Return the first manifest, from the version stored in the commit on, whose head is it; None if it was deleted.
 
-    Versions are listed only if the hint is not that version. `dataset` is an open manifest of any branch.
+    Versions are listed only if the stored version is another one. `dataset` is an open manifest of any branch.
     """
     pin = record.manifest_hint
 
@@ -284,7 +286,7 @@ def find_branch(state: ManifestState, name: str) -> BranchRecord:
             f"no branch '{name}'",
             code="branch_missing",
             hint=f"Pass one of the existing branches: {names}.",
-            facts={"branch": name},
+            facts={"branch": name, "branches": [*sorted(state.branches)]},
         )
     return record
 
@@ -301,10 +303,11 @@ def require_unmoved_graph(main: Manifest, root: Location, branch: str) -> None:
             f"branch '{branch}' cannot be used: the graph was created at {main.root_uri} and is now at {root}",
             code="graph_moved",
             hint=hint(
-                "Export the branch at the original location. Here, use main, or delete the branch with {}.",
-                action("branch delete"),
+                "Export the branch at the original location. At the new location, read `main`, or delete the branch "
+                "with {}.",
+                action("branch delete", name=branch),
             ),
-            facts={"recorded": main.root_uri, "uri": root.uri},
+            facts={"branch": branch, "recorded": main.root_uri, "uri": root.uri},
         )
 
 
