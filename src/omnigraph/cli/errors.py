@@ -71,8 +71,8 @@ def show_defect(defect: Exception, flags: Flags) -> int:
     error = InvariantError(
         f"omnigraph failed unexpectedly: {type(defect).__name__}: {' '.join(str(defect).split())[:400]}",
         code="defect",
-        hint="This is a bug in Omnigraph. It is unknown whether a write was applied: run `omnigraph commit list` first, "
-        "then run the command again with `--debug` and report the output.",
+        hint="This is a bug in Omnigraph. It is unknown whether a write was applied: run `omnigraph commit list` "
+        "first. Then run the command again with `--debug` and report the output.",
     )
     error.__cause__ = defect
     show_error(error, flags)
@@ -169,7 +169,7 @@ def explain_usage(misuse: typer.TyperException) -> UsageError:
     context: Any = getattr(misuse, "ctx", None)
     command = context.command_path if context is not None else "omnigraph"
     flag = getattr(misuse, "option_name", None)
-    # Typer's errors have no codes, so its English text is compared; the golden file `usage.txt` shows if it changes.
+    # Typer's errors have no codes, so its English text is compared; `test_invalid_arguments` fails if it changes.
     if flag is not None and misuse.format_message().startswith("No such option"):
         return _unknown_flag(command, flag, context)
     if misuse.message == "Missing command.":
