@@ -220,8 +220,8 @@ def create_branch_with_write(
     The write is staged without a lease. If it has nothing to write, the branch is created and None is returned.
     """
     environment = environment or WriteEnvironment()
-    source = read_snapshot(root, base, rules=environment.rules)
-    _check_name(read_snapshot(root, rules=environment.rules), name)
+    source = read_snapshot(root, base, storage_format=environment.storage_format)
+    _check_name(read_snapshot(root, storage_format=environment.storage_format), name)
     record = _new_record(name, request.actor, source, environment)
     area = StagingArea(
         replace(source, branch=record),
@@ -266,11 +266,13 @@ def _check_name(main: Snapshot, name: str) -> None:
 
 def _fork_manifest(record: BranchRecord, source: Snapshot, lease: Lease, environment: WriteEnvironment) -> Snapshot:
     """Create the Lance branch of the manifest, which nothing references yet, and return the snapshot of main."""
-    main = read_snapshot(source.root, rules=environment.rules)
+    main = read_snapshot(source.root, storage_format=environment.storage_format)
     _check_name(main, record.name)
     # Cleanup holds the same lease, and may have deleted the version since it was read.
     lance_branch = source.manifest.dataset.branch
-    manifest = open_manifest(source.root, lance_branch=lance_branch, version=source.version, rules=environment.rules)
+    manifest = open_manifest(
+        source.root, lance_branch=lance_branch, version=source.version, storage_format=environment.storage_format
+    )
     lease.hold()
     failpoint(Failpoint.BRANCH_FORK_BEFORE)
     commit_branch(manifest.dataset, f"b-{record.id}")
@@ -301,9 +303,9 @@ def delete_branch(
         )
     store, purpose = ObjectStore(root), f"branch delete {name}"
     with hold_lease(store, None, purpose, environment.terms) as graph_lease:
-        record = _require_deletable(read_snapshot(root, rules=environment.rules), name)
+        record = _require_deletable(read_snapshot(root, storage_format=environment.storage_format), name)
         with hold_lease(store, record.id, purpose, environment.terms) as branch_lease:
-            main = read_snapshot(root, rules=environment.rules)
+            main = read_snapshot(root, storage_format=environment.storage_format)
             if head is not None:
                 require_unmoved_graph(main.manifest, root, name)
             if not is_moved(main.manifest, root):

@@ -32,7 +32,7 @@ from omnigraph.graph.manifest.snapshot import (
     read_snapshot,
     refresh_snapshot,
 )
-from omnigraph.graph.manifest.stamp import Format
+from omnigraph.graph.manifest.stamp import StorageFormat
 from omnigraph.graph.schema_change import HARD_DROPS
 from omnigraph.maintenance.cleanup.deletion_plan import DeletableFile, Reason
 from omnigraph.maintenance.cleanup.preflight import Preflight
@@ -82,7 +82,7 @@ class GraphPlan:
 
 def plan_cleanup(preflight: Preflight, policy: Policy, run_tasks: RunTasks, environment: WriteEnvironment) -> GraphPlan:
     """Return what cleanup deletes, as of now; raise if a version that a live branch reads is missing."""
-    newest = refresh_snapshot(preflight.main, environment.rules)
+    newest = refresh_snapshot(preflight.main, environment.storage_format)
     return _CleanupPlanner(newest.root, policy, run_tasks, environment, preflight.drifted).plan(newest)
 
 
@@ -115,7 +115,7 @@ class _CleanupPlanner:
         heads = {MAIN: main}
         for name in main.state.branches:
             if name != MAIN:
-                heads[name] = read_snapshot(self.root, name, rules=self.environment.rules)
+                heads[name] = read_snapshot(self.root, name, storage_format=self.environment.storage_format)
         # Also those that a tombstone removes from the snapshot.
         tables = {key: table for head in heads.values() for key, table in head.state.tables.items()}
         commits = {commit.id: commit for head in heads.values() for commit in head.manifest.read_commits()}
@@ -123,7 +123,7 @@ class _CleanupPlanner:
             live=frozenset(str(head.branch.id) for head in heads.values()),
             current=_current_versions(heads.values()),
             published=_published_versions(commits.values(), tables),
-            floors=_read_floors(heads.values(), self.environment.rules),
+            floors=_read_floors(heads.values(), self.environment.storage_format),
         )
         bases = self._merge_base_pins(heads, commits)
         needs = facts.needs(MANIFEST, dict.fromkeys(bases, KeepReason.MERGE_BASE), self.policy)
@@ -158,7 +158,7 @@ class _CleanupPlanner:
             return frozenset()
         pins = set()
         for base in all_merge_bases([head.head for head in heads.values()], commits):
-            pin = find_commit_version(self.root, commits[base], self.environment.rules)
+            pin = find_commit_version(self.root, commits[base], self.environment.storage_format)
             if pin is None:
                 logger.warning("the snapshot of merge base %s was deleted", base)
             else:
@@ -178,7 +178,10 @@ class _CleanupPlanner:
             for reason, branch in reasons
             for chunk in _chunks(versions_by_reason[reason, branch])
         ]
-        tasks = [SnapshotsTask(self.root, branch, tuple(chunk), self.environment.rules) for _, branch, chunk in chunks]
+        tasks = [
+            SnapshotsTask(self.root, branch, tuple(chunk), self.environment.storage_format)
+            for _, branch, chunk in chunks
+        ]
         strongest: dict[TablePin, KeepReason] = {}
         for (reason, _, _), pins in zip(chunks, self.run_tasks(read_pins, tasks), strict=True):
             strongest.update(dict.fromkeys(pins, reason))
@@ -245,14 +248,14 @@ class _CleanupPlanner:
         return DatasetPlan(folder, folder, deletable, is_whole=is_whole)
 
 
-def _read_floors(heads: Iterable[Snapshot], rules: Format) -> Mapping[str, frozenset[Pin]]:
+def _read_floors(heads: Iterable[Snapshot], storage_format: StorageFormat) -> Mapping[str, frozenset[Pin]]:
     """Return by path the versions below which the policy keeps nothing: a commit of the branch dropped data there."""
     floors: defaultdict[str, set[Pin]] = defaultdict(set)
     for head in heads:
         for commit in head.manifest.read_commits_naming(HARD_DROPS):
             if HARD_DROPS not in commit.counts or commit.branch_id != head.branch.id:
                 continue
-            floors[MANIFEST].add(find_commit_version(head.root, commit, rules) or commit.manifest_hint)
+            floors[MANIFEST].add(find_commit_version(head.root, commit, storage_format) or commit.manifest_hint)
             for move in commit.tables:
                 table = head.state.tables.get(move.table)
                 if move.after is not None and table is not None:
