@@ -255,7 +255,7 @@ def test_existing_target_is_replaced_only_with_force(root: Location, tmp_path: P
         "node-Person-00000.jsonl", "node-Note-00000.jsonl", "edge-Knows-00000.jsonl", "edge-About-00000.jsonl",
     }  # fmt: skip
     (tmp_path / "parts" / "letter.txt").write_text("mine")
-    assert "empty folder" in rejection_hint("parts/", force=True)
+    assert "empty directory" in rejection_hint("parts/", force=True)
     assert (tmp_path / "parts" / "letter.txt").read_text() == "mine"
     assert "another name" in rejection_hint("dump.jsonl/", force=True)
 

@@ -145,7 +145,9 @@ class _CleanupPlanner:
         for plan in (manifest, *table_plans):
             _require_nothing_lost(plan)
         # The files of operations that were killed; files of running ones are younger than the grace.
-        scratch, markers = (self._plan_leftovers(folder, self._is_beyond_grace) for folder in (SCRATCH, INIT_MARKERS))
+        scratch, markers = (
+            self._plan_leftovers(directory, self._is_beyond_grace) for directory in (SCRATCH, INIT_MARKERS)
+        )
         leftovers = (scratch, markers, self._plan_adjacency(table_plans))
         owners = {str(head.branch.id): name for name, head in heads.items()}
         return GraphPlan(manifest, tuple(table_plans), leftovers, owners, _fork_owners(heads, owners))
@@ -198,13 +200,13 @@ class _CleanupPlanner:
         for path, pins in needed.items():
             needs = facts.needs(path, {pin.pin: reasons[pin] for pin in pins}, self.policy)
             tasks.append(DatasetTask(self.root, path, min(pin.alias for pin in pins), self.policy, needs))
-        for path in self._table_folders():
+        for path in self._table_directories():
             if path not in needed:
                 key = aliases.get(path, path)
                 tasks.append(DatasetTask(self.root, path, key, self.policy, None, is_known=path in aliases))
         return tasks
 
-    def _table_folders(self) -> list[str]:
+    def _table_directories(self) -> list[str]:
         """List the directories of tables. Symbolic links are left out: `doctor` reports them."""
         paths = []
         links = list_links(self.root) if self.root.is_local else ()
@@ -236,16 +238,16 @@ class _CleanupPlanner:
 
         return self._plan_leftovers(GRAPH_INDEX, is_stale)
 
-    def _plan_leftovers(self, folder: str, is_deletable: Callable[[StoredFile], bool]) -> DatasetPlan:
+    def _plan_leftovers(self, directory: str, is_deletable: Callable[[StoredFile], bool]) -> DatasetPlan:
         try:
-            files = list_files(self.root.child(folder))
+            files = list_files(self.root.child(directory))
         except OmnigraphError as error:
-            return DatasetPlan(folder, folder, error=row_error(error))
+            return DatasetPlan(directory, directory, error=row_error(error))
         deletable = tuple(
             DeletableFile(file.path, file.size_bytes, Reason.LEFTOVER, None) for file in files if is_deletable(file)
         )
         is_whole = bool(deletable) and len(deletable) == len(files)
-        return DatasetPlan(folder, folder, deletable, is_whole=is_whole)
+        return DatasetPlan(directory, directory, deletable, is_whole=is_whole)
 
 
 def _read_floors(heads: Iterable[Snapshot], storage_format: StorageFormat) -> Mapping[str, frozenset[Pin]]:

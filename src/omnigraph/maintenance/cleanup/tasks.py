@@ -139,7 +139,9 @@ def read_facts(location: Location, files: Sequence[StoredFile]) -> DatasetFacts:
 def list_versions(location: Location) -> tuple[StoredFile, ...]:
     """List the files of a dataset that `read_facts` needs."""
     return tuple(
-        replace(file, path=f"{folder}/{file.path}") for folder in _FACTS for file in list_files(location.child(folder))
+        replace(file, path=f"{directory}/{file.path}")
+        for directory in _FACTS
+        for file in list_files(location.child(directory))
     )
 
 
