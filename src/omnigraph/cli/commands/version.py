@@ -34,9 +34,9 @@ def version(output: TextOutput) -> None:
 
 
 def _installed_version(package: str) -> str | None:
-    """Return the version in the name of the package's metadata directory; use `importlib.metadata` only if it is missing.
+    """Return the version in the name of the package's metadata directory.
 
-    Importing `importlib.metadata` is slow.
+    If the directory is missing, use `importlib.metadata`, which is slow to import.
     """
     for directory in sys.path:
         for dist_info in Path(directory).glob(f"{package}-*.dist-info"):

@@ -1,8 +1,8 @@
 """The format stamp: whether this release may read a graph, and how an older graph is migrated.
 
 In: an open manifest and the storage format of a release (`FORMAT`; tests pass others). Out: its stamp, or an error. A
-read of an older graph changes nothing. The first write migrates that branch in place, one step at a time. Each step can be
-repeated after a crash.
+read of an older graph changes nothing. The first write migrates that branch in place, one step at a time. Each step can
+be repeated after a crash.
 """
 
 from __future__ import annotations
