@@ -81,8 +81,8 @@ def column_plan(
         before = old.property_with_id(property_.id)
         if before is not None:
             origins[property_.name] = before.name
-        elif rows and property_.fill is not None:
-            fills[property_.name] = property_.fill
+        elif rows and property_.value_of_older_rows is not None:
+            fills[property_.name] = property_.value_of_older_rows
         elif not property_.nullable and (rows if remaining is None else remaining):
             raise InvariantError(
                 f"{new.alias}.{property_.name} is required, but existing rows have no value for it",

@@ -155,7 +155,7 @@ def planned_step(step: Step, rows: Mapping[TypeId, int], nulls: NullCounts = Map
         return PlannedStep(step, step.cost(0), 0)
     size, filled = rows.get(step.type_id, 0), 0
     match step:
-        case AddProperty(property=added) if added.fill is not None:
+        case AddProperty(property=added) if added.value_of_older_rows is not None:
             filled = size
         case AddConstraint(constraint=RequiredRule(name, fill)) if fill is not None:
             filled = nulls.get(step.type_id, {}).get(name, 0)

@@ -93,7 +93,7 @@ class MergedSchema:
 
     def has_new_rules(self, entity: Entity) -> bool:
         """Return whether our rows may break a rule of a type that is new to our side."""
-        is_required = (not new.nullable and new.fill is None for new in self.new_properties(entity))
+        is_required = (not new.nullable and new.value_of_older_rows is None for new in self.new_properties(entity))
         return bool(self._new_constraints(entity)) or any(is_required)
 
     def has_new_minimum(self, edge: EdgeType) -> bool:

@@ -208,14 +208,14 @@ class AddProperty(TypeStep):
     def describe(self) -> str:
         added = self.property
         mark = "?" if added.nullable else ""
-        filled = "" if added.fill is None else ", filled with its default"
+        filled = "" if added.value_of_older_rows is None else ", filled with its default"
         return f"add property {self.alias}.{added.name}: {type_text(added.type)}{mark}{filled}"
 
     def column_names(self) -> tuple[str, ...]:
         return (self.property.name,)
 
     def cost(self, rows: int, filled_rows: int = 0) -> Cost:  # noqa: ARG002
-        return Cost.REWRITES if rows and self.property.fill is not None else Cost.METADATA
+        return Cost.REWRITES if rows and self.property.value_of_older_rows is not None else Cost.METADATA
 
     def change(self, entity: AnyEntity) -> AnyEntity:
         counter = PropertyId(max(entity.next_property_id, self.property.id + 1))

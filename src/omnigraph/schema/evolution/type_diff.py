@@ -65,7 +65,7 @@ class TypePair:
         for after in self.new.properties:
             before = self.origin(after)
             if before is None:
-                is_set = after.fill is not None
+                is_set = after.value_of_older_rows is not None
             else:
                 is_set = bool(self.null_replacements(PropertyPair(before, after)))
             if is_set:
@@ -150,7 +150,7 @@ def find_null_replacements(old: Entity, new: Entity) -> dict[str, tuple[str, Val
         before = old.property_with_id(after.id)
         if before is None:
             continue
-        value = after.null_fill(len(before.null_fills))
+        value = after.null_replacement(len(before.null_fills))
         if value is not None:
             replacements[after.name] = before.name, value
     return replacements
@@ -195,7 +195,7 @@ def _reject_hard_drop_with_blob(pair: TypePair, remaining: list[Property], diffe
 def _add_properties(pair: TypePair, added: list[Property], difference: TypeDifference) -> None:
     """Add the steps for new properties; reject a required property without a default if there are rows."""
     for number, property_ in enumerate(added, start=pair.old.next_property_id):
-        if pair.row_count and not property_.nullable and property_.fill is None:
+        if pair.row_count and not property_.nullable and property_.value_of_older_rows is None:
             detail = f"the type has {format_count(pair.row_count, 'row')}"
             difference.reject(EvolutionCode.REQUIRED_WITHOUT_DEFAULT, pair, property_.name, detail)
         property_id = property_.id if pair.match_by_id else PropertyId(number)
@@ -323,7 +323,7 @@ def _is_implied(rule: step.TypeRule, remaining: list[step.TypeRule], added: Mapp
     match rule:
         case step.UniqueRule(columns):
             # Nulls are never duplicates, and a column that was added without a default is null in every row.
-            return any(name in added and added[name].fill is None for name in columns)
+            return any(name in added and added[name].value_of_older_rows is None for name in columns)
         case RangeRule(name, bounds):
             old_bounds = [old.bounds for old in remaining if isinstance(old, RangeRule) and old.property == name]
             return _is_obeyed_when_added(name, added) or any(old.is_within(bounds) for old in old_bounds)
@@ -338,7 +338,7 @@ def _is_implied(rule: step.TypeRule, remaining: list[step.TypeRule], added: Mapp
 
 def _is_obeyed_when_added(name: str, added: Mapping[str, Property]) -> bool:
     """Return whether rows obey the rules of a new column: null does, and so does the current default."""
-    return name in added and (added[name].fill is None or added[name].filled is None)
+    return name in added and (added[name].value_of_older_rows is None or added[name].filled is None)
 
 
 def _is_within(inner: Cardinality, outer: Cardinality) -> bool:
