@@ -17,8 +17,9 @@ import typer
 from omnigraph.base import limits
 from omnigraph.base.errors import QueryTextError, UsageError
 from omnigraph.base.text_files import TextKind, decode_text, read_bytes
-from omnigraph.cli.errors import PASS_A_STORE, PASS_ONLY_ONE
+from omnigraph.cli.errors import PASS_A_STORE
 from omnigraph.cli.options import Store, require_finite
+from omnigraph.cli.results import PASS_ONLY_ONE
 from omnigraph.cli.target import SUFFIX, locate
 from omnigraph.storage.location import Location
 

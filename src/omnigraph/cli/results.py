@@ -11,18 +11,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from omnigraph.base.errors import UsageError
 from omnigraph.base.progress import Report
-from omnigraph.cli.errors import PASS_ONLY_ONE
 from omnigraph.cli.output import Row, RowsFormat, write_json, write_rows, write_text
 from omnigraph.cli.progress import show_progress
 
 Document = Callable[[], Any]
 """Returns the document of `--json`: a struct of `wire`, or plain values."""
+
+PASS_ONLY_ONE: Final = "Pass only one of them."
+"""The hint for two flags that cannot be used together."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 RowsFormatOption = Annotated[
