@@ -36,6 +36,16 @@ CASES = [
         "Run `omnigraph cleanup --keep 10 --confirm`.",
     ),
     (hint("Run {}.", action("branch list")), "Run `graph.list_branches()`.", "Run `omnigraph branch list`."),
+    (
+        hint("Run {}.", action("branch delete", name="review/1")),
+        "Run `graph.delete_branch(name='review/1')`.",
+        "Run `omnigraph branch delete review/1`.",
+    ),
+    (
+        hint("Run {}.", action("repair", unverified="discard", dry_run=False)),
+        "Run `graph.repair(unverified='discard', dry_run=False)`.",
+        "Run `omnigraph repair --confirm --discard`.",
+    ),
     (hint("Run {}.", action("spark stop")), "Run `omnigraph spark stop`.", "Run `omnigraph spark stop`."),
     (hint("Pass {}.", Argument("from_", Placeholder("BASE"))), "Pass `from_=…`.", "Pass `--from BASE`."),
     (

@@ -16,7 +16,16 @@ class Terminal(StringIO):
 
 
 def progress_after(seconds: float, done: int, *, is_last: bool = False) -> Progress:
-    return Progress("load", seconds, done, 10, done * 1000, done * 2_000_000, 20_000_000, is_last)
+    return Progress(
+        step="load",
+        seconds=seconds,
+        tasks_done=done,
+        tasks_total=10,
+        rows=done * 1000,
+        bytes=done * 2_000_000,
+        bytes_total=20_000_000,
+        is_last=is_last,
+    )
 
 
 def test_line_has_finished_work_speed_and_remaining_time() -> None:
@@ -24,6 +33,7 @@ def test_line_has_finished_work_speed_and_remaining_time() -> None:
     assert describe(progress_after(10.0, 10, is_last=True)) == "load: 10/10 tasks, 10,000 rows, 20.0 MB, 2.0 MB/s"
     assert describe(Progress("load", 5.0, 1, 2)) == "load: 1/2 tasks, 5 s left"
     assert describe(Progress("load", 5.0, 0, 2)) == "load: 0/2 tasks"
+    assert describe(Progress("load", 5.0, 1, 1, rows=1, is_last=True)) == "load: 1/1 task, 1 row"
 
 
 def test_remaining_time_is_estimated_from_bytes_first() -> None:

@@ -8,7 +8,7 @@ import pytest
 import omnigraph
 from omnigraph.base.errors import FormatError
 from omnigraph.graph.coordination.lease import acquire_lease
-from omnigraph.graph.manifest.layout import RECOVERY, lock_folder
+from omnigraph.graph.manifest.layout import RECOVERY, lock_directory
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
@@ -35,7 +35,7 @@ def graph(local_location: Location) -> Location:
 
 def create_object(graph: Location, case: str) -> tuple[str, bytes]:
     name, data = BAD[case]
-    path = f"{lock_folder(read_snapshot(graph).branch.id)}/{name}"
+    path = f"{lock_directory(read_snapshot(graph).branch.id)}/{name}"
     assert ObjectStore(graph).create(path, data)
     return path, data
 

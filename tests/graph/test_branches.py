@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.base.errors import OmnigraphError
-from omnigraph.graph.branches import check_branch_name
+from omnigraph.graph.branches import require_valid_branch_name
 
 
 @pytest.mark.parametrize(
     "name", ["dev", "review/42", "a.b-c_d", "_x", "9", "main2", "feature/main", "a/b/c", "x" * 128, "lock", "a.locks"]
 )
 def test_good_names(name: str) -> None:
-    check_branch_name(name, ["main", "other"])
+    require_valid_branch_name(name, ["main", "other"])
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_good_names(name: str) -> None:
 )
 def test_bad_names(name: str) -> None:
     with pytest.raises(OmnigraphError) as caught:
-        check_branch_name(name, [])
+        require_valid_branch_name(name, [])
     assert caught.value.code == "branch_name"
 
 
@@ -55,10 +55,10 @@ def test_bad_names(name: str) -> None:
 )
 def test_names_that_conflict_with_live_branches(name: str, code: str) -> None:
     with pytest.raises(OmnigraphError) as caught:
-        check_branch_name(name, ["main", "dev", "a/b"])
+        require_valid_branch_name(name, ["main", "dev", "a/b"])
     assert caught.value.code == code
 
 
 def test_shared_prefix_is_not_a_conflict() -> None:
-    check_branch_name("dev2", ["main", "dev"])
-    check_branch_name("de", ["main", "dev"])
+    require_valid_branch_name("dev2", ["main", "dev"])
+    require_valid_branch_name("de", ["main", "dev"])

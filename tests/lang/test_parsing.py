@@ -9,7 +9,14 @@ from pathlib import Path
 import lark
 import pytest
 
-from omnigraph.lang.parsing import build_parser, load_parser, save_parser, saved_parser_path
+from omnigraph.lang.parsing import (
+    InvalidEscape,
+    build_parser,
+    load_parser,
+    make_saved_parser,
+    saved_parser_path,
+    unescape,
+)
 from omnigraph.query.parser import GRAMMAR as QUERY
 from omnigraph.schema.parser import GRAMMAR as SCHEMA
 from tests.query.golden_files import GOOD as QUERIES
@@ -33,7 +40,7 @@ def test_the_saved_parser_is_up_to_date(grammar: Path, update_golden: bool) -> N
     """Lark numbers states differently every time, so the fingerprint is compared, not the content."""
     is_outdated = not is_loaded(load_parser(grammar))
     if is_outdated and update_golden:
-        saved_parser_path(grammar).write_bytes(save_parser(grammar))
+        saved_parser_path(grammar).write_bytes(make_saved_parser(grammar))
         load_parser.cache_clear()
         is_outdated = False
     assert not is_outdated, "write it with --update-golden"
@@ -75,3 +82,24 @@ def test_a_parser_of_another_grammar_is_not_used(tmp_path: Path) -> None:
     grammar.write_text(grammar.read_text("utf-8").replace(r"/query\b/", r"/question\b/"), encoding="utf-8")
     parser = load_parser(grammar)
     assert parser.parse("question q() { match { $p: Person } return { $p } }").data == "start"
+
+
+@BOTH
+def test_a_missing_parser_is_built_from_the_grammar(grammar: Path, tmp_path: Path) -> None:
+    assert not is_loaded(load_parser(Path(shutil.copy(grammar, tmp_path))))
+
+
+@pytest.mark.parametrize(
+    ("inner", "expected"),
+    [
+        (r"\n \ud800", InvalidEscape(3, 6, r"unpaired surrogate escape `\ud800`")),
+        (r"\ud83d\ude00 \udE00", InvalidEscape(13, 6, r"unpaired surrogate escape `\udE00`")),
+        (r"\ud83d\ud83d\ude00", InvalidEscape(0, 6, r"unpaired surrogate escape `\ud83d`")),
+        (r"\ud83d \ude00", InvalidEscape(0, 6, r"unpaired surrogate escape `\ud83d`")),
+        (r"\\ud800", r"\ud800"),
+        (r"\ud83d\ude00", "\U0001f600"),
+        (r"a\qb", InvalidEscape(1, 2, r"unknown escape `\q` in a string")),
+    ],
+)
+def test_the_position_of_an_invalid_escape(inner: str, expected: str | InvalidEscape) -> None:
+    assert unescape(inner) == expected

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 import omnigraph as og
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
-from omnigraph.graph.manifest.stamp import FORMAT, Format
+from omnigraph.graph.manifest.stamp import FORMAT, StorageFormat
 from omnigraph.pipeline.export.run import ExportRequest, ExportResult, export
 from omnigraph.pipeline.export.target import parse_target
 from omnigraph.pipeline.export.tasks import ExportFormat
@@ -71,19 +71,19 @@ def export_here(
     *,
     runner: InProcessRunner | None = None,
     force: bool = False,
-    rules: Format = FORMAT,
+    storage_format: StorageFormat = FORMAT,
     **selection: Any,
 ) -> ExportResult:
     options = dict(root.options) or None if str(out).startswith("s3:") else None
     target = parse_target(str(out), format_, options, force=force)
     request = ExportRequest(target, format_, **selection)
-    return export(root, request, runner or InProcessRunner(), rules)
+    return export(root, request, runner or InProcessRunner(), storage_format)
 
 
-def contents(root: Location, branch: str = MAIN, rules: Format = FORMAT) -> dict[str, pa.Table]:
+def contents(root: Location, branch: str = MAIN, storage_format: StorageFormat = FORMAT) -> dict[str, pa.Table]:
     """Return every table with its rows in id order, blobs with their bytes."""
     tables = {}
-    snapshot = read_snapshot(root, branch, rules=rules)
+    snapshot = read_snapshot(root, branch, storage_format=storage_format)
     for alias, table in snapshot.tables.items():
         dataset = open_dataset(root.child(table.path), branch=table.pin.branch, version=table.pin.version)
         rows = dataset.native.scanner(blob_handling="all_binary").to_table().combine_chunks()

@@ -105,7 +105,7 @@ def test_valid_value(type_name: str, given_value: object, expected: object) -> N
         ("Vector(2)", [1, float("nan")], "item 1: "),
         ("Blob", "base64:%", "is not valid base64"),
         ("String", {"a": 1}, "expected String, got an object"),
-        ("String", "\ud800", "lone surrogate"),
+        ("String", "\ud800", "unpaired surrogate"),
         ("String", None, "cannot be null"),
         ("Date", datetime(2024, 5, 31, tzinfo=UTC), "expected Date, got datetime"),
         ("DateTime", date(2024, 5, 31), "expected DateTime, got date"),

@@ -134,14 +134,14 @@ def test_index_commit_records_the_size_on_disk(tmp_path: Path) -> None:
 
 
 def test_failed_write_of_a_version_file_is_an_error(tmp_path: Path) -> None:
-    """If this fails: a version file can be cut off too, or a commit needs its other files. Then check them as well."""
+    """If this fails: a version file can be truncated too, or a commit needs its other files. Then check them too."""
     _, *failed = _run("restore", tmp_path / "d")
     assert [_is_silent(outcome) for outcome, _, _ in failed] == [True, False, True]
     assert all(readable for _, _, readable in failed)
 
 
-def test_cut_off_blob_is_an_error(tmp_path: Path) -> None:
-    """If this fails: large values can be cut off silently. Then compare their sizes in `make_durable`."""
+def test_truncated_blob_is_an_error(tmp_path: Path) -> None:
+    """If this fails: large values can be truncated silently. Then compare their sizes in `make_durable`."""
     _, *failed = _run("blobs", tmp_path / "d")
     assert len([outcome for outcome, _, _ in failed if not _is_silent(outcome)]) >= len(failed) - 1
 

@@ -138,7 +138,7 @@ class ConflictError(OmnigraphError):
 
 
 class InvariantError(OmnigraphError):
-    """An invariant of Omnigraph is broken: a defect, not a user error."""
+    """An invariant is broken: a bug in Omnigraph, not a user error."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ def hint(text: str, *parts: Part) -> Hint:
     return Hint(text, parts)
 
 
-def action(name: str, **arguments: Value) -> Action:
+def action(name: str, /, **arguments: Value) -> Action:
     """Return a call, as in `action("cleanup", keep=10)`."""
     return Action(name, tuple(Argument(key, value) for key, value in arguments.items()))
 

@@ -46,8 +46,8 @@ COMMANDS: Final[Mapping[str, str | CommandFamily]] = {
     "commit": CommandFamily(
         "Show the history of a branch, and undo a commit.",
         {
-            "list": "commands.commit.show_commits",
-            "show": "commands.commit.show",
+            "list": "commands.commit.list_commits",
+            "show": "commands.commit.show_commit",
             "changes": "commands.changes.changes_of_commit",
             "revert": "commands.merge.revert",
         },

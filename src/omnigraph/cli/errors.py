@@ -8,12 +8,23 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import IntEnum
+from pathlib import Path
 from typing import Any, Final
 
 import typer
 
-from omnigraph.base.errors import ErrorKind, InvariantError, OmnigraphError, StorageError, TextError, UsageError
+from omnigraph.base.display import format_count
+from omnigraph.base.errors import (
+    ErrorKind,
+    InvariantError,
+    OmnigraphError,
+    SchemaTextError,
+    StorageError,
+    TextError,
+    UsageError,
+)
 from omnigraph.cli.hints import render_hint
 from omnigraph.cli.options import Flags
 from omnigraph.cli.output import printable, write_json
@@ -60,7 +71,8 @@ def show_defect(defect: Exception, flags: Flags) -> int:
     error = InvariantError(
         f"omnigraph failed unexpectedly: {type(defect).__name__}: {' '.join(str(defect).split())[:400]}",
         code="defect",
-        hint="Run the command again with `--debug` and report the output: this is a defect of Omnigraph.",
+        hint="This is a bug in Omnigraph. It is unknown whether a write was applied: run `omnigraph commit list` "
+        "first. Then run the command again with `--debug` and report the output.",
     )
     error.__cause__ = defect
     show_error(error, flags)
@@ -69,49 +81,68 @@ def show_defect(defect: Exception, flags: Flags) -> int:
 
 def _error_text(error: OmnigraphError, hint: str) -> str:
     if isinstance(error, TextError) and error.problems[0].text:
-        count = len(error.problems)
-        return f"error: {'a problem' if count == 1 else f'{count} problems'} in the text\n{error.render()}"
+        count = format_count(len(error.problems), "error")
+        return f"error: {count} in {_source_text(error)}\n{error.render()}"
     message = printable(error.message)  # it may contain values of a file or a graph
     if not isinstance(error, TextError) and error.render() != error.message:
         message = "\n".join(map(printable, error.render().split("\n")))
     return f"error: {message}" + (f"\nhint: {printable(hint)}" if hint else "")
 
 
+def _source_text(error: TextError) -> str:
+    """Return the file of the text, or the kind of text if it has no file."""
+    sources = {problem.source for problem in error.problems}
+    source = sources.pop()
+    if not sources and Path(source).suffix in (".pg", ".gq"):
+        return f"'{printable(source)}'"
+    return "the schema" if isinstance(error, SchemaTextError) else "the query"
+
+
+@dataclass(frozen=True, slots=True)
+class UnsupportedFlag:
+    """A flag of other commands or earlier releases: the message, the hint and the code of its error."""
+
+    message: str
+    hint: str
+    code: str = "usage"
+
+
 PASS_A_STORE: Final = "Pass the graph as `--store URI`: a local path, file:///path or s3://bucket/prefix."
 PASS_A_URI: Final = "Pass the graph as URI or `--store URI`: a local path, file:///path or s3://bucket/prefix."
 
 UNSUPPORTED_FLAGS: Final = {
-    "--server": (
-        "{command} cannot use --server: it works on storage directly, not through a server",
+    "--server": UnsupportedFlag(
+        "{command} cannot use `--server`: it works on storage directly, not through a server",
         PASS_A_URI,
         "server_unsupported",
     ),
-    "--cluster": ("{command} cannot use --cluster: this release has no clusters", PASS_A_URI, "cluster_unsupported"),
-    "--graph": (
-        "{command} cannot use --graph: it needs --cluster, and this release has no clusters",
+    "--cluster": UnsupportedFlag(
+        "{command} cannot use `--cluster`: this release has no clusters", PASS_A_URI, "cluster_unsupported"
+    ),
+    "--graph": UnsupportedFlag(
+        "{command} cannot use `--graph`: it needs `--cluster`, and this release has no clusters",
         PASS_A_URI,
         "cluster_unsupported",
     ),
-    "--cluster-graph": (
-        "--cluster-graph was renamed to --graph, which needs --cluster; this release has no clusters",
+    "--cluster-graph": UnsupportedFlag(
+        "`--cluster-graph` was renamed to `--graph`, which needs `--cluster`; this release has no clusters",
         PASS_A_URI,
         "flag_renamed",
     ),
-    "--profile": ("{command} cannot use --profile: it reads no configuration", PASS_A_URI, "usage"),
-    "--target": ("--target was renamed to --store", PASS_A_URI, "flag_renamed"),
-    "--uri": ("{command} has no --uri", PASS_A_URI, "usage"),
-    "--as": ("{command} cannot use --as: it creates no commit, so it has no actor", "Omit `--as`.", "usage"),
-    "--actor": ("{command} has no --actor", "Pass `--as ACTOR` to a command that writes.", "usage"),
-    "--output": (
-        "{command} has no --output",
-        "Choose a format with `--format` and redirect stdout to a file.",
-        "usage",
+    "--profile": UnsupportedFlag("{command} cannot use `--profile`: it reads no configuration", PASS_A_URI),
+    "--target": UnsupportedFlag("`--target` was renamed to `--store`", PASS_A_URI, "flag_renamed"),
+    "--uri": UnsupportedFlag("{command} has no `--uri`", PASS_A_URI),
+    "--as": UnsupportedFlag("{command} cannot use `--as`: it creates no commit, so it has no actor", "Omit `--as`."),
+    "--actor": UnsupportedFlag("{command} has no `--actor`", "Pass `--as ACTOR` to a command that writes."),
+    "--output": UnsupportedFlag(
+        "{command} has no `--output`", "Choose a format with `--format` and redirect stdout to a file."
     ),
 }
-"""Flags of other commands or earlier releases: the message, the hint and the code of the error."""
 
 _SYSTEM_COMMANDS: Final = frozenset({"omnigraph optimize", "omnigraph repair", "omnigraph cleanup"})
-_SYSTEM_ACTOR: Final = ("{command} cannot use --as: its commits have the actor of the system", "Omit `--as`.", "usage")
+_SYSTEM_ACTOR: Final = UnsupportedFlag(
+    "{command} cannot use `--as`: its commits always have the system actor", "Omit `--as`."
+)
 
 _SIMILARITY_MIN: Final = 0.7
 """How similar a name must be to be suggested: `lst` is similar to `list`, `rename` is not similar to `create`."""
@@ -137,11 +168,15 @@ def explain_usage(misuse: typer.TyperException) -> UsageError:
     context: Any = getattr(misuse, "ctx", None)
     command = context.command_path if context is not None else "omnigraph"
     flag = getattr(misuse, "option_name", None)
+    # Typer's errors have no codes, so its English text is compared; `test_invalid_arguments` fails if it changes.
     if flag is not None and misuse.format_message().startswith("No such option"):
         return _unknown_flag(command, flag, context)
     if misuse.message == "Missing command.":
         names = ", ".join(context.command.commands)
-        return _usage(f"`{command}` needs a command: {names}", f"Run `{command} --help` for a description of each.")
+        return _usage(
+            f"missing command after `{command}`: expected one of {names}",
+            f"Run `{command} --help` for a description of each.",
+        )
     message = misuse.format_message().rstrip(".").replace("a valid int range", "a whole number")
     if command in _COMMANDS_WITH_QUERY_NAME and "extra argument" in message:
         return _usage(f"`{command}` takes one argument, the name of a query", PASS_A_STORE)
@@ -170,8 +205,9 @@ def _unknown_flag(command: str, flag: str, context: Any) -> UsageError:
     flags = [name for parameter in context.command.get_params(context) for name in parameter.opts]
     if flag in UNSUPPORTED_FLAGS and "--store" in flags:
         by_system = flag == "--as" and command in _SYSTEM_COMMANDS
-        message, hint, code = _SYSTEM_ACTOR if by_system else UNSUPPORTED_FLAGS[flag]
-        return UsageError(message.format(command=f"`{command}`"), code=code, hint=hint)
+        unsupported = _SYSTEM_ACTOR if by_system else UNSUPPORTED_FLAGS[flag]
+        message = unsupported.message.format(command=f"`{command}`")
+        return UsageError(message, code=unsupported.code, hint=unsupported.hint)
     near = _nearest(flag.lstrip("-"), tuple(name[2:] for name in flags if name.startswith("--")))
     hint = f"Did you mean `--{near}`?" if near else f"Run `{command} --help` for the flags."
     return _usage(f"`{command}` has no flag {flag}", hint)

@@ -21,6 +21,7 @@ _FLAGS_BY_VALUE: Final[dict[tuple[str, object], str]] = {
     ("unverified", "publish"): "--confirm --force",
     ("unverified", "discard"): "--confirm --discard",
 }
+_POSITIONAL: Final = frozenset({"name"})
 _COMMANDS_WITH_URI: Final = frozenset(
     {"cleanup", "doctor", "index status", "optimize", "recovery list", "repair", "snapshot"}
 )
@@ -35,7 +36,7 @@ def render_hint(hint: Hint, address: str | None = None) -> str:
                 return f"`{_flag(part)}`"
             case Action(name, arguments):
                 graph = [] if address is None or name not in _COMMANDS_WITH_URI else [shlex.quote(address)]
-                return f"`{' '.join(['omnigraph', name, *graph, *map(_flag, arguments)])}`"
+                return f"`{' '.join(['omnigraph', name, *graph, *_flags(arguments)])}`"
 
     return hint.render(render_part)
 
@@ -46,10 +47,18 @@ def render_command(hint: Hint, address: str | None) -> str:
     return text.strip("`") if hint.text == "{}" else text
 
 
+def _flags(arguments: tuple[Argument, ...]) -> list[str]:
+    """Return the flags of a call. Flags that those of another argument contain are not repeated."""
+    flags = [_flag(argument) for argument in arguments]
+    return [flag for flag in flags if not any(flag != other and flag in other.split() for other in flags)]
+
+
 def _flag(argument: Argument) -> str:
     name, value = argument.name, argument.value
     if not isinstance(value, Placeholder | OneOf) and (name, value) in _FLAGS_BY_VALUE:
         return _FLAGS_BY_VALUE[name, value]
+    if name in _POSITIONAL:
+        return value.name if isinstance(value, Placeholder) else shlex.quote(str(value))
     flag = "--" + _FLAGS.get(name, name).replace("_", "-")
     match value:
         case True:

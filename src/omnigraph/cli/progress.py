@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from omnigraph.base.display import format_count
 from omnigraph.base.progress import Progress, Report, ignore_progress
 
 _SECONDS_BEFORE: Final = 1.0
@@ -35,10 +36,10 @@ def show_progress(*, quiet: bool) -> Iterator[Report]:
 
 def describe(progress: Progress) -> str:
     """Return one line: the finished work, its speed and the estimated remaining time."""
-    parts = [f"{progress.tasks_done}/{progress.tasks_total} tasks"]
+    parts = [f"{progress.tasks_done:,}/{format_count(progress.tasks_total, 'task')}"]
     seconds = max(progress.seconds, 0.001)
     if progress.rows is not None:
-        parts.append(f"{progress.rows:,} rows")
+        parts.append(format_count(progress.rows, "row"))
     if progress.bytes:
         parts.append(f"{progress.bytes / 1e6:,.1f} MB")
         parts.append(f"{progress.bytes / 1e6 / seconds:,.1f} MB/s")

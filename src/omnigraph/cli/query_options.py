@@ -1,4 +1,4 @@
-"""The options of commands that run a query: `--query FILE`, `-e TEXT`, `--params`, `--params-file`, state and limits.
+"""The options of commands that run a query: `--query FILE`, `-e TEXT`, `--params`, `--params-file` and limits.
 
 In: arguments. Out: query text with the name of its source, parameters as values, and the graph. It reads files, stdin
 and JSON, and never parses query text.
@@ -19,6 +19,7 @@ from omnigraph.base.errors import QueryTextError, UsageError
 from omnigraph.base.text_files import TextKind, decode_text, read_bytes
 from omnigraph.cli.errors import PASS_A_STORE
 from omnigraph.cli.options import Store, require_finite
+from omnigraph.cli.results import PASS_ONLY_ONE
 from omnigraph.cli.target import SUFFIX, locate
 from omnigraph.storage.location import Location
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from omnigraph.engine.options import QueryLimits
 
 QueryFiles = Annotated[
-    list[Path] | None, typer.Option("--query", metavar="FILE", help="A .gq file with queries. Can be repeated.")
+    list[Path] | None, typer.Option("--query", metavar="FILE", help="A .gq file with queries; - is stdin. Repeatable.")
 ]
 QueryFile = Annotated[Path | None, typer.Option("--query", metavar="FILE", help="A .gq file with queries; - is stdin.")]
 QueryText = Annotated[str | None, typer.Option("-e", metavar="TEXT", help="The text of a query.")]
@@ -38,7 +39,7 @@ ParamsFile = Annotated[
 QueryName = Annotated[
     str | None,
     typer.Argument(
-        metavar="[NAME]", help="The query of the text to run. Not needed if there is only one.", show_default=False
+        metavar="[NAME]", help="Name of the query to run. Optional if the text has only one query.", show_default=False
     ),
 ]
 
@@ -56,7 +57,7 @@ MaxSeconds = Annotated[
 ]
 MaxHops = Annotated[
     int | None,
-    typer.Option("--max-hops", metavar="N", help="The upper bound of traversals that have none, such as {1,}."),
+    typer.Option("--max-hops", metavar="N", help="Maximum hops of a traversal without an upper bound, such as {1,}."),
 ]
 
 STDIN: Final = "-"
@@ -81,12 +82,12 @@ class QueryArguments:
         """Return the text and the parameters; raise if one is missing or not readable."""
         if str(self.query) == str(self.params_file) == STDIN:
             raise UsageError(
-                "--query and --params-file cannot both read stdin",
+                "`--query` and `--params-file` cannot both read stdin",
                 code="usage",
                 hint="Pass the query as `-e TEXT` or the parameters as `--params JSON`.",
             )
         if self.query is not None and self.text is not None:
-            raise UsageError("--query and -e exclude each other", code="query_twice", hint="Omit one of them.")
+            raise UsageError("`--query` and `-e` cannot be used together", code="query_twice", hint=PASS_ONLY_ONE)
         files = [] if self.query is None else [self.query]
         ((source, text),) = read_queries(self.context.command_path, files, self.text)
         params = read_params(self.params, self.params_file)
@@ -142,27 +143,44 @@ def read_queries(command: str, files: list[Path] | None, text: str | None) -> li
 def read_params(text: str | None, file: Path | None) -> dict[str, Any] | None:
     """Return the parameters; None if there are none."""
     if text is not None and file is not None:
-        raise UsageError("--params and --params-file exclude each other", code="params_twice", hint="Omit one of them.")
+        raise UsageError(
+            "`--params` and `--params-file` cannot be used together", code="params_twice", hint=PASS_ONLY_ONE
+        )
     if file is not None:
         data = _read(file, limits.PARAMETERS_BYTES_MAX, "parameter", "--params-file")
         if len(data) > limits.PARAMETERS_BYTES_MAX:
-            raise _bad_params(f"expected at most {limits.PARAMETERS_BYTES_MAX:,} bytes, got more")
+            raise _bad_params(f"expected at most {limits.PARAMETERS_BYTES_MAX:,} bytes, got more", file)
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise _bad_params("expected UTF-8") from error
-    return None if text is None else _parse_params(text)
+            raise _bad_params("expected UTF-8", file) from error
+    return None if text is None else _parse_params(text, file)
 
 
-def _parse_params(text: str) -> dict[str, Any]:
+def _parse_params(text: str, file: Path | None) -> dict[str, Any]:
     try:
         params = json.loads(text, object_pairs_hook=_members)
-    except (ValueError, RecursionError) as error:
-        reason = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "too large"
-        raise _bad_params(f"not valid JSON: {reason}") from error
+    except json.JSONDecodeError as error:
+        reason = f"not valid JSON: {error.msg}, line {error.lineno}, column {error.colno}"
+        raise _bad_params(reason, file) from error
+    except _DuplicateNameError as error:
+        raise _bad_params(f"duplicate name '{error.name}'", file) from error
+    except RecursionError as error:
+        raise _bad_params("nested too deeply", file) from error
+    except ValueError as error:
+        # Python limits the digits of an integer.
+        raise _bad_params("a number has too many digits", file) from error
     if not isinstance(params, dict):
-        raise _bad_params(f"expected a JSON object, got {json.dumps(params)[:40]}")
+        raise _bad_params(f"expected a JSON object, got {json.dumps(params)[:40]}", file)
     return params
+
+
+class _DuplicateNameError(Exception):
+    """A JSON object has two members of one name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -171,19 +189,21 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) < len(pairs):
         names = [name for name, _ in pairs]
         duplicate = next(name for name in names if names.count(name) > 1)
-        raise _bad_params(f"duplicate name '{duplicate}'")
+        raise _DuplicateNameError(duplicate)
     return members
 
 
-def _bad_params(reason: str) -> UsageError:
+def _bad_params(reason: str, file: Path | None) -> UsageError:
+    source = "" if file is None else f" in '{file}'"
     return UsageError(
-        f"invalid parameters: {reason}",
+        f"invalid parameters{source}: {reason}",
         code="params_malformed",
         hint='Pass one JSON object, as in `--params \'{"name": "Ada"}\'`.',
+        facts={"reason": reason} if file is None else {"reason": reason, "path": str(file)},
     )
 
 
-def _read(path: Path, bytes_max: int, what: str, flag: str) -> bytes:
+def _read(path: Path, bytes_max: int, content: str, flag: str) -> bytes:
     if str(path) == STDIN:
         return sys.stdin.buffer.read(bytes_max + 1)
-    return read_bytes(path, bytes_max, what, flag)
+    return read_bytes(path, bytes_max, content, flag)

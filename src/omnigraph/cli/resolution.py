@@ -21,7 +21,7 @@ Strategy = Annotated[
     typer.Option(
         "--strategy",
         metavar="[KIND=]ours|theirs",
-        help="The state that wins a conflict: ours (target) or theirs (source), by kind or for all. Can be repeated.",
+        help="The state that wins a conflict: ours (target) or theirs (source), by kind or for all. Repeatable.",
     ),
 ]
 Resolve = Annotated[

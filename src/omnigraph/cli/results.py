@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -23,8 +23,11 @@ from omnigraph.cli.progress import show_progress
 Document = Callable[[], Any]
 """Returns the document of `--json`: a struct of `wire`, or plain values."""
 
+PASS_ONLY_ONE: Final = "Pass only one of them."
+"""The hint for two flags that cannot be used together."""
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-Format = Annotated[
+RowsFormatOption = Annotated[
     RowsFormat | None,
     typer.Option("--format", help="The format of the rows. Default: table. --json means --format json."),
 ]
@@ -66,7 +69,7 @@ class TextOutput(Notices):
 class RowsOutput(Notices):
     """The output of a command that prints rows in a chosen format, or a document with `--json`."""
 
-    rows_format: Format = None
+    rows_format: RowsFormatOption = None
     as_json: Json = False
 
     def __post_init__(self) -> None:
@@ -100,6 +103,6 @@ def choose_format(rows_format: StrEnum | None, as_json: bool) -> RowsFormat:
     """Return the format; `--json` means `--format json`. Raise if the two differ."""
     if as_json and rows_format not in (None, RowsFormat.JSON):
         raise UsageError(
-            f"--json and --format {rows_format} exclude each other", code="format_twice", hint="Omit one of them."
+            f"`--json` and `--format {rows_format}` cannot be used together", code="format_twice", hint=PASS_ONLY_ONE
         )
     return RowsFormat.JSON if as_json else RowsFormat(rows_format or RowsFormat.TABLE)

@@ -27,6 +27,7 @@ from omnigraph.base.errors import (
     UsageError,
 )
 from omnigraph.base.failpoints import Failpoint, failpoint
+from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId, new_ulid
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import Lease, hold_lease
@@ -146,7 +147,7 @@ _SEGMENT: Final = re.compile(r"[a-z0-9_][a-z0-9._-]*")
 _HINT: Final = "Use lower-case letters, digits, '.', '_' and '-', with '/' between segments, such as review/42."
 
 
-def check_branch_name(name: str, live: Iterable[str]) -> None:
+def require_valid_branch_name(name: str, live: Iterable[str]) -> None:
     """Raise unless `name` is valid, does not exist, and is not a path prefix of a live branch or the reverse."""
     problem = _check_syntax(name)
     if problem is not None:
@@ -158,14 +159,18 @@ def check_branch_name(name: str, live: Iterable[str]) -> None:
             raise ConflictError(
                 f"branch '{name}' already exists",
                 code="branch_exists",
-                hint="Nothing was written. Choose another name, or delete that branch first.",
+                hint=hint(
+                    "Nothing was written. Choose another name, or delete the branch with {}.",
+                    action("branch delete", name=name),
+                ),
                 facts={"branch": name},
             )
         if name.startswith(f"{other}/") or other.startswith(f"{name}/"):
             raise ConflictError(
                 f"branch name '{name}' conflicts with branch '{other}': one is a path prefix of the other",
                 code="branch_nested",
-                hint="Nothing was written. Choose a name that is not a path prefix of an existing branch.",
+                hint=f"Nothing was written. Choose a name that neither starts with '{other}/' nor is a path prefix "
+                "of it.",
                 facts={"branch": name, "other": other},
             )
 
@@ -215,8 +220,8 @@ def create_branch_with_write(
     The write is staged without a lease. If it has nothing to write, the branch is created and None is returned.
     """
     environment = environment or WriteEnvironment()
-    source = read_snapshot(root, base, rules=environment.rules)
-    _check_name(read_snapshot(root, rules=environment.rules), name)
+    source = read_snapshot(root, base, storage_format=environment.storage_format)
+    _check_name(read_snapshot(root, storage_format=environment.storage_format), name)
     record = _new_record(name, request.actor, source, environment)
     area = StagingArea(
         replace(source, branch=record),
@@ -255,17 +260,19 @@ def _new_record(name: str, actor: str, source: Snapshot, environment: WriteEnvir
 
 
 def _check_name(main: Snapshot, name: str) -> None:
-    check_branch_name(name, main.state.branches)
+    require_valid_branch_name(name, main.state.branches)
     require_unmoved_graph(main.manifest, main.root, name)
 
 
 def _fork_manifest(record: BranchRecord, source: Snapshot, lease: Lease, environment: WriteEnvironment) -> Snapshot:
     """Create the Lance branch of the manifest, which nothing references yet, and return the snapshot of main."""
-    main = read_snapshot(source.root, rules=environment.rules)
+    main = read_snapshot(source.root, storage_format=environment.storage_format)
     _check_name(main, record.name)
     # Cleanup holds the same lease, and may have deleted the version since it was read.
     lance_branch = source.manifest.dataset.branch
-    manifest = open_manifest(source.root, lance_branch=lance_branch, version=source.version, rules=environment.rules)
+    manifest = open_manifest(
+        source.root, lance_branch=lance_branch, version=source.version, storage_format=environment.storage_format
+    )
     lease.hold()
     failpoint(Failpoint.BRANCH_FORK_BEFORE)
     commit_branch(manifest.dataset, f"b-{record.id}")
@@ -289,13 +296,16 @@ def delete_branch(
     environment = environment or WriteEnvironment()
     if name == MAIN:
         raise RefusedError(
-            "branch 'main' cannot be deleted", code="branch_is_main", hint="Delete the whole graph instead."
+            "branch 'main' cannot be deleted",
+            code="branch_is_main",
+            hint="Nothing was deleted. `main` always exists; delete another branch.",
+            facts={"branch": MAIN},
         )
     store, purpose = ObjectStore(root), f"branch delete {name}"
     with hold_lease(store, None, purpose, environment.terms) as graph_lease:
-        record = _require_deletable(read_snapshot(root, rules=environment.rules), name)
+        record = _require_deletable(read_snapshot(root, storage_format=environment.storage_format), name)
         with hold_lease(store, record.id, purpose, environment.terms) as branch_lease:
-            main = read_snapshot(root, rules=environment.rules)
+            main = read_snapshot(root, storage_format=environment.storage_format)
             if head is not None:
                 require_unmoved_graph(main.manifest, root, name)
             if not is_moved(main.manifest, root):

@@ -74,14 +74,14 @@ def create_graph(root: Location, new: NewGraph, process: ProcessIdentity | None 
     """Create the graph and return its first snapshot, or raise and leave nothing. `process` is this process."""
     me = process or current_process()
     store = ObjectStore(root)
-    new_folders = _plan_folders(root)
+    new_directories = _plan_directories(root)
     _remove_abandoned(store, me)
     _require_free(store, root, new.allow_other_files)
     operation = OperationId(new_ulid())
     paths = [layout.table_path(entity) for entity in new.catalog.types]
     marker = _Marker(v=MARKER_VERSION, op_id=operation, paths=paths, **asdict(me))
     with ExitStack() as undo:
-        undo.callback(_remove_empty_folders, new_folders)
+        undo.callback(_remove_empty_directories, new_directories)
         undo.callback(_remove_attempt, store, marker)
         failpoint(Failpoint.INIT_MARK_BEFORE)
         store.create(layout.init_marker_path(operation), msgspec.json.encode(marker))
@@ -92,7 +92,7 @@ def create_graph(root: Location, new: NewGraph, process: ProcessIdentity | None 
     if missing := _find_missing_tables(root, paths):
         _delete_manifest(store)
         _remove_attempt(store, marker)
-        _remove_empty_folders(new_folders)
+        _remove_empty_directories(new_directories)
         raise ConflictError(
             f"tables of the new graph were deleted while `init` ran: {', '.join(missing)}",
             code="init_tables_deleted",
@@ -202,8 +202,8 @@ def _remove_attempt(store: ObjectStore, marker: _Marker) -> None:
         _delete_table(store, path)
     failpoint(Failpoint.INIT_UNMARK_BEFORE)
     store.delete(layout.init_marker_path(OperationId(marker.op_id)))
-    for folder in (NODES, EDGES, INIT_MARKERS):
-        store.remove_empty_directory(folder)
+    for directory in (NODES, EDGES, INIT_MARKERS):
+        store.remove_empty_directory(directory)
 
 
 def _delete_manifest_files(store: ObjectStore, paths: list[str]) -> None:
@@ -286,15 +286,15 @@ def _graph_exists(root: Location) -> ConflictError:
     )
 
 
-def _plan_folders(root: Location) -> tuple[Path, ...]:
+def _plan_directories(root: Location) -> tuple[Path, ...]:
     """Return the directories that creating the graph will create on disk, deepest first."""
     if not root.is_local:
         return ()
     path = Path(root.uri)
-    return tuple(folder for folder in (path, *path.parents) if not folder.exists())
+    return tuple(directory for directory in (path, *path.parents) if not directory.exists())
 
 
-def _remove_empty_folders(folders: tuple[Path, ...]) -> None:
-    for folder in folders:
-        if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
-            folder.rmdir()
+def _remove_empty_directories(directories: tuple[Path, ...]) -> None:
+    for directory in directories:
+        if directory.is_dir() and not directory.is_symlink() and not any(directory.iterdir()):
+            directory.rmdir()

@@ -204,7 +204,7 @@ def _gets_filled(old: Entity, new: Entity) -> bool:
     return any(
         before.null_fills != after.null_fills
         if before is not None and _has_property(old, after)
-        else after.fill is not None
+        else after.value_of_older_rows is not None
         for before, after in pairs
     )
 

@@ -25,7 +25,7 @@ from omnigraph.graph.write.states import SingleTransactionEffect, StagedWrite
 from omnigraph.schema.catalog import Entity
 from omnigraph.schema.catalog_json import catalog_to_json, schema_hash
 from omnigraph.schema.evolution.steps import AddType, DropProperty, DropType, UpdateInterfaces, UpdateText
-from omnigraph.schema.evolution.type_diff import null_filled
+from omnigraph.schema.evolution.type_diff import find_null_replacements
 from omnigraph.schema.tables import arrow_schema, system_columns
 from omnigraph.storage.lance.columns import ColumnPlan, WrittenColumns, stage_columns
 from omnigraph.storage.lance.dataset import Dataset, create_dataset
@@ -70,19 +70,19 @@ def column_plan(
 ) -> ColumnPlan:
     """Return the columns of a type after a change. A new column with a default is filled if there are rows.
 
-    `nulls` has the number of nulls for each property that `null_filled` returns: if it is 0, the column is only
-    renamed. `remaining` is the number of rows that the same write does not replace or remove (default: all of them).
+    `nulls` has the number of nulls for each property that `find_null_replacements` returns: if it is 0, the column is
+    only renamed. `remaining` is the number of rows that the same write does not replace or remove; default: all rows.
     """
     system = system_columns(old)
     origins = {name: name for name in system}
     fills: dict[str, object] = {}
-    null_fills = {name: fill for name, (_, fill) in null_filled(old, new).items() if nulls[name]}
+    null_fills = {name: value for name, (_, value) in find_null_replacements(old, new).items() if nulls[name]}
     for property_ in new.properties:
         before = old.property_with_id(property_.id)
         if before is not None:
             origins[property_.name] = before.name
-        elif rows and property_.fill is not None:
-            fills[property_.name] = property_.fill
+        elif rows and property_.value_of_older_rows is not None:
+            fills[property_.name] = property_.value_of_older_rows
         elif not property_.nullable and (rows if remaining is None else remaining):
             raise InvariantError(
                 f"{new.alias}.{property_.name} is required, but existing rows have no value for it",

@@ -29,7 +29,7 @@ from omnigraph.schema.evolution.steps import (
     UpdateInterfaces,
     UpdateText,
 )
-from omnigraph.schema.evolution.type_diff import null_filled
+from omnigraph.schema.evolution.type_diff import find_null_replacements
 from omnigraph.schema.parser import parse_schema
 from omnigraph.storage.lance.dataset import Dataset
 
@@ -134,7 +134,7 @@ def read_null_counts(before: Snapshot, after: Catalog) -> NullCounts:
     for old in before.schema.catalog.types:
         new = after.type_with_id(old.id)
         table = before.tables[old.alias]
-        if new is None or new.incarnation != old.incarnation or not (names := null_filled(old, new)):
+        if new is None or new.incarnation != old.incarnation or not (names := find_null_replacements(old, new)):
             continue
         is_empty = not table.row_count
         counts[old.id] = dict.fromkeys(names, 0) if is_empty else count_nulls(open_table(before.root, table), old, new)
@@ -143,7 +143,10 @@ def read_null_counts(before: Snapshot, after: Catalog) -> NullCounts:
 
 def count_nulls(dataset: Dataset, old: Entity, new: Entity) -> dict[str, int]:
     """Count the rows of a table that get a value for null, by property."""
-    return {name: dataset.count_rows(f"`{before}` IS NULL") for name, (before, _) in null_filled(old, new).items()}
+    return {
+        name: dataset.count_rows(f"`{before}` IS NULL")
+        for name, (before, _) in find_null_replacements(old, new).items()
+    }
 
 
 def planned_step(step: Step, rows: Mapping[TypeId, int], nulls: NullCounts = MappingProxyType({})) -> PlannedStep:
@@ -152,7 +155,7 @@ def planned_step(step: Step, rows: Mapping[TypeId, int], nulls: NullCounts = Map
         return PlannedStep(step, step.cost(0), 0)
     size, filled = rows.get(step.type_id, 0), 0
     match step:
-        case AddProperty(property=added) if added.fill is not None:
+        case AddProperty(property=added) if added.value_of_older_rows is not None:
             filled = size
         case AddConstraint(constraint=RequiredRule(name, fill)) if fill is not None:
             filled = nulls.get(step.type_id, {}).get(name, 0)

@@ -51,14 +51,14 @@ class Scratch:
 @contextmanager
 def open_scratch(root: Location) -> Iterator[Scratch]:
     """Open a new directory and delete it at the end. On disk it is created with its first file."""
-    folder = f"{SCRATCH}/{new_ulid()}"
+    directory = f"{SCRATCH}/{new_ulid()}"
     try:
-        yield Scratch(root.child(folder))
+        yield Scratch(root.child(directory))
     finally:
         store = ObjectStore(root)
         try:
             failpoint(Failpoint.SCRATCH_REMOVE_BEFORE)
-            store.delete_below(folder)
+            store.delete_below(directory)
             store.remove_empty_directory(SCRATCH)
         except OmnigraphError as error:
-            logger.warning("%s is left for cleanup: %s", folder, error.message)
+            logger.warning("%s is left for cleanup: %s", directory, error.message)

@@ -212,7 +212,7 @@ def _lists(values: list[object]) -> Lists:
 
 
 def _texts(values: list[object]) -> Column:
-    """Return text as bytes, so that a lone surrogate reaches the check that rejects text that is not UTF-8."""
+    """Return text as bytes, so that an unpaired surrogate reaches the check that rejects text that is not UTF-8."""
     raw = [str(value).encode(errors="surrogatepass") for value in values]
     return pa.Array.from_buffers(pa.utf8(), len(raw), pa.array(raw, pa.binary()).buffers())
 

@@ -70,7 +70,7 @@ class Violation:
 
     def to_ndjson(self) -> bytes:
         """Return a line of the file with all violations, with its line end."""
-        # A lone surrogate, which a program can pass, has no UTF-8; it is shown as `?`.
+        # An unpaired surrogate, which a program can pass, has no UTF-8; it is shown as `?`.
         members = {
             name: value.encode(errors="replace").decode() if isinstance(value, str) else value
             for name, value in self.to_json().items()

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from omnigraph.arrow.columns import NO_ROWS, Column, Rows, bool_mask, rows_where, take_rows
 from omnigraph.arrow.hashing import hash_texts
+from omnigraph.base.display import format_count
 from omnigraph.integrity.identity import key_text
 from omnigraph.integrity.raw import FROM, ID
 from omnigraph.integrity.rules import NO_ROW, Rule, RuleViolations, violations_in
@@ -121,7 +122,7 @@ def check_cardinality(
 
 def edges_of_type(count: int) -> str:
     """Return the text for a number of edges."""
-    return f"{count:,} edge{'' if count == 1 else 's'} of this type"
+    return f"{format_count(count, 'edge')} of this type"
 
 
 def repeated_rows(keys: Column) -> Rows:

@@ -1,9 +1,10 @@
 """Parsers of both languages, and the common parts of their syntax errors and literals.
 
-In: a grammar file, or a text. Out: a parser, a tree, positions, or parts of a message. Next to each grammar is its
-parser as `Lark.save` writes it, which loads ten times as fast as lark builds it. The file starts with a fingerprint of
-the grammar and the version of lark; if they differ, the parser is built from the grammar, so an outdated file costs
-time and never changes the meaning of a text. Lark is imported only when a text is parsed. Never writes.
+In: a grammar file, or text. Out: a parser, a tree, positions, or parts of a message. Next to each grammar is its parser
+as `Lark.save` writes it: loading it takes a tenth of the time that lark needs to build it. The file starts with a
+fingerprint of the grammar and of the version of lark. If the file is missing or outdated, the parser is built from the
+grammar, so such a file costs time and never changes the meaning of text. Lark is imported when text is first parsed.
+Never writes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 TypePart: TypeAlias = "Name | Tree[Token] | tuple[Literal, ...]"
-ESCAPES_HINT: Final = r"use one of the escapes \" \\ \/ \b \f \n \r \t \uXXXX; write a backslash as \\"
+ESCAPES_HINT: Final = r"Use one of the escapes \" \\ \/ \b \f \n \r \t \uXXXX. Write a backslash as \\."
 _ESCAPE: Final = re.compile(r'\\(?:(["\\/bfnrt])|u([0-9A-Fa-f]{4})|.)')
 _IGNORED: Final = frozenset({"SPACE", "LINE_COMMENT", "BLOCK_COMMENT"})
 
@@ -37,7 +38,11 @@ def load_parser(grammar: Path) -> Lark:
     """Return the parser of a grammar, from its saved parser if that is up to date."""
     from lark import Lark
 
-    fingerprint, _, saved = saved_parser_path(grammar).read_bytes().partition(b"\n")
+    try:
+        content = saved_parser_path(grammar).read_bytes()
+    except FileNotFoundError:
+        return build_parser(grammar)
+    fingerprint, _, saved = content.partition(b"\n")
     return Lark.load(io.BytesIO(saved)) if fingerprint == _fingerprint(grammar) else build_parser(grammar)
 
 
@@ -54,7 +59,7 @@ def build_parser(grammar: Path) -> Lark:
     )
 
 
-def save_parser(grammar: Path) -> bytes:
+def make_saved_parser(grammar: Path) -> bytes:
     """Return the content of the file that `load_parser` reads."""
     buffer = io.BytesIO()
     build_parser(grammar).save(buffer)
@@ -66,19 +71,13 @@ def saved_parser_path(grammar: Path) -> Path:
     return grammar.with_suffix(".parser")
 
 
-def _fingerprint(grammar: Path) -> bytes:
-    import lark
-
-    return hashlib.sha256(lark.__version__.encode() + b"\n" + grammar.read_bytes()).hexdigest().encode()
-
-
 def find_surrogate(text: str) -> Span | None:
-    """Return the position of a lone surrogate, which UTF-8 cannot encode."""
+    """Return the position of an unpaired surrogate, which UTF-8 cannot encode."""
     surrogate = _SURROGATE.search(text)
     return None if surrogate is None else Span.at(surrogate.start(), text)
 
 
-def read_tree(
+def parse_text(
     grammar: Path,
     declaration: re.Pattern[str],
     report: Callable[[UnexpectedInput, ProblemList], int],
@@ -117,8 +116,12 @@ class InvalidEscape:
     length: int
     message: str
 
+    def span_in(self, string: Span) -> Span:
+        """Return the position of the escape in the text, from the position of its string."""
+        return Span(string.line, string.column + 1 + self.start, self.length)
 
-def token_span(token: Token) -> Span:
+
+def lark_token_span(token: Token) -> Span:
     """Return the position of a token."""
     return Span(token.line or 1, token.column or 1, max(1, len(token)))
 
@@ -143,13 +146,25 @@ def unescape(inner: str) -> str | InvalidEscape:
     """Return the characters of a string from the text between its quotes, or its first invalid escape."""
     for escape in _ESCAPE.finditer(inner):
         if escape.group(1) is None and escape.group(2) is None:
-            return _invalid_escape(escape, f"a string contains the unknown escape `{escape.group()}`")
+            return _invalid_escape(escape, f"unknown escape `{escape.group()}` in a string")
     # Control characters such as tabs are allowed, unlike in JSON; only the escapes are those of JSON.
     value: str = json.loads(f'"{inner}"', strict=False)
-    first = _ESCAPE.search(inner)
-    if first and _SURROGATE.search(value):
-        return _invalid_escape(first, "a string contains half of a surrogate pair")
-    return value
+    unpaired = _find_unpaired_surrogate(inner)
+    return value if unpaired is None else _invalid_escape(unpaired, f"unpaired surrogate escape `{unpaired.group()}`")
+
+
+def _find_unpaired_surrogate(inner: str) -> re.Match[str] | None:
+    """Return the first escape of a surrogate that is not the high or low part of a pair."""
+    high: re.Match[str] | None = None
+    for escape in _ESCAPE.finditer(inner):
+        code = int(escape.group(2) or "0", base=16)
+        is_low = 0xDC00 <= code <= 0xDFFF
+        if high is not None and not (is_low and escape.start() == high.end()):
+            return high
+        if is_low and high is None:
+            return escape
+        high = escape if 0xD800 <= code <= 0xDBFF else None
+    return high
 
 
 def _invalid_escape(escape: re.Match[str], message: str) -> InvalidEscape:
@@ -165,7 +180,7 @@ def error_offset(error: UnexpectedInput, text: str) -> int:
     return error.pos_in_stream or 0
 
 
-def token_position(token: re.Match[str] | None, position: int, text: str) -> Span:
+def unexpected_token_span(token: re.Match[str] | None, position: int, text: str) -> Span:
     """Return the position of an unexpected token; one character wide at the end of the text."""
     return Span.at(position, text, token.end() - token.start() if token else 1)
 
@@ -192,3 +207,9 @@ def expected_terminals(error: UnexpectedInput) -> frozenset[str]:
 def join_alternatives(words: list[str]) -> str:
     """Return the words as alternatives: `a, b or c`."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _fingerprint(grammar: Path) -> bytes:
+    import lark
+
+    return hashlib.sha256(lark.__version__.encode() + b"\n" + grammar.read_bytes()).hexdigest().encode()

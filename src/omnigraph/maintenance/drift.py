@@ -228,7 +228,7 @@ def inspect_until_stable(
         live = tuple(intent for intent in read_pending() if intent.state is PendingState.LIVE)
         busy = (inspection.table.id for inspection in stable.drifted if is_in_progress(inspection, live))
         stable = StableInspection(snapshot, inspections, frozenset(busy))
-        now = read_snapshot(snapshot.root, name, rules=environment.rules)
+        now = read_snapshot(snapshot.root, name, storage_format=environment.storage_format)
         if not stable.busy and now.version == snapshot.version:
             return stable
         snapshot = now

@@ -87,7 +87,7 @@ class RepairOptions:
     """Discard the changes instead of publishing them; requires `confirm`."""
 
     def validate(self) -> None:
-        """Raise for options that exclude each other."""
+        """Raise for options that cannot be used together."""
         if self.force and self.discard:
             raise UsageError(
                 "cannot publish and discard external changes in one run: expected one of the two, got both",

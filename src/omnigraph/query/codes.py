@@ -27,8 +27,8 @@ class QueryCode(_Code):
 
     SYNTAX = ("Q000", "the text is not valid syntax")
     TEXT_TOO_LARGE = ("Q001", "the text is larger than the maximum size of a query file")
-    NOT_UNICODE = ("Q002", "the text contains a lone surrogate, which UTF-8 cannot encode")
-    STRING_ESCAPE = ("Q003", "a string contains an unknown escape sequence")
+    NOT_UNICODE = ("Q002", "the text contains an unpaired surrogate, which UTF-8 cannot encode")
+    STRING_ESCAPE = ("Q003", "a string contains an invalid escape")
     TOO_DEEP = ("Q004", "blocks or expressions are nested too deeply")
     LITERAL_TOO_LARGE = ("Q005", "a literal, list or name is longer than the maximum")
     TOO_MANY_CLAUSES = ("Q006", "a query has more clauses or statements than the maximum")

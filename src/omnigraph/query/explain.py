@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
+from omnigraph.base.display import format_count
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan import statements
@@ -125,16 +126,12 @@ def _figures_text(figures: StepFigures) -> str:
     if figures.mode is not None:
         parts.append(figures.mode + (f" ({figures.reason})" if figures.reason else ""))
     if figures.rows_estimated is not None:
-        parts.append(f"about {_rows_text(figures.rows_estimated)}")
+        parts.append(f"about {format_count(figures.rows_estimated, 'row')}")
     if figures.rows is not None:
-        parts.append(_rows_text(figures.rows))
+        parts.append(format_count(figures.rows, "row"))
     if figures.seconds is not None:
         parts.append(f"{figures.seconds * 1000:.1f} ms")
     return f"  — {', '.join(parts)}" if parts else ""
-
-
-def _rows_text(count: int) -> str:
-    return f"{count:,} row{'' if count == 1 else 's'}"
 
 
 def _step_text(relation: op.Relation) -> str:  # noqa: PLR0912 - one case per operator

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.base import limits
-from omnigraph.lang.parsing import find_surrogate, read_tree
+from omnigraph.lang.parsing import find_surrogate, parse_text
 from omnigraph.lang.problems import QueryProblems
 from omnigraph.lang.syntax import NO_POSITION, Span
 from omnigraph.query import syntax
@@ -33,7 +33,7 @@ def parse_queries(text: str, source: str = "<query>") -> syntax.QueryFile:
 
     from omnigraph.query.transform import build_tree, report_syntax_error
 
-    tree = read_tree(GRAMMAR, _DECLARATION, report_syntax_error, problems)
+    tree = parse_text(GRAMMAR, _DECLARATION, report_syntax_error, problems)
     _check_depth(tree, problems)
     problems.raise_if_any()
     queries = build_tree(tree, problems)
@@ -53,7 +53,7 @@ def _check_text(text: str, problems: QueryProblems) -> None:
         problems.report(
             QueryCode.NOT_UNICODE,
             surrogate,
-            "the text contains a lone surrogate, which is not a character",
+            "the text contains an unpaired surrogate, which is not a character",
             "Save the file as UTF-8.",
         )
     problems.raise_if_any()

@@ -20,11 +20,11 @@ from omnigraph.lang.parsing import (
     error_offset,
     expected_terminals,
     join_alternatives,
-    token_position,
-    token_span,
+    lark_token_span,
     type_expression,
     unescape,
     unexpected_text,
+    unexpected_token_span,
 )
 from omnigraph.lang.problems import ProblemList, QueryProblems
 from omnigraph.lang.syntax import (
@@ -107,7 +107,7 @@ def report_syntax_error(error: UnexpectedInput, problems: ProblemList) -> int:
     if expected and not hint:
         details = f"expected {_either(expected)}, got {unexpected_text(token)}"
     message = f"{_query_prefix(position, text)}syntax error: {details}"
-    problems.report(QueryCode.SYNTAX, token_position(token, position, text), message, hint)
+    problems.report(QueryCode.SYNTAX, unexpected_token_span(token, position, text), message, hint)
     return position
 
 
@@ -197,11 +197,11 @@ class _Expressions(Transformer[Token, tuple[syntax.Query, ...]]):
         return _join(syntax.Junction.AND, operands)
 
     def inversion(self, parts: tuple[Token, syntax.Expression]) -> syntax.Inversion:
-        return syntax.Inversion(parts[1], token_span(parts[0]))
+        return syntax.Inversion(parts[1], lark_token_span(parts[0]))
 
     def comparison(self, parts: tuple[syntax.Expression, Token, syntax.Expression]) -> syntax.Comparison:
         left, operator, right = parts
-        return syntax.Comparison(syntax.ComparisonOperator(str(operator)), left, right, token_span(operator))
+        return syntax.Comparison(syntax.ComparisonOperator(str(operator)), left, right, lark_token_span(operator))
 
     def null_test(self, parts: list[syntax.Expression | Token]) -> syntax.NullTest:
         operand = parts[0]
@@ -210,13 +210,13 @@ class _Expressions(Transformer[Token, tuple[syntax.Query, ...]]):
 
     def arithmetic(self, parts: tuple[syntax.Expression, Token, syntax.Expression]) -> syntax.Arithmetic:
         left, sign, right = parts
-        return syntax.Arithmetic(syntax.Sign(str(sign)), left, right, token_span(sign))
+        return syntax.Arithmetic(syntax.Sign(str(sign)), left, right, lark_token_span(sign))
 
     def negative(self, parts: tuple[Token, syntax.Expression]) -> syntax.Expression:
         sign, operand = parts
         if isinstance(operand, NumberLiteral) and not operand.text.startswith("-"):
-            return NumberLiteral(f"-{operand.text}", token_span(sign))
-        return syntax.Negative(operand, token_span(sign))
+            return NumberLiteral(f"-{operand.text}", lark_token_span(sign))
+        return syntax.Negative(operand, lark_token_span(sign))
 
     def word(self, parts: tuple[Name]) -> syntax.Expression:
         (name,) = parts
@@ -249,18 +249,18 @@ class _Expressions(Transformer[Token, tuple[syntax.Query, ...]]):
 
     def VARIABLE(self, token: Token) -> syntax.Variable:  # noqa: N802 - lark calls the method of a terminal by its name
         self._check_length(token, limits.QUERY_NAME_LENGTH_MAX, "a name")
-        return syntax.Variable(str(token)[1:], token_span(token))
+        return syntax.Variable(str(token)[1:], lark_token_span(token))
 
     def NAME(self, token: Token) -> Name:  # noqa: N802
         self._check_length(token, limits.QUERY_NAME_LENGTH_MAX, "a name")
-        return Name(str(token), token_span(token))
+        return Name(str(token), lark_token_span(token))
 
     def ANNOTATION(self, token: Token) -> Name:  # noqa: N802
         self._check_length(token, limits.QUERY_NAME_LENGTH_MAX, "a name")
-        return Name(str(token)[1:], token_span(token))
+        return Name(str(token)[1:], lark_token_span(token))
 
     def WORD(self, token: Token) -> WordLiteral:  # noqa: N802
-        return WordLiteral(str(token), token_span(token))
+        return WordLiteral(str(token), lark_token_span(token))
 
     def NUMBER(self, token: Token) -> NumberLiteral:  # noqa: N802
         self._check_length(token, limits.QUERY_NUMBER_LENGTH_MAX, "a number")
@@ -268,11 +268,11 @@ class _Expressions(Transformer[Token, tuple[syntax.Query, ...]]):
         if exponent and (len(exponent[2]) > 9 or int(exponent[2] or "0") > limits.QUERY_NUMBER_EXPONENT_MAX):
             message = f"the exponent of a number is larger than {limits.QUERY_NUMBER_EXPONENT_MAX:,}"
             self._report(QueryCode.LITERAL_TOO_LARGE, token, message)
-        return NumberLiteral(str(token), token_span(token))
+        return NumberLiteral(str(token), lark_token_span(token))
 
     def STRING(self, token: Token) -> StringLiteral:  # noqa: N802
         self._check_length(token, limits.QUERY_STRING_LENGTH_MAX, "a string")
-        return StringLiteral(self._unescape(token), token_span(token))
+        return StringLiteral(self._unescape(token), lark_token_span(token))
 
     def _check_length(self, token: Token, length_max: int, kind: str) -> None:
         if len(token) > length_max:
@@ -286,12 +286,14 @@ class _Expressions(Transformer[Token, tuple[syntax.Query, ...]]):
         value = unescape(inner)
         if isinstance(value, str):
             return value
-        self._report(QueryCode.STRING_ESCAPE, token, value.message, ESCAPES_HINT)
+        prefix = _query_prefix(token.start_pos or 0, self._problems.text)
+        span = value.span_in(lark_token_span(token))
+        self._problems.report(QueryCode.STRING_ESCAPE, span, prefix + value.message, ESCAPES_HINT)
         return inner
 
     def _report(self, code: QueryCode, token: Token, message: str, hint: str = "") -> None:
         prefix = _query_prefix(token.start_pos or 0, self._problems.text)
-        self._problems.report(code, token_span(token), prefix + message, hint)
+        self._problems.report(code, lark_token_span(token), prefix + message, hint)
 
 
 class _QueryBuilder(_Expressions):
@@ -356,7 +358,7 @@ class _QueryBuilder(_Expressions):
         assert binding is None or isinstance(binding, syntax.Variable)
         return syntax.Traversal(
             source,
-            Name(str(edge).strip("<> \t"), token_span(edge)) if isinstance(edge, Token) else edge,
+            Name(str(edge).strip("<> \t"), lark_token_span(edge)) if isinstance(edge, Token) else edge,
             target,
             undirected=isinstance(edge, Token),
             bounds=next((part for part in parts if isinstance(part, syntax.Bounds)), None),
@@ -365,18 +367,18 @@ class _QueryBuilder(_Expressions):
 
     def edge_name(self, parts: tuple[Name | Token]) -> Name:
         (name,) = parts
-        return name if isinstance(name, Name) else Name(str(name), token_span(name))
+        return name if isinstance(name, Name) else Name(str(name), lark_token_span(name))
 
     def bounds(self, parts: list[NumberLiteral]) -> syntax.Bounds:
         return syntax.Bounds(parts[0], parts[1] if len(parts) > 1 else None, parts[0].span)
 
     def not_block(self, parts: list[Any]) -> syntax.NotBlock:
         keyword, *clauses = parts
-        return syntax.NotBlock(tuple(clauses), token_span(keyword))
+        return syntax.NotBlock(tuple(clauses), lark_token_span(keyword))
 
     def optional_block(self, parts: list[Any]) -> syntax.OptionalBlock:
         keyword, *clauses = parts
-        return syntax.OptionalBlock(tuple(clauses), token_span(keyword))
+        return syntax.OptionalBlock(tuple(clauses), lark_token_span(keyword))
 
     def ordering(self, parts: tuple[syntax.Expression] | tuple[syntax.Expression, Token]) -> syntax.Ordering:
         return syntax.Ordering(parts[0], descending=str(parts[1]) == "desc" if len(parts) > 1 else None)
@@ -386,7 +388,7 @@ class _QueryBuilder(_Expressions):
         if len(items) > limits.QUERY_LIST_ITEMS_MAX:
             message = f"a list is too long: expected at most {limits.QUERY_LIST_ITEMS_MAX:,} items, got {len(items):,}"
             self._report(QueryCode.LITERAL_TOO_LARGE, bracket, message, "Pass long lists as parameters.")
-        return syntax.ListLiteral(tuple(items), token_span(bracket))
+        return syntax.ListLiteral(tuple(items), lark_token_span(bracket))
 
 
 def _join(junction: syntax.Junction, operands: list[syntax.Expression]) -> syntax.Joined:

@@ -127,7 +127,7 @@ def value_from_json(value: object, property_type: PropertyType) -> LiteralValue 
     """Return the value of this type for a member of a JSON document or a Python value."""
     value = _unwrap_numpy(value)
     if isinstance(value, str) and not value.isascii() and _has_lone_surrogate(value):
-        return InvalidValue("the string contains a lone surrogate, which is not a character")
+        return InvalidValue("the string contains an unpaired surrogate, which is not a character")
     match property_type:
         case ScalarType(Scalar.DATE) if isinstance(value, date) and not isinstance(value, datetime):
             return value

@@ -83,20 +83,20 @@ class Property(PropertyShape):
         return cls(id=property_id, filled=filled, null_fills=null_fills, **parts)
 
     @property
-    def fill(self) -> Value | None:
+    def value_of_older_rows(self) -> Value | None:
         """The value of a row that is older than the property; None is null."""
         first = self.default if self.filled is None else next(iter(self.filled), None)
-        return self.null_fill(0) if first is None else first
+        return self.null_replacement(0) if first is None else first
 
-    def null_fill(self, applied: int) -> Value | None:
+    def null_replacement(self, applied: int) -> Value | None:
         """Return the value that replaced a null on which `applied` of the `null_fills` were done; None: still null."""
         return next(iter(self.null_fills[applied:]), None)
 
     def with_default(self, default: Value | None) -> Property:
         """Return the property with another default for new rows."""
-        fill = () if self.fill is None else (self.fill,)
-        new_fill = () if default is None else (default,)
-        return replace(self, default=default, filled=None if fill == new_fill else fill)
+        old_value = () if self.value_of_older_rows is None else (self.value_of_older_rows,)
+        new_value = () if default is None else (default,)
+        return replace(self, default=default, filled=None if old_value == new_value else old_value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +178,10 @@ class EntityType:
         return self.rules.key
 
     def property_named(self, name: str) -> Property | None:
-        return next((own for own in self.properties if own.name == name), None)
+        return next((property_ for property_ in self.properties if property_.name == name), None)
 
     def property_with_id(self, property_id: PropertyId) -> Property | None:
-        return next((own for own in self.properties if own.id == property_id), None)
+        return next((property_ for property_ in self.properties if property_.id == property_id), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -235,10 +235,10 @@ def _copy(target: type[Target], source: object, **converted: object) -> Target:
 
 def _store_type(target: type[Target], declared: NodeType | EdgeType | Interface) -> Target:
     shape_class: type[StoredShape] = StoredShape if target is StoredInterface else StoredProperty
-    types = {own.name: own.type for own in declared.properties}
+    types = {property_.name: property_.type for property_ in declared.properties}
     rules = declared.rules
     converted: dict[str, object] = {
-        "properties": tuple(_store_property(shape_class, own) for own in declared.properties),
+        "properties": tuple(_store_property(shape_class, property_) for property_ in declared.properties),
         "metadata": _store_annotations(declared.metadata),
         "key": rules.key,
         "uniques": rules.uniques,
@@ -253,8 +253,8 @@ def _store_type(target: type[Target], declared: NodeType | EdgeType | Interface)
 
 def _restore_type(target: type[AnyType], stored: StoredNode | StoredEdge | StoredInterface) -> AnyType:
     shape_class: type[PropertyShape] = PropertyShape if target is Interface else Property
-    properties = tuple(_restore_property(shape_class, own) for own in stored.properties)
-    types = {own.name: own.type for own in properties}
+    properties = tuple(_restore_property(shape_class, property_) for property_ in stored.properties)
+    types = {property_.name: property_.type for property_ in properties}
     converted: dict[str, object] = {
         "properties": properties,
         "metadata": _restore_annotations(stored.metadata),

@@ -15,8 +15,8 @@ class SchemaCode(Enum):
 
     SYNTAX = ("S001", "the text is not valid syntax")
     TEXT_TOO_LARGE = ("S002", "the text is larger than the maximum size of a schema")
-    NOT_UNICODE = ("S003", "the text contains a lone surrogate, which UTF-8 cannot encode")
-    STRING_ESCAPE = ("S004", "a string contains an unknown escape")
+    NOT_UNICODE = ("S003", "the text contains an unpaired surrogate, which UTF-8 cannot encode")
+    STRING_ESCAPE = ("S004", "a string contains an invalid escape")
     TOO_MUCH_INHERITED = ("S005", "interfaces add more properties to the nodes than a schema can have")
 
     TYPE_NAME_CASE = ("S101", "a type's name does not start with an upper-case letter")

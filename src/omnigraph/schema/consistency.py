@@ -38,11 +38,11 @@ def require_consistent(catalog: Catalog) -> None:
 
 
 def _require_consistent_type(entity: Entity) -> None:
-    _require_distinct(f"property id of {entity.alias}", (own.id for own in entity.properties))
-    _require_distinct(f"property name of {entity.alias}", (own.name for own in entity.properties))
-    if any(own.id >= entity.next_property_id or own.id < 1 for own in entity.properties):
+    _require_distinct(f"property id of {entity.alias}", (property_.id for property_ in entity.properties))
+    _require_distinct(f"property name of {entity.alias}", (property_.name for property_ in entity.properties))
+    if any(property_.id >= entity.next_property_id or property_.id < 1 for property_ in entity.properties):
         raise InconsistentCatalogError(f"{entity.alias} has a property id outside 1 to {entity.next_property_id - 1}")
-    columns = {own.name for own in entity.properties}
+    columns = {property_.name for property_ in entity.properties}
     endpoints = {"src", "dst"} if isinstance(entity, EdgeType) else set()
     if unknown := sorted(_named_columns(entity.rules) - columns - endpoints):
         raise InconsistentCatalogError(f"a rule of {entity.alias} names the unknown column '{unknown[0]}'")

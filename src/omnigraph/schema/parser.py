@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from omnigraph.base import limits
-from omnigraph.lang.parsing import find_surrogate, read_tree
+from omnigraph.lang.parsing import find_surrogate, parse_text
 from omnigraph.lang.problems import ProblemList
 from omnigraph.lang.syntax import NO_POSITION
 from omnigraph.schema.codes import SchemaCode
@@ -29,7 +29,7 @@ def parse_schema(text: str, source: str = "<schema>") -> Schema:
 
     from omnigraph.schema.transform import build_tree, report_syntax_error
 
-    declarations = build_tree(read_tree(GRAMMAR, _DECLARATION, report_syntax_error, problems), problems)
+    declarations = build_tree(parse_text(GRAMMAR, _DECLARATION, report_syntax_error, problems), problems)
     problems.raise_if_any()
     return Schema(declarations, source, text)
 
@@ -47,7 +47,7 @@ def _check_text(text: str, problems: ProblemList) -> None:
         problems.report(
             SchemaCode.NOT_UNICODE,
             surrogate,
-            "the schema contains a lone surrogate, which is not a character",
+            "the schema contains an unpaired surrogate, which is not a character",
             "save the file as UTF-8",
         )
     problems.raise_if_any()

@@ -43,7 +43,7 @@ def arrow_schema(entity: Entity) -> pa.Schema:
         pa.field(name, pa.utf8(), nullable=False, metadata={PRIMARY_KEY_KEY: "true"} if name == "id" else None)
         for name in system_columns(entity)
     ]
-    return pa.schema([*system, *(arrow_field(own) for own in entity.properties)])
+    return pa.schema([*system, *(arrow_field(property_) for property_ in entity.properties)])
 
 
 def system_columns(entity: Entity) -> tuple[str, ...]:
@@ -51,16 +51,16 @@ def system_columns(entity: Entity) -> tuple[str, ...]:
     return ("id", "src", "dst") if isinstance(entity, EdgeType) else ("id",)
 
 
-def arrow_field(own: Property) -> pa.Field[pa.DataType]:
+def arrow_field(property_: Property) -> pa.Field[pa.DataType]:
     """Return the column of a property, with the property's id in the field's metadata."""
     import pyarrow as pa
 
-    metadata = {PROPERTY_ID_KEY: str(own.id)}
-    if own.null_fills:
-        metadata[NULL_FILLS_KEY] = str(len(own.null_fills))
-    if own.type == ScalarType(Scalar.BLOB):
+    metadata = {PROPERTY_ID_KEY: str(property_.id)}
+    if property_.null_fills:
+        metadata[NULL_FILLS_KEY] = str(len(property_.null_fills))
+    if property_.type == ScalarType(Scalar.BLOB):
         metadata[_EXTENSION_NAME_KEY] = _BLOB_EXTENSION
-    return pa.field(own.name, arrow_type(own.type), nullable=own.nullable, metadata=metadata)
+    return pa.field(property_.name, arrow_type(property_.type), nullable=property_.nullable, metadata=metadata)
 
 
 def arrow_type(property_type: PropertyType) -> pa.DataType:
@@ -112,10 +112,10 @@ class ColumnIndex:
 def declared_indexes(entity: Entity) -> tuple[ColumnIndex, ...]:
     """Return every index of a type's table, in the order of its columns."""
     indexes = [ColumnIndex(name, IndexKind.BTREE) for name in system_columns(entity)]
-    for own in entity.properties:
-        declared = index_kind(own.type) if own.indexed else None
+    for property_ in entity.properties:
+        declared = index_kind(property_.type) if property_.indexed else None
         if declared is not None:
-            indexes.append(ColumnIndex(own.name, declared))
-        if own.name in entity.key and declared is not IndexKind.BTREE:
-            indexes.append(ColumnIndex(own.name, IndexKind.BTREE))
+            indexes.append(ColumnIndex(property_.name, declared))
+        if property_.name in entity.key and declared is not IndexKind.BTREE:
+            indexes.append(ColumnIndex(property_.name, IndexKind.BTREE))
     return tuple(indexes)

@@ -22,11 +22,11 @@ from omnigraph.lang.parsing import (
     error_offset,
     expected_terminals,
     join_alternatives,
-    token_position,
-    token_span,
+    lark_token_span,
     type_expression,
     unescape,
     unexpected_text,
+    unexpected_token_span,
 )
 from omnigraph.lang.problems import ProblemList
 from omnigraph.lang.syntax import (
@@ -37,7 +37,6 @@ from omnigraph.lang.syntax import (
     NamedArgument,
     NumberLiteral,
     RangeArgument,
-    Span,
     StringLiteral,
     TimeLiteral,
     TypeExpression,
@@ -89,7 +88,7 @@ def report_syntax_error(error: UnexpectedInput, problems: ProblemList) -> int:
     token = _TOKEN.match(text, position)
     message = f"{declaration_at(position, text)}unexpected {unexpected_text(token)}"
     hint = _hint(error, position, text)
-    problems.report(SchemaCode.SYNTAX, token_position(token, position, text), message, hint)
+    problems.report(SchemaCode.SYNTAX, unexpected_token_span(token, position, text), message, hint)
     return position
 
 
@@ -196,7 +195,7 @@ class _SchemaBuilder(Transformer[Token, tuple[Declaration, ...]]):
 
     def time(self, parts: tuple[Token, StringLiteral]) -> TimeLiteral:
         function, text = parts
-        return TimeLiteral(str(function) == "datetime", text.value, token_span(function))
+        return TimeLiteral(str(function) == "datetime", text.value, lark_token_span(function))
 
     def named(self, parts: tuple[WordLiteral, Literal]) -> NamedArgument:
         word, value = parts
@@ -206,25 +205,25 @@ class _SchemaBuilder(Transformer[Token, tuple[Declaration, ...]]):
         ends = {part.data: part for part in parts if isinstance(part, Tree)}
         dots = next(part for part in parts if isinstance(part, Token))
         low, high = (_range_end(ends.get(side)) for side in ("low", "high"))
-        return RangeArgument(low, high, low.span if low else token_span(dots))
+        return RangeArgument(low, high, low.span if low else lark_token_span(dots))
 
     def NAME(self, token: Token) -> Name:  # noqa: N802 - lark calls the method that is named like the terminal
-        return Name(str(token), token_span(token))
+        return Name(str(token), lark_token_span(token))
 
     def ANNOTATION(self, token: Token) -> Name:  # noqa: N802
-        return Name(str(token)[1:], token_span(token))
+        return Name(str(token)[1:], lark_token_span(token))
 
     def NUMBER(self, token: Token) -> NumberLiteral:  # noqa: N802
-        return NumberLiteral(str(token), token_span(token))
+        return NumberLiteral(str(token), lark_token_span(token))
 
     def WORD(self, token: Token) -> WordLiteral:  # noqa: N802
-        return WordLiteral(str(token), token_span(token))
+        return WordLiteral(str(token), lark_token_span(token))
 
     def ENDPOINT(self, token: Token) -> WordLiteral:  # noqa: N802
-        return WordLiteral(str(token)[1:], token_span(token))
+        return WordLiteral(str(token)[1:], lark_token_span(token))
 
     def STRING(self, token: Token) -> StringLiteral:  # noqa: N802
-        return StringLiteral(self._unescape(token), token_span(token))
+        return StringLiteral(self._unescape(token), lark_token_span(token))
 
     def _unescape(self, token: Token) -> str:
         """Return the characters of a string; report an unknown escape and leave it unchanged."""
@@ -232,8 +231,7 @@ class _SchemaBuilder(Transformer[Token, tuple[Declaration, ...]]):
         value = unescape(inner)
         if isinstance(value, str):
             return value
-        whole = token_span(token)
-        span = Span(whole.line, whole.column + 1 + value.start, value.length)
+        span = value.span_in(lark_token_span(token))
         where = declaration_at(token.start_pos or 0, self._problems.text)
         self._problems.report(SchemaCode.STRING_ESCAPE, span, where + value.message, ESCAPES_HINT)
         return inner

@@ -64,7 +64,7 @@ _UNREACHABLE: Final = _Rule(
 _DAMAGED: Final = _Rule(
     r"status code: 416|invalid range|range not satisfiable",
     "dataset_unreadable",
-    "could not {operation} at {uri}: one of its files is corrupt or cut off",
+    "could not {operation} at {uri}: one of its files is corrupt or truncated",
     hint("Run {} to find the file, then restore it from a copy.", action("doctor", deep=True)),
     error=FormatError,
 )

@@ -21,7 +21,7 @@ _NO_DIRECTORY_SYNC: Final = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)
 
 
 class SyncError(StorageError):
-    """A file or directory could not be synced: it may be lost or cut off after a power cut."""
+    """A file or directory could not be synced: it may be lost or truncated after a power cut."""
 
     def for_visible_write(self) -> SyncError:
         """Return the error of a write that readers can already see."""

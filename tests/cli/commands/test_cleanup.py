@@ -50,7 +50,7 @@ def test_confirm_deletes_the_files_of_the_preview(tmp_path: Path) -> None:
     readable = [row["readable"] for row in json.loads(listed.stdout)["commits"]]
     assert readable == [True, True, False, False, False]
     table = omnigraph_here("commit", "list", "graph.omni", cwd=tmp_path).stdout.splitlines()
-    assert [line.endswith("  collected") for line in table[1:]] == [not is_readable for is_readable in readable]
+    assert [line.endswith("  deleted") for line in table[1:]] == [not is_readable for is_readable in readable]
 
 
 def test_rows_in_csv_and_jsonl(tmp_path: Path) -> None:
@@ -87,8 +87,8 @@ def test_damaged_head_is_reported_once(tmp_path: Path) -> None:
     head.write_bytes(head.read_bytes()[:10])
     outcome = omnigraph_here("cleanup", "--keep", "3", "graph.omni", "--log-file", "l.jsonl", cwd=tmp_path)
     assert outcome.exit_code == 1
-    assert (outcome.stdout + outcome.stderr).count("corrupt or cut off") == 1
-    assert "corrupt or cut off, run `omnigraph doctor --deep`" in outcome.stdout
+    assert (outcome.stdout + outcome.stderr).count("corrupt or truncated") == 1
+    assert "corrupt or truncated, run `omnigraph doctor --deep`" in outcome.stdout
     assert "WARNING" not in outcome.stderr
     events = [json.loads(line) for line in (tmp_path / "l.jsonl").read_text().splitlines()]
     assert [event["level"] for event in events] == ["WARNING", "ERROR"]

@@ -70,8 +70,8 @@ def test_export_to_a_file_loads_into_an_equal_graph(full_graph: Path, warm_spark
     [
         (TargetKind.STREAM, 0, ""),
         (TargetKind.FILE, 1, " to there"),
-        (TargetKind.FOLDER, 1, " as 1 file in the folder there"),
-        (TargetKind.FOLDER, 3, " as 3 files in the folder there"),
+        (TargetKind.FOLDER, 1, " as 1 file in the directory there"),
+        (TargetKind.FOLDER, 3, " as 3 files in the directory there"),
     ],
 )
 def test_summary_names_the_target(kind: TargetKind, files: int, text: str) -> None:
@@ -108,7 +108,7 @@ def test_closed_pipe_is_not_reported_as_an_error(full_graph: Path) -> None:
         (("--json",), 2, "`--json` and the data cannot both be written to stdout"),
         (("--out", "schema.pg"), 3, "schema.pg' already exists"),
         (("--out", "."), 3, "contains other files"),
-        (("--out", "no/x.jsonl"), 2, "missing folder"),
+        (("--out", "no/x.jsonl"), 2, "missing directory"),
         (("--as", "ada"), 2, "it creates no commit"),
     ],
 )

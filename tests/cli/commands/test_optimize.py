@@ -73,8 +73,8 @@ def test_damaged_table_is_reported_once_with_a_command(written: Path, flags: tup
     manifest.write_bytes(manifest.read_bytes()[:10])
     outcome = omnigraph_here("optimize", written, *flags, "--log-file", "events.jsonl", cwd=written.parent)
     assert outcome.exit_code == 1
-    assert outcome.stderr.count("corrupt or cut off, run `omnigraph doctor --deep`") == 1
-    assert outcome.stderr.count("corrupt or cut off") == 1
+    assert outcome.stderr.count("corrupt or truncated, run `omnigraph doctor --deep`") == 1
+    assert outcome.stderr.count("corrupt or truncated") == 1
     assert not {"WARNING", "ERROR"} & set(outcome.stderr.replace(":", " ").split())
     events = [json.loads(line) for line in (written.parent / "events.jsonl").read_text().splitlines()]
     (failed,) = [event for event in events if event["level"] == "ERROR"]

@@ -82,6 +82,7 @@ def test_earlier_states(place: Path) -> None:
         (("-e", EVERYONE, "--max-seconds", "0.000000001"), 1, "query_time"),
         (("-e", EVERYONE, "--max-seconds", "0"), 2, "query_limits"),
         (("-e", EVERYONE, "--params", '{"a": 1, "a": 2}'), 2, "params_malformed"),
+        (("-e", EVERYONE, "--params", "[" * 100_000), 2, "params_malformed"),
         (("-e", EVERYONE, "--spark-master", "local"), 2, "usage"),
         (
             ("-e", 'query a() { match { $p: Person { slug: "ada" } } return { $p.age * 9000000000000000000 as n } }'),
@@ -145,3 +146,11 @@ def test_wide_characters_are_aligned(place: Path) -> None:
 def test_query_without_a_name_gets_a_hint(place: Path) -> None:
     outcome = query(place, "-e", "match { $p: Person } return { $p }")
     assert "Wrap it in a named query: `query name() { … }`" in outcome.stderr
+
+
+def test_invalid_parameters_have_a_file_and_a_position(place: Path) -> None:
+    (place / "params.json").write_text('{\n  "a": 1,,\n}', "utf-8")
+    outcome = query(place, "-e", EVERYONE, "--params-file", "params.json")
+    message, _ = outcome.stderr.splitlines()
+    assert message.startswith("error: invalid parameters in 'params.json': not valid JSON: ")
+    assert message.endswith(", line 2, column 10")

@@ -12,7 +12,7 @@ import pytest
 import omnigraph as og
 from omnigraph.cli.demo.dataset import write_company
 from omnigraph.cli.demo.run import _command_name, _next_commands
-from omnigraph.cli.demo.steps import SCENES
+from omnigraph.cli.demo.steps import SECTIONS
 from tests.cli.process import omnigraph, omnigraph_here
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -22,11 +22,11 @@ COMMITS = 12
 SIZE = ("--people", str(PEOPLE), "--commits", str(COMMITS))
 
 
-def test_demo_runs_every_scene(tmp_path: Path, warm_spark: dict[str, str]) -> None:
+def test_demo_runs_every_section(tmp_path: Path, warm_spark: dict[str, str]) -> None:
     outcome = omnigraph("demo", "--dir", "demo", *SIZE, cwd=tmp_path, env=warm_spark)
     assert outcome.exit_code == 0, outcome.stdout + outcome.stderr
-    for scene in SCENES:
-        assert scene.title in outcome.stdout
+    for section in SECTIONS:
+        assert section.title in outcome.stdout
 
     graph = og.open(str(tmp_path / "demo" / "graph.omni"), read_only=True)
     pay = "query q() { match { $p: Person } return { $p.slug, $p.salary } }"
@@ -55,7 +55,7 @@ def test_temporary_directory_is_deleted_after_an_error(tmp_path: Path) -> None:
     nowhere = {"TMPDIR": str(tmp_path), "MASTER": "nonsense"}
     outcome = omnigraph("demo", *SIZE, cwd=tmp_path, env=nowhere)
     assert outcome.exit_code == 1
-    assert "the command failed: expected exit code 0, got" in outcome.stderr
+    assert "failed: expected exit code 0, got" in outcome.stderr
     assert not list(tmp_path.glob("omnigraph-demo-*"))
 
 

@@ -25,7 +25,7 @@ from omnigraph.graph.coordination.lease import (
     acquire_lease,
     is_epoch_over,
 )
-from omnigraph.graph.manifest.layout import lock_folder
+from omnigraph.graph.manifest.layout import lock_directory
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.graph.concurrency.actors import Actor
@@ -77,7 +77,7 @@ def _put_lock(store: ObjectStore, branch: BranchId, epoch: int = 1, **changes: A
         me.machine_id, me.uid,
     )  # fmt: skip
     lock = msgspec.structs.replace(lock, **changes)
-    assert store.create(f"{lock_folder(branch)}/{epoch:020d}.json", msgspec.json.encode(lock))
+    assert store.create(f"{lock_directory(branch)}/{epoch:020d}.json", msgspec.json.encode(lock))
     return lock
 
 
@@ -177,9 +177,9 @@ class TestEpochs:
         for _ in range(2):
             with pytest.raises(LeaseLostError):
                 first.hold()
-        marks = store.list(lock_folder(branch))
+        marks = store.list(lock_directory(branch))
         first.release()
-        assert store.list(lock_folder(branch)) == marks, "a writer that lost its lease changes nothing"
+        assert store.list(lock_directory(branch)) == marks, "a writer that lost its lease changes nothing"
         second.hold()
 
     def test_highest_epoch_is_kept(self, store: ObjectStore) -> None:
@@ -187,13 +187,13 @@ class TestEpochs:
         for epoch in range(1, 6):
             lease = acquire_lease(store, branch, "one of many")
             lease.release()
-            names = [entry.path.rsplit("/", 1)[1] for entry in store.list(lock_folder(branch))]
+            names = [entry.path.rsplit("/", 1)[1] for entry in store.list(lock_directory(branch))]
             assert names == [f"{epoch:020d}.json", f"{epoch:020d}.release.json"]
 
     @pytest.mark.parametrize("data", [b"", b"{}", b'{"v":99}', b"\xff"])
     def test_unreadable_lock_is_reported_and_kept(self, store: ObjectStore, data: bytes) -> None:
         branch = _branch()
-        path = f"{lock_folder(branch)}/{1:020d}.json"
+        path = f"{lock_directory(branch)}/{1:020d}.json"
         store.create(path, data)
         with pytest.raises(FormatError, match=path):
             acquire_lease(store, branch, "try", LeaseTerms(lease_seconds=0.0, wait_seconds=1.0))

@@ -16,7 +16,7 @@ from omnigraph.graph.branches import create_branch, delete_branch
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import LeaseTerms
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
-from omnigraph.graph.manifest.stamp import Format
+from omnigraph.graph.manifest.stamp import StorageFormat
 from omnigraph.graph.merge.run import MergeRequest, merge_branch, revert_commit
 from omnigraph.graph.recovery.run import recover_on_open
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
@@ -65,7 +65,7 @@ def migrate_step(manifest: Dataset) -> Dataset:
     return commit_schema_metadata(manifest, {STEP_MARK: "done"})
 
 
-OLD_FORMAT: Final = WriteEnvironment(rules=Format(current=1, steps=(migrate_step,)))
+OLD_FORMAT: Final = WriteEnvironment(storage_format=StorageFormat(current=1, steps=(migrate_step,)))
 
 
 def make_repair(**flags: bool) -> Callable[[Location], None]:

@@ -40,11 +40,11 @@ def observe(location: Location, environment: WriteEnvironment) -> GraphState:
 def snapshots(location: Location, environment: WriteEnvironment) -> dict[str, Snapshot]:
     """Return the newest snapshot of every branch."""
     try:
-        main = read_snapshot(location, rules=environment.rules)
+        main = read_snapshot(location, storage_format=environment.storage_format)
     except NotFoundError:
         return {}
     names = main.manifest.read_state().branches
-    return {name: read_snapshot(location, name, rules=environment.rules) for name in names}
+    return {name: read_snapshot(location, name, storage_format=environment.storage_format) for name in names}
 
 
 def _state(snapshot: Snapshot) -> BranchState:
@@ -82,13 +82,13 @@ def find_leftovers(location: Location, environment: WriteEnvironment, *, heads: 
 
 def _find_unfinished_migrations(location: Location, environment: WriteEnvironment) -> list[str]:
     """Return manifests with a new stamp but without the mark of the migration step."""
-    if not environment.rules.steps:
+    if not environment.storage_format.steps:
         return []
     manifests = {name: snapshot.manifest for name, snapshot in snapshots(location, environment).items()}
     return [
         f"the manifest of {name} has stamp {manifest.stamp} without its migration"
         for name, manifest in manifests.items()
-        if manifest.stamp == environment.rules.current and STEP_MARK not in manifest.dataset.metadata
+        if manifest.stamp == environment.storage_format.current and STEP_MARK not in manifest.dataset.metadata
     ]
 
 

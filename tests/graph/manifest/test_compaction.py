@@ -129,7 +129,7 @@ def test_removed_setting_is_reported_if_the_compaction_after_it_is_lost(local_lo
             compact_manifest(newest(local_location))
 
     with observed(win):
-        done = compact_manifest_fully(local_location, None, WriteEnvironment().rules, WriteEnvironment().clock)
+        done = compact_manifest_fully(local_location, None, WriteEnvironment().storage_format, WriteEnvironment().clock)
     assert lost
     assert (done.stripped, done.committed) == (True, True)
     assert newest(local_location).dataset.config() == {}

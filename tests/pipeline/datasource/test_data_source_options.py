@@ -78,7 +78,8 @@ def test_the_mode_of_a_write(name: str) -> None:
 @pytest.mark.parametrize(
     ("word", "overwrite", "hint"),
     [
-        ("merge", True, "Pass `.mode('append')` to merge"),
+        ("merge", True, "Pass `.mode('append')` to append or merge"),
+        ("replace", True, "Pass `.option('mode', 'merge')`"),
         ("overwrite", False, "Pass `.mode('overwrite')`"),
         ("replace", False, "Pass `.option('mode', 'merge')`"),
     ],

@@ -22,7 +22,7 @@ from omnigraph.base.errors import FormatError, NotFoundError, OmnigraphError, Re
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.manifest.refs import SnapshotSelector
 from omnigraph.graph.manifest.snapshot import read_snapshot
-from omnigraph.graph.manifest.stamp import STAMP_KEY, Format
+from omnigraph.graph.manifest.stamp import STAMP_KEY, StorageFormat
 from omnigraph.pipeline.export.run import ExportRequest, export
 from omnigraph.pipeline.export.target import ExportTarget, TargetKind, parse_target
 from omnigraph.pipeline.export.tasks import ExportFormat
@@ -255,7 +255,7 @@ def test_existing_target_is_replaced_only_with_force(root: Location, tmp_path: P
         "node-Person-00000.jsonl", "node-Note-00000.jsonl", "edge-Knows-00000.jsonl", "edge-About-00000.jsonl",
     }  # fmt: skip
     (tmp_path / "parts" / "letter.txt").write_text("mine")
-    assert "empty folder" in rejection_hint("parts/", force=True)
+    assert "empty directory" in rejection_hint("parts/", force=True)
     assert (tmp_path / "parts" / "letter.txt").read_text() == "mine"
     assert "another name" in rejection_hint("dump.jsonl/", force=True)
 
@@ -335,11 +335,11 @@ def test_graph_of_an_old_format_is_rebuilt(root: Location, tmp_path: Path) -> No
         export_here(root, tmp_path / "dump.jsonl")
     assert refused.value.code == "stamp_too_old"
     assert "Export it with the omnigraph that created it" in refused.value.hint
-    older = Format(current=0)
-    export_here(root, tmp_path / "dump.jsonl", rules=older)
+    older = StorageFormat(current=0)
+    export_here(root, tmp_path / "dump.jsonl", storage_format=older)
     rebuilt = make_graph(parse_location(str(tmp_path / "rebuilt.omni")), SCHEMA)
     load_file(rebuilt, tmp_path / "dump.jsonl")
-    assert contents(rebuilt) == contents(root, rules=older)
+    assert contents(rebuilt) == contents(root, storage_format=older)
 
 
 @pytest.mark.skipif(built_library() is None, reason="no C compiler")

@@ -209,7 +209,7 @@ def test_the_fill_of_existing_rows_is_kept_when_the_default_changes() -> None:
     for text in ("n: I32 @default(1)", "n: I32 @default(5)", "n: I32", "n: I32 @default(1)"):
         states.append(evolved(states[-1], changed(("age: I32?", f"age: I32?  {text}"))))
     forms = [state.nodes[0].property_named("n") for state in states[1:]]
-    fills = [(form.fill, form.default, form.filled) for form in forms if form is not None]
+    fills = [(form.value_of_older_rows, form.default, form.filled) for form in forms if form is not None]
     assert fills == [(1, 1, None), (1, 5, (1,)), (1, None, (1,)), (1, 1, None)]
     for state in states:
         assert catalog_from_json(catalog_to_json(state)) == state
@@ -219,7 +219,7 @@ def test_the_fill_of_existing_rows_is_kept_when_the_default_changes() -> None:
     )
     own = catalog_from_json(catalog_to_json(late)).nodes[0].property_named("n")
     assert own is not None
-    assert (own.fill, own.default, own.filled) == (None, 2, ())
+    assert (own.value_of_older_rows, own.default, own.filled) == (None, 2, ())
 
 
 @given(schema_pairs)

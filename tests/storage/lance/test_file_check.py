@@ -95,14 +95,14 @@ def long_rows(data: bytes) -> bytes:
 
 
 DAMAGES = {
-    "data cut off": Damage("data/", FileKind.DATA, lambda data: data[:-1], "has the wrong size"),
+    "data truncated": Damage("data/", FileKind.DATA, lambda data: data[:-1], "has the wrong size"),
     "data too long": Damage("data/", FileKind.DATA, lambda data: data + b"x", "has the wrong size"),
     "data missing": Damage("data/", FileKind.DATA, lambda _: None, "is missing"),
     "data footer": Damage("data/", FileKind.DATA, lambda data: data[:-4] + b"XXXX", "is damaged (", True),
-    "index cut off": Damage("_indices/", FileKind.INDEX, lambda data: data[:-1], "has the wrong size"),
+    "index truncated": Damage("_indices/", FileKind.INDEX, lambda data: data[:-1], "has the wrong size"),
     "index footer": Damage("_indices/", FileKind.INDEX, lambda data: data[:-4] + b"XXXX", "is damaged (", True),
     "index file missing": Damage("_indices/", FileKind.INDEX, lambda _: None, "has the wrong size"),
-    "deletions cut off": Damage("_deletions/", FileKind.DELETIONS, lambda data: data[:-1], "is damaged ("),
+    "deletions truncated": Damage("_deletions/", FileKind.DELETIONS, lambda data: data[:-1], "is damaged ("),
     "deletions empty": Damage("_deletions/", FileKind.DELETIONS, lambda _: b"", "is damaged ("),
     "deletions too long": Damage("_deletions/", FileKind.DELETIONS, long_rows, "is damaged ("),
     "deletions missing": Damage("_deletions/", FileKind.DELETIONS, lambda _: None, "is missing"),

@@ -21,24 +21,26 @@ from tests.storage.raw_writes import stage_append
 from tests.storage.row_operations import STEPS, compact, contents, delete, fence, go_back, overwrite, rows, run, upsert
 
 
-def naive(before: Dataset, after: Dataset) -> set[str]:
+def changed_ids_by_full_comparison(before: Dataset, after: Dataset) -> set[str]:
     left, right = contents(before), contents(after)
     return {name for name in left.keys() | right.keys() if left.get(name) != right.get(name)}
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STEPS, STEPS, st.booleans())
-def test_changes_are_those_that_a_full_comparison_finds(first: list[Any], then: list[Any], forks: bool) -> None:
+def test_changes_are_those_that_a_full_comparison_finds(
+    steps_before: list[Any], steps_after: list[Any], on_fork: bool
+) -> None:
     with tempfile.TemporaryDirectory() as directory:
-        before = run(create_dataset(parse_location(f"{directory}/t"), rows({"r0": 0, "r1": 1})), first)
-        after = run(commit_branch(before, "fork") if forks else before, then)
+        before = run(create_dataset(parse_location(f"{directory}/t"), rows({"r0": 0, "r1": 1})), steps_before)
+        after = run(commit_branch(before, "fork") if on_fork else before, steps_after)
         changes = row_changes(before, after)
         changed_ids = changes.ids().to_pylist()
         assert len(changed_ids) == len(set(changed_ids))
-        assert naive(before, after) <= set(changed_ids)
-        written = {name for operation, name, _ in then if operation not in (compact, fence)}
+        assert changed_ids_by_full_comparison(before, after) <= set(changed_ids)
+        written = {name for operation, name, _ in steps_after if operation not in (compact, fence)}
         unchanged = {"kept", *(f"new{number}" for number in range(50))}
-        if not {overwrite, go_back} & {operation for operation, *_ in then}:
+        if not {overwrite, go_back} & {operation for operation, *_ in steps_after}:
             assert set(changed_ids) - unchanged <= written
         for dataset, located in ((before, changes.removed), (after, changes.written)):
             assert located.sort_by("id").equals(
@@ -51,10 +53,10 @@ def test_changes_are_those_that_a_full_comparison_finds(first: list[Any], then: 
 def test_a_compaction_changes_nothing_and_a_delete_one_row(tmp_path: Path) -> None:
     base = create_dataset(parse_location(str(tmp_path / "t")), rows({"a": 1, "b": 2}))
     more = commit_staged(base, stage_append(base, rows({"c": 3})))
-    packed = compact(more, "", 0)
-    assert row_changes(more, packed).ids().to_pylist() == []
-    assert row_changes(more, delete(packed, "a", 0)).ids().to_pylist() == ["a"]
-    assert row_changes(base, packed).ids().to_pylist() == ["c"]
+    compacted = compact(more, "", 0)
+    assert row_changes(more, compacted).ids().to_pylist() == []
+    assert row_changes(more, delete(compacted, "a", 0)).ids().to_pylist() == ["a"]
+    assert row_changes(base, compacted).ids().to_pylist() == ["c"]
 
 
 def test_rows_restored_by_a_restore_are_changes(tmp_path: Path) -> None:

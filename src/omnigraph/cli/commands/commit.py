@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Show at most N commits.")]
 
-COMMITS_SHOWN: Final = 50
+COMMITS_SHOWN_DEFAULT: Final = 50
 TITLES: Final = {
     "graph_commit_id": "commit",
     "created": "created",
@@ -46,8 +46,8 @@ TABLE_TITLES: Final = {"table": "table", "before": "from version", "after": "to 
 @command(
     "omnigraph commit list graph.omni", "omnigraph commit list graph.omni --branch review/1 --limit 5 --format csv"
 )
-def show_commits(
-    target: GraphArguments, *, branch: Branch = "main", limit: Limit = COMMITS_SHOWN, output: RowsOutput
+def list_commits(
+    target: GraphArguments, *, branch: Branch = "main", limit: Limit = COMMITS_SHOWN_DEFAULT, output: RowsOutput
 ) -> None:
     """Show the commits of a branch, newest first.
 
@@ -67,7 +67,7 @@ def show_commits(
         {
             **{name: getattr(document, name) for name in FIELDS},
             "tables_moved": len(document.tables),
-            "data": "" if document.readable else "collected",
+            "data": "" if document.readable else "deleted",
         }
         for document in documents
     ]
@@ -79,7 +79,7 @@ def show_commits(
     "omnigraph commit show HEAD graph.omni",
     "omnigraph commit show 01KA1F0Z5Q8W9V3N7R2T4Y6B8D --store graph.omni --json",
 )
-def show(commit_id: CommitId, target: GraphArguments, *, branch: Branch = "main", output: TextOutput) -> None:
+def show_commit(commit_id: CommitId, target: GraphArguments, *, branch: Branch = "main", output: TextOutput) -> None:
     """Show one commit and the tables that it changed."""
     graph = target.open(branch)
 
@@ -92,10 +92,10 @@ def show(commit_id: CommitId, target: GraphArguments, *, branch: Branch = "main"
     if output.as_json:
         write_json(document)
     else:
-        _commit_text(document)
+        _write_commit(document)
 
 
-def _commit_text(commit: CommitOutput) -> None:
+def _write_commit(commit: CommitOutput) -> None:
     merged = commit.merged_parent_commit_id
     pairs = format_pairs(
         {
@@ -107,7 +107,7 @@ def _commit_text(commit: CommitOutput) -> None:
             "actor": commit.actor_id,
             "created": commit.created,
             "operation": commit.operation,
-            **({} if commit.readable else {"data": "collected"}),
+            **({} if commit.readable else {"data": "deleted"}),
             **{f"count of {name}": count for name, count in commit.counts.items()},
         }
     )
@@ -115,8 +115,12 @@ def _commit_text(commit: CommitOutput) -> None:
     if commit.tables:
         write_text("")
         rows = [
-            {"table": move.table_key or move.table_id, "before": _version(move.before), "after": _version(move.after)}
-            for move in commit.tables
+            {
+                "table": table_change.table_key or table_change.table_id,
+                "before": _version(table_change.before),
+                "after": _version(table_change.after),
+            }
+            for table_change in commit.tables
         ]
         write_rows(TABLE_TITLES, rows, RowsFormat.TABLE)
 

@@ -23,14 +23,14 @@ Out = Annotated[
     typer.Option(
         "--out",
         metavar="PATH",
-        help="A file, compressed if it ends in .gz or .zst, or a folder of parts if it ends in /; local or on S3. "
+        help="A file, compressed if it ends in .gz or .zst, or a directory of parts if it ends in /; local or on S3. "
         "Default: stdout.",
     ),
 ]
 Format = Annotated[
     str,
     typer.Option(
-        "--format", metavar="ndjson|parquet", help="ndjson is the format that load reads; parquet writes a folder."
+        "--format", metavar="ndjson|parquet", help="ndjson is the format that load reads; parquet writes a directory."
     ),
 ]
 Types = Annotated[list[str] | None, typer.Option("--type", metavar="TYPE", help="Export only this type. Repeatable.")]
@@ -81,11 +81,11 @@ def export(
 
 
 def describe_target(out: str | None, result: ExportResult) -> str:
-    """Return the end of the summary: the file or folder of the data; empty for stdout."""
+    """Return the end of the summary: the file or directory of the data; empty for stdout."""
     match result.kind.value:
         case "stream":
             return ""
         case "folder":
-            return f" as {format_count(len(result.files), 'file')} in the folder {out}"
+            return f" as {format_count(len(result.files), 'file')} in the directory {out}"
         case _:
             return f" to {out}"

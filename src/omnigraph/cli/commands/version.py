@@ -34,10 +34,13 @@ def version(output: TextOutput) -> None:
 
 
 def _installed_version(package: str) -> str | None:
-    """Return the version in the name of the package's folder; `importlib.metadata`, if there is none, loads slowly."""
+    """Return the version in the name of the package's metadata directory.
+
+    If the directory is missing, use `importlib.metadata`, which is slow to import.
+    """
     for directory in sys.path:
-        for folder in Path(directory).glob(f"{package}-*.dist-info"):
-            return folder.name.removeprefix(f"{package}-").removesuffix(".dist-info")
+        for dist_info in Path(directory).glob(f"{package}-*.dist-info"):
+            return dist_info.name.removeprefix(f"{package}-").removesuffix(".dist-info")
 
     from importlib.metadata import PackageNotFoundError
     from importlib.metadata import version as read_version

@@ -30,11 +30,11 @@ _FILLERS: Final = ("the", "plan", "of", "our", "new", "report", "on", "how", "we
 _VECTOR_DIMENSIONS: Final = 16
 
 
-def write_company(people: int, directory: Path) -> int:
+def write_company(people_count: int, directory: Path) -> int:
     """Write `company.jsonl` and `like.json`; return the number of lines of data."""
     like = {"words": "ranking score", "vector": _subject_vector("search")}
     (directory / "like.json").write_text(json.dumps(like), encoding="utf-8")
-    lines = [json.dumps(record) for record in _records(people)]
+    lines = [json.dumps(record) for record in _records(people_count)]
     (directory / "company.jsonl").write_text("\n".join([*lines, ""]), encoding="utf-8")
     return len(lines)
 
@@ -45,10 +45,10 @@ def _subject_vector(subject: str) -> list[float]:
     return [round(random.uniform(-1, 1), 3) for _ in range(_VECTOR_DIMENSIONS)]
 
 
-def _records(people: int) -> Iterator[dict[str, object]]:
-    teams, projects, documents = people // 50 + 1, people // 20 + 1, people // 2
+def _records(people_count: int) -> Iterator[dict[str, object]]:
+    teams, projects, documents = people_count // 50 + 1, people_count // 20 + 1, people_count // 2
     random = Random(1)
-    for number in range(people):
+    for number in range(people_count):
         yield _node(
             "Person",
             slug=f"p{number}",
@@ -59,7 +59,7 @@ def _records(people: int) -> Iterator[dict[str, object]]:
     for number in range(teams):
         yield _node("Team", slug=f"t{number}", city=random.choice(_CITIES))
     for number in range(projects):
-        yield _node("Project", slug=f"w{number}", status=random.choice(_STATUS))
+        yield _node("Project", slug=f"project{number}", status=random.choice(_STATUS))
     subjects = {subject: _subject_vector(subject) for subject in _SUBJECTS}
     for number in range(documents):
         subject = random.choice(tuple(_SUBJECTS))
@@ -68,14 +68,14 @@ def _records(people: int) -> Iterator[dict[str, object]]:
         vector = [round(value + random.gauss(0, 0.3), 3) for value in subjects[subject]]
         yield _node("Document", slug=f"d{number}", text=" ".join(words), vector=vector)
     random = Random(2)
-    for number in range(people):
+    for number in range(people_count):
         yield _edge("MemberOf", f"p{number}", f"t{random.randrange(teams)}")
         for _ in range(2):
             # The square makes small numbers more likely, so that some people have many incoming edges.
-            yield _edge("Knows", f"p{number}", f"p{int(random.random() ** 2 * people)}")
-        yield _edge("WorksOn", f"p{number}", f"w{random.randrange(projects)}", hours=random.randrange(1, 40))
+            yield _edge("Knows", f"p{number}", f"p{int(random.random() ** 2 * people_count)}")
+        yield _edge("WorksOn", f"p{number}", f"project{random.randrange(projects)}", hours=random.randrange(1, 40))
     for number in range(documents):
-        yield _edge("Wrote", f"p{random.randrange(people)}", f"d{number}")
+        yield _edge("Wrote", f"p{random.randrange(people_count)}", f"d{number}")
 
 
 def _node(kind: str, **values: object) -> dict[str, object]:

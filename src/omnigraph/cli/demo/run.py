@@ -40,20 +40,19 @@ def demo(directory: Directory = None, keep: Keep = False, people: People = 70_00
     Loads, queries, branches, merges, optimizes, repairs, recovers and cleans up a graph in a temporary directory, which
     is deleted at the end. Takes about two minutes on two cores.
     """
-    from omnigraph.cli.demo.steps import SCENES, DemoState
+    from omnigraph.cli.demo.steps import SECTIONS, DemoState
 
     started, program = perf_counter(), _command_name()
     with _open_work_directory(directory, keep) as work_directory, chdir(work_directory):
         state = DemoState(work_directory, people, commits)
         write_text(
-            "Every omnigraph command below runs for real. Only the command that is killed runs in its own process; the "
-            "times of the other commands do not include the start of a process. The other lines show shell and Python "
-            "equivalents of what the demo does."
+            "The demo runs every omnigraph command that it prints. It starts a separate process only for the command "
+            "that it kills. The other lines show shell and Python equivalents of what the demo does."
         )
-        for number, scene in enumerate(SCENES, 1):
-            write_text(f"\n=== {number}. {scene.title}\n{scene.explanation}")
-            for step in scene.steps:
-                _run(step, state)
+        for number, section in enumerate(SECTIONS, 1):
+            write_text(f"\n=== {number}. {section.title}\n{section.explanation}")
+            for step in section.steps:
+                _run_step(step, state)
         write_text(f"\nThe demo took {perf_counter() - started:.0f} s.")
         write_text(_next_commands(program, work_directory if keep or directory else None))
 
@@ -76,7 +75,8 @@ def _open_work_directory(directory: Path | None, keep: bool) -> Iterator[Path]:
             raise RefusedError(
                 f"'{directory}' is not an empty directory",
                 code="directory_not_empty",
-                hint="Pass a new directory as `--dir`, or remove `--dir`.",
+                hint="Pass a new directory as `--dir`, or omit `--dir`.",
+                facts={"path": str(directory)},
             )
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,8 @@ def _open_work_directory(directory: Path | None, keep: bool) -> Iterator[Path]:
             raise UsageError(
                 f"cannot create directory '{directory}': {error.strerror}",
                 code="usage",
-                hint="Pass another directory as `--dir`, or remove `--dir`.",
+                hint="Pass another directory as `--dir`, or omit `--dir`.",
+                facts={"path": str(directory), "reason": error.strerror},
             ) from error
         yield directory.resolve()
     elif keep:
@@ -94,21 +95,24 @@ def _open_work_directory(directory: Path | None, keep: bool) -> Iterator[Path]:
             yield Path(temporary).resolve()
 
 
-def _run(step: Step, state: DemoState) -> None:
+def _run_step(step: Step, state: DemoState) -> None:
     """Print a step, run it, and print its time."""
-    from omnigraph.cli.main import run
+    from omnigraph.cli.main import run as run_command
 
     write_text(f"\n{step.prompt} {step.line}")
     started = perf_counter()
-    if step.run is not None:
-        step.run(state)
+    if step.action is not None:
+        step.action(state)
     else:
-        arguments = [state.marks.get(argument.removeprefix("$"), argument) for argument in shlex.split(step.line)]
-        exit_code = run(arguments[1:])
+        names = state.commits_by_name
+        arguments = [names.get(argument.removeprefix("$"), argument) for argument in shlex.split(step.line)]
+        exit_code = run_command(arguments[1:])
         sys.stderr.flush()
         if exit_code != step.exit_code:
             raise InvariantError(
-                f"the command failed: expected exit code {step.exit_code}, got {exit_code}", code="demo_went_wrong"
+                f"`{step.line}` failed: expected exit code {step.exit_code}, got {exit_code}",
+                code="demo_went_wrong",
+                facts={"command": step.line, "expected": step.exit_code, "actual": exit_code},
             )
     write_text(f"  ({perf_counter() - started:.2f} s)")
 
@@ -124,5 +128,5 @@ def _next_commands(command: str, work_directory: Path | None) -> str:
         f"  {command} schema show {work_directory}/graph.omni\n"
         f"  {command} query colleagues --query {work_directory}/company.gq --store {work_directory}/graph.omni"
         ' --params \'{"slug": "p8"}\'\n'
-        f"  {command} log --graph {work_directory}/graph.omni\n"
+        f"  {command} log {work_directory}/graph.omni --graph\n"
     )

@@ -1,7 +1,7 @@
-"""The scenes of `omnigraph demo`, in order.
+"""The sections of `omnigraph demo`, in order.
 
-A scene has a title, an explanation and steps. A step is an `omnigraph` command, which runs in this process and must end
-with the expected exit code, or a Python function. To show a new feature in the demo, add a scene to `SCENES`.
+A section has a title, an explanation and steps. A step is an `omnigraph` command, which runs in this process and must
+end with the expected exit code, or a Python function. To show a new feature in the demo, add a section to `SECTIONS`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
+from omnigraph.base.display import format_count
 from omnigraph.base.errors import InvariantError
 from omnigraph.base.failpoints import ENVIRONMENT_VARIABLE, Failpoint
 from omnigraph.base.progress import Progress
@@ -32,9 +33,9 @@ class DemoState:
     """The directory and the size of the demo, and the commits that later steps use by name."""
 
     directory: Path
-    people: int
-    commits: int
-    marks: dict[str, str] = field(default_factory=dict)
+    people_count: int
+    commit_count: int
+    commits_by_name: dict[str, str] = field(default_factory=dict)
 
     def open_graph(self) -> Graph:
         """Return the graph of the demo."""
@@ -45,19 +46,19 @@ class DemoState:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A line of the demo: an `omnigraph` command that ends with the exit code, or a line whose effect `run` has.
+    """A line of the demo: an `omnigraph` command that ends with the exit code, or a line whose effect `action` has.
 
-    In a command, `$name` is replaced by the commit that was marked with this name.
+    In a command, `$name` is replaced by the commit of this name in `commits_by_name`.
     """
 
     line: str
     exit_code: int = 0
-    run: Callable[[DemoState], None] | None = None
+    action: Callable[[DemoState], None] | None = None
     prompt: str = "$"
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class DemoSection:
     """A part of the demo: its title, an explanation, and its steps."""
 
     title: str
@@ -68,15 +69,15 @@ class Scene:
 def _write_files(state: DemoState) -> None:
     for name in ("company.pg", "company.gq", "decisions.json"):
         (state.directory / name).write_bytes((Path(__file__).parent / name).read_bytes())
-    lines = write_company(state.people, state.directory)
+    lines = write_company(state.people_count, state.directory)
     size = (state.directory / "company.jsonl").stat().st_size
     schema = (state.directory / "company.pg").read_text(encoding="utf-8")
     write_text(f"{schema}{lines:>{len(str(size))}} {size} company.jsonl")
 
 
 def _mark_loaded(state: DemoState) -> None:
-    state.marks["loaded"] = state.open_graph().snapshot().head
-    write_text(state.marks["loaded"])
+    state.commits_by_name["loaded"] = state.open_graph().snapshot().head
+    write_text(state.commits_by_name["loaded"])
 
 
 def _show_decisions(state: DemoState) -> None:
@@ -87,11 +88,11 @@ def _hire_many(state: DemoState) -> None:
     graph = state.open_graph()
     started = perf_counter()
     with show_progress(quiet=not sys.stderr.isatty()) as report:
-        for number in range(state.commits):
+        for number in range(state.commit_count):
             graph.mutate(_HIRE, params={"slug": f"hire{number}"})
-            report(Progress("commits", perf_counter() - started, number + 1, state.commits))
-    each_ms = (perf_counter() - started) / state.commits * 1e3
-    write_text(f"{state.commits} commits, {each_ms:.0f} ms each")
+            report(Progress("commits", perf_counter() - started, number + 1, state.commit_count))
+    each_ms = (perf_counter() - started) / state.commit_count * 1e3
+    write_text(f"{format_count(state.commit_count, 'commit')}, {each_ms:.0f} ms each")
 
 
 def _delete_with_lance(state: DemoState) -> None:
@@ -141,13 +142,13 @@ query hire($slug: String) {
 }"""
 _TEAM: Final = 'query q() { insert Team { slug: "night", city: "Lima" } insert MemberOf { from: "p1", to: "night" } }'
 
-SCENES: Final = (
-    Scene(
+SECTIONS: Final = (
+    DemoSection(
         "A company",
         "A schema declares the types of nodes and edges. The data has one line of JSON per node or edge.",
-        (Step("cat company.pg; wc -lc company.jsonl", run=_write_files),),
+        (Step("cat company.pg; wc -lc company.jsonl", action=_write_files),),
     ),
-    Scene(
+    DemoSection(
         "Load on Spark",
         "Spark reads the file, checks every rule of the schema, and writes all tables as one commit.",
         (
@@ -156,7 +157,7 @@ SCENES: Final = (
             Step("omnigraph snapshot graph.omni"),
         ),
     ),
-    Scene(
+    DemoSection(
         "Four queries",
         "They run in this process, without Spark. The plan shows which index is used and how edges are followed.",
         (
@@ -166,26 +167,26 @@ SCENES: Final = (
             *_query_steps("like", "--params-file like.json"),
         ),
     ),
-    Scene(
+    DemoSection(
         "A branch, a conflict, a decision",
         "A branch costs one row, whatever the size of the graph. Both sides change the salary of p7: a conflict.",
         (
             Step(
                 "loaded=$(omnigraph commit list graph.omni --limit 1 --format csv | tail -1 | cut -d, -f1); "
                 "echo $loaded",
-                run=_mark_loaded,
+                action=_mark_loaded,
             ),
             Step("omnigraph branch create raises graph.omni"),
             _set_salary("p7", 90_000, "raises"),
             _set_salary("p8", 165_000, "raises"),
             _set_salary("p7", 70_000),
             Step("omnigraph branch merge raises graph.omni", exit_code=1),
-            Step("cat decisions.json", run=_show_decisions),
+            Step("cat decisions.json", action=_show_decisions),
             Step("omnigraph branch merge raises graph.omni --resolve decisions.json --delete-branch"),
             Step("omnigraph log --graph graph.omni"),
         ),
     ),
-    Scene(
+    DemoSection(
         "History",
         "Every earlier state is readable: show the changes since then, and query the old data.",
         (
@@ -194,34 +195,34 @@ SCENES: Final = (
             Step(f"omnigraph query --store graph.omni --commit $loaded -e '{_PAY}'"),
         ),
     ),
-    Scene(
+    DemoSection(
         "Many small commits, and optimize",
         "Each commit adds a small file that no index covers. Optimize compacts them while other writers run.",
         (
-            Step("for number in range(…): graph.mutate(hire, params={'slug': …})", run=_hire_many, prompt=">>>"),
+            Step("for number in range(…): graph.mutate(hire, params={'slug': …})", action=_hire_many, prompt=">>>"),
             Step("omnigraph doctor graph.omni"),
             Step("omnigraph optimize graph.omni"),
             Step("omnigraph doctor graph.omni"),
             Step("omnigraph optimize graph.omni"),
         ),
     ),
-    Scene(
+    DemoSection(
         "A write by an external tool",
         "The tables are Lance files, so another tool can change them. Repair shows the change and refuses it.",
         (
-            Step("python -c 'import lance; lance.dataset(…).delete(\"salary > 150000\")'", run=_delete_with_lance),
+            Step("python -c 'import lance; lance.dataset(…).delete(\"salary > 150000\")'", action=_delete_with_lance),
             Step("omnigraph repair graph.omni"),
             Step("omnigraph repair graph.omni --confirm", exit_code=3),
             Step("omnigraph repair graph.omni --discard --confirm"),
         ),
     ),
-    Scene(
+    DemoSection(
         "A killed writer",
         "It is killed after it commits its tables and before it publishes them. The next writer recovers the write.",
         (
             Step(
                 f"OMNIGRAPH_FAILPOINTS=publish.before=kill omnigraph mutate --store graph.omni -e '{_TEAM}'",
-                run=_kill_mutation,
+                action=_kill_mutation,
             ),
             Step("omnigraph doctor graph.omni", exit_code=3),
             _set_salary("p9", 92_000),
@@ -229,11 +230,11 @@ SCENES: Final = (
             Step(f"omnigraph query --store graph.omni -e '{_NIGHT}'"),
         ),
     ),
-    Scene(
+    DemoSection(
         "Cleanup",
         "Cleanup deletes old versions that nothing needs. The demo first sets the age of all files to three weeks.",
         (
-            Step("find graph.omni -type f -exec touch -d '21 days ago' {} +", run=_age_files),
+            Step("find graph.omni -type f -exec touch -d '21 days ago' {} +", action=_age_files),
             Step("omnigraph cleanup --keep 10 --older-than 2w graph.omni"),
             Step("omnigraph cleanup --keep 10 --older-than 2w --confirm graph.omni"),
             *_query_steps("lookup", '--params \'{"slug": "p7"}\'')[1:],

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.base import limits
+from omnigraph.base.display import format_count
 from omnigraph.engine.columns.dictionary import Array, Codes, ValueDictionary, distinct_numbers, encode_values
 from omnigraph.engine.columns.frame import DictionaryColumn, expand_ranges, positions_in
 from omnigraph.engine.context import ExecutionContext
@@ -135,18 +136,17 @@ class Walker:
                 touched = self._context.cache.touch((self.reader.key, "hop"))
                 self._is_repeated = touched >= limits.ENGINE_TOUCHES_MIN
             if not (self._is_repeated and fits):
-                return TraversalMode.INDEXED, f"from {_nodes(frontier)}"
+                return TraversalMode.INDEXED, f"from {format_count(frontier, 'node')}"
         if fits:
-            return TraversalMode.ADJACENCY, f"from {_nodes(frontier)}"
-        return (TraversalMode.EDGE_SCAN, f"from {_nodes(frontier)}, and {rows:,} edges are too many for the cache")
+            return TraversalMode.ADJACENCY, f"from {format_count(frontier, 'node')}"
+        return (
+            TraversalMode.EDGE_SCAN,
+            f"from {format_count(frontier, 'node')}, and {format_count(rows, 'edge')} do not fit into the cache",
+        )
 
     def _is_indexed(self) -> bool:
         facts = self.reader.facts()
         return all(facts.index(near, IndexKind.BTREE) for near, _ in SIDES[self.direction])
-
-
-def _nodes(count: int) -> str:
-    return f"{count:,} node{'' if count == 1 else 's'}"
 
 
 def expand_neighbours(neighbours: Neighbours, codes: Codes) -> tuple[Codes, Codes]:

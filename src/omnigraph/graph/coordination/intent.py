@@ -95,7 +95,7 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class UnreadableIntent:
-    """An object in `__recovery/` that is damaged, external or written by a newer release.
+    """A file in `__recovery/` that is damaged, is not an intent, or was written by a newer release.
 
     `branch_id` is None if it could not be read.
     """

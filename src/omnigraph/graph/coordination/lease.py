@@ -26,7 +26,7 @@ from omnigraph.base.errors import Applied, ConflictError, FormatError, Omnigraph
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import BranchId, new_ulid
 from omnigraph.base.process import ProcessIdentity, current_process, has_certainly_ended
-from omnigraph.graph.manifest.layout import LOCKS, lock_folder
+from omnigraph.graph.manifest.layout import LOCKS, lock_directory
 from omnigraph.storage.objects import ObjectStore
 
 logger = logging.getLogger("omnigraph.lease")
@@ -96,7 +96,7 @@ class Lease:
     """A held epoch. Writers call `hold` before every durable step."""
 
     store: ObjectStore
-    folder: str
+    directory: str
     epoch: int
     token: str
     terms: LeaseTerms
@@ -106,13 +106,13 @@ class Lease:
 
     def hold(self) -> None:
         """Raise `LeaseLostError` unless this epoch is still the highest; renew it after a third of the lease time."""
-        if self.lost or _list(self.store, self.folder).epoch != self.epoch:
+        if self.lost or _list(self.store, self.directory).epoch != self.epoch:
             self.lost = True
             raise LeaseLostError(
                 f"this writer was paused for longer than its lease: expected epoch {self.epoch}, got a higher one",
                 code="lease_lost",
                 hint="The writer stopped. Read the graph again, then retry.",
-                facts={"epoch": self.epoch, "folder": self.folder},
+                facts={"epoch": self.epoch, "folder": self.directory},
             )
         if self.terms.clock.monotonic() - self.renewed_at > self.terms.lease_seconds / 3:
             self._renew()
@@ -156,7 +156,7 @@ class Lease:
         self.renewed_at = self.terms.clock.monotonic()
 
     def _path(self, suffix: str) -> str:
-        return f"{self.folder}/{self.epoch:020d}{suffix}.json"
+        return f"{self.directory}/{self.epoch:020d}{suffix}.json"
 
     def _mark(self, mark: str) -> bytes:
         return msgspec.json.encode({"v": LOCK_VERSION, "token": self.token, "mark": mark})
@@ -165,12 +165,12 @@ class Lease:
 def acquire_lease(store: ObjectStore, branch: BranchId | None, purpose: str, terms: LeaseTerms | None = None) -> Lease:
     """Wait for the lease of the branch (None: of the graph) and take it, or raise an error that names the holder."""
     terms = terms or LeaseTerms()
-    folder = lock_folder(branch)
-    waiter = _Waiter(store, folder, terms)
+    directory = lock_directory(branch)
+    waiter = _Waiter(store, directory, terms)
     while True:
-        listing = _list(store, folder)
+        listing = _list(store, directory)
         if waiter.is_free(listing):
-            lease = _try_epoch(store, folder, listing, purpose, terms)
+            lease = _try_epoch(store, directory, listing, purpose, terms)
             if lease is not None:
                 return lease
         waiter.pause(listing)
@@ -192,11 +192,11 @@ def is_epoch_over(
     store: ObjectStore, branch: BranchId | None, epoch: int, observer: ProcessIdentity | None = None
 ) -> bool:
     """Return whether an epoch certainly ended: released, not the highest, or its process is known to have ended."""
-    folder = lock_folder(branch)
-    listing = _list(store, folder)
+    directory = lock_directory(branch)
+    listing = _list(store, directory)
     if listing.epoch != epoch:
         return True
-    lock = _read_lock(store, folder, epoch)
+    lock = _read_lock(store, directory, epoch)
     return listing.released or (lock is not None and has_certainly_ended(lock.process(), observer))
 
 
@@ -204,23 +204,23 @@ def is_epoch_over(
 class LockInspection:
     """The lease in one directory. `is_over`: it was released, or its process is known to have ended."""
 
-    folder: str
+    directory: str
     is_over: bool
     holder: str
 
 
-def lock_folders(store: ObjectStore) -> tuple[str, ...]:
+def lock_directories(store: ObjectStore) -> tuple[str, ...]:
     """Return every directory in which a lease was ever taken."""
-    folders = {entry.path.rpartition("/")[0] for entry in store.list(LOCKS)}
-    return tuple(sorted(folders))
+    directories = {entry.path.rpartition("/")[0] for entry in store.list(LOCKS)}
+    return tuple(sorted(directories))
 
 
-def inspect_lock(store: ObjectStore, folder: str) -> LockInspection:
+def inspect_lock(store: ObjectStore, directory: str) -> LockInspection:
     """Return who holds the lease, without taking it; raise `FormatError` if it cannot be read."""
-    listing = _list(store, folder)
-    lock = None if listing.released or not listing.epoch else _read_lock(store, folder, listing.epoch)
+    listing = _list(store, directory)
+    lock = None if listing.released or not listing.epoch else _read_lock(store, directory, listing.epoch)
     is_over = lock is None or has_certainly_ended(lock.process())
-    return LockInspection(folder, is_over, "" if lock is None else lock.describe())
+    return LockInspection(directory, is_over, "" if lock is None else lock.describe())
 
 
 @dataclass(slots=True)
@@ -228,7 +228,7 @@ class _Waiter:
     """Watches the holder on the clock of this process, and polls more often the longer it waits."""
 
     store: ObjectStore
-    folder: str
+    directory: str
     terms: LeaseTerms
     started: float = -1.0
     seen: frozenset[str] = frozenset()
@@ -243,7 +243,7 @@ class _Waiter:
             return True
         if listing.marks != self.seen:
             self.seen, self.seen_at = listing.marks, now
-            self.holder = _read_lock(self.store, self.folder, listing.epoch)
+            self.holder = _read_lock(self.store, self.directory, listing.epoch)
         has_ended = self.holder is not None and has_certainly_ended(self.holder.process(), self.terms.process())
         return has_ended or now - self.seen_at > self.terms.lease_seconds
 
@@ -264,50 +264,50 @@ class _Waiter:
         self.terms.clock.sleep(ceiling * (0.25 + 0.75 * self.terms.jitter()))
 
 
-def _try_epoch(store: ObjectStore, folder: str, listing: _Listing, purpose: str, terms: LeaseTerms) -> Lease | None:
+def _try_epoch(store: ObjectStore, directory: str, listing: _Listing, purpose: str, terms: LeaseTerms) -> Lease | None:
     epoch, token = listing.epoch + 1, new_ulid()
     acquired_us = str(terms.clock.now_us())
     lock = LockObject(v=LOCK_VERSION, token=token, purpose=purpose, acquired_us=acquired_us, **asdict(terms.process()))
     started = terms.clock.monotonic()
     failpoint(Failpoint.ACQUIRE_BEFORE)
-    if not store.create(f"{folder}/{epoch:020d}.json", msgspec.json.encode(lock)):
+    if not store.create(f"{directory}/{epoch:020d}.json", msgspec.json.encode(lock)):
         return None
     failpoint(Failpoint.ACQUIRE_AFTER)
-    lease = Lease(store, folder, epoch, token, terms, started)
+    lease = Lease(store, directory, epoch, token, terms, started)
     try:
-        listing_after = _list(store, folder)
+        listing_after = _list(store, directory)
     except OmnigraphError:
         lease.release()  # No process should wait for a writer that stops here.
         raise
     if listing_after.epoch != epoch:
         return None
-    _delete_older(store, folder, listing_after)
+    _delete_older(store, directory, listing_after)
     return lease
 
 
-def _delete_older(store: ObjectStore, folder: str, listing: _Listing) -> None:
+def _delete_older(store: ObjectStore, directory: str, listing: _Listing) -> None:
     """Delete the objects of earlier epochs, except those that cannot be read: they may be needed to find an error.
 
     A failure is only a warning: the next holder deletes them.
     """
     try:
         for name in listing.older:
-            path = f"{folder}/{name}"
+            path = f"{directory}/{name}"
             is_mark = "." in name.removesuffix(".json")
             if is_mark or _decode(store.read(path) or b"") is not None:
                 failpoint(Failpoint.COLLECT_BEFORE)
                 store.delete(path)
     except StorageError as error:
-        logger.warning("cannot delete earlier leases of %s: %s", folder, error.message)
+        logger.warning("cannot delete earlier leases of %s: %s", directory, error.message)
 
 
-def _list(store: ObjectStore, folder: str) -> _Listing:
+def _list(store: ObjectStore, directory: str) -> _Listing:
     epochs: dict[int, list[str]] = {}
-    for entry in store.list(folder):
-        name = entry.path.removeprefix(f"{folder}/")
+    for entry in store.list(directory):
+        name = entry.path.removeprefix(f"{directory}/")
         match = _NAME.fullmatch(name)
         if match is None:
-            raise _unreadable(f"{store.location.uri}/{entry.path}", "invalid file name")
+            raise _unreadable(f"{store.location.uri}/{entry.path}", "the file name is invalid")
         epochs.setdefault(int(match["epoch"]), []).append(name)
     if not epochs:
         return _Listing(0, frozenset(), ())
@@ -316,15 +316,15 @@ def _list(store: ObjectStore, folder: str) -> _Listing:
     return _Listing(top, frozenset(epochs[top]), older)
 
 
-def _read_lock(store: ObjectStore, folder: str, epoch: int) -> LockObject | None:
+def _read_lock(store: ObjectStore, directory: str, epoch: int) -> LockObject | None:
     """Return the holder of an epoch; None if its object was deleted since, so that the epoch is over."""
-    path = f"{folder}/{epoch:020d}.json"
+    path = f"{directory}/{epoch:020d}.json"
     data = store.read(path)
     if data is None:
         return None
     lock = _decode(data)
     if lock is None:
-        raise _unreadable(f"{store.location.uri}/{path}", "it is damaged or written by a newer release")
+        raise _unreadable(f"{store.location.uri}/{path}", "the file is damaged or was written by a newer release")
     return lock
 
 
@@ -338,8 +338,9 @@ def _decode(data: bytes) -> LockObject | None:
 
 def _unreadable(path: str, reason: str) -> FormatError:
     return FormatError(
-        f"cannot read the lock {path}: {reason}",
+        f"cannot read the lock '{path}': {reason}",
         code="lock_unreadable",
-        hint="Make sure that no writer runs, then move that file away.",
-        facts={"path": path},
+        hint="Nothing was written. Upgrade Omnigraph. If that does not help, stop all writers and move the file out of "
+        "the graph.",
+        facts={"path": path, "reason": reason},
     )

@@ -17,7 +17,7 @@ from omnigraph.base.errors import ConflictError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import action, hint
 from omnigraph.graph.manifest.reader import Manifest, open_manifest
-from omnigraph.graph.manifest.stamp import FORMAT, Format, read_stamp
+from omnigraph.graph.manifest.stamp import FORMAT, StorageFormat, read_stamp
 from omnigraph.storage.errors import CommitRaceError
 from omnigraph.storage.lance.commit import (
     anchor_fragment,
@@ -36,13 +36,13 @@ def needs_compaction(fragment_rows: Iterable[int]) -> bool:
     return small > limits.MANIFEST_FRAGMENTS_MAX
 
 
-def compact_manifest(manifest: Manifest, rules: Format = FORMAT) -> Manifest:
+def compact_manifest(manifest: Manifest, storage_format: StorageFormat = FORMAT) -> Manifest:
     """Compact all fragments but the anchor. Settings that let a commit delete old versions are removed first."""
     try:
         dataset = _compact(_strip(manifest.dataset))
     except CommitRaceError:
         dataset = manifest.dataset.newest()
-    return Manifest(dataset, read_stamp(dataset, rules))
+    return Manifest(dataset, read_stamp(dataset, storage_format))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +78,16 @@ def plan_manifest_compaction(manifest: Manifest) -> ManifestCompaction:
     )
 
 
-def compact_manifest_fully(root: Location, lance_branch: str | None, rules: Format, clock: Clock) -> ManifestCompaction:
+def compact_manifest_fully(
+    root: Location, lance_branch: str | None, storage_format: StorageFormat, clock: Clock
+) -> ManifestCompaction:
     """Compact a manifest branch while writers publish, with a bounded number of attempts.
 
     Settings that were removed count as committed even if the compaction after that loses to a publisher.
     """
     stripped = False
     for attempt in range(limits.MANIFEST_COMPACTION_ATTEMPTS_MAX):
-        manifest = open_manifest(root, lance_branch=lance_branch, rules=rules)
+        manifest = open_manifest(root, lance_branch=lance_branch, storage_format=storage_format)
         dataset = manifest.dataset
         before = after = read_fragment_files(dataset)
         if has_auto_cleanup(dataset) or _is_worth_it(before, anchor_fragment(dataset)):

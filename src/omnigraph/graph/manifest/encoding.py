@@ -338,8 +338,8 @@ def _unknown(facts: Mapping[str, Json], object_type: str) -> dict[str, Json]:
 
 def _malformed(object_type: str, object_id: str) -> FormatError:
     return FormatError(
-        f"cannot read the {object_type} row '{object_id}' of the manifest",
+        f"cannot read {object_type} row '{object_id}' of the manifest: it is damaged or was written by another release",
         code="manifest_row_malformed",
-        hint=hint("The manifest is damaged or was written by another release. Run {}.", action("doctor")),
+        hint=hint("Run {}.", action("doctor")),
         facts={"object_type": object_type, "object_id": object_id},
     )

@@ -24,8 +24,8 @@ TABLE_PATH: Final = re.compile(rf"({NODES}|{EDGES})/[0-9a-f]{{16}}-[0-9a-f]{{16}
 
 def table_path(entity: Entity) -> str:
     """Return the directory of the table of a type."""
-    folder = NODES if isinstance(entity, NodeType) else EDGES
-    return f"{folder}/{entity.id}-{entity.incarnation}"
+    directory = NODES if isinstance(entity, NodeType) else EDGES
+    return f"{directory}/{entity.id}-{entity.incarnation}"
 
 
 def intent_path(operation: OperationId) -> str:
@@ -38,6 +38,6 @@ def init_marker_path(operation: OperationId) -> str:
     return f"{INIT_MARKERS}/{operation}.json"
 
 
-def lock_folder(branch: BranchId | None) -> str:
+def lock_directory(branch: BranchId | None) -> str:
     """Return the directory of the lease of a branch; None is the lease of the whole graph."""
     return f"{LOCKS}/{branch or 'graph'}"

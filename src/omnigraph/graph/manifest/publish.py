@@ -34,9 +34,9 @@ from omnigraph.graph.manifest.records import (
     TableRecord,
     TombstoneRecord,
 )
-from omnigraph.graph.manifest.requirements import Requirement, check_requirements
+from omnigraph.graph.manifest.requirements import Requirement, require_all
 from omnigraph.graph.manifest.snapshot import Snapshot
-from omnigraph.graph.manifest.stamp import FORMAT, Format, migrate_manifest
+from omnigraph.graph.manifest.stamp import FORMAT, StorageFormat, migrate_manifest
 from omnigraph.storage.errors import CommitRaceError
 from omnigraph.storage.lance.commit import DisplacedCommitError, Replacement, commit_replacement, has_auto_cleanup
 from omnigraph.storage.location import Location
@@ -89,9 +89,9 @@ class PublishTarget:
     branch_id: BranchId
     lance_branch: str | None
 
-    def open_manifest(self, rules: Format) -> Manifest:
+    def open_manifest(self, storage_format: StorageFormat) -> Manifest:
         """Open its newest version."""
-        return open_manifest(self.root, lance_branch=self.lance_branch, rules=rules)
+        return open_manifest(self.root, lance_branch=self.lance_branch, storage_format=storage_format)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +104,12 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """How to publish: the last check before the durable step, clock, jitter and format rules."""
+    """How to publish: the last check before the durable step, clock, jitter and storage format."""
 
     hold: Callable[[], None] = lambda: None
     clock: Clock = SYSTEM_CLOCK
     jitter: Callable[[], float] = random.random
-    rules: Format = FORMAT
+    storage_format: StorageFormat = FORMAT
 
 
 class PublishUnknownError(StorageError):
@@ -157,7 +157,7 @@ def publish(
             state, replaced = handle.read_state_and(object_ids)
         if _is_applied(change, replaced, tried=attempt > 0):
             return _publication(handle, change, replaced)
-        check_requirements(state, requirements)
+        require_all(state, requirements)
         draft = change.commit
         commit = None if draft is None else _commit_record(change, draft, target, handle, state)
         rows = encoding.rows_to_table(_rows(change, commit, state, replaced), handle.dataset.schema)
@@ -194,13 +194,13 @@ def _open_for_write(target: PublishTarget, publisher: Publisher, first: Snapshot
 
     The lease is checked before each step that changes it.
     """
-    handle = target.open_manifest(publisher.rules) if first is None else first.manifest
-    if handle.stamp != publisher.rules.current:
+    handle = target.open_manifest(publisher.storage_format) if first is None else first.manifest
+    if handle.stamp != publisher.storage_format.current:
         publisher.hold()
-        handle = Manifest(migrate_manifest(handle.dataset, publisher.rules), publisher.rules.current)
+        handle = Manifest(migrate_manifest(handle.dataset, publisher.storage_format), publisher.storage_format.current)
     if needs_compaction(handle.dataset.fragment_rows().values()) or has_auto_cleanup(handle.dataset):
         publisher.hold()
-        handle = compact_manifest(handle, publisher.rules)
+        handle = compact_manifest(handle, publisher.storage_format)
     return handle
 
 
@@ -304,7 +304,7 @@ def _confirm(
     target: PublishTarget, change: ManifestChange, commit: CommitRecord | None, publisher: Publisher
 ) -> Publication:
     """Return the publication only if the newest version has it: a version number alone proves nothing."""
-    newest = target.open_manifest(publisher.rules)
+    newest = target.open_manifest(publisher.storage_format)
     if commit is not None and newest.version == commit.manifest_hint.version and newest.read_head() == commit.id:
         return Publication(newest.version, commit)
     rows = newest.find_rows(_object_ids(change))
@@ -325,7 +325,7 @@ def _resolve_failure(
 ) -> Publication:
     """Read whether the publish was applied although the store failed."""
     try:
-        newest = target.open_manifest(publisher.rules)
+        newest = target.open_manifest(publisher.storage_format)
         rows = newest.find_rows(_object_ids(change))
     except StorageError as unreachable:
         raise PublishUnknownError(

@@ -33,7 +33,7 @@ from omnigraph.graph.manifest.records import (
     TableRecord,
     TombstoneRecord,
 )
-from omnigraph.graph.manifest.stamp import FORMAT, ROOT_KEY, Format, read_stamp
+from omnigraph.graph.manifest.stamp import FORMAT, ROOT_KEY, StorageFormat, read_stamp
 from omnigraph.storage.lance.dataset import Dataset, any_of, open_dataset, text_literal
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
@@ -189,7 +189,11 @@ class Manifest:
 
 
 def open_manifest(
-    root: Location, *, lance_branch: str | None = None, version: int | None = None, rules: Format = FORMAT
+    root: Location,
+    *,
+    lance_branch: str | None = None,
+    version: int | None = None,
+    storage_format: StorageFormat = FORMAT,
 ) -> Manifest:
     """Open a manifest branch at its newest version or at `version`, and check its format stamp."""
     try:
@@ -207,10 +211,10 @@ def open_manifest(
         raise NotFoundError(
             f"{root} is a file, not a graph" if file == path else f"no graph at {root}: {file} is a file",
             code="not_a_graph" if file == path else "graph_missing",
-            hint="Check the path. A graph is a directory.",
-            facts={"uri": root.uri},
+            hint="Pass the directory of a graph.",
+            facts={"uri": root.uri, "file": str(file)},
         ) from blocked
-    return Manifest(dataset, read_stamp(dataset, rules))
+    return Manifest(dataset, read_stamp(dataset, storage_format))
 
 
 @contextmanager

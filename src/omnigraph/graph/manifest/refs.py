@@ -20,7 +20,7 @@ from omnigraph.graph.manifest.lineage import make_lineage, resolve_commit
 from omnigraph.graph.manifest.reader import Manifest, open_manifest
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_commit_snapshot, read_snapshot, require_unmoved_graph
-from omnigraph.graph.manifest.stamp import FORMAT, Format
+from omnigraph.graph.manifest.stamp import FORMAT, StorageFormat
 from omnigraph.storage.location import Location
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -45,16 +45,16 @@ class SnapshotSelector:
 
 
 def read_state(
-    root: Location, branch: str = MAIN, selector: SnapshotSelector | None = None, rules: Format = FORMAT
+    root: Location, branch: str = MAIN, selector: SnapshotSelector | None = None, storage_format: StorageFormat = FORMAT
 ) -> Snapshot:
     """Read the selected state of a branch."""
     selector = selector or SnapshotSelector()
     if selector.commit is not None:
-        return read_commit_snapshot(root, selector.commit, branch, rules=rules)[0]
+        return read_commit_snapshot(root, selector.commit, branch, storage_format=storage_format)[0]
     if selector.time_us is not None:
-        return read_snapshot_at_time(root, selector.time_us, branch, rules)[0]
+        return read_snapshot_at_time(root, selector.time_us, branch, storage_format)[0]
     if selector.version is None:
-        return read_snapshot(root, branch, rules=rules)
+        return read_snapshot(root, branch, storage_format=storage_format)
     if not 0 < selector.version <= _VERSION_MAX:
         raise NotFoundError(
             f"invalid version: expected 1 to {_VERSION_MAX}, got {selector.version}",
@@ -63,9 +63,9 @@ def read_state(
             facts={"branch": branch, "version": str(selector.version)},
         )
     try:
-        return read_snapshot(root, branch, version=selector.version, rules=rules)
+        return read_snapshot(root, branch, version=selector.version, storage_format=storage_format)
     except NotFoundError as missing:
-        newest = read_snapshot(root, branch, rules=rules).version
+        newest = read_snapshot(root, branch, storage_format=storage_format).version
         if selector.version > newest:
             raise
         raise NotFoundError(
@@ -92,10 +92,10 @@ def parse_timestamp(text: str) -> int:
 
 
 def read_snapshot_at_time(
-    root: Location, time_us: int, branch: str = MAIN, rules: Format = FORMAT
+    root: Location, time_us: int, branch: str = MAIN, storage_format: StorageFormat = FORMAT
 ) -> tuple[Snapshot, CommitRecord]:
     """Read the snapshot of the newest commit at or before a time, and that commit."""
-    newest = read_snapshot(root, branch, rules=rules)
+    newest = read_snapshot(root, branch, storage_format=storage_format)
     history = tuple(make_lineage(newest.head, newest.manifest.read_commits()).history())
     commit_at_time = next((commit for commit in history if commit.created_us <= time_us), None)
     if commit_at_time is None:
@@ -107,7 +107,7 @@ def read_snapshot_at_time(
             hint=f"Pass {first}, the time of its first commit, or later.",
             facts={"branch": branch, "first": first},
         )
-    return read_commit_snapshot(root, commit_at_time.id, branch, rules=rules)
+    return read_commit_snapshot(root, commit_at_time.id, branch, storage_format=storage_format)
 
 
 def readable_commits(newest: Snapshot, commits: Iterable[CommitRecord]) -> frozenset[CommitId]:

@@ -62,7 +62,7 @@ class PreconditionFailedError(OmnigraphError):
     applied = Applied.NO
 
 
-def check_requirements(state: ManifestState, requirements: Iterable[Requirement]) -> None:
+def require_all(state: ManifestState, requirements: Iterable[Requirement]) -> None:
     """Raise for the first requirement that the state does not meet."""
     for requirement in requirements:
         match requirement:
@@ -86,7 +86,7 @@ def check_requirements(state: ManifestState, requirements: Iterable[Requirement]
                 assert_never(requirement)
 
 
-def read_set_conflict(member: str, expected: str | None, actual: str | None) -> ReadSetConflictError:
+def read_set_conflict(member: str, expected: str | None = None, actual: str | None = None) -> ReadSetConflictError:
     """Return the error for one member of the read set that changed."""
     conflict: dict[str, Fact] = {"member": member, "expected": expected, "actual": actual}
     values = "" if expected == actual else f": expected {_shown(expected)}, got {_shown(actual)}"

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from omnigraph.base import limits
-from omnigraph.base.display import Displayed
+from omnigraph.base.display import Displayed, format_count
 from omnigraph.base.errors import Applied, ConflictError, FormatError, NotFoundError
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId
@@ -21,7 +21,7 @@ from omnigraph.graph.manifest.identity import SEEN_HEADS, BranchIdentity, new_id
 from omnigraph.graph.manifest.lineage import resolve_commit
 from omnigraph.graph.manifest.reader import Manifest, ManifestState, damaged_manifest, open_manifest
 from omnigraph.graph.manifest.records import BranchRecord, CommitRecord, Pin, SchemaRecord, TableRecord
-from omnigraph.graph.manifest.stamp import FORMAT, Format
+from omnigraph.graph.manifest.stamp import FORMAT, StorageFormat
 from omnigraph.storage.lance.dataset import Dataset, DatasetVersion, open_dataset
 from omnigraph.storage.location import Location
 
@@ -81,48 +81,48 @@ class Snapshot(Displayed):
             "branch": self.branch.name,
             "commit": self.head,
             "version": self.version,
-            **{alias: f"{table.row_count:,} rows" for alias, table in self.tables.items()},
+            **{alias: format_count(table.row_count, "row") for alias, table in self.tables.items()},
         }
 
 
 def read_snapshot(
-    root: Location, branch: str = MAIN, *, version: int | None = None, rules: Format = FORMAT
+    root: Location, branch: str = MAIN, *, version: int | None = None, storage_format: StorageFormat = FORMAT
 ) -> Snapshot:
     """Read the newest snapshot of a branch, or that of an earlier manifest version."""
-    main, main_state, main_identity = _read_version(root, None, version if branch == MAIN else None, rules)
+    main, main_state, main_identity = _read_version(root, None, version if branch == MAIN else None, storage_format)
     record = find_branch(main_state, branch)
     if branch == MAIN:
         return make_snapshot(root, record, main, main_state, Identities(main_identity, main_identity))
     require_unmoved_graph(main, root, branch)
-    manifest, state, identity = _read_version(root, record.lance_branch, version, rules)
+    manifest, state, identity = _read_version(root, record.lance_branch, version, storage_format)
     return make_snapshot(root, record, manifest, state, Identities(main_identity, identity))
 
 
 def _read_version(
-    root: Location, lance_branch: str | None, version: int | None, rules: Format
+    root: Location, lance_branch: str | None, version: int | None, storage_format: StorageFormat
 ) -> tuple[Manifest, ManifestState, BranchIdentity]:
     """Read a version of a manifest (None: the newest) and the identity of its branch.
 
     An older version can be read even if the newest is damaged. The format stamp of the newest is always checked.
     """
     if version is None:
-        return _read_newest(root, lance_branch, rules)
+        return _read_newest(root, lance_branch, storage_format)
     try:
-        identity = _read_newest(root, lance_branch, rules)[2]
+        identity = _read_newest(root, lance_branch, storage_format)[2]
     except FormatError:
-        open_manifest(root, lance_branch=lance_branch, rules=rules)
+        open_manifest(root, lance_branch=lance_branch, storage_format=storage_format)
         identity = new_identity()
-    manifest = open_manifest(root, lance_branch=lance_branch, version=version, rules=rules)
+    manifest = open_manifest(root, lance_branch=lance_branch, version=version, storage_format=storage_format)
     return manifest, manifest.read_state(), identity
 
 
 def _read_newest(
-    root: Location, lance_branch: str | None, rules: Format
+    root: Location, lance_branch: str | None, storage_format: StorageFormat
 ) -> tuple[Manifest, ManifestState, BranchIdentity]:
     """Read the newest manifest of a branch and its state, and compare it with what this process read before."""
     for _ in range(limits.IDENTITY_ATTEMPTS_MAX):
         before = SEEN_HEADS.find(root, lance_branch)
-        manifest = open_manifest(root, lance_branch=lance_branch, rules=rules)
+        manifest = open_manifest(root, lance_branch=lance_branch, storage_format=storage_format)
         object_ids = () if before is None else (commit_object_id(before.head),)
         state, rows = manifest.read_state_and(object_ids)
         identity = SEEN_HEADS.note((root, lance_branch), state.head, before, is_later=bool(rows))
@@ -132,7 +132,7 @@ def _read_newest(
     return manifest, state, new_identity()
 
 
-def refresh_snapshot(snapshot: Snapshot, rules: Format = FORMAT) -> Snapshot:
+def refresh_snapshot(snapshot: Snapshot, storage_format: StorageFormat = FORMAT) -> Snapshot:
     """Read the branch again; on main, read nothing if nothing was published since.
 
     The newest version of a manifest is never deleted, and no name of a data file is used again. So a version with the
@@ -140,11 +140,11 @@ def refresh_snapshot(snapshot: Snapshot, rules: Format = FORMAT) -> Snapshot:
     """
     seen = SEEN_HEADS.find(snapshot.root, None)
     if snapshot.branch.name != MAIN or seen is None or seen.identity != snapshot.identities.main:
-        return read_snapshot(snapshot.root, snapshot.branch.name, rules=rules)
-    newest = open_manifest(snapshot.root, rules=rules)
+        return read_snapshot(snapshot.root, snapshot.branch.name, storage_format=storage_format)
+    newest = open_manifest(snapshot.root, storage_format=storage_format)
     if newest.version == snapshot.version and newest.dataset.data_files() == snapshot.manifest.dataset.data_files():
         return replace(snapshot, manifest=newest)
-    return read_snapshot(snapshot.root, rules=rules)
+    return read_snapshot(snapshot.root, storage_format=storage_format)
 
 
 def require_same_graph(snapshot: Snapshot) -> None:
@@ -180,14 +180,14 @@ def read_main_id(snapshot: Snapshot) -> BranchId:
 
 
 def read_commit_snapshot(
-    root: Location, commit: str, branch: str = MAIN, *, rules: Format = FORMAT
+    root: Location, commit: str, branch: str = MAIN, *, storage_format: StorageFormat = FORMAT
 ) -> tuple[Snapshot, CommitRecord]:
     """Read the snapshot that a commit made, and its record. The commit must be on `branch`."""
-    newest = read_snapshot(root, branch, rules=rules)
+    newest = read_snapshot(root, branch, storage_format=storage_format)
     record = find_named_commit(newest, commit)
     if record.id == newest.head and record.manifest_hint.version == newest.version:
         return newest, record
-    return read_record_snapshot(newest, record, rules), record
+    return read_record_snapshot(newest, record, storage_format), record
 
 
 def find_named_commit(newest: Snapshot, name: str) -> CommitRecord:
@@ -205,56 +205,58 @@ def missing_commit(commit: CommitId, branch: str) -> NotFoundError:
     return NotFoundError(
         f"branch '{branch}' has no commit {commit}",
         code="commit_missing",
-        hint=hint("Pass HEAD, an id or a part of one. Run {} to list the commits.", action("commit list")),
+        hint=hint(
+            "Pass HEAD, a commit id, or the beginning or end of one. Run {} to list the commits.", action("commit list")
+        ),
         facts={"commit": commit, "branch": branch},
     )
 
 
-def read_record_snapshot(newest: Snapshot, record: CommitRecord, rules: Format = FORMAT) -> Snapshot:
+def read_record_snapshot(newest: Snapshot, record: CommitRecord, storage_format: StorageFormat = FORMAT) -> Snapshot:
     """Read the snapshot of a commit, even if its branch was deleted.
 
-    It is the first version at or after the hint of the commit whose head is the commit. `newest` is any newer snapshot
-    of the graph.
+    It is the first version, from the manifest version stored in the commit on, whose head is the commit. `newest` is
+    any newer snapshot of the graph.
     """
-    manifest = _find_commit_manifest(newest.root, record, newest.manifest.dataset, rules)
+    manifest = _find_commit_manifest(newest.root, record, newest.manifest.dataset, storage_format)
     if manifest is not None:
         return make_snapshot(newest.root, newest.branch, manifest, manifest.read_state(), newest.identities)
     raise NotFoundError(
-        f"the snapshot of commit {record.id} was deleted by `cleanup`",
+        f"`cleanup` deleted the snapshot of commit {record.id}",
         code="snapshot_collected",
         hint=hint("Run {} to list readable commits.", action("commit list")),
         facts={"commit": record.id},
     )
 
 
-def find_commit_version(root: Location, record: CommitRecord, rules: Format = FORMAT) -> Pin | None:
+def find_commit_version(root: Location, record: CommitRecord, storage_format: StorageFormat = FORMAT) -> Pin | None:
     """Return the manifest version of the snapshot of a commit; None if it was deleted."""
     try:
-        manifest = _find_commit_manifest(root, record, None, rules)
+        manifest = _find_commit_manifest(root, record, None, storage_format)
     except NotFoundError:  # The branch of the commit was deleted.
         return None
     return None if manifest is None else Pin(record.manifest_hint.branch, manifest.version)
 
 
 def _find_commit_manifest(
-    root: Location, record: CommitRecord, dataset: Dataset | None, rules: Format
+    root: Location, record: CommitRecord, dataset: Dataset | None, storage_format: StorageFormat
 ) -> Manifest | None:
-    """Return the first version at or after the hint of a commit whose head is the commit; None if it was deleted.
+    """Return the first manifest, from the version stored in the commit on, whose head is it; None if it was deleted.
 
-    Versions are listed only if the hint is not that version. `dataset` is an open manifest of any branch.
+    Versions are listed only if the stored version is another one. `dataset` is an open manifest of any branch.
     """
     pin = record.manifest_hint
 
     def open_versions() -> Iterator[Manifest]:
         with suppress(NotFoundError):
-            yield open_manifest(root, lance_branch=pin.branch, version=pin.version, rules=rules)
+            yield open_manifest(root, lance_branch=pin.branch, version=pin.version, storage_format=storage_format)
         if dataset is not None and dataset.branch == pin.branch:
             versions = dataset.versions()
         else:
-            versions = open_manifest(root, lance_branch=pin.branch, rules=rules).dataset.versions()
+            versions = open_manifest(root, lance_branch=pin.branch, storage_format=storage_format).dataset.versions()
         for version in versions:
             if version > pin.version:
-                yield open_manifest(root, lance_branch=pin.branch, version=version, rules=rules)
+                yield open_manifest(root, lance_branch=pin.branch, version=version, storage_format=storage_format)
 
     for manifest in open_versions():
         if manifest.read_head() == record.id:
@@ -284,7 +286,7 @@ def find_branch(state: ManifestState, name: str) -> BranchRecord:
             f"no branch '{name}'",
             code="branch_missing",
             hint=f"Pass one of the existing branches: {names}.",
-            facts={"branch": name},
+            facts={"branch": name, "branches": [*sorted(state.branches)]},
         )
     return record
 
@@ -301,10 +303,11 @@ def require_unmoved_graph(main: Manifest, root: Location, branch: str) -> None:
             f"branch '{branch}' cannot be used: the graph was created at {main.root_uri} and is now at {root}",
             code="graph_moved",
             hint=hint(
-                "Export the branch at the original location. Here, use main, or delete the branch with {}.",
-                action("branch delete"),
+                "Export the branch at the original location. At the new location, read `main`, or delete the branch "
+                "with {}.",
+                action("branch delete", name=branch),
             ),
-            facts={"recorded": main.root_uri, "uri": root.uri},
+            facts={"branch": branch, "recorded": main.root_uri, "uri": root.uri},
         )
 
 

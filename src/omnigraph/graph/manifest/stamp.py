@@ -1,8 +1,8 @@
 """The format stamp: whether this release may read a graph, and how an older graph is migrated.
 
-In: an open manifest and the rules of a release (`FORMAT`; tests pass others). Out: its stamp, or an error. Reads of
-an older graph change nothing. The first write migrates that branch in place, one step at a time. Each step can be
-repeated after a crash.
+In: an open manifest and the storage format of a release (`FORMAT`; tests pass others). Out: its stamp, or an error. A
+read of an older graph changes nothing. The first write migrates that branch in place, one step at a time. Each step can
+be repeated after a crash.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MigrationStep = Callable[[Dataset], Dataset]
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class StorageFormat:
     """What a release supports: its own stamp, and a migration step from each older stamp."""
 
     current: int
@@ -38,10 +38,10 @@ class Format:
         return self.current - len(self.steps)
 
 
-FORMAT: Final = Format(current=INTERNAL_SCHEMA_VERSION)
+FORMAT: Final = StorageFormat(current=INTERNAL_SCHEMA_VERSION)
 
 
-def read_stamp(manifest: Dataset, rules: Format = FORMAT) -> int:
+def read_stamp(manifest: Dataset, storage_format: StorageFormat = FORMAT) -> int:
     """Return the stamp of an open manifest; raise `FormatError` if this release must not read it."""
     text = manifest.metadata.get(STAMP_KEY)
     if text is None:
@@ -62,19 +62,19 @@ def read_stamp(manifest: Dataset, rules: Format = FORMAT) -> int:
     facts: dict[str, Fact] = {
         "uri": manifest.uri,
         "stamp": stamp,
-        "supported_min": rules.oldest,
-        "supported_max": rules.current,
+        "supported_min": storage_format.oldest,
+        "supported_max": storage_format.current,
     }
-    if stamp > rules.current:
+    if stamp > storage_format.current:
         raise FormatError(
-            f"the graph has a newer format: expected at most {rules.current}, got {stamp}",
+            f"the graph has a newer format: expected at most {storage_format.current}, got {stamp}",
             code="stamp_too_new",
             hint="Upgrade omnigraph.",
             facts=facts,
         )
-    if stamp < rules.oldest:
+    if stamp < storage_format.oldest:
         raise FormatError(
-            f"the graph has an old format: expected {rules.oldest} to {rules.current}, got {stamp}",
+            f"the graph has an old format: expected {storage_format.oldest} to {storage_format.current}, got {stamp}",
             code="stamp_too_old",
             hint=hint(
                 "Export it with the omnigraph that created it, then run {} and {} with this one. Data, vectors and "
@@ -87,16 +87,16 @@ def read_stamp(manifest: Dataset, rules: Format = FORMAT) -> int:
     return stamp
 
 
-def migrate_manifest(manifest: Dataset, rules: Format = FORMAT) -> Dataset:
+def migrate_manifest(manifest: Dataset, storage_format: StorageFormat = FORMAT) -> Dataset:
     """Migrate a manifest to the current stamp, step by step. Does nothing if it has that stamp.
 
     The caller holds the lease of the branch. After a crash the stamp says which steps are done; the interrupted step is
     repeated.
     """
-    stamp_before = read_stamp(manifest, rules)
-    for stamp in range(stamp_before, rules.current):
+    stamp_before = read_stamp(manifest, storage_format)
+    for stamp in range(stamp_before, storage_format.current):
         failpoint(Failpoint.MIGRATE_BEFORE)
-        migrated = rules.steps[stamp - rules.oldest](manifest)
+        migrated = storage_format.steps[stamp - storage_format.oldest](manifest)
         failpoint(Failpoint.STAMP_BEFORE)
         manifest = commit_schema_metadata(migrated, {STAMP_KEY: str(stamp + 1)})
     return manifest

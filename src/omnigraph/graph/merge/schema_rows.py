@@ -29,9 +29,9 @@ from omnigraph.graph.rows.entity_rows import (
     column_names,
     filled_column,
     locate,
-    null_fill,
+    null_replacement,
+    replace_nulls,
     same_values,
-    with_null_fill,
 )
 from omnigraph.graph.schema_plan import UnsupportedSchemaChangeError, refusal_text, refusal_to_json
 from omnigraph.integrity.set_rules import key_columns
@@ -107,7 +107,11 @@ def reject_blob_next_to_fill(schema: MergedSchema, entity: Entity) -> None:
     steps = [step for step in schema.steps if not isinstance(step, UpdateInterfaces | UpdateText)]
     steps = [step for step in steps if step.type_id == entity.id]
     fills = [step.property.name for step in steps if isinstance(step, AddProperty)]
-    fills = [name for name in fills if (property_ := entity.property_named(name)) and property_.fill is not None]
+    fills = [
+        name
+        for name in fills
+        if (property_ := entity.property_named(name)) and property_.value_of_older_rows is not None
+    ]
     changed = [step.property for step in steps if isinstance(step, RelaxNullability)]
     rules = (step.constraint for step in steps if isinstance(step, AddConstraint))
     required = [rule for rule in rules if isinstance(rule, RequiredRule)]
@@ -201,8 +205,8 @@ def _read_unchanged_rows(location: Location, plan: TableMerge) -> tuple[pa.Table
                 columns[field.name] = filled_column(entity, field, rows.num_rows)
             else:
                 column: Any = rows.column(stored_names[field.name])
-                fill = null_fill(entity, field.name, dataset.schema.field(stored_names[field.name]))
-                columns[field.name] = column if field.name in blobs else with_null_fill(column.cast(field.type), fill)
+                fill = null_replacement(entity, field.name, dataset.schema.field(stored_names[field.name]))
+                columns[field.name] = column if field.name in blobs else replace_nulls(column.cast(field.type), fill)
         conflicts += value_conflicts(entity, columns, Side.OURS)
         keys.append(pa.Table.from_arrays([columns[name] for name in names], schema=schema))
     return pa.concat_tables(keys), conflicts

@@ -15,6 +15,7 @@ from typing import assert_never
 
 import numpy as np
 
+from omnigraph.base.display import format_count
 from omnigraph.base.ids import TypeId
 from omnigraph.graph.manifest.records import SchemaRecord, TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot
@@ -42,11 +43,7 @@ def _find_writes_to_dropped_properties(merged: Catalog, side: Snapshot, base: Ba
             property_ for property_ in entity.properties if merged_entity.property_with_id(property_.id) is None
         )
         counts = _count_written_rows(replace(entity, properties=dropped), entity.alias, side, base) if dropped else {}
-        parts += [
-            f"{entity.alias}.{name} ({count:,} row{'' if count == 1 else 's'})"
-            for name, count in counts.items()
-            if count
-        ]
+        parts += [f"{entity.alias}.{name} ({format_count(count, 'row')})" for name, count in counts.items() if count]
     return ", ".join(parts) or None
 
 
@@ -96,7 +93,7 @@ class MergedSchema:
 
     def has_new_rules(self, entity: Entity) -> bool:
         """Return whether our rows may break a rule of a type that is new to our side."""
-        is_required = (not new.nullable and new.fill is None for new in self.new_properties(entity))
+        is_required = (not new.nullable and new.value_of_older_rows is None for new in self.new_properties(entity))
         return bool(self._new_constraints(entity)) or any(is_required)
 
     def has_new_minimum(self, edge: EdgeType) -> bool:

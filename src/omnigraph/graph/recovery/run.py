@@ -55,7 +55,7 @@ class Recoverer:
 
     def open_manifest(self) -> Manifest:
         """Open the newest manifest of the branch."""
-        return self.target.open_manifest(self.publisher.rules)
+        return self.target.open_manifest(self.publisher.storage_format)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def recover_on_open(
     if not intents:
         return ()
     try:
-        snapshot = read_snapshot(root, branch, rules=environment.rules)
+        snapshot = read_snapshot(root, branch, storage_format=environment.storage_format)
         if not any(_recovers(snapshot, intent) and is_pending(store, intent) for intent in intents):
             return ()
         target = target_of(snapshot)

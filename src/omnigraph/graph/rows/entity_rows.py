@@ -147,8 +147,8 @@ def read_rows(dataset: Dataset, entity: Entity, located: RowLocations) -> pa.Tab
         elif field.name in blob_names(entity):
             columns.append(_read_contents(dataset, field, stored_name, located.addresses, stored.column(stored_name)))
         else:
-            fill = null_fill(entity, field.name, dataset.schema.field(stored_name))
-            columns.append(with_null_fill(stored.column(stored_name).cast(field.type), fill))
+            fill = null_replacement(entity, field.name, dataset.schema.field(stored_name))
+            columns.append(replace_nulls(stored.column(stored_name).cast(field.type), fill))
     return pa.Table.from_arrays(columns, schema=schema).combine_chunks()
 
 
@@ -178,20 +178,20 @@ def column_names(dataset: Dataset, entity: Entity) -> dict[str, str]:
 def filled_column(entity: Entity, field: Any, rows: int) -> Any:
     """Return the values of rows in a column that they lack: the default of the column, or null."""
     property_ = entity.property_named(field.name)
-    if property_ is None or property_.fill is None:
+    if property_ is None or property_.value_of_older_rows is None:
         return pa.nulls(rows, field.type)
     make: Any = pa.scalar
-    return pa.repeat(make(property_.fill, field.type), rows)
+    return pa.repeat(make(property_.value_of_older_rows, field.type), rows)
 
 
-def null_fill(entity: Entity, name: str, stored_field: Any) -> Value | None:
+def null_replacement(entity: Entity, name: str, stored_field: Any) -> Value | None:
     """Return the value that null has in a column; `stored_field` is the column as the table has it."""
-    own = entity.property_named(name)
+    property_ = entity.property_named(name)
     past = int((stored_field.metadata or {}).get(NULL_FILLS_KEY.encode(), 0))
-    return None if own is None else own.null_fill(past)
+    return None if property_ is None else property_.null_replacement(past)
 
 
-def with_null_fill(column: Any, fill: Value | None) -> Any:
+def replace_nulls(column: Any, fill: Value | None) -> Any:
     """Return the column with nulls replaced by `fill`."""
     make: Any = pa.scalar
     return column if fill is None else pc.fill_null(column, make(fill, column.type))

@@ -110,10 +110,9 @@ def find_id_conflict(staged: StagedWrite, now: Snapshot) -> ReadSetConflictError
     """
     if staged.counter_catalog is None:
         return None
-    raised = raise_counters(now.schema.catalog, read_other_catalogs(now))
-    return (
-        None if raised == staged.counter_catalog else read_set_conflict("the ids of types and properties", None, None)
-    )
+    if raise_counters(now.schema.catalog, read_other_catalogs(now)) == staged.counter_catalog:
+        return None
+    return read_set_conflict("the ids of types and properties")
 
 
 def require_recent_staging(staged: StagedWrite, clock: Clock) -> None:
@@ -121,12 +120,14 @@ def require_recent_staging(staged: StagedWrite, clock: Clock) -> None:
 
     Cleanup deletes unreferenced files after a grace period.
     """
-    age = clock.monotonic() - staged.began
-    if age > limits.STAGING_AGE_SECONDS_MAX:
+    age_seconds = clock.monotonic() - staged.began
+    seconds_max = limits.STAGING_AGE_SECONDS_MAX
+    if age_seconds > seconds_max:
         raise StagingTooOldError(
-            f"this write began {age / 3600:.0f} hours ago, and `cleanup` may have deleted its staged files",
+            f"staged files are too old: expected at most {seconds_max / 3600:.0f} hours, got {age_seconds / 3600:.1f}",
             code="staging_too_old",
-            hint="Nothing was written. Run it again.",
+            hint="Nothing was written. Run the write again.",
+            facts={"age_seconds": age_seconds, "age_seconds_max": seconds_max},
         )
 
 
@@ -166,7 +167,7 @@ def moved_head(table: TableRecord, expected: Pin, actual: Dataset) -> ReadSetCon
 def restore_head(target: PublishTarget, table: TableRecord, dataset: Dataset, publisher: Publisher) -> None:
     """Restore the pinned content of a table and publish it; raise `DriftError` if an external commit is above the pin.
 
-    The caller calls it for a head that is not the pin: our own fences, or our writers without a lease, moved it.
+    Requires: HEAD differs from the pin because of a fence, or of an Omnigraph writer that lost its lease.
     """
     history = read_history(dataset, table.pin.version)
     if dataset.version < table.pin.version or history.has_external_above(history.base):
@@ -190,6 +191,11 @@ def drift(table: TableRecord, head: int) -> DriftError:
     return DriftError(
         f"an external tool changed {table.alias}: expected head {table.pin.version}, got {head}",
         code="drift",
-        hint=hint("Nothing was written. Run {}, then publish or discard the external change.", action("repair")),
+        hint=hint(
+            "Nothing was written. Run {} to list the changes. Then publish them with {}, or discard them with {}.",
+            action("repair"),
+            action("repair", unverified="publish", dry_run=False),
+            action("repair", unverified="discard", dry_run=False),
+        ),
         facts={"table": table.alias, "manifest_version": table.pin.version, "lance_head_version": head},
     )

@@ -108,7 +108,7 @@ def write(
 ) -> Published | None:
     """Run one write from Stage to Disarm. Every error says whether the write was applied."""
     environment = environment or WriteEnvironment()
-    snapshot = read_snapshot(root, branch, rules=environment.rules)
+    snapshot = read_snapshot(root, branch, storage_format=environment.storage_format)
     if _is_committed(request.stream, snapshot):
         return None
     clock = environment.clock
@@ -254,7 +254,7 @@ class _Session:
     def _refresh(self, snapshot: Snapshot) -> Snapshot:
         """Recover the writes that others left unfinished, then read the branch again."""
         recover_branch(self._recoverer())
-        now = refresh_snapshot(snapshot, self.environment.rules)
+        now = refresh_snapshot(snapshot, self.environment.storage_format)
         if now.branch.id != self.target.branch_id:
             raise read_set_conflict(f"branch:{self.target.branch}", self.target.branch_id, now.branch.id)
         if now.identities != snapshot.identities and now.manifest.find_commit(snapshot.head) is None:
@@ -346,7 +346,7 @@ class _Session:
         """
         try:
             recover_intent(self._recoverer(), armed.intent)
-            manifest = self.target.open_manifest(self.environment.rules)
+            manifest = self.target.open_manifest(self.environment.storage_format)
             commit = manifest.find_commit(armed.staged.commit)
         except OmnigraphError as failure:
             raise _recovery_required(armed) from failure

@@ -32,7 +32,7 @@ from omnigraph.graph.manifest.snapshot import (
     read_snapshot,
     refresh_snapshot,
 )
-from omnigraph.graph.manifest.stamp import Format
+from omnigraph.graph.manifest.stamp import StorageFormat
 from omnigraph.graph.schema_change import HARD_DROPS
 from omnigraph.maintenance.cleanup.deletion_plan import DeletableFile, Reason
 from omnigraph.maintenance.cleanup.preflight import Preflight
@@ -82,7 +82,7 @@ class GraphPlan:
 
 def plan_cleanup(preflight: Preflight, policy: Policy, run_tasks: RunTasks, environment: WriteEnvironment) -> GraphPlan:
     """Return what cleanup deletes, as of now; raise if a version that a live branch reads is missing."""
-    newest = refresh_snapshot(preflight.main, environment.rules)
+    newest = refresh_snapshot(preflight.main, environment.storage_format)
     return _CleanupPlanner(newest.root, policy, run_tasks, environment, preflight.drifted).plan(newest)
 
 
@@ -115,7 +115,7 @@ class _CleanupPlanner:
         heads = {MAIN: main}
         for name in main.state.branches:
             if name != MAIN:
-                heads[name] = read_snapshot(self.root, name, rules=self.environment.rules)
+                heads[name] = read_snapshot(self.root, name, storage_format=self.environment.storage_format)
         # Also those that a tombstone removes from the snapshot.
         tables = {key: table for head in heads.values() for key, table in head.state.tables.items()}
         commits = {commit.id: commit for head in heads.values() for commit in head.manifest.read_commits()}
@@ -123,7 +123,7 @@ class _CleanupPlanner:
             live=frozenset(str(head.branch.id) for head in heads.values()),
             current=_current_versions(heads.values()),
             published=_published_versions(commits.values(), tables),
-            floors=_read_floors(heads.values(), self.environment.rules),
+            floors=_read_floors(heads.values(), self.environment.storage_format),
         )
         bases = self._merge_base_pins(heads, commits)
         needs = facts.needs(MANIFEST, dict.fromkeys(bases, KeepReason.MERGE_BASE), self.policy)
@@ -145,7 +145,9 @@ class _CleanupPlanner:
         for plan in (manifest, *table_plans):
             _require_nothing_lost(plan)
         # The files of operations that were killed; files of running ones are younger than the grace.
-        scratch, markers = (self._plan_leftovers(folder, self._is_beyond_grace) for folder in (SCRATCH, INIT_MARKERS))
+        scratch, markers = (
+            self._plan_leftovers(directory, self._is_beyond_grace) for directory in (SCRATCH, INIT_MARKERS)
+        )
         leftovers = (scratch, markers, self._plan_adjacency(table_plans))
         owners = {str(head.branch.id): name for name, head in heads.items()}
         return GraphPlan(manifest, tuple(table_plans), leftovers, owners, _fork_owners(heads, owners))
@@ -158,7 +160,7 @@ class _CleanupPlanner:
             return frozenset()
         pins = set()
         for base in all_merge_bases([head.head for head in heads.values()], commits):
-            pin = find_commit_version(self.root, commits[base], self.environment.rules)
+            pin = find_commit_version(self.root, commits[base], self.environment.storage_format)
             if pin is None:
                 logger.warning("the snapshot of merge base %s was deleted", base)
             else:
@@ -178,7 +180,10 @@ class _CleanupPlanner:
             for reason, branch in reasons
             for chunk in _chunks(versions_by_reason[reason, branch])
         ]
-        tasks = [SnapshotsTask(self.root, branch, tuple(chunk), self.environment.rules) for _, branch, chunk in chunks]
+        tasks = [
+            SnapshotsTask(self.root, branch, tuple(chunk), self.environment.storage_format)
+            for _, branch, chunk in chunks
+        ]
         strongest: dict[TablePin, KeepReason] = {}
         for (reason, _, _), pins in zip(chunks, self.run_tasks(read_pins, tasks), strict=True):
             strongest.update(dict.fromkeys(pins, reason))
@@ -195,13 +200,13 @@ class _CleanupPlanner:
         for path, pins in needed.items():
             needs = facts.needs(path, {pin.pin: reasons[pin] for pin in pins}, self.policy)
             tasks.append(DatasetTask(self.root, path, min(pin.alias for pin in pins), self.policy, needs))
-        for path in self._table_folders():
+        for path in self._table_directories():
             if path not in needed:
                 key = aliases.get(path, path)
                 tasks.append(DatasetTask(self.root, path, key, self.policy, None, is_known=path in aliases))
         return tasks
 
-    def _table_folders(self) -> list[str]:
+    def _table_directories(self) -> list[str]:
         """List the directories of tables. Symbolic links are left out: `doctor` reports them."""
         paths = []
         links = list_links(self.root) if self.root.is_local else ()
@@ -233,26 +238,26 @@ class _CleanupPlanner:
 
         return self._plan_leftovers(GRAPH_INDEX, is_stale)
 
-    def _plan_leftovers(self, folder: str, is_deletable: Callable[[StoredFile], bool]) -> DatasetPlan:
+    def _plan_leftovers(self, directory: str, is_deletable: Callable[[StoredFile], bool]) -> DatasetPlan:
         try:
-            files = list_files(self.root.child(folder))
+            files = list_files(self.root.child(directory))
         except OmnigraphError as error:
-            return DatasetPlan(folder, folder, error=row_error(error))
+            return DatasetPlan(directory, directory, error=row_error(error))
         deletable = tuple(
             DeletableFile(file.path, file.size_bytes, Reason.LEFTOVER, None) for file in files if is_deletable(file)
         )
         is_whole = bool(deletable) and len(deletable) == len(files)
-        return DatasetPlan(folder, folder, deletable, is_whole=is_whole)
+        return DatasetPlan(directory, directory, deletable, is_whole=is_whole)
 
 
-def _read_floors(heads: Iterable[Snapshot], rules: Format) -> Mapping[str, frozenset[Pin]]:
+def _read_floors(heads: Iterable[Snapshot], storage_format: StorageFormat) -> Mapping[str, frozenset[Pin]]:
     """Return by path the versions below which the policy keeps nothing: a commit of the branch dropped data there."""
     floors: defaultdict[str, set[Pin]] = defaultdict(set)
     for head in heads:
         for commit in head.manifest.read_commits_naming(HARD_DROPS):
             if HARD_DROPS not in commit.counts or commit.branch_id != head.branch.id:
                 continue
-            floors[MANIFEST].add(find_commit_version(head.root, commit, rules) or commit.manifest_hint)
+            floors[MANIFEST].add(find_commit_version(head.root, commit, storage_format) or commit.manifest_hint)
             for move in commit.tables:
                 table = head.state.tables.get(move.table)
                 if move.after is not None and table is not None:

@@ -42,7 +42,7 @@ class Preflight:
 
 def inspect_before_preview(root: Location, environment: WriteEnvironment) -> Preflight:
     """Raise when a run that deletes would be refused. Takes no lease."""
-    main = read_snapshot(root, rules=environment.rules)
+    main = read_snapshot(root, storage_format=environment.storage_format)
     _require_not_moved(main)
     live = require_no_pending(root, _PURPOSE)
     intents = [pending.intent for pending in live if pending.intent is not None]
@@ -56,7 +56,7 @@ def wait_for_writers(root: Location, environment: WriteEnvironment) -> Preflight
     The graph's lease is held by the caller, so no branch is created or deleted while it runs.
     """
     store = ObjectStore(root)
-    main = read_snapshot(root, rules=environment.rules)
+    main = read_snapshot(root, storage_format=environment.storage_format)
     drifted: Mapping[str, Hint] = {}
     _require_not_moved(main)
     for name, record in main.state.branches.items():
@@ -65,7 +65,7 @@ def wait_for_writers(root: Location, environment: WriteEnvironment) -> Preflight
             if name == MAIN:
                 with lease.renewing():
                     require_no_pending(root, _PURPOSE)
-                    main = refresh_snapshot(main, environment.rules)
+                    main = refresh_snapshot(main, environment.storage_format)
                     drifted = _find_drifted(main)
         finally:
             lease.release()

@@ -123,7 +123,7 @@ class _Deletion:
     def _fence(self, manifest: DatasetPlan) -> None:
         """Publish once, so that a writer that lost the graph's lease cannot publish a branch that is deleted here."""
         if any(file.reason is Reason.FORK for file in manifest.deletable):
-            main = read_snapshot(self.root, rules=self.environment.rules)
+            main = read_snapshot(self.root, storage_format=self.environment.storage_format)
             target = PublishTarget(self.root, MAIN, main.branch.id, main.branch.lance_branch)
             failpoint(Failpoint.CLEANUP_FENCE_BEFORE)
             publish(target, ManifestChange(), (), self.environment.publisher(self.lease))

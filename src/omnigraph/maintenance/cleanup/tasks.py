@@ -15,7 +15,7 @@ from omnigraph.base.errors import FormatError, OmnigraphError
 from omnigraph.base.hints import Hint
 from omnigraph.graph.manifest.reader import open_manifest
 from omnigraph.graph.manifest.records import Pin
-from omnigraph.graph.manifest.stamp import FORMAT, Format
+from omnigraph.graph.manifest.stamp import FORMAT, StorageFormat
 from omnigraph.maintenance.cleanup.deletion_plan import (
     DeletableFile,
     DeletionRules,
@@ -42,7 +42,7 @@ class SnapshotsTask:
     root: Location
     lance_branch: str | None
     versions: tuple[int, ...]
-    rules: Format = FORMAT
+    storage_format: StorageFormat = FORMAT
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,9 @@ def read_pins(task: SnapshotsTask) -> frozenset[TablePin]:
     """Return every table version that one of the snapshots pins."""
     pins: set[TablePin] = set()
     for version in task.versions:
-        manifest = open_manifest(task.root, lance_branch=task.lance_branch, version=version, rules=task.rules)
+        manifest = open_manifest(
+            task.root, lance_branch=task.lance_branch, version=version, storage_format=task.storage_format
+        )
         tables = manifest.read_state().live_tables().values()
         pins.update(TablePin(table.path, table.alias, table.pin) for table in tables)
     return frozenset(pins)
@@ -137,7 +139,9 @@ def read_facts(location: Location, files: Sequence[StoredFile]) -> DatasetFacts:
 def list_versions(location: Location) -> tuple[StoredFile, ...]:
     """List the files of a dataset that `read_facts` needs."""
     return tuple(
-        replace(file, path=f"{folder}/{file.path}") for folder in _FACTS for file in list_files(location.child(folder))
+        replace(file, path=f"{directory}/{file.path}")
+        for directory in _FACTS
+        for file in list_files(location.child(directory))
     )
 
 

@@ -126,8 +126,8 @@ def find_unneeded(main: Snapshot, branches: Sequence[Snapshot], unreadable: froz
     policy = CleanupPolicyOptions(keep_versions=_ALL_VERSIONS).policy(WriteEnvironment().clock.now_us())
     if len(branches) == len(main.state.branches):  # otherwise it is not known what is needed
         yield from _find_orphans_and_forks(main, branches, unreadable, policy)
-    for folder, operation in ((SCRATCH, "a bulk operation"), (INIT_MARKERS, "an `init`")):
-        files = list_files(main.root.child(folder))
+    for directory, operation in ((SCRATCH, "a bulk operation"), (INIT_MARKERS, "an `init`")):
+        files = list_files(main.root.child(directory))
         old = [file.size_bytes for file in files if policy.is_beyond_grace(file.modified_us)]
         young = [file.size_bytes for file in files if not policy.is_beyond_grace(file.modified_us)]
         for sizes, description, fix in (
@@ -136,7 +136,7 @@ def find_unneeded(main: Snapshot, branches: Sequence[Snapshot], unreadable: froz
         ):
             if sizes:
                 text = f"{_count(len(sizes), 'file')} {description}, {sum(sizes):,} bytes"
-                yield Finding(Check.ORPHANS, Health.NOTICE, text, folder, fix=fix)
+                yield Finding(Check.ORPHANS, Health.NOTICE, text, directory, fix=fix)
 
 
 def _find_orphans_and_forks(

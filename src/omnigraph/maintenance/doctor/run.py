@@ -20,7 +20,7 @@ from omnigraph.base.hints import Hint, action, hint
 from omnigraph.base.progress import log_event
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import PendingState, list_pending
-from omnigraph.graph.coordination.lease import inspect_lock, lock_folders
+from omnigraph.graph.coordination.lease import inspect_lock, lock_directories
 from omnigraph.graph.manifest.layout import MANIFEST
 from omnigraph.graph.manifest.records import Pin, TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, is_moved, open_table, read_snapshot
@@ -212,14 +212,14 @@ class _GraphInspection:
 
     def locks(self) -> Iterator[Finding]:
         store = ObjectStore(self.root)
-        for folder in lock_folders(store):
+        for directory in lock_directories(store):
             try:
-                lock = inspect_lock(store, folder)
+                lock = inspect_lock(store, directory)
             except FormatError as error:
-                yield Finding(Check.LOCKS, Health.PROBLEM, error.message, folder, fix=error.advice)
+                yield Finding(Check.LOCKS, Health.PROBLEM, error.message, directory, fix=error.advice)
                 continue
             if not lock.is_over:
-                yield Finding(Check.LOCKS, Health.NOTICE, f"held by {lock.holder}", folder)
+                yield Finding(Check.LOCKS, Health.NOTICE, f"held by {lock.holder}", directory)
 
     def drift(self) -> Iterator[Finding]:
         for snapshot in self.branches:

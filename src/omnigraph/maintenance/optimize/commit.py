@@ -364,7 +364,7 @@ class _MaintenanceRun:
 
     def _prefetch_changes(self, area: StagingArea) -> None:
         """Read the changes of other writers now, so that little is left to read under the lease."""
-        now = replace(area, snapshot=refresh_snapshot(area.snapshot, self.environment.rules))
+        now = replace(area, snapshot=refresh_snapshot(area.snapshot, self.environment.storage_format))
         for table, work in self._working:
             if work.can_move_to(now, self.schema_hash) and now.table(table.alias).pin != work.target.table.pin:
                 self._isolated(table, lambda: work.prefetch_changes(now.open_for_write(table.alias)))  # noqa: B023  # called here

@@ -58,9 +58,9 @@ def optimize_all_tables(
     """Optimize the tables of the graph's branch. `run_tasks` runs the tasks; default: chosen by their size."""
     options = options or OptimizeOptions()
     options.validate()
-    root, branch, rules = graph.location, graph.branch, options.environment.rules
+    root, branch, storage_format = graph.location, graph.branch, options.environment.storage_format
     live = require_no_pending(root, "optimize")
-    snapshot = read_snapshot(root, branch, rules=rules)
+    snapshot = read_snapshot(root, branch, storage_format=storage_format)
     requested_types(snapshot, options.tables)
     if options.dry_run:
         drift = {
@@ -78,7 +78,7 @@ def optimize_all_tables(
     request = options.request(skipped=unwritten.union(drift))
     result = run_maintenance(root, branch, run_tasks or AutoRunner(), request, options.environment)
     manifest = _compact_manifest(root, branch, options.environment)
-    after = read_snapshot(root, branch, rules=rules)
+    after = read_snapshot(root, branch, storage_format=storage_format)
     _persist_adjacencies(after, options.tables)
     rows = [*make_rows(result, after, drift, unwritten), manifest]
     for row in rows:
@@ -117,7 +117,7 @@ def _find_drift_under_lease(snapshot: Snapshot, environment: WriteEnvironment) -
     lease = acquire_lease(ObjectStore(root), branch.id, "optimize: inspect heads", environment.terms)
     try:
         require_no_pending(root, "optimize")
-        drift = _find_drift(read_snapshot(root, branch.name, rules=environment.rules))
+        drift = _find_drift(read_snapshot(root, branch.name, storage_format=environment.storage_format))
     finally:
         lease.release()
     for alias, inspection in drift.items():
@@ -129,10 +129,12 @@ def _find_drift_under_lease(snapshot: Snapshot, environment: WriteEnvironment) -
 
 def _compact_manifest(root: Location, branch: str, environment: WriteEnvironment) -> TableOptimizeStats:
     started = time.perf_counter()
-    snapshot = read_snapshot(root, branch, rules=environment.rules)
+    snapshot = read_snapshot(root, branch, storage_format=environment.storage_format)
     reason, compaction = None, ManifestCompaction(snapshot.manifest.version)
     try:
-        compaction = compact_manifest_fully(root, snapshot.branch.lance_branch, environment.rules, environment.clock)
+        compaction = compact_manifest_fully(
+            root, snapshot.branch.lance_branch, environment.storage_format, environment.clock
+        )
     except OmnigraphError as error:
         reason, stripped = row_error(error), error.facts.get("stripped") is True
         compaction = replace(compaction, committed=stripped, stripped=stripped)

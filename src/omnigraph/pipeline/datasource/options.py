@@ -125,6 +125,7 @@ def _selector(options: Mapping[str, str]) -> SnapshotSelector:
             f"invalid version: expected a number, got '{version}'",
             code="source_option",
             hint=hint("Pass a version that {} prints.", action("snapshot")),
+            facts={"version": version},
         )
     as_of_us = None if as_of is None else parse_timestamp(as_of)
     return SnapshotSelector(options.get("commit"), None if version is None else int(version), as_of_us)
@@ -139,6 +140,7 @@ def _reject_unknown(options: Mapping[str, str], purpose: Purpose) -> None:
                 f"unknown option '{name}' of {purpose.value}: expected {', '.join(allowed_names)} or {STORAGE_PREFIX}…",
                 code="source_option",
                 hint="Remove the option, or fix its name. Options that start with 'storage.' are for the object store.",
+                facts={"option": name},
             )
 
 
@@ -149,6 +151,7 @@ def _root(options: Mapping[str, str]) -> Location:
             f"conflicting options 'uri' and 'path': got {uri} and {path}",
             code="source_option",
             hint="Pass option 'uri', and no path to `load()` or `save()`.",
+            facts={"uri": uri, "path": path},
         )
     address = uri or path
     if address is None:
@@ -173,36 +176,41 @@ def _columns(text: str | None) -> tuple[str, ...] | None:
     names = tuple(name.strip() for name in text.split(","))
     if "" in names or len(set(names)) < len(names):
         raise UsageError(
-            f"invalid list of columns '{text}': expected different names, separated by commas",
+            f"invalid list of columns '{text}': expected distinct names, separated by commas",
             code="source_option",
             hint="Pass option 'columns' such as `id,name,age`.",
+            facts={"columns": text},
         )
     return names
 
 
 def _mode(name: str | None, *, overwrite: bool) -> LoadMode:
     """Return the mode. Spark's save mode decides whether it is overwrite, option 'mode' chooses among the others."""
-    if overwrite:
-        if name not in (None, LoadMode.OVERWRITE.value):
-            raise UsageError(
-                f"conflicting modes: the save mode is overwrite, and option 'mode' is {name}",
-                code="source_option",
-                hint=f"Pass `.mode('append')` to {name}, or omit the option to replace the whole type.",
-            )
-        return LoadMode.OVERWRITE
-    if name is None:
-        return LoadMode.APPEND
-    if name == LoadMode.OVERWRITE.value:
+    mode = _parse_mode(name)
+    if overwrite and mode not in (None, LoadMode.OVERWRITE):
+        raise UsageError(
+            f"conflicting modes: the save mode is overwrite, and option 'mode' is {name}",
+            code="source_option",
+            hint="Pass `.mode('append')` to append or merge, or omit option 'mode' to replace the whole type.",
+            facts={"overwrite": overwrite, "mode": name},
+        )
+    if not overwrite and mode is LoadMode.OVERWRITE:
         raise UsageError(
             "conflicting modes: option 'mode' is overwrite, and the save mode is not",
             code="source_option",
             hint="Pass `.mode('overwrite')` to replace the whole type.",
+            facts={"overwrite": overwrite, "mode": name},
         )
+    return LoadMode.OVERWRITE if overwrite else mode or LoadMode.APPEND
+
+
+def _parse_mode(name: str | None) -> LoadMode | None:
     try:
-        return LoadMode(name)
+        return None if name is None else LoadMode(name)
     except ValueError as unknown:
         raise UsageError(
             f"invalid option 'mode': expected append or merge, got '{name}'",
             code="source_option",
             hint="Pass `.option('mode', 'merge')` to replace rows with the same id.",
+            facts={"mode": name},
         ) from unknown

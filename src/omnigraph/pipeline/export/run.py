@@ -22,7 +22,7 @@ from omnigraph.base.hints import Argument, Placeholder, hint
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.manifest.refs import SnapshotSelector, read_state
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, pinned_version
-from omnigraph.graph.manifest.stamp import FORMAT, Format
+from omnigraph.graph.manifest.stamp import FORMAT, StorageFormat
 from omnigraph.graph.scratch import Scratch
 from omnigraph.pipeline.export.plan import (
     ExportTable,
@@ -103,9 +103,11 @@ class ExportResult(Displayed):
         }
 
 
-def export(root: Location, request: ExportRequest, runner: Runner, rules: Format = FORMAT) -> ExportResult:
+def export(
+    root: Location, request: ExportRequest, runner: Runner, storage_format: StorageFormat = FORMAT
+) -> ExportResult:
     """Export a snapshot, or raise and delete what was written."""
-    snapshot = read_state(root, request.branch, request.when, rules)
+    snapshot = read_state(root, request.branch, request.when, storage_format)
     tables = _select_tables(snapshot, request.types)
     require_free_target(request.target)
     with open_work_directory(root, request.target, shares_disk=runner.shares_disk(_data_bytes(tables))) as scratch:

@@ -1,8 +1,8 @@
-"""The target of an export: a stream, one file, or a folder of parts, on disk or on S3.
+"""The target of an export: a stream, one file, or a directory of parts, on disk or on S3.
 
 In: a path as the user writes it. Out: an `ExportTarget`; one that exists is rejected before any task starts. Parts are
 written to a work directory and moved to the target when all of them are complete, so no incomplete file has a final
-name. An object store cannot rename, so the parts of a new folder are written there with their final names; each is
+name. An object store cannot rename, so the parts of a new directory are written there with their final names; each is
 complete, and a failed export deletes them. A killed process leaves the work directory.
 """
 
@@ -35,7 +35,7 @@ _PART_NAME: Final = re.compile(r"(node|edge)-[A-Za-z0-9_]+-[0-9]{5,}\.(jsonl|par
 _FORCE: Final = Argument("force")
 _STREAM: Final = "-"
 PARTS: Final = "parts"
-"""The folder of the work directory that has the parts with their final names."""
+"""The directory below the work directory that has the parts with their final names."""
 
 
 class TargetKind(Enum):
@@ -46,7 +46,7 @@ class TargetKind(Enum):
     FILE = "file"
     """One file."""
     FOLDER = "folder"
-    """A folder of files."""
+    """A directory of files."""
 
 
 def parse_format(name: str) -> ExportFormat:
@@ -95,26 +95,26 @@ def parse_target(
     if out is None or out == _STREAM:
         if format_ is ExportFormat.PARQUET:
             raise UsageError(
-                "Parquet is written to files: expected a folder, got stdout",
+                "Parquet is written to files: expected a directory, got stdout",
                 code="export_format",
-                hint=hint("Pass {}.", Argument("out", Placeholder("FOLDER/"))),
+                hint=hint("Pass {}.", Argument("out", Placeholder("DIRECTORY/"))),
             )
         return ExportTarget(TargetKind.STREAM)
     location = parse_location(out.rstrip("/") or out, options, durability)
     if location.scheme is Scheme.MEMORY:
         raise UsageError(
-            f"export to memory is not possible: expected a file or a folder, got '{out}'",
+            f"export to memory is not possible: expected a file or a directory, got '{out}'",
             code="export_target",
             hint=hint("Pass {} on disk or on S3.", Argument("out", Placeholder("FILE"))),
         )
-    is_folder = location.is_local and Path(location.uri).is_dir()
-    if format_ is ExportFormat.PARQUET or out.endswith("/") or is_folder:
+    is_directory = location.is_local and Path(location.uri).is_dir()
+    if format_ is ExportFormat.PARQUET or out.endswith("/") or is_directory:
         return ExportTarget(TargetKind.FOLDER, location, force)
     if out.endswith(_SUFFIXES[ExportFormat.PARQUET]):
         raise UsageError(
             f"the extension of '{out}' does not match the format: expected .jsonl, got .parquet",
             code="export_format",
-            hint=hint("Pass {} and a folder, or a file name that ends in .jsonl.", Argument("format", "parquet")),
+            hint=hint("Pass {} and a directory, or a file name that ends in .jsonl.", Argument("format", "parquet")),
         )
     return ExportTarget(TargetKind.FILE, location, force, compression_of(out))
 
@@ -132,7 +132,7 @@ def require_free_target(target: ExportTarget) -> None:
                 )
         case TargetKind.FOLDER:
             _require_parent(target.destination)
-            _require_free_folder(target)
+            _require_free_directory(target)
 
 
 def part_name(entity: Entity, number: int, format_: ExportFormat) -> str:
@@ -149,19 +149,19 @@ def open_work_directory(root: Location, target: ExportTarget, *, shares_disk: bo
     """
     if not shares_disk:
         with open_scratch(root) as scratch:
-            yield _create_parts_folder(scratch)
+            yield _create_parts_directory(scratch)
         return
     local_path = Path(target.destination.uri) if target.location is not None and target.destination.is_local else None
-    folder = None if local_path is None else str(local_path.parent)
+    parent_directory = None if local_path is None else str(local_path.parent)
     prefix = "omnigraph-export-" if local_path is None else f".{local_path.name}."
-    with substrate_errors("write", folder or tempfile.gettempdir()):
-        directory = tempfile.TemporaryDirectory(dir=folder, prefix=prefix, ignore_cleanup_errors=True)
+    with substrate_errors("write", parent_directory or tempfile.gettempdir()):
+        directory = tempfile.TemporaryDirectory(dir=parent_directory, prefix=prefix, ignore_cleanup_errors=True)
     durability = (target.location or root).durability
     with directory as name:
-        yield _create_parts_folder(Scratch(parse_location(name, durability=durability)))
+        yield _create_parts_directory(Scratch(parse_location(name, durability=durability)))
 
 
-def _create_parts_folder(scratch: Scratch) -> Scratch:
+def _create_parts_directory(scratch: Scratch) -> Scratch:
     # Workers do not create it: a late worker must not write after the end.
     if scratch.location.is_local:
         with substrate_errors("write", scratch.location.uri):
@@ -192,20 +192,20 @@ def copy_parts(parts: Sequence[Part], sink: BinaryIO) -> None:
 def delete_parts(parts: Sequence[Part]) -> None:
     """Delete parts that are already copied, so that a stream needs little disk space."""
     for part in parts:
-        folder, _, name = part.output.uri.rpartition("/")
-        ObjectStore(Location(part.output.scheme, folder, part.output.options)).delete(name)
+        directory, _, name = part.output.uri.rpartition("/")
+        ObjectStore(Location(part.output.scheme, directory, part.output.options)).delete(name)
 
 
 def deliver_folder(target: ExportTarget, parts: Sequence[Part]) -> tuple[Location, ...]:
-    """Move each part to the folder under its name and delete parts of an earlier export; return the new locations."""
+    """Move each part to the directory under its name; delete parts of an earlier export; return the new locations."""
     names = [part.output.uri.rpartition("/")[2] for part in parts]
     if target.destination.is_local:
-        with substrate_errors("write the folder", target.destination.uri):
-            _fill_folder(target.destination, dict(zip(names, parts, strict=True)))
+        with substrate_errors("write the directory", target.destination.uri):
+            _fill_directory(target.destination, dict(zip(names, parts, strict=True)))
             if target.destination.is_synced:
-                folder = Path(target.destination.uri)
-                sync_entries([folder / name for name in names], folder)
-                sync_entries([folder], folder.parent)
+                directory = Path(target.destination.uri)
+                sync_entries([directory / name for name in names], directory)
+                sync_entries([directory], directory.parent)
     elif not target.takes_parts:
         for name, part in zip(names, parts, strict=True):
             deliver_file(ExportTarget(TargetKind.FILE, target.destination.child(name)), [part])
@@ -221,19 +221,19 @@ def delete_target_parts(target: ExportTarget, parts: Sequence[str]) -> None:
         ObjectStore(target.destination).delete(name)
 
 
-def _fill_folder(location: Location, parts: Mapping[str, Part]) -> None:
-    """Rename a complete new folder to its final name, or replace files of an existing folder one by one."""
-    folder = Path(location.uri)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as draft:
+def _fill_directory(location: Location, parts: Mapping[str, Part]) -> None:
+    """Rename a complete new directory to its final name, or replace files of an existing directory one by one."""
+    directory = Path(location.uri)
+    with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{directory.name}.") as draft:
         full = Path(draft) / "full"
         full.mkdir()
         for name, part in parts.items():
             _move_part(part, parse_location(str(full / name), durability=location.durability))
-        if not folder.exists():
-            full.rename(folder)
+        if not directory.exists():
+            full.rename(directory)
             return
         for name in parts:
-            (full / name).replace(folder / name)
+            (full / name).replace(directory / name)
 
 
 def _move_part(part: Part, location: Location) -> None:
@@ -250,22 +250,22 @@ def _require_parent(location: Location) -> None:
     if location.is_local and not Path(location.uri).parent.is_dir():
         parent = Path(location.uri).parent
         raise UsageError(
-            f"missing folder: '{parent}' does not exist",
+            f"missing directory: '{parent}' does not exist",
             code="export_folder_missing",
-            hint="Create it first, or choose another folder.",
+            hint="Create it first, or choose another directory.",
         )
 
 
-def _require_free_folder(target: ExportTarget) -> None:
+def _require_free_directory(target: ExportTarget) -> None:
     location = target.destination
     if location.is_local and Path(location.uri).exists() and not Path(location.uri).is_dir():
-        raise _target_exists(location, "is a file: expected a folder", hint("Choose another name."))
+        raise _target_exists(location, "is a file: expected a directory", hint("Choose another name."))
     names = _names_in(location)
     if any(not _PART_NAME.fullmatch(name) for name in names):
-        raise _target_exists(location, "contains other files", hint("Choose an empty folder, or a new one."))
+        raise _target_exists(location, "contains other files", hint("Choose an empty directory, or a new one."))
     if names and not target.force:
         raise _target_exists(
-            location, "already contains an export", hint("Pass {} to replace it, or another folder.", _FORCE)
+            location, "already contains an export", hint("Pass {} to replace it, or another directory.", _FORCE)
         )
 
 

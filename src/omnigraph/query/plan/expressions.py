@@ -40,7 +40,7 @@ class Function(Enum):
 
 
 def require(condition: bool, message: str) -> None:
-    """Raise `InvariantError` if a node is inconsistent, which is a defect of Omnigraph and not of the query."""
+    """Raise `InvariantError` if a node is inconsistent, which is a bug in Omnigraph and not an error of the query."""
     if not condition:
         raise InvariantError(message, code="plan_invariant")
 

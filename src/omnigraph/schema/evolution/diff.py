@@ -45,7 +45,7 @@ def find_steps(
     steps = [*_drop_steps(match.dropped, hard), *_rename_steps(match.pairs)]
     unsupported = list(match.unsupported)
     for old, new in match.pairs:
-        pair = TypePair(old, new, sizes.get(old.id, 0), hard)
+        pair = TypePair(old=old, new=new, row_count=sizes.get(old.id, 0), is_hard_drop=hard)
         difference = compare_type(pair)
         unsupported += [*difference.unsupported, *_changed_endpoints(old, new, match.ids)]
         steps += difference.supported_steps
@@ -61,7 +61,7 @@ def find_steps_by_id(old: Catalog, new: Catalog, *, hard: bool = False) -> tuple
     dropped = [entity for entity in old.types if _same_type(new, entity) is None]
     steps = [*_drop_steps(dropped, hard), *_rename_steps(pairs)]
     for before, after in pairs:
-        steps += compare_type(TypePair(before, after, hard=hard, by_id=True)).steps
+        steps += compare_type(TypePair(old=before, new=after, is_hard_drop=hard, match_by_id=True)).steps
     steps += [AddType(entity) for entity in new.types if _same_type(old, entity) is None]
     steps += _interface_steps(old, new)
     return tuple(steps)

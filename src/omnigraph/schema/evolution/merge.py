@@ -128,7 +128,7 @@ def _canonical(entity: Entity) -> Entity:
     )
     ordered = replace(
         entity,
-        properties=tuple(sorted(entity.properties, key=lambda own: own.id)),
+        properties=tuple(sorted(entity.properties, key=lambda property_: property_.id)),
         rules=rules,
         next_property_id=PropertyId(0),
     )
@@ -139,10 +139,10 @@ def _canonical(entity: Entity) -> Entity:
 
 def _merge_both_changed(base: Entity, ours: Entity, theirs: Entity) -> Entity:
     alias = ours.alias
-    by_id = [{own.id: own for own in side.properties} for side in (base, ours, theirs)]
+    by_id = [{property_.id: property_ for property_ in side.properties} for side in (base, ours, theirs)]
     merged = [_merge_property(alias, *sides) for sides in _align(*by_id)]
     properties = tuple(filter(None, merged))
-    names = {own.id: own.name for own in properties}
+    names = {property_.id: property_.name for property_ in properties}
     _require_sources(properties)
     parts = _merge_parts(alias, ("name", "description", "metadata"), (base, ours, theirs))
     match base, ours, theirs:
@@ -201,11 +201,12 @@ def _merge_part(label: str, base: AnyValue, ours: AnyValue, theirs: AnyValue) ->
 
 def _require_sources(properties: tuple[Property, ...]) -> None:
     """Raise if the source of a vector has another name in the merged type."""
-    names = {own.name for own in properties}
-    for own in properties:
-        if own.embedding is not None and own.embedding.source not in names:
+    names = {property_.name for property_ in properties}
+    for property_ in properties:
+        if property_.embedding is not None and property_.embedding.source not in names:
+            source = property_.embedding.source
             raise _DivergedError(
-                f"one side renamed or dropped {own.embedding.source}, the source of {own.name} on the other side"
+                f"one side renamed or dropped {source}, the source of {property_.name} on the other side"
             )
 
 
@@ -236,7 +237,9 @@ def _merge_rules(alias: str, base: Rules, ours: Rules, theirs: Rules) -> Rules:
 
 def _rules_with_names(side: Entity, names: Mapping[PropertyId, str]) -> Rules:
     """Return a side's rules with the merged names. `require_consistent` reports a column that is missing."""
-    return side.rules.renamed({own.name: names.get(own.id, own.name) for own in side.properties})
+    return side.rules.renamed(
+        {property_.name: names.get(property_.id, property_.name) for property_ in side.properties}
+    )
 
 
 _Uniques = tuple[tuple[str, ...], ...]

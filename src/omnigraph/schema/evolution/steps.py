@@ -208,14 +208,14 @@ class AddProperty(TypeStep):
     def describe(self) -> str:
         added = self.property
         mark = "?" if added.nullable else ""
-        filled = "" if added.fill is None else ", filled with its default"
+        filled = "" if added.value_of_older_rows is None else ", filled with its default"
         return f"add property {self.alias}.{added.name}: {type_text(added.type)}{mark}{filled}"
 
     def column_names(self) -> tuple[str, ...]:
         return (self.property.name,)
 
     def cost(self, rows: int, filled_rows: int = 0) -> Cost:  # noqa: ARG002
-        return Cost.REWRITES if rows and self.property.fill is not None else Cost.METADATA
+        return Cost.REWRITES if rows and self.property.value_of_older_rows is not None else Cost.METADATA
 
     def change(self, entity: AnyEntity) -> AnyEntity:
         counter = PropertyId(max(entity.next_property_id, self.property.id + 1))
@@ -244,7 +244,7 @@ class DropProperty(TypeStep):
         return Cost.REWRITES if rows and self.hard else Cost.METADATA
 
     def change(self, entity: AnyEntity) -> AnyEntity:
-        remaining = tuple(own for own in entity.properties if own.id != self.property_id)
+        remaining = tuple(property_ for property_ in entity.properties if property_.id != self.property_id)
         return replace(entity, properties=remaining)
 
 
@@ -266,8 +266,12 @@ class RenameProperty(TypeStep):
     def change(self, entity: AnyEntity) -> AnyEntity:
         names = {self.old: self.new}
         properties = tuple(
-            replace(own, name=names.get(own.name, own.name), embedding=own.embedding and own.embedding.renamed(names))
-            for own in entity.properties
+            replace(
+                property_,
+                name=names.get(property_.name, property_.name),
+                embedding=property_.embedding and property_.embedding.renamed(names),
+            )
+            for property_ in entity.properties
         )
         return replace(entity, properties=properties, rules=entity.rules.renamed(names))
 
@@ -285,7 +289,7 @@ class PropertyStep(TypeStep):
         return _change_property(entity, self.property, self.change_property)
 
     @abstractmethod
-    def change_property(self, own: Property) -> Property:
+    def change_property(self, property_: Property) -> Property:
         """Return the property after the step."""
 
 
@@ -298,8 +302,8 @@ class AddIndex(PropertyStep):
     def describe(self) -> str:
         return f"declare an index on {self.alias}.{self.property}"
 
-    def change_property(self, own: Property) -> Property:
-        return replace(own, indexed=True)
+    def change_property(self, property_: Property) -> Property:
+        return replace(property_, indexed=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,8 +315,8 @@ class DropIndex(PropertyStep):
     def describe(self) -> str:
         return f"drop the index on {self.alias}.{self.property}"
 
-    def change_property(self, own: Property) -> Property:
-        return replace(own, indexed=False)
+    def change_property(self, property_: Property) -> Property:
+        return replace(property_, indexed=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,9 +329,9 @@ class ExtendEnum(PropertyStep):
     def describe(self) -> str:
         return f"extend the enum {self.alias}.{self.property} by {', '.join(self.values)}"
 
-    def change_property(self, own: Property) -> Property:
-        assert isinstance(own.type, EnumType), "only enums are extended"
-        return replace(own, type=EnumType(tuple(sorted({*own.type.values, *self.values}))))
+    def change_property(self, property_: Property) -> Property:
+        assert isinstance(property_.type, EnumType), "only enums are extended"
+        return replace(property_, type=EnumType(tuple(sorted({*property_.type.values, *self.values}))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,8 +343,8 @@ class RelaxNullability(PropertyStep):
     def describe(self) -> str:
         return f"make {self.alias}.{self.property} nullable"
 
-    def change_property(self, own: Property) -> Property:
-        return replace(own, nullable=True)
+    def change_property(self, property_: Property) -> Property:
+        return replace(property_, nullable=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +381,9 @@ class AddConstraint(TypeStep):
             case RequiredRule(name, fill):
                 fills: tuple[Value, ...] = () if fill is None else (fill,)
                 return _change_property(
-                    entity, name, lambda own: replace(own, nullable=False, null_fills=(*own.null_fills, *fills))
+                    entity,
+                    name,
+                    lambda property_: replace(property_, nullable=False, null_fills=(*property_.null_fills, *fills)),
                 )
             case CardRule(cardinality):
                 return _change_cardinality(entity, cardinality)
@@ -438,9 +444,9 @@ class UpdateMetadata(TypeStep):
             return replace(changed, implements=self.notes.implements)
         return changed
 
-    def _change_own(self, own: Property) -> Property:
+    def _change_own(self, property_: Property) -> Property:
         return replace(
-            own.with_default(self.notes.default),
+            property_.with_default(self.notes.default),
             description=self.notes.description,
             metadata=self.notes.metadata,
             embedding=self.notes.embedding,
@@ -522,7 +528,7 @@ def constrained_columns(constraint: Constraint) -> tuple[str, ...]:
 
 
 def _change_property(entity: AnyEntity, name: str, change: Callable[[Property], Property]) -> AnyEntity:
-    properties = tuple(change(own) if own.name == name else own for own in entity.properties)
+    properties = tuple(change(property_) if property_.name == name else property_ for property_ in entity.properties)
     return replace(entity, properties=properties)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from omnigraph.base.display import format_count
 from omnigraph.base.ids import PropertyId
 from omnigraph.schema.catalog import Cardinality, CheckRule, EdgeType, Entity, NodeType, Property, RangeRule, Rules
 from omnigraph.schema.evolution import steps as step
@@ -26,40 +27,55 @@ _WIDER = {
 
 
 @dataclass(frozen=True, slots=True)
-class TypePair:
-    """The accepted and the desired form of one type, and its number of rows. `hard`: drop data permanently.
+class PropertyPair:
+    """The accepted and the desired form of one property."""
 
-    `by_id`: both forms are of one graph, so properties are matched by id and not by name.
+    before: Property
+    after: Property
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypePair:
+    """The accepted and the desired form of one type.
+
+    `is_hard_drop`: data of dropped properties is deleted permanently. `match_by_id`: both forms are of one graph, so
+    properties are matched by id and not by name.
     """
 
     old: Entity
     new: Entity
-    rows: int = 0
-    hard: bool = False
-    by_id: bool = False
+    row_count: int = 0
+    is_hard_drop: bool = False
+    match_by_id: bool = False
 
     def origin(self, after: Property) -> Property | None:
         """Return the property of the old form that a property of the new form was."""
-        if self.by_id:
+        if self.match_by_id:
             return self.old.property_with_id(after.id)
-        same = self.old.property_named(after.name)
-        return same or (after.renamed_from and self.old.property_named(after.renamed_from)) or None
+        same_name = self.old.property_named(after.name)
+        if same_name is not None or after.renamed_from is None:
+            return same_name
+        return self.old.property_named(after.renamed_from)
 
-    @property
-    def fills(self) -> tuple[str, ...]:
-        """The properties whose default rows get: all rows if it is new, those with null if it becomes required."""
-        if not self.rows:
+    def properties_set_to_default(self) -> tuple[str, ...]:
+        """Return the properties whose default rows get: all rows if it is new, null rows if it becomes required."""
+        if not self.row_count:
             return ()
-        pairs = ((self.origin(after), after) for after in self.new.properties)
-        return tuple(
-            after.name
-            for before, after in pairs
-            if (after.fill is not None if before is None else self.null_fills(before, after))
-        )
+        names: list[str] = []
+        for after in self.new.properties:
+            before = self.origin(after)
+            if before is None:
+                is_set = after.value_of_older_rows is not None
+            else:
+                is_set = bool(self.null_replacements(PropertyPair(before, after)))
+            if is_set:
+                names.append(after.name)
+        return tuple(names)
 
-    def null_fills(self, before: Property, after: Property) -> tuple[Value, ...]:
+    def null_replacements(self, pair: PropertyPair) -> tuple[Value, ...]:
         """Return the values that replaced null, in order, from one form of a property to the other."""
-        if self.by_id:
+        before, after = pair.before, pair.after
+        if self.match_by_id:
             return after.null_fills[len(before.null_fills) :]
         becomes_required = before.nullable and not after.nullable
         return (after.default,) if becomes_required and after.default is not None else ()
@@ -71,12 +87,13 @@ class TypeDifference:
 
     removing: list[step.Step] = field(default_factory=list)
     columns: list[step.Step] = field(default_factory=list)
+    property_notes: list[step.Step] = field(default_factory=list)
     adding: list[step.Step] = field(default_factory=list)
     unsupported: list[step.Unsupported] = field(default_factory=list)
 
     @property
     def steps(self) -> tuple[step.Step, ...]:
-        return (*self.removing, *self.columns, *self.adding)
+        return (*self.removing, *self.columns, *self.property_notes, *self.adding)
 
     @property
     def supported_steps(self) -> tuple[step.Step, ...]:
@@ -94,59 +111,66 @@ def compare_type(pair: TypePair) -> TypeDifference:
     old, new = pair.old, pair.new
     difference = TypeDifference()
     matched, added = _match_properties(pair, difference)
-    names = {before.name: after.name for before, after in matched}
+    names = {both.before.name: both.after.name for both in matched}
     if old.rules.renamed(names).key != new.rules.key:
-        was, will = (f"({', '.join(key)})" if key else "(no key)" for key in (old.key, new.key))
-        difference.reject(EvolutionCode.KEY_CHANGED, pair, None, f"the key {was} would become {will}")
+        old_key, new_key = (f"({', '.join(key)})" if key else "(no key)" for key in (old.key, new.key))
+        difference.reject(EvolutionCode.KEY_CHANGED, pair, None, f"the key {old_key} would become {new_key}")
     difference.removing += _dropped_rules(old, new, names)
-    for before, after in matched:
-        if before.indexed > after.indexed:
-            difference.removing.append(step.DropIndex(old.id, new.alias, before.name))
-    renamed_names = {after.renamed_from for _, after in matched} if not pair.by_id else set()
-    dropped = [own for own in old.properties if own.name not in names and own.name not in renamed_names]
-    difference.columns += [step.DropProperty(old.id, new.alias, own.id, own.name, pair.hard) for own in dropped]
-    if dropped:
-        _reject_hard_drop_with_blob(pair, [after for _, after in matched], difference)
+    for both in matched:
+        if both.before.indexed and not both.after.indexed:
+            difference.removing.append(step.DropIndex(old.id, new.alias, both.before.name))
+    retained_names = set(names)
+    if not pair.match_by_id:
+        retained_names |= {both.after.renamed_from for both in matched if both.after.renamed_from is not None}
+    dropped = [property_ for property_ in old.properties if property_.name not in retained_names]
     difference.columns += [
-        step.RenameProperty(old.id, new.alias, before.id, before.name, after.name)
-        for before, after in matched
-        if before.name != after.name
+        step.DropProperty(old.id, new.alias, property_.id, property_.name, pair.is_hard_drop) for property_ in dropped
     ]
-    for before, after in matched:
-        _compare_property(pair, (before, after), names, difference)
-    difference.columns += _added_properties(pair, added, difference)
+    if dropped:
+        _reject_hard_drop_with_blob(pair, [both.after for both in matched], difference)
+    difference.columns += [
+        step.RenameProperty(old.id, new.alias, both.before.id, both.before.name, both.after.name)
+        for both in matched
+        if both.before.name != both.after.name
+    ]
+    for both in matched:
+        _compare_property(pair, both, names, difference)
+    _add_properties(pair, added, difference)
     notes = _type_notes(new)
     if notes != _type_notes(old):
         difference.adding.append(step.UpdateMetadata(old.id, new.alias, None, notes))
-    difference.adding += _added_rules(old, new, names, {own.name: own for own in added})
+    difference.adding += _added_rules(old, new, names, {property_.name: property_ for property_ in added})
     return difference
 
 
-def null_filled(old: Entity, new: Entity) -> dict[str, tuple[str, Value]]:
+def find_null_replacements(old: Entity, new: Entity) -> dict[str, tuple[str, Value]]:
     """Return the properties in which null gets a value: by the new name, the old name and the value."""
-    fills: dict[str, tuple[str, Value]] = {}
+    replacements: dict[str, tuple[str, Value]] = {}
     for after in new.properties:
         before = old.property_with_id(after.id)
-        fill = None if before is None else after.null_fill(len(before.null_fills))
-        if before is not None and fill is not None:
-            fills[after.name] = before.name, fill
-    return fills
+        if before is None:
+            continue
+        value = after.null_replacement(len(before.null_fills))
+        if value is not None:
+            replacements[after.name] = before.name, value
+    return replacements
 
 
-def _match_properties(
-    pair: TypePair, difference: TypeDifference
-) -> tuple[list[tuple[Property, Property]], list[Property]]:
-    """Return the properties of both forms, old and new, and the new ones. A rejected property counts as matched."""
-    matched: list[tuple[Property, Property]] = []
+def _match_properties(pair: TypePair, difference: TypeDifference) -> tuple[list[PropertyPair], list[Property]]:
+    """Return the properties of both forms, and the new ones. Reject invalid renames.
+
+    A property that is renamed to an existing name counts as matched, one that is renamed from an unknown name as new.
+    """
+    matched: list[PropertyPair] = []
     added: list[Property] = []
     for after in pair.new.properties:
-        if not pair.by_id and after.renamed_from is not None:
+        if not pair.match_by_id and after.renamed_from is not None:
             _check_rename(pair, after, after.renamed_from, difference)
         before = pair.origin(after)
         if before is None:
             added.append(after)
         else:
-            matched.append((before, after))
+            matched.append(PropertyPair(before, after))
     return matched, added
 
 
@@ -162,27 +186,27 @@ def _check_rename(pair: TypePair, after: Property, old_name: str, difference: Ty
 
 
 def _reject_hard_drop_with_blob(pair: TypePair, remaining: list[Property], difference: TypeDifference) -> None:
-    blob = next((own for own in remaining if own.type == ScalarType(Scalar.BLOB)), None)
-    if pair.hard and pair.rows and blob is not None:
+    blob = next((property_ for property_ in remaining if property_.type == ScalarType(Scalar.BLOB)), None)
+    if pair.is_hard_drop and pair.row_count and blob is not None:
         detail = f"{blob.name} is a Blob and is not dropped"
         difference.reject(EvolutionCode.BLOB_WITH_HARD_DROP, pair, blob.name, detail)
 
 
-def _added_properties(pair: TypePair, added: list[Property], difference: TypeDifference) -> Iterator[step.Step]:
-    for number, own in enumerate(added, start=pair.old.next_property_id):
-        if pair.rows and not own.nullable and own.fill is None:
-            detail = f"the type has {pair.rows:,} row{'' if pair.rows == 1 else 's'}"
-            difference.reject(EvolutionCode.REQUIRED_WITHOUT_DEFAULT, pair, own.name, detail)
-        property_id = own.id if pair.by_id else PropertyId(number)
-        yield step.AddProperty(pair.old.id, pair.new.alias, Property.from_shape(own, property_id))
+def _add_properties(pair: TypePair, added: list[Property], difference: TypeDifference) -> None:
+    """Add the steps for new properties; reject a required property without a default if there are rows."""
+    for number, property_ in enumerate(added, start=pair.old.next_property_id):
+        if pair.row_count and not property_.nullable and property_.value_of_older_rows is None:
+            detail = f"the type has {format_count(pair.row_count, 'row')}"
+            difference.reject(EvolutionCode.REQUIRED_WITHOUT_DEFAULT, pair, property_.name, detail)
+        property_id = property_.id if pair.match_by_id else PropertyId(number)
+        stored = Property.from_shape(property_, property_id)
+        difference.columns.append(step.AddProperty(pair.old.id, pair.new.alias, stored))
 
 
-def _compare_property(
-    pair: TypePair, both: tuple[Property, Property], names: dict[str, str], difference: TypeDifference
-) -> None:
-    before, after = both
-    if not pair.by_id:
-        after = _as_before(before, after)
+def _compare_property(pair: TypePair, both: PropertyPair, names: dict[str, str], difference: TypeDifference) -> None:
+    before, after = both.before, both.after
+    if not pair.match_by_id:
+        after = _keep_required_vector_column(before, after)
     type_id, alias, name = pair.old.id, pair.new.alias, after.name
     if before.type != after.type:
         change = _type_change(before.type, after.type)
@@ -191,22 +215,24 @@ def _compare_property(
             difference.reject(change, pair, name, detail)
         else:
             difference.columns.append(step.ExtendEnum(type_id, alias, name, change))
-    _compare_nullability(pair, (before, after), difference)
-    if before.nullable != after.nullable and pair.fills and after.type == ScalarType(Scalar.BLOB):
-        detail = f"{pair.fills[0]} is filled with its default"
-        difference.reject(EvolutionCode.BLOB_WITH_DEFAULT, pair, name, detail)
-    if after.indexed > before.indexed:
+    _compare_nullability(pair, PropertyPair(before, after), difference)
+    if before.nullable != after.nullable and after.type == ScalarType(Scalar.BLOB):
+        set_to_default = pair.properties_set_to_default()
+        if set_to_default:
+            detail = f"{set_to_default[0]} is filled with its default"
+            difference.reject(EvolutionCode.BLOB_WITH_DEFAULT, pair, name, detail)
+    if after.indexed and not before.indexed:
         difference.adding.append(step.AddIndex(type_id, alias, name))
     embedding = before.embedding and before.embedding.renamed(names)
-    if pair.rows and embedding and after.embedding and not embedding.has_same_vectors(after.embedding):
-        detail = f"vectors of {pair.rows:,} rows may have been made from {embedding.source}"
+    if pair.row_count and embedding and after.embedding and not embedding.has_same_vectors(after.embedding):
+        detail = f"{format_count(pair.row_count, 'row')} may have vectors computed from {embedding.source}"
         difference.reject(EvolutionCode.EMBEDDING_CHANGED, pair, name, detail)
     notes = step.Notes(after.description, after.metadata, (), after.default, after.embedding)
     if notes != step.Notes(before.description, before.metadata, (), before.default, embedding):
-        difference.adding.insert(0, step.UpdateMetadata(type_id, alias, name, notes))
+        difference.property_notes.append(step.UpdateMetadata(type_id, alias, name, notes))
 
 
-def _as_before(before: Property, after: Property) -> Property:
+def _keep_required_vector_column(before: Property, after: Property) -> Property:
     """Return the desired property; a required vector of an earlier release keeps its column and its rule."""
     if before.nullable or before.embedding is None or after.embedding is None or not after.embedding.required:
         return after
@@ -228,20 +254,21 @@ def _type_change(before: PropertyType, after: PropertyType) -> EvolutionCode | t
             return EvolutionCode.TYPE_CHANGED
 
 
-def _compare_nullability(pair: TypePair, both: tuple[Property, Property], difference: TypeDifference) -> None:
+def _compare_nullability(pair: TypePair, both: PropertyPair, difference: TypeDifference) -> None:
     """Add the steps for a property that became nullable or required, one for each time that it did."""
-    before, after = both
+    before, after = both.before, both.after
     type_id, alias, name = pair.old.id, pair.new.alias, after.name
-    fills = pair.null_fills(before, after)
+    replacements = pair.null_replacements(both)
     relax = step.RelaxNullability(type_id, alias, name)
-    if not before.nullable and (after.nullable or fills):
+    if not before.nullable and (after.nullable or replacements):
         difference.columns.append(relax)
-    for number, fill in enumerate(fills):
-        difference.adding += [relax] if number else []
-        difference.adding.append(step.AddConstraint(type_id, alias, step.RequiredRule(name, fill)))
-    if fills and after.nullable:
+    for number, value in enumerate(replacements):
+        if number > 0:
+            difference.adding.append(relax)
+        difference.adding.append(step.AddConstraint(type_id, alias, step.RequiredRule(name, value)))
+    if replacements and after.nullable:
         difference.adding.append(relax)
-    if before.nullable and not after.nullable and not fills:
+    if before.nullable and not after.nullable and not replacements:
         difference.adding.append(step.AddConstraint(type_id, alias, step.RequiredRule(name)))
 
 
@@ -252,13 +279,13 @@ def _type_notes(entity: Entity) -> step.Notes:
 
 def _rules(entity: Entity, rules: Rules) -> list[step.TypeRule]:
     """Return the rules of a type other than its key. The default cardinality does not count."""
-    listed: list[step.TypeRule] = [*map(step.UniqueRule, rules.uniques), *rules.ranges, *rules.checks]
+    type_rules: list[step.TypeRule] = [*map(step.UniqueRule, rules.uniques), *rules.ranges, *rules.checks]
     if isinstance(entity, EdgeType) and entity.cardinality != Cardinality():
-        listed.append(step.CardRule(entity.cardinality))
-    return listed
+        type_rules.append(step.CardRule(entity.cardinality))
+    return type_rules
 
 
-def _meaning(rule: step.TypeRule) -> object:
+def _comparison_key(rule: step.TypeRule) -> object:
     """Return a value that is equal for equal rules: the order of columns has no meaning in `@unique`."""
     return frozenset(rule.columns) if isinstance(rule, step.UniqueRule) else rule
 
@@ -274,9 +301,9 @@ def _old_rules(old: Entity, names: Mapping[str, str]) -> Iterator[tuple[step.Typ
 
 def _dropped_rules(old: Entity, new: Entity, names: Mapping[str, str]) -> Iterator[step.DropConstraint]:
     """Return the rules that are dropped, under the old names of their columns."""
-    desired = {_meaning(rule) for rule in _rules(new, new.rules)}
+    desired = {_comparison_key(rule) for rule in _rules(new, new.rules)}
     for rule, renamed in _old_rules(old, names):
-        if renamed is None or _meaning(renamed) not in desired:
+        if renamed is None or _comparison_key(renamed) not in desired:
             yield step.DropConstraint(old.id, new.alias, rule)
 
 
@@ -285,9 +312,9 @@ def _added_rules(
 ) -> Iterator[step.AddConstraint]:
     """Return the rules that are added, under the new names of their columns."""
     remaining = [renamed for _, renamed in _old_rules(old, names) if renamed is not None]
-    meanings = {_meaning(rule) for rule in remaining}
+    remaining_keys = {_comparison_key(rule) for rule in remaining}
     for rule in _rules(new, new.rules):
-        if _meaning(rule) not in meanings:
+        if _comparison_key(rule) not in remaining_keys:
             yield step.AddConstraint(old.id, new.alias, rule, _is_implied(rule, remaining, added))
 
 
@@ -296,7 +323,7 @@ def _is_implied(rule: step.TypeRule, remaining: list[step.TypeRule], added: Mapp
     match rule:
         case step.UniqueRule(columns):
             # Nulls are never duplicates, and a column that was added without a default is null in every row.
-            return any(name in added and added[name].fill is None for name in columns)
+            return any(name in added and added[name].value_of_older_rows is None for name in columns)
         case RangeRule(name, bounds):
             old_bounds = [old.bounds for old in remaining if isinstance(old, RangeRule) and old.property == name]
             return _is_obeyed_when_added(name, added) or any(old.is_within(bounds) for old in old_bounds)
@@ -311,7 +338,7 @@ def _is_implied(rule: step.TypeRule, remaining: list[step.TypeRule], added: Mapp
 
 def _is_obeyed_when_added(name: str, added: Mapping[str, Property]) -> bool:
     """Return whether rows obey the rules of a new column: null does, and so does the current default."""
-    return name in added and (added[name].fill is None or added[name].filled is None)
+    return name in added and (added[name].value_of_older_rows is None or added[name].filled is None)
 
 
 def _is_within(inner: Cardinality, outer: Cardinality) -> bool:

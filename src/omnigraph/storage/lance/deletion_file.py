@@ -21,7 +21,7 @@ _BITMAP_BYTES: Final = 8_192
 
 
 def count_deleted_rows(path: str, data: bytes, rows_max: int | None = None) -> int:
-    """Return how many rows a deletion file deletes; raise if it is cut off or damaged.
+    """Return how many rows a deletion file deletes; raise if it is truncated or damaged.
 
     With `rows_max`, a position at or above it counts as damage.
     """
@@ -41,7 +41,7 @@ def _count_array(data: bytes, rows_max: int | None) -> int:
 
 
 def count_bitmap(data: bytes) -> int:
-    """Count the values of a Roaring bitmap in its portable format; raise ValueError if it is cut off or damaged."""
+    """Count the values of a Roaring bitmap in its portable format; raise ValueError if it is truncated or damaged."""
     reader = _Bytes(data)
     (cookie,) = reader.take("<I")
     runs = 0
@@ -89,7 +89,7 @@ class _Bytes:
 
     def take_bytes(self, count: int) -> bytes:
         if count > self.remaining:
-            raise ValueError("the file is cut off")
+            raise ValueError("the file is truncated")
         self._position += count
         return self._data[self._position - count : self._position]
 

@@ -303,13 +303,13 @@ def _incomplete_file(directory: Location, file: StagedFile, size: int | None) ->
     sizes = f"expected {expected} bytes, got {size:,}"
     if directory.is_local and (cause := _no_space_cause(Path(uri), (file.size_bytes or size) - size)):
         return IncompleteFileError(
-            f"{cause}: a file was cut off, {sizes}: {uri}",
+            f"{cause}: a file was truncated, {sizes}: {uri}",
             code="disk_full",
             hint="Nothing was written. Free some space or raise the limit, then retry.",
             facts=facts,
         )
     return IncompleteFileError(
-        f"a file was cut off while it was written, {sizes}: {uri}",
+        f"a file was truncated while it was written, {sizes}: {uri}",
         code="file_incomplete",
         hint="Nothing was written. Check the disk and its quota, then retry.",
         facts=facts,
@@ -342,7 +342,7 @@ def _ends_like_lance(path: Path) -> bool:
 
 
 def _is_whole_deletion_file(path: Path) -> bool:
-    """Return whether a deletion file is complete: a cut-off one would make Lance end the process."""
+    """Return whether a deletion file is complete: a truncated one would make Lance end the process."""
     try:
         count_deleted_rows(path.name, path.read_bytes())
     except (ValueError, pa.ArrowException):

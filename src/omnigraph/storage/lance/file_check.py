@@ -1,6 +1,6 @@
 """Checks, from one listing, that the files that versions of a dataset reference exist with their recorded sizes.
 
-In: a dataset's location and some of its versions. Out: one `FileProblem` per file that is missing, cut off or damaged.
+In: a dataset's location and some of its versions. Out: one `FileProblem` per missing, truncated or damaged file.
 Lance records the size of data files and the total size of each index segment, but not the size of deletion files, which
 are therefore read completely, without Lance. `deep` also opens the footer of each data file and index file; if all
 files are valid, it reads the descriptors of blobs and compares the blob files with them. Nothing here writes. A damaged

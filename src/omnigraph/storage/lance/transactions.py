@@ -185,7 +185,7 @@ class _Tail:
 
 def _transaction_of(directory: Location, path: str, tail: _Tail) -> bytes | None:
     if len(tail.data) < _FOOTER.size:
-        raise WireError(f"{path} is cut off: expected at least {_FOOTER.size} bytes, got {tail.size}")
+        raise WireError(f"{path} is truncated: expected at least {_FOOTER.size} bytes, got {tail.size}")
     position, _, _, magic = _FOOTER.unpack(tail.data[-_FOOTER.size :])
     if magic != _MAGIC:
         raise WireError(f"{path} does not end like a Lance manifest")
@@ -216,7 +216,7 @@ def _read_section(directory: Location, path: str, tail: _Tail, position: int) ->
     (length,) = _LENGTH.unpack_from(tail.data, offset)
     start = offset + _LENGTH.size
     if start + length > len(tail.data):
-        raise WireError(f"{path} is cut off")
+        raise WireError(f"{path} is truncated")
     return tail.data[start : start + length]
 
 

@@ -113,9 +113,9 @@ def _expand_local(name: str, location: Location) -> Iterator[InputFile]:
         start = _before_pattern(name, path)
         matches = {
             match
-            for folder, pattern in _split_glob(start, path.relative_to(start).parts)
-            for match in folder.glob(str(pattern))
-            if match.is_file() and not _is_hidden(match.relative_to(folder).parts, pattern.parts)
+            for directory, pattern in _split_glob(start, path.relative_to(start).parts)
+            for match in directory.glob(str(pattern))
+            if match.is_file() and not _is_hidden(match.relative_to(directory).parts, pattern.parts)
         }
         for match in sorted(matches):
             yield _named_file(match, str(match))
@@ -124,7 +124,7 @@ def _expand_local(name: str, location: Location) -> Iterator[InputFile]:
 def _expand_remote(name: str, location: Location) -> Iterator[InputFile]:
     bucket, _, key = location.uri.split("://", 1)[1].partition("/")
     fixed = key[: min((key.index(c) for c in _GLOB_CHARACTERS & set(key)), default=len(key))]
-    folder = fixed.rpartition("/")[0] if fixed != key else key
+    directory = fixed.rpartition("/")[0] if fixed != key else key
     whole_bucket = Location(location.scheme, f"{location.scheme.value}://{bucket}", location.options)
     denied: StorageError | None = None
     if key and fixed == key:
@@ -133,15 +133,15 @@ def _expand_remote(name: str, location: Location) -> Iterator[InputFile]:
         except StorageError as error:
             if error.code != "permission_denied":
                 raise
-            # AWS also answers so for a key that does not exist, if the caller may list only some folders.
+            # AWS also answers so for a key that does not exist, if the caller may list only some directories.
             stamp, denied = None, error
         if stamp is not None:
             yield _file(name, whole_bucket.child(key), stamp)
             return
-    root = whole_bucket.child(folder) if folder else whole_bucket
-    requested = key.removeprefix(folder).split("/")
-    for entry in _list_folder(root, denied):
-        whole = f"{folder}/{entry.path}" if folder else entry.path
+    root = whole_bucket.child(directory) if directory else whole_bucket
+    requested = key.removeprefix(directory).split("/")
+    for entry in _list_directory(root, denied):
+        whole = f"{directory}/{entry.path}" if directory else entry.path
         if fixed != key and not fnmatch.fnmatchcase(whole, key):
             continue
         if _is_hidden(entry.path.split("/"), requested):
@@ -151,8 +151,8 @@ def _expand_remote(name: str, location: Location) -> Iterator[InputFile]:
             yield _file(entry_location.uri, entry_location, FileStamp(entry.size, entry.version))
 
 
-def _list_folder(root: Location, denied: StorageError | None) -> tuple[ObjectEntry, ...]:
-    """List a folder. If it is empty, raise the error of the store about a file of this name, if there was one."""
+def _list_directory(root: Location, denied: StorageError | None) -> tuple[ObjectEntry, ...]:
+    """List a directory. If it is empty, raise the error of the store about a file of this name, if there was one."""
     entries: tuple[ObjectEntry, ...] = ()
     try:
         entries = ObjectStore(root).list("")
@@ -175,26 +175,26 @@ def _reject_graph(name: str, path: Path) -> None:
 
 
 def _before_pattern(name: str, path: Path) -> Path:
-    """Return the folder before the first pattern of the name. The path to the working directory is not a pattern."""
+    """Return the directory before the first pattern of the name. The path to the working directory is not a pattern."""
     typed = Path(name).parts
     plain = itertools.takewhile(lambda part: not _GLOB_CHARACTERS & set(part), typed)
-    folder = Path(os.path.realpath(Path(*plain)))
-    return folder if path.is_relative_to(folder) else Path(path.anchor)
+    directory = Path(os.path.realpath(Path(*plain)))
+    return directory if path.is_relative_to(directory) else Path(path.anchor)
 
 
-def _split_glob(folder: Path, parts: Sequence[str]) -> Iterator[tuple[Path, PurePath]]:
-    """Return the folders to search, each with the rest of the glob. A folder may be named like a pattern."""
+def _split_glob(directory: Path, parts: Sequence[str]) -> Iterator[tuple[Path, PurePath]]:
+    """Return the directories to search, each with the rest of the glob. A directory may be named like a pattern."""
     first = next((index for index, part in enumerate(parts) if _GLOB_CHARACTERS & set(part)), None)
     if first is None:
         return
-    yield folder.joinpath(*parts[:first]), PurePath(*parts[first:])
-    literal = folder.joinpath(*parts[: first + 1])
+    yield directory.joinpath(*parts[:first]), PurePath(*parts[first:])
+    literal = directory.joinpath(*parts[: first + 1])
     if literal.is_dir():
         yield from _split_glob(literal, parts[first + 1 :])
 
 
 def _is_hidden(parts: Sequence[str], requested: Sequence[str] = ()) -> bool:
-    """Return whether a file, or a folder on its path, is hidden, such as a log next to the data.
+    """Return whether a file, or a directory on its path, is hidden, such as a log next to the data.
 
     As in a shell, a name that was requested with such a prefix is not hidden.
     """

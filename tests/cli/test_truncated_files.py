@@ -75,5 +75,5 @@ def test_spark_worker_writes_a_truncated_file(tmp_path: Path) -> None:
     command = [OMNIGRAPH, "load", "--data", str(data), str(graph), "--spark-master", "local[1]"]
     failed = subprocess.run(command, env=environment(faults), capture_output=True, text=True, check=False)
     assert failed.returncode != 0
-    assert "a file was cut off while it was written" in failed.stderr
+    assert "a file was truncated while it was written" in failed.stderr
     assert _notes(graph) == 0
