@@ -195,7 +195,7 @@ def test_every_command_requires_one_graph(place: Path) -> None:
     for command in ("init --schema schema.pg", "snapshot", "schema show", "commit list", "commit show 01"):
         outcome = omnigraph_here(*command.split(), cwd=place)
         assert_one_error(outcome, 2)
-        assert "needs a graph" in outcome.stderr
+        assert "missing graph: " in outcome.stderr
         outcome = omnigraph_here(*command.split(), "a.omni", "--store", "b.omni", cwd=place)
         assert_one_error(outcome, 2)
         assert "expected one graph, got " in outcome.stderr

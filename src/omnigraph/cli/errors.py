@@ -14,8 +14,8 @@ from typing import Any, Final
 import typer
 
 from omnigraph.base.errors import ErrorKind, InvariantError, OmnigraphError, StorageError, TextError, UsageError
+from omnigraph.cli.flags import Flags
 from omnigraph.cli.hints import render_hint
-from omnigraph.cli.options import Flags
 from omnigraph.cli.output import printable, write_json
 from omnigraph.wire.errors import error_document
 

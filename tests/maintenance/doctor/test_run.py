@@ -34,7 +34,7 @@ from omnigraph.maintenance.doctor.findings import (
     is_healthy,
     optimize_branch,
 )
-from omnigraph.maintenance.doctor.run import FIX_EDGES, examine
+from omnigraph.maintenance.doctor.run import FIX_EDGES, check_graph
 from omnigraph.maintenance.optimize.run import ensure_indices
 from omnigraph.storage.lance.commit import commit_schema_metadata
 from omnigraph.storage.lance.dataset import open_dataset
@@ -81,7 +81,7 @@ def test_healthy_graph_has_no_findings(graph: Graph) -> None:
 
 
 def test_without_a_graph_only_the_machine_is_checked() -> None:
-    (machine,) = examine(None)
+    (machine,) = check_graph(None)
     assert (machine.check, machine.health) == (Check.MACHINE, Health.OK)
     assert all(word in machine.message for word in ("Lance 14.", "Spark 4.", "Java "))
 

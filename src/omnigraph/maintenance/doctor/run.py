@@ -59,7 +59,7 @@ FIX_EDGES: Final = Hint("Insert the nodes, or delete these edges.")
 _PACKAGES: Final = {"Lance": "pylance", "Spark": "pyspark"}
 
 
-def examine(graph: GraphTarget | None, *, deep: bool = False) -> list[Finding]:
+def check_graph(graph: GraphTarget | None, *, deep: bool = False) -> list[Finding]:
     """Run every check. Without a graph only the machine is checked.
 
     Args:
