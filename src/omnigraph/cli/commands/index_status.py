@@ -31,8 +31,8 @@ def index_status(target: GraphArguments, *, branch: Branch = "main", output: Row
 
     An index covers the rows that existed when it was built or last extended; queries scan newer rows. Results are
     correct with any coverage. Indexed: every row is covered. Degraded: some rows are not covered; `optimize` covers
-    them. none: the schema declares no index on this column, so `=` and range filters read every row. empty: the table
-    has no rows. --json and --format jsonl report the last two as Degraded, with the reason.
+    them. none: no declared index serves `=` and range filters on this column, so they read every row. empty: the
+    table has no rows. --json and --format jsonl report the last two as Degraded, with the reason.
     """
     graph = target.open(branch)
 
