@@ -64,9 +64,9 @@ def build_catalog(schema: Schema, *, new_incarnation: Callable[[], Incarnation] 
             cardinality = _cardinality(declaration.annotations)
             edges.append(EdgeType(**parts, source=source, target=target, cardinality=cardinality))
     return Catalog(
-        tuple(nodes),
-        tuple(edges),
-        tuple(_interface(declaration) for declaration in interfaces.values()),
+        nodes=tuple(nodes),
+        edges=tuple(edges),
+        interfaces=tuple(_interface(declaration) for declaration in interfaces.values()),
         next_type_id=len(tables) + 1,
     )
 

@@ -81,12 +81,16 @@ def expand_edges(operator: op.EdgeExpand, needed: RequiredColumns, context: Exec
         if not frame.length:
             continue
         if walker.choose_mode(frame.length) is TraversalMode.ADJACENCY:
-            yield from _expand_by_adjacency(_EdgeLookup(operator, names, frame, walker, context))
+            yield from _expand_by_adjacency(
+                _EdgeLookup(operator=operator, names=names, frame=frame, walker=walker, context=context)
+            )
         else:
-            yield from _expand_by_storage(_EdgeLookup(operator, names, frame, walker, context))
+            yield from _expand_by_storage(
+                _EdgeLookup(operator=operator, names=names, frame=frame, walker=walker, context=context)
+            )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _EdgeLookup:
     """One frame, and what is needed to look up the edges at its sources."""
 

@@ -77,7 +77,7 @@ class GapReason(Enum):
     UNREADABLE = "unreadable"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionRecord:
     """The transaction that created `version`. `restored_version` is set only for a Restore."""
 
@@ -144,7 +144,14 @@ def parse_transaction(version: int, message: bytes) -> TransactionRecord:
             restored = _parse_restored(value) if operation is Operation.RESTORE else None
     if operation is None or not uuid:
         raise WireError("the transaction has no operation or no uuid")
-    return TransactionRecord(version, operation, uuid, read_version, MappingProxyType(properties), restored)
+    return TransactionRecord(
+        version=version,
+        operation=operation,
+        uuid=uuid,
+        read_version=read_version,
+        properties=MappingProxyType(properties),
+        restored_version=restored,
+    )
 
 
 def _parse_property(entry: bytes) -> tuple[str, str]:
