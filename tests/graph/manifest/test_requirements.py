@@ -16,7 +16,7 @@ from omnigraph.graph.manifest.requirements import (
     ReadSetConflictError,
     Requirement,
     SchemaIs,
-    check_requirements,
+    require_met,
 )
 
 LIVE = TableRecord(TypeId("1"), Incarnation("a"), "node:A", "nodes/1-a", Pin("g-X", 4), BranchId("X"), 0)
@@ -50,14 +50,14 @@ UNMET: dict[str, tuple[Requirement, str, str | None, str | None]] = {
 
 
 def test_met_requirements_pass() -> None:
-    check_requirements(STATE, MET)
+    require_met(STATE, MET)
 
 
 @pytest.mark.parametrize("name", UNMET)
 def test_unmet_requirement_is_a_conflict_with_facts(name: str) -> None:
     requirement, member, expected, actual = UNMET[name]
     with pytest.raises(ReadSetConflictError) as caught:
-        check_requirements(STATE, (*MET, requirement))
+        require_met(STATE, (*MET, requirement))
     assert caught.value.kind is ErrorKind.CONFLICT
     assert caught.value.code == "read_set_conflict"
     facts = {"member": member, "expected": expected, "actual": actual}
@@ -67,6 +67,6 @@ def test_unmet_requirement_is_a_conflict_with_facts(name: str) -> None:
 
 def test_other_head_is_a_precondition_failure() -> None:
     with pytest.raises(PreconditionFailedError) as caught:
-        check_requirements(STATE, (HeadIs(CommitId("G")),))
+        require_met(STATE, (HeadIs(CommitId("G")),))
     assert caught.value.kind is ErrorKind.PRECONDITION_FAILED
     assert caught.value.facts["precondition_failure"] == {"expected": "G", "actual": "H"}

@@ -34,7 +34,7 @@ from omnigraph.graph.manifest.records import (
     TableRecord,
     TombstoneRecord,
 )
-from omnigraph.graph.manifest.requirements import Requirement, check_requirements
+from omnigraph.graph.manifest.requirements import Requirement, require_met
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.graph.manifest.stamp import FORMAT, Format, migrate_manifest
 from omnigraph.storage.errors import CommitRaceError
@@ -157,7 +157,7 @@ def publish(
             state, replaced = handle.read_state_and(object_ids)
         if _is_applied(change, replaced, tried=attempt > 0):
             return _publication(handle, change, replaced)
-        check_requirements(state, requirements)
+        require_met(state, requirements)
         draft = change.commit
         commit = None if draft is None else _commit_record(change, draft, target, handle, state)
         rows = encoding.rows_to_table(_rows(change, commit, state, replaced), handle.dataset.schema)

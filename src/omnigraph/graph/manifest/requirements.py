@@ -62,7 +62,7 @@ class PreconditionFailedError(OmnigraphError):
     applied = Applied.NO
 
 
-def check_requirements(state: ManifestState, requirements: Iterable[Requirement]) -> None:
+def require_met(state: ManifestState, requirements: Iterable[Requirement]) -> None:
     """Raise for the first requirement that the state does not meet."""
     for requirement in requirements:
         match requirement:

@@ -177,7 +177,7 @@ def plan_resolved(sides: GraphSides, resolution: Resolution) -> MergePlan:
     """
     choices: dict[EntityName, Side] = dict(resolution.entities)
     if not isinstance(sides.schema, Conflict):
-        _check_tables(choices, {*sides.ours.tables, *(table.alias for table in sides.schema.added)})
+        _require_tables(choices, {*sides.ours.tables, *(table.alias for table in sides.schema.added)})
     plan = plan_merge(replace(sides, choices=choices))
     for _ in range(limits.MERGE_ROUNDS_MAX):
         added: dict[EntityName, Side] = {}
@@ -193,7 +193,7 @@ def plan_resolved(sides: GraphSides, resolution: Resolution) -> MergePlan:
     return plan
 
 
-def _check_tables(choices: Mapping[EntityName, Side], aliases: set[str]) -> None:
+def _require_tables(choices: Mapping[EntityName, Side], aliases: set[str]) -> None:
     for name in choices:
         if name.table not in aliases:
             raise UsageError(
