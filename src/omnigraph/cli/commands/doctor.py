@@ -50,8 +50,6 @@ def doctor(target: GraphArguments, *, deep: Deep = False, output: RowsOutput, lo
     healthy = is_healthy(findings)
     rows = [finding_output(finding, render_command(finding.fix, target.address)) for finding in findings]
     table_rows = [{**row, "where": row["where"] and row["where"].removeprefix(f"{uri}/")} for row in rows]
-    output.show(
-        lambda: {"uri": uri, "healthy": healthy, "findings": rows}, TITLES, table_rows, fields=TITLES, field_rows=rows
-    )
+    output.show(lambda: {"uri": uri, "healthy": healthy, "findings": rows}, TITLES, table_rows, field_rows=rows)
     if not healthy:
         raise typer.Exit(ExitCode.REFUSED)
