@@ -1,6 +1,6 @@
 """Text files that a caller names: read up to a limit, as UTF-8, with one clear error for each way that can fail.
 
-What a text means is checked elsewhere.
+Other modules check what the text means.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ def read_schema_file(path: Path) -> str:
     return text
 
 
-def read_bytes(path: Path, bytes_max: int, what: str, argument: str) -> bytes:
-    """Return the file up to one byte beyond the limit. Messages name `what` it is and the argument that names it."""
+def read_bytes(path: Path, bytes_max: int, content: str, argument: str) -> bytes:
+    """Return the file up to one byte beyond the limit. Messages name the content and the argument that names it."""
     try:
         with path.open("rb") as file:
             return file.read(bytes_max + 1)
     except FileNotFoundError as error:
         advice = hint("Check the path in {}.", Argument(argument, Placeholder("FILE")))
-        raise _unreadable(path, what, f"{what} file '{path}' does not exist", advice) from error
+        raise _unreadable(path, content, f"{content} file '{path}' does not exist", advice) from error
     except IsADirectoryError as error:
         advice = Hint("Pass a file, not a directory.")
-        raise _unreadable(path, what, f"{what} file '{path}' is a directory", advice) from error
+        raise _unreadable(path, content, f"{content} file '{path}' is a directory", advice) from error
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         advice = Hint("Check the name and the permissions of the file.")
-        raise _unreadable(path, what, f"cannot read {what} file '{path}': {reason}", advice) from error
+        raise _unreadable(path, content, f"cannot read {content} file '{path}': {reason}", advice) from error
 
 
 def decode_text(data: bytes, path: Path, kind: TextKind) -> str:
@@ -72,6 +72,6 @@ def file_problem(path: Path, code: str, message: str, advice: str, position: tup
     return Problem(code, message, advice, str(path), *position, 1, "")
 
 
-def _unreadable(path: Path, what: str, message: str, advice: Hint) -> UsageError:
-    code = "schema_file" if what == "schema" else "query_file"
+def _unreadable(path: Path, content: str, message: str, advice: Hint) -> UsageError:
+    code = "schema_file" if content == "schema" else "query_file"
     return UsageError(message, code=code, hint=advice, facts={"path": str(path)})
