@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from omnigraph.base.errors import UsageError
 from omnigraph.cli.app import make_command
 from omnigraph.cli.errors import UNSUPPORTED_FLAGS, exit_code, explain_usage
-from omnigraph.cli.options import Flags
+from omnigraph.cli.flags import Flags
 from omnigraph.cli.target import GraphArguments
 
 _COLUMNS: Final = {

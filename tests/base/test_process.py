@@ -25,7 +25,9 @@ from omnigraph.base.process import (
 )
 from tests.style.source import ROOT
 
-ME: Final = ProcessIdentity("host", "boot", "pid:[1]", 100, "5000", "machine", 1000)
+ME: Final = ProcessIdentity(
+    host="host", boot_id="boot", pid_namespace="pid:[1]", pid=100, started="5000", machine_id="machine", uid=1000
+)
 HOLDER: Final = replace(ME, pid=200, started="6000", uid=2000)
 ABSENT: Final = PidView(ProcessState.ENDED, "", shows_other_users=True)
 RUNS: Final = PidView(ProcessState.RUNNING, "6000", shows_other_users=True)

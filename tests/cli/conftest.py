@@ -14,7 +14,7 @@ from tests.conftest import S3Server
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def directory(tmp_path: Path) -> Path:
     """A directory with a schema file."""
     (tmp_path / "schema.pg").write_text(SCHEMA, encoding="utf-8")
     return tmp_path
@@ -28,9 +28,9 @@ def made_graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def graph(place: Path, made_graph: Path) -> Path:
+def graph(directory: Path, made_graph: Path) -> Path:
     """A new copy of a graph with three tables and one commit."""
-    copy = place / "graph.omni"
+    copy = directory / "graph.omni"
     shutil.copytree(made_graph, copy)
     return copy
 

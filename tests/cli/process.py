@@ -63,10 +63,10 @@ class Outcome:
     stderr: str
     exit_code: int
 
-    def transcript(self, place: Path) -> str:
+    def transcript(self, directory: Path) -> str:
         """Return all of it as text that is the same in every run."""
         text = f"{self.stdout}--- stderr\n{self.stderr}--- exit code {self.exit_code}\n"
-        return normalise(text, place)
+        return normalise(text, directory)
 
 
 def omnigraph(
@@ -87,7 +87,7 @@ def omnigraph(
     return Outcome(done.stdout, done.stderr, done.returncode)
 
 
-def omnigraph_here(*arguments: str | Path, cwd: Path) -> Outcome:
+def run_in_process(*arguments: str | Path, cwd: Path) -> Outcome:
     """Run a command in this process: the same code without the start-up time."""
     stdout, stderr = StringIO(), StringIO()
     with chdir(cwd), redirect_stdout(stdout), redirect_stderr(stderr):
@@ -119,17 +119,18 @@ def assert_golden(name: str, text: str, update: bool) -> None:
     assert text == path.read_text(encoding="utf-8"), f"run pytest --update-golden to update {path.name}"
 
 
-def normalise(text: str, place: Path) -> str:
+def normalise(text: str, directory: Path) -> str:
     """Return text without the values that differ between runs."""
-    for spelling in (str(place.resolve()), str(place), str(place).lstrip("/")):
+    for spelling in (str(directory.resolve()), str(directory), str(directory).lstrip("/")):
         text = text.replace(spelling, "<place>")
     for pattern, name in _VARYING:
         text = pattern.sub(name, text)
     return text
 
 
-def tree(place: Path) -> dict[str, bytes | None]:
+def tree(directory: Path) -> dict[str, bytes | None]:
     """Return every file below a directory with its bytes, and every subdirectory."""
     return {
-        str(path.relative_to(place)): path.read_bytes() if path.is_file() else None for path in sorted(place.rglob("*"))
+        str(path.relative_to(directory)): path.read_bytes() if path.is_file() else None
+        for path in sorted(directory.rglob("*"))
     }

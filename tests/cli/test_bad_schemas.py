@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import assert_golden, omnigraph, omnigraph_here, tree
+from tests.cli.process import assert_golden, omnigraph, run_in_process, tree
 
 TEXTS = {
     "empty": (b"", 1),
@@ -25,7 +25,7 @@ def test_invalid_text(name: str, tmp_path: Path, update_golden: bool) -> None:
     text, exit_code = TEXTS[name]
     (tmp_path / "bad.pg").write_bytes(text)
     before = tree(tmp_path)
-    outcome = omnigraph_here("init", "-q", "--schema", "bad.pg", "graph.omni", cwd=tmp_path)
+    outcome = run_in_process("init", "-q", "--schema", "bad.pg", "graph.omni", cwd=tmp_path)
     assert_golden(f"bad_schema_{name}.txt", outcome.transcript(tmp_path), update_golden)
     assert (outcome.exit_code, outcome.stdout) == (exit_code, "")
     assert tree(tmp_path) == before
@@ -36,7 +36,7 @@ def test_invalid_path(name: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
     before = tree(tmp_path)
-    outcome = omnigraph_here("init", "--schema", name, "graph.omni", cwd=tmp_path)
+    outcome = run_in_process("init", "--schema", name, "graph.omni", cwd=tmp_path)
     assert outcome.exit_code == 2
     assert outcome.stderr.startswith("error: ")
     assert name in outcome.stderr
@@ -44,17 +44,17 @@ def test_invalid_path(name: str, tmp_path: Path) -> None:
     assert tree(tmp_path) == before
 
 
-def test_file_without_read_permission(place: Path) -> None:
-    (place / "schema.pg").chmod(0)
-    outcome = omnigraph("init", "--schema", "schema.pg", "graph.omni", cwd=place, weak=True)
+def test_file_without_read_permission(directory: Path) -> None:
+    (directory / "schema.pg").chmod(0)
+    outcome = omnigraph("init", "--schema", "schema.pg", "graph.omni", cwd=directory, weak=True)
     assert (outcome.exit_code, outcome.stdout) == (2, "")
     assert "permission denied" in outcome.stderr
-    assert not (place / "graph.omni").exists()
+    assert not (directory / "graph.omni").exists()
 
 
 def test_json_lists_every_problem(tmp_path: Path) -> None:
     (tmp_path / "bad.pg").write_bytes(TEXTS["two_problems"][0])
-    outcome = omnigraph_here("init", "--schema", "bad.pg", "graph.omni", "--json", cwd=tmp_path)
+    outcome = run_in_process("init", "--schema", "bad.pg", "graph.omni", "--json", cwd=tmp_path)
     document = json.loads(outcome.stdout)
     assert document["kind"] == "invalid_content"
     assert [problem["line"] for problem in document["problems"]] == [1, 2]

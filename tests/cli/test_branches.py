@@ -11,52 +11,52 @@ import pytest
 
 import omnigraph as og
 from omnigraph.base.clock import format_timestamp
-from tests.cli.process import SCHEMA, Outcome, assert_golden, omnigraph, omnigraph_here
+from tests.cli.process import SCHEMA, Outcome, assert_golden, omnigraph, run_in_process
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def directory(tmp_path: Path) -> Path:
     """A directory with a new graph. A copy would not work: a branch stores absolute paths."""
     og.init(str(tmp_path / "graph.omni"), SCHEMA, actor="ada")
     return tmp_path
 
 
-def branch(place: Path, *arguments: str) -> Outcome:
-    return omnigraph_here("branch", *arguments, "--store", "graph.omni", cwd=place)
+def branch(directory: Path, *arguments: str) -> Outcome:
+    return run_in_process("branch", *arguments, "--store", "graph.omni", cwd=directory)
 
 
-def add(place: Path, slug: str, on: str = "main") -> str:
+def add(directory: Path, slug: str, on: str = "main") -> str:
     text = f'query add() {{ insert Person {{ slug: "{slug}" }} }}'
-    done = og.open(str(place / "graph.omni"), on).mutate(text, actor="ada")
+    done = og.open(str(directory / "graph.omni"), on).mutate(text, actor="ada")
     assert done.commit is not None
     return done.commit.id
 
 
-def listed(place: Path) -> dict[str, dict[str, Any]]:
-    rows = json.loads(branch(place, "list", "--json").stdout)["details"]
+def listed(directory: Path) -> dict[str, dict[str, Any]]:
+    rows = json.loads(branch(directory, "list", "--json").stdout)["details"]
     return {row["name"]: row for row in rows}
 
 
 @pytest.mark.parametrize("form", [(), ("--json",), ("--quiet",)], ids=["text", "json", "quiet"])
-def test_create_and_delete(form: tuple[str, ...], place: Path, update_golden: bool) -> None:
+def test_create_and_delete(form: tuple[str, ...], directory: Path, update_golden: bool) -> None:
     suffix = "".join(form).replace("--", "_")
-    created = branch(place, "create", "review/1", "--as", "ada", *form)
-    assert_golden(f"branch_create{suffix}.txt", created.transcript(place), update_golden)
-    assert set(listed(place)) == {"main", "review/1"}
-    deleted = branch(place, "delete", "review/1", *form)
-    assert_golden(f"branch_delete{suffix}.txt", deleted.transcript(place), update_golden)
-    assert set(listed(place)) == {"main"}
+    created = branch(directory, "create", "review/1", "--as", "ada", *form)
+    assert_golden(f"branch_create{suffix}.txt", created.transcript(directory), update_golden)
+    assert set(listed(directory)) == {"main", "review/1"}
+    deleted = branch(directory, "delete", "review/1", *form)
+    assert_golden(f"branch_delete{suffix}.txt", deleted.transcript(directory), update_golden)
+    assert set(listed(directory)) == {"main"}
 
 
-def test_list_shows_the_distance_from_main(place: Path, update_golden: bool) -> None:
-    branch(place, "create", "b", "--as", "ada")
-    first = add(place, "x", "b")
-    branch(place, "create", "--from", "b", "c", "--as", "ada")
-    branch(place, "create", "d", "--as", "ada")
-    branch(place, "create", "--from", "b", "e", "--as", "ada")
-    add(place, "y", "c")
-    add(place, "z")
-    rows = listed(place)
+def test_list_shows_the_distance_from_main(directory: Path, update_golden: bool) -> None:
+    branch(directory, "create", "b", "--as", "ada")
+    first = add(directory, "x", "b")
+    branch(directory, "create", "--from", "b", "c", "--as", "ada")
+    branch(directory, "create", "d", "--as", "ada")
+    branch(directory, "create", "--from", "b", "e", "--as", "ada")
+    add(directory, "y", "c")
+    add(directory, "z")
+    rows = listed(directory)
     assert {name: (row["ahead"], row["behind"]) for name, row in rows.items()} == {
         "main": (0, 0),
         "b": (1, 1),
@@ -71,31 +71,33 @@ def test_list_shows_the_distance_from_main(place: Path, update_golden: bool) -> 
             format_timestamp(row["created_at"]),
         ]
     assert rows["c"]["parent_commit_id"] == rows["e"]["graph_commit_id"] == first
-    csv = branch(place, "list", "--format", "csv")
-    assert_golden("branch_list_csv.txt", csv.transcript(place), update_golden)
-    assert branch(place, "list").stdout.split("\n")[0].split() == [
+    csv = branch(directory, "list", "--format", "csv")
+    assert_golden("branch_list_csv.txt", csv.transcript(directory), update_golden)
+    assert branch(directory, "list").stdout.split("\n")[0].split() == [
         *("branch", "head", "age", "ahead", "behind", "created", "from")
     ]
 
 
-def test_copied_graph_lists_its_branches(place: Path) -> None:
-    branch(place, "create", "b", "--as", "ada")
-    shutil.copytree(place / "graph.omni", place / "copy.omni")
-    listing = omnigraph_here("branch", "list", "copy.omni", cwd=place)
+def test_copied_graph_lists_its_branches(directory: Path) -> None:
+    branch(directory, "create", "b", "--as", "ada")
+    shutil.copytree(directory / "graph.omni", directory / "copy.omni")
+    listing = run_in_process("branch", "list", "copy.omni", cwd=directory)
     assert (listing.exit_code, listing.stderr) == (0, "")
     (line,) = (row for row in listing.stdout.splitlines() if row.startswith("b "))
     assert "not readable: the graph was moved" in line
 
 
-def test_branch_starts_from_any_commit_of_any_branch(place: Path) -> None:
-    branch(place, "create", "b")
-    early = add(place, "x", "b")
-    add(place, "y", "b")
-    created = branch(place, "create", "--from", early.lower(), "early", "--json")
+def test_branch_starts_from_any_commit_of_any_branch(directory: Path) -> None:
+    branch(directory, "create", "b")
+    early = add(directory, "x", "b")
+    add(directory, "y", "b")
+    created = branch(directory, "create", "--from", early.lower(), "early", "--json")
     assert json.loads(created.stdout)["from"] == early.lower()
-    rows = og.open(str(place / "graph.omni"), "early").query("query q() { match { $p: Person } return { $p.slug } }")
+    rows = og.open(str(directory / "graph.omni"), "early").query(
+        "query q() { match { $p: Person } return { $p.slug } }"
+    )
     assert [row["p.slug"] for row in rows.to_pylist()] == ["x"]
-    assert branch(place, "delete", "b").exit_code == 3
+    assert branch(directory, "delete", "b").exit_code == 3
 
 
 @pytest.mark.parametrize(
@@ -110,11 +112,11 @@ def test_branch_starts_from_any_commit_of_any_branch(place: Path) -> None:
         (("delete", "main"), 3, "branch_is_main"),
     ],
 )
-def test_error_of_a_branch_command(arguments: tuple[str, ...], exit_code: int, code: str, place: Path) -> None:
-    branch(place, "create", "existing")
-    outcome = branch(place, *arguments, "--json")
+def test_error_of_a_branch_command(arguments: tuple[str, ...], exit_code: int, code: str, directory: Path) -> None:
+    branch(directory, "create", "existing")
+    outcome = branch(directory, *arguments, "--json")
     assert (outcome.exit_code, json.loads(outcome.stdout)["error_code"]) == (exit_code, code)
-    assert set(listed(place)) == {"main", "existing"}
+    assert set(listed(directory)) == {"main", "existing"}
 
 
 def test_deleting_a_branch_on_s3_needs_yes(tmp_path: Path, s3_place: tuple[str, dict[str, str]]) -> None:
@@ -132,10 +134,10 @@ def test_deleting_a_branch_on_s3_needs_yes(tmp_path: Path, s3_place: tuple[str, 
         assert done.exit_code == expected, (command, done.stderr)
 
 
-def test_branch_created_again_has_no_rows_of_the_deleted_one(place: Path) -> None:
-    graph = og.open(str(place / "graph.omni"))
+def test_branch_created_again_has_no_rows_of_the_deleted_one(directory: Path) -> None:
+    graph = og.open(str(directory / "graph.omni"))
     old = graph.create_branch("b", from_="main")
-    add(place, "old", "b")
+    add(directory, "old", "b")
     graph.delete_branch("b")
     new = graph.create_branch("b", from_="main")
     assert old == new
@@ -145,45 +147,45 @@ def test_branch_created_again_has_no_rows_of_the_deleted_one(place: Path) -> Non
 
 @pytest.mark.parametrize("written", [True, False])
 @pytest.mark.parametrize("folder", ["", "_versions", "data"])
-def test_branch_with_missing_manifest_files_is_not_readable(place: Path, written: bool, folder: str) -> None:
+def test_branch_with_missing_manifest_files_is_not_readable(directory: Path, written: bool, folder: str) -> None:
     """A branch without commits has no data files: it is read from its parent."""
-    graph = og.open(str(place / "graph.omni"))
+    graph = og.open(str(directory / "graph.omni"))
     graph.create_branch("b", from_="main")
     graph.create_branch("other", from_="main")
     if written:
-        add(place, "new", "b")
+        add(directory, "new", "b")
     lance_branch = graph.list_branches()[1].record.lance_branch
-    shutil.rmtree(place / "graph.omni" / "__manifest" / "tree" / str(lance_branch) / folder, ignore_errors=True)
+    shutil.rmtree(directory / "graph.omni" / "__manifest" / "tree" / str(lance_branch) / folder, ignore_errors=True)
     is_damaged = written or folder != "data"
-    rows = {row["name"]: row for row in json.loads(branch(place, "list", "--json").stdout)["details"]}
+    rows = {row["name"]: row for row in json.loads(branch(directory, "list", "--json").stdout)["details"]}
     status = (rows["b"]["readable"], rows["b"]["ahead"], rows["b"]["error"] is None)
     assert status == ((False, None, False) if is_damaged else (True, 0, True))
     assert (rows["main"]["readable"], rows["other"]["ahead"]) == (True, 0)
-    shown = next(line for line in branch(place, "list").stdout.splitlines() if line.startswith("b "))
+    shown = next(line for line in branch(directory, "list").stdout.splitlines() if line.startswith("b "))
     assert ("not readable: " in shown) == is_damaged
 
 
-def change(place: Path, slug: str, age: int, on: str = "main") -> None:
+def change(directory: Path, slug: str, age: int, on: str = "main") -> None:
     text = f'query change() {{ update Person set {{ age: {age} }} where slug = "{slug}" }}'
-    assert og.open(str(place / "graph.omni"), on).mutate(text, actor="ada").commit is not None
+    assert og.open(str(directory / "graph.omni"), on).mutate(text, actor="ada").commit is not None
 
 
 @pytest.fixture
-def diverged(place: Path) -> Path:
+def diverged(directory: Path) -> Path:
     """Two branches with different changes of one person, and a change of another person each."""
     for slug in ("x", "y", "z"):
-        add(place, slug)
-    branch(place, "create", "b", "--as", "ada")
-    change(place, "x", 1)
-    change(place, "y", 1)
-    change(place, "x", 2, "b")
-    change(place, "z", 2, "b")
-    return place
+        add(directory, slug)
+    branch(directory, "create", "b", "--as", "ada")
+    change(directory, "x", 1)
+    change(directory, "y", 1)
+    change(directory, "x", 2, "b")
+    change(directory, "z", 2, "b")
+    return directory
 
 
-def ages(place: Path) -> dict[str, int]:
+def ages(directory: Path) -> dict[str, int]:
     text = "query q() { match { $p: Person } return { $p.slug, $p.age } }"
-    return {row["p.slug"]: row["p.age"] for row in og.open(str(place / "graph.omni")).query(text).to_pylist()}
+    return {row["p.slug"]: row["p.age"] for row in og.open(str(directory / "graph.omni")).query(text).to_pylist()}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import SCHEMA, Outcome, assert_golden, omnigraph, omnigraph_here
+from tests.cli.process import SCHEMA, Outcome, assert_golden, omnigraph, run_in_process
 
 READS = {
     "snapshot": ("snapshot", "graph.omni"),
@@ -30,7 +30,7 @@ READS = {
 
 @pytest.mark.parametrize("name", READS)
 def test_output_of_a_command(name: str, graph: Path, update_golden: bool) -> None:
-    outcome = omnigraph_here(*READS[name], cwd=graph.parent)
+    outcome = run_in_process(*READS[name], cwd=graph.parent)
     assert_golden(f"{name}.txt", outcome.transcript(graph.parent), update_golden)
     assert (outcome.exit_code, outcome.stderr) == (0, "")
     if "--json" in READS[name]:
@@ -38,17 +38,17 @@ def test_output_of_a_command(name: str, graph: Path, update_golden: bool) -> Non
 
 
 @pytest.mark.parametrize("form", [(), ("--json",), ("--quiet",)], ids=["text", "json", "quiet"])
-def test_init(form: tuple[str, ...], place: Path, update_golden: bool) -> None:
-    outcome = omnigraph_here("init", "--schema", "schema.pg", "new/graph.omni", "--as", "ada", *form, cwd=place)
+def test_init(form: tuple[str, ...], directory: Path, update_golden: bool) -> None:
+    outcome = run_in_process("init", "--schema", "schema.pg", "new/graph.omni", "--as", "ada", *form, cwd=directory)
     suffix = "".join(form).replace("--", "_")
-    assert_golden(f"init{suffix}.txt", outcome.transcript(place), update_golden)
+    assert_golden(f"init{suffix}.txt", outcome.transcript(directory), update_golden)
     assert outcome.exit_code == 0
-    assert {path.name for path in (place / "new/graph.omni").iterdir()} == {"__manifest", "nodes", "edges"}
+    assert {path.name for path in (directory / "new/graph.omni").iterdir()} == {"__manifest", "nodes", "edges"}
 
 
 def test_id_of_a_commit_ignores_case(graph: Path, update_golden: bool) -> None:
     def read(*arguments: str) -> Outcome:
-        return omnigraph_here(*arguments, cwd=graph.parent)
+        return run_in_process(*arguments, cwd=graph.parent)
 
     listed = json.loads(read("commit", "list", "graph.omni", "--json").stdout)
     commit = listed["commits"][0]["graph_commit_id"]
@@ -61,29 +61,29 @@ def test_id_of_a_commit_ignores_case(graph: Path, update_golden: bool) -> None:
 
 def test_process_prints_the_same(graph: Path) -> None:
     for arguments in (("snapshot", "graph.omni"), ("snapshot", "nothing.omni", "--json"), ("snapshto",)):
-        expected = omnigraph_here(*arguments, cwd=graph.parent)
+        expected = run_in_process(*arguments, cwd=graph.parent)
         assert omnigraph(*arguments, cwd=graph.parent) == expected
         # `weak` runs the installed program and not a fork.
         assert omnigraph(*arguments, cwd=graph.parent, weak=True) == expected
 
 
 def test_schema_is_shown_unchanged(graph: Path) -> None:
-    assert omnigraph_here("schema", "show", graph, cwd=graph.parent).stdout == SCHEMA
+    assert run_in_process("schema", "show", graph, cwd=graph.parent).stdout == SCHEMA
 
 
-def test_graph_is_created_and_read_on_s3(place: Path, s3_place: tuple[str, dict[str, str]]) -> None:
+def test_graph_is_created_and_read_on_s3(directory: Path, s3_place: tuple[str, dict[str, str]]) -> None:
     uri, env = s3_place
-    made = omnigraph("init", "--schema", "schema.pg", uri, cwd=place, env=env)
+    made = omnigraph("init", "--schema", "schema.pg", uri, cwd=directory, env=env)
     assert made.stderr.startswith(f"omnigraph init → {uri} (direct, remote)\n"), made.stderr
     read = json.loads(omnigraph("snapshot", uri, "--json", env=env).stdout)
     assert [entry["table_key"] for entry in read["datasets"]] == ["node:Company", "node:Person", "edge:Knows"]
-    again = omnigraph("init", "--schema", "schema.pg", uri, cwd=place, env=env)
+    again = omnigraph("init", "--schema", "schema.pg", uri, cwd=directory, env=env)
     assert (again.exit_code, again.stdout) == (1, "")
 
 
-def test_force_creates_a_graph_next_to_other_files(place: Path) -> None:
-    (place / "notes.txt").write_text("mine")
-    made = omnigraph_here("init", "--schema", "schema.pg", ".", "--force", cwd=place)
+def test_force_creates_a_graph_next_to_other_files(directory: Path) -> None:
+    (directory / "notes.txt").write_text("mine")
+    made = run_in_process("init", "--schema", "schema.pg", ".", "--force", cwd=directory)
     assert made.exit_code == 0, made.stderr
-    assert (place / "notes.txt").read_text() == "mine"
-    assert omnigraph_here("snapshot", ".", cwd=place).exit_code == 0
+    assert (directory / "notes.txt").read_text() == "mine"
+    assert run_in_process("snapshot", ".", cwd=directory).exit_code == 0

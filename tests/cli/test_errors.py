@@ -12,7 +12,7 @@ import pytest
 from omnigraph.base.errors import ConflictError, ErrorKind, OmnigraphError, Problem, SchemaTextError, UsageError
 from omnigraph.cli.app import COMMANDS, CommandFamily, make_command
 from omnigraph.cli.errors import exit_code
-from tests.cli.process import assert_golden, omnigraph_here
+from tests.cli.process import assert_golden, run_in_process
 
 COMMAND_LINES = {
     "misspelled command": "snapshto g.omni",
@@ -62,7 +62,7 @@ COMMAND_LINES = {
 def test_invalid_arguments(tmp_path: Path, update_golden: bool) -> None:
     errors = []
     for title, command_line in COMMAND_LINES.items():
-        outcome = omnigraph_here(*command_line.split(), cwd=tmp_path)
+        outcome = run_in_process(*command_line.split(), cwd=tmp_path)
         assert outcome.exit_code == 2, outcome
         lines = outcome.stderr.splitlines()
         assert [line.partition(": ")[0] for line in lines] == ["error", "hint"], outcome.stderr
@@ -74,7 +74,7 @@ def test_invalid_arguments(tmp_path: Path, update_golden: bool) -> None:
 
 @pytest.mark.parametrize("form", ["--json", "--format=json", "--format json"])
 def test_json_writes_the_error_to_stdout_too(form: str, tmp_path: Path) -> None:
-    outcome = omnigraph_here("snapshot", "g.omni", "--xyzzy", *form.split(), cwd=tmp_path)
+    outcome = run_in_process("snapshot", "g.omni", "--xyzzy", *form.split(), cwd=tmp_path)
     document = json.loads(outcome.stdout)
     assert document["kind"] == "bad_request"
     assert f"error: {document['error']}\nhint: {document['hint']}\n" == outcome.stderr
@@ -96,7 +96,7 @@ def test_errors_in_a_file_are_not_usage_errors() -> None:
 
 def test_every_command_has_help_and_an_example(tmp_path: Path) -> None:
     for name, _ in _commands("omnigraph", make_command()):
-        outcome = omnigraph_here(*name.split()[1:], "--help", cwd=tmp_path)
+        outcome = run_in_process(*name.split()[1:], "--help", cwd=tmp_path)
         assert outcome.exit_code == 0
         assert f"Usage: {name}" in outcome.stdout
         assert f"Examples:\n    {name}" in outcome.stdout

@@ -8,33 +8,33 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from tests.cli.process import SCHEMA, Outcome, assert_golden, omnigraph_here
+from tests.cli.process import SCHEMA, Outcome, assert_golden, run_in_process
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A graph with a merged branch. No test changes it."""
-    place = tmp_path_factory.mktemp("history")
-    return make_history(place)
+    directory = tmp_path_factory.mktemp("history")
+    return make_history(directory)
 
 
-def make_history(place: Path) -> Path:
-    graph = og.init(str(place / "graph.omni"), SCHEMA, actor="ada")
+def make_history(directory: Path) -> Path:
+    graph = og.init(str(directory / "graph.omni"), SCHEMA, actor="ada")
     graph.mutate('query a() { insert Person { slug: "x", age: 1 } insert Person { slug: "y" } }', actor="ada")
     branch = graph.create_branch("b", from_="main", actor="ada")
     branch.mutate('query b() { update Person set { age: 2 } where slug = "x" }', actor="ada")
     branch.mutate('query c() { insert Person { slug: "z" } }', actor="ada")
     branch.mutate('query d() { delete Person where slug = "y" }', actor="ada")
     graph.merge("b", actor="ada")
-    return place
+    return directory
 
 
-def run(place: Path, *arguments: str) -> Outcome:
-    return omnigraph_here(*arguments, "--store", "graph.omni", cwd=place)
+def run(directory: Path, *arguments: str) -> Outcome:
+    return run_in_process(*arguments, "--store", "graph.omni", cwd=directory)
 
 
-def commits(place: Path) -> list[str]:
-    return [commit.id for commit in og.open(str(place / "graph.omni"), read_only=True).log(None)]
+def commits(directory: Path) -> list[str]:
+    return [commit.id for commit in og.open(str(directory / "graph.omni"), read_only=True).log(None)]
 
 
 READS = {
@@ -52,11 +52,11 @@ READS = {
 
 
 @pytest.mark.parametrize("name", READS)
-def test_output_of_a_command(name: str, place: Path, update_golden: bool) -> None:
-    last, first, *_ = commits(place)
+def test_output_of_a_command(name: str, directory: Path, update_golden: bool) -> None:
+    last, first, *_ = commits(directory)
     ids = {"FIRST": first, "LAST": last}
-    outcome = run(place, *(ids.get(argument, argument) for argument in READS[name]))
-    assert_golden(f"history_{name}.txt", outcome.transcript(place), update_golden)
+    outcome = run(directory, *(ids.get(argument, argument) for argument in READS[name]))
+    assert_golden(f"history_{name}.txt", outcome.transcript(directory), update_golden)
     assert (outcome.exit_code, outcome.stderr) == (0, "")
     if "--json" in READS[name]:
         json.loads(outcome.stdout)
@@ -86,13 +86,13 @@ def test_log_names_the_types_of_a_branch(tmp_path: Path) -> None:
     ]
 
 
-def test_printed_time_selects_its_commit(place: Path) -> None:
-    entries = json.loads(run(place, "commit", "list", "--json").stdout)["commits"]
-    shown = [line.split()[1] for line in run(place, "commit", "list").stdout.splitlines()[1:]]
+def test_printed_time_selects_its_commit(directory: Path) -> None:
+    entries = json.loads(run(directory, "commit", "list", "--json").stdout)["commits"]
+    shown = [line.split()[1] for line in run(directory, "commit", "list").stdout.splitlines()[1:]]
     assert [commit["created"] for commit in entries] == shown
     for commit in entries:
         for command in (("snapshot",), ("schema", "show")):
-            read = run(place, *command, "--at", commit["created"], "--json")
+            read = run(directory, *command, "--at", commit["created"], "--json")
             assert json.loads(read.stdout)["graph_commit_id"] == commit["graph_commit_id"]
 
 
@@ -108,23 +108,23 @@ def test_edge_is_shown_with_its_nodes(tmp_path: Path) -> None:
 
 
 def test_feed_has_the_commit_of_a_revert(tmp_path: Path) -> None:
-    place = make_history(tmp_path)
-    last = commits(place)[0]
-    planned = run(place, "commit", "revert", last, "--dry-run", "--json")
+    directory = make_history(tmp_path)
+    last = commits(directory)[0]
+    planned = run(directory, "commit", "revert", last, "--dry-run", "--json")
     assert json.loads(planned.stdout)["commit"] is None
-    done = json.loads(run(place, "commit", "revert", last.lower(), "--json").stdout)
+    done = json.loads(run(directory, "commit", "revert", last.lower(), "--json").stdout)
     assert done["tables"] == [{"table_key": "node:Person", "inserted": 1, "updated": 1, "deleted": 1, "adopted": False}]
-    feed = json.loads(run(place, "changes", "poll", "--cursor", last, "--json").stdout)
+    feed = json.loads(run(directory, "changes", "poll", "--cursor", last, "--json").stdout)
     reverted = done["commit"]["graph_commit_id"]
     assert [block["cause"]["graph_commit_id"] for block in feed["blocks"]] == [reverted]
     assert (feed["cursor"], feed["caught_up"]) == (reverted, True)
-    first = json.loads(run(place, "changes", "poll", "--limit", "1", "--json").stdout)
+    first = json.loads(run(directory, "changes", "poll", "--limit", "1", "--json").stdout)
     assert (len(first["blocks"]), "caught_up" in first) == (1, False)
-    again = run(place, "commit", "revert", last, "--json")
+    again = run(directory, "commit", "revert", last, "--json")
     assert (again.exit_code, json.loads(again.stdout)["outcome"]) == (0, "already_up_to_date")
-    graph = og.open(str(place / "graph.omni"))
+    graph = og.open(str(directory / "graph.omni"))
     graph.mutate('query d() { update Person set { age: 9 } where slug = "x" }')
-    refused = run(place, "commit", "revert", commits(place)[1], "--json")
+    refused = run(directory, "commit", "revert", commits(directory)[1], "--json")
     assert refused.exit_code == 1
     assert [conflict["kind"] for conflict in json.loads(refused.stdout)["merge_conflicts"]] == ["divergent_update"]
 
@@ -139,8 +139,8 @@ def test_feed_has_the_commit_of_a_revert(tmp_path: Path) -> None:
         (("commit", "revert", "ROOT"), 3, "commit_is_first"),
     ],
 )
-def test_error_of_a_command(arguments: tuple[str, ...], exit_code: int, code: str, place: Path) -> None:
-    root = commits(place)[-1]
-    outcome = run(place, *(root if argument == "ROOT" else argument for argument in arguments), "--json")
+def test_error_of_a_command(arguments: tuple[str, ...], exit_code: int, code: str, directory: Path) -> None:
+    root = commits(directory)[-1]
+    outcome = run(directory, *(root if argument == "ROOT" else argument for argument in arguments), "--json")
     assert outcome.exit_code == exit_code, outcome.stderr
     assert json.loads(outcome.stdout)["error_code"] == code

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.base.failpoints import Failpoint
-from tests.cli.process import OMNIGRAPH, environment, omnigraph, omnigraph_here, tree
+from tests.cli.process import OMNIGRAPH, environment, omnigraph, run_in_process, tree
 from tests.waiting import SECONDS_MAX, wait_until
 
 INIT = ("init", "--quiet", "--schema", "schema.pg", "graph.omni")
@@ -19,40 +19,40 @@ WITH_THE_GRAPH = [Failpoint.INIT_UNMARK_BEFORE, Failpoint.INIT_DONE]
 
 
 @pytest.mark.parametrize("point", BEFORE_THE_GRAPH)
-def test_killed_before_the_graph_exists(point: Failpoint, place: Path) -> None:
+def test_killed_before_the_graph_exists(point: Failpoint, directory: Path) -> None:
     hit = "@3" if point is Failpoint.INIT_TABLE_BEFORE else ""
-    assert _init(place, f"{point}{hit}=kill") == -signal.SIGKILL
-    read = omnigraph_here("snapshot", "graph.omni", cwd=place)
+    assert _init(directory, f"{point}{hit}=kill") == -signal.SIGKILL
+    read = run_in_process("snapshot", "graph.omni", cwd=directory)
     assert read.exit_code == 1
     assert "graph" in read.stderr
-    assert omnigraph_here(*INIT, cwd=place).exit_code == 0
-    _assert_only_a_graph(place)
+    assert run_in_process(*INIT, cwd=directory).exit_code == 0
+    _assert_only_a_graph(directory)
 
 
 @pytest.mark.parametrize("point", WITH_THE_GRAPH)
-def test_killed_after_the_graph_exists(point: Failpoint, place: Path) -> None:
-    assert _init(place, f"{point}=kill") == -signal.SIGKILL
-    assert omnigraph_here("snapshot", "graph.omni", cwd=place).exit_code == 0
-    again = omnigraph_here(*INIT, cwd=place)
+def test_killed_after_the_graph_exists(point: Failpoint, directory: Path) -> None:
+    assert _init(directory, f"{point}=kill") == -signal.SIGKILL
+    assert run_in_process("snapshot", "graph.omni", cwd=directory).exit_code == 0
+    again = run_in_process(*INIT, cwd=directory)
     assert again.exit_code == 1
     assert "a graph already exists" in again.stderr
-    _assert_only_a_graph(place)
+    _assert_only_a_graph(directory)
 
 
-def test_existing_files_are_kept(place: Path) -> None:
-    (place / "graph.omni" / "nodes").mkdir(parents=True)
-    (place / "graph.omni" / "nodes" / "mine.txt").write_text("mine")
-    before = tree(place)
-    assert _init(place, f"{Failpoint.INIT_MANIFEST_BEFORE}=kill", "--force") == -signal.SIGKILL
-    assert _init(place, f"{Failpoint.INIT_MANIFEST_BEFORE}=raise", "--force") == 1
-    assert tree(place) == before
+def test_existing_files_are_kept(directory: Path) -> None:
+    (directory / "graph.omni" / "nodes").mkdir(parents=True)
+    (directory / "graph.omni" / "nodes" / "mine.txt").write_text("mine")
+    before = tree(directory)
+    assert _init(directory, f"{Failpoint.INIT_MANIFEST_BEFORE}=kill", "--force") == -signal.SIGKILL
+    assert _init(directory, f"{Failpoint.INIT_MANIFEST_BEFORE}=raise", "--force") == 1
+    assert tree(directory) == before
 
 
 @pytest.mark.parametrize("point", BEFORE_THE_GRAPH)
-def test_failure_leaves_no_files(point: Failpoint, place: Path) -> None:
-    before = tree(place)
-    assert _init(place, f"{point}=raise") == 1
-    assert tree(place) == before
+def test_failure_leaves_no_files(point: Failpoint, directory: Path) -> None:
+    before = tree(directory)
+    assert _init(directory, f"{point}=raise") == 1
+    assert tree(directory) == before
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ def test_failure_leaves_no_files(point: Failpoint, place: Path) -> None:
         (signal.SIGTERM, Failpoint.INIT_MANIFEST_BEFORE),
     ],
 )
-def test_signal_leaves_no_files(number: signal.Signals, point: Failpoint, place: Path, tmp_path: Path) -> None:
+def test_signal_leaves_no_files(number: signal.Signals, point: Failpoint, directory: Path, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    before = tree(place)
+    before = tree(directory)
     with subprocess.Popen(
         [OMNIGRAPH, *INIT],
-        cwd=place,
+        cwd=directory,
         env=environment({"OMNIGRAPH_FAILPOINTS": f"{point}=hold:{gate}"}),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -83,7 +83,7 @@ def test_signal_leaves_no_files(number: signal.Signals, point: Failpoint, place:
     assert (process.returncode, stdout, stderr) == (128 + number, "", "interrupted\n")
     gate.with_name("gate.reached").unlink()
     gate.unlink(missing_ok=True)
-    assert tree(place) == before
+    assert tree(directory) == before
 
 
 def test_closed_pipe_is_not_an_error(graph: Path) -> None:
@@ -101,24 +101,24 @@ def test_closed_pipe_is_not_an_error(graph: Path) -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
-def test_traceback_is_printed_only_with_debug(place: Path) -> None:
+def test_traceback_is_printed_only_with_debug(directory: Path) -> None:
     point = {"OMNIGRAPH_FAILPOINTS": f"{Failpoint.INIT_MARK_BEFORE}=raise"}
-    plain = omnigraph(*INIT, cwd=place, env=point)
+    plain = omnigraph(*INIT, cwd=directory, env=point)
     assert plain.stderr.splitlines()[0] == f"error: failpoint {Failpoint.INIT_MARK_BEFORE}"
     assert "Traceback" not in plain.stderr
-    assert "Traceback" in omnigraph(*INIT, "--debug", cwd=place, env=point).stderr
+    assert "Traceback" in omnigraph(*INIT, "--debug", cwd=directory, env=point).stderr
 
 
-def _init(place: Path, failpoint: str, *more: str) -> int:
-    return omnigraph(*INIT, *more, cwd=place, env={"OMNIGRAPH_FAILPOINTS": failpoint}).exit_code
+def _init(directory: Path, failpoint: str, *more: str) -> int:
+    return omnigraph(*INIT, *more, cwd=directory, env={"OMNIGRAPH_FAILPOINTS": failpoint}).exit_code
 
 
-def _assert_only_a_graph(place: Path) -> None:
+def _assert_only_a_graph(directory: Path) -> None:
     """Assert that the directory has a complete graph with three tables and nothing else."""
-    names = {path.name for path in (place / "graph.omni").iterdir()}
+    names = {path.name for path in (directory / "graph.omni").iterdir()}
     assert names == {"__manifest", "nodes", "edges"}
-    assert len(list((place / "graph.omni" / "nodes").iterdir())) == 2
-    assert len(list((place / "graph.omni" / "edges").iterdir())) == 1
+    assert len(list((directory / "graph.omni" / "nodes").iterdir())) == 2
+    assert len(list((directory / "graph.omni" / "edges").iterdir())) == 1
 
 
 def _wait_for(path: Path) -> None:

@@ -86,9 +86,9 @@ def count(graph: Path) -> int:
     return people
 
 
-def run(place: Path, command: str, env: dict[str, str], victim: str | None = None) -> Outcome:
+def run(directory: Path, command: str, env: dict[str, str], victim: str | None = None) -> Outcome:
     """Run the command; with a victim, kill that process as soon as a worker of Spark runs."""
-    with started(place, command, environment(env)) as process:
+    with started(directory, command, environment(env)) as process:
         if victim is not None:
             mark = f"OMNIGRAPH_HOME={env['OMNIGRAPH_HOME']}\0"
             pids: dict[str, int] = {}
@@ -104,11 +104,11 @@ def run(place: Path, command: str, env: dict[str, str], victim: str | None = Non
 
 
 @contextmanager
-def started(place: Path, command: str, env: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+def started(directory: Path, command: str, env: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
     """Yield the running command; kill it at the end."""
     with subprocess.Popen(
         [OMNIGRAPH, *COMMANDS[command]],
-        cwd=place,
+        cwd=directory,
         env=env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -25,6 +25,12 @@ HEAVY = {
 }
 
 
+def test_entry_point_imports_typer_inside_main() -> None:
+    """Ctrl-C during the import of Typer prints one line only if `main` has already set its signal handlers."""
+    program = "import sys, omnigraph.cli.main; sys.exit('typer' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], env=environment(), timeout=SECONDS_MAX, check=True)
+
+
 def test_version_imports_nothing_heavy() -> None:
     assert _imported("version") == set()
 

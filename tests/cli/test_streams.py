@@ -18,7 +18,7 @@ from omnigraph.base.clock import format_timestamp
 from omnigraph.cli.main import _prepare_streams, run
 from omnigraph.cli.options import LogFile
 from omnigraph.cli.output import RowsFormat, write_rows
-from tests.cli.process import OMNIGRAPH, SCHEMA, Outcome, environment, omnigraph_here
+from tests.cli.process import OMNIGRAPH, SCHEMA, Outcome, environment, run_in_process
 from tests.waiting import SECONDS_MAX
 
 
@@ -117,7 +117,7 @@ def test_control_codes_of_a_schema_are_escaped_on_a_terminal_only(
 ) -> None:
     schema = "node P { slug: String @key }  // \t\x1b[2J\r\x9b\r\nedge E: P -> P  // naïve\n"
     omnigraph.init(str(tmp_path / "g"), schema)
-    assert omnigraph_here("schema", "show", "g", cwd=tmp_path).stdout == schema
+    assert run_in_process("schema", "show", "g", cwd=tmp_path).stdout == schema
     stdout = _Terminal()
     monkeypatch.setattr(sys, "stdout", stdout)
     assert run(["schema", "show", str(tmp_path / "g")]) == 0
@@ -161,7 +161,7 @@ class _Interrupted(_Terminal):
 def test_log_on_a_full_disk_is_reported_once(graph: Path) -> None:
     if not Path("/dev/full").exists():
         return  # only Linux has it
-    done = omnigraph_here("repair", graph, "--log-file", "/dev/full", "--format", "jsonl", cwd=graph.parent)
+    done = run_in_process("repair", graph, "--log-file", "/dev/full", "--format", "jsonl", cwd=graph.parent)
     assert (done.exit_code, done.stdout.count("no_drift")) == (0, 3)
     warnings = done.stderr.splitlines()[1:]
     assert warnings == ["warning: the log is incomplete, writing the log file failed: No space left on device"]
@@ -182,12 +182,12 @@ def test_log_failure_without_an_error_text_of_the_system(tmp_path: Path, monkeyp
 def test_notice_is_written_to_stderr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMNIGRAPH_HOME", str(tmp_path))
     for more, notice in ((), "no warm Spark server was running\n"), (("--quiet",), ""):
-        assert omnigraph_here("spark", "stop", *more, cwd=tmp_path) == Outcome("", notice, 0)
+        assert run_in_process("spark", "stop", *more, cwd=tmp_path) == Outcome("", notice, 0)
 
 
 def test_no_rows_print_no_lines(graph: Path) -> None:
     for form in ("jsonl", "kv"):
-        listed = omnigraph_here("recovery", "list", graph, "--format", form, cwd=graph.parent)
+        listed = run_in_process("recovery", "list", graph, "--format", form, cwd=graph.parent)
         assert (listed.exit_code, listed.stdout) == (0, "")
 
 
@@ -195,11 +195,11 @@ def test_control_codes_of_a_graph_are_escaped(tmp_path: Path) -> None:
     actor = "evé\x1b[2J\nada"
     omnigraph.init(str(tmp_path / "g"), SCHEMA, actor=actor)
     for form in ("table", "kv"):
-        shown = omnigraph_here("commit", "list", "g", "--format", form, cwd=tmp_path).stdout
+        shown = run_in_process("commit", "list", "g", "--format", form, cwd=tmp_path).stdout
         assert r"evé\x1b[2J\nada" in shown
-    assert r"evé\x1b[2J\nada" in omnigraph_here("changes", "poll", "g", cwd=tmp_path).stdout
-    assert "evé" in omnigraph_here("changes", "poll", "g", "--json", cwd=tmp_path).stdout
-    missing = omnigraph_here("snapshot", "g\x1b[2J", cwd=tmp_path)
+    assert r"evé\x1b[2J\nada" in run_in_process("changes", "poll", "g", cwd=tmp_path).stdout
+    assert "evé" in run_in_process("changes", "poll", "g", "--json", cwd=tmp_path).stdout
+    missing = run_in_process("snapshot", "g\x1b[2J", cwd=tmp_path)
     assert "\x1b" not in missing.stderr
 
 
@@ -240,7 +240,7 @@ def _run_in_terminal(*arguments: str, columns: int) -> str:
 def test_control_codes_of_a_schema_file_are_escaped_in_errors(tmp_path: Path) -> None:
     """Both in the line that is shown and in the name inside the message."""
     (tmp_path / "schema.pg").write_text("node A { x: \x1b[31mString @key }\n", encoding="utf-8")
-    shown = omnigraph_here("init", "g.omni", "--schema", "schema.pg", "-q", cwd=tmp_path).stderr
+    shown = run_in_process("init", "g.omni", "--schema", "schema.pg", "-q", cwd=tmp_path).stderr
     assert "\x1b" not in shown
     line, caret = shown.splitlines()[2:4]
     assert line[caret.index("^")] == "\N{REPLACEMENT CHARACTER}"

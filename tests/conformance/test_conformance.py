@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conformance.backends import REFERENCE_BACKENDS, QueryBackend, Session, outcome
-from tests.conformance.case_files import Case, CaseFile, Changed, Failed, Rows, parse_cases, read_case_files
+from tests.conformance.case_files import Case, CaseFile, Changed, Expected, Failed, Rows, parse_cases, read_case_files
 from tests.conformance.comparison import difference
 from tests.conformance.engine_backend import ENGINE_BACKENDS, SOAK_BACKENDS
 
@@ -21,7 +21,7 @@ CASES_MIN = 500
 
 
 @pytest.fixture(scope="session")
-def sessions(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Session]:
+def sessions() -> dict[tuple[str, str], Session]:
     """Return the open graphs by file and backend; all cases that do not change a graph share it."""
     return {}
 
@@ -86,7 +86,7 @@ def test_parse_cases() -> None:
     first, second = file.cases
     assert first.changes
     assert not second.changes
-    assert [step.expected for step in first.steps] == [Changed(1, 0), Rows(("a.x",), ((2,),), ordered=True)]
+    assert [step.expected for step in first.steps] == [Changed(nodes=1, edges=0), Rows(("a.x",), ((2,),), ordered=True)]
     assert (first.steps[1].params, first.steps[1].line) == ({"x": 2}, 9)
     assert second.steps[0].expected == Failed(("Q000", "T101"))
 
@@ -97,15 +97,37 @@ def test_invalid_case_is_rejected(text: str) -> None:
         parse_cases("small", f"== schema\n== data\n== a\n{text}\n")
 
 
-def test_difference() -> None:
-    expected = Rows(("a",), ((1,), (2,)))
-    assert difference(Rows(("a",), ((2,), (1,))), expected) is None
-    ordered = Rows(("a",), ((1,), (2,)), ordered=True)
-    for other in (((2,), (1,)), ((1,),), ((1.0,), (2,)), ((True,), (2,)), ((1,), (2,), (2,))):
-        assert difference(Rows(("a",), other), ordered) is not None
-    assert difference(Rows(("b",), ((1,), (2,))), expected) is not None
-    assert difference(Rows(("a",), ((0.29289,),)), Rows(("a",), (("~0.2929",),))) is None
-    assert difference(Rows(("a",), ((0.30,),)), Rows(("a",), (("~0.2929",),))) is not None
-    assert difference(Changed(0, 0, committed=False), Changed(0, 0)) is not None
-    assert difference(Failed(("T101",)), Failed(("T102",))) is not None
-    assert difference(Failed(("T101",)), expected) is not None
+EXPECTED = Rows(("a",), ((1,), (2,)))
+ORDERED = Rows(("a",), ((1,), (2,)), ordered=True)
+ROUNDED = Rows(("a",), (("~0.2929",),))
+UNCHANGED = Changed(nodes=0, edges=0)
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected"),
+    [
+        pytest.param(Rows(("a",), ((2,), (1,))), EXPECTED, id="another order"),
+        pytest.param(Rows(("a",), ((0.29289,),)), ROUNDED, id="equal after rounding"),
+    ],
+)
+def test_no_difference(actual: Rows, expected: Rows) -> None:
+    assert difference(actual, expected) is None
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected"),
+    [
+        pytest.param(Rows(("a",), ((2,), (1,))), ORDERED, id="another order"),
+        pytest.param(Rows(("a",), ((1,),)), ORDERED, id="a row is missing"),
+        pytest.param(Rows(("a",), ((1,), (2,), (2,))), ORDERED, id="a row is repeated"),
+        pytest.param(Rows(("a",), ((1.0,), (2,))), ORDERED, id="float instead of integer"),
+        pytest.param(Rows(("a",), ((True,), (2,))), ORDERED, id="bool instead of integer"),
+        pytest.param(Rows(("b",), ((1,), (2,))), EXPECTED, id="another column name"),
+        pytest.param(Rows(("a",), ((0.30,),)), ROUNDED, id="another number"),
+        pytest.param(Changed(nodes=0, edges=0, committed=False), UNCHANGED, id="no commit"),
+        pytest.param(Failed(("T101",)), Failed(("T102",)), id="another error"),
+        pytest.param(Failed(("T101",)), EXPECTED, id="error instead of rows"),
+    ],
+)
+def test_difference(actual: Expected, expected: Expected) -> None:
+    assert difference(actual, expected) is not None

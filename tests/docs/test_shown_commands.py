@@ -14,7 +14,7 @@ import typer
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.cli.app import make_command
 from omnigraph.cli.errors import explain_usage
-from omnigraph.cli.options import Flags
+from omnigraph.cli.flags import Flags
 from tests.docs.markdown import DOCUMENTS, ROOT, blocks, inline_code
 
 ROOT_COMMAND: Final = make_command()

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from omnigraph import __version__
 from omnigraph.base.version import INTERNAL_SCHEMA_VERSION
-from tests.cli.process import omnigraph_here
+from tests.cli.process import run_in_process
 from tests.docs.markdown import ROOT
 
 
 def test_package_command_and_changelog_agree(tmp_path: Path) -> None:
-    told = json.loads(omnigraph_here("version", "--json", cwd=tmp_path).stdout)
+    told = json.loads(run_in_process("version", "--json", cwd=tmp_path).stdout)
     changelog = re.search(r"^## \[([^\]]+)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     project = re.search(r'^version = "([^"]+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert changelog is not None

@@ -18,7 +18,7 @@ class PlannedText:
     """A query text that is parsed once and planned for each snapshot."""
 
     def __init__(self, text: str) -> None:
-        self.planner = QueryPlanner(QuerySource(text))
+        self.planner = QueryPlanner(source=QuerySource(text))
 
     def plan(self, snapshot: Snapshot) -> ReadPlan:
         return self.planner.plan(snapshot)

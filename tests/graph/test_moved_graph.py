@@ -13,7 +13,7 @@ from omnigraph.base.errors import FormatError
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 from omnigraph.maintenance.cleanup.run import cleanup_all_tables
-from tests.cli.process import omnigraph_here
+from tests.cli.process import run_in_process
 from tests.maintenance.cleaning import TomorrowClock
 
 SCHEMA = "node P { slug: String @key }"
@@ -87,12 +87,12 @@ def test_log_shows_the_history_of_main(tmp_path: Path) -> None:
     (tmp_path / "old").rename(tmp_path / "new")
     commits = [commit.id for commit in og.open(str(tmp_path / "new")).log(None)]
 
-    log = omnigraph_here("log", "new", "--json", cwd=tmp_path)
+    log = run_in_process("log", "new", "--json", cwd=tmp_path)
     assert json.loads(log.stdout)["heads"] == {"main": commits[0], "b": None}
-    shown = omnigraph_here("log", "new", "--graph", cwd=tmp_path)
+    shown = run_in_process("log", "new", "--graph", cwd=tmp_path)
     assert [commit for commit in commits if commit in shown.stdout] == commits
     assert "not shown: b" in shown.stderr
-    listed = omnigraph_here("commit", "list", "new", "--json", cwd=tmp_path)
+    listed = run_in_process("commit", "list", "new", "--json", cwd=tmp_path)
     assert [target["graph_commit_id"] for target in json.loads(listed.stdout)["commits"]] == commits
 
 

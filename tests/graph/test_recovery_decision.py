@@ -8,15 +8,15 @@ import pytest
 
 from omnigraph.graph.recovery.decide import Moved, RecoveryAction, TableFinding, decide_recovery
 
-UNMOVED = TableFinding(Moved.NO, preserving=False)
-MOVED = TableFinding(Moved.NEXT, preserving=False)
-DISPLACED = TableFinding(Moved.ELSEWHERE, preserving=False)
-UNDONE = TableFinding(Moved.NEXT, preserving=False, rollback_begun=True)
-OVERTAKEN = TableFinding(Moved.NEXT, preserving=False, overtaken=True)
-UNMOVED_PRESERVING = TableFinding(Moved.NO, preserving=True)
-MOVED_PRESERVING = TableFinding(Moved.NEXT, preserving=True)
-DISPLACED_PRESERVING = TableFinding(Moved.ELSEWHERE, preserving=True)
-UNDONE_PRESERVING = TableFinding(Moved.NEXT, preserving=True, rollback_begun=True)
+UNMOVED = TableFinding(moved=Moved.NO, preserving=False)
+MOVED = TableFinding(moved=Moved.NEXT, preserving=False)
+DISPLACED = TableFinding(moved=Moved.ELSEWHERE, preserving=False)
+UNDONE = TableFinding(moved=Moved.NEXT, preserving=False, rollback_begun=True)
+OVERTAKEN = TableFinding(moved=Moved.NEXT, preserving=False, overtaken=True)
+UNMOVED_PRESERVING = TableFinding(moved=Moved.NO, preserving=True)
+MOVED_PRESERVING = TableFinding(moved=Moved.NEXT, preserving=True)
+DISPLACED_PRESERVING = TableFinding(moved=Moved.ELSEWHERE, preserving=True)
+UNDONE_PRESERVING = TableFinding(moved=Moved.NEXT, preserving=True, rollback_begun=True)
 EVERY = (
     UNMOVED,
     MOVED,

@@ -20,7 +20,14 @@ def record(
     version: int, operation: Operation = Operation.APPEND, by: str | None = None, restored: int | None = None
 ) -> TransactionRecord:
     properties = {} if by is None else {OPERATION_PROPERTY: by}
-    return TransactionRecord(version, operation, f"uuid-{version}", version - 1, MappingProxyType(properties), restored)
+    return TransactionRecord(
+        version=version,
+        operation=operation,
+        uuid=f"uuid-{version}",
+        read_version=version - 1,
+        properties=MappingProxyType(properties),
+        restored_version=restored,
+    )
 
 
 def restore(version: int, restored: int, by: str | None = OURS) -> TransactionRecord:

@@ -1,4 +1,4 @@
-"""A staging is as old as its first file: a write that stages for days fails, also if it is staged again."""
+"""The age of a staged write counts from its first file, also if the write is staged again."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from omnigraph.storage.location import Location
 from tests.graph.writers import PERSON, Change, create, read_contents, run, stage_changes
 
 
-class _Ahead(SystemClock):
-    """The time of the machine, plus the time that the test lets pass."""
+class _AdvancingClock(SystemClock):
+    """The time of the machine, plus the seconds that the test adds."""
 
-    passed = 0.0
+    advanced_seconds = 0.0
 
     def monotonic(self) -> float:
-        return super().monotonic() + self.passed
+        return super().monotonic() + self.advanced_seconds
 
 
-@pytest.mark.parametrize("moved", [False, True], ids=["alone", "staged again"])
-def test_write_that_stages_for_too_long_is_an_error(local_location: Location, moved: bool) -> None:
+@pytest.mark.parametrize("with_concurrent_commit", [False, True], ids=["alone", "staged again"])
+def test_write_that_stages_for_too_long_is_an_error(local_location: Location, with_concurrent_commit: bool) -> None:
     create(local_location)
-    clock = _Ahead()
+    clock = _AdvancingClock()
     changes = stage_changes([Change(PERSON, insert=("late",))])
 
     def stage(area: StagingArea) -> StagedWrite:
         staged = changes(area)
-        clock.passed = limits.STAGING_AGE_SECONDS_MAX + 1
-        if moved:
+        clock.advanced_seconds = limits.STAGING_AGE_SECONDS_MAX + 1
+        if with_concurrent_commit:
             run(local_location, [Change(PERSON, insert=("other",))])
         return staged
 

@@ -18,11 +18,20 @@ FORCE, DISCARD = RepairOptions(confirm=True, force=True), RepairOptions(confirm=
 
 
 def _external(operation: Operation, restored: int | None = None) -> TransactionRecord:
-    return TransactionRecord(0, operation, "u", BASE, {}, restored)
+    return TransactionRecord(
+        version=0, operation=operation, uuid="u", read_version=BASE, properties={}, restored_version=restored
+    )
 
 
 def _ours(operation: Operation, restored: int | None = None, op: str = "OP") -> TransactionRecord:
-    return TransactionRecord(0, operation, "u", BASE, operation_properties(op, "C", "load"), restored)
+    return TransactionRecord(
+        version=0,
+        operation=operation,
+        uuid="u",
+        read_version=BASE,
+        properties=operation_properties(op, "C", "load"),
+        restored_version=restored,
+    )
 
 
 def _history(*records: VersionRecord) -> TableHistory:
@@ -33,7 +42,12 @@ def _history(*records: VersionRecord) -> TableHistory:
         else:
             numbered.append(
                 TransactionRecord(
-                    version, record.operation, record.uuid, BASE, record.properties, record.restored_version
+                    version=version,
+                    operation=record.operation,
+                    uuid=record.uuid,
+                    read_version=BASE,
+                    properties=record.properties,
+                    restored_version=record.restored_version,
                 )
             )
     return TableHistory(BASE, BASE + len(records), tuple(numbered))

@@ -43,7 +43,13 @@ def test_version_committed_after_the_listing_keeps_its_files(local_location: Loc
 
 
 def _deletable(table: Location, listing: Sequence[StoredFile], pin: Pin) -> set[str]:
-    policy = Policy(max(file.modified_us for file in listing) + 10 * DAY_US, 1, None, DAY_US, 0)
+    policy = Policy(
+        now_us=max(file.modified_us for file in listing) + 10 * DAY_US,
+        keep=1,
+        older_than_us=None,
+        grace_us=DAY_US,
+        age_us_min=0,
+    )
     needs = Needs(frozenset({pin}), frozenset({pin}), frozenset())
     decision = decide(read_facts(table, listing), needs, policy)
     return {file.path for file in plan_files(table, listing, decision, needs, policy)}

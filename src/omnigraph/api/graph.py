@@ -889,9 +889,9 @@ class Graph(Displayed):
             >>> [finding for finding in graph.doctor() if finding.health.value == "problem"]
             []
         """
-        from omnigraph.maintenance.doctor.run import examine
+        from omnigraph.maintenance.doctor.run import check_graph
 
-        return examine(self, deep=deep)
+        return check_graph(self, deep=deep)
 
     def recoveries(self) -> tuple[RecoveryRecord, ...]:
         """Return the finished recoveries of the branch, newest first.

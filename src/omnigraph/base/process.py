@@ -25,7 +25,7 @@ _PROC_OPTION_HIDEPID: Final = "hidepid="
 _ENDED_STATES: Final = ("Z", "X")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessIdentity:
     """A process that another one on the same machine can look up.
 
@@ -82,7 +82,15 @@ def current_process() -> ProcessIdentity:
     pid = os.getpid()
     host, machine_id, boot_id, namespace = _read_system(pid)
     started = _read_pid(pid)[1]
-    return ProcessIdentity(host, boot_id, namespace, pid, started, machine_id, os.geteuid())
+    return ProcessIdentity(
+        host=host,
+        boot_id=boot_id,
+        pid_namespace=namespace,
+        pid=pid,
+        started=started,
+        machine_id=machine_id,
+        uid=os.geteuid(),
+    )
 
 
 def has_certainly_ended(process: ProcessIdentity, observer: ProcessIdentity | None = None) -> bool:

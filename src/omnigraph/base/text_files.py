@@ -43,21 +43,21 @@ def read_bytes(path: Path, bytes_max: int, content: str, argument: str) -> bytes
             return file.read(bytes_max + 1)
     except FileNotFoundError as error:
         advice = hint("Check the path in {}.", Argument(argument, Placeholder("FILE")))
-        raise _unreadable(path, content, f"there is no {content} file", advice) from error
+        raise _unreadable(path, content, f"{content} file '{path}' does not exist", advice) from error
     except IsADirectoryError as error:
-        advice = Hint("Name a file in the directory.")
-        raise _unreadable(path, content, f"the {content} file is a directory:", advice) from error
+        advice = Hint("Pass a file, not a directory.")
+        raise _unreadable(path, content, f"{content} file '{path}' is a directory", advice) from error
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         advice = Hint("Check the name and the permissions of the file.")
-        raise _unreadable(path, content, f"cannot read the {content} file ({reason})", advice) from error
+        raise _unreadable(path, content, f"cannot read {content} file '{path}': {reason}", advice) from error
 
 
 def decode_text(data: bytes, path: Path, kind: TextKind) -> str:
     """Return the text in the bytes of a file."""
     if len(data) > kind.bytes_max:
-        message = f"the file has more than {kind.bytes_max} bytes"
-        raise kind.error((file_problem(path, kind.too_large, message, "is it the right one?"),))
+        message = f"the file is too large: expected at most {kind.bytes_max:,} bytes"
+        raise kind.error((file_problem(path, kind.too_large, message, "pass a smaller file"),))
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -72,6 +72,6 @@ def file_problem(path: Path, code: str, message: str, advice: str, position: tup
     return Problem(code, message, advice, str(path), *position, 1, "")
 
 
-def _unreadable(path: Path, content: str, sentence: str, advice: Hint) -> UsageError:
+def _unreadable(path: Path, content: str, message: str, advice: Hint) -> UsageError:
     code = "schema_file" if content == "schema" else "query_file"
-    return UsageError(f"{sentence} {path}", code=code, hint=advice, facts={"path": str(path)})
+    return UsageError(message, code=code, hint=advice, facts={"path": str(path)})

@@ -33,7 +33,7 @@ def command(*examples: str) -> Callable[[Callable[..., None]], CommandSource]:
 
 
 class DirectCommand(TyperCommand):
-    """A command with the flags of `omnigraph.cli.options.Flags`. `main` reads them; here they get a help text."""
+    """A command with the flags of `omnigraph.cli.flags.Flags`. `main` parses them; here they get a help text."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)

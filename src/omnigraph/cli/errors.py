@@ -25,8 +25,8 @@ from omnigraph.base.errors import (
     TextError,
     UsageError,
 )
+from omnigraph.cli.flags import Flags
 from omnigraph.cli.hints import render_hint
-from omnigraph.cli.options import Flags
 from omnigraph.cli.output import printable, write_json
 from omnigraph.wire.errors import error_document
 

@@ -16,10 +16,10 @@ from io import TextIOWrapper
 from types import FrameType
 from typing import Final, NoReturn
 
-from omnigraph.cli.options import Flags
+from omnigraph.cli.flags import Flags, parse_flags
 from omnigraph.cli.pandas_import import hide_pandas
 
-BROKEN_PIPE_EXIT_CODE = 128 + 13
+BROKEN_PIPE_EXIT_CODE: Final = 128 + signal.SIGPIPE
 INTERRUPT_AGAIN_SECONDS: Final = 0.05
 
 
@@ -30,7 +30,7 @@ def main() -> None:
     sys.unraisablehook = _interrupt_again
     # Lance logs retries that succeed as warnings. It reads the variable when it is imported, and so do Spark's workers.
     os.environ.setdefault("LANCE_LOG", "error")
-    # Imports create many objects and no garbage; collecting it would take a tenth of the start-up time.
+    # Imports create many objects but no garbage: with the default, the collector takes a tenth of the start-up time.
     gc.set_threshold(100_000, 50, 100)
     hide_pandas()
     try:
@@ -38,19 +38,23 @@ def main() -> None:
         exit_code = run(sys.argv[1:])
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
-        exit_code = 128 + (_RECEIVED[0] if _RECEIVED else signal.SIGINT)
+        exit_code = 128 + (_received_signals[0] if _received_signals else signal.SIGINT)
     except BrokenPipeError:
         exit_code = BROKEN_PIPE_EXIT_CODE
-    _close_stdout()
+    _flush_stdout()
     _end(exit_code)
 
 
-_RECEIVED: Final[list[int]] = []
-"""The signals that this process received."""
+_received_signals: Final[list[int]] = []
+"""The signals that this process received, oldest first.
+
+The first one sets the exit code: later ones only repeat the request. `_interrupt_again` raises the newest one, whose
+exception Python has just ignored.
+"""
 
 
 def _interrupt(number: int, _: FrameType | None) -> None:
-    _RECEIVED.append(number)
+    _received_signals.append(number)
     raise KeyboardInterrupt
 
 
@@ -61,17 +65,28 @@ def _interrupt_again(unraisable: sys.UnraisableHookArgs) -> None:
         return
     from threading import Timer
 
-    timer = Timer(INTERRUPT_AGAIN_SECONDS, signal.raise_signal, (_RECEIVED[-1],))
+    timer = Timer(INTERRUPT_AGAIN_SECONDS, signal.raise_signal, (_received_signals[-1],))
     timer.daemon = True
     timer.start()
 
 
 def run(arguments: list[str]) -> int:
     """Run one command in this process and return its exit code."""
-    from omnigraph.cli.options import read_flags
-
-    flags = read_flags(arguments)
+    flags = parse_flags(arguments)
     return _invoke(resolve_aliases(arguments, flags), flags)
+
+
+def resolve_aliases(arguments: list[str], flags: Flags) -> list[str]:
+    """Replace `check`, `query lint` and `query check` by `lint`. The last two print a warning."""
+    match arguments:
+        case ["check", *rest]:
+            return ["lint", *rest]
+        case ["query", "lint" | "check" as name, *rest]:
+            if not flags.quiet:
+                sys.stderr.write(f"warning: `omnigraph query {name}` was renamed to `omnigraph lint`\n")
+            return ["lint", *rest]
+        case _:
+            return arguments
 
 
 def _invoke(arguments: list[str], flags: Flags) -> int:
@@ -87,16 +102,16 @@ def _invoke(arguments: list[str], flags: Flags) -> int:
         command = make_command()
         with command.make_context("omnigraph", arguments or ["--help"], obj=flags) as context:
             command.invoke(context)
-    except typer.Exit as done:
-        return done.exit_code
-    except typer.TyperException as misuse:
-        error: OmnigraphError = explain_usage(misuse)
-    except OmnigraphError as raised:
-        error = raised
+    except typer.Exit as exit_request:
+        return exit_request.exit_code
+    except typer.TyperException as usage_error:
+        error: OmnigraphError = explain_usage(usage_error)
+    except OmnigraphError as omnigraph_error:
+        error = omnigraph_error
     except BrokenPipeError:
         raise
     except Exception as defect:
-        if _RECEIVED:  # an interrupted library may raise any exception
+        if _received_signals:  # an interrupted library may raise any exception
             raise KeyboardInterrupt from defect
         return show_defect(defect, flags)
     else:
@@ -123,14 +138,14 @@ def _log_to_stderr(*, quiet: bool) -> None:
 def _prepare_streams() -> None:
     """Use UTF-8 in every locale; escape what is not valid text, such as some file names. Replace closed streams."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # the caller has closed it
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115  # until the end
+        if getattr(sys, name) is None:  # the parent process started this one without the stream
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115  # used until the end
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
-def _close_stdout() -> None:
+def _flush_stdout() -> None:
     """Flush stdout. If that fails, discard the rest, so that Python does not report it again at the end."""
     try:
         sys.stdout.flush()
@@ -147,19 +162,6 @@ def _end(exit_code: int) -> NoReturn:
         pass
     finally:
         os._exit(exit_code)
-
-
-def resolve_aliases(arguments: list[str], flags: Flags) -> list[str]:
-    """Replace `check`, `query lint` and `query check` by `lint`. The last two print a warning."""
-    match arguments:
-        case ["check", *rest]:
-            return ["lint", *rest]
-        case ["query", "lint" | "check" as name, *rest]:
-            if not flags.quiet:
-                sys.stderr.write(f"warning: `omnigraph query {name}` was renamed to `omnigraph lint`\n")
-            return ["lint", *rest]
-        case _:
-            return arguments
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Arguments and flags that several commands share, so that each has one name and one meaning."""
+"""Arguments and options that several commands share, so that each has one name and one meaning."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import pairwise
 from math import isfinite
 from typing import Annotated, Literal
 
@@ -17,28 +16,6 @@ import typer
 from omnigraph.base.actors import require_actor_name
 from omnigraph.base.clock import to_datetime
 from omnigraph.base.errors import UsageError
-
-
-@dataclass(frozen=True, slots=True)
-class Flags:
-    """What a command prints: `--json`, `--format jsonl`, `--quiet` and `--debug`."""
-
-    json: bool = False
-    json_lines: bool = False
-    quiet: bool = False
-    debug: bool = False
-
-
-def read_flags(arguments: list[str]) -> Flags:
-    """Return the flags among the arguments before `--`."""
-    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    joined = {*options, *(f"{option}={value}" for option, value in pairwise(options))}
-    return Flags(
-        json=not joined.isdisjoint({"--json", "--format=json", "--format=jsonl"}),
-        json_lines="--format=jsonl" in joined,
-        quiet=not joined.isdisjoint({"--quiet", "-q"}),
-        debug="--debug" in joined,
-    )
 
 
 class JsonLines(logging.Formatter):

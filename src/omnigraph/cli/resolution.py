@@ -43,10 +43,10 @@ class ResolutionArguments:
 
     def read(self) -> tuple[dict[str, str] | str | None, dict[tuple[str, str], str]]:
         """Return `strategy` and `resolve` of `Graph.merge`."""
-        return _read_strategy(self.strategy), _read_decisions(self.resolve)
+        return _parse_strategy(self.strategy), _read_decisions(self.resolve)
 
 
-def _read_strategy(arguments: list[str] | None) -> dict[str, str] | str | None:
+def _parse_strategy(arguments: list[str] | None) -> dict[str, str] | str | None:
     """Return one side for all kinds, or a side by kind."""
     sides: dict[str, str] = {}
     for argument in arguments or ():

@@ -1,6 +1,7 @@
-"""Resolves URI and `--store` to one location, and asks before data of a remote graph is deleted.
+"""Resolves URI and `--store` to one location, and asks for confirmation before data of a remote graph is deleted.
 
-In: arguments. Out: a location, or an error for what cannot be the address of a graph. It does not read the store.
+In: arguments. Out: a location, or an error for what cannot be the address of a graph. Only `GraphArguments.open` reads
+the store.
 """
 
 from __future__ import annotations
@@ -45,18 +46,17 @@ class GraphArguments:
                 hint="Pass URI or `--store`: they have the same meaning.",
             )
         if self.address is None:
-            missing = f"`{self.context.command_path}` {_missing_graph(self.context)}"
-            raise UsageError(missing, code="target_missing", hint=PASS_A_URI)
+            raise UsageError(_missing_graph(self.context), code="target_missing", hint=PASS_A_URI)
         return locate(self.context, self.address)
 
-    def announce(self) -> Location:
+    def locate_and_print(self) -> Location:
         """Return the location of the graph, and print it on stderr before it is opened."""
         location = self.locate()
-        announce(self.context, location)
+        print_location(self.context, location)
         return location
 
     def open(self, branch: str = "main", *, spark: str | None = None) -> Graph:
-        """Return the graph, which is not writable."""
+        """Open the graph read-only."""
         location = self.locate()
 
         from omnigraph.api.graph import Graph
@@ -83,7 +83,7 @@ def locate(context: typer.Context, address: str) -> Location:
     return location
 
 
-def announce(context: typer.Context, location: Location) -> None:
+def print_location(context: typer.Context, location: Location) -> None:
     """Print on stderr the graph that a command will use."""
     if not context.obj.quiet:
         reach = "local" if location.is_local else "remote"
@@ -91,7 +91,7 @@ def announce(context: typer.Context, location: Location) -> None:
 
 
 def confirm_destruction(context: typer.Context, location: Location, action: str, *, yes: bool) -> None:
-    """Return if the action is confirmed. Raise without a terminal; exit if the user declines."""
+    """Ask for confirmation before data is deleted. Raise without a terminal; exit if the user declines."""
     if location.is_local or yes:
         return
     can_ask = not context.obj.json and not context.obj.quiet and sys.stdin.isatty() and sys.stderr.isatty()
@@ -120,9 +120,10 @@ def _ask(question: str) -> bool:
 
 
 def _missing_graph(context: typer.Context) -> str:
-    """Return that a graph is missing, and which argument looks like one."""
+    """Return the message, and name an argument that looks like a graph."""
+    message = f"missing graph: `{context.command_path}` requires a graph"
     for parameter in context.command.params:
         value = context.params.get(parameter.name or "")
         if parameter.param_type_name == "argument" and isinstance(value, str) and value.endswith(SUFFIX):
-            return f"needs a graph: '{value}' was read as its {parameter.human_readable_name}"
-    return "needs a graph"
+            return f"{message}, but '{value}' was read as its {parameter.human_readable_name}"
+    return message

@@ -1,6 +1,6 @@
-"""What the steps of one run share: table readers, budget, cache, options, and the outer rows of an inner plan.
+"""What the operators of one run share: table readers, budget, cache, options, and the outer rows of an inner plan.
 
-`dispatch` breaks the import cycle between the steps and `engine/run.py`, which knows all of them.
+`dispatch` breaks the import cycle between the operators and `engine/run.py`, which knows all of them.
 """
 
 from __future__ import annotations
@@ -24,30 +24,35 @@ Dispatch = Callable[[Relation, RequiredColumns, "ExecutionContext"], Iterator[Fr
 
 @dataclass(slots=True)
 class Trace:
-    """Figures of a run by the identity of the step: rows, seconds including inputs, and the mode with its reason."""
+    """Measurements of a run, keyed by `id(operator)`: rows, seconds including inputs, and the mode with its reason."""
 
     rows: dict[int, int] = field(default_factory=dict)
     seconds: dict[int, float] = field(default_factory=dict)
     modes: dict[int, tuple[str, str]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionContext:
-    """The environment of a step. `outer`: the outer rows of an inner plan; `is_limited`: a limit may stop it early."""
+    """The environment of an operator."""
 
     snapshot: Snapshot
     budget: Budget
     options: EngineOptions
     cache: Cache
     dispatch: Dispatch
+    """Runs an operator of any kind."""
     outer: Frame | None = None
+    """The outer rows of an inner plan."""
     is_limited: bool = False
+    """Whether a limit may stop the operator early."""
     depth: int = 0
+    """How many inner plans contain the operator. It makes the names of hidden columns unique."""
     trace: Trace | None = None
     readers: dict[str, TableReader] = field(default_factory=dict)
+    """A cache of table readers by alias. All contexts of a run share it."""
 
     def reader(self, table: Table) -> TableReader:
-        """Return the reader of a type's table; all steps of a run share it."""
+        """Return the reader of a type's table; all operators of a run share it."""
         reader = self.readers.get(table.alias)
         if reader is None:
             record = self.snapshot.tables.get(table.alias)
@@ -62,19 +67,19 @@ class ExecutionContext:
         edge = next(edge for edge in self.snapshot.schema.catalog.edges if edge.id == table.type_id)
         return edge.source == edge.target
 
-    def rows(self, step: Relation, needed: RequiredColumns) -> Iterator[Frame]:
-        """Return the frames of a step, with at least the columns in `needed`."""
-        return self.dispatch(step, needed, self)
+    def run_operator(self, operator: Relation, needed: RequiredColumns) -> Iterator[Frame]:
+        """Return the frames of an operator, with at least the columns in `needed`."""
+        return self.dispatch(operator, needed, self)
 
     def for_inner_plan(self, outer: Frame) -> ExecutionContext:
         """Return the context of an inner plan over these outer rows."""
         return replace(self, outer=outer, is_limited=False, depth=self.depth + 1)
 
-    def limited(self, is_limited: bool) -> ExecutionContext:
+    def with_limit(self, is_limited: bool) -> ExecutionContext:
         """Return this context, under a limit or not."""
         return self if self.is_limited == is_limited else replace(self, is_limited=is_limited)
 
-    def record_mode(self, step: Relation, mode: str, reason: str) -> None:
-        """Add the mode of a step, and its reason, to the trace."""
+    def record_mode(self, operator: Relation, mode: str, reason: str) -> None:
+        """Add the mode of an operator, and its reason, to the trace."""
         if self.trace is not None:
-            self.trace.modes[id(step)] = (mode, reason)
+            self.trace.modes[id(operator)] = (mode, reason)

@@ -54,8 +54,8 @@ class QueryLimits:
     def engine_options(self, default_seconds: float = limits.ENGINE_SECONDS_MAX) -> EngineOptions:
         """Return the options of the engine with these limits."""
         return EngineOptions(
-            limits.ENGINE_MEMORY_BYTES if self.memory_bytes is None else self.memory_bytes,
-            default_seconds if self.seconds is None else self.seconds,
+            memory_bytes_max=limits.ENGINE_MEMORY_BYTES if self.memory_bytes is None else self.memory_bytes,
+            seconds_max=default_seconds if self.seconds is None else self.seconds,
         )
 
 
@@ -63,7 +63,7 @@ NO_LIMITS: Final = QueryLimits()
 """The default limits."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
     """The limits of one query. `mode` forces a way to follow edges; `cached=False` reads columns from storage only."""
 

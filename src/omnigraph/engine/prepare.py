@@ -46,7 +46,7 @@ class QuerySource:
     name: str | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class QueryPlanner:
     """One query of a text, parsed once. It keeps plans for the last few schemas and table versions."""
 
@@ -105,7 +105,7 @@ class QueryPlanner:
 @lru_cache(_TEXTS_MAX)
 def find_planner(source: QuerySource, hops_ceiling: int | None = None) -> QueryPlanner:
     """Return the planner of a text: the same one for the same text, for as long as it is cached."""
-    return QueryPlanner(source, hops_ceiling)
+    return QueryPlanner(source=source, hops_ceiling=hops_ceiling)
 
 
 _NEWEST: OrderedDict[tuple[Location, str], Snapshot] = OrderedDict()
@@ -152,7 +152,7 @@ def explain_query(
     limits: QueryLimits = NO_LIMITS,
 ) -> ExplainResult:
     """Return the plan of a query; with parameters, the plan for exactly those values. `analyze` also runs it."""
-    checked, reads = QueryPlanner(source, limits.hops).check(snapshot)
+    checked, reads = QueryPlanner(source=source, hops_ceiling=limits.hops).check(snapshot)
     facts = gather_facts(snapshot, reads)
     plan = rewrite_plan(checked.plan, facts)
     if params is not None or analyze:

@@ -71,7 +71,7 @@ def run_query(snapshot: Snapshot, plan: ReadPlan, options: QueryRunOptions | Non
 
 def run_rows(snapshot: Snapshot, relation: Relation, needed: RequiredColumns, budget: Budget) -> Iterator[Frame]:
     """Return the rows of a bound relation, as frames with at least the needed columns; mutations read them."""
-    return _make_context(snapshot, QueryRunOptions(), budget).rows(relation, needed)
+    return _make_context(snapshot, QueryRunOptions(), budget).run_operator(relation, needed)
 
 
 def gather_facts(snapshot: Snapshot, aliases: tuple[str, ...], options: QueryRunOptions | None = None) -> PlanFacts:
@@ -86,10 +86,10 @@ def gather_facts(snapshot: Snapshot, aliases: tuple[str, ...], options: QueryRun
 def step_figures(plan: QueryPlan, trace: Trace) -> dict[int, StepFigures]:
     """Return the figures of a run by the number of the step, for `explain_plan`."""
     figures = {}
-    for number, step in enumerate(numbered_steps(plan), start=1):
-        mode, reason = trace.modes.get(id(step), (None, None))
+    for number, operator in enumerate(numbered_steps(plan), start=1):
+        mode, reason = trace.modes.get(id(operator), (None, None))
         figures[number] = StepFigures(
-            rows=trace.rows.get(id(step)), seconds=trace.seconds.get(id(step)), mode=mode, reason=reason
+            rows=trace.rows.get(id(operator)), seconds=trace.seconds.get(id(operator)), mode=mode, reason=reason
         )
     return figures
 
@@ -98,11 +98,11 @@ def planned_modes(snapshot: Snapshot, plan: QueryPlan, rows: Mapping[int, int]) 
     """Return how each traversal would follow its edges, and why, by step number; `rows` has estimates by number."""
     context = _make_context(snapshot, QueryRunOptions())
     modes: dict[int, tuple[str, str]] = {}
-    for number, step in enumerate(numbered_steps(plan), start=1):
-        if isinstance(step, Traversal):
-            walker = Walker(step, context)
+    for number, operator in enumerate(numbered_steps(plan), start=1):
+        if isinstance(operator, Traversal):
+            walker = Walker(operator, context)
             # The rows that a traversal starts from are those of the next step.
-            frontier = walker.reader.row_count if isinstance(step, op.EdgeScan) else rows.get(number + 1, 1)
+            frontier = walker.reader.row_count if isinstance(operator, op.EdgeScan) else rows.get(number + 1, 1)
             mode, reason = walker.estimate_mode(frontier)
             modes[number] = (mode.value, reason)
     return modes
@@ -114,40 +114,40 @@ def _make_context(snapshot: Snapshot, options: QueryRunOptions, budget: Budget |
         budget=budget or Budget(options.engine),
         options=options.engine,
         cache=options.cache,
-        dispatch=_step_rows,
+        dispatch=_run_operator,
         trace=options.trace,
     )
 
 
-def _step_rows(step: Relation, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
-    run_step = _OPERATORS.get(type(step))
-    if run_step is None:
-        raise InvariantError(f"cannot run a plan step of type {type(step).__name__}", code="plan_invariant")
-    frames = run_step(step, needed, context)
+def _run_operator(operator: Relation, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+    run_operator = _OPERATORS.get(type(operator))
+    if run_operator is None:
+        raise InvariantError(f"cannot run a plan operator of type {type(operator).__name__}", code="plan_invariant")
+    frames = run_operator(operator, needed, context)
     if context.trace is not None:
-        frames = _trace_frames(step, frames, context.trace)
+        frames = _trace_frames(operator, frames, context.trace)
     for frame in frames:
         context.budget.require_time()
         yield frame
 
 
-def _trace_frames(step: Relation, frames: Iterator[Frame], trace: Trace) -> Iterator[Frame]:
-    trace.rows.setdefault(id(step), 0)
+def _trace_frames(operator: Relation, frames: Iterator[Frame], trace: Trace) -> Iterator[Frame]:
+    trace.rows.setdefault(id(operator), 0)
     while True:
         began = time.perf_counter()
         frame = next(frames, None)
-        trace.seconds[id(step)] = trace.seconds.get(id(step), 0.0) + time.perf_counter() - began
+        trace.seconds[id(operator)] = trace.seconds.get(id(operator), 0.0) + time.perf_counter() - began
         if frame is None:
             return
-        trace.rows[id(step)] += frame.row_count
+        trace.rows[id(operator)] += frame.row_count
         yield frame
 
 
-def _unit_rows(_step: op.Unit, _needed: RequiredColumns, _context: ExecutionContext) -> Iterator[Frame]:
+def _unit_rows(_operator: op.Unit, _needed: RequiredColumns, _context: ExecutionContext) -> Iterator[Frame]:
     yield Frame(1, {})
 
 
-def _outer_rows(_step: op.OuterRow, _needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+def _outer_rows(_operator: op.OuterRow, _needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     assert context.outer is not None, "an inner plan needs outer rows"
     yield context.outer
 
@@ -170,4 +170,4 @@ _OPERATORS: Final[Mapping[type, Callable[[Any, RequiredColumns, ExecutionContext
     op.LimitRows: limit_rows,
     op.Search: score_rows,
 }
-"""All steps except `Pattern`, which the rules replace, and `Project`, which `run_query` runs."""
+"""All operators except `Pattern`, which the rules replace, and `Project`, which `run_query` runs."""

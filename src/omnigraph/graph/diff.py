@@ -54,7 +54,7 @@ class ChangeKind(StrEnum):
     DELETED = "deleted"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EntityChange:
     """One node or edge that changed."""
 
@@ -161,7 +161,15 @@ def _diff_table(root: Location, old: _Table | None, new: _Table | None) -> Itera
             for name, state_before, state_after in zip(names, *states, strict=True):
                 kind = ChangeKind.INSERTED if state_before is None else ChangeKind.UPDATED
                 kind = ChangeKind.DELETED if state_after is None else kind
-                yield EntityChange(entity.alias, table.id, str(name), kind, state_before, state_after, properties)
+                yield EntityChange(
+                    table=entity.alias,
+                    table_id=table.id,
+                    id=str(name),
+                    kind=kind,
+                    before=state_before,
+                    after=state_after,
+                    properties=properties,
+                )
 
 
 def _states(entity: Entity, image: EntityRows) -> Iterator[dict[str, Any] | None]:

@@ -90,7 +90,7 @@ def column_plan(
                 hint="Nothing was written. Give the property a default, or make it nullable.",
                 facts={"type": new.alias, "property": property_.name},
             )
-    return ColumnPlan(arrow_schema(new), origins, fills, null_fills)
+    return ColumnPlan(schema=arrow_schema(new), origins=origins, fills=fills, null_fills=null_fills)
 
 
 def _stage_type(area: StagingArea, old: Entity, plan: SchemaPlan, write: WriteColumns, work: SchemaWork) -> None:

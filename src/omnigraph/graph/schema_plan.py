@@ -58,7 +58,7 @@ class PlannedStep:
     """The number of rows that get a default: all if the property is new, those with null if it becomes required."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaPlan:
     """The steps from the schema of a branch to another schema."""
 
@@ -124,7 +124,14 @@ def plan_schema(
     counter_catalog = accepted if adds else None
     head = snapshot.head
     return SchemaPlan(
-        snapshot.branch.name, head, source, catalog, steps, difference.unsupported, counter_catalog, null_counts=nulls
+        branch=snapshot.branch.name,
+        commit=head,
+        source=source,
+        catalog=catalog,
+        steps=steps,
+        unsupported=difference.unsupported,
+        counter_catalog=counter_catalog,
+        null_counts=nulls,
     )
 
 

@@ -135,7 +135,7 @@ class Obstacles:
 WRITE_IN_PROGRESS: Final = "a write to this table is in progress; run this again when it has finished"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableInspection:
     """One inspected table. `head` None: it cannot be opened. `changes` None: they are not known."""
 
@@ -278,10 +278,10 @@ def inspect_rows(snapshot: Snapshot, inspection: TableInspection) -> TableInspec
 def _inspect_head(root: Location, table: TableRecord) -> TableInspection:
     try:
         head = open_dataset(root.child(table.path), branch=table.pin.branch)
-        return TableInspection(table, head, classify_drift(read_history(head, table.pin.version)))
+        return TableInspection(table=table, head=head, drift=classify_drift(read_history(head, table.pin.version)))
     except OmnigraphError as error:
         unknown = Drift(Classification.UNVERIFIABLE)
-        return TableInspection(table, None, unknown, obstacles=Obstacles(error.message, error.message))
+        return TableInspection(table=table, head=None, drift=unknown, obstacles=Obstacles(error.message, error.message))
 
 
 def _open_published(head: Dataset, table: TableRecord) -> tuple[Dataset | None, str]:

@@ -36,7 +36,7 @@ FREE_TEXT: Final = "is free text: its index serves search, and `=` reads every r
 NO_KIND: Final = "is of a type that has no index"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IndexCoverage:
     """How well one column is indexed."""
 
@@ -90,12 +90,28 @@ def _coverage(snapshot: Snapshot, entity: Entity, table: TableRecord) -> Iterato
     for index in declared:
         coverage = coverage_of(IndexSpec(index.column, index.kind), present, fragments)
         reason = "" if isinstance(coverage, Indexed) else _why_unbuildable(dataset, index, rows)
-        yield IndexCoverage(entity.alias, name, index.column, index.kind, coverage, rows, reason)
+        yield IndexCoverage(
+            table_key=entity.alias,
+            branch=name,
+            column=index.column,
+            kind=index.kind,
+            coverage=coverage,
+            rows=rows,
+            reason=reason,
+        )
     served = {index.column for index in declared if index.kind is not IndexKind.INVERTED}
     nothing = Degraded(tuple(sorted(fragments)), rows)
     for column in entity.properties:
         if column.name not in served:
-            yield IndexCoverage(entity.alias, name, column.name, None, nothing, rows, _why_unindexed(column))
+            yield IndexCoverage(
+                table_key=entity.alias,
+                branch=name,
+                column=column.name,
+                kind=None,
+                coverage=nothing,
+                rows=rows,
+                reason=_why_unindexed(column),
+            )
 
 
 def _why_unbuildable(dataset: Dataset, declared: ColumnIndex, rows: int) -> str:

@@ -150,7 +150,7 @@ def repair_all_tables(graph: GraphTarget, options: RepairOptions | None = None) 
     rows: list[TableRepairStats] = []
     for branch in sorted(branches, key=lambda branch: (branch.name != MAIN, branch.name)):
         try:
-            rows += _BranchRepair(root, branch, options).run()
+            rows += _BranchRepair(root=root, branch=branch, options=options).run()
         except OmnigraphError as error:
             commits = {row.branch: row.commit for row in rows if row.commit is not None}
             if _is_deleted(root, branch):
@@ -233,7 +233,7 @@ def _partly_repaired(error: OmnigraphError, commits: Mapping[str, str]) -> Omnig
     return failure
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _BranchRepair:
     """The run on one branch. `inspections` and `rows` are those of the newest attempt, in the same order."""
 

@@ -22,7 +22,7 @@ from omnigraph.query.plan.walk import inputs_of, roots_of, steps_of
 from omnigraph.schema.property_types import IndexKind
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepFigures:
     """Estimates and measurements of a step; `mode` is how a traversal runs, and `reason` why."""
 

@@ -21,7 +21,7 @@ class ColumnShape:
     nullable: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueryShape:
     """The interface of a query. Types have the names of their tables: `node:Person`, `edge:Knows`."""
 

@@ -27,7 +27,7 @@ from omnigraph.schema.catalog import (
     Rules,
 )
 from omnigraph.schema.checks.declarations import cardinality_bound
-from omnigraph.schema.checks.run import check_schema
+from omnigraph.schema.checks.run import require_valid_schema
 from omnigraph.schema.property_types import PropertyType
 from omnigraph.schema.resolve import (
     Expansion,
@@ -44,7 +44,7 @@ from omnigraph.schema.values import InvalidValue, RangeBounds, Value, range_boun
 
 def build_catalog(schema: Schema, *, new_incarnation: Callable[[], Incarnation] = new_incarnation) -> Catalog:
     """Check a schema and return its catalog, with new ids."""
-    check_schema(schema)
+    require_valid_schema(schema)
     tables = [declaration for declaration in schema.declarations if not isinstance(declaration, InterfaceSyntax)]
     ids = {declaration.name.text: type_id_from_number(number) for number, declaration in enumerate(tables, start=1)}
     interfaces = {
@@ -64,9 +64,9 @@ def build_catalog(schema: Schema, *, new_incarnation: Callable[[], Incarnation] 
             cardinality = _cardinality(declaration.annotations)
             edges.append(EdgeType(**parts, source=source, target=target, cardinality=cardinality))
     return Catalog(
-        tuple(nodes),
-        tuple(edges),
-        tuple(_interface(declaration) for declaration in interfaces.values()),
+        nodes=tuple(nodes),
+        edges=tuple(edges),
+        interfaces=tuple(_interface(declaration) for declaration in interfaces.values()),
         next_type_id=len(tables) + 1,
     )
 
@@ -119,7 +119,7 @@ def _build_rules(expansion: Expansion, types: Mapping[str, PropertyType]) -> Rul
         match constraint.name.text, constraint.arguments:
             case "range", [WordLiteral(name), RangeArgument() as bounds]:
                 parsed = range_bounds(bounds, types[name])
-                assert isinstance(parsed, RangeBounds), "check_schema rejects it"
+                assert isinstance(parsed, RangeBounds), "require_valid_schema rejects it"
                 ranges[RangeRule(name, parsed)] = None
             case "check", [WordLiteral(name), StringLiteral(pattern)]:
                 checks[CheckRule(name, pattern)] = None
@@ -133,7 +133,7 @@ def _column_lists(expansion: Expansion, kind: str) -> list[tuple[str, ...]]:
 
 def _shape(declared: PropertySyntax, indexed: bool) -> PropertyShape:
     resolved = resolve_type(declared.type)
-    assert not isinstance(resolved, InvalidType), "check_schema rejects it"
+    assert not isinstance(resolved, InvalidType), "require_valid_schema rejects it"
     annotations = declared.annotations
     embedding = _embedding(annotations, required=not declared.type.nullable)
     return PropertyShape(
@@ -154,9 +154,9 @@ def _default(annotations: tuple[Annotation, ...], resolved: PropertyType) -> Val
     if not arguments:
         return None
     literal = arguments[0]
-    assert not isinstance(literal, RangeArgument | NamedArgument), "check_schema rejects it"
+    assert not isinstance(literal, RangeArgument | NamedArgument), "require_valid_schema rejects it"
     value = value_from_literal(literal, resolved)
-    assert not isinstance(value, InvalidValue), "check_schema rejects it"
+    assert not isinstance(value, InvalidValue), "require_valid_schema rejects it"
     return value
 
 

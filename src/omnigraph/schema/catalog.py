@@ -208,7 +208,7 @@ AnyEntity = TypeVar("AnyEntity", NodeType, EdgeType)
 """A node type or an edge type, the same in and out."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
     """All types of a schema. `next_type_id` is the number of the next new type; no earlier type had it."""
 

@@ -198,7 +198,7 @@ class PropertyConflict:
     difference: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Expansion:
     """All properties and constraints of a declaration, and those that interfaces added."""
 

@@ -13,12 +13,12 @@ import omnigraph as og
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.storage.files import list_files
 from omnigraph.storage.location import parse_location
-from tests.cli.process import omnigraph_here
+from tests.cli.process import run_in_process
 from tests.graph.writers import create, run, triple
 
 
-def _old_graph(place: Path) -> Path:
-    graph = place / "graph.omni"
+def _old_graph(directory: Path) -> Path:
+    graph = directory / "graph.omni"
     location = parse_location(str(graph))
     create(location)
     for name in "abcd":
@@ -33,8 +33,8 @@ def test_confirm_deletes_the_files_of_the_preview(tmp_path: Path) -> None:
     graph = _old_graph(tmp_path)
     arguments = ("cleanup", "--keep", "2", "graph.omni", "--list-files", "--json")
     before = {file.path for file in list_files(parse_location(str(graph)))}
-    shown = json.loads(omnigraph_here(*arguments, cwd=tmp_path).stdout)
-    done = omnigraph_here(*arguments, "--confirm", cwd=tmp_path)
+    shown = json.loads(run_in_process(*arguments, cwd=tmp_path).stdout)
+    done = run_in_process(*arguments, "--confirm", cwd=tmp_path)
     assert done.exit_code == 0
     assert "→" in done.stderr
     assert "warning: few versions of each table are kept (2)" in done.stderr
@@ -46,23 +46,23 @@ def test_confirm_deletes_the_files_of_the_preview(tmp_path: Path) -> None:
     assert {file for row in document["tables"] for file in row["files"]} == deleted_files
     assert {row["old_versions_removed"] for row in document["tables"]} == {3}
     assert len(list(og.open(str(graph)).log(None))) == 5
-    listed = omnigraph_here("commit", "list", "graph.omni", "--json", cwd=tmp_path)
+    listed = run_in_process("commit", "list", "graph.omni", "--json", cwd=tmp_path)
     readable = [row["readable"] for row in json.loads(listed.stdout)["commits"]]
     assert readable == [True, True, False, False, False]
-    table = omnigraph_here("commit", "list", "graph.omni", cwd=tmp_path).stdout.splitlines()
+    table = run_in_process("commit", "list", "graph.omni", cwd=tmp_path).stdout.splitlines()
     assert [line.endswith("  deleted") for line in table[1:]] == [not is_readable for is_readable in readable]
 
 
 def test_rows_in_csv_and_jsonl(tmp_path: Path) -> None:
     _old_graph(tmp_path)
     arguments = ("cleanup", "--keep", "2", "graph.omni", "--quiet", "--format")
-    head, *lines = omnigraph_here(*arguments, "csv", cwd=tmp_path).stdout.splitlines()
+    head, *lines = run_in_process(*arguments, "csv", cwd=tmp_path).stdout.splitlines()
     assert head.startswith("table_key,branch,old_versions_removed,files_removed,bytes_removed,")
     assert [line.partition(",")[0] for line in lines] == [*("node:Company", "node:Person", "edge:Knows", "__manifest")]
-    outcome = omnigraph_here(*arguments, "jsonl", "--list-files", cwd=tmp_path)
+    outcome = run_in_process(*arguments, "jsonl", "--list-files", cwd=tmp_path)
     assert outcome.stderr == ""
     files = [json.loads(line)["file"] for line in outcome.stdout.splitlines()]
-    document = json.loads(omnigraph_here(*arguments, "json", "--list-files", cwd=tmp_path).stdout)
+    document = json.loads(run_in_process(*arguments, "json", "--list-files", cwd=tmp_path).stdout)
     assert files == [file for row in document["tables"] for file in row["files"]] != []
 
 
@@ -71,7 +71,7 @@ def test_failed_table_is_reported_with_exit_code_1(tmp_path: Path) -> None:
     table = read_snapshot(parse_location(str(graph))).tables["node:Person"]
     broken = graph / table.path / f"_versions/{2**64 - 1 - 2:020d}.manifest"
     broken.write_bytes(b"")
-    outcome = omnigraph_here("cleanup", "--keep", "3", "graph.omni", "--confirm", cwd=tmp_path)
+    outcome = run_in_process("cleanup", "--keep", "3", "graph.omni", "--confirm", cwd=tmp_path)
     assert outcome.exit_code == 1
     (line,) = [line for line in outcome.stdout.splitlines() if line.startswith("node:Person")]
     assert "could not" in line
@@ -85,7 +85,7 @@ def test_damaged_head_is_reported_once(tmp_path: Path) -> None:
     table = read_snapshot(parse_location(str(graph))).tables["node:Person"]
     head = graph / table.path / f"_versions/{2**64 - 1 - table.pin.version:020d}.manifest"
     head.write_bytes(head.read_bytes()[:10])
-    outcome = omnigraph_here("cleanup", "--keep", "3", "graph.omni", "--log-file", "l.jsonl", cwd=tmp_path)
+    outcome = run_in_process("cleanup", "--keep", "3", "graph.omni", "--log-file", "l.jsonl", cwd=tmp_path)
     assert outcome.exit_code == 1
     assert (outcome.stdout + outcome.stderr).count("corrupt or truncated") == 1
     assert "corrupt or truncated, run `omnigraph doctor --deep`" in outcome.stdout
@@ -97,7 +97,7 @@ def test_damaged_head_is_reported_once(tmp_path: Path) -> None:
 def test_remote_target_requires_confirmation(tmp_path: Path) -> None:
     """The command fails before it opens the graph."""
     uri = "s3://bucket/graph.omni"
-    outcome = omnigraph_here("cleanup", "--keep", "10", uri, "--confirm", "--json", cwd=tmp_path)
+    outcome = run_in_process("cleanup", "--keep", "10", uri, "--confirm", "--json", cwd=tmp_path)
     assert outcome.exit_code == 3
     assert "confirmation_missing" in outcome.stdout + outcome.stderr
 
@@ -108,11 +108,11 @@ def test_retained_versions_are_counted_by_reason(tmp_path: Path) -> None:
     create(location)
     for name in "abc":
         run(location, triple([name]))
-    outcome = omnigraph_here("cleanup", "--keep", "1", "graph.omni", "--json", cwd=tmp_path)
+    outcome = run_in_process("cleanup", "--keep", "1", "graph.omni", "--json", cwd=tmp_path)
     document = json.loads(outcome.stdout)
     assert document["kept"] == [{"reason": "young", "versions": 12}]
     assert [row["kept"] for row in document["tables"]] == [[{"reason": "young", "versions": 3}]] * 4
-    text = omnigraph_here("cleanup", "--keep", "1", "graph.omni", cwd=tmp_path).stderr
+    text = run_in_process("cleanup", "--keep", "1", "graph.omni", cwd=tmp_path).stderr
     assert "retained versions that the policy would delete: 12 younger than 10 minutes" in text
 
 
@@ -120,7 +120,7 @@ def test_drifted_table_is_skipped_with_exit_code_1(tmp_path: Path) -> None:
     graph = _old_graph(tmp_path)
     table = read_snapshot(parse_location(str(graph))).tables["node:Person"]
     lance.dataset(str(graph / table.path)).update_config({"external": "1"})
-    outcome = omnigraph_here("cleanup", "--keep", "3", "graph.omni", "--confirm", "--json", cwd=tmp_path)
+    outcome = run_in_process("cleanup", "--keep", "3", "graph.omni", "--confirm", "--json", cwd=tmp_path)
     assert outcome.exit_code == 1
     rows = {row["table_key"]: row for row in json.loads(outcome.stdout)["tables"]}
     assert rows["node:Person"]["error"].startswith("drift: ")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import Outcome, assert_golden, omnigraph_here
+from tests.cli.process import Outcome, assert_golden, run_in_process
 
 QUERIES = """\
 query friends($slug: String) {
@@ -25,8 +25,8 @@ def files(graph: Path) -> Path:
     return graph.parent
 
 
-def explain(place: Path, *arguments: str) -> Outcome:
-    return omnigraph_here("explain", *arguments, "--store", "graph.omni", cwd=place)
+def explain(directory: Path, *arguments: str) -> Outcome:
+    return run_in_process("explain", *arguments, "--store", "graph.omni", cwd=directory)
 
 
 CASES = {
@@ -71,7 +71,7 @@ def test_invalid_calls_are_rejected(arguments: tuple[str, ...], exit_code: int, 
 def test_analyze_reports_the_rows_and_time_of_each_step(files: Path) -> None:
     people = 'insert Person { slug: "ada" } insert Person { slug: "bob" } insert Knows { from: "ada", to: "bob" }'
     text = f"query a() {{ {people} }}"
-    assert omnigraph_here("mutate", "-e", text, "--store", "graph.omni", cwd=files).exit_code == 0
+    assert run_in_process("mutate", "-e", text, "--store", "graph.omni", cwd=files).exit_code == 0
     query = "query q() { match { $p: Person $p knows $f } return { $f.slug } }"
     outcome = explain(files, "-e", query, "--analyze", "--json")
     assert outcome.exit_code == 0, outcome.stderr

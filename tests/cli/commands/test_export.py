@@ -15,7 +15,7 @@ from omnigraph.pipeline.export.run import ExportResult
 from omnigraph.pipeline.export.target import TargetKind
 from omnigraph.pipeline.export.tasks import ExportFormat
 from omnigraph.storage.location import parse_location
-from tests.cli.process import OMNIGRAPH, SCHEMA, environment, omnigraph, omnigraph_here
+from tests.cli.process import OMNIGRAPH, SCHEMA, environment, omnigraph, run_in_process
 from tests.pipeline.exporting import Record, contents, load_records
 from tests.waiting import SECONDS_MAX
 
@@ -36,8 +36,8 @@ def full_graph(graph: Path) -> Path:
 
 
 def test_export_to_a_file_loads_into_an_equal_graph(full_graph: Path, warm_spark: dict[str, str]) -> None:
-    place = full_graph.parent
-    done = omnigraph("export", "graph.omni", "--out", "dump.jsonl.zst", "--json", cwd=place, env=warm_spark)
+    directory = full_graph.parent
+    done = omnigraph("export", "graph.omni", "--out", "dump.jsonl.zst", "--json", cwd=directory, env=warm_spark)
     assert done.exit_code == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["nodes"] == [
@@ -45,19 +45,19 @@ def test_export_to_a_file_loads_into_an_equal_graph(full_graph: Path, warm_spark
         {"name": "Company", "entities_exported": 0},
     ]
     assert document["edges"] == [{"name": "Knows", "entities_exported": 1}]
-    assert document["files"] == [str(place.resolve() / "dump.jsonl.zst")]
+    assert document["files"] == [str(directory.resolve() / "dump.jsonl.zst")]
     assert document["total_entities"] == PEOPLE + 1
-    head = json.loads(omnigraph_here("snapshot", "graph.omni", "--json", cwd=place).stdout)["graph_commit_id"]
+    head = json.loads(run_in_process("snapshot", "graph.omni", "--json", cwd=directory).stdout)["graph_commit_id"]
     assert document["graph_commit_id"] == head
 
-    (place / "schema.pg").write_text(SCHEMA, encoding="utf-8")
-    assert omnigraph_here("init", "fresh.omni", "--schema", "schema.pg", cwd=place).exit_code == 0
-    loaded = omnigraph("load", "--data", "dump.jsonl.zst", "fresh.omni", cwd=place, env=warm_spark)
+    (directory / "schema.pg").write_text(SCHEMA, encoding="utf-8")
+    assert run_in_process("init", "fresh.omni", "--schema", "schema.pg", cwd=directory).exit_code == 0
+    loaded = omnigraph("load", "--data", "dump.jsonl.zst", "fresh.omni", cwd=directory, env=warm_spark)
     assert loaded.exit_code == 0, loaded.stderr
-    fresh, first = (contents(parse_location(str(place / name))) for name in ("fresh.omni", "graph.omni"))
+    fresh, first = (contents(parse_location(str(directory / name))) for name in ("fresh.omni", "graph.omni"))
     assert fresh == first
 
-    shown = omnigraph("export", "fresh.omni", "--type", "Knows", cwd=place, env=warm_spark)
+    shown = omnigraph("export", "fresh.omni", "--type", "Knows", cwd=directory, env=warm_spark)
     assert shown.exit_code == 0
     assert shown.stdout == (
         '{"edge":"Knows","from":"person-1","to":"person-2","data":{"id":"e","since":"1843-01-01"}}\n'
@@ -97,7 +97,7 @@ def test_closed_pipe_is_not_reported_as_an_error(full_graph: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "exit_code", "sentence"),
+    ("arguments", "exit_code", "message"),
     [
         (("--type", "Persn", "--out", "x.jsonl"), 1, "unknown type 'Persn'"),
         (("--commit", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "--out", "x.jsonl"), 1, "branch 'main' has no commit"),
@@ -113,9 +113,9 @@ def test_closed_pipe_is_not_reported_as_an_error(full_graph: Path) -> None:
     ],
 )
 def test_invalid_calls_fail_before_spark_starts(
-    graph: Path, arguments: tuple[str, ...], exit_code: int, sentence: str
+    graph: Path, arguments: tuple[str, ...], exit_code: int, message: str
 ) -> None:
-    outcome = omnigraph_here("export", *arguments, "graph.omni", cwd=graph.parent)
-    assert (outcome.exit_code, sentence in outcome.stderr) == (exit_code, True), outcome.stderr
+    outcome = run_in_process("export", *arguments, "graph.omni", cwd=graph.parent)
+    assert (outcome.exit_code, message in outcome.stderr) == (exit_code, True), outcome.stderr
     assert "hint" in outcome.stderr
     assert not (graph.parent / "x.jsonl").exists()

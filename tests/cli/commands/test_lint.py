@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import Outcome, assert_golden, omnigraph_here
+from tests.cli.process import Outcome, assert_golden, run_in_process
 
 GOOD = "query find($slug: String) { match { $p: Person { slug: $slug } } return { $p.age } }\n"
 WARNED = "query all($unused: I32) { match { $p: Person } return { $p.age } }\n"
@@ -15,14 +15,14 @@ BAD = GOOD + "query bad() { match { $p: Persn } return { $p.age } }\n"
 
 
 @pytest.fixture
-def files(place: Path) -> Path:
+def files(directory: Path) -> Path:
     for name, text in (("good.gq", GOOD), ("warned.gq", WARNED), ("bad.gq", BAD)):
-        (place / name).write_text(text, encoding="utf-8")
-    return place
+        (directory / name).write_text(text, encoding="utf-8")
+    return directory
 
 
-def lint(place: Path, *arguments: str) -> Outcome:
-    return omnigraph_here("lint", *arguments, cwd=place)
+def lint(directory: Path, *arguments: str) -> Outcome:
+    return run_in_process("lint", *arguments, cwd=directory)
 
 
 CASES = {
@@ -54,11 +54,11 @@ def test_max_hops_limits_open_bounds(graph: Path, files: Path) -> None:
     assert lint(files, "-e", text, "--schema", "schema.pg", "--max-hops", "3").exit_code == 0
     arguments = ("-e", text, "--store", "graph.omni", "--max-hops", "3")
     for command in ("query", "explain"):
-        assert omnigraph_here(command, *arguments, cwd=files).exit_code == 0
+        assert run_in_process(command, *arguments, cwd=files).exit_code == 0
 
 
 @pytest.mark.parametrize(
-    ("words", "warning"),
+    ("arguments", "warning"),
     [
         (("check",), ""),
         (("query", "lint"), "warning: `omnigraph query lint` was renamed to `omnigraph lint`\n"),
@@ -66,16 +66,16 @@ def test_max_hops_limits_open_bounds(graph: Path, files: Path) -> None:
         (("query", "check", "--quiet"), ""),
     ],
 )
-def test_aliases_of_lint(words: tuple[str, ...], warning: str, files: Path) -> None:
+def test_aliases_of_lint(arguments: tuple[str, ...], warning: str, files: Path) -> None:
     rest = ("--query", "bad.gq", "--schema", "schema.pg")
-    quiet = ("--quiet",) if "--quiet" in words else ()
-    named, other = lint(files, *rest, *quiet), omnigraph_here(*words, *rest, cwd=files)
+    quiet = ("--quiet",) if "--quiet" in arguments else ()
+    named, other = lint(files, *rest, *quiet), run_in_process(*arguments, *rest, cwd=files)
     assert other == Outcome(named.stdout, warning + named.stderr, 1)
 
 
 def test_messages_of_aliases_name_lint(files: Path) -> None:
-    for words in (("check",), ("query", "check"), ("query", "lint")):
-        message = omnigraph_here(*words, "--xyzzy", "-q", cwd=files).stderr
+    for arguments in (("check",), ("query", "check"), ("query", "lint")):
+        message = run_in_process(*arguments, "--xyzzy", "-q", cwd=files).stderr
         assert "`omnigraph lint` has no flag --xyzzy" in message
 
 

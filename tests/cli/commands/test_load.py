@@ -12,7 +12,7 @@ import pytest
 from omnigraph.base.failpoints import Failpoint
 from omnigraph.cli.commands.load import index_messages
 from omnigraph.maintenance.indexed_load import LoadResult
-from tests.cli.process import Outcome, omnigraph, omnigraph_here, tree
+from tests.cli.process import Outcome, omnigraph, run_in_process, tree
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -27,47 +27,49 @@ NOWHERE = (
 )
 
 
-def write(place: Path, name: str, *records: object) -> None:
-    (place / name).write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+def write(directory: Path, name: str, *records: object) -> None:
+    (directory / name).write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
 
 
 def test_valid_load_creates_one_commit_and_invalid_load_none(graph: Path, warm_spark: dict[str, str]) -> None:
-    place = graph.parent
-    write(place, "good.jsonl", *GOOD)
-    done = omnigraph("load", "--data", "good.jsonl", "graph.omni", "--json", "--as", "ada", cwd=place, env=warm_spark)
+    directory = graph.parent
+    write(directory, "good.jsonl", *GOOD)
+    done = omnigraph(
+        "load", "--data", "good.jsonl", "graph.omni", "--json", "--as", "ada", cwd=directory, env=warm_spark
+    )
     assert (done.exit_code, done.stderr.splitlines()[0]) == (0, f"omnigraph load → {graph.resolve()} (direct, local)")
     document = json.loads(done.stdout)
     assert document["nodes"] == [{"name": "Person", "entities_loaded": 2}]
     assert document["edges"] == [{"name": "Knows", "entities_loaded": 1}]
     assert (document["total_entities"], document["actor_id"]) == (3, "ada")
-    head = json.loads(omnigraph_here("snapshot", "graph.omni", "--json", cwd=place).stdout)["graph_commit_id"]
+    head = json.loads(run_in_process("snapshot", "graph.omni", "--json", cwd=directory).stdout)["graph_commit_id"]
     assert document["commit"]["graph_commit_id"] == head
     assert {table["table_key"] for table in document["commit"]["tables"]} == {"node:Person", "edge:Knows"}
 
-    write(place, "bad.jsonl", *GOOD, {"edge": "Knows", "from": "ada", "to": "missing"}, {"type": "Person"})
+    write(directory, "bad.jsonl", *GOOD, {"edge": "Knows", "from": "ada", "to": "missing"}, {"type": "Person"})
     before = tree(graph)
-    words = ("--mode", "merge", "--errors", "errors.jsonl")
-    refused = omnigraph("load", "--data", "bad.jsonl", *words, "graph.omni", cwd=place, env=warm_spark)
+    arguments = ("--mode", "merge", "--errors", "errors.jsonl")
+    refused = omnigraph("load", "--data", "bad.jsonl", *arguments, "graph.omni", cwd=directory, env=warm_spark)
     assert refused.exit_code == 1
     assert "bad.jsonl:4" in refused.stderr
     assert "bad.jsonl:5" in refused.stderr
     assert "missing" in refused.stderr
     assert "Traceback" not in refused.stderr
-    errors = [json.loads(line) for line in (place / "errors.jsonl").read_text().splitlines()]
+    errors = [json.loads(line) for line in (directory / "errors.jsonl").read_text().splitlines()]
     assert [(error["line"], error["property"]) for error in errors] == [(4, "to"), (5, "slug")]
     assert {name for name in tree(graph) if "__locks" not in name} == {name for name in before if "__locks" not in name}
 
 
 def test_parquet_and_csv_are_loaded_as_the_named_type(graph: Path) -> None:
-    place = graph.parent
-    pq.write_table(pa.table({"slug": ["ada", "grace"], "age": [36, None]}), place / "people.parquet")
-    (place / "more.csv").write_text("slug,age\nmary,90\n", encoding="utf-8")
+    directory = graph.parent
+    pq.write_table(pa.table({"slug": ["ada", "grace"], "age": [36, None]}), directory / "people.parquet")
+    (directory / "more.csv").write_text("slug,age\nmary,90\n", encoding="utf-8")
     data = ("--data", "people.parquet", "--data", "more.csv")
-    done = omnigraph("load", *data, "--type", "Person", "--with-indexes", "graph.omni", cwd=place)
+    done = omnigraph("load", *data, "--type", "Person", "--with-indexes", "graph.omni", cwd=directory)
     assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr.splitlines()[-2].startswith("loaded 3 entities at commit ")
     assert done.stderr.splitlines()[-1] == "built 2 indexes"
-    commits = json.loads(omnigraph_here("commit", "list", "graph.omni", "--json", cwd=place).stdout)
+    commits = json.loads(run_in_process("commit", "list", "graph.omni", "--json", cwd=directory).stdout)
     assert [commit["operation"] for commit in commits["commits"]][:2] == ["ensure_indices", "load"]
 
 
@@ -80,33 +82,35 @@ def test_message_names_the_command_that_builds_the_indexes() -> None:
     ]
 
 
-def test_rejected_load_creates_no_branch(place: Path) -> None:
-    omnigraph_here("init", "--schema", "schema.pg", "graph.omni", cwd=place)
-    write(place, "good.jsonl", *GOOD)
-    write(place, "bad.jsonl", *GOOD, {"edge": "Knows", "from": "ada", "to": "missing"})
-    words = ("--branch", "import/1", "--from", "main", "graph.omni", "--json", "--quiet")
+def test_rejected_load_creates_no_branch(directory: Path) -> None:
+    run_in_process("init", "--schema", "schema.pg", "graph.omni", cwd=directory)
+    write(directory, "good.jsonl", *GOOD)
+    write(directory, "bad.jsonl", *GOOD, {"edge": "Knows", "from": "ada", "to": "missing"})
+    arguments = ("--branch", "import/1", "--from", "main", "graph.omni", "--json", "--quiet")
     for mode in ("append", "merge"):
-        refused = omnigraph("load", "--data", "bad.jsonl", "--mode", mode, *words, cwd=place)
+        refused = omnigraph("load", "--data", "bad.jsonl", "--mode", mode, *arguments, cwd=directory)
         assert json.loads(refused.stdout)["error_code"] == "load_rejected"
-        listed = json.loads(omnigraph_here("branch", "list", "graph.omni", "--json", cwd=place).stdout)
+        listed = json.loads(run_in_process("branch", "list", "graph.omni", "--json", cwd=directory).stdout)
         assert listed["branches"] == ["main"]
-    done = json.loads(omnigraph("load", "--data", "good.jsonl", *words, cwd=place).stdout)
+    done = json.loads(omnigraph("load", "--data", "good.jsonl", *arguments, cwd=directory).stdout)
     assert (done["branch_created"], done["total_entities"]) == (True, 3)
-    snapshot = json.loads(omnigraph_here("snapshot", "graph.omni", "--branch", "import/1", "--json", cwd=place).stdout)
+    snapshot = json.loads(
+        run_in_process("snapshot", "graph.omni", "--branch", "import/1", "--json", cwd=directory).stdout
+    )
     assert snapshot["graph_commit_id"] == done["commit"]["graph_commit_id"]
 
 
-def test_failed_index_build_reports_the_load_as_applied(place: Path) -> None:
-    omnigraph_here("init", "--schema", "schema.pg", "graph.omni", cwd=place)
-    write(place, "good.jsonl", *GOOD)
+def test_failed_index_build_reports_the_load_as_applied(directory: Path) -> None:
+    run_in_process("init", "--schema", "schema.pg", "graph.omni", cwd=directory)
+    write(directory, "good.jsonl", *GOOD)
     env = {"OMNIGRAPH_FAILPOINTS": f"{Failpoint.INDEX_BEFORE}=raise"}
-    words = ("--with-indexes", "--branch", "b", "--from", "main", "graph.omni", "--json", "--quiet")
-    done = omnigraph("load", "--data", "good.jsonl", *words, cwd=place, env=env)
+    arguments = ("--with-indexes", "--branch", "b", "--from", "main", "graph.omni", "--json", "--quiet")
+    done = omnigraph("load", "--data", "good.jsonl", *arguments, cwd=directory, env=env)
     assert done.exit_code == 1
     error = json.loads(done.stdout or done.stderr)
     assert (error["error_code"], error["applied"]) == ("load_unindexed", "yes")
     assert error["hint"] == "Do not load again. Run `omnigraph optimize graph.omni --branch b` to build the indexes."
-    listed = omnigraph_here("commit", "list", "graph.omni", "--branch", "b", "--json", cwd=place)
+    listed = run_in_process("commit", "list", "graph.omni", "--branch", "b", "--json", cwd=directory)
     commits = json.loads(listed.stdout)["commits"]
     assert (error["graph_commit_id"], "load") in {
         (commit["graph_commit_id"], commit["operation"]) for commit in commits
@@ -114,7 +118,7 @@ def test_failed_index_build_reports_the_load_as_applied(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "exit_code", "sentence"),
+    ("arguments", "exit_code", "message"),
     [
         (("--data", "none.jsonl"), 2, "no data file at 'none.jsonl'"),
         (("--data", "schema.pg"), 2, "unknown data format of 'schema.pg'"),
@@ -130,19 +134,19 @@ def test_failed_index_build_reports_the_load_as_applied(place: Path) -> None:
     ],
 )
 def test_invalid_calls_fail_before_spark_starts(
-    graph: Path, arguments: tuple[str, ...], exit_code: int, sentence: str
+    graph: Path, arguments: tuple[str, ...], exit_code: int, message: str
 ) -> None:
     write(graph.parent, "good.jsonl", *GOOD)
     (graph.parent / "schema.pg").write_text("", encoding="utf-8")
     (graph.parent / "good.csv").write_text("slug,age\nada,36\n", encoding="utf-8")
     (graph.parent / "bad.parquet").write_text("slug,age\nada,36\n", encoding="utf-8")
-    outcome: Outcome = omnigraph_here("load", *arguments, "graph.omni", cwd=graph.parent)
-    assert (outcome.exit_code, sentence in outcome.stderr) == (exit_code, True), outcome.stderr
+    outcome: Outcome = run_in_process("load", *arguments, "graph.omni", cwd=graph.parent)
+    assert (outcome.exit_code, message in outcome.stderr) == (exit_code, True), outcome.stderr
     assert "hint" in outcome.stderr
 
 
 def test_overwrite_of_a_remote_target_requires_yes() -> None:
-    place = Path.cwd()
-    outcome = omnigraph_here("load", "--data", "x.jsonl", "--mode", "overwrite", "s3://bucket/graph", cwd=place)
+    directory = Path.cwd()
+    outcome = run_in_process("load", "--data", "x.jsonl", "--mode", "overwrite", "s3://bucket/graph", cwd=directory)
     assert outcome.exit_code == 3
     assert "Pass `--yes`" in outcome.stderr

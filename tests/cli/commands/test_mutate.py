@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import Outcome, assert_golden, omnigraph_here
+from tests.cli.process import Outcome, assert_golden, run_in_process
 
 QUERIES = """\
 query add($slug: String, $age: I32?) { insert Person { slug: $slug, age: $age } }
@@ -22,17 +22,17 @@ query read() { match { $p: Person } return { $p.slug } }
 
 
 @pytest.fixture
-def place(graph: Path) -> Path:
+def directory(graph: Path) -> Path:
     (graph.parent / "people.gq").write_text(QUERIES, encoding="utf-8")
     return graph.parent
 
 
-def mutate(place: Path, *arguments: str) -> Outcome:
-    return omnigraph_here("mutate", *arguments, "--store", "graph.omni", "--as", "ada", cwd=place)
+def mutate(directory: Path, *arguments: str) -> Outcome:
+    return run_in_process("mutate", *arguments, "--store", "graph.omni", "--as", "ada", cwd=directory)
 
 
-def head(place: Path) -> str:
-    snapshot = json.loads(omnigraph_here("snapshot", "graph.omni", "--json", cwd=place).stdout)
+def head(directory: Path) -> str:
+    snapshot = json.loads(run_in_process("snapshot", "graph.omni", "--json", cwd=directory).stdout)
     return str(snapshot["graph_commit_id"])
 
 
@@ -40,42 +40,42 @@ MEET = ("meet", "--query", "people.gq", "--params", '{"a": "ada", "b": "bob"}')
 
 
 @pytest.mark.parametrize("form", [(), ("--json",), ("--quiet",)], ids=["text", "json", "quiet"])
-def test_golden(form: tuple[str, ...], place: Path, update_golden: bool) -> None:
-    outcome = mutate(place, *MEET, *form)
+def test_golden(form: tuple[str, ...], directory: Path, update_golden: bool) -> None:
+    outcome = mutate(directory, *MEET, *form)
     suffix = "".join(form).replace("--", "_")
-    assert_golden(f"mutate{suffix}.txt", outcome.transcript(place), update_golden)
+    assert_golden(f"mutate{suffix}.txt", outcome.transcript(directory), update_golden)
     assert outcome.exit_code == 0
     if form == ("--json",):
-        assert json.loads(outcome.stdout)["commit"]["graph_commit_id"] == head(place)
+        assert json.loads(outcome.stdout)["commit"]["graph_commit_id"] == head(directory)
 
 
-def test_query_without_matches_creates_no_commit(place: Path, update_golden: bool) -> None:
-    before = head(place)
+def test_query_without_matches_creates_no_commit(directory: Path, update_golden: bool) -> None:
+    before = head(directory)
     remove = ("remove", "--query", "people.gq", "--params", '{"slug": "missing"}')
-    assert_golden("mutate_nothing.txt", mutate(place, *remove).transcript(place), update_golden)
-    document = json.loads(mutate(place, *remove, "--json").stdout)
+    assert_golden("mutate_nothing.txt", mutate(directory, *remove).transcript(directory), update_golden)
+    document = json.loads(mutate(directory, *remove, "--json").stdout)
     assert (document["commit"], document["affected_nodes"], document["affected_edges"]) == (None, 0, 0)
-    assert head(place) == before
+    assert head(directory) == before
 
 
-def test_schema_violation_writes_nothing(place: Path, update_golden: bool) -> None:
-    before = head(place)
+def test_schema_violation_writes_nothing(directory: Path, update_golden: bool) -> None:
+    before = head(directory)
     text = 'query bad() {\n  insert Knows { from: "x", to: "y" }\n}'
-    outcome = mutate(place, "-e", text, "--json")
-    assert_golden("mutate_rejected.txt", outcome.transcript(place), update_golden)
+    outcome = mutate(directory, "-e", text, "--json")
+    assert_golden("mutate_rejected.txt", outcome.transcript(directory), update_golden)
     assert outcome.exit_code == 1
-    assert head(place) == before
+    assert head(directory) == before
 
 
-def test_if_commit_requires_the_head(place: Path) -> None:
-    before = head(place)
+def test_if_commit_requires_the_head(directory: Path) -> None:
+    before = head(directory)
     add = ("add", "--query", "people.gq", "--params", '{"slug": "ada"}')
-    assert mutate(place, *add, "--if-commit", before.lower()).exit_code == 0
-    refused = mutate(place, *add, "--if-commit", before, "--json")
+    assert mutate(directory, *add, "--if-commit", before.lower()).exit_code == 0
+    refused = mutate(directory, *add, "--if-commit", before, "--json")
     assert refused.exit_code == 4
     document = json.loads(refused.stdout)
     assert document["kind"] == "precondition_failed"
-    assert document["precondition_failure"] == {"expected": before, "actual": head(place)}
+    assert document["precondition_failure"] == {"expected": before, "actual": head(directory)}
 
 
 @pytest.mark.parametrize(
@@ -89,6 +89,6 @@ def test_if_commit_requires_the_head(place: Path) -> None:
         (("-e", "query a() { delete Person where true }", "--branch", "nowhere"), 1, "branch_missing"),
     ],
 )
-def test_invalid_calls_are_rejected(arguments: tuple[str, ...], exit_code: int, code: str, place: Path) -> None:
-    outcome = mutate(place, *arguments, "--json")
+def test_invalid_calls_are_rejected(arguments: tuple[str, ...], exit_code: int, code: str, directory: Path) -> None:
+    outcome = mutate(directory, *arguments, "--json")
     assert (outcome.exit_code, json.loads(outcome.stdout)["error_code"]) == (exit_code, code)

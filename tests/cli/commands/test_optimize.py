@@ -10,7 +10,7 @@ import pytest
 
 from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.storage.location import parse_location
-from tests.cli.process import omnigraph_here, tree
+from tests.cli.process import run_in_process, tree
 
 
 @pytest.fixture
@@ -18,14 +18,14 @@ def written(graph: Path) -> Path:
     """Two commits, so that a table has two fragments."""
     for name in ("ada", "grace"):
         query = f'query add() {{ insert Person {{ slug: "{name}" }} }}'
-        assert omnigraph_here("mutate", "--store", graph, "-e", query, cwd=graph).exit_code == 0
+        assert run_in_process("mutate", "--store", graph, "-e", query, cwd=graph).exit_code == 0
     return graph
 
 
 def test_plan_in_every_format(written: Path) -> None:
     before = tree(written)
     outcomes = {
-        output_format: omnigraph_here("optimize", written, "--dry-run", "--format", output_format, cwd=written)
+        output_format: run_in_process("optimize", written, "--dry-run", "--format", output_format, cwd=written)
         for output_format in ("table", "json", "jsonl", "csv", "kv")
     }
     assert {outcome.exit_code for outcome in outcomes.values()} == {0}
@@ -43,7 +43,7 @@ def test_plan_in_every_format(written: Path) -> None:
 
 
 def test_run_without_work_commits_nothing_and_logs_each_table(graph: Path) -> None:
-    outcome = omnigraph_here("optimize", graph, "--json", "--quiet", "--log-file", "events.jsonl", cwd=graph.parent)
+    outcome = run_in_process("optimize", graph, "--json", "--quiet", "--log-file", "events.jsonl", cwd=graph.parent)
     assert (outcome.exit_code, outcome.stderr) == (0, "")
     document = json.loads(outcome.stdout)
     assert document["commit"] is None
@@ -58,7 +58,7 @@ def test_drift_is_reported_once(written: Path) -> None:
     (table,) = [path for path in (written / "nodes").iterdir() if "age" in lance.dataset(str(path)).schema.names]
     lance.dataset(str(table)).delete("slug = 'ada'")
     for flags in (("--dry-run",), ("--type", "Person")):
-        outcome = omnigraph_here("optimize", written, *flags, cwd=written)
+        outcome = run_in_process("optimize", written, *flags, cwd=written)
         output = outcome.stdout + outcome.stderr
         assert outcome.exit_code == 0
         assert output.count("skipped: DriftNeedsRepair, run `omnigraph repair`") == 1
@@ -71,7 +71,7 @@ def test_damaged_table_is_reported_once_with_a_command(written: Path, flags: tup
     table = read_snapshot(parse_location(str(written))).tables["node:Person"]
     manifest = written / table.path / f"_versions/{2**64 - 1 - table.pin.version:020d}.manifest"
     manifest.write_bytes(manifest.read_bytes()[:10])
-    outcome = omnigraph_here("optimize", written, *flags, "--log-file", "events.jsonl", cwd=written.parent)
+    outcome = run_in_process("optimize", written, *flags, "--log-file", "events.jsonl", cwd=written.parent)
     assert outcome.exit_code == 1
     assert outcome.stderr.count("corrupt or truncated, run `omnigraph doctor --deep`") == 1
     assert outcome.stderr.count("corrupt or truncated") == 1
@@ -83,7 +83,7 @@ def test_damaged_table_is_reported_once_with_a_command(written: Path, flags: tup
 
 
 @pytest.mark.parametrize(
-    ("words", "exit_code", "error_code"),
+    ("arguments", "exit_code", "error_code"),
     [
         ("http://localhost:8080/graphs/a", 2, "uri_is_server"),
         ("--server prod", 2, "server_unsupported"),
@@ -98,8 +98,8 @@ def test_damaged_table_is_reported_once_with_a_command(written: Path, flags: tup
         ("", 2, "target_missing"),
     ],
 )
-def test_invalid_calls_are_rejected(words: str, exit_code: int, error_code: str, graph: Path) -> None:
-    outcome = omnigraph_here("optimize", *words.split(), "--json", cwd=graph.parent)
+def test_invalid_calls_are_rejected(arguments: str, exit_code: int, error_code: str, graph: Path) -> None:
+    outcome = run_in_process("optimize", *arguments.split(), "--json", cwd=graph.parent)
     document = json.loads(outcome.stdout)
     assert (outcome.exit_code, document["error_code"]) == (exit_code, error_code)
     assert document["hint"]

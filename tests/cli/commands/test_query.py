@@ -12,7 +12,7 @@ import pytest
 from omnigraph.api.graph import open as open_graph
 from omnigraph.base.clock import format_timestamp
 from omnigraph.storage.location import parse_location
-from tests.cli.process import Outcome, assert_golden, omnigraph_here
+from tests.cli.process import Outcome, assert_golden, run_in_process
 from tests.graph.writers import Change, create, run
 
 QUERIES = """\
@@ -25,7 +25,7 @@ query missing() { match { $p: Person { slug: "missing" } } return { $p.slug } }
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def directory(tmp_path: Path) -> Path:
     """A graph with two people and one edge, and a file of queries."""
     location = parse_location(str(tmp_path / "graph.omni"))
     create(location)
@@ -35,8 +35,8 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def query(place: Path, *arguments: str) -> Outcome:
-    return omnigraph_here("query", *arguments, "--store", "graph.omni", cwd=place)
+def query(directory: Path, *arguments: str) -> Outcome:
+    return run_in_process("query", *arguments, "--store", "graph.omni", cwd=directory)
 
 
 EVERYONE = "query q() { match { $p: Person } return { $p.slug } order { $p.slug } }"
@@ -49,20 +49,20 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_golden(name: str, place: Path, update_golden: bool) -> None:
-    outcome = query(place, *CASES[name])
-    assert_golden(f"query_{name}.txt", outcome.transcript(place), update_golden)
+def test_golden(name: str, directory: Path, update_golden: bool) -> None:
+    outcome = query(directory, *CASES[name])
+    assert_golden(f"query_{name}.txt", outcome.transcript(directory), update_golden)
     assert (outcome.exit_code, outcome.stderr) == (0, "")
 
 
-def test_earlier_states(place: Path) -> None:
+def test_earlier_states(directory: Path) -> None:
     text = "query n() { match { $p: Person } return { count($p) as n } }"
-    commits = list(open_graph(str(place / "graph.omni"), read_only=True).log(None))
+    commits = list(open_graph(str(directory / "graph.omni"), read_only=True).log(None))
     first = commits[-1]
     for flag, value in (("--commit", first.id.lower()), ("--version", "1"), ("--at", f"{_iso_time(first.created_us)}")):
-        assert rows(query(place, "-e", text, flag, value)) == [{"n": 0}]
-    assert rows(query(place, "-e", text)) == [{"n": 2}]
-    before = query(place, "-e", text, "--at", "2001-01-01T00:00:00Z", "--json")
+        assert rows(query(directory, "-e", text, flag, value)) == [{"n": 0}]
+    assert rows(query(directory, "-e", text)) == [{"n": 2}]
+    before = query(directory, "-e", text, "--at", "2001-01-01T00:00:00Z", "--json")
     error = json.loads(before.stdout)
     assert (error["error_code"], error["hint"]) == (
         "moment_too_early",
@@ -91,15 +91,15 @@ def test_earlier_states(place: Path) -> None:
         ),
     ],
 )
-def test_invalid_calls_are_rejected(place: Path, arguments: tuple[str, ...], exit_code: int, code: str) -> None:
-    outcome = query(place, *arguments)
+def test_invalid_calls_are_rejected(directory: Path, arguments: tuple[str, ...], exit_code: int, code: str) -> None:
+    outcome = query(directory, *arguments)
     assert outcome.exit_code == exit_code
     assert outcome.stderr.startswith("error: ")
-    assert json.loads(query(place, *arguments, "--json").stdout)["error_code"] == code
+    assert json.loads(query(directory, *arguments, "--json").stdout)["error_code"] == code
 
 
-def test_error_in_jsonl_is_one_line(place: Path) -> None:
-    (line,) = query(place, "noone", "--query", "people.gq", "--format", "jsonl").stdout.splitlines()
+def test_error_in_jsonl_is_one_line(directory: Path) -> None:
+    (line,) = query(directory, "noone", "--query", "people.gq", "--format", "jsonl").stdout.splitlines()
     assert json.loads(line)["error_code"] == "query_missing"
 
 
@@ -114,37 +114,37 @@ def _iso_time(microseconds: int) -> str:
     return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat()
 
 
-def test_graph_passed_as_query_name_is_rejected(place: Path) -> None:
+def test_graph_passed_as_query_name_is_rejected(directory: Path) -> None:
     for command in ("query", "mutate", "explain"):
-        as_name = omnigraph_here(command, "graph.omni", "--query", "people.gq", cwd=place)
+        as_name = run_in_process(command, "graph.omni", "--query", "people.gq", cwd=directory)
         assert (as_name.exit_code, "Pass `--store graph.omni`" in as_name.stderr) == (2, True)
-        nowhere = omnigraph_here(command, "people", "--query", "people.gq", cwd=place)
+        nowhere = run_in_process(command, "people", "--query", "people.gq", cwd=directory)
         assert (nowhere.exit_code, "Pass the graph as `--store URI`" in nowhere.stderr) == (2, True)
-        both = omnigraph_here(command, "graph.omni", "people", "--query", "people.gq", cwd=place)
+        both = run_in_process(command, "graph.omni", "people", "--query", "people.gq", cwd=directory)
         assert (both.exit_code, "takes one argument, the name of a query" in both.stderr) == (2, True)
 
 
-def test_query_text_and_parameters_from_stdin(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_query_text_and_parameters_from_stdin(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def set_stdin(text: str) -> None:
         monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(text.encode())))
 
     set_stdin(QUERIES)
-    assert query(place, "missing", "--query", "-", "--format", "csv").stdout == "p.slug\n"
+    assert query(directory, "missing", "--query", "-", "--format", "csv").stdout == "p.slug\n"
     set_stdin('{"from": 3}')
-    outcome = query(place, "people", "--query", "people.gq", "--params-file", "-", "--format", "jsonl")
+    outcome = query(directory, "people", "--query", "people.gq", "--params-file", "-", "--format", "jsonl")
     assert (outcome.exit_code, len(outcome.stdout.splitlines())) == (0, 2)
 
 
-def test_wide_characters_are_aligned(place: Path) -> None:
+def test_wide_characters_are_aligned(directory: Path) -> None:
     add = 'query a() { insert Person { slug: "日本" } insert Person { slug: "e\u0301" } }'
-    assert omnigraph_here("mutate", "-e", add, "--store", "graph.omni", cwd=place).exit_code == 0
+    assert run_in_process("mutate", "-e", add, "--store", "graph.omni", cwd=directory).exit_code == 0
     text = "query q() { match { $p: Person } return { $p.slug as s, 1 as one } order { $p.slug } }"
-    lines = query(place, "-e", text).stdout.splitlines()
+    lines = query(directory, "-e", text).stdout.splitlines()
     assert lines == ["s     one", "ada     1", "e\u0301       1", "ü\"'     1", "日本    1"]
 
 
-def test_query_without_a_name_gets_a_hint(place: Path) -> None:
-    outcome = query(place, "-e", "match { $p: Person } return { $p }")
+def test_query_without_a_name_gets_a_hint(directory: Path) -> None:
+    outcome = query(directory, "-e", "match { $p: Person } return { $p }")
     assert "Wrap it in a named query: `query name() { … }`" in outcome.stderr
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import lance
 import pytest
 
-from tests.cli.process import assert_golden, normalise, omnigraph_here
+from tests.cli.process import assert_golden, normalise, run_in_process
 
 ADD = 'query add() { insert Person { slug: "ada", age: 36 } insert Person { slug: "grace" } }'
 
@@ -18,7 +18,7 @@ ADD = 'query add() { insert Person { slug: "ada", age: 36 } insert Person { slug
 @pytest.fixture
 def drifted(graph: Path) -> Iterator[Path]:
     """A graph with a table in which an external tool changed a row."""
-    assert omnigraph_here("mutate", "--store", graph, "-e", ADD, cwd=graph).exit_code == 0
+    assert run_in_process("mutate", "--store", graph, "-e", ADD, cwd=graph).exit_code == 0
     (table,) = [path for path in (graph / "nodes").iterdir() if lance.dataset(str(path)).schema.names[-1] == "age"]
     lance.dataset(str(table)).update({"age": "1"}, where="slug = 'ada'")
     yield graph
@@ -37,17 +37,17 @@ def test_golden(drifted: Path, update_golden: bool) -> None:
         "--force --confirm --json",
         "--format csv",
     ):
-        outcome = omnigraph_here("repair", drifted, *flags.split(), cwd=drifted.parent)
+        outcome = run_in_process("repair", drifted, *flags.split(), cwd=drifted.parent)
         transcripts.append(f"$ omnigraph repair {flags}\n{outcome.transcript(drifted)}")
     assert_golden("repair.txt", normalise("\n".join(transcripts), drifted), update_golden)
 
 
 def test_json_document(drifted: Path) -> None:
-    refused = omnigraph_here("repair", drifted, "--confirm", "--json", "-q", cwd=drifted)
+    refused = run_in_process("repair", drifted, "--confirm", "--json", "-q", cwd=drifted)
     assert refused.exit_code == 3
     document = json.loads(refused.stdout)
     assert document["commit"] is None
-    outcome = omnigraph_here("repair", drifted, "--discard", "--confirm", "--json", cwd=drifted)
+    outcome = run_in_process("repair", drifted, "--discard", "--confirm", "--json", cwd=drifted)
     assert outcome.exit_code == 0
     document = json.loads(outcome.stdout)
     person = next(row for row in document["tables"] if row["table_key"] == "node:Person")
@@ -59,7 +59,7 @@ def test_json_document(drifted: Path) -> None:
 
 
 def test_log_file_contains_an_event_per_table(drifted: Path) -> None:
-    outcome = omnigraph_here("repair", drifted, "--log-file", "events.jsonl", "-q", cwd=drifted.parent)
+    outcome = run_in_process("repair", drifted, "--log-file", "events.jsonl", "-q", cwd=drifted.parent)
     assert outcome.stderr == ""
     events = [json.loads(line) for line in (drifted.parent / "events.jsonl").read_text().splitlines()]
     assert [event["table"] for event in events] == ["node:Company", "node:Person", "edge:Knows"]
@@ -67,12 +67,12 @@ def test_log_file_contains_an_event_per_table(drifted: Path) -> None:
     assert (person["logger"], person["level"]) == ("omnigraph.repair", "INFO")
     assert (person["classification"], person["version"]) == ("suspicious", 3)
     assert person["seconds"] >= 0
-    nowhere = omnigraph_here("repair", drifted, "--log-file", "no/such/file", cwd=drifted.parent)
+    nowhere = run_in_process("repair", drifted, "--log-file", "no/such/file", cwd=drifted.parent)
     assert nowhere.exit_code == 2
 
 
 @pytest.mark.parametrize(
-    ("words", "code"),
+    ("arguments", "code"),
     [
         ("http://localhost:8080/graphs/a", "uri_is_server"),
         ("HTTPS://example.org", "uri_is_server"),
@@ -85,8 +85,8 @@ def test_log_file_contains_an_event_per_table(drifted: Path) -> None:
         ("", "target_missing"),
     ],
 )
-def test_invalid_targets_are_rejected(words: str, code: str, tmp_path: Path) -> None:
-    outcome = omnigraph_here("repair", *words.split(), "--json", cwd=tmp_path)
+def test_invalid_targets_are_rejected(arguments: str, code: str, tmp_path: Path) -> None:
+    outcome = run_in_process("repair", *arguments.split(), "--json", cwd=tmp_path)
     document = json.loads(outcome.stdout)
     assert (outcome.exit_code, document["error_code"]) == (2, code)
     assert document["hint"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from tests.cli.process import SCHEMA, Outcome, assert_golden, omnigraph_here
+from tests.cli.process import SCHEMA, Outcome, assert_golden, run_in_process
 
 NEXT = SCHEMA.replace("age: I32?", "years: I32? @rename_from(age)") + "node City { name: String @key }\n"
 TEXTS = {
@@ -18,37 +18,39 @@ TEXTS = {
 }
 
 
-def apply(place: Path, text: str, *arguments: str) -> Outcome:
-    (place / "next.pg").write_text(text, encoding="utf-8")
-    return omnigraph_here("schema", "apply", "--schema", "next.pg", "graph.omni", "--as", "ada", *arguments, cwd=place)
+def apply(directory: Path, text: str, *arguments: str) -> Outcome:
+    (directory / "next.pg").write_text(text, encoding="utf-8")
+    return run_in_process(
+        "schema", "apply", "--schema", "next.pg", "graph.omni", "--as", "ada", *arguments, cwd=directory
+    )
 
 
 @pytest.mark.parametrize("name", TEXTS)
 @pytest.mark.parametrize("flag", ["", "--json"])
-def test_golden(name: str, flag: str, graph: Path, place: Path, update_golden: bool) -> None:
+def test_golden(name: str, flag: str, graph: Path, directory: Path, update_golden: bool) -> None:
     exit_code, text = TEXTS[name]
     mutation = 'query m() { insert Person { slug: "a", age: 36 }  insert Person { slug: "b" } }'
     before = omnigraph.open(str(graph)).mutate(mutation).commit
-    outcome = apply(place, text, *filter(None, [flag]))
+    outcome = apply(directory, text, *filter(None, [flag]))
     suffix = "_json" if flag else ""
-    assert_golden(f"schema_apply_{name}{suffix}.txt", outcome.transcript(place), update_golden)
+    assert_golden(f"schema_apply_{name}{suffix}.txt", outcome.transcript(directory), update_golden)
     assert outcome.exit_code == exit_code
     now = omnigraph.open(str(graph)).snapshot()
     assert before is not None
     assert (now.schema.source, now.head != before.id) == ((text, True) if name == "next" else (SCHEMA, False))
 
 
-def test_missing_branch_is_reported(graph: Path, place: Path) -> None:
-    outcome = apply(place, NEXT, "--branch", "dev")
+def test_missing_branch_is_reported(graph: Path, directory: Path) -> None:
+    outcome = apply(directory, NEXT, "--branch", "dev")
     assert outcome.exit_code == 1
     assert "no branch 'dev'" in outcome.stderr
 
 
-def test_permanent_drop_on_a_remote_target_requires_yes(place: Path) -> None:
+def test_permanent_drop_on_a_remote_target_requires_yes(directory: Path) -> None:
     """The confirmation is required before the command connects to the store."""
-    (place / "next.pg").write_text(SCHEMA, encoding="utf-8")
-    outcome = omnigraph_here(
-        "schema", "apply", "--schema", "next.pg", "s3://bucket/g.omni", "--allow-data-loss", cwd=place
+    (directory / "next.pg").write_text(SCHEMA, encoding="utf-8")
+    outcome = run_in_process(
+        "schema", "apply", "--schema", "next.pg", "s3://bucket/g.omni", "--allow-data-loss", cwd=directory
     )
     assert outcome.exit_code == 3
     assert "schema apply --allow-data-loss deletes data at s3://bucket/g.omni" in outcome.stderr

@@ -13,7 +13,7 @@ import omnigraph as og
 from omnigraph.cli.demo.dataset import write_company
 from omnigraph.cli.demo.run import _command_name, _next_commands
 from omnigraph.cli.demo.steps import SECTIONS
-from tests.cli.process import omnigraph, omnigraph_here
+from tests.cli.process import omnigraph, run_in_process
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -75,7 +75,7 @@ def test_next_commands_use_a_path_that_the_shell_finds(tmp_path: Path, monkeypat
 
 def test_directory_with_files_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").touch()
-    outcome = omnigraph_here("demo", "--dir", ".", cwd=tmp_path)
+    outcome = run_in_process("demo", "--dir", ".", cwd=tmp_path)
     assert outcome.exit_code == 3
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 

@@ -265,10 +265,21 @@ paths = st.builds("{}/{}-{}".format, st.sampled_from(["nodes", "edges"]), hexes,
 tables = st.builds(TableRecord, hexes, hexes, text, paths, pins, text, versions)
 commits = st.builds(
     CommitRecord,
-    text, st.none() | text, st.none() | text, text, text, text, text, text, st.integers(0, 2**64 - 1), pins,
-    st.lists(st.builds(TableMove, table_ids, st.none() | pins, st.none() | pins), max_size=3).map(tuple),
-    counts, text, st.none() | st.dictionaries(table_ids, pins, max_size=2),
-)  # fmt: skip
+    id=text,
+    parent=st.none() | text,
+    merged_parent=st.none() | text,
+    branch=text,
+    branch_id=text,
+    actor=text,
+    operation=text,
+    operation_id=text,
+    created_us=versions,
+    manifest_hint=pins,
+    tables=st.lists(st.builds(TableMove, table_ids, st.none() | pins, st.none() | pins), max_size=3).map(tuple),
+    counts=counts,
+    schema_hash=text,
+    pins=st.none() | st.dictionaries(table_ids, pins, max_size=2),
+)
 branches = st.builds(
     BranchRecord, text, text, st.none() | text, st.none() | st.builds(BranchParent, text, text, text), text, versions
 )

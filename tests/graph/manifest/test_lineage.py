@@ -15,9 +15,20 @@ from tests.graph.publishing import make_graph, publish_next
 
 def _commit(name: str, parent: str | None, merged: str | None = None) -> CommitRecord:
     return CommitRecord(
-        CommitId(name), None if parent is None else CommitId(parent), None if merged is None else CommitId(merged),
-        "main", BranchId("B"), "me", "load", OperationId("O"), 1, Pin(None, 1), (), {}, SchemaHash("S"),
-    )  # fmt: skip
+        id=CommitId(name),
+        parent=None if parent is None else CommitId(parent),
+        merged_parent=None if merged is None else CommitId(merged),
+        branch="main",
+        branch_id=BranchId("B"),
+        actor="me",
+        operation="load",
+        operation_id=OperationId("O"),
+        created_us=1,
+        manifest_hint=Pin(None, 1),
+        tables=(),
+        counts={},
+        schema_hash=SchemaHash("S"),
+    )
 
 
 def _walk(head: str, *commits: CommitRecord) -> list[str]:

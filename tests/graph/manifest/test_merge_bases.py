@@ -18,13 +18,22 @@ Parents = Mapping[str, tuple[str, ...]]
 def records(parents: Parents) -> dict[CommitId, CommitRecord]:
     return {
         CommitId(name): CommitRecord(
-            CommitId(name),
-            CommitId(parents_of_commit[0]) if parents_of_commit else None,
-            CommitId(parents_of_commit[1]) if len(parents_of_commit) > 1 else None,
-            "main", BranchId("m"), "a", "load", OperationId("o"), 0, Pin(None, 1), (), {}, SchemaHash("h"),
+            id=CommitId(name),
+            parent=CommitId(parents_of_commit[0]) if parents_of_commit else None,
+            merged_parent=CommitId(parents_of_commit[1]) if len(parents_of_commit) > 1 else None,
+            branch="main",
+            branch_id=BranchId("m"),
+            actor="a",
+            operation="load",
+            operation_id=OperationId("o"),
+            created_us=0,
+            manifest_hint=Pin(None, 1),
+            tables=(),
+            counts={},
+            schema_hash=SchemaHash("h"),
         )
         for name, parents_of_commit in parents.items()
-    }  # fmt: skip
+    }
 
 
 def bases(heads: str, parents: Parents) -> set[str]:

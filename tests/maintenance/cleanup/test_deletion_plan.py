@@ -17,7 +17,7 @@ from omnigraph.storage.files import StoredFile
 from omnigraph.storage.lance.layout import file_group_keys, split_branch
 
 NOW = 1_000_000
-POLICY = Policy(NOW, 1, None, grace_us=5_000, age_us_min=100)
+POLICY = Policy(now_us=NOW, keep=1, older_than_us=None, grace_us=5_000, age_us_min=100)
 LIVE, DELETED = "A" * 26, "B" * 26
 FORK = f"g-{DELETED}-{'0' * 26}"
 NEEDS = Needs(frozenset(), frozenset(), frozenset({LIVE}))
@@ -36,7 +36,11 @@ def deletable(
 ) -> list[tuple[Reason, str]]:
     chosen = decision or Decision({None: frozenset({2})}, (), frozenset())
     files_to_delete = DeletionRules(
-        chosen, file_group_keys(retained), file_group_keys(others), NEEDS, POLICY
+        decision=chosen,
+        retained=file_group_keys(retained),
+        referenced=file_group_keys(others),
+        needs=NEEDS,
+        policy=POLICY,
     ).find_deletable(files)
     return [(file.reason, file.path) for file in files_to_delete]
 
@@ -164,5 +168,7 @@ def test_lance_branch_of_a_file(path: str, branch: str | None, rest: str) -> Non
 def test_directories_that_are_empty_afterwards() -> None:
     decision = Decision({None: frozenset({2})}, (FORK,), frozenset())
     files = old(f"tree/{FORK}/data/a.lance", "_indices/u/x.lance", "data/b.lance", "data/b/1.blob", manifest(1))
-    files_to_delete = DeletionRules(decision, frozenset(), frozenset(), NEEDS, POLICY).find_deletable(files)
+    files_to_delete = DeletionRules(
+        decision=decision, retained=frozenset(), referenced=frozenset(), needs=NEEDS, policy=POLICY
+    ).find_deletable(files)
     assert {folder_of(file) for file in files_to_delete} == {f"tree/{FORK}", "_indices/u", "data/b", None}

@@ -29,7 +29,7 @@ NOTHING = Needs(frozenset(), frozenset(), frozenset({LIVE}))
 
 
 def policy(keep: int | None = 1, older_than: int | None = None) -> Policy:
-    return Policy(NOW, keep, older_than, GRACE, AGE)
+    return Policy(now_us=NOW, keep=keep, older_than_us=older_than, grace_us=GRACE, age_us_min=AGE)
 
 
 def fork(owner: str, parent: Pin, made: int = 0, number: int = 0) -> Fork:

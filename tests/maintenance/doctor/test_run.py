@@ -34,13 +34,13 @@ from omnigraph.maintenance.doctor.findings import (
     is_healthy,
     optimize_branch,
 )
-from omnigraph.maintenance.doctor.run import FIX_EDGES, examine
+from omnigraph.maintenance.doctor.run import FIX_EDGES, check_graph
 from omnigraph.maintenance.optimize.run import ensure_indices
 from omnigraph.storage.lance.commit import commit_schema_metadata
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
-from tests.cli.process import omnigraph_here
+from tests.cli.process import run_in_process
 from tests.graph.crash.killer import Killer
 from tests.graph.crash.observe import read_tree
 from tests.graph.writers import COMPANY, PERSON, Change, run
@@ -81,7 +81,7 @@ def test_healthy_graph_has_no_findings(graph: Graph) -> None:
 
 
 def test_without_a_graph_only_the_machine_is_checked() -> None:
-    (machine,) = examine(None)
+    (machine,) = check_graph(None)
     assert (machine.check, machine.health) == (Check.MACHINE, Health.OK)
     assert all(word in machine.message for word in ("Lance 14.", "Spark 4.", "Java "))
 
@@ -362,16 +362,16 @@ def test_every_recommended_command_can_be_run(tool: ExternalTool, tmp_path: Path
     delete_branch(location, DEV)
     # Before the drift, which makes cleanup fail for the table.
     cleanup = render_command(CLEANUP, address)
-    assert omnigraph_here(*shlex.split(cleanup)[1:], "--json", cwd=tmp_path).exit_code == 0
+    assert run_in_process(*shlex.split(cleanup)[1:], "--json", cwd=tmp_path).exit_code == 0
     tool.act("append", location)
-    output = omnigraph_here("doctor", address, "--json", cwd=tmp_path).stdout
+    output = run_in_process("doctor", address, "--json", cwd=tmp_path).stdout
     fixes = [finding["fix"] for finding in json.loads(output)["findings"] if finding["fix"]]
     assert render_command(REPAIR, address) in fixes
     commands = {fix for fix in fixes if fix.startswith("omnigraph ")}
     for command in {*commands, render_command(DEEP_CHECK, address)}:
         words = shlex.split(command)
         assert words[:3:2] == ["omnigraph", address]
-        assert omnigraph_here(*words[1:], "--json", cwd=tmp_path).exit_code in (0, 3), command
+        assert run_in_process(*words[1:], "--json", cwd=tmp_path).exit_code in (0, 3), command
 
 
 def test_format_of_a_newer_release(graph: Graph) -> None:
@@ -384,17 +384,17 @@ def test_format_of_a_newer_release(graph: Graph) -> None:
 
 
 def test_command_output_and_exit_codes(graph: Graph, tool: ExternalTool, tmp_path: Path) -> None:
-    healthy = omnigraph_here("doctor", graph.uri, "-q", cwd=tmp_path)
+    healthy = run_in_process("doctor", graph.uri, "-q", cwd=tmp_path)
     assert (healthy.exit_code, healthy.stderr) == (0, "")
     assert [line.split()[:2] for line in healthy.stdout.splitlines()[1:]] == [[check.value, "ok"] for check in Check]
     tool.act("delete", graph.location)
-    unhealthy = omnigraph_here("doctor", graph.uri, "--json", cwd=tmp_path)
+    unhealthy = run_in_process("doctor", graph.uri, "--json", cwd=tmp_path)
     assert unhealthy.exit_code == 3
     document = json.loads(unhealthy.stdout)
     assert (document["uri"], document["healthy"]) == (graph.uri, False)
     assert [finding["fix"] for finding in document["findings"] if finding["health"] == "problem"] == [
         f"omnigraph repair {graph.uri}"
     ]
-    assert omnigraph_here("doctor", "--json", cwd=tmp_path).exit_code == 0
-    assert omnigraph_here("doctor", "http://localhost", cwd=tmp_path).exit_code == 2
-    assert omnigraph_here("doctor", "--server", "prod", cwd=tmp_path).exit_code == 2
+    assert run_in_process("doctor", "--json", cwd=tmp_path).exit_code == 0
+    assert run_in_process("doctor", "http://localhost", cwd=tmp_path).exit_code == 2
+    assert run_in_process("doctor", "--server", "prod", cwd=tmp_path).exit_code == 2

@@ -32,7 +32,15 @@ def _present(*fragments: int, segments: int = 1, **other: str | IndexKind | None
     name, column = str(other.get("name", SPEC.name)), str(other.get("column", "id"))
     kind = other.get("kind", IndexKind.BTREE)
     assert not isinstance(kind, str)
-    return IndexDescription(name, column, kind, "BTree", segments, frozenset(fragments), 0)
+    return IndexDescription(
+        name=name,
+        column=column,
+        kind=kind,
+        lance_type="BTree",
+        segments=segments,
+        fragment_ids=frozenset(fragments),
+        size_bytes=0,
+    )
 
 
 def _work(status: IndexStatus, *fragments: int, present: str | None = None, reason: str = "") -> IndexWork:

@@ -27,7 +27,16 @@ def fragments(*rows: int, deleted: int = 0, size_bytes: int = 0) -> dict[int, Fr
 def index(name: str, kind: IndexKind, *parts: set[int]) -> IndexDescription:
     index_parts = tuple(IndexPart(f"{name}-{position}", frozenset(part)) for position, part in enumerate(parts))
     covered = frozenset[int]().union(*parts)
-    return IndexDescription(name, "column", kind, kind.name, len(parts), covered, 0, index_parts)
+    return IndexDescription(
+        name=name,
+        column="column",
+        kind=kind,
+        lance_type=kind.name,
+        segments=len(parts),
+        fragment_ids=covered,
+        size_bytes=0,
+        parts=index_parts,
+    )
 
 
 def test_small_fragments_are_grouped_up_to_the_bound() -> None:

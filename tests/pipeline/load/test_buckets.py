@@ -151,7 +151,7 @@ def test_bucket_has_all_rows_of_its_keys_in_order(tmp_path: Path, monkeypatch: p
     """However many files a writer starts, a bucket has all rows of its keys, in input order."""
     monkeypatch.setattr("omnigraph.base.limits.LOAD_KEY_FILE_BYTES", 200)
     with open_scratch(parse_location(str(tmp_path))) as scratch:
-        writer = KeyWriter(Buckets(scratch, 5), Origin("a", 1))
+        writer = KeyWriter(buckets=Buckets(scratch, 5), origin=Origin("a", 1))
         for start in range(0, 100, 10):
             keys = pa.array([None if n % 7 == 0 else f"k{n % 9}" for n in range(start, start + 10)])
             rows = pa.RecordBatch.from_arrays([keys, pa.array(range(start, start + 10))], names=["key", "n"])

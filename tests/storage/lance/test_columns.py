@@ -76,28 +76,34 @@ YEARS: pa.Field[Any] = AGE.with_name("years")
 LABEL: pa.Field[Any] = NAME.with_name("label")
 ORIGINS = {"id": "id", "age": "age", "name": "name"}
 PLANS = {
-    "rename": ColumnPlan(pa.schema([ID, YEARS, NAME]), {"id": "id", "years": "age", "name": "name"}),
-    "drop": ColumnPlan(pa.schema([ID, NAME]), {"id": "id", "name": "name"}),
-    "relax": ColumnPlan(pa.schema([ID, AGE, NAME.with_nullable(True)]), ORIGINS),
-    "require": ColumnPlan(pa.schema([ID, AGE.with_nullable(False), NAME]), ORIGINS),
-    "add null": ColumnPlan(pa.schema([ID, AGE, NAME, TAGS]), ORIGINS),
-    "add filled": ColumnPlan(pa.schema([ID, AGE, NAME, SCORE]), ORIGINS, {"score": 0.5}),
-    "all without values": ColumnPlan(pa.schema([ID, TAGS, LABEL.with_nullable(True)]), {"id": "id", "label": "name"}),
-    "forget": ColumnPlan(pa.schema([ID, NAME]), {"id": "id", "name": "name"}, erases_dropped=True),
+    "rename": ColumnPlan(schema=pa.schema([ID, YEARS, NAME]), origins={"id": "id", "years": "age", "name": "name"}),
+    "drop": ColumnPlan(schema=pa.schema([ID, NAME]), origins={"id": "id", "name": "name"}),
+    "relax": ColumnPlan(schema=pa.schema([ID, AGE, NAME.with_nullable(True)]), origins=ORIGINS),
+    "require": ColumnPlan(schema=pa.schema([ID, AGE.with_nullable(False), NAME]), origins=ORIGINS),
+    "add null": ColumnPlan(schema=pa.schema([ID, AGE, NAME, TAGS]), origins=ORIGINS),
+    "add filled": ColumnPlan(schema=pa.schema([ID, AGE, NAME, SCORE]), origins=ORIGINS, fills={"score": 0.5}),
+    "all without values": ColumnPlan(
+        schema=pa.schema([ID, TAGS, LABEL.with_nullable(True)]), origins={"id": "id", "label": "name"}
+    ),
+    "forget": ColumnPlan(schema=pa.schema([ID, NAME]), origins={"id": "id", "name": "name"}, erases_dropped=True),
     "forget, fill and relax": ColumnPlan(
-        pa.schema([ID, SCORE, TAGS, YEARS.with_nullable(False)]),
-        {"id": "id", "years": "age"},
-        {"score": 0.5},
+        schema=pa.schema([ID, SCORE, TAGS, YEARS.with_nullable(False)]),
+        origins={"id": "id", "years": "age"},
+        fills={"score": 0.5},
         erases_dropped=True,
     ),
     "a filled one instead of one that goes": ColumnPlan(
-        pa.schema([ID, AGE, SCORE.with_name("name")]), {"id": "id", "age": "age"}, {"name": 0.5}
+        schema=pa.schema([ID, AGE, SCORE.with_name("name")]), origins={"id": "id", "age": "age"}, fills={"name": 0.5}
     ),
     "a filled one under a name that moves on": ColumnPlan(
-        pa.schema([ID, YEARS, NAME, SCORE.with_name("age")]), {"id": "id", "years": "age", "name": "name"}, {"age": 0.5}
+        schema=pa.schema([ID, YEARS, NAME, SCORE.with_name("age")]),
+        origins={"id": "id", "years": "age", "name": "name"},
+        fills={"age": 0.5},
     ),
     "all": ColumnPlan(
-        pa.schema([ID, SCORE, TAGS, LABEL.with_nullable(True)]), {"id": "id", "label": "name"}, {"score": 0.5}
+        schema=pa.schema([ID, SCORE, TAGS, LABEL.with_nullable(True)]),
+        origins={"id": "id", "label": "name"},
+        fills={"score": 0.5},
     ),
 }
 
@@ -140,15 +146,17 @@ def test_writes_and_deletes_work_after_a_change_of_columns(dataset: Dataset, pla
 
 def test_values_of_a_dropped_column_never_reappear(dataset: Dataset) -> None:
     """Its values are still in the files, and its field id is not reused."""
-    without = changed(dataset, ColumnPlan(pa.schema([ID, AGE]), {"id": "id", "age": "age"}))
-    again = changed(without, ColumnPlan(pa.schema([ID, AGE, NAME.with_nullable(True)]), {"id": "id", "age": "age"}))
+    without = changed(dataset, ColumnPlan(schema=pa.schema([ID, AGE]), origins={"id": "id", "age": "age"}))
+    again = changed(
+        without, ColumnPlan(schema=pa.schema([ID, AGE, NAME.with_nullable(True)]), origins={"id": "id", "age": "age"})
+    )
     assert {row["name"] for row in contents(again).values()} == {None}
 
 
 def test_dropped_column_can_be_added_again_with_values(dataset: Dataset) -> None:
     origins = {"id": "id", "age": "age"}
-    without = changed(dataset, ColumnPlan(pa.schema([ID, AGE]), origins))
-    again = changed(without, ColumnPlan(pa.schema([ID, AGE, NAME]), origins, {"name": "new"}))
+    without = changed(dataset, ColumnPlan(schema=pa.schema([ID, AGE]), origins=origins))
+    again = changed(without, ColumnPlan(schema=pa.schema([ID, AGE, NAME]), origins=origins, fills={"name": "new"}))
     assert {row["name"] for row in contents(again).values()} == {"new"}
 
 
@@ -158,7 +166,7 @@ def test_erased_values_are_in_no_file_of_the_version(handle: Dataset, is_hard: b
     before = commit_staged(handle, secret)
     origins = {"id": "id", "age": "age"}
     assert any(b"s3cret" in data for data in data_files(before))
-    plan = ColumnPlan(pa.schema([ID, AGE]), origins, erases_dropped=is_hard)
+    plan = ColumnPlan(schema=pa.schema([ID, AGE]), origins=origins, erases_dropped=is_hard)
     expected = {key: {"age": row["age"]} for key, row in contents(before).items()}
     after = changed(before, plan)
     assert contents(after) == expected
@@ -176,7 +184,9 @@ def data_files(dataset: Dataset) -> Iterator[bytes]:
 @pytest.mark.parametrize("scalar", Scalar)
 def test_a_null_column_of_every_type(dataset: Dataset, scalar: Scalar) -> None:
     added = arrow_field(Property(id=PropertyId(9), name="added", type=ScalarType(scalar), nullable=True))
-    after = commit_staged(dataset, stage_columns(dataset, ColumnPlan(pa.schema([*SCHEMA, added]), ORIGINS)))
+    after = commit_staged(
+        dataset, stage_columns(dataset, ColumnPlan(schema=pa.schema([*SCHEMA, added]), origins=ORIGINS))
+    )
     made = create_dataset(dataset.location.child("../fresh"), pa.schema([*SCHEMA, added]).empty_table())
     assert after.schema.equals(made.schema, check_metadata=True)
     assert after.count_rows("added IS NULL") == 4

@@ -19,7 +19,15 @@ SPEC = IndexSpec("id", IndexKind.BTREE)
 
 
 def _index(column: str, kind: IndexKind | None, *fragments: int) -> IndexDescription:
-    return IndexDescription(f"{column}_x", column, kind, "BTree", 1, frozenset(fragments), 0)
+    return IndexDescription(
+        name=f"{column}_x",
+        column=column,
+        kind=kind,
+        lance_type="BTree",
+        segments=1,
+        fragment_ids=frozenset(fragments),
+        size_bytes=0,
+    )
 
 
 @pytest.mark.parametrize(

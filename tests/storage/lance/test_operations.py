@@ -116,8 +116,21 @@ def test_the_records_are_the_same_on_every_store(store_location: Location) -> No
     committed = commit_staged(dataset, staged)
     restored = commit_restore(committed, 1, {})
     assert read_operations(restored, 1, 4) == (
-        TransactionRecord(2, Operation.APPEND, staged.uuid, 1, {"omnigraph:op": "1", "k": ""}),
-        TransactionRecord(3, Operation.RESTORE, _uuid_of(restored, 3), 2, {}, restored_version=1),
+        TransactionRecord(
+            version=2,
+            operation=Operation.APPEND,
+            uuid=staged.uuid,
+            read_version=1,
+            properties={"omnigraph:op": "1", "k": ""},
+        ),
+        TransactionRecord(
+            version=3,
+            operation=Operation.RESTORE,
+            uuid=_uuid_of(restored, 3),
+            read_version=2,
+            properties={},
+            restored_version=1,
+        ),
         TransactionGap(4, GapReason.MISSING, "the version or its transaction was deleted"),
     )
     assert read_operations(restored, 3, 3) == ()

@@ -59,7 +59,7 @@ def create(
     The cost does not depend on the size of the graph: nothing is copied. A table is forked at the first write of the
     branch to it.
     """
-    location = target.announce()
+    location = target.locate_and_print()
 
     from omnigraph.graph.branches import create_branch
     from omnigraph.graph.manifest.refs import read_reference
@@ -103,7 +103,7 @@ def delete(name: Name, target: GraphArguments, *, yes: Yes = False, output: Text
 
     A branch from which a live branch was created cannot be deleted. A new branch of the same name never shows old data.
     """
-    location = target.announce()
+    location = target.locate_and_print()
     confirm_destruction(target.context, location, f"deleting branch {name}", yes=yes)
 
     from omnigraph.graph.branches import delete_branch

@@ -89,7 +89,7 @@ def cleanup(
         confirm=confirm,
     )
     options.policy(0)  # rejects an invalid policy before the graph is opened
-    location = target.announce()
+    location = target.locate_and_print()
     output.notify(*(f"warning: {warning}" for warning in options.warnings()))
     if confirm:
         confirm_destruction(target.context, location, "cleanup --confirm", yes=yes)

@@ -33,25 +33,23 @@ Deep = Annotated[bool, typer.Option("--deep", help="Also open each data file and
 def doctor(target: GraphArguments, *, deep: Deep = False, output: RowsOutput, log_file: LogFileOption = None) -> None:
     """Check a graph, and name the command that fixes a problem.
 
-    Checks the machine, the format, missing and damaged files, pending recoveries, locks, drift, edges without nodes,
+    Checks the machine, the format, missing and damaged files, pending recoveries, locks, drift, dangling edges,
     fragments, indexes and unreferenced files, on every branch. Changes nothing. The exit code is 3 if there is a
     problem; a notice needs no immediate action. Without a graph, only the machine is checked.
     """
-    location = None if target.address is None else target.announce()
+    location = None if target.address is None else target.locate_and_print()
 
     from omnigraph.api.graph import Graph
     from omnigraph.maintenance.doctor.findings import is_healthy
-    from omnigraph.maintenance.doctor.run import examine
+    from omnigraph.maintenance.doctor.run import check_graph
     from omnigraph.wire.maintenance import finding_output
 
     graph = None if location is None else Graph(location, read_only=True)
     uri = None if location is None else location.uri
-    findings = examine(graph, deep=deep)
+    findings = check_graph(graph, deep=deep)
     healthy = is_healthy(findings)
     rows = [finding_output(finding, render_command(finding.fix, target.address)) for finding in findings]
     table_rows = [{**row, "where": row["where"] and row["where"].removeprefix(f"{uri}/")} for row in rows]
-    output.show(
-        lambda: {"uri": uri, "healthy": healthy, "findings": rows}, TITLES, table_rows, fields=TITLES, field_rows=rows
-    )
+    output.show(lambda: {"uri": uri, "healthy": healthy, "findings": rows}, TITLES, table_rows, field_rows=rows)
     if not healthy:
         raise typer.Exit(ExitCode.REFUSED)

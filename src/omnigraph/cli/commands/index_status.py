@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from omnigraph.cli.command import command
 from omnigraph.cli.options import Branch
+from omnigraph.cli.output import RowsFormat
 from omnigraph.cli.results import RowsOutput
 from omnigraph.cli.target import GraphArguments
 
@@ -30,8 +31,8 @@ def index_status(target: GraphArguments, *, branch: Branch = "main", output: Row
 
     An index covers the rows that existed when it was built or last extended; queries scan newer rows. Results are
     correct with any coverage. Indexed: every row is covered. Degraded: some rows are not covered; `optimize` covers
-    them. none: the column has no index for `=` and ranges by design. empty: the table has no rows. JSON and CSV report
-    the last two as Degraded, with the reason.
+    them. none: no declared index serves `=` and range filters on this column, so they read every row. empty: the
+    table has no rows. --json and --format jsonl report the last two as Degraded, with the reason.
     """
     graph = target.open(branch)
 
@@ -39,12 +40,13 @@ def index_status(target: GraphArguments, *, branch: Branch = "main", output: Row
 
     document = index_status_output(graph.uri, branch, graph.index_status())
     rows = [{**row, "kind": row["kind"] or "none"} for row in document["indexes"]]
-    output.show(lambda: document, TITLES, [_table_row(row) for row in rows], fields=FIELDS, field_rows=rows)
+    if output.format is not RowsFormat.JSONL:
+        rows = [{**row, "coverage": _coverage_text(row)} for row in rows]
+    output.show(lambda: document, TITLES, rows, fields=FIELDS)
 
 
-def _table_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of the table format, with `none` for undeclared indexes and `empty` for empty tables."""
+def _coverage_text(row: dict[str, Any]) -> str:
+    """Return the coverage in text formats, with `none` for undeclared indexes and `empty` for empty tables."""
     if not row["declared"]:
-        return {**row, "coverage": "none"}
-    is_empty = not row["rows"] and row["coverage"] == "Degraded"
-    return {**row, "coverage": "empty"} if is_empty else row
+        return "none"
+    return "empty" if not row["rows"] and row["coverage"] == "Degraded" else str(row["coverage"])

@@ -10,7 +10,7 @@ import typer
 from omnigraph.cli.command import command
 from omnigraph.cli.options import Actor
 from omnigraph.cli.results import TextOutput
-from omnigraph.cli.target import GraphArguments, announce
+from omnigraph.cli.target import GraphArguments, print_location
 
 SchemaFile = Annotated[str, typer.Option("--schema", metavar="FILE", help="The schema, a .pg file.")]
 Force = Annotated[
@@ -37,7 +37,7 @@ def init(
     from omnigraph.wire.commits import init_output
 
     text = read_schema(Path(schema))
-    announce(target.context, location)
+    print_location(target.context, location)
     graph = create(location.uri, text, force=force, actor=actor)
     snapshot = graph.snapshot()
     output.show(

@@ -12,7 +12,7 @@ from omnigraph.base.errors import UsageError
 from omnigraph.cli.command import command
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.options import StateArguments
-from omnigraph.cli.query_options import LimitArguments, MaxHops, QueryFiles, QueryText, read_queries
+from omnigraph.cli.query_options import MaxHops, QueryFiles, QueryText, read_queries
 from omnigraph.cli.results import TextOutput
 from omnigraph.cli.target import GraphArguments
 
@@ -48,10 +48,11 @@ def lint(
     texts = read_queries(target.context.command_path, query, text)
     catalog = _graph_catalog(target, state) if schema is None else _file_catalog(schema, target, state)
 
+    from omnigraph.engine.options import QueryLimits
     from omnigraph.query.lint import lint_queries
     from omnigraph.wire.results import lint_output
 
-    report = lint_queries(texts, catalog, LimitArguments().limits(max_hops).hops)
+    report = lint_queries(texts, catalog, QueryLimits(hops=max_hops).hops)  # `QueryLimits` checks the range
     counts = (
         format_count(len(report.queries), "query", "queries"),
         format_count(len(report.errors), "error"),

@@ -13,7 +13,7 @@ from omnigraph.base.display import format_count
 from omnigraph.cli.command import command
 from omnigraph.cli.options import Actor, RunnerArguments, TargetBranch, Yes
 from omnigraph.cli.results import TextOutput
-from omnigraph.cli.target import GraphArguments, announce, confirm_destruction
+from omnigraph.cli.target import GraphArguments, confirm_destruction, print_location
 
 if TYPE_CHECKING:
     from omnigraph.maintenance.indexed_load import LoadResult
@@ -102,7 +102,7 @@ def load(
             progress=report,
         )
         plan = plan_load(location, branch, data, options)
-        announce(target.context, location)
+        print_location(target.context, location)
         result = load_with_indexes(plan, build_indexes=with_indexes)
     summary = f"{'checked' if dry_run else 'loaded'} {format_count(result.total, 'entity', 'entities')}"
     if result.commit is not None:

@@ -17,7 +17,7 @@ from omnigraph.cli.options import Actor, TargetBranch, Yes
 from omnigraph.cli.output import printable
 from omnigraph.cli.resolution import ResolutionArguments
 from omnigraph.cli.results import TextOutput
-from omnigraph.cli.target import GraphArguments, announce, confirm_destruction
+from omnigraph.cli.target import GraphArguments, confirm_destruction, print_location
 
 if TYPE_CHECKING:
     from omnigraph.graph.merge.run import MergeResult
@@ -71,7 +71,7 @@ def merge(
     resolved = make_resolution(strategy, decisions)
     deletes = delete_source and not dry_run
     if not dry_run:
-        announce(target.context, location)
+        print_location(target.context, location)
     if deletes:
         confirm_destruction(target.context, location, f"deleting branch {source}", yes=yes)
     result = run_merge(location, MergeRequest(source, actor or login_name(), into, resolved, dry_run))
@@ -165,7 +165,7 @@ def revert(
     graph = Graph(location, branch)
     commit = graph.get_commit(commit_id).id
     if not dry_run:
-        announce(target.context, location)
+        print_location(target.context, location)
     result = graph.revert(commit, strategy=strategy, resolve=decisions, dry_run=dry_run, actor=actor)
     summary = _revert_summary(result, dry_run=dry_run)
     _show(output, lambda: merge_output(location, result), result, summary, dry_run=dry_run)

@@ -11,7 +11,7 @@ from omnigraph.cli.command import command
 from omnigraph.cli.options import Actor, TargetBranch
 from omnigraph.cli.query_options import LimitArguments, QueryArguments
 from omnigraph.cli.results import TextOutput
-from omnigraph.cli.target import announce
+from omnigraph.cli.target import print_location
 
 if TYPE_CHECKING:
     from omnigraph.engine.mutation.text import MutationResult
@@ -52,7 +52,7 @@ def mutate(
     from omnigraph.api.graph import Graph
     from omnigraph.wire.results import change_output
 
-    announce(query.context, location)
+    print_location(query.context, location)
     result = Graph(location, branch).mutate(
         text, params, name=query.name, if_commit=if_commit, actor=actor, limits=allowed
     )

@@ -79,7 +79,7 @@ def optimize(
     second run has no work. Interrupted writes on every branch are recovered first. Small jobs run in this process,
     large ones on Spark.
     """
-    location = target.announce()
+    location = target.locate_and_print()
 
     from omnigraph.api.graph import Graph
     from omnigraph.wire.maintenance import optimize_output

@@ -58,7 +58,7 @@ def repair(
     to work, writes to it are refused. Without --confirm, nothing is changed; with it, interrupted writes are recovered
     first. Every live branch is checked. The exit code is 3 if a change was refused.
     """
-    location = target.announce()
+    location = target.locate_and_print()
 
     from omnigraph.api.graph import Graph
     from omnigraph.maintenance.repair import RepairOptions

@@ -14,7 +14,7 @@ from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.options import Actor, Branch, RunnerArguments, StateArguments, Yes
 from omnigraph.cli.output import printable
 from omnigraph.cli.results import TextOutput
-from omnigraph.cli.target import GraphArguments, announce, confirm_destruction
+from omnigraph.cli.target import GraphArguments, confirm_destruction, print_location
 
 if TYPE_CHECKING:
     from omnigraph.graph.schema_plan import PlannedStep, SchemaPlan
@@ -64,7 +64,7 @@ def plan(
     from omnigraph.wire.results import schema_plan_output
 
     text = read_schema(Path(schema))
-    location = target.announce()
+    location = target.locate_and_print()
     graph = Graph(location, branch, read_only=True)
     schema_plan = graph.plan_schema(text, allow_data_loss=allow_data_loss)
     output.show(
@@ -139,7 +139,7 @@ def apply(
     from omnigraph.wire.results import schema_apply_output
 
     text = read_schema(Path(schema))
-    announce(target.context, location)
+    print_location(target.context, location)
     if allow_data_loss:
         confirm_destruction(target.context, location, "schema apply --allow-data-loss", yes=yes)
     with output.progress() as report:

@@ -1,7 +1,7 @@
 """Evaluates typed expressions over the columns of a frame.
 
 In: an expression whose parameters are bound, and a frame. Out: an Arrow array of the type of the expression, one value
-per row. Logic is three-valued. Scores and aggregates are computed by their own steps and are read here as columns.
+per row. Logic is three-valued. Scores and aggregates are computed by their own operators and are read here as columns.
 """
 
 from __future__ import annotations

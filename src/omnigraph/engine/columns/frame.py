@@ -1,4 +1,4 @@
-"""Rows in memory as columns: `Frame`, the unit that steps pass to each other, and operations on codes and row ranges.
+"""Rows in memory as columns: `Frame`, which operators pass to each other, and operations on codes and row ranges.
 
 A column is an Arrow array, or codes into a `ValueDictionary`, so that joins and expansions copy numbers instead of
 texts. A frame may have weights: equal rows are then stored once with their number. Nothing here reads storage.

@@ -52,7 +52,7 @@ def conditions_of(statement: UpdateRows | DeleteRows) -> tuple[ex.Expr, ...]:
     return statement.rows.filter.conjuncts
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Overlay:
     """The changes of one table. `lines` has for each row the line of the statement that changed it last.
 

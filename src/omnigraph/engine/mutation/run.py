@@ -225,7 +225,7 @@ class _MutationRun:
         if overlay is None:
             entity = self.snapshot.schema.catalog.type_with_id(type_id)
             assert entity is not None, "the plan belongs to this catalog"
-            overlay = Overlay(entity, held_columns(entity, self.mutation.plan))
+            overlay = Overlay(entity=entity, columns=held_columns(entity, self.mutation.plan))
             self.change.overlays[type_id] = overlay
         return overlay
 

@@ -62,7 +62,7 @@ class EntityCounts:
         return EntityCounts(self.inserted + other.inserted, self.updated + other.updated, self.deleted + other.deleted)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class MutationWriter:
     """Stages a mutation for the write path, and counts its changes.
 

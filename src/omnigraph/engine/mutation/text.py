@@ -49,7 +49,7 @@ class MutationOptions:
     limits: QueryLimits = NO_LIMITS
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class MutationResult(Displayed):
     """What a mutation did. A node or an edge counts once, however many statements changed it."""
 
@@ -98,12 +98,19 @@ def run_mutation_text(
 
 def mutate(root: Location, prepare: Prepare, options: MutationOptions) -> MutationResult:
     """Run a mutation as one commit, or raise with nothing written; `prepare` is called for each snapshot."""
-    writer = MutationWriter(prepare, _require_full_id(options.if_commit), options.limits)
+    writer = MutationWriter(prepare=prepare, if_commit=_require_full_id(options.if_commit), limits=options.limits)
     request = WriteRequest(WriterKind.MUTATE, options.actor, writer.stage, writer.restage)
     published = write(root, options.branch, request, options.environment)
     assert writer.mutation is not None, "a write is staged"
     commit = None if published is None else published.publication.commit
-    return MutationResult(writer.mutation.plan.name, options.branch, writer.nodes, writer.edges, options.actor, commit)
+    return MutationResult(
+        query_name=writer.mutation.plan.name,
+        branch=options.branch,
+        nodes=writer.nodes,
+        edges=writer.edges,
+        actor=options.actor,
+        commit=commit,
+    )
 
 
 def bind_mutation(

@@ -1,6 +1,6 @@
 """Aggregation: numbers rows by group, and reduces them to one row of states per group.
 
-In: an `Aggregate` step. Out: one frame with one row per group. States (counts, sums, minima, maxima) can be merged, so
+In: an `Aggregate`. Out: one frame with one row per group. States (counts, sums, minima, maxima) can be merged, so
 memory holds one row per group and the frames since the last reduction; `count(distinct …)` holds the distinct rows.
 Sums of integers are exact: as I64, or as wide decimals until the final value is checked. `group_rows` also serves
 joins.
@@ -33,31 +33,31 @@ _REDUCE_ROWS: Final = 1 << 18
 _HELD_PART: Final = 4
 
 
-def aggregate_rows(step: op.Aggregate, _needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+def aggregate_rows(operator: op.Aggregate, _needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return one frame with one row per group."""
-    keys = {f"key {number}": key for number, key in enumerate(step.keys)}
-    calls = tuple(aggregate.expression for aggregate in step.aggregates)
+    keys = {f"key {number}": key for number, key in enumerate(operator.keys)}
+    calls = tuple(aggregate.expression for aggregate in operator.aggregates)
     states = tuple(state for number, call in enumerate(calls) for state in _states(number, call))
-    expressions = (*(key.expression for key in step.keys), *calls)
+    expressions = (*(key.expression for key in operator.keys), *calls)
     reads = frozenset(name for expr in expressions for name in required_names(expr))
     reducer = _Reducer(tuple(keys), states, context)
-    for frame in context.limited(False).rows(step.input, reads):
+    for frame in context.with_limit(False).run_operator(operator.input, reads):
         columns = {name: _column(key.expression, frame) for name, key in keys.items()}
         inputs = {state.name: _state_input(state, frame) for state in states}
         reducer.add(Frame(frame.length, columns | inputs, frame.weights))
     groups = reducer.finish()
     if groups is None:
-        if step.keys:
+        if operator.keys:
             return
         empty: dict[str, Column] = {}
-        for aggregate in step.aggregates:
+        for aggregate in operator.aggregates:
             call = aggregate.expression
             value = 0 if call.function is ex.Function.COUNT else None
             empty[aggregate.name] = pa.array([value], value_arrow_type(call.type))
         yield Frame(1, empty)
         return
     results: dict[str, Column] = {key.name: groups.columns[name] for name, key in keys.items()}
-    for number, aggregate in enumerate(step.aggregates):
+    for number, aggregate in enumerate(operator.aggregates):
         results[aggregate.name] = _final_value(number, aggregate.expression, groups)
     yield Frame(groups.length, results)
 

@@ -33,51 +33,51 @@ from omnigraph.query.plan.operators import Relation
 from omnigraph.query.plan.walk import argument_columns
 
 
-def exists_join(step: op.ExistsJoin, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
-    """Return the rows for which the inner plan has a match, or has none if the step is negated."""
-    outer_columns = argument_columns(step.inner)
+def exists_join(operator: op.ExistsJoin, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+    """Return the rows for which the inner plan has a match, or has none if the operator is negated."""
+    outer_columns = argument_columns(operator.inner)
     has_match: bool | None = None
-    for frame in context.rows(step.input, needed | outer_columns | {*step.keys}):
-        if not step.keys:
+    for frame in context.run_operator(operator.input, needed | outer_columns | {*operator.keys}):
+        if not operator.keys:
             if has_match is None:
-                inner_frames = context.limited(True).rows(step.inner, frozenset())
+                inner_frames = context.with_limit(True).run_operator(operator.inner, frozenset())
                 has_match = any(inner_frame.length for inner_frame in inner_frames)
-            if has_match is not step.negated:
+            if has_match is not operator.negated:
                 yield frame
             continue
-        groups = group_rows([frame.columns[key] for key in step.keys], frame.length)
-        inner, hidden = _inner_context(frame, groups, outer_columns | {*step.keys}, context)
+        groups = group_rows([frame.columns[key] for key in operator.keys], frame.length)
+        inner, hidden = _inner_context(frame, groups, outer_columns | {*operator.keys}, context)
         matched = np.zeros(groups.count, dtype=np.bool_)
-        for inner_frame in inner.rows(step.inner, frozenset({hidden})):
+        for inner_frame in inner.run_operator(operator.inner, frozenset({hidden})):
             matched[inner_frame.array(hidden).to_numpy(zero_copy_only=False)] = True
-        matching = frame.filter(matched[groups.numbers] != step.negated)
+        matching = frame.filter(matched[groups.numbers] != operator.negated)
         if matching.length:
             yield matching
 
 
-def left_join(step: op.LeftJoin, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+def left_join(operator: op.LeftJoin, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return each row with each match of the inner plan, or once with nulls."""
-    outer_columns = argument_columns(step.inner)
-    outside = set(ex.names(step.input.outputs))
-    new = tuple(field for field in step.inner.outputs if field.name not in outside and field.name in needed)
+    outer_columns = argument_columns(operator.inner)
+    outside = set(ex.names(operator.input.outputs))
+    new = tuple(field for field in operator.inner.outputs if field.name not in outside and field.name in needed)
     inner_needed = frozenset(ex.names(new))
     no_matches = Frame(0, {field.name: nulls(0, value_arrow_type(field.type)) for field in new})
     uncorrelated: Frame | None = None
     uncorrelated_bytes = 0
-    for frame in context.rows(step.input, needed - inner_needed | outer_columns | {*step.keys}):
+    for frame in context.run_operator(operator.input, needed - inner_needed | outer_columns | {*operator.keys}):
         if not frame.length:
             continue
-        if step.keys:
-            groups = group_rows([frame.columns[key] for key in step.keys], frame.length)
-            inner, hidden = _inner_context(frame, groups, outer_columns | {*step.keys}, context)
-            matches, held_bytes = _collect(step.inner, inner_needed | {hidden}, inner)
+        if operator.keys:
+            groups = group_rows([frame.columns[key] for key in operator.keys], frame.length)
+            inner, hidden = _inner_context(frame, groups, outer_columns | {*operator.keys}, context)
+            matches, held_bytes = _collect(operator.inner, inner_needed | {hidden}, inner)
             match_numbers = np.zeros(0, dtype=np.int64)
             if matches is not None:
                 match_numbers = matches.array(hidden).to_numpy(zero_copy_only=False)
             numbers = groups.numbers
         else:
             if uncorrelated is None:
-                matches, uncorrelated_bytes = _collect(step.inner, inner_needed, context)
+                matches, uncorrelated_bytes = _collect(operator.inner, inner_needed, context)
                 uncorrelated = matches or no_matches
             matches, held_bytes = uncorrelated, 0
             match_numbers = np.zeros(matches.length, dtype=np.int64)
@@ -93,16 +93,16 @@ def left_join(step: op.LeftJoin, needed: RequiredColumns, context: ExecutionCont
     context.budget.release(uncorrelated_bytes)
 
 
-def cross_join(step: op.CrossJoin, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+def cross_join(operator: op.CrossJoin, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return each pair of rows that is equal in the columns of `on`. The right side is held in memory."""
-    on_left = [left for left, _ in step.on]
-    on_right = [right for _, right in step.on]
+    on_left = [left for left, _ in operator.on]
+    on_right = [right for _, right in operator.on]
     below = needed | {*on_left, *on_right}
-    of_right = below & frozenset(ex.names(step.right.outputs))
-    right, held_bytes = _collect(step.right, of_right, context.limited(False))
+    of_right = below & frozenset(ex.names(operator.right.outputs))
+    right, held_bytes = _collect(operator.right, of_right, context.with_limit(False))
     if right is None or not right.length:
         return
-    for left in context.rows(step.left, below - of_right):
+    for left in context.run_operator(operator.left, below - of_right):
         numbers, right_numbers = _number_keys(left, right, on_left, on_right)
         yield from join_on_numbers(left, numbers, right, right_numbers, context)
     context.budget.release(held_bytes)
@@ -137,10 +137,10 @@ def _inner_context(
     return context.for_inner_plan(numbered), hidden
 
 
-def _collect(step: Relation, needed: RequiredColumns, context: ExecutionContext) -> tuple[Frame | None, int]:
-    """Return all rows of a step, and their bytes, which are reserved until the caller releases them."""
+def _collect(operator: Relation, needed: RequiredColumns, context: ExecutionContext) -> tuple[Frame | None, int]:
+    """Return all rows of an operator, and their bytes, which are reserved until the caller releases them."""
     frames, size = [], 0
-    for frame in context.rows(step, needed):
+    for frame in context.run_operator(operator, needed):
         frames.append(frame.select(needed).compact())
         size += frames[-1].nbytes
         context.budget.reserve(frames[-1].nbytes)

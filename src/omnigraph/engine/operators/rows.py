@@ -1,6 +1,6 @@
-"""Steps on rows: filter, sort, limit, and the columns of the result.
+"""Operators on rows: filter, sort, limit, and the columns of the result.
 
-In: frames of the input step. Out: frames, and from `project_rows` Arrow batches. Nulls sort first ascending and last
+In: frames of the input. Out: frames, and from `project_rows` Arrow batches. Nulls sort first ascending and last
 descending (scores: always last); ids break ties, so that the order is total. Under a limit only the rows that can still
 be among the first are held; if the first sort key is a number, it alone drops rows, before texts are created.
 """
@@ -33,56 +33,56 @@ from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import reads_of
 
 
-def filter_rows(step: op.FilterRows, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+def filter_rows(operator: op.FilterRows, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return the rows for which all conditions are true."""
-    reads = {name for condition in step.conditions for name in required_names(condition)}
-    for frame in context.rows(step.input, needed | reads):
-        matching = frame.filter(condition_mask(step.conditions, frame))
+    reads = {name for condition in operator.conditions for name in required_names(condition)}
+    for frame in context.run_operator(operator.input, needed | reads):
+        matching = frame.filter(condition_mask(operator.conditions, frame))
         if matching.length:
             yield matching
 
 
 def sort_rows(
-    step: op.Order, needed: RequiredColumns, context: ExecutionContext, top: int | None = None
+    operator: op.Order, needed: RequiredColumns, context: ExecutionContext, top: int | None = None
 ) -> Iterator[Frame]:
     """Return the sorted rows in one frame; with `top` only the first ones."""
-    reads = {name for key in step.keys for name in required_names(key.expression)}
-    below = needed | reads | {*step.ties}
+    reads = {name for key in operator.keys for name in required_names(key.expression)}
+    below = needed | reads | {*operator.ties}
     frames: list[Frame] = []
     size = rows = 0
-    for weighted in context.limited(False).rows(step.input, below):
+    for weighted in context.with_limit(False).run_operator(operator.input, below):
         frame = weighted
         if top is not None and frame.weights is not None:
             frame = replace(frame, weights=np.minimum(frame.weights, top))
         frame = frame.repeat_by_weight()
         if top is not None and frame.length > top:
-            frame = frame.take(_first(step, frame, top)).compact()
+            frame = frame.take(_first(operator, frame, top)).compact()
         frames.append(frame)
         rows += frame.length
         size += frame.nbytes
         context.budget.reserve(frame.nbytes)
         if top is not None and rows > 4 * top + 4096:
             collected = concat_frames(frames)
-            candidates = collected.take(_first(step, collected, top)).compact()
+            candidates = collected.take(_first(operator, collected, top)).compact()
             context.budget.release(size)
             frames, rows, size = [candidates], candidates.length, candidates.nbytes
             context.budget.reserve(size)
     if frames:
         collected = concat_frames(frames)
-        yield collected.take(_first(step, collected, collected.length if top is None else top))
+        yield collected.take(_first(operator, collected, collected.length if top is None else top))
         context.budget.release(size)
 
 
-def limit_rows(step: op.LimitRows, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+def limit_rows(operator: op.LimitRows, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return the rows of the limit after its offset; stop reading the input after them."""
-    skip = 0 if step.offset is None else limit_count(step.offset)
-    left = limit_count(step.count)
+    skip = 0 if operator.offset is None else limit_count(operator.offset)
+    left = limit_count(operator.count)
     if left == 0:
         return
-    if isinstance(step.input, op.Order):
-        frames = sort_rows(step.input, needed, context, top=skip + left)
+    if isinstance(operator.input, op.Order):
+        frames = sort_rows(operator.input, needed, context, top=skip + left)
     else:
-        frames = context.limited(True).rows(step.input, needed)
+        frames = context.with_limit(True).run_operator(operator.input, needed)
     for weighted in frames:
         frame = weighted.repeat_by_weight()
         if skip >= frame.length:
@@ -96,17 +96,17 @@ def limit_rows(step: op.LimitRows, needed: RequiredColumns, context: ExecutionCo
             return
 
 
-def project_rows(step: op.Project, context: ExecutionContext) -> Iterator[pa.RecordBatch]:
+def project_rows(operator: op.Project, context: ExecutionContext) -> Iterator[pa.RecordBatch]:
     """Return the rows of the result as batches."""
-    schema = result_schema(step)
-    reads = frozenset(name for column in step.columns for name in reads_of(column.expression))
-    for frame in context.rows(step.input, reads):
-        yield make_result_batch(step, schema, frame.repeat_by_weight())
+    schema = result_schema(operator)
+    reads = frozenset(name for column in operator.columns for name in reads_of(column.expression))
+    for frame in context.run_operator(operator.input, reads):
+        yield make_result_batch(operator, schema, frame.repeat_by_weight())
 
 
-def make_result_batch(step: op.Project, schema: pa.Schema, frame: Frame) -> pa.RecordBatch:
+def make_result_batch(operator: op.Project, schema: pa.Schema, frame: Frame) -> pa.RecordBatch:
     """Return the columns of the result for some rows; the schema is that of `result_schema`."""
-    arrays = [_result_array(column.expression, frame) for column in step.columns]
+    arrays = [_result_array(column.expression, frame) for column in operator.columns]
     typed = [
         array if array.type == field.type else array.cast(field.type)
         for array, field in zip(arrays, schema, strict=True)
@@ -114,10 +114,10 @@ def make_result_batch(step: op.Project, schema: pa.Schema, frame: Frame) -> pa.R
     return pa.RecordBatch.from_arrays(typed, schema=schema)
 
 
-def result_schema(step: op.Project) -> pa.Schema:
+def result_schema(operator: op.Project) -> pa.Schema:
     """Return the schema of the result."""
     fields = []
-    for column in step.columns:
+    for column in operator.columns:
         expr = column.expression
         kind = entity_arrow_type(expr.table) if isinstance(expr, ex.EntityRef) else value_arrow_type(expr.type)
         fields.append(pa.field(column.name, kind, nullable=expr.nullable or pa.types.is_null(kind)))
@@ -131,14 +131,14 @@ def limit_count(expr: ex.Expr) -> int:
     return expr.value
 
 
-def _first(step: op.Order, frame: Frame, top: int) -> Codes:
+def _first(operator: op.Order, frame: Frame, top: int) -> Codes:
     """Return the positions of the first rows, in order."""
-    rows = _candidates(step, frame, top) if top < frame.length else None
+    rows = _candidates(operator, frame, top) if top < frame.length else None
     candidates = frame if rows is None else frame.take(rows)
     keys: list[tuple[Array, bool]] = []
-    for key in step.keys:
+    for key in operator.keys:
         keys += _sortable(evaluate(key.expression, candidates), key.descending, key.nulls_last)
-    for name in step.ties:
+    for name in operator.ties:
         keys += _sortable(candidates.array(name), False)
     positions = np.arange(candidates.length)
     if keys:
@@ -150,11 +150,11 @@ def _first(step: op.Order, frame: Frame, top: int) -> Codes:
     return positions if rows is None else rows[positions]
 
 
-def _candidates(step: op.Order, frame: Frame, top: int) -> Codes | None:
+def _candidates(operator: op.Order, frame: Frame, top: int) -> Codes | None:
     """Return the rows that can be among the first by the first key; None if that cannot be decided quickly."""
-    if not step.keys or top == 0:
+    if not operator.keys or top == 0:
         return None
-    first = step.keys[0]
+    first = operator.keys[0]
     array = evaluate(first.expression, frame)
     if not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
         return None

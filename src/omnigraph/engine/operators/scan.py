@@ -1,6 +1,6 @@
 """Scans of node tables and lookups of nodes by id, with filters.
 
-In: a `Scan` or `Lookup` step. Out: frames with the requested columns of the entity. Cached columns are filtered here;
+In: a `Scan` or `Lookup`. Out: frames with the requested columns of the entity. Cached columns are filtered here;
 reads from storage push the filter down as text (`storage_filter`) and filter the rest here. A filter with a key looks
 up the key instead of comparing all rows. Nothing is written.
 """
@@ -34,34 +34,34 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SURROGATES: Final = range(0xD800, 0xE000)
 
 
-def scan_rows(step: op.Scan, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+def scan_rows(operator: op.Scan, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return the rows of a table that pass the filter."""
-    reader = context.reader(step.entity.table)
-    names = output_columns(step.entity, step.columns, needed)
+    reader = context.reader(operator.entity.table)
+    names = output_columns(operator.entity, operator.columns, needed)
     cached = reader.cached_columns(
-        columns_to_read(names, step.filter), whole=not step.filter.pushed and not context.is_limited
+        columns_to_read(names, operator.filter), whole=not operator.filter.pushed and not context.is_limited
     )
     if cached is None:
         if context.trace is not None:
-            context.record_mode(step, "from storage", _index_reason(step, reader))
-        yield from stream_rows(step.entity, names, step.filter, context)
+            context.record_mode(operator, "from storage", _index_reason(operator, reader))
+        yield from stream_rows(operator.entity, names, operator.filter, context)
         return
-    context.record_mode(step, "from memory", "columns are cached")
-    codes = matching_positions(step.entity, step.filter.conjuncts, cached, reader)
+    context.record_mode(operator, "from memory", "columns are cached")
+    codes = matching_positions(operator.entity, operator.filter.conjuncts, cached, reader)
     for start in range(0, len(codes), context.options.frame_rows):
         part = codes[start : start + context.options.frame_rows]
-        yield Frame(len(part), entity_columns(step.entity, part, cached, names))
+        yield Frame(len(part), entity_columns(operator.entity, part, cached, names))
 
 
-def lookup_rows(step: op.Lookup, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+def lookup_rows(operator: op.Lookup, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return the rows that pass the filter, with more columns of an entity."""
-    entity = step.entity
+    entity = operator.entity
     reader = context.reader(entity.table)
-    names = output_columns(entity, step.columns, needed)
-    read = columns_to_read(names, step.filter)
+    names = output_columns(entity, operator.columns, needed)
+    read = columns_to_read(names, operator.filter)
     below = needed - {f"{entity.name}.{name}" for name in names} | {entity.id}
     table_mask: Mask | None = None
-    for frame in context.rows(step.input, below):
+    for frame in context.run_operator(operator.input, below):
         if not frame.length:
             continue
         ids = frame.columns[entity.id]
@@ -71,14 +71,14 @@ def lookup_rows(step: op.Lookup, needed: RequiredColumns, context: ExecutionCont
         held_bytes = sum(int(dictionary.array.nbytes) for dictionary in cached.values() if dictionary.is_own)
         context.budget.reserve(held_bytes)
         codes = positions_in(cached["id"], ids, context.cache)
-        if step.filter.conjuncts:
+        if operator.filter.conjuncts:
             if table_mask is None and frame.length * 2 > len(cached["id"]) and not cached["id"].is_own:
-                table_mask = _filter_mask(entity, step.filter.conjuncts, cached, np.arange(len(cached["id"])))
+                table_mask = _filter_mask(entity, operator.filter.conjuncts, cached, np.arange(len(cached["id"])))
             if table_mask is not None and not cached["id"].is_own:
                 mask = table_mask[codes] & (codes >= 0) if len(table_mask) else codes >= 0
             else:
-                mask = _filter_mask(entity, step.filter.conjuncts, cached, codes) & (codes >= 0)
-        elif step.keep_missing:
+                mask = _filter_mask(entity, operator.filter.conjuncts, cached, codes) & (codes >= 0)
+        elif operator.keep_missing:
             mask = np.ones(frame.length, dtype=np.bool_)
         else:
             mask = codes >= 0
@@ -141,7 +141,7 @@ def entity_columns(
 
 
 def output_columns(entity: Entity, columns: tuple[str, ...], needed: RequiredColumns) -> tuple[str, ...]:
-    """Return the columns that later steps need, and the id."""
+    """Return the columns that later operators need, and the id."""
     return tuple(name for name in columns if name == "id" or f"{entity.name}.{name}" in needed)
 
 
@@ -169,9 +169,9 @@ def storage_filter(conjuncts: tuple[ex.Expr, ...]) -> tuple[str | None, tuple[ex
     return (" AND ".join(f"({text})" for text in texts) or None), tuple(rest)
 
 
-def _index_reason(step: op.Scan, reader: TableReader) -> str:
+def _index_reason(operator: op.Scan, reader: TableReader) -> str:
     """Return which indexes storage uses for the filter: what it reports, not what was planned."""
-    where, _ = storage_filter(step.filter.pushed)
+    where, _ = storage_filter(operator.filter.pushed)
     if where is None:
         return "no filter that storage can evaluate"
     used = reader.dataset().indexes_used(["id"], where)

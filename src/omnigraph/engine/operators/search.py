@@ -33,13 +33,13 @@ Scores = npt.NDArray[np.float64]
 """One number per row; NaN without a score."""
 
 
-def score_rows(step: op.Search, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+def score_rows(operator: op.Search, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return the rows with their scores, in one frame."""
-    names = {score_column.name for score_column in step.scores}
-    refs = [ref for score_column in step.scores for ref in columns_of(score_column.expression)]
+    names = {score_column.name for score_column in operator.scores}
+    refs = [ref for score_column in operator.scores for ref in columns_of(score_column.expression)]
     reads = {ref.name for ref in refs} | {f"{ref.entity}.id" for ref in refs}
     frames, size = [], 0
-    for frame in context.limited(False).rows(step.input, (needed - names) | reads):
+    for frame in context.with_limit(False).run_operator(operator.input, (needed - names) | reads):
         frames.append(frame.repeat_by_weight().compact())
         size += frames[-1].nbytes
         context.budget.reserve(frames[-1].nbytes)
@@ -47,7 +47,7 @@ def score_rows(step: op.Search, needed: RequiredColumns, context: ExecutionConte
         return
     rows = concat_frames(frames)
     columns: dict[str, Column] = {}
-    for score_column in step.scores:
+    for score_column in operator.scores:
         scores = _scores(score_column.expression, rows, context.budget)
         columns[score_column.name] = array_with_nulls(scores, np.isnan(scores))
     yield rows.with_columns(columns)

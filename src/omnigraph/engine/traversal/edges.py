@@ -46,20 +46,20 @@ from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import ScanFilter
 
 
-def scan_edges(step: op.EdgeScan, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+def scan_edges(operator: op.EdgeScan, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return the edges that pass the filter, with the ids of their endpoints; undirected edges in both orientations."""
-    edge = step.edge
-    walker = Walker(step, context)
-    names = output_columns(edge, step.columns, needed)
-    whole = not step.filter.pushed and not context.is_limited
+    edge = operator.edge
+    walker = Walker(operator, context)
+    names = output_columns(edge, operator.columns, needed)
+    whole = not operator.filter.pushed and not context.is_limited
     cached = None
     if walker.choose_mode(walker.reader.row_count) is TraversalMode.ADJACENCY:
-        cached = walker.reader.cached_columns(columns_to_read(names, step.filter), whole=whole)
+        cached = walker.reader.cached_columns(columns_to_read(names, operator.filter), whole=whole)
     if cached is None:
-        yield from _stream_edges(step, names, context)
+        yield from _stream_edges(operator, names, context)
         return
     adjacency = walker.adjacency()
-    rows = matching_positions(edge, step.filter.conjuncts, cached, walker.reader)
+    rows = matching_positions(edge, operator.filter.conjuncts, cached, walker.reader)
     for start in range(0, len(rows), context.options.frame_rows):
         part = rows[start : start + context.options.frame_rows]
         columns = entity_columns(edge, part, cached, names)
@@ -67,30 +67,34 @@ def scan_edges(step: op.EdgeScan, needed: RequiredColumns, context: ExecutionCon
             DictionaryColumn(adjacency.by_source.near[part], adjacency.sources),
             DictionaryColumn(adjacency.by_target.near[part], adjacency.targets),
         )
-        yield from _orient(step, Frame(len(part), columns), ends)
+        yield from _orient(operator, Frame(len(part), columns), ends)
 
 
-def expand_edges(step: op.EdgeExpand, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+def expand_edges(operator: op.EdgeExpand, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return one row for each row and each edge at its source that passes the filter."""
-    edge = step.edge
-    walker = Walker(step, context)
-    names = output_columns(edge, step.columns, needed)
-    own = {f"{edge.name}.{name}" for name in names} | (set() if step.into else {step.target.id})
-    below = needed - own | {step.source.id} | ({step.target.id} if step.into else set())
-    for frame in context.rows(step.input, below):
+    edge = operator.edge
+    walker = Walker(operator, context)
+    names = output_columns(edge, operator.columns, needed)
+    own = {f"{edge.name}.{name}" for name in names} | (set() if operator.into else {operator.target.id})
+    below = needed - own | {operator.source.id} | ({operator.target.id} if operator.into else set())
+    for frame in context.run_operator(operator.input, below):
         if not frame.length:
             continue
         if walker.choose_mode(frame.length) is TraversalMode.ADJACENCY:
-            yield from _expand_by_adjacency(_EdgeLookup(step, names, frame, walker, context))
+            yield from _expand_by_adjacency(
+                _EdgeLookup(operator=operator, names=names, frame=frame, walker=walker, context=context)
+            )
         else:
-            yield from _expand_by_storage(_EdgeLookup(step, names, frame, walker, context))
+            yield from _expand_by_storage(
+                _EdgeLookup(operator=operator, names=names, frame=frame, walker=walker, context=context)
+            )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _EdgeLookup:
     """One frame, and what is needed to look up the edges at its sources."""
 
-    step: op.EdgeExpand
+    operator: op.EdgeExpand
     names: tuple[str, ...]
     frame: Frame
     walker: Walker
@@ -98,23 +102,23 @@ class _EdgeLookup:
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        edge_names = (f"{self.step.edge.name}.{name}" for name in self.names)
-        return (*self.frame.columns, *edge_names, self.step.target.id)
+        edge_names = (f"{self.operator.edge.name}.{name}" for name in self.names)
+        return (*self.frame.columns, *edge_names, self.operator.target.id)
 
 
-def _stream_edges(step: op.EdgeScan, names: tuple[str, ...], context: ExecutionContext) -> Iterator[Frame]:
-    edge = step.edge
+def _stream_edges(operator: op.EdgeScan, names: tuple[str, ...], context: ExecutionContext) -> Iterator[Frame]:
+    edge = operator.edge
     names_with_ends = tuple(dict.fromkeys((*names, "src", "dst")))
-    for frame in stream_rows(edge, names_with_ends, step.filter, context):
+    for frame in stream_rows(edge, names_with_ends, operator.filter, context):
         ends = (frame.columns[f"{edge.name}.src"], frame.columns[f"{edge.name}.dst"])
-        yield from _orient(step, frame.select(f"{edge.name}.{name}" for name in names), ends)
+        yield from _orient(operator, frame.select(f"{edge.name}.{name}" for name in names), ends)
 
 
-def _orient(step: op.EdgeScan, frame: Frame, ends: tuple[Column, Column]) -> Iterator[Frame]:
-    yield frame.with_columns({step.source.id: ends[0], step.target.id: ends[1]})
-    if not step.undirected:
+def _orient(operator: op.EdgeScan, frame: Frame, ends: tuple[Column, Column]) -> Iterator[Frame]:
+    yield frame.with_columns({operator.source.id: ends[0], operator.target.id: ends[1]})
+    if not operator.undirected:
         return
-    reversed_edges = frame.with_columns({step.source.id: ends[1], step.target.id: ends[0]})
+    reversed_edges = frame.with_columns({operator.source.id: ends[1], operator.target.id: ends[0]})
     without_loops = reversed_edges.filter(~_equal_ids(ends[0], ends[1]))
     if without_loops.length:
         yield without_loops
@@ -135,10 +139,11 @@ def _equal_ids(left: Column, right: Column) -> Mask:
 
 def _expand_by_adjacency(job: _EdgeLookup) -> Iterator[Frame]:
     adjacency = job.walker.adjacency()
-    sides = (op.Direction.OUT, op.Direction.IN) if job.step.direction is op.Direction.BOTH else (job.step.direction,)
+    is_undirected = job.operator.direction is op.Direction.BOTH
+    sides = (op.Direction.OUT, op.Direction.IN) if is_undirected else (job.operator.direction,)
     for number, direction in enumerate(sides):
         near = adjacency.near(direction)
-        codes = positions_in(near, job.frame.columns[job.step.source.id], job.context.cache)
+        codes = positions_in(near, job.frame.columns[job.operator.source.id], job.context.cache)
         starts = adjacency.side(direction).starts
         if len(starts) < 2:
             continue
@@ -152,7 +157,7 @@ def _expand_by_adjacency(job: _EdgeLookup) -> Iterator[Frame]:
 def _join_edges(
     job: _EdgeLookup, adjacency: Adjacency, direction: op.Direction, part: tuple[int, Codes], *, skip_loops: bool
 ) -> Frame:
-    step, (start, codes) = job.step, part
+    operator, (start, codes) = job.operator, part
     side = adjacency.side(direction)
     positions, indices = expand_ranges(side.starts, codes)
     job.context.budget.require_bytes(8 * len(indices) * (len(job.names) + len(job.frame.columns) + 2))
@@ -160,50 +165,50 @@ def _join_edges(
     mask = np.ones(len(indices), dtype=np.bool_)
     if skip_loops:
         mask &= far != codes[positions]
-    if step.into:
-        column = job.frame.slice(start, start + len(codes)).columns[step.target.id]
+    if operator.into:
+        column = job.frame.slice(start, start + len(codes)).columns[operator.target.id]
         mask &= far == positions_in(adjacency.far(direction), column, job.context.cache)[positions]
     if not mask.all():
         positions, far, rows = positions[mask], far[mask], rows[mask]
     edges = _edges_in_rows(job, rows)
-    if step.filter.conjuncts:
-        passing = condition_mask(step.filter.conjuncts, edges)
+    if operator.filter.conjuncts:
+        passing = condition_mask(operator.filter.conjuncts, edges)
         positions, far, edges = positions[passing], far[passing], edges.filter(passing)
-    if not step.into:
-        edges = edges.with_columns({step.target.id: DictionaryColumn(far, adjacency.far(direction))})
+    if not operator.into:
+        edges = edges.with_columns({operator.target.id: DictionaryColumn(far, adjacency.far(direction))})
     return job.frame.take(positions + start).with_columns(edges.columns).select(job.output_names)
 
 
 def _edges_in_rows(job: _EdgeLookup, rows: Codes) -> Frame:
     """Return the edges in these rows of the table."""
     reader = job.walker.reader
-    read = columns_to_read(job.names, job.step.filter)
+    read = columns_to_read(job.names, job.operator.filter)
     cached = reader.cached_columns(read, whole=len(rows) > limits.ENGINE_TAKE_ROWS_MAX)
     if cached is None:
         distinct, rows = compact_codes(rows, reader.row_count)
         cached = reader.take(distinct, read)
-    return Frame(len(rows), entity_columns(job.step.edge, rows, cached, read))
+    return Frame(len(rows), entity_columns(job.operator.edge, rows, cached, read))
 
 
 def _expand_by_storage(job: _EdgeLookup) -> Iterator[Frame]:
-    step = job.step
-    sources, numbers = distinct_sources(job.frame.columns[step.source.id])
+    operator = job.operator
+    sources, numbers = distinct_sources(job.frame.columns[operator.source.id])
     if not len(sources.codes):
         return
     nodes = ValueDictionary(sources.array(), is_unique=True, is_own=True)
     mode = job.walker.choose_mode(len(nodes))
-    for number, (near, far) in enumerate(SIDES[step.direction]):
+    for number, (near, far) in enumerate(SIDES[operator.direction]):
         positions, edges = _read_edges_at(job, nodes, (near, far), mode, skip_loops=number > 0)
         if not len(positions):
             continue
         held_bytes = edges.nbytes
         job.context.budget.reserve(held_bytes)
         for joined in join_on_numbers(job.frame, numbers, edges, positions, job.context):
-            ends = joined.columns[f"{step.edge.name}.{far}"]
-            if step.into:
-                edge_rows = joined.filter(_equal_ids(joined.columns[step.target.id], ends))
+            ends = joined.columns[f"{operator.edge.name}.{far}"]
+            if operator.into:
+                edge_rows = joined.filter(_equal_ids(joined.columns[operator.target.id], ends))
             else:
-                edge_rows = joined.with_columns({step.target.id: ends})
+                edge_rows = joined.with_columns({operator.target.id: ends})
             if edge_rows.length:
                 yield edge_rows.select(job.output_names)
         job.context.budget.release(held_bytes)
@@ -213,14 +218,14 @@ def _read_edges_at(
     job: _EdgeLookup, nodes: ValueDictionary, ends: tuple[str, str], mode: TraversalMode, *, skip_loops: bool
 ) -> tuple[Codes, Frame]:
     """Read the edges at these nodes that pass the filter; return the positions of their nodes, and the edges."""
-    step, (near, far) = job.step, ends
-    conjuncts = step.filter.conjuncts
+    operator, (near, far) = job.operator, ends
+    conjuncts = operator.filter.conjuncts
     names = (near, far, *columns_to_read(job.names, ScanFilter((), conjuncts)))
     positions: list[Codes] = []
     frames: list[Frame] = []
     size = 0
     for batch in job.walker.read_edges(nodes.array, names, near, mode):
-        frame = frame_from_batch(step.edge, batch)
+        frame = frame_from_batch(operator.edge, batch)
         batch_positions = nodes.find(batch.column(near))
         mask = (batch_positions >= 0) & condition_mask(conjuncts, frame)
         if skip_loops:

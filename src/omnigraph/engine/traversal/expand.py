@@ -1,7 +1,7 @@
 """Traversals that do not return the edge: `Expand` (the reachable nodes) and `ExpandInto` (are two nodes connected?).
 
 In: frames with the ids of sources. Out: for each row each reachable node once, or the rows whose target is reachable.
-If no later step needs another column than the target, equal rows become one row with a weight. Nothing is written.
+If no later operator needs another column than the target, equal rows become one row with a weight. Nothing is written.
 """
 
 from __future__ import annotations
@@ -35,60 +35,60 @@ from omnigraph.query.plan import operators as op
 _STRIDE = np.int64(2**31)
 
 
-def expand_rows(step: op.Expand, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+def expand_rows(operator: op.Expand, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return for each row each node that is reachable from its source, once."""
-    target = step.target.id
+    target = operator.target.id
     live = needed - {target}
-    below = live | {step.source.id}
-    walker = Walker(step, context)
-    for input_frame in context.rows(step.input, below):
+    below = live | {operator.source.id}
+    walker = Walker(operator, context)
+    for input_frame in context.run_operator(operator.input, below):
         frame = input_frame.select(below)
         if not frame.length:
             continue
-        if step.high == 1 and walker.choose_mode(frame.length) is TraversalMode.ADJACENCY:
-            yield from _expand_one_hop(step, frame, needed, walker.adjacency(), context)
+        if operator.high == 1 and walker.choose_mode(frame.length) is TraversalMode.ADJACENCY:
+            yield from _expand_one_hop(operator, frame, needed, walker.adjacency(), context)
         else:
-            yield from _expand_by_reach(step, frame, live, walker, context)
+            yield from _expand_by_reach(operator, frame, live, walker, context)
 
 
-def filter_connected(step: op.ExpandInto, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
+def filter_connected(operator: op.ExpandInto, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return the rows whose target is reachable from their source."""
-    walker = Walker(step, context)
-    for frame in context.rows(step.input, needed | {step.source.id, step.target.id}):
-        if step.high == 1 and walker.choose_mode(frame.length) is TraversalMode.ADJACENCY:
+    walker = Walker(operator, context)
+    for frame in context.run_operator(operator.input, needed | {operator.source.id, operator.target.id}):
+        if operator.high == 1 and walker.choose_mode(frame.length) is TraversalMode.ADJACENCY:
             adjacency = walker.adjacency()
-            mask = adjacency.neighbours(step.direction).contains(
-                positions_in(adjacency.near(step.direction), frame.columns[step.source.id], context.cache),
-                positions_in(adjacency.far(step.direction), frame.columns[step.target.id], context.cache),
+            mask = adjacency.neighbours(operator.direction).contains(
+                positions_in(adjacency.near(operator.direction), frame.columns[operator.source.id], context.cache),
+                positions_in(adjacency.far(operator.direction), frame.columns[operator.target.id], context.cache),
             )
         else:
-            mask = _connected_mask(step, frame, walker, context)
+            mask = _connected_mask(operator, frame, walker, context)
         connected = frame.filter(mask)
         if connected.length:
             yield connected
 
 
 def _expand_one_hop(
-    step: op.Expand, frame: Frame, needed: RequiredColumns, adjacency: Adjacency, context: ExecutionContext
+    operator: op.Expand, frame: Frame, needed: RequiredColumns, adjacency: Adjacency, context: ExecutionContext
 ) -> Iterator[Frame]:
-    live = needed - {step.target.id}
-    neighbours = adjacency.neighbours(step.direction)
-    near, far = adjacency.near(step.direction), adjacency.far(step.direction)
-    codes = positions_in(near, frame.columns[step.source.id], context.cache)
+    live = needed - {operator.target.id}
+    neighbours = adjacency.neighbours(operator.direction)
+    near, far = adjacency.near(operator.direction), adjacency.far(operator.direction)
+    codes = positions_in(near, frame.columns[operator.source.id], context.cache)
     if len(neighbours.starts) < 2:
         return
     if not live:
         present = codes >= 0
         weights = None if frame.weights is None else frame.weights[present]
         codes, counts = count_codes(codes[present], weights, len(near))
-        if step.target.id not in needed:
+        if operator.target.id not in needed:
             yield from _count_paths(counts, neighbours.degrees[codes])
             return
         if len(codes) == len(near) and len(codes) and (counts == counts[0]).all():
             # All nodes are sources with the same weight: the weight of a target follows from its degree.
-            degrees = adjacency.neighbours(step.direction.reversed).degrees
+            degrees = adjacency.neighbours(operator.direction.reversed).degrees
             targets = np.flatnonzero(degrees)
-            yield _weighted_frame(step, targets, multiply_weights(degrees[targets], counts[:1]), far)
+            yield _weighted_frame(operator, targets, multiply_weights(degrees[targets], counts[:1]), far)
             return
         frame = Frame(len(codes), {}, counts)
     _, sizes = range_counts(neighbours.starts, codes)
@@ -98,11 +98,11 @@ def _expand_one_hop(
         part = frame.slice(start, stop)
         if live:
             context.budget.require_bytes(8 * len(positions) * (len(live) + 2))
-            yield part.take(positions).with_columns({step.target.id: DictionaryColumn(targets, far)})
+            yield part.take(positions).with_columns({operator.target.id: DictionaryColumn(targets, far)})
         else:
             assert part.weights is not None
             targets, counts = count_codes(targets, part.weights[positions], len(far))
-            yield _weighted_frame(step, targets, counts, far)
+            yield _weighted_frame(operator, targets, counts, far)
 
 
 def _count_paths(counts: Weights, degrees: Codes) -> Iterator[Frame]:
@@ -113,17 +113,17 @@ def _count_paths(counts: Weights, degrees: Codes) -> Iterator[Frame]:
         yield Frame(1, {}, total)
 
 
-def _weighted_frame(step: op.Expand, targets: Codes, counts: Weights, dictionary: ValueDictionary) -> Frame:
-    return Frame(len(targets), {step.target.id: DictionaryColumn(targets, dictionary)}, counts)
+def _weighted_frame(operator: op.Expand, targets: Codes, counts: Weights, dictionary: ValueDictionary) -> Frame:
+    return Frame(len(targets), {operator.target.id: DictionaryColumn(targets, dictionary)}, counts)
 
 
 def _expand_by_reach(
-    step: op.Expand, frame: Frame, live: RequiredColumns, walker: Walker, context: ExecutionContext
+    operator: op.Expand, frame: Frame, live: RequiredColumns, walker: Walker, context: ExecutionContext
 ) -> Iterator[Frame]:
-    sources, numbers = distinct_sources(frame.columns[step.source.id])
+    sources, numbers = distinct_sources(frame.columns[operator.source.id])
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
-    for pairs in _reachable_pairs(step, walker, sources, context):
+    for pairs in _reachable_pairs(operator, walker, sources, context):
         first, last = np.searchsorted(ordered, [pairs.start, pairs.stop])
         rows = order[first:last]
         # The pairs of a source are adjacent; each row of the source gets all of them.
@@ -135,20 +135,20 @@ def _expand_by_reach(
             positions, indices = expand_ranges(starts, local[begin:end])
             source_rows, targets = rows[begin:end][positions], pairs.targets.take(indices)
             if live:
-                yield frame.take(source_rows).with_columns({step.target.id: targets})
+                yield frame.take(source_rows).with_columns({operator.target.id: targets})
             else:
                 weights = None if frame.weights is None else frame.weights[source_rows]
-                yield Frame(len(indices), {step.target.id: targets}, weights)
+                yield Frame(len(indices), {operator.target.id: targets}, weights)
 
 
-def _connected_mask(step: op.ExpandInto, frame: Frame, walker: Walker, context: ExecutionContext) -> Mask:
-    sources, numbers = distinct_sources(frame.columns[step.source.id])
+def _connected_mask(operator: op.ExpandInto, frame: Frame, walker: Walker, context: ExecutionContext) -> Mask:
+    sources, numbers = distinct_sources(frame.columns[operator.source.id])
     mask = np.zeros(len(numbers), dtype=np.bool_)
-    for reached in _reachable_pairs(step, walker, sources, context):
+    for reached in _reachable_pairs(operator, walker, sources, context):
         rows = np.flatnonzero((numbers >= reached.start) & (numbers < reached.stop))
         if not len(rows) or not len(reached.positions):
             continue
-        column = frame.select([step.target.id]).take(rows).columns[step.target.id]
+        column = frame.select([operator.target.id]).take(rows).columns[operator.target.id]
         far = positions_in(reached.targets.dictionary, column, context.cache)
         size = max(len(reached.targets.dictionary), 1)
         pairs = np.sort(reached.positions * size + reached.targets.codes)
@@ -167,27 +167,27 @@ class _ReachedPairs:
 
 
 def _reachable_pairs(
-    step: op.Expand | op.ExpandInto, walker: Walker, sources: DictionaryColumn, context: ExecutionContext
+    operator: op.Expand | op.ExpandInto, walker: Walker, sources: DictionaryColumn, context: ExecutionContext
 ) -> Iterator[_ReachedPairs]:
     """Yield the distinct pairs of sources and reachable targets, ordered by source, for some sources at a time."""
     count = len(sources.codes)
-    high = step.high if context.connects_same_type(step.table) else 1
-    if not count or step.low > high:
+    high = operator.high if context.connects_same_type(operator.table) else 1
+    if not count or operator.low > high:
         return
     if high == 1:
         positions, targets = walker.hop(sources)
         yield _ReachedPairs(positions, targets, 0, count)
     elif walker.choose_mode(count) is TraversalMode.ADJACENCY:
-        yield from _reach_by_adjacency(step, walker, sources, context)
+        yield from _reach_by_adjacency(operator, walker, sources, context)
     else:
-        yield _reach_by_storage(step, walker, sources, context)
+        yield _reach_by_storage(operator, walker, sources, context)
 
 
 def _reach_by_adjacency(
-    step: op.Expand | op.ExpandInto, walker: Walker, sources: DictionaryColumn, context: ExecutionContext
+    operator: op.Expand | op.ExpandInto, walker: Walker, sources: DictionaryColumn, context: ExecutionContext
 ) -> Iterator[_ReachedPairs]:
     adjacency = walker.adjacency()
-    neighbours, dictionary = adjacency.neighbours(step.direction), adjacency.near(step.direction)
+    neighbours, dictionary = adjacency.neighbours(operator.direction), adjacency.near(operator.direction)
     codes, size = positions_in(dictionary, sources, context.cache), len(dictionary)
     if not size:
         return
@@ -202,12 +202,12 @@ def _reach_by_adjacency(
         rows = np.flatnonzero(part >= 0)
         start_pairs = rows * size + part[rows]
         # The cells must not have a name here: the next part uses their memory again, which is faster than new memory.
-        pairs = _breadth_first(start_pairs, hop, _VisitedCells(start_pairs, len(part) * size), step, context)
+        pairs = _breadth_first(start_pairs, hop, _VisitedCells(start_pairs, len(part) * size), operator, context)
         yield _ReachedPairs(pairs // size + start, DictionaryColumn(pairs % size, dictionary), start, start + len(part))
 
 
 def _reach_by_storage(
-    step: op.Expand | op.ExpandInto, walker: Walker, sources: DictionaryColumn, context: ExecutionContext
+    operator: op.Expand | op.ExpandInto, walker: Walker, sources: DictionaryColumn, context: ExecutionContext
 ) -> _ReachedPairs:
     ids = ValueDictionary(sources.array(), is_unique=True, is_own=True)
     count = len(ids)
@@ -225,7 +225,7 @@ def _reach_by_storage(
         return _join_on_nodes(frontier // _STRIDE, inverse, positions, far)
 
     start_pairs = np.arange(count) * (_STRIDE + 1)
-    pairs = _breadth_first(start_pairs, hop, _VisitedNumbers(start_pairs), step, context)
+    pairs = _breadth_first(start_pairs, hop, _VisitedNumbers(start_pairs), operator, context)
     return _ReachedPairs(pairs // _STRIDE, DictionaryColumn(pairs % _STRIDE, ids), 0, count)
 
 
@@ -233,22 +233,22 @@ def _breadth_first(
     start_pairs: Codes,
     hop: Callable[[Codes], Codes],
     visited: _VisitedCells | _VisitedNumbers,
-    step: op.Expand | op.ExpandInto,
+    operator: op.Expand | op.ExpandInto,
     context: ExecutionContext,
 ) -> Codes:
-    """Return the pairs of a source and a node that is reachable within the bounds of the step, sorted.
+    """Return the pairs of a source and a node that is reachable within the bounds of the operator, sorted.
 
     A pair is one number. `start_pairs` has each source with itself; `hop` returns the pairs one edge further.
     """
     pairs = hop(start_pairs)
-    reached = [pairs[visited.contains(pairs)]] if step.low == 1 else []  # self-loops
-    for distance in range(1, step.high + 1):
+    reached = [pairs[visited.contains(pairs)]] if operator.low == 1 else []  # self-loops
+    for distance in range(1, operator.high + 1):
         context.budget.require_time()
         context.budget.require_bytes(3 * pairs.nbytes + sum(part.nbytes for part in reached))
         frontier = visited.add_new(pairs)
-        if distance >= step.low:
+        if distance >= operator.low:
             reached.append(frontier)
-        if distance == step.high or not len(frontier):
+        if distance == operator.high or not len(frontier):
             break
         pairs = hop(frontier)
     return np.sort(np.concatenate([start_pairs[:0], *reached]))

@@ -34,16 +34,16 @@ SIDES: Final = {
 
 
 class Walker:
-    """Follows the edges of a step's table in the direction of the step."""
+    """Follows the edges of an operator's table in the direction of the operator."""
 
-    def __init__(self, step: Traversal, context: ExecutionContext) -> None:
-        self.table = step.table if isinstance(step, op.Expand | op.ExpandInto) else step.edge.table
-        if isinstance(step, op.EdgeScan):
-            self.direction = op.Direction.BOTH if step.undirected else op.Direction.OUT
+    def __init__(self, operator: Traversal, context: ExecutionContext) -> None:
+        self.table = operator.table if isinstance(operator, op.Expand | op.ExpandInto) else operator.edge.table
+        if isinstance(operator, op.EdgeScan):
+            self.direction = op.Direction.BOTH if operator.undirected else op.Direction.OUT
         else:
-            self.direction = step.direction
+            self.direction = operator.direction
         self.reader = context.reader(self.table)
-        self._step = step
+        self._operator = operator
         self._context = context
         self._adjacency: Adjacency | None = None
         self._is_repeated: bool | None = None
@@ -51,7 +51,7 @@ class Walker:
     def choose_mode(self, frontier: int) -> TraversalMode:
         """Return the mode for a frontier of this size, and record it in the trace."""
         mode, reason = self._decide_mode(frontier)
-        self._context.record_mode(self._step, mode.value, reason)
+        self._context.record_mode(self._operator, mode.value, reason)
         return mode
 
     def estimate_mode(self, frontier: int) -> tuple[TraversalMode, str]:

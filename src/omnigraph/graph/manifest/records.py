@@ -141,7 +141,7 @@ class StreamBatch:
     """The number of the batch in the query, from 0."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRecord:
     """One commit. It never changes."""
 

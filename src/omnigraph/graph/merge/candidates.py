@@ -29,7 +29,7 @@ from omnigraph.storage.lance.read import NO_TEXTS, read_all_ids
 from omnigraph.storage.location import Location
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class TableSides:
     """One table and its sides. `choices` are the chosen sides of its rows, by id.
 

@@ -74,7 +74,7 @@ class EntityStates:
     """In the source."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
     """One entity, or the schema, on which both sides differ."""
 

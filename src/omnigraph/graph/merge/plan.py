@@ -33,7 +33,7 @@ from omnigraph.graph.merge.table_plan import Choices, TableMerge, plan_table
 from omnigraph.graph.rows.entity_rows import digest_of, entity_lines, row_ranges
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class GraphSides:
     """The sides of a merge. `schema` is the merged schema, or the conflict about it.
 
@@ -53,7 +53,7 @@ class GraphSides:
         return self.schema.ours
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class MergePlan:
     """What a merge does. `adopted` are tables of which our branch uses a version of main unchanged.
 
@@ -97,7 +97,19 @@ def plan_merge(sides: GraphSides) -> MergePlan:
         if not (is_adopted and sides.ours_is_base) and (choices or _can_differ(sides, ours, theirs)):
             root = sides.ours.root
             extra_ids = find_differing_ids(root.child(ours.path), entity, schema.new_properties(entity), theirs.pin)
-            plans.append(plan_table(TableSides(root, entity, ours, theirs.pin, sides.base, choices, extra_ids)))
+            plans.append(
+                plan_table(
+                    TableSides(
+                        root=root,
+                        entity=entity,
+                        table=ours,
+                        theirs=theirs.pin,
+                        base=sides.base,
+                        choices=choices,
+                        extra_ids=extra_ids,
+                    )
+                )
+            )
     changed = [plan for plan in plans if not plan.is_empty]
     conflicts = [conflict for plan in changed for conflict in plan.conflicts]
     added = added_tables(schema, chosen)
@@ -110,7 +122,9 @@ def plan_merge(sides: GraphSides) -> MergePlan:
         reads = frozenset(table.id for table in sides.ours.tables.values()) | schema.dropped
     else:
         reads = _reads(sides.ours, (*changed, *(plan for plan in plans if plan.is_empty)), moved)
-    return MergePlan(written, tuple(adopted), tuple(conflicts), reads, schema, added)
+    return MergePlan(
+        tables=written, adopted=tuple(adopted), conflicts=tuple(conflicts), reads=reads, schema=schema, added=added
+    )
 
 
 def _can_differ(sides: GraphSides, ours: TableRecord, theirs: TableRecord) -> bool:
@@ -163,7 +177,7 @@ def plan_resolved(sides: GraphSides, resolution: Resolution) -> MergePlan:
     """
     choices: dict[EntityName, Side] = dict(resolution.entities)
     if not isinstance(sides.schema, Conflict):
-        _check_tables(choices, {*sides.ours.tables, *(table.alias for table in sides.schema.added)})
+        _require_tables(choices, {*sides.ours.tables, *(table.alias for table in sides.schema.added)})
     plan = plan_merge(replace(sides, choices=choices))
     for _ in range(limits.MERGE_ROUNDS_MAX):
         added: dict[EntityName, Side] = {}
@@ -179,7 +193,7 @@ def plan_resolved(sides: GraphSides, resolution: Resolution) -> MergePlan:
     return plan
 
 
-def _check_tables(choices: Mapping[EntityName, Side], aliases: set[str]) -> None:
+def _require_tables(choices: Mapping[EntityName, Side], aliases: set[str]) -> None:
     for name in choices:
         if name.table not in aliases:
             raise UsageError(
@@ -213,7 +227,8 @@ def _read_states(sides: GraphSides, alias: str, ids: list[str]) -> dict[EntityNa
     table = ours or theirs
     assert table is not None, "at least one side has the table"
     candidates = Candidates(
-        TableSides(sides.ours.root, entity, table, (theirs or table).pin, sides.base), pa.array(ids, pa.utf8())
+        TableSides(root=sides.ours.root, entity=entity, table=table, theirs=(theirs or table).pin, base=sides.base),
+        pa.array(ids, pa.utf8()),
     )
     states = {}
     for start, rows in row_ranges(entity, len(ids)):

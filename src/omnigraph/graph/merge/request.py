@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from omnigraph.base.errors import OmnigraphError, UsageError
+from omnigraph.base.hints import Argument, hint
 from omnigraph.graph.branches import delete_branch as delete_graph_branch
 from omnigraph.graph.merge.conflicts import ConflictKind, EntityName, Side
 from omnigraph.graph.merge.plan import Resolution
@@ -51,7 +52,7 @@ def make_resolution(
     kinds = {kind.value: strategy for kind in ConflictKind} if isinstance(strategy, str) else strategy or {}
     return Resolution(
         {
-            EntityName(_parse_table(table), entity_id): _parse_side(side)
+            EntityName(_require_table_name(table), entity_id): _parse_side(side)
             for (table, entity_id), side in (resolve or {}).items()
         },
         {_parse_kind(kind): _parse_side(side) for kind, side in kinds.items()},
@@ -68,7 +69,10 @@ def delete_merged(root: Location, merged: MergeResult) -> str | None:
 
 
 def _reject_unused_decisions(preview: Callable[[Resolution], MergeResult], resolution: Resolution) -> None:
-    """Raise for decisions about entities that are in no conflict. A decision can cause a conflict of another entity."""
+    """Raise for decisions about entities that are in no conflict."""
+    # A decision can cause a conflict of another entity, which a later decision is about: who takes an edge also takes
+    # its nodes. So decisions are added to the preview until no more of them are in a conflict. Each round reads the
+    # changes of both sides. There are usually two rounds, at most one per decision, and none without decisions.
     unused = set(resolution.entities)
     trial = Resolution()
     while unused:
@@ -92,19 +96,20 @@ def _reject_unused_decisions(preview: Callable[[Resolution], MergeResult], resol
         names = sorted(f"{name.table} {name.id}" for name in unused)
         more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
         raise UsageError(
-            f"decisions about entities without a conflict: {', '.join(names[:_NAMED_MAX])}{more}",
+            f"unused decisions: these entities have no conflict: {', '.join(names[:_NAMED_MAX])}{more}",
             code="merge_decisions",
-            hint="Remove these decisions. A dry run lists the conflicts.",
+            hint=hint("Remove these decisions. Pass {} to list the conflicts.", Argument("dry_run")),
             facts={"entities": [*names]},
         )
 
 
-def _parse_table(name: str) -> str:
+def _require_table_name(name: str) -> str:
     if not name.startswith(("node:", "edge:")):
         raise UsageError(
             f"invalid table name: expected 'node:' or 'edge:' and a type, got '{name}'",
             code="merge_decisions",
             hint=f"Write 'node:{name}' for a node type, 'edge:{name}' for an edge type.",
+            facts={"table": name},
         )
     return name
 
@@ -114,7 +119,10 @@ def _parse_kind(name: str) -> ConflictKind:
         return ConflictKind(name)
     except ValueError:
         raise UsageError(
-            f"unknown kind of conflict: '{name}'", code="merge_strategy", hint=f"Use one of {', '.join(ConflictKind)}."
+            f"unknown kind of conflict: '{name}'",
+            code="merge_strategy",
+            hint=f"Use one of {', '.join(ConflictKind)}.",
+            facts={"kind": name},
         ) from None
 
 
@@ -126,4 +134,5 @@ def _parse_side(name: str) -> Side:
             f"unknown side of a merge: expected 'ours' or 'theirs', got '{name}'",
             code="merge_strategy",
             hint="Use 'ours' for the state of the target, 'theirs' for the state of the source.",
+            facts={"side": name},
         ) from None

@@ -49,7 +49,7 @@ class MergeOutcome(StrEnum):
     """Both sides changed the same entities. Only a dry run returns it; else `MergeConflictError` is raised."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableCounts:
     """What a merge does to one table."""
 
@@ -65,7 +65,7 @@ class TableCounts:
     """Whether the branch uses a version of main unchanged; its rows are not counted then."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class MergeResult(Displayed):
     """What a merge or a revert did, or would do."""
 
@@ -132,10 +132,12 @@ def merge_branch(root: Location, request: MergeRequest, environment: WriteEnviro
         base = find_base(ours, lineage, ours.head, theirs.head)
         ours_is_base = isinstance(base, CommitBase) and base.commit == ours.head
         tables = {table.id: table for table in theirs.tables.values()}
-        sides = GraphSides(merge_schemas(ours, theirs, base), tables, base, ours_is_base)
+        sides = GraphSides(
+            schema=merge_schemas(ours, theirs, base), theirs=tables, base=base, ours_is_base=ours_is_base
+        )
         return _Prepared(sides, theirs, _missing_commits(ours, lineage, theirs.head))
 
-    return _MergeRun(request, WriterKind.MERGE, prepare).run(root, theirs.head, environment)
+    return _MergeRun(request=request, kind=WriterKind.MERGE, prepare=prepare).run(root, theirs.head, environment)
 
 
 def revert_commit(root: Location, request: MergeRequest, environment: WriteEnvironment | None = None) -> MergeResult:
@@ -148,9 +150,9 @@ def revert_commit(root: Location, request: MergeRequest, environment: WriteEnvir
         base = CommitBase(record.id, pins_of(undone), undone.schema)
         tables = {table.id: table for table in before.tables.values()}
         schema = keep_schema(ours, undone, before, base)
-        return _Prepared(GraphSides(schema, tables, base, record.id == ours.head))
+        return _Prepared(GraphSides(schema=schema, theirs=tables, base=base, ours_is_base=record.id == ours.head))
 
-    return _MergeRun(request, WriterKind.REVERT, prepare).run(root, reverted, environment)
+    return _MergeRun(request=request, kind=WriterKind.REVERT, prepare=prepare).run(root, reverted, environment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,7 @@ class _Prepared:
     ancestors: tuple[CommitRecord, ...] = ()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _MergeRun:
     """One merge or revert in progress. `prepare` returns None if the target has everything already."""
 
@@ -181,14 +183,16 @@ class _MergeRun:
             commit = None if published is None else published.publication.commit
         schema = self.plan.schema
         return MergeResult(
-            request.source,
-            request.target,
-            self._outcome(),
-            source_head,
-            commit,
-            self._table_counts(),
-            self.plan.conflicts,
-            () if schema is None else tuple(planned_step(step, schema.row_counts) for step in schema.steps),
+            source=request.source,
+            target=request.target,
+            outcome=self._outcome(),
+            source_head=source_head,
+            commit=commit,
+            tables=self._table_counts(),
+            conflicts=self.plan.conflicts,
+            schema_steps=()
+            if schema is None
+            else tuple(planned_step(step, schema.row_counts) for step in schema.steps),
         )
 
     def _plan(self, ours: Snapshot) -> None:
@@ -211,12 +215,24 @@ class _MergeRun:
 
     def _table_counts(self) -> tuple[TableCounts, ...]:
         counted = [
-            TableCounts(plan.entity.alias, plan.inserted_rows, plan.updated_rows, plan.removed_rows)
+            TableCounts(
+                table=plan.entity.alias,
+                inserted=plan.inserted_rows,
+                updated=plan.updated_rows,
+                deleted=plan.removed_rows,
+            )
             for plan in self.plan.tables
             if plan.inserted_rows or plan.updated_rows or plan.removed_rows
         ]
-        added = [TableCounts(added.table.alias, added.row_count, 0, 0) for added in self.plan.added if added.row_count]
-        adopted = [TableCounts(table.alias, 0, 0, 0, adopted=True) for table in self.plan.adopted]
+        added = [
+            TableCounts(table=added.table.alias, inserted=added.row_count, updated=0, deleted=0)
+            for added in self.plan.added
+            if added.row_count
+        ]
+        adopted = [
+            TableCounts(table=table.alias, inserted=0, updated=0, deleted=0, adopted=True)
+            for table in self.plan.adopted
+        ]
         return tuple(sorted((*counted, *added, *adopted), key=lambda counts: display_order(counts.table)))
 
     def _stage(self, area: StagingArea) -> StagedWrite | None:

@@ -166,7 +166,9 @@ def plans_to_check(
 def _empty_plan(entity: Entity, table: TableRecord, theirs: Pin) -> TableMerge:
     empty = RowLocations.absent(NO_TEXTS)
     keys = arrow_schema(entity).empty_table().select(key_columns(entity))
-    return TableMerge(entity, table, theirs, empty, empty, empty, keys, ())
+    return TableMerge(
+        entity=entity, table=table, theirs=theirs, taken=empty, replaced=empty, removed=empty, keys=keys, conflicts=()
+    )
 
 
 def new_table_plan(root: Location, added: AddedTable) -> TableMerge:
@@ -183,7 +185,16 @@ def new_table_plan(root: Location, added: AddedTable) -> TableMerge:
     located = locate(dataset, entity, ids)
     absent = RowLocations.absent(ids)
     empty = absent.only(absent.present)
-    return TableMerge(entity, table, table.pin, located, absent, empty, keys.rename_columns(names), ())
+    return TableMerge(
+        entity=entity,
+        table=table,
+        theirs=table.pin,
+        taken=located,
+        replaced=absent,
+        removed=empty,
+        keys=keys.rename_columns(names),
+        conflicts=(),
+    )
 
 
 def _read_unchanged_rows(location: Location, plan: TableMerge) -> tuple[pa.Table, list[Conflict]]:
@@ -251,4 +262,6 @@ def _find_nodes_without_edges(
             f"has fewer than {edge.cardinality.low} edges of type {edge.name}, which a rule of the source "
             "requires: the target deleted them"
         )
-        yield Conflict(ConflictKind.CARDINALITY_VIOLATION, node, message, (), (), edges)
+        yield Conflict(
+            kind=ConflictKind.CARDINALITY_VIOLATION, entity=node, message=message, properties=(), ours=(), theirs=edges
+        )

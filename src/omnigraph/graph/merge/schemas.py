@@ -50,7 +50,7 @@ def _find_writes_to_dropped_properties(merged: Catalog, side: Snapshot, base: Ba
 def _count_written_rows(entity: Entity, alias: str, side: Snapshot, base: Base) -> Counter[str]:
     """Count for each property the rows whose value differs from the base; a new row counts if it has a value."""
     table = side.tables[alias]
-    candidates = find_candidates(TableSides(side.root, entity, table, table.pin, base))
+    candidates = find_candidates(TableSides(root=side.root, entity=entity, table=table, theirs=table.pin, base=base))
     counts: Counter[str] = Counter()
     for start, rows in row_ranges(entity, len(candidates.ids)):
         before, now = candidates.base_rows(start, rows), candidates.rows_at(table.pin, start, rows)
@@ -61,7 +61,7 @@ def _count_written_rows(entity: Entity, alias: str, side: Snapshot, base: Base) 
     return counts
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class MergedSchema:
     """The schema of a merge. `ours` is our snapshot with the merged schema: its names, and the current pins.
 
@@ -110,7 +110,7 @@ def merge_schemas(ours: Snapshot, theirs: Snapshot, base: Base) -> MergedSchema 
     """Return the schema of a merge of theirs into ours."""
     ours_catalog, theirs_catalog = ours.schema.catalog, theirs.schema.catalog
     if ours.schema.hash == theirs.schema.hash:
-        return MergedSchema(ours, theirs_catalog)
+        return MergedSchema(ours=ours, theirs=theirs_catalog)
     common = _base_catalog(base)
     if common is None:
         return diverged("the schema that both sides come from is not known")
@@ -135,7 +135,7 @@ def keep_schema(ours: Snapshot, undone: Snapshot, before: Snapshot, base: Base) 
     lost = _find_lost_writes(catalog, before, ours, base)
     if lost is not None:
         return diverged(f"the commit wrote to {lost}, which was dropped since", since)
-    return MergedSchema(ours, before.schema.catalog)
+    return MergedSchema(ours=ours, theirs=before.schema.catalog)
 
 
 def _base_catalog(base: Base) -> Catalog | None:
@@ -156,7 +156,7 @@ def _base_catalog(base: Base) -> Catalog | None:
 def diverged(reason: str, ours: tuple[Step, ...] = (), theirs: tuple[Step, ...] = ()) -> Conflict:
     """Return the conflict about the whole schema, with the changes of both sides."""
     plans = (tuple(step.describe() for step in ours), tuple(step.describe() for step in theirs))
-    return Conflict(ConflictKind.SCHEMA_DIVERGED, None, reason, plans=plans)
+    return Conflict(kind=ConflictKind.SCHEMA_DIVERGED, entity=None, message=reason, plans=plans)
 
 
 def _find_lost_writes(merged: Catalog, side: Snapshot, other: Snapshot, base: Base) -> str | None:
@@ -173,7 +173,7 @@ def _find_lost_writes(merged: Catalog, side: Snapshot, other: Snapshot, base: Ba
 def _is_written(side: Snapshot, entity: Entity, table: TableRecord, base: Base) -> bool:
     if all(commit.pins.get(table.id) == table.pin for commit in base_commits(base)):
         return False
-    candidates = find_candidates(TableSides(side.root, entity, table, table.pin, base))
+    candidates = find_candidates(TableSides(root=side.root, entity=entity, table=table, theirs=table.pin, base=base))
     return any(
         not same_states(candidates.base_rows(start, rows), candidates.rows_at(table.pin, start, rows)).all()
         for start, rows in row_ranges(entity, len(candidates.ids))
@@ -199,7 +199,14 @@ def _apply_merged(ours: Snapshot, theirs: Snapshot, merged: Catalog) -> MergedSc
     dropped = {table.id for table in ours.tables.values()} - {table.id for table in tables.values()}
     ours_merged = replace(ours, schema=record, tables=tables)
     rows = {TypeId(table.type_id): table.row_count for table in ours.tables.values()}
-    return MergedSchema(ours_merged, theirs.schema.catalog, steps, added, frozenset(dropped), rows)
+    return MergedSchema(
+        ours=ours_merged,
+        theirs=theirs.schema.catalog,
+        steps=steps,
+        added=added,
+        dropped=frozenset(dropped),
+        row_counts=rows,
+    )
 
 
 def _find_in(merged: Catalog, entity: Entity) -> Entity | None:

@@ -164,7 +164,7 @@ def _stage_rows(area: StagingArea, added: AddedTable, empty: Dataset, work: Sche
     target = WritableTable(ours, empty, None)
     columns = None
     if not empty.schema.equals(arrow_schema(entity), check_metadata=True):
-        columns = stage_columns(empty, ColumnPlan(arrow_schema(entity), column_names(empty, entity)))
+        columns = stage_columns(empty, ColumnPlan(schema=arrow_schema(entity), origins=column_names(empty, entity)))
     if added.row_count:
         rows = new_table_plan(area.snapshot.root, added)
         effect = stage_table(area, target, replace(rows, table=ours), columns)

@@ -34,7 +34,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class TableMerge:
     """One table of a merge. `taken` are locations of rows on their side, `replaced` those of the same ids on ours.
 
@@ -94,14 +94,14 @@ def plan_table(sides: TableSides) -> TableMerge:
     no_keys = pa.table({name: pa.array([], pa.utf8()) for name in key_columns(sides.entity)})
     our_rows, their_rows = (candidates.locate(pin) for pin in (sides.table.pin, sides.theirs))
     return TableMerge(
-        sides.entity,
-        sides.table,
-        sides.theirs,
-        their_rows.only(take),
-        our_rows.only(take),
-        our_rows.only(remove),
-        pa.concat_tables(keys).combine_chunks() if keys else no_keys,
-        tuple(conflicts),
+        entity=sides.entity,
+        table=sides.table,
+        theirs=sides.theirs,
+        taken=their_rows.only(take),
+        replaced=our_rows.only(take),
+        removed=our_rows.only(remove),
+        keys=pa.concat_tables(keys).combine_chunks() if keys else no_keys,
+        conflicts=tuple(conflicts),
     )
 
 
@@ -127,7 +127,9 @@ def _row_conflicts(
                 message = "the source deleted it and the target changed it"
             case _:
                 message = "the target deleted it and the source changed it"
-        yield Conflict(kind, entity, message, properties, (entity,), (entity,))
+        yield Conflict(
+            kind=kind, entity=entity, message=message, properties=properties, ours=(entity,), theirs=(entity,)
+        )
 
 
 def value_conflicts(entity: Entity, columns: Mapping[str, Any], side: Side) -> Iterator[Conflict]:
@@ -143,4 +145,11 @@ def value_conflicts(entity: Entity, columns: Mapping[str, Any], side: Side) -> I
             message = f"{violation.property}: {violation.message} ({value}){rule}"
             properties = (violation.property,) if violation.property else ()
             ours, theirs = ((), (name,)) if side is Side.OURS else ((name,), ())
-            yield Conflict(ConflictKind.VALUE_CONSTRAINT_VIOLATION, name, message, properties, ours, theirs)
+            yield Conflict(
+                kind=ConflictKind.VALUE_CONSTRAINT_VIOLATION,
+                entity=name,
+                message=message,
+                properties=properties,
+                ours=ours,
+                theirs=theirs,
+            )

@@ -18,7 +18,7 @@ class Moved(Enum):
     ELSEWHERE = "elsewhere"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableFinding:
     """What recovery found on one table of an intent.
 

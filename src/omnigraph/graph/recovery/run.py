@@ -150,7 +150,7 @@ def recover_intent(recoverer: Recoverer, intent: Intent, *, undo: bool = False) 
     return _delete_recovered(recoverer, intent, action)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _TableState:
     """One table of an intent as it is now.
 
@@ -221,24 +221,33 @@ class _IntentRecovery:
             dataset = open_dataset(self.recoverer.target.root.child(table.path), branch=table.lance_branch)
         except NotFoundError:
             empty = TableHistory(table.base, table.base, ())
-            return _TableState(table, None, empty, pinned, TableFinding(Moved.NO, table.preserving), None)
+            return _TableState(
+                table=table,
+                dataset=None,
+                history=empty,
+                pinned=pinned,
+                finding=TableFinding(moved=Moved.NO, preserving=table.preserving),
+                own_version=None,
+            )
         history = read_history(dataset, table.base)
         own_version, finding = self._find_own_version(table, history)
         if own_version is not None and pinned is not None and pinned.pin.branch == table.lance_branch:
             finding = replace(finding, overtaken=pinned.pin.version >= own_version)
-        return _TableState(table, dataset, history, pinned, finding, own_version)
+        return _TableState(
+            table=table, dataset=dataset, history=history, pinned=pinned, finding=finding, own_version=own_version
+        )
 
     def _find_own_version(self, table: IntentTable, history: TableHistory) -> tuple[int | None, TableFinding]:
         """Return the highest version that this intent made, and what that means for recovery."""
         operation = self.intent.op_id
-        not_moved = TableFinding(Moved.NO, table.preserving)
+        not_moved = TableFinding(moved=Moved.NO, preserving=table.preserving)
         if table.uuid is not None:
             version = history.find_uuid(table.uuid)
             if version is None:
                 return None, not_moved
             moved = Moved.NEXT if version == table.base + table.lead + 1 else Moved.ELSEWHERE
             is_undone = history.has_restore_by(operation, above=version)
-            return version, TableFinding(moved, table.preserving, is_undone)
+            return version, TableFinding(moved=moved, preserving=table.preserving, rollback_begun=is_undone)
         allowed = MULTI_COMMIT_OPERATIONS[WriterKind(self.intent.kind)]
         version = history.last_version_by(allowed, operation)
         if version is None:
@@ -246,7 +255,7 @@ class _IntentRecovery:
         is_clean = history.has_only(allowed, operation)
         is_undone = history.content_version(history.head) == table.base
         moved = Moved.NEXT if is_clean else Moved.ELSEWHERE
-        return version, TableFinding(moved, table.preserving, is_clean and is_undone)
+        return version, TableFinding(moved=moved, preserving=table.preserving, rollback_begun=is_clean and is_undone)
 
     def fence(self, table: _TableState) -> _TableState:
         """Fence a table that the write has not moved, and every table on which Lance commits by itself."""

@@ -28,7 +28,7 @@ Mask = np.ndarray[Any, np.dtype[np.bool_]]
 Indexes = np.ndarray[Any, np.dtype[np.int64]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class RowLocations:
     """The locations of the rows of some ids. A row that is not present has neither identity nor address.
 
@@ -45,7 +45,12 @@ class RowLocations:
     def absent(cls, ids: Texts) -> RowLocations:
         """Return locations of which none is present."""
         size = len(ids)
-        return cls(ids, np.zeros(size, np.bool_), np.zeros(size, np.uint64), np.zeros(size, np.uint64))
+        return cls(
+            ids=ids,
+            present=np.zeros(size, np.bool_),
+            identities=np.zeros(size, np.uint64),
+            addresses=np.zeros(size, np.uint64),
+        )
 
     def put(self, indexes: Indexes, rows: pa.Table) -> None:
         """Set the locations of rows that were found; `indexes` has the row number for each id, or -1."""
@@ -57,13 +62,25 @@ class RowLocations:
     def only(self, which: Mask) -> RowLocations:
         ids: Any = self.ids.filter(pa.array(which))
         rows = None if self.rows is None else self.rows.filter(pa.array(which))
-        return RowLocations(ids, self.present[which], self.identities[which], self.addresses[which], rows)
+        return RowLocations(
+            ids=ids,
+            present=self.present[which],
+            identities=self.identities[which],
+            addresses=self.addresses[which],
+            rows=rows,
+        )
 
     def slice(self, start: int, rows: int) -> RowLocations:
         which = slice(start, start + rows)
         ids = self.ids.slice(start, rows)
         rows_of_slice = None if self.rows is None else self.rows.slice(start, rows)
-        return RowLocations(ids, self.present[which], self.identities[which], self.addresses[which], rows_of_slice)
+        return RowLocations(
+            ids=ids,
+            present=self.present[which],
+            identities=self.identities[which],
+            addresses=self.addresses[which],
+            rows=rows_of_slice,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

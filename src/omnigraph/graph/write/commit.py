@@ -128,7 +128,14 @@ def write(
                 graph_lease = leases.enter_context(hold_lease(store, None, purpose, environment.terms))
                 leases.enter_context(graph_lease.renewing())
             lease = leases.enter_context(hold_lease(store, snapshot.branch.id, purpose, environment.terms))
-        session = _Session(store, target_of(snapshot), lease, environment, area.forks, graph_lease)
+        session = _Session(
+            store=store,
+            target=target_of(snapshot),
+            lease=lease,
+            environment=environment,
+            forks=area.forks,
+            graph_lease=graph_lease,
+        )
         return session.run(request, staged)
 
 
@@ -140,7 +147,7 @@ def commit_new_branch(
     It needs no intent: all tables are forks of this write, so a crash leaves only files that nothing references.
     """
     require_recent_staging(staged, environment.clock)
-    session = _Session(ObjectStore(target.root), target, lease, environment, [])
+    session = _Session(store=ObjectStore(target.root), target=target, lease=lease, environment=environment, forks=[])
     handles = open_bases(staged)
     for effect, handle in zip(staged.effects, handles, strict=True):
         assert effect.forked_from is not None, "the branch owns no table yet"
@@ -156,7 +163,7 @@ def _is_committed(stream: StreamBatch | None, snapshot: Snapshot) -> bool:
     return stream is not None and snapshot.manifest.has_stream_batch(stream)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Session:
     """One write while it holds the lease of its branch, and `graph_lease` if it needs that of the graph too."""
 

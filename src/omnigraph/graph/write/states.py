@@ -83,7 +83,7 @@ class ExpectedHead:
     head: Pin
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StagedWrite:
     """All files are written and no head has moved. `reads` are the tables that the write was validated against.
 

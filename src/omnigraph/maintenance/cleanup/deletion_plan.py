@@ -43,7 +43,7 @@ class DeletableFile:
     branch: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionRules:
     """The rules for the files of a dataset that is retained.
 

@@ -85,7 +85,13 @@ class CleanupPolicyOptions:
             )
         older_than = None if self.older_than is None else _us(self.older_than)
         age_min = int(limits.CLEANUP_AGE_SECONDS_MIN * _MICROSECONDS)
-        return Policy(now_us, self.keep_versions, older_than, _us(self.orphans_older_than), age_min)
+        return Policy(
+            now_us=now_us,
+            keep=self.keep_versions,
+            older_than_us=older_than,
+            grace_us=_us(self.orphans_older_than),
+            age_us_min=age_min,
+        )
 
     def warnings(self) -> tuple[str, ...]:
         """Return warnings about what a run with these options deletes."""
@@ -107,7 +113,7 @@ class KeptVersions:
     """The number of versions."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableCleanupStats(TableStats):
     """What cleanup deleted of one table on one branch, or would delete."""
 

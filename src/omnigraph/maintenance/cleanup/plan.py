@@ -60,7 +60,7 @@ _STRENGTH: Final = {reason: position for position, reason in enumerate(KeepReaso
 _ADJACENCY: Final = re.compile(r"([0-9a-f]{16}-[0-9a-f]{16})/(.+)-(\d+)\.[a-z]+")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphPlan:
     """Delete `manifest` before `tables`, and those before `leftovers`, the files outside datasets.
 
@@ -83,7 +83,9 @@ class GraphPlan:
 def plan_cleanup(preflight: Preflight, policy: Policy, run_tasks: RunTasks, environment: WriteEnvironment) -> GraphPlan:
     """Return what cleanup deletes, as of now; raise if a version that a live branch reads is missing."""
     newest = refresh_snapshot(preflight.main, environment.storage_format)
-    return _CleanupPlanner(newest.root, policy, run_tasks, environment, preflight.drifted).plan(newest)
+    return _CleanupPlanner(
+        root=newest.root, policy=policy, run_tasks=run_tasks, environment=environment, drifted=preflight.drifted
+    ).plan(newest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ class _GraphFacts:
         return Needs(frozenset(reasons), current, self.live, floors, counted, reasons)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _CleanupPlanner:
     root: Location
     policy: Policy
@@ -132,11 +134,11 @@ class _CleanupPlanner:
         snapshots = decide(read_facts(location, list_versions(location)), needs, self.policy)
         if is_moved(main.manifest, self.root):
             _require_no_young_forks(snapshots, self.policy)
-        manifest_task = DatasetTask(self.root, MANIFEST, MANIFEST, self.policy, needs)
+        manifest_task = DatasetTask(root=self.root, path=MANIFEST, table_key=MANIFEST, policy=self.policy, needs=needs)
         aliases = {table.path: table.alias for table in tables.values()}
         tasks = self._dataset_tasks(facts, self._read_pins(snapshots), aliases)
         skipped = [
-            DatasetPlan(task.table_key, task.path, error=self.drifted[task.path])
+            DatasetPlan(table_key=task.table_key, path=task.path, error=self.drifted[task.path])
             for task in tasks
             if task.path in self.drifted
         ]
@@ -150,7 +152,13 @@ class _CleanupPlanner:
         )
         leftovers = (scratch, markers, self._plan_adjacency(table_plans))
         owners = {str(head.branch.id): name for name, head in heads.items()}
-        return GraphPlan(manifest, tuple(table_plans), leftovers, owners, _fork_owners(heads, owners))
+        return GraphPlan(
+            manifest=manifest,
+            tables=tuple(table_plans),
+            leftovers=leftovers,
+            owners=owners,
+            fork_owners=_fork_owners(heads, owners),
+        )
 
     def _merge_base_pins(
         self, heads: Mapping[str, Snapshot], commits: Mapping[CommitId, CommitRecord]
@@ -199,11 +207,24 @@ class _CleanupPlanner:
         tasks = []
         for path, pins in needed.items():
             needs = facts.needs(path, {pin.pin: reasons[pin] for pin in pins}, self.policy)
-            tasks.append(DatasetTask(self.root, path, min(pin.alias for pin in pins), self.policy, needs))
+            tasks.append(
+                DatasetTask(
+                    root=self.root, path=path, table_key=min(pin.alias for pin in pins), policy=self.policy, needs=needs
+                )
+            )
         for path in self._table_directories():
             if path not in needed:
                 key = aliases.get(path, path)
-                tasks.append(DatasetTask(self.root, path, key, self.policy, None, is_known=path in aliases))
+                tasks.append(
+                    DatasetTask(
+                        root=self.root,
+                        path=path,
+                        table_key=key,
+                        policy=self.policy,
+                        needs=None,
+                        is_known=path in aliases,
+                    )
+                )
         return tasks
 
     def _table_directories(self) -> list[str]:
@@ -242,12 +263,12 @@ class _CleanupPlanner:
         try:
             files = list_files(self.root.child(directory))
         except OmnigraphError as error:
-            return DatasetPlan(directory, directory, error=row_error(error))
+            return DatasetPlan(table_key=directory, path=directory, error=row_error(error))
         deletable = tuple(
             DeletableFile(file.path, file.size_bytes, Reason.LEFTOVER, None) for file in files if is_deletable(file)
         )
         is_whole = bool(deletable) and len(deletable) == len(files)
-        return DatasetPlan(directory, directory, deletable, is_whole=is_whole)
+        return DatasetPlan(table_key=directory, path=directory, deletable=deletable, is_whole=is_whole)
 
 
 def _read_floors(heads: Iterable[Snapshot], storage_format: StorageFormat) -> Mapping[str, frozenset[Pin]]:

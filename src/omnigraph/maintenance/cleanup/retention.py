@@ -41,7 +41,7 @@ class KeepReason(StrEnum):
     """It is younger than ten minutes, or was current within them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """What may be deleted, as of a time. Files created after `now_us` are too young in every case.
 

@@ -54,7 +54,7 @@ class TablePin:
     pin: Pin
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetTask:
     """One dataset. `needs` None: no retained snapshot has it. `is_known`: a manifest names or named it."""
 
@@ -66,7 +66,7 @@ class DatasetTask:
     is_known: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetPlan:
     """The files to delete of a dataset, in order, and the retained versions.
 
@@ -105,21 +105,21 @@ def plan_dataset(task: DatasetTask) -> DatasetPlan:
         files = list_files(location)
         if task.needs is None:
             deletable = find_all_deletable(files, task.policy, is_known=task.is_known)
-            return DatasetPlan(task.table_key, task.path, deletable, is_whole=bool(deletable))
+            return DatasetPlan(table_key=task.table_key, path=task.path, deletable=deletable, is_whole=bool(deletable))
         facts = read_facts(location, files)
         decision = decide(facts, task.needs, task.policy)
         lost = decision.missing & (task.needs.heads | facts.tags)
         if lost:
-            return DatasetPlan(task.table_key, task.path, lost=lost)
+            return DatasetPlan(table_key=task.table_key, path=task.path, lost=lost)
         return DatasetPlan(
-            task.table_key,
-            task.path,
-            plan_files(location, files, decision, task.needs, task.policy),
-            decision.retained,
+            table_key=task.table_key,
+            path=task.path,
+            deletable=plan_files(location, files, decision, task.needs, task.policy),
+            retained=decision.retained,
             keep_reasons=Counter(decision.reasons.values()),
         )
     except OmnigraphError as error:
-        return DatasetPlan(task.table_key, task.path, error=row_error(error))
+        return DatasetPlan(table_key=task.table_key, path=task.path, error=row_error(error))
 
 
 def read_facts(location: Location, files: Sequence[StoredFile]) -> DatasetFacts:
@@ -165,5 +165,11 @@ def plan_files(
         reached = read_referenced_files(open_dataset(location, branch=branch), deleted)
         retained |= reached.by_retained
         referenced |= reached.by_any
-    rules = DeletionRules(decision, file_group_keys(retained), file_group_keys(referenced), needs, policy)
+    rules = DeletionRules(
+        decision=decision,
+        retained=file_group_keys(retained),
+        referenced=file_group_keys(referenced),
+        needs=needs,
+        policy=policy,
+    )
     return rules.find_deletable(files)

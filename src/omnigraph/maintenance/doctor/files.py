@@ -169,7 +169,13 @@ def _plan_cleanup(heads: Sequence[Snapshot], policy: Policy) -> Sequence[Dataset
         for table in head.tables.values():
             pins.setdefault((table.path, table.alias), set()).add(table.pin)
     tasks = [
-        DatasetTask(heads[0].root, path, alias, policy, Needs(frozenset(), frozenset(table_pins), live))
+        DatasetTask(
+            root=heads[0].root,
+            path=path,
+            table_key=alias,
+            policy=policy,
+            needs=Needs(frozenset(), frozenset(table_pins), live),
+        )
         for (path, alias), table_pins in pins.items()
     ]
     return in_threads(plan_dataset, tasks)

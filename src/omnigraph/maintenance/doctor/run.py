@@ -59,7 +59,7 @@ FIX_EDGES: Final = Hint("Insert the nodes, or delete these edges.")
 _PACKAGES: Final = {"Lance": "pylance", "Spark": "pyspark"}
 
 
-def examine(graph: GraphTarget | None, *, deep: bool = False) -> list[Finding]:
+def check_graph(graph: GraphTarget | None, *, deep: bool = False) -> list[Finding]:
     """Run every check. Without a graph only the machine is checked.
 
     Args:
@@ -83,7 +83,7 @@ def examine(graph: GraphTarget | None, *, deep: bool = False) -> list[Finding]:
         text = f"{MANIFEST} has damaged files, so nothing else was checked"
         findings.append(Finding(Check.FORMAT, Health.PROBLEM, text, str(root), fix=RESTORE_FILE))
         return findings + [file.finding(root) for file in damaged]
-    inspection = _GraphInspection(root, main, deep)
+    inspection = _GraphInspection(root=root, main=main, deep=deep)
     checks: dict[Check, Callable[[], Iterable[Finding]]] = {
         Check.FORMAT: inspection.formats,
         Check.FILES: inspection.files,
@@ -134,7 +134,7 @@ def _machine() -> Iterator[Finding]:
     yield Finding(Check.MACHINE, Health.OK, ", ".join([*versions, f"Java {java.version} ({java.source})"]))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _GraphInspection:
     """The checks of a graph. `branches` are the snapshots of the branches that can be read.
 

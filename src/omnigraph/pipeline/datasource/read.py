@@ -22,7 +22,7 @@ from omnigraph.pipeline.datasource.options import ReadOptions, as_spark_error
 from omnigraph.pipeline.datasource.types import find_type, spark_batch, spark_schema
 from omnigraph.storage.lance.dataset import DatasetVersion
 from omnigraph.storage.lance.fragments import group_fragments
-from omnigraph.storage.lance.read import TableScan, check_filter, scan_fragments
+from omnigraph.storage.lance.read import TableScan, require_valid_filter, scan_fragments
 from omnigraph.storage.settings import read_settings
 
 
@@ -48,7 +48,7 @@ def plan_read(options: ReadOptions) -> TableRead:
     pinned = pinned_version(snapshot.root, table)
     schema = spark_schema(entity, options.columns)
     if options.where is not None:
-        check_filter(pinned.open(), options.where)
+        require_valid_filter(pinned.open(), options.where)
     return TableRead(pinned, snapshot.head, schema, options.where)
 
 

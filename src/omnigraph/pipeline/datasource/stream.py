@@ -32,7 +32,7 @@ from omnigraph.storage.lance.row_changes import fork_version
 from omnigraph.storage.settings import read_settings
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Offset:
     """The progress of a query: a commit, and the table at that commit."""
 
@@ -46,7 +46,13 @@ class Offset:
     def of(cls, snapshot: Snapshot, type_name: str) -> Offset:
         """Return the offset of a type at a snapshot."""
         table = snapshot.tables[find_type(snapshot.schema.catalog, type_name).alias]
-        return cls(snapshot.head, table.id, table.path, table.pin.branch, table.pin.version)
+        return cls(
+            commit=snapshot.head,
+            table=table.id,
+            path=table.path,
+            lance_branch=table.pin.branch,
+            version=table.pin.version,
+        )
 
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> Offset:

@@ -63,7 +63,7 @@ class WritePlan:
     @property
     def shape(self) -> LoadShape:
         targets = {} if self.target is None else {self.alias: self.target}
-        return LoadShape(self.catalog_json, targets, whole=self.target is None)
+        return LoadShape(catalog_json=self.catalog_json, targets=targets, whole=self.target is None)
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ from omnigraph.schema.catalog_json import catalog_from_json
 from omnigraph.storage.lance.dataset import DatasetVersion
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BucketFacts:
     """What every bucket of one load needs.
 
@@ -154,7 +154,7 @@ class Bucket:
 REPLACED: Final = "replaced"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphKeysTask:
     """Some fragments of a pinned table, to sort by id or by the endpoints in `ends`.
 
@@ -174,7 +174,7 @@ class GraphKeysTask:
 @task("check")
 def read_graph_keys(task: GraphKeysTask) -> tuple[KeyFile, ...]:
     """Write the keys of some rows of the graph into buckets."""
-    writer = KeyWriter(task.buckets)
+    writer = KeyWriter(buckets=task.buckets)
     dataset = task.table.open()
     columns = ["id", *task.ends]
     if task.compared:
@@ -192,7 +192,7 @@ def read_graph_keys(task: GraphKeysTask) -> tuple[KeyFile, ...]:
 def check_ids(task: BucketTask) -> BucketPart:
     """Compare ids and endpoints, write the keys that `check_values` needs, and write the rows of a merge."""
     bucket, facts = Bucket(task), task.facts
-    writer = KeyWriter(facts.buckets)
+    writer = KeyWriter(buckets=facts.buckets)
     upserts: dict[str, UpsertPart] = {}
     for alias in facts.first_files:
         entity = entity_of(bucket.catalog, alias)

@@ -38,7 +38,7 @@ _UNSIZED_BUCKETS: Final = 16
 """For an input of unknown size: a DataFrame of Spark."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BucketCheck:
     """What to check. `upserts`: the datasets for which a merge writes rows, by alias."""
 
@@ -123,7 +123,13 @@ def _table_tasks(check: BucketCheck, alias: str) -> Iterator[GraphKeysTask]:
         return
     target = pinned_version(check.snapshot.root, table)
     for fragments in group_fragments(target.open().fragment_rows(), limits.LOAD_GRAPH_ROWS_PER_TASK):
-        yield GraphKeysTask(check.snapshot.schema.catalog_json, alias, target, fragments, check.buckets)
+        yield GraphKeysTask(
+            catalog_json=check.snapshot.schema.catalog_json,
+            alias=alias,
+            table=target,
+            fragments=fragments,
+            buckets=check.buckets,
+        )
 
 
 def _stranded(check: BucketCheck) -> list[StrandedEndpoint]:
@@ -133,14 +139,14 @@ def _stranded(check: BucketCheck) -> list[StrandedEndpoint]:
 
 def _facts(check: BucketCheck) -> BucketFacts:
     return BucketFacts(
-        check.snapshot.schema.catalog_json,
-        check.mode.change,
-        check.loaded.before,
-        {loaded_type.entity.alias: loaded_type.first_file for loaded_type in check.loaded.types},
-        tuple(_stranded(check)),
-        check.upserts if not check.loaded.report.total else {},
-        check.buckets,
-        check.errors,
+        catalog_json=check.snapshot.schema.catalog_json,
+        mode=check.mode.change,
+        before=check.loaded.before,
+        first_files={loaded_type.entity.alias: loaded_type.first_file for loaded_type in check.loaded.types},
+        stranded=tuple(_stranded(check)),
+        upserts=check.upserts if not check.loaded.report.total else {},
+        buckets=check.buckets,
+        errors=check.errors,
     )
 
 

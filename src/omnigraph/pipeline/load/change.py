@@ -43,7 +43,7 @@ class LoadMode(Enum):
         }[self]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LoadedType:
     """The rows of one type in the input. `first_file` is the first file that has one."""
 
@@ -66,7 +66,7 @@ class LoadedColumns:
         return whole_array(self.columns.column("id"))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LoadedInput:
     """The whole input: its types in catalog order, the violations that workers reported, and the files they wrote.
 
@@ -92,7 +92,9 @@ def gather_parts(catalog: Catalog, parts: Sequence[LoadPart]) -> LoadedInput:
     findings = [part.findings for part in ordered]
     errors = [ErrorStream(part.errors, before[part.findings.file, part.findings.part]) for part in ordered]
     keys = tuple(file for part in ordered for file in part.keys)
-    return LoadedInput(tuple(types), gather_findings(findings), before, keys, tuple(errors))
+    return LoadedInput(
+        types=tuple(types), report=gather_findings(findings), before=before, keys=keys, errors=tuple(errors)
+    )
 
 
 def check_loaded(
@@ -161,11 +163,11 @@ def _gather_type(entity: Entity, parts: Sequence[LoadPart], before: Mapping[tupl
     fragments = [fragment for rows in of_type for fragment in rows.fragments]
     in_memory = all(rows.columns is not None for rows in of_type)
     return LoadedType(
-        entity,
-        sum(rows.count for rows in of_type),
-        parts[0].findings.file,
-        tuple(fragments),
-        _gather_columns(entity, parts, before) if in_memory else None,
+        entity=entity,
+        count=sum(rows.count for rows in of_type),
+        first_file=parts[0].findings.file,
+        fragments=tuple(fragments),
+        rows=_gather_columns(entity, parts, before) if in_memory else None,
     )
 
 

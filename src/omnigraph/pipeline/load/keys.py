@@ -58,7 +58,7 @@ class KeySlice:
     length: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class KeyWriter:
     """Writes rows to key files. `finish` returns all of them."""
 

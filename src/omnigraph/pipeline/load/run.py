@@ -208,8 +208,8 @@ class _Load:
 
     def _read(self, snapshot: Snapshot) -> LoadedInput:
         shape = LoadShape(
-            snapshot.schema.catalog_json,
-            {} if self._merges else self._versions(),
+            catalog_json=snapshot.schema.catalog_json,
+            targets={} if self._merges else self._versions(),
             whole=self._merges and not self._request.dry_run,
             buckets=self._buckets,
             errors=None if self._request.errors is None else self._scratch,
@@ -244,7 +244,14 @@ class _Load:
         else:
             upserts = self._versions() if self._merges else {}
             all_errors = None if self._request.errors is None else self._scratch
-            check = BucketCheck(snapshot, loaded, self._request.mode, self._buckets, upserts, all_errors)
+            check = BucketCheck(
+                snapshot=snapshot,
+                loaded=loaded,
+                mode=self._request.mode,
+                buckets=self._buckets,
+                upserts=upserts,
+                errors=all_errors,
+            )
             self._checked = check_in_buckets(check, self._run_tasks)
             report, errors = self._checked.report, self._checked.errors
         if self._request.errors is not None:

@@ -47,7 +47,7 @@ class WrittenNote(msgspec.Struct, frozen=True):
     files: list[str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadShape:
     """What every worker of one load needs: the schema, and by alias the datasets for which rows are written.
 
@@ -85,7 +85,7 @@ class LoadedRows:
     columns: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPart:
     """The result of one task. `errors` are the files with all its violations.
 
@@ -150,7 +150,7 @@ class _PieceLoad:
         self._lines = 0
         self._rows_by_alias: dict[str, _TypeRows] = {}
         self._reports: list[ViolationReport] = []
-        self._keys = None if shape.buckets is None else KeyWriter(shape.buckets, Origin(name, part))
+        self._keys = None if shape.buckets is None else KeyWriter(buckets=shape.buckets, origin=Origin(name, part))
         self._errors = None if shape.errors is None else ErrorWriter(shape.errors)
 
     def add(self, block: Block) -> None:
@@ -179,15 +179,15 @@ class _PieceLoad:
         rows = {alias: gathered.finish() for alias, gathered in self._rows_by_alias.items()}
         keys = () if self._keys is None else self._keys.finish()
         errors = () if self._errors is None else self._errors.finish()
-        return LoadPart(findings, rows, size_bytes, keys, errors)
+        return LoadPart(findings=findings, rows=rows, bytes_read=size_bytes, keys=keys, errors=errors)
 
     def _rows_of(self, entity: Entity) -> _TypeRows:
         if entity.alias not in self._rows_by_alias:
-            self._rows_by_alias[entity.alias] = _TypeRows(entity, self._shape, self._keys)
+            self._rows_by_alias[entity.alias] = _TypeRows(entity=entity, shape=self._shape, keys=self._keys)
         return self._rows_by_alias[entity.alias]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _TypeRows:
     """The rows of one type in this piece; they are written when they are large enough for a fragment."""
 

@@ -56,12 +56,18 @@ class TableFrames:
         table = pinned_version(self.snapshot.root, record)
         groups = fragment_groups(table) or [()]
         schema = _schema(entity, columns)
-        task = _ScanTask(table, tuple(groups), TableScan(columns, where), schema, settings_for(self.session))
+        task = _ScanTask(
+            table=table,
+            groups=tuple(groups),
+            scan=TableScan(columns, where),
+            schema=schema,
+            settings=settings_for(self.session),
+        )
         numbers = self.session.range(0, len(groups), 1, numPartitions=len(groups))
         return numbers.mapInArrow(task.run, schema)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _ScanTask:
     """What is sent to an executor: each input row is the number of a group of fragments."""
 

@@ -21,11 +21,14 @@ from omnigraph.query.syntax import ComparisonOperator
 def order_expands(root: op.Relation, facts: PlanFacts) -> op.Relation:
     """Replace every pattern with steps that can run."""
     return transform_plan(
-        root, lambda relation: _PatternPlanner(relation, facts).run() if isinstance(relation, op.Pattern) else relation
+        root,
+        lambda relation: (
+            _PatternPlanner(pattern=relation, facts=facts).run() if isinstance(relation, op.Pattern) else relation
+        ),
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _PatternPlanner:
     """The entities, links and conditions of one pattern that are not part of the plan yet."""
 

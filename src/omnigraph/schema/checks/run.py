@@ -36,7 +36,7 @@ CHECKS: Final[tuple[Callable[[SchemaScope], None], ...]] = (
 )
 
 
-def check_schema(schema: Schema) -> None:
+def require_valid_schema(schema: Schema) -> None:
     """Raise `SchemaTextError` with every problem of the schema, or return."""
     problems = ProblemList(schema.source, schema.text)
     _check_inherited_size(schema, problems)

@@ -19,7 +19,7 @@ from omnigraph.schema.syntax import Declaration, EdgeSyntax, InterfaceSyntax, Pr
 EDGE_ENDPOINTS: Final = ("src", "dst")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredType:
     """One declaration with all its properties by name, its own and those of its interfaces.
 
@@ -73,7 +73,15 @@ def build_scope(schema: Schema, problems: ProblemList) -> SchemaScope:
     for declaration in schema.declarations:
         expansion = expand(declaration, interfaces)
         properties = {declared.name.text: declared for declared in expansion.properties}
-        members.append(DeclaredType(declaration, expansion, properties, _value_rules(expansion), problems))
+        members.append(
+            DeclaredType(
+                declaration=declaration,
+                expansion=expansion,
+                properties=properties,
+                value_rules=_value_rules(expansion),
+                problems=problems,
+            )
+        )
     return SchemaScope(by_name, tuple(members), problems)
 
 

@@ -25,7 +25,7 @@ class Evolution:
     unsupported: tuple[Unsupported, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _TypeMatch:
     """The types of both catalogs, old and new, the added and the dropped types, and accepted ids by desired ids."""
 
@@ -112,7 +112,9 @@ def _match_types(accepted: Catalog, desired: Catalog) -> _TypeMatch:
     in_text_order = sorted(added, key=lambda entity: entity.id)
     ids |= {new.id: type_id_from_number(number) for new, number in zip(in_text_order, numbers, strict=True)}
     dropped = tuple(entity for entity in accepted.types if entity.id not in matched_ids)
-    return _TypeMatch(tuple(pairs), tuple(in_text_order), dropped, tuple(unsupported), ids)
+    return _TypeMatch(
+        pairs=tuple(pairs), added=tuple(in_text_order), dropped=dropped, unsupported=tuple(unsupported), ids=ids
+    )
 
 
 def _renamed_from(accepted: Catalog, new: Entity) -> Entity | None:

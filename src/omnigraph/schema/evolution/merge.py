@@ -86,10 +86,10 @@ def _merge(base: Catalog, ours: Catalog, theirs: Catalog) -> Catalog:
         )
     ]
     return Catalog(
-        tuple(entity for entity in types if isinstance(entity, NodeType)),
-        tuple(entity for entity in types if isinstance(entity, EdgeType)),
-        _merge_interfaces(base, ours, theirs),
-        max(ours.next_type_id, theirs.next_type_id),
+        nodes=tuple(entity for entity in types if isinstance(entity, NodeType)),
+        edges=tuple(entity for entity in types if isinstance(entity, EdgeType)),
+        interfaces=_merge_interfaces(base, ours, theirs),
+        next_type_id=max(ours.next_type_id, theirs.next_type_id),
     )
 
 

@@ -49,7 +49,7 @@ _NULLABLE: Final = 6
 _METADATA: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnPlan:
     """The columns that a dataset will have, in order.
 

@@ -52,7 +52,7 @@ class FileKind(StrEnum):
     BLOBS = "blob file"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileProblem:
     """A file that a version needs and that differs from what is recorded. `path` is below the dataset's root.
 
@@ -74,7 +74,7 @@ class CheckedDataset:
     links: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Reference:
     """A file, or the directory of an index segment, that a version needs. `rows`: how many rows it must contain."""
 
@@ -121,16 +121,18 @@ def _references(dataset: Dataset) -> Iterator[_Reference]:
             rows = metadata.physical_rows
             for file in metadata.files:
                 path = f"{directory_of(file.base_id)}data/{file.path}"
-                yield _Reference(path, FileKind.DATA, file.file_size_bytes, rows)
+                yield _Reference(path=path, kind=FileKind.DATA, size_bytes=file.file_size_bytes, rows=rows)
             deletions = metadata.deletion_file
             if deletions is not None:
                 path = f"{directory_of(deletions.base_id)}{deletions.path(metadata.id)}"
-                yield _Reference(path, FileKind.DELETIONS, None, deletions.num_deleted_rows, rows)
+                yield _Reference(
+                    path=path, kind=FileKind.DELETIONS, size_bytes=None, rows=deletions.num_deleted_rows, rows_max=rows
+                )
     with substrate_errors("read the indexes", dataset.uri):
         for index in dataset.native.describe_indices():
             for segment in index.segments:
                 path = f"{directory_of(segment.base_id)}_indices/{segment.uuid}"
-                yield _Reference(path, FileKind.INDEX, segment.size_bytes)
+                yield _Reference(path=path, kind=FileKind.INDEX, size_bytes=segment.size_bytes)
 
 
 def _base_directories(dataset: Dataset) -> Callable[[int | None], str]:
@@ -167,7 +169,7 @@ def _blob_references(dataset: Dataset, path: str, fragment: Any, columns: Sequen
     for blob, size in sizes.items():
         # Lance names the file by the bits of its number, lowest bit first.
         name = f"{path.removesuffix('.lance')}/{f'{blob:032b}'[::-1]}.blob"
-        yield _Reference(name, FileKind.BLOBS, size)
+        yield _Reference(path=name, kind=FileKind.BLOBS, size_bytes=size)
 
 
 def _list_sizes(location: Location) -> tuple[Mapping[str, int], tuple[str, ...]]:
@@ -225,7 +227,7 @@ class _DatasetCheck:
         for path, fragment, columns in _blob_columns(dataset):
             references = _blob_references(dataset, path, fragment, columns)
             problems += self._read_problems(
-                path, _Reference(path, FileKind.DATA, None), partial(needed.extend, references)
+                path, _Reference(path=path, kind=FileKind.DATA, size_bytes=None), partial(needed.extend, references)
             )
         for reference in needed:
             actual = self.sizes.get(reference.path)
@@ -245,8 +247,14 @@ class _DatasetCheck:
         if version is not None:
             path = f"{base}{version_file(version)}"
         if path not in self.sizes:
-            return FileProblem(path, FileKind.VERSION, "is missing")
-        return FileProblem(path, FileKind.VERSION, _damage_text(error), None, self.sizes[path])
+            return FileProblem(path=path, kind=FileKind.VERSION, problem="is missing")
+        return FileProblem(
+            path=path,
+            kind=FileKind.VERSION,
+            problem=_damage_text(error),
+            expected_bytes=None,
+            actual_bytes=self.sizes[path],
+        )
 
     def _check_file(self, reference: _Reference) -> tuple[FileProblem, ...]:
         if reference.kind is FileKind.INDEX:
@@ -283,7 +291,15 @@ class _DatasetCheck:
             with substrate_errors("read the file", f"{self.location.uri}/{path}"):
                 read()
         except (FormatError, NotFoundError) as error:
-            return (FileProblem(path, reference.kind, _damage_text(error), None, self.sizes.get(path)),)
+            return (
+                FileProblem(
+                    path=path,
+                    kind=reference.kind,
+                    problem=_damage_text(error),
+                    expected_bytes=None,
+                    actual_bytes=self.sizes.get(path),
+                ),
+            )
         return ()
 
     def _open_file(self, path: str) -> Any:
@@ -307,8 +323,16 @@ def _damage_text(error: OmnigraphError) -> str:
 
 
 def _missing(reference: _Reference) -> FileProblem:
-    return FileProblem(reference.path, reference.kind, "is missing", reference.size_bytes)
+    return FileProblem(
+        path=reference.path, kind=reference.kind, problem="is missing", expected_bytes=reference.size_bytes
+    )
 
 
 def _wrong_size(reference: _Reference, actual: int) -> FileProblem:
-    return FileProblem(reference.path, reference.kind, "has the wrong size", reference.size_bytes, actual)
+    return FileProblem(
+        path=reference.path,
+        kind=reference.kind,
+        problem="has the wrong size",
+        expected_bytes=reference.size_bytes,
+        actual_bytes=actual,
+    )

@@ -188,7 +188,7 @@ class IndexPart:
     fragment_ids: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IndexDescription:
     """One index of a dataset. `kind` is None for a kind that Omnigraph does not build."""
 

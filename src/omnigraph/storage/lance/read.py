@@ -139,7 +139,7 @@ def combine_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa
         yield from pa.Table.from_batches(pending).combine_chunks().to_batches()
 
 
-def check_filter(dataset: Dataset, where: str) -> None:
+def require_valid_filter(dataset: Dataset, where: str) -> None:
     """Raise `UsageError` unless Lance can plan the filter."""
     if not _has_matching_brackets(where):
         raise _invalid_filter(where, "its brackets do not match")

@@ -77,7 +77,7 @@ class GapReason(Enum):
     UNREADABLE = "unreadable"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionRecord:
     """The transaction that created `version`. `restored_version` is set only for a Restore."""
 
@@ -132,7 +132,7 @@ def parse_transaction(version: int, message: bytes) -> TransactionRecord:
     operation: Operation | None = None
     restored: int | None = None
     properties: dict[str, str] = {}
-    for number, value in read_fields(message):
+    for number, value in parse_fields(message):
         if number == _FIELD_READ_VERSION and isinstance(value, int):
             read_version = value
         elif number == _FIELD_UUID and isinstance(value, bytes):
@@ -144,16 +144,23 @@ def parse_transaction(version: int, message: bytes) -> TransactionRecord:
             restored = _parse_restored(value) if operation is Operation.RESTORE else None
     if operation is None or not uuid:
         raise WireError("the transaction has no operation or no uuid")
-    return TransactionRecord(version, operation, uuid, read_version, MappingProxyType(properties), restored)
+    return TransactionRecord(
+        version=version,
+        operation=operation,
+        uuid=uuid,
+        read_version=read_version,
+        properties=MappingProxyType(properties),
+        restored_version=restored,
+    )
 
 
 def _parse_property(entry: bytes) -> tuple[str, str]:
-    texts = {number: value.decode() for number, value in read_fields(entry) if isinstance(value, bytes)}
+    texts = {number: value.decode() for number, value in parse_fields(entry) if isinstance(value, bytes)}
     return texts.get(1, ""), texts.get(2, "")
 
 
 def _parse_restored(body: bytes) -> int:
-    versions = [value for number, value in read_fields(body) if number == _FIELD_RESTORED_VERSION]
+    versions = [value for number, value in parse_fields(body) if number == _FIELD_RESTORED_VERSION]
     if len(versions) != 1 or not isinstance(versions[0], int):
         raise WireError("the Restore has no version")
     return versions[0]
@@ -192,7 +199,7 @@ def _transaction_of(directory: Location, path: str, tail: _Tail) -> bytes | None
     message = _read_section(directory, path, tail, position)
     section: int | None = None
     name = ""
-    for number, value in read_fields(message):
+    for number, value in parse_fields(message):
         if number == _FIELD_TRANSACTION_SECTION and isinstance(value, int):
             section = value
         elif number == _FIELD_TRANSACTION_FILE and isinstance(value, bytes):
@@ -244,21 +251,21 @@ def _read_tail(directory: Location, path: str, *, whole: bool = False) -> _Tail 
     return _Tail(data, len(data))
 
 
-def read_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+def parse_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
     """Yield the number and value of each field in order: an int for a varint, bytes for other types."""
     position, size = 0, len(message)
     while position < size:
         tag = message[position]
         position += 1
         if tag > 127:
-            tag, position = _read_varint(message, position - 1)
+            tag, position = _parse_varint(message, position - 1)
         kind = tag & 7
         if kind == 0:
-            value, position = _read_varint(message, position)
+            value, position = _parse_varint(message, position)
             yield tag >> 3, value
             continue
         if kind == 2:
-            length, position = _read_varint(message, position)
+            length, position = _parse_varint(message, position)
         elif kind in (1, 5):
             length = 8 if kind == 1 else 4
         else:
@@ -294,7 +301,7 @@ def _varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-def _read_varint(message: bytes, position: int) -> tuple[int, int]:
+def _parse_varint(message: bytes, position: int) -> tuple[int, int]:
     value = shift = 0
     for byte in message[position : position + _VARINT_BYTES_MAX]:
         position += 1

@@ -78,5 +78,11 @@ def test_a_line_without_an_end_is_cut_and_reading_stops(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("size", "expected"), [(1, 1), (8 * 2**20, 1), (64 * 2**20, 8), (200 * 2**20, 8), (2**30, 32)])
 def test_medium_input_gives_every_core_a_range(size: int, expected: int) -> None:
-    file = InputFile("a", parse_location("a.jsonl"), FileStamp(size, ""), InputFormat.NDJSON, Compression.NONE)
+    file = InputFile(
+        name="a",
+        location=parse_location("a.jsonl"),
+        stamp=FileStamp(size, ""),
+        format=InputFormat.NDJSON,
+        compression=Compression.NONE,
+    )
     assert len(plan_ranges([file])) in (expected, expected + 1)

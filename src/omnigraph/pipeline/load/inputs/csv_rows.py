@@ -80,7 +80,7 @@ class CsvPiece(Piece):
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
         entity = require_type(catalog, self.type_name)
         header = _split_header(self.file, read_file_blocks(self.file))
-        _check_header(self.file, header.names, entity)
+        _require_header(self.file, header.names, entity)
         yield _HEADER_LINES
         for chunk in read_chunks(header.rest):
             yield _block(entity, header.names, chunk)
@@ -192,7 +192,7 @@ def raw_column(texts: Column, target: PropertyType) -> RawColumn:
 
 def _plan_file(file: InputFile, entity: Entity) -> CsvPiece:
     header = _split_header(file, read_file_blocks(file, limits.CSV_HEADER_BYTES_MAX))
-    _check_header(file, header.names, entity)
+    _require_header(file, header.names, entity)
     return CsvPiece(
         name=file.name,
         file=file,
@@ -232,7 +232,7 @@ def _split_header(file: InputFile, blocks: Iterator[bytes]) -> _Header:
     return _Header(rows[0] if rows else [], after())
 
 
-def _check_header(file: InputFile, names: list[str], entity: Entity) -> None:
+def _require_header(file: InputFile, names: list[str], entity: Entity) -> None:
     if not any(names):
         raise _bad_header(file, "expected column names, got an empty line", entity)
     if "" in names:

@@ -31,7 +31,7 @@ class InputFormat(Enum):
     CSV = "csv"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InputFile:
     """One file to read, with its stamp at planning time. `name` is what the user wrote, `location` where it is."""
 
@@ -225,7 +225,7 @@ def _file(name: str, location: Location, stamp: FileStamp) -> InputFile:
             hint="Decompress the file first. Parquet compresses its own columns.",
             facts={"data": name},
         )
-    return InputFile(name, location, stamp, format_, compression)
+    return InputFile(name=name, location=location, stamp=stamp, format=format_, compression=compression)
 
 
 def _format_of(name: str) -> InputFormat | None:

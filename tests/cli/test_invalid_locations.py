@@ -10,7 +10,7 @@ import lance
 import pytest
 
 from omnigraph.cli.app import make_command
-from tests.cli.process import Outcome, assert_golden, omnigraph, omnigraph_here, tree
+from tests.cli.process import Outcome, assert_golden, omnigraph, run_in_process, tree
 
 MANIFEST = "graph.omni/__manifest"
 
@@ -19,62 +19,62 @@ def _nothing(_: Path) -> None:
     pass
 
 
-def _empty_directory(place: Path) -> None:
-    (place / "other").mkdir()
+def _empty_directory(directory: Path) -> None:
+    (directory / "other").mkdir()
 
 
-def _directory_with_files(place: Path) -> None:
-    (place / "other").mkdir()
+def _directory_with_files(directory: Path) -> None:
+    (directory / "other").mkdir()
     for name in ("a.txt", "b.txt", "c.txt", "d.txt"):
-        (place / "other" / name).write_text("mine")
+        (directory / "other" / name).write_text("mine")
 
 
-def _file(place: Path) -> None:
-    (place / "other").write_text("mine")
+def _file(directory: Path) -> None:
+    (directory / "other").write_text("mine")
 
 
-def _plain_dataset(place: Path) -> None:
+def _plain_dataset(directory: Path) -> None:
     import pyarrow as pa
 
-    lance.write_dataset(pa.table({"a": [1]}), place / "other" / "__manifest")
+    lance.write_dataset(pa.table({"a": [1]}), directory / "other" / "__manifest")
 
 
 def _stamp(value: str) -> Callable[[Path], None]:
-    def change(place: Path) -> None:
-        lance.dataset(place / MANIFEST).update_schema_metadata({"omnigraph:internal_schema_version": value})
+    def change(directory: Path) -> None:
+        lance.dataset(directory / MANIFEST).update_schema_metadata({"omnigraph:internal_schema_version": value})
 
     return change
 
 
-def _schema_hash(place: Path) -> None:
-    lance.dataset(place / MANIFEST).update(
+def _schema_hash(directory: Path) -> None:
+    lance.dataset(directory / MANIFEST).update(
         {"metadata": 'regexp_replace(metadata, \'"hash":"..\', \'"hash":"00\')'}, "object_id = 'schema'"
     )
 
 
-def _no_main(place: Path) -> None:
-    lance.dataset(place / MANIFEST).delete("object_id = 'branch:main'")
+def _no_main(directory: Path) -> None:
+    lance.dataset(directory / MANIFEST).delete("object_id = 'branch:main'")
 
 
 def _truncate(pattern: str, size: int) -> Callable[[Path], None]:
-    def change(place: Path) -> None:
-        for path in (place / MANIFEST).glob(pattern):
+    def change(directory: Path) -> None:
+        for path in (directory / MANIFEST).glob(pattern):
             path.write_bytes(path.read_bytes()[:size])
 
     return change
 
 
 def _overwrite(pattern: str) -> Callable[[Path], None]:
-    def change(place: Path) -> None:
-        for path in (place / MANIFEST).glob(pattern):
+    def change(directory: Path) -> None:
+        for path in (directory / MANIFEST).glob(pattern):
             path.write_bytes(bytes(byte ^ 0xFF for byte in path.read_bytes()))
 
     return change
 
 
 def _remove(pattern: str) -> Callable[[Path], None]:
-    def change(place: Path) -> None:
-        for path in (place / MANIFEST).glob(pattern):
+    def change(directory: Path) -> None:
+        for path in (directory / MANIFEST).glob(pattern):
             path.unlink()
 
     return change
@@ -129,7 +129,7 @@ def test_error_of_a_read(name: str, graph: Path, update_golden: bool) -> None:
     prepare, arguments, exit_code = READS[name]
     prepare(graph.parent)
     before = tree(graph.parent)
-    outcome = omnigraph_here("snapshot", *(arguments.split() or [""]), cwd=graph.parent)
+    outcome = run_in_process("snapshot", *(arguments.split() or [""]), cwd=graph.parent)
     assert_golden(f"bad_read_{name}.txt", outcome.transcript(graph.parent), update_golden)
     assert_one_error(outcome, exit_code)
     assert tree(graph.parent) == before
@@ -140,7 +140,7 @@ def test_error_of_init(name: str, graph: Path, update_golden: bool) -> None:
     prepare, arguments, exit_code = INITS[name]
     prepare(graph.parent)
     before = tree(graph.parent)
-    outcome = omnigraph_here("init", "-q", "--schema", "schema.pg", *arguments.split(), cwd=graph.parent)
+    outcome = run_in_process("init", "-q", "--schema", "schema.pg", *arguments.split(), cwd=graph.parent)
     assert_golden(f"bad_init_{name}.txt", outcome.transcript(graph.parent), update_golden)
     assert_one_error(outcome, exit_code)
     assert tree(graph.parent) == before
@@ -149,7 +149,7 @@ def test_error_of_init(name: str, graph: Path, update_golden: bool) -> None:
 @pytest.mark.parametrize("command", ["commit list", "schema show", "commit show 01ARZ3NDEKTSV4RRFFQ69G5FAV"])
 def test_every_read_has_the_same_error(command: str, graph: Path) -> None:
     _stamp("2")(graph.parent)
-    outcome = omnigraph_here(*command.split(), "graph.omni", "--json", cwd=graph.parent)
+    outcome = run_in_process(*command.split(), "graph.omni", "--json", cwd=graph.parent)
     assert outcome.exit_code == 1
     document = json.loads(outcome.stdout)
     assert (document["kind"], document["error_code"]) == ("unreadable", "stamp_too_new")
@@ -166,37 +166,37 @@ def test_no_permission_to_read(graph: Path) -> None:
     assert "no permission" in outcome.stderr
 
 
-def test_no_permission_to_create(place: Path) -> None:
-    locked = place / "locked"
+def test_no_permission_to_create(directory: Path) -> None:
+    locked = directory / "locked"
     locked.mkdir(mode=0o500)
-    outcome = omnigraph("init", "-q", "--schema", "schema.pg", "locked/graph.omni", cwd=place, weak=True)
+    outcome = omnigraph("init", "-q", "--schema", "schema.pg", "locked/graph.omni", cwd=directory, weak=True)
     assert_one_error(outcome, 1)
     assert outcome.stderr.startswith(f"error: no permission to write at {locked}/graph.omni\n")
     assert list(locked.iterdir()) == []
 
 
 @pytest.mark.parametrize("command", ["snapshot", "init --schema schema.pg -q"])
-def test_missing_bucket(command: str, place: Path, s3_env: dict[str, str]) -> None:
-    outcome = omnigraph(*command.split(), "s3://no-such-bucket/graph.omni", cwd=place, env=s3_env)
+def test_missing_bucket(command: str, directory: Path, s3_env: dict[str, str]) -> None:
+    outcome = omnigraph(*command.split(), "s3://no-such-bucket/graph.omni", cwd=directory, env=s3_env)
     assert_one_error(outcome, 1)
     assert "bucket" in outcome.stderr
 
 
-def test_store_that_does_not_answer(place: Path, s3_env: dict[str, str]) -> None:
+def test_store_that_does_not_answer(directory: Path, s3_env: dict[str, str]) -> None:
     unreachable = {**s3_env, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
-    outcome = omnigraph("snapshot", "s3://bucket/graph.omni", cwd=place, env=unreachable)
+    outcome = omnigraph("snapshot", "s3://bucket/graph.omni", cwd=directory, env=unreachable)
     assert_one_error(outcome, 1)
     assert "did not answer" in outcome.stderr
 
 
-def test_every_command_requires_one_graph(place: Path) -> None:
+def test_every_command_requires_one_graph(directory: Path) -> None:
     commands = make_command().commands
     assert {"init", "snapshot", "schema", "commit"} < set(commands)
     for command in ("init --schema schema.pg", "snapshot", "schema show", "commit list", "commit show 01"):
-        outcome = omnigraph_here(*command.split(), cwd=place)
+        outcome = run_in_process(*command.split(), cwd=directory)
         assert_one_error(outcome, 2)
-        assert "needs a graph" in outcome.stderr
-        outcome = omnigraph_here(*command.split(), "a.omni", "--store", "b.omni", cwd=place)
+        assert "missing graph: " in outcome.stderr
+        outcome = run_in_process(*command.split(), "a.omni", "--store", "b.omni", cwd=directory)
         assert_one_error(outcome, 2)
         assert "expected one graph, got " in outcome.stderr
 
