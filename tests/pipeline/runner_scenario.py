@@ -50,8 +50,9 @@ def main() -> None:
     indexed = graph.build_indexes(runner=runner)
     exported = graph.export(folder / "dump.jsonl", runner=runner)
     cleaned = graph.cleanup(keep=1, dry_run=False, runner=runner)
+    runners = {optimized.runner, exported.runner, cleaned.runner, *(load.runner for load in loads)}
     document = {
-        "runners": sorted({result.runner for result in (*loads, optimized, exported, cleaned)}),
+        "runners": sorted(runners),
         "loads": [[dict(load.counts), load.unindexed] for load in loads],
         "steps": sorted({event.step for event in events}),
         "rejected": _error(lambda: graph.load(rejected, runner=runner)),
