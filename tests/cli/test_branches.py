@@ -104,7 +104,7 @@ def test_branch_starts_from_any_commit_of_any_branch(directory: Path) -> None:
     ("arguments", "exit_code", "code"),
     [
         (("create", "Bad Name"), 2, "branch_name"),
-        (("create", "main"), 2, "branch_name"),
+        (("create", "main"), 1, "branch_exists"),
         (("create", "existing"), 1, "branch_exists"),
         (("create", "existing/below"), 1, "branch_nested"),
         (("create", "new", "--from", "nowhere"), 1, "reference_missing"),

@@ -19,7 +19,7 @@ def test_good_names(name: str) -> None:
     "name",
     [
         "",
-        "main",
+        "Main",
         "__x",
         "a/__b",
         ".x",
@@ -51,7 +51,13 @@ def test_bad_names(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "code"),
-    [("dev", "branch_exists"), ("dev/x", "branch_nested"), ("a", "branch_nested"), ("main/x", "branch_nested")],
+    [
+        ("main", "branch_exists"),
+        ("dev", "branch_exists"),
+        ("dev/x", "branch_nested"),
+        ("a", "branch_nested"),
+        ("main/x", "branch_nested"),
+    ],
 )
 def test_names_that_conflict_with_live_branches(name: str, code: str) -> None:
     with pytest.raises(OmnigraphError) as caught:

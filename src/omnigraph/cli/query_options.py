@@ -102,9 +102,9 @@ class QueryArguments:
             return locate(self.context, self.store)
         command = self.context.command_path
         if self.name is None or not ("/" in self.name or self.name.endswith(SUFFIX)):
-            raise UsageError(f"`{command}` needs a graph", code="target_missing", hint=PASS_A_STORE)
+            raise UsageError(f"missing graph: `{command}` requires a graph", code="target_missing", hint=PASS_A_STORE)
         raise UsageError(
-            f"`{command}` needs a graph: '{self.name}' was read as the name of a query",
+            f"missing graph: `{command}` requires a graph, and '{self.name}' was read as the name of a query",
             code="target_missing",
             hint=f"Pass `--store {self.name}`.",
         )

@@ -156,13 +156,11 @@ def require_valid_branch_name(name: str, live: Iterable[str]) -> None:
         )
     for other in live:
         if name == other:
+            delete = hint("Nothing was written. Choose another name, or run {}.", action("branch delete", name=name))
             raise ConflictError(
                 f"branch '{name}' already exists",
                 code="branch_exists",
-                hint=hint(
-                    "Nothing was written. Choose another name, or delete the branch with {}.",
-                    action("branch delete", name=name),
-                ),
+                hint="Nothing was written. Choose another name." if name == MAIN else delete,
                 facts={"branch": name},
             )
         if name.startswith(f"{other}/") or other.startswith(f"{name}/"):
@@ -178,8 +176,8 @@ def require_valid_branch_name(name: str, live: Iterable[str]) -> None:
 def _check_syntax(name: str) -> str | None:
     if not name or len(name.encode()) > limits.BRANCH_NAME_BYTES_MAX:
         return f"expected 1 to {limits.BRANCH_NAME_BYTES_MAX} bytes, got {len(name.encode())}"
-    if name.lower() == MAIN:
-        return "'main' always exists" if name == MAIN else "it differs from 'main' only in case"
+    if name != MAIN and name.lower() == MAIN:
+        return "it differs from 'main' only in case"
     for segment in name.split("/"):
         if not _SEGMENT.fullmatch(segment):
             return f"the segment '{segment}' {_describe_segment(segment)}"
