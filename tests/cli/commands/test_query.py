@@ -148,9 +148,9 @@ def test_query_without_a_name_gets_a_hint(directory: Path) -> None:
     assert "Wrap it in a named query: `query name() { … }`" in outcome.stderr
 
 
-def test_invalid_parameters_have_a_file_and_a_position(place: Path) -> None:
-    (place / "params.json").write_text('{\n  "a": 1,,\n}', "utf-8")
-    outcome = query(place, "-e", EVERYONE, "--params-file", "params.json")
+def test_invalid_parameters_have_a_file_and_a_position(directory: Path) -> None:
+    (directory / "params.json").write_text('{\n  "a": 1,,\n}', "utf-8")
+    outcome = query(directory, "-e", EVERYONE, "--params-file", "params.json")
     message, _ = outcome.stderr.splitlines()
     assert message.startswith("error: invalid parameters in 'params.json': not valid JSON: ")
     assert message.endswith(", line 2, column 10")
