@@ -31,6 +31,12 @@ class Section:
 
 SECTIONS: Final = (
     Section(
+        "Start",
+        "The CPU time of whole commands, compared with the imports that they cannot do without.",
+        ("start",),
+        (Plot("start", "Commands", PlotKind.BARS, ("start",)),),
+    ),
+    Section(
         "Load",
         "The same lines are loaded with all checks, by pyarrow's parser and plain Lance, and by DuckDB, both without "
         "checks. Then the peak memory of the processes of a load.",

@@ -22,7 +22,8 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_complete_archive_is_used(archive: Path) -> None:
     archive.parent.mkdir()
     archive.write_bytes(b"\xa8\xab\x0b\xf0 classes")
-    assert flags_to_use(archive) == (f"-XX:SharedArchiveFile={archive}",)
+    report = archive.with_name("jvm-error-%p.log")
+    assert flags_to_use(archive) == (f"-XX:SharedArchiveFile={archive}", f"-XX:ErrorFile={report}")
 
 
 @pytest.mark.parametrize("content", [b"", bytes(4), bytes(4) + b"classes"])

@@ -259,7 +259,7 @@ def displaced_commit(committed: Dataset, base: int) -> DisplacedCommitError:
         f"got others up to version {committed.version}",
         code="commit_displaced",
         hint=hint("Run {}.", action("repair")),
-        facts={"uri": committed.uri, "base": base, "actual": committed.version},
+        facts={"uri": committed.uri, "base": base, "expected": base + 1, "actual": committed.version},
     )
 
 
