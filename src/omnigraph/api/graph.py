@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.doctor.findings import Finding
     from omnigraph.maintenance.index_status import IndexCoverage
     from omnigraph.maintenance.indexed_load import LoadResult
+    from omnigraph.maintenance.maintain import MaintainResult
     from omnigraph.maintenance.optimize.options import IndexResult
     from omnigraph.maintenance.schema_apply import SchemaResult
     from omnigraph.pipeline.export.run import ExportResult
@@ -878,6 +879,47 @@ class Graph(Displayed):
         tasks = self._runner(runner, progress)
         rows = run_cleanup(self, options, tasks)
         return CleanupResult(tuple(rows), dry_run, tasks.description)
+
+    def maintain(
+        self,
+        *,
+        keep: int | None = 10,
+        older_than: timedelta | str | None = "14d",
+        cleanup: bool = True,
+        branches: Iterable[str] | None = None,
+        max_tasks: int | None = None,
+        dry_run: bool = True,
+        runner: Literal["auto", "local", "spark"] | None = None,
+        progress: Report | None = None,
+    ) -> MaintainResult:
+        """Recover interrupted writes, optimize the branches that need it, clean up, and check the graph.
+
+        It never repairs: `needs_repair` says that an external tool changed a table.
+
+        Args:
+            keep: As for `cleanup`.
+            older_than: As for `cleanup`.
+            cleanup: Whether to clean up.
+            branches: The branches to optimize. Default: those that need it.
+            max_tasks: How many tasks optimize runs per branch at most.
+            dry_run: Whether cleanup only reports what it would delete.
+            runner: Where the tasks run. `auto`: in this process if the job is small, otherwise on Spark. Default:
+                `OMNIGRAPH_RUNNER`, or `auto`.
+            progress: A function that receives the progress.
+
+        Example:
+            >>> graph.maintain().needs_repair
+            False
+        """
+        self.require_writable()
+        from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
+        from omnigraph.maintenance.maintain import MaintainOptions, maintain
+
+        age = None if older_than is None else read_duration("older_than", older_than)
+        policy = CleanupPolicyOptions(keep, age, confirm=not dry_run)
+        policy.policy(0)  # raises for an invalid policy before anything is written
+        options = MaintainOptions(read_names("branches", branches), max_tasks, policy if cleanup else None)
+        return maintain(self, options, self._runner(runner, progress))
 
     def doctor(self, *, deep: bool = False) -> list[Finding]:
         """Check the graph and this machine, and return findings with the command that fixes each.

@@ -52,6 +52,7 @@ COMMANDS: Final[Mapping[str, str | CommandFamily]] = {
             "revert": "commands.merge.revert",
         },
     ),
+    "maintain": "commands.maintain.maintain",
     "optimize": "commands.optimize.optimize",
     "repair": "commands.repair.repair",
     "doctor": "commands.doctor.doctor",

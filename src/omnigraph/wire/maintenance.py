@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, TableCleanupStats
     from omnigraph.maintenance.doctor.findings import Finding
     from omnigraph.maintenance.index_status import IndexCoverage
+    from omnigraph.maintenance.maintain import MaintainResult
     from omnigraph.maintenance.optimize.options import IndexResult, TableOptimizeStats
     from omnigraph.maintenance.repair import TableRepairStats
 
@@ -81,6 +82,28 @@ def cleanup_row(row: TableCleanupStats, render_hint: RenderHint = str, *, with_f
     document["kept"] = document.pop("retained")
     files = document.pop("files")
     return {**document, "files": files} if with_files else document
+
+
+def maintain_output(
+    uri: str, result: MaintainResult, policy: CleanupPolicyOptions, render_hint: RenderHint
+) -> dict[str, Any]:
+    """Return the document of a round of maintenance."""
+    return {
+        "uri": uri,
+        "confirmed": policy.confirm,
+        "problems": [finding_output(finding, render_hint(finding.fix)) for finding in result.problems],
+        "recovered": [
+            {"operation_id": write.intent.op_id, "branch": write.intent.branch, "action": str(write.action)}
+            for write in result.recovered
+        ],
+        "optimized": {
+            branch: [optimize_row(row, render_hint) for row in rows] for branch, rows in result.optimized.items()
+        },
+        "cleaned": None if result.cleaned is None else [cleanup_row(row, render_hint) for row in result.cleaned],
+        "left": [finding_output(finding, render_hint(finding.fix)) for finding in result.left],
+        "needs_repair": result.needs_repair,
+        "runner": result.runner,
+    }
 
 
 def index_result_output(result: IndexResult) -> dict[str, Any]:

@@ -1,0 +1,155 @@
+"""`omnigraph maintain`: recover, optimize and clean up a graph, once or on a schedule."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from omnigraph.base.clock import SYSTEM_CLOCK
+from omnigraph.base.display import format_count
+from omnigraph.cli.command import command
+from omnigraph.cli.commands.cleanup import Confirm, Keep, OlderThan
+from omnigraph.cli.commands.optimize import MaxTasks
+from omnigraph.cli.errors import ExitCode
+from omnigraph.cli.hints import render_command, render_hint
+from omnigraph.cli.options import LogFileOption, RunnerArguments, Yes
+from omnigraph.cli.results import TextOutput
+from omnigraph.cli.target import GraphArguments, confirm_destruction
+from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, parse_duration
+
+if TYPE_CHECKING:
+    from omnigraph.maintenance.maintain import MaintainResult
+
+JITTER: Final = 0.1
+"""The share of the interval by which a round is moved, so that maintainers of several graphs do not start together."""
+
+Every = Annotated[
+    str | None, typer.Option("--every", metavar="DURATION", help="Keep running, one round per interval, such as 15m.")
+]
+Branches = Annotated[
+    list[str] | None,
+    typer.Option("--branch", metavar="NAME", help="Optimize only this branch. Repeatable. Default: those that need it."),
+]
+NoCleanup = Annotated[bool, typer.Option("--no-cleanup", help="Delete nothing and do not show what cleanup would do.")]
+
+
+@command(
+    "omnigraph maintain graph.omni",
+    "omnigraph maintain graph.omni --keep 10 --older-than 14d --confirm",
+    "omnigraph maintain s3://bucket/graph.omni --every 15m --confirm --yes --log-file maintain.jsonl",
+    "omnigraph maintain graph.omni --no-cleanup --branch main --json",
+)
+def maintain(
+    target: GraphArguments,
+    *,
+    every: Every = None,
+    keep: Keep = 10,
+    older_than: OlderThan = "14d",
+    no_cleanup: NoCleanup = False,
+    branches: Branches = None,
+    max_tasks: MaxTasks = None,
+    confirm: Confirm = False,
+    yes: Yes = False,
+    execution: RunnerArguments,
+    output: TextOutput,
+    log_file: LogFileOption = None,
+) -> None:
+    """Recover, optimize and clean up a graph.
+
+    Finishes or undoes interrupted writes, optimizes the branches that need it, deletes old versions under the policy
+    (only with --confirm), and checks the graph. Prints what was wrong, what was done and what is left. One process
+    maintains a graph at a time; other writers are not blocked. It never runs repair: if an external tool changed a
+    table, the exit code is 3.
+    """
+    interval = None if every is None else parse_duration(every)
+    policy = CleanupPolicyOptions(
+        keep_versions=keep, older_than=None if older_than is None else parse_duration(older_than), confirm=confirm
+    )
+    policy.policy(0)  # rejects an invalid policy before the graph is opened
+    location = target.locate_and_print()
+    if confirm:
+        confirm_destruction(target.context, location, "maintain --confirm", yes=yes)
+
+    from omnigraph.api.graph import Graph
+    from omnigraph.maintenance.maintain import MaintainOptions
+    from omnigraph.maintenance.maintain import maintain as run_round
+    from omnigraph.pipeline.spark.auto import AutoRunner, parse_runner
+    from omnigraph.pipeline.spark.session import SparkSettings
+    from omnigraph.wire.maintenance import maintain_output
+
+    choice, settings = parse_runner(execution.runner), SparkSettings(master=execution.spark_master)
+    options = MaintainOptions(tuple(branches or ()), max_tasks, None if no_cleanup else policy)
+
+    def document(result: MaintainResult) -> dict[str, Any]:
+        return maintain_output(location.uri, result, policy, render_hint)
+
+    def run_once() -> MaintainResult:
+        with output.progress() as report:
+            return run_round(Graph(location), options, AutoRunner(choice, settings, report))
+
+    if interval is not None:
+        _repeat(run_once, interval, lambda result: output.show(lambda: document(result), text=_one_line(result)))
+        output.notify("stopped")
+        return
+    result = run_once()
+    address = target.address or location.uri
+    output.show(lambda: document(result), notices=_lines(result, policy, address))
+    if result.errors:
+        raise typer.Exit(ExitCode.ERROR)
+    if result.needs_repair:
+        raise typer.Exit(ExitCode.REFUSED)
+
+
+def _repeat(
+    run_once: Callable[[], MaintainResult], interval: timedelta, show: Callable[[MaintainResult], None]
+) -> None:
+    """Run rounds until Ctrl-C or SIGTERM. What an interrupted round has not published is undone by the next one."""
+    try:
+        while True:
+            show(run_once())
+            SYSTEM_CLOCK.sleep(interval.total_seconds() * random.uniform(1 - JITTER, 1 + JITTER))
+    except KeyboardInterrupt:
+        return
+
+
+def _lines(result: MaintainResult, policy: CleanupPolicyOptions, address: str) -> Iterator[str]:
+    yield f"before: {format_count(len(result.problems), 'finding')}"
+    yield from (f"recovered {write.intent.kind} on {write.intent.branch}: {write.action}" for write in result.recovered)
+    for branch, rows in result.optimized.items():
+        done = [row.table_key for row in rows if row.committed]
+        yield f"optimized {branch}: {', '.join(done) or 'nothing to do'}"
+    if not result.optimized:
+        yield "optimize: nothing to do"
+    yield from _cleanup_lines(result, policy)
+    yield from (f"error: {error}" for error in result.errors)
+    for finding in result.left:
+        fix = render_command(finding.fix, address)
+        yield f"left: {finding.where or finding.check}: {finding.message}" + (f"; {fix}" if fix else "")
+    yield f"runner: {result.runner}"
+
+
+def _cleanup_lines(result: MaintainResult, policy: CleanupPolicyOptions) -> Iterator[str]:
+    if result.cleaned is None:
+        return
+    files, size = sum(row.files_removed for row in result.cleaned), sum(row.bytes_removed for row in result.cleaned)
+    if policy.confirm:
+        yield f"deleted {files:,} files, {size:,} bytes"
+    elif files:
+        yield f"nothing was deleted; --confirm deletes {files:,} files, {size:,} bytes"
+
+
+def _one_line(result: MaintainResult) -> str:
+    """Return the line of a round of `--every`."""
+    deleted = sum(row.files_removed for row in result.cleaned or ())
+    parts = [
+        f"{len(result.recovered)} recovered",
+        f"{len(result.optimized)} optimized",
+        f"{deleted:,} files to delete or deleted",
+        f"{len(result.errors)} errors",
+        f"{len(result.left)} left",
+    ]
+    return ", ".join(parts)

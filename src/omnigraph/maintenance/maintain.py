@@ -1,0 +1,123 @@
+"""One round of maintenance: recover, optimize what needs it, clean up under a policy, and check the graph.
+
+In: a graph, options and a runner. Out: a `MaintainResult` with what was wrong, what was done and what is left. It never
+repairs: a table that an external tool changed is reported. One round per graph runs at a time, under a lease of its
+own; writers are not blocked. A crash leaves what a crash of optimize or cleanup leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from omnigraph.base.display import Displayed
+from omnigraph.base.ids import BranchId
+from omnigraph.graph.coordination.lease import hold_lease
+from omnigraph.graph.manifest.snapshot import read_snapshot
+from omnigraph.graph.recovery.run import RecoveredWrite, recover_every_branch
+from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, TableCleanupStats
+from omnigraph.maintenance.cleanup.run import run_cleanup
+from omnigraph.maintenance.doctor.findings import Check, Finding, Health, optimize_branch
+from omnigraph.maintenance.doctor.run import check_graph
+from omnigraph.maintenance.optimize.options import OptimizeOptions, TableOptimizeStats
+from omnigraph.maintenance.optimize.run import optimize_all_tables
+from omnigraph.maintenance.target import GraphTarget
+from omnigraph.pipeline.spark.auto import AutoRunner
+from omnigraph.storage.location import Location
+from omnigraph.storage.objects import ObjectStore
+
+MAINTAIN_LOCK: Final = BranchId("maintain")
+
+
+@dataclass(frozen=True, slots=True)
+class MaintainOptions:
+    """What a round does."""
+
+    branches: tuple[str, ...] = ()
+    """The branches to optimize; empty: every branch that needs it."""
+    max_tasks: int | None = None
+    """How many tasks optimize runs per branch at most; None: all."""
+    cleanup: CleanupPolicyOptions | None = None
+    """What cleanup keeps; None: no cleanup."""
+
+
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class MaintainResult(Displayed):
+    """What a round of maintenance found and did."""
+
+    problems: tuple[Finding, ...]
+    """What was wrong before."""
+    recovered: tuple[RecoveredWrite, ...]
+    """The interrupted writes that were finished or undone."""
+    optimized: Mapping[str, tuple[TableOptimizeStats, ...]]
+    """What optimize did, by branch."""
+    cleaned: tuple[TableCleanupStats, ...] | None
+    """What cleanup deleted, or would delete; None without cleanup."""
+    left: tuple[Finding, ...]
+    """What is left, each with the call that fixes it."""
+    runner: str = "local"
+    """Where the tasks ran: `local`, or `spark` and its master."""
+
+    @property
+    def needs_repair(self) -> bool:
+        """Whether an external tool changed a table, which only `repair` publishes or discards."""
+        return any(finding.check is Check.DRIFT and finding.health is Health.PROBLEM for finding in self.left)
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """The errors of single tables."""
+        rows = (*(row for rows in self.optimized.values() for row in rows), *(self.cleaned or ()))
+        return tuple(f"{row.table_key}: {row.error}" for row in rows if row.error is not None)
+
+    def summary(self) -> Mapping[str, object]:
+        return {
+            "problems": len(self.problems),
+            "recovered": len(self.recovered),
+            "optimized": ", ".join(self.optimized) or None,
+            "files deleted": None if self.cleaned is None else sum(row.files_removed for row in self.cleaned),
+            "left": len(self.left),
+        }
+
+
+def branches_to_optimize(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """Return the branches with small files, deleted rows or rows outside of indexes, in the order of the findings."""
+    checks = (Check.FRAGMENTS, Check.INDEXES)
+    needing = (finding for finding in findings if finding.check in checks and finding.fix == optimize_branch(finding.branch))
+    return tuple(dict.fromkeys(finding.branch for finding in needing))
+
+
+def maintain(graph: GraphTarget, options: MaintainOptions, runner: AutoRunner) -> MaintainResult:
+    """Run one round. Raise `LeaseBusyError` if another process maintains the graph for longer than a writer waits."""
+    root = graph.location
+    with hold_lease(ObjectStore(root), MAINTAIN_LOCK, "maintain") as lease, lease.renewing():
+        before = _problems(graph)
+        recovered = recover_every_branch(root)
+        names = options.branches or branches_to_optimize(before)
+        optimized = {name: _optimize(root, name, options, runner) for name in names}
+        cleaned = None if options.cleanup is None else tuple(run_cleanup(graph, options.cleanup, runner))
+    return MaintainResult(
+        problems=before,
+        recovered=recovered,
+        optimized=optimized,
+        cleaned=cleaned,
+        left=_problems(graph),
+        runner=runner.description,
+    )
+
+
+def _problems(graph: GraphTarget) -> tuple[Finding, ...]:
+    return tuple(finding for finding in check_graph(graph) if finding.health is not Health.OK)
+
+
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    location: Location
+    branch: str
+
+
+def _optimize(
+    root: Location, branch: str, options: MaintainOptions, runner: AutoRunner
+) -> tuple[TableOptimizeStats, ...]:
+    read_snapshot(root, branch)  # an unknown branch is an error, also if another one was optimized before
+    return tuple(optimize_all_tables(_Branch(root, branch), OptimizeOptions(tasks_max=options.max_tasks), runner))

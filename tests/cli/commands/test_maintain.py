@@ -1,0 +1,57 @@
+"""`omnigraph maintain`: its report, its exit codes, and rounds until SIGTERM."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import lance
+
+import omnigraph as og
+from tests.cli.process import OMNIGRAPH, environment, run_in_process
+from tests.waiting import SECONDS_MAX, wait_until
+
+
+def test_healthy_graph(graph: Path, directory: Path) -> None:
+    outcome = run_in_process("maintain", "graph.omni", cwd=directory)
+    assert (outcome.exit_code, outcome.stdout) == (0, "")
+    assert "optimize: nothing to do\n" in outcome.stderr
+    assert outcome.stderr.splitlines()[-1] == "runner: local"
+
+
+def test_json(graph: Path, directory: Path) -> None:
+    outcome = run_in_process("maintain", "graph.omni", "--json", "--no-cleanup", cwd=directory)
+    document = json.loads(outcome.stdout)
+    assert outcome.exit_code == 0
+    assert (document["optimized"], document["cleaned"], document["needs_repair"]) == ({}, None, False)
+
+
+def test_drift_exits_with_3_and_names_the_command(graph: Path, directory: Path) -> None:
+    opened = og.open(str(graph))
+    opened.mutate('query m() { insert Person { slug: "a" } }')
+    lance.dataset(str(graph / opened.snapshot().tables["node:Person"].path)).delete("slug = 'a'")
+    outcome = run_in_process("maintain", "graph.omni", "--no-cleanup", cwd=directory)
+    assert outcome.exit_code == 3
+    assert "omnigraph repair graph.omni" in outcome.stderr
+
+
+def test_invalid_policy_is_rejected(graph: Path, directory: Path) -> None:
+    outcome = run_in_process("maintain", "graph.omni", "--keep", "0", cwd=directory)
+    assert outcome.exit_code == 2
+
+
+def test_rounds_end_with_sigterm(graph: Path, directory: Path) -> None:
+    """The second round shows that it keeps running; the interval is short, and the test waits for lines."""
+    log = directory / "rounds.txt"
+    with log.open("wb") as output:
+        command = [OMNIGRAPH, "maintain", "graph.omni", "--every", "1s", "--no-cleanup"]
+        process = subprocess.Popen(command, cwd=directory, env=environment({}), stdout=output, stderr=output)
+        try:
+            wait_until(lambda: log.read_text().count(" errors, ") >= 2 or process.poll() is not None)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(SECONDS_MAX) == 0, log.read_text()
+        finally:
+            process.kill()
+    assert log.read_text().splitlines()[-1] == "stopped"
