@@ -83,7 +83,9 @@ class MaintainResult(Displayed):
 def branches_to_optimize(findings: Iterable[Finding]) -> tuple[str, ...]:
     """Return the branches with small files, deleted rows or rows outside of indexes, in the order of the findings."""
     checks = (Check.FRAGMENTS, Check.INDEXES)
-    needing = (finding for finding in findings if finding.check in checks and finding.fix == optimize_branch(finding.branch))
+    needing = (
+        finding for finding in findings if finding.check in checks and finding.fix == optimize_branch(finding.branch)
+    )
     return tuple(dict.fromkeys(finding.branch for finding in needing))
 
 

@@ -32,7 +32,7 @@ Every = Annotated[
 ]
 Branches = Annotated[
     list[str] | None,
-    typer.Option("--branch", metavar="NAME", help="Optimize only this branch. Repeatable. Default: those that need it."),
+    typer.Option("--branch", metavar="NAME", help="Optimize only this branch. Repeatable. Default: where needed."),
 ]
 NoCleanup = Annotated[bool, typer.Option("--no-cleanup", help="Delete nothing and do not show what cleanup would do.")]
 
