@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.drift import Classification
     from omnigraph.maintenance.index_status import IndexCoverage
     from omnigraph.maintenance.indexed_load import LoadResult
+    from omnigraph.maintenance.maintain import MaintainResult
     from omnigraph.maintenance.optimize.index_plan import IndexStatus
     from omnigraph.maintenance.optimize.options import (
         IndexResult,

@@ -21,10 +21,10 @@ def insert(graph: og.Graph, slug: str) -> None:
 
 
 @pytest.fixture
-def graph(store_location: Location) -> og.Graph:
-    options = dict(store_location.options)
-    og.init(store_location.uri, SCHEMA, storage_options=options)
-    graph = og.open(store_location.uri, storage_options=options)
+def graph(durable_location: Location) -> og.Graph:
+    options = dict(durable_location.options)
+    og.init(durable_location.uri, SCHEMA, storage_options=options)
+    graph = og.open(durable_location.uri, storage_options=options)
     for number in range(limits.HEALTHY_SMALL_FRAGMENTS_MAX + 2):
         insert(graph, f"p{number}")
     return graph
@@ -54,7 +54,7 @@ def test_round_optimizes_and_a_second_has_nothing_to_do(graph: og.Graph) -> None
     first = graph.maintain()
     assert list(first.optimized) == ["main"]
     assert any(row.committed for row in first.optimized["main"])
-    assert [found for found in first.left if found.check in (Check.FRAGMENTS, Check.INDEXES)] == []
+    assert [left for left in first.left if left.check in (Check.FRAGMENTS, Check.INDEXES)] == []
     assert first.runner == "local"
     head = graph.snapshot().head
     second = graph.maintain()

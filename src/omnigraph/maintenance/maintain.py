@@ -15,7 +15,7 @@ from omnigraph.base.display import Displayed
 from omnigraph.base.ids import BranchId
 from omnigraph.graph.coordination.lease import hold_lease
 from omnigraph.graph.manifest.snapshot import read_snapshot
-from omnigraph.graph.recovery.run import RecoveredWrite, recover_every_branch
+from omnigraph.graph.recovery.run import recover_every_branch
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, TableCleanupStats
 from omnigraph.maintenance.cleanup.run import run_cleanup
 from omnigraph.maintenance.doctor.findings import Check, Finding, Health, optimize_branch
@@ -48,8 +48,8 @@ class MaintainResult(Displayed):
 
     problems: tuple[Finding, ...]
     """What was wrong before."""
-    recovered: tuple[RecoveredWrite, ...]
-    """The interrupted writes that were finished or undone."""
+    recovered: tuple[str, ...]
+    """The ids of the interrupted writes that were finished or undone; `recoveries` describes them."""
     optimized: Mapping[str, tuple[TableOptimizeStats, ...]]
     """What optimize did, by branch."""
     cleaned: tuple[TableCleanupStats, ...] | None
@@ -82,11 +82,10 @@ class MaintainResult(Displayed):
 
 def branches_to_optimize(findings: Iterable[Finding]) -> tuple[str, ...]:
     """Return the branches with small files, deleted rows or rows outside of indexes, in the order of the findings."""
-    checks = (Check.FRAGMENTS, Check.INDEXES)
-    needing = (
-        finding for finding in findings if finding.check in checks and finding.fix == optimize_branch(finding.branch)
+    of_files = [finding for finding in findings if finding.check in (Check.FRAGMENTS, Check.INDEXES)]
+    return tuple(
+        dict.fromkeys(finding.branch for finding in of_files if finding.fix == optimize_branch(finding.branch))
     )
-    return tuple(dict.fromkeys(finding.branch for finding in needing))
 
 
 def maintain(graph: GraphTarget, options: MaintainOptions, runner: AutoRunner) -> MaintainResult:
@@ -94,7 +93,7 @@ def maintain(graph: GraphTarget, options: MaintainOptions, runner: AutoRunner) -
     root = graph.location
     with hold_lease(ObjectStore(root), MAINTAIN_LOCK, "maintain") as lease, lease.renewing():
         before = _problems(graph)
-        recovered = recover_every_branch(root)
+        recovered = tuple(str(write.intent.op_id) for write in recover_every_branch(root))
         names = options.branches or branches_to_optimize(before)
         optimized = {name: _optimize(root, name, options, runner) for name in names}
         cleaned = None if options.cleanup is None else tuple(run_cleanup(graph, options.cleanup, runner))
@@ -113,7 +112,7 @@ def _problems(graph: GraphTarget) -> tuple[Finding, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Branch:
+class _OptimizedBranch:
     location: Location
     branch: str
 
@@ -122,4 +121,6 @@ def _optimize(
     root: Location, branch: str, options: MaintainOptions, runner: AutoRunner
 ) -> tuple[TableOptimizeStats, ...]:
     read_snapshot(root, branch)  # an unknown branch is an error, also if another one was optimized before
-    return tuple(optimize_all_tables(_Branch(root, branch), OptimizeOptions(tasks_max=options.max_tasks), runner))
+    return tuple(
+        optimize_all_tables(_OptimizedBranch(root, branch), OptimizeOptions(tasks_max=options.max_tasks), runner)
+    )

@@ -10,6 +10,7 @@ class TableStats:
     """The row of one table, which says why the table failed. `reason` is `error` with calls as values."""
 
     __slots__ = ()
+    table_key: str
     reason: Hint | None
 
     @property

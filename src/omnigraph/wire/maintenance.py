@@ -92,10 +92,7 @@ def maintain_output(
         "uri": uri,
         "confirmed": policy.confirm,
         "problems": [finding_output(finding, render_hint(finding.fix)) for finding in result.problems],
-        "recovered": [
-            {"operation_id": write.intent.op_id, "branch": write.intent.branch, "action": str(write.action)}
-            for write in result.recovered
-        ],
+        "recovered": list(result.recovered),
         "optimized": {
             branch: [optimize_row(row, render_hint) for row in rows] for branch, rows in result.optimized.items()
         },

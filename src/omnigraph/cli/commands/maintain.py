@@ -118,7 +118,8 @@ def _repeat(
 
 def _lines(result: MaintainResult, policy: CleanupPolicyOptions, address: str) -> Iterator[str]:
     yield f"before: {format_count(len(result.problems), 'finding')}"
-    yield from (f"recovered {write.intent.kind} on {write.intent.branch}: {write.action}" for write in result.recovered)
+    if result.recovered:
+        yield f"recovered {format_count(len(result.recovered), 'interrupted write')}; see `omnigraph recovery list`"
     for branch, rows in result.optimized.items():
         done = [row.table_key for row in rows if row.committed]
         yield f"optimized {branch}: {', '.join(done) or 'nothing to do'}"
