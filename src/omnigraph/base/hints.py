@@ -122,8 +122,23 @@ _METHODS: Final = {
     "schema apply": "apply_schema",
     "schema plan": "plan_schema",
 }
+_OTHER_CALLS: Final = {"init": "omnigraph.init(…)", "schema show": "graph.schema"}
 _METHODS_OF_THE_SAME_NAME: Final = frozenset(
-    {"cleanup", "diff", "doctor", "explain", "export", "load", "log", "mutate", "optimize", "query", "repair"}
+    {
+        "cleanup",
+        "diff",
+        "doctor",
+        "explain",
+        "export",
+        "load",
+        "log",
+        "maintain",
+        "mutate",
+        "optimize",
+        "query",
+        "repair",
+        "snapshot",
+    }
 )
 
 
@@ -132,9 +147,11 @@ def _python_text(part: Argument | Action) -> str:
         case Argument():
             return f"`{_keyword(part)}`"
         case Action(name, arguments):
+            if name in _OTHER_CALLS:
+                return f"`{_OTHER_CALLS[name]}`"
             method = _METHODS.get(name, name if name in _METHODS_OF_THE_SAME_NAME else None)
             if method is None:
-                return f"`omnigraph {name}`"
+                return f"`omnigraph {name}`"  # a command without a method
             branches = [f".checkout('{item.value}')" for item in arguments if item.name == "branch"]
             keywords = [_keyword(item) for item in arguments if item.name != "branch"]
             return f"`graph{''.join(branches)}.{method}({', '.join(keywords)})`"
