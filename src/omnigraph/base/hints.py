@@ -153,8 +153,13 @@ def _python_text(part: Argument | Action) -> str:
             if method is None:
                 return f"`omnigraph {name}`"  # a command without a method
             branches = [f".checkout('{item.value}')" for item in arguments if item.name == "branch"]
-            keywords = [_keyword(item) for item in arguments if item.name != "branch"]
+            keywords = [_keyword(_as_of(item)) for item in arguments if item.name != "branch"]
             return f"`graph{''.join(branches)}.{method}({', '.join(keywords)})`"
+
+
+def _as_of(argument: Argument) -> Argument:
+    """Return the argument of a method: one keyword names a commit, a version or a time."""
+    return Argument("as_of", argument.value) if argument.name in ("commit", "version", "at") else argument
 
 
 def _keyword(argument: Argument) -> str:
