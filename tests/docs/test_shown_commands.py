@@ -22,6 +22,7 @@ RUN: Final = ("console", "python")
 NOT_RUN: Final = {
     "": "the usage and the examples of a command: parsed",
     "sh": "what needs a network, a bucket or a long time: commands of ours in it are parsed",
+    "ini": "a unit of systemd",
     "mermaid": "a picture",
     "pycon": "examples of docstrings: run by tests/api/test_examples.py",
     "pg": "parts of schemas: built by tests/cli/test_documented_schemas.py",
