@@ -14,6 +14,7 @@ import msgspec
 
 from omnigraph.api.graph import Graph
 from omnigraph.base.errors import UsageError
+from omnigraph.engine.options import NO_LIMITS
 from omnigraph.graph.manifest.refs import read_reference
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.wire.commits import (
@@ -47,6 +48,7 @@ from omnigraph.wire.results import (
 from omnigraph.wire.service import CatalogOutput
 
 if TYPE_CHECKING:
+    from threading import Event
     from typing import Any
 
     from omnigraph.engine.options import QueryLimits
@@ -60,16 +62,16 @@ class LocalGraph:
     graph: Graph
     uri: str
     """The address of the graph for documents. A server never shows where a graph is stored."""
-    limits: QueryLimits | None = None
+    limits: QueryLimits = NO_LIMITS
     """The limits of each query."""
 
     def as_actor(self, actor: str) -> LocalGraph:
         """Return the graph as another actor writes it."""
         return replace(self, graph=replace(self.graph, actor=actor))
 
-    def with_limits(self, limits: QueryLimits) -> LocalGraph:
-        """Return the graph with other limits for queries."""
-        return replace(self, limits=limits)
+    def until(self, cancelled: Event) -> LocalGraph:
+        """Return the graph with queries that end when an event is set."""
+        return replace(self, limits=replace(self.limits, cancelled=cancelled))
 
     # Reading
 
@@ -120,8 +122,8 @@ class LocalGraph:
         from omnigraph.query.lint import lint_queries
 
         catalog = self._read(request).schema.catalog
-        hops = None if self.limits is None else self.limits.hops
-        return lint_output(lint_queries([(file.name, file.text) for file in request.files], catalog, hops))
+        texts = [(file.name, file.text) for file in request.files]
+        return lint_output(lint_queries(texts, catalog, self.limits.hops))
 
     def export(self, request: wr.ExportRequest, stream: BinaryIO) -> None:
         """Write a state as lines of graph data."""

@@ -25,7 +25,7 @@ class Lane:
     """A number of threads for one kind of request."""
 
     def __init__(self, name: str, places: int, wait_seconds: float) -> None:
-        self._name = name
+        self.name = name
         self._limiter = anyio.CapacityLimiter(places)
         self._wait_seconds = wait_seconds
 
@@ -42,11 +42,10 @@ class Lane:
             await self._limiter.acquire_on_behalf_of(holder)
         if waiting.cancelled_caught:
             raise RequestError(
-                f"the server is busy: {self._limiter.total_tokens:g} requests of kind '{self._name}' are running",
+                f"the server is busy: {self._limiter.total_tokens:g} requests of kind '{self.name}' are running",
                 code="server_busy",
                 kind=ErrorKind.UNAVAILABLE,
                 hint="Repeat the request later.",
-                retry_seconds=1,
             )
         try:
             yield

@@ -7,7 +7,6 @@ here; a thread of `admission` runs the function of its route. No route optimizes
 from __future__ import annotations
 
 import gzip
-import logging
 import re
 import time
 from collections.abc import Awaitable, Callable
@@ -26,9 +25,16 @@ from omnigraph.base import limits
 from omnigraph.base.errors import ErrorKind, InvariantError, OmnigraphError
 from omnigraph.base.version import INTERNAL_SCHEMA_VERSION
 from omnigraph.server.admission import Admission, run_in_thread
+from omnigraph.server.auth import ANONYMOUS
+from omnigraph.server.boot import AccessState
 from omnigraph.server.errors import RequestError, error_answer
 from omnigraph.server.gate import Action, Gate, Subject
-from omnigraph.server.routes import ROUTES, Call, LaneName, Route
+from omnigraph.server.logs import log_event
+from omnigraph.server.metrics import CONTENT_TYPE as METRICS_TYPE
+from omnigraph.server.metrics import Metrics
+from omnigraph.server.openapi import openapi_document
+from omnigraph.server.routes import CONDITION, ROUTES, SERVER_ROUTES, Call, LaneName, Route, ServerRoute
+from omnigraph.server.streams import NdjsonStream, run_until_disconnect
 from omnigraph.wire.service import (
     GraphActionsOutput,
     GraphEntryOutput,
@@ -44,12 +50,8 @@ if TYPE_CHECKING:
 
     from omnigraph.client.local import LocalGraph
     from omnigraph.server.auth import TokenTable
-    from omnigraph.server.boot import AccessState
-
-logger = logging.getLogger("omnigraph.server")
 
 CONTRACT: Final = "Omnigraph-Http-Api"
-CONDITION: Final = "Omnigraph-If-Graph-Commit"
 CONTRACT_VERSION: Final = "0.13"
 _CONTRACT_VERSIONS: Final = frozenset({"0.10", "0.11", "0.12", "0.13"})
 _GRAPH_ID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
@@ -68,26 +70,46 @@ class Serving:
     admission: Admission
     tokens: Callable[[], TokenTable]
     """The current tokens; they change when the file is read again."""
+    metrics: Metrics
+    root_path: str = ""
+    """The prefix that a proxy removes."""
+    has_public_metrics: bool = False
 
 
 def make_app(serving: Serving) -> ASGIApp:
     """Return the application."""
+    answers: dict[str, Callable[[Serving, str], Any]] = {
+        "health": _health,
+        "ready": _ready,
+        "listGraphs": _list_graphs,
+        "whoami": _whoami,
+        "openapi": lambda serving, _: openapi_document(serving.root_path),
+        "metrics": lambda serving, _: serving.metrics.render(),
+    }
     routes = [
-        WebRoute("/healthz", _health),
-        WebRoute("/readyz", _with_serving(serving, _ready)),
-        WebRoute("/graphs", _with_serving(serving, _list_graphs)),
-        WebRoute("/whoami", _with_serving(serving, _whoami)),
+        WebRoute(route.path, _server_endpoint(serving, route, answers[route.operation])) for route in SERVER_ROUTES
     ]
-    for route in ROUTES:
-        endpoint = _endpoint(serving, route)
-        routes.append(WebRoute(f"/graphs/{{graph_id}}{route.path}", endpoint, methods=[route.method]))
+    for graph_route in ROUTES:
+        endpoint = _endpoint(serving, graph_route)
+        routes.append(WebRoute(f"/graphs/{{graph_id}}{graph_route.path}", endpoint, methods=[graph_route.method]))
     handlers: Any = {404: _unknown_address, 405: _unknown_method, OmnigraphError: _failed, Exception: _defect}
-    return RequestLog(Starlette(routes=routes, exception_handlers=handlers))
+    return RequestLog(Starlette(routes=routes, exception_handlers=handlers), serving.metrics)
 
 
-def _with_serving(serving: Serving, run: Callable[[Serving, WebRequest], Any]) -> Callable[[WebRequest], Any]:
+def _server_endpoint(
+    serving: Serving, route: ServerRoute, answer: Callable[[Serving, str], Any]
+) -> Callable[[WebRequest], Awaitable[Response]]:
+    """Return the function that answers requests to a route of the server."""
+    is_public = route.is_public or (route.operation == "metrics" and serving.has_public_metrics)
+
     async def handle(request: WebRequest) -> Response:
-        return json_response(run(serving, request), request)
+        actor = ANONYMOUS if is_public else _authenticate(serving, request)
+        _check_contract(request)
+        request.scope["omnigraph.route"] = route.path
+        document = answer(serving, actor)
+        if isinstance(document, bytes):
+            return Response(document, media_type=METRICS_TYPE)
+        return json_response(document, request)
 
     return handle
 
@@ -96,6 +118,7 @@ def _endpoint(serving: Serving, route: Route) -> Callable[[WebRequest], Awaitabl
     """Return the function that answers requests to a route of a graph."""
 
     async def handle(request: WebRequest) -> Response:
+        request.scope["omnigraph.route"] = f"/graphs/{{graph_id}}{route.path}"
         actor = _authenticate(serving, request)
         _check_contract(request)
         graph = _find_graph(serving, request.path_params["graph_id"]).as_actor(actor)
@@ -113,16 +136,22 @@ def _endpoint(serving: Serving, route: Route) -> Callable[[WebRequest], Awaitabl
             call = replace(call, body=await _read_body(request, route))
         if not route.is_subject_in_url:
             await _authorize(serving, route, call, actor)
-        return json_response(await _run(serving, route, call, actor), request)
+        return await _run(serving, route, call, request)
 
     return handle
 
 
-async def _run(serving: Serving, route: Route, call: Call, actor: str) -> Any:
-    if route.lane is LaneName.WRITE:
-        async with serving.admission.change(actor):
-            return await serving.admission.writes.run(lambda: route.run(call))
-    return await serving.admission.reads.run(lambda: route.run(call))
+async def _run(serving: Serving, route: Route, call: Call, request: WebRequest) -> Response:
+    admission = serving.admission
+    if route.lane is LaneName.STREAM:
+        return NdjsonStream(admission.streams, route.run(call))
+    if route.lane is LaneName.READ:
+        document = await run_until_disconnect(
+            request, admission.reads, lambda cancelled: route.run(replace(call, graph=call.graph.until(cancelled)))
+        )
+        return json_response(document, request)
+    async with admission.change(request.scope["omnigraph.actor"]):
+        return json_response(await admission.writes.run(lambda: route.run(call)), request)
 
 
 async def _authorize(serving: Serving, route: Route, call: Call, actor: str) -> None:
@@ -131,7 +160,9 @@ async def _authorize(serving: Serving, route: Route, call: Call, actor: str) -> 
 
 
 def _authenticate(serving: Serving, request: WebRequest) -> str:
-    actor = serving.tokens().authenticate(request.headers.get("authorization"))
+    actor = ANONYMOUS
+    if serving.state is not AccessState.OPEN:
+        actor = serving.tokens().authenticate(request.headers.get("authorization"))
     request.scope["omnigraph.actor"] = actor
     return actor
 
@@ -265,13 +296,11 @@ def json_response(document: Any, request: WebRequest, status: int = 200) -> Resp
 # Routes of the server
 
 
-async def _health(request: WebRequest) -> Response:
-    return json_response(
-        HealthOutput(status="ok", version=__version__, internal_schema_version=INTERNAL_SCHEMA_VERSION), request
-    )
+def _health(_: Serving, __: str) -> HealthOutput:
+    return HealthOutput(status="ok", version=__version__, internal_schema_version=INTERNAL_SCHEMA_VERSION)
 
 
-def _ready(serving: Serving, _: WebRequest) -> ReadinessOutput:
+def _ready(serving: Serving, _: str) -> ReadinessOutput:
     return ReadinessOutput(
         ready=True,
         status="serving",
@@ -282,18 +311,16 @@ def _ready(serving: Serving, _: WebRequest) -> ReadinessOutput:
     )
 
 
-def _list_graphs(serving: Serving, request: WebRequest) -> GraphListResponse:
-    _authenticate(serving, request)
-    return GraphListResponse(
-        [GraphEntryOutput(graph_id, graph.uri) for graph_id, graph in sorted(serving.graphs.items())]
-    )
+def _list_graphs(serving: Serving, _: str) -> GraphListResponse:
+    graphs = sorted(serving.graphs.items())
+    return GraphListResponse([GraphEntryOutput(graph_id, graph.uri) for graph_id, graph in graphs])
 
 
-def _whoami(serving: Serving, request: WebRequest) -> WhoamiOutput:
-    actor = _authenticate(serving, request)
+def _whoami(serving: Serving, actor: str) -> WhoamiOutput:
     actions = {action.value: amount for action, amount in serving.gate.allowed(actor).items()}
     graphs = [GraphActionsOutput(graph_id, actions) for graph_id in sorted(serving.graphs)]
-    return WhoamiOutput(actor_id=actor, state=serving.state.value, graphs=graphs)
+    actor_id = None if serving.state is AccessState.OPEN else actor
+    return WhoamiOutput(actor_id=actor_id, state=serving.state.value, graphs=graphs)
 
 
 # Errors
@@ -303,7 +330,7 @@ async def _failed(request: WebRequest, error: Exception) -> Response:
     assert isinstance(error, OmnigraphError)
     answer = error_answer(error)
     if answer.status == 500:
-        logger.error("request %s failed: %s", request.scope["omnigraph.request_id"], error, exc_info=error)
+        log_event("request failed", error=error, id=request.scope["omnigraph.request_id"])
     response = json_response(answer.document, request, answer.status)
     response.headers.update(answer.headers)
     return response
@@ -341,8 +368,9 @@ async def _unknown_method(request: WebRequest, error: Exception) -> Response:
 class RequestLog:
     """Gives each request an id, logs one line for it, and adds the headers of every response."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
+        self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -365,16 +393,17 @@ class RequestLog:
         try:
             await self._app(scope, receive, send_with_headers)
         finally:
-            milliseconds = round((time.monotonic() - started) * 1_000, 1)
-            logger.info(
-                "%s actor=%s %s %s status=%d ms=%s bytes=%d",
-                request_id,
-                scope.get("omnigraph.actor", "-"),
-                scope["method"],
-                scope["path"],
-                status,
-                milliseconds,
-                size,
+            seconds = time.monotonic() - started
+            self._metrics.count_request(scope["method"], scope.get("omnigraph.route", "unknown"), status, seconds)
+            log_event(
+                "request",
+                id=request_id,
+                actor=scope.get("omnigraph.actor", "-"),
+                method=scope["method"],
+                path=scope["path"],
+                status=status,
+                ms=round(seconds * 1_000, 1),
+                bytes=size,
             )
 
 

@@ -32,8 +32,6 @@ class TokenTable:
 
     def authenticate(self, authorization: str | None) -> str:
         """Return the actor of an `Authorization` header; raise if there is none."""
-        if not self.actors:
-            return ANONYMOUS
         scheme, _, token = (authorization or "").strip().partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise _unauthorized("the request has no bearer token")

@@ -14,7 +14,7 @@ import msgspec
 
 from omnigraph.base.errors import UsageError
 
-TOKEN: Final = "OMNIGRAPH_SERVER_BEARER_TOKEN"  # noqa: S105  # the name of a variable
+TOKEN: Final = "OMNIGRAPH_SERVER_BEARER_TOKEN"  # the name of a variable
 TOKENS_JSON: Final = "OMNIGRAPH_SERVER_BEARER_TOKENS_JSON"
 TOKENS_FILE: Final = "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE"
 UNAUTHENTICATED: Final = "OMNIGRAPH_UNAUTHENTICATED"

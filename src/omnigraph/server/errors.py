@@ -53,7 +53,6 @@ _WORDS: Final = {
 }
 """The member `code` of each status. Other statuses have none."""
 _WITHOUT_WORD: Final = frozenset({"recovery_required", "publish_unknown"})
-_RETRY_SECONDS: Final = {429: 5, 503: 5}
 
 
 class RequestError(OmnigraphError):
@@ -67,11 +66,9 @@ class RequestError(OmnigraphError):
         kind: ErrorKind = ErrorKind.BAD_REQUEST,
         hint: str = "",
         facts: Mapping[str, Fact] | None = None,
-        retry_seconds: int | None = None,
     ) -> None:
         super().__init__(message, code=code, hint=hint, facts=facts)
         self.kind = kind
-        self.retry_seconds = retry_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +86,8 @@ def error_answer(error: OmnigraphError) -> ErrorAnswer:
     headers = {}
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    retry_seconds = getattr(error, "retry_seconds", None) or _RETRY_SECONDS.get(status)
-    if retry_seconds is not None:
-        headers["Retry-After"] = str(retry_seconds)
+    if status in (429, 503):
+        headers["Retry-After"] = "1" if error.code == "server_busy" else "5"
     if status == 500:
         return ErrorAnswer(status=status, headers=headers, document=_internal_document(error))
     document = error_document(error, error.advice.render(_part_text))

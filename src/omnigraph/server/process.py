@@ -7,8 +7,8 @@ listener, let running requests finish and end with 0.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ import uvicorn
 
 from omnigraph.api.graph import open as open_graph
 from omnigraph.base import limits
-from omnigraph.base.errors import UsageError
+from omnigraph.base.errors import OmnigraphError, UsageError
 from omnigraph.client.local import LocalGraph
 from omnigraph.engine.options import QueryLimits
 from omnigraph.server.admission import Admission
@@ -26,6 +26,8 @@ from omnigraph.server.app import DEFAULT_GRAPH, Serving, make_app
 from omnigraph.server.auth import TokenTable
 from omnigraph.server.boot import UNAUTHENTICATED, AccessState, decide_state, read_flag, read_tokens
 from omnigraph.server.gate import AccessGate
+from omnigraph.server.logs import log_event, start_log
+from omnigraph.server.metrics import Metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,9 @@ class ServerSettings:
     tls_certificate: str | None = None
     tls_key: str | None = None
     root_path: str = ""
+    cors_origins: tuple[str, ...] = ()
+    has_public_metrics: bool = False
+    logs_json: bool = False
     grace_seconds: int = 25
 
 
@@ -52,18 +57,22 @@ def run_server(settings: ServerSettings, environment: Mapping[str, str] = os.env
         access=settings.access,
     )
     host, port = parse_bind(settings.bind)
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    start_log(as_json=settings.logs_json)
     graph = open_graph(settings.store)
     admission = Admission()
     memory = max(4 * limits.ENGINE_MEMORY_BYTES // admission.read_threads, limits.SERVER_QUERY_MEMORY_BYTES_MIN)
     allowed = QueryLimits(memory_bytes=memory, seconds=limits.SERVER_QUERY_SECONDS_MAX)
-    table = TokenTable.make(tokens)
+    tokens_file = _Tokens(environment, TokenTable.make(tokens))
+    signal.signal(signal.SIGHUP, tokens_file.read_again)
     serving = Serving(
         graphs={DEFAULT_GRAPH: LocalGraph(graph=graph, uri=f"graphs/{DEFAULT_GRAPH}", limits=allowed)},
         gate=AccessGate(state),
         state=state,
         admission=admission,
-        tokens=lambda: table,
+        tokens=tokens_file.table,
+        metrics=Metrics(admission),
+        root_path=settings.root_path,
+        has_public_metrics=settings.has_public_metrics,
     )
     config = uvicorn.Config(
         make_app(serving),
@@ -82,6 +91,27 @@ def run_server(settings: ServerSettings, environment: Mapping[str, str] = os.env
     )
     _Server(config).run()
     return 0
+
+
+class _Tokens:
+    """The tokens of the environment. SIGHUP reads them again; a file that is invalid then changes nothing."""
+
+    def __init__(self, environment: Mapping[str, str], table: TokenTable) -> None:
+        self._environment = environment
+        self._table = table
+
+    def table(self) -> TokenTable:
+        """Return the current tokens."""
+        return self._table
+
+    def read_again(self, *_: object) -> None:
+        """Read the tokens again."""
+        try:
+            self._table = TokenTable.make(read_tokens(self._environment))
+        except OmnigraphError as error:
+            log_event("tokens not read", reason=error.message)
+        else:
+            log_event("tokens read", actors=len(self._table.actors))
 
 
 class _Server(uvicorn.Server):

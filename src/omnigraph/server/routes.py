@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.base import limits
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     import msgspec
 
     from omnigraph.client.local import LocalGraph
+
+
+CONDITION: Final = "Omnigraph-If-Graph-Commit"
+"""The header with the commit that must be the newest of the branch."""
 
 
 class LaneName(Enum):
@@ -53,7 +58,7 @@ class Route:
     summary: str
     action: Action
     run: Callable[[Call], Any]
-    """Does the work, in a thread, and returns a document."""
+    """Does the work, in a thread, and returns a document; for a stream, returns what writes it."""
     response: type[msgspec.Struct] | None
     subject: Callable[[Call], Subject] = lambda _: Subject()
     """What the action concerns."""
@@ -160,6 +165,19 @@ ROUTES: Final = (
         body=requests.LintRequest,
         run=lambda call: call.graph.lint(call.body),
         response=None,
+    ),
+    Route(
+        method="POST",
+        path="/export",
+        operation="export",
+        summary="The entities of a state as lines of graph data",
+        action=Action.EXPORT,
+        subject=_state_of_body,
+        is_subject_in_url=False,
+        body=requests.ExportRequest,
+        run=lambda call: partial(call.graph.export, call.body),
+        response=None,
+        lane=LaneName.STREAM,
     ),
     Route(
         method="POST",
@@ -280,3 +298,39 @@ ROUTES: Final = (
     ),
 )
 """The routes of a graph."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerRoute:
+    """A route of the server itself, answered to GET and HEAD."""
+
+    path: str
+    operation: str
+    summary: str
+    response: type[msgspec.Struct] | None
+    is_public: bool = False
+    """Whether it needs no token."""
+    media_type: str = "application/json"
+
+
+SERVER_ROUTES: Final = (
+    ServerRoute(
+        path="/healthz", operation="health", summary="That it runs", response=service.HealthOutput, is_public=True
+    ),
+    ServerRoute(
+        path="/readyz",
+        operation="ready",
+        summary="Whether it can answer requests",
+        response=service.ReadinessOutput,
+        is_public=True,
+    ),
+    ServerRoute(
+        path="/graphs", operation="listGraphs", summary="The graphs of the server", response=service.GraphListResponse
+    ),
+    ServerRoute(path="/whoami", operation="whoami", summary="The caller and its rights", response=service.WhoamiOutput),
+    ServerRoute(path="/openapi.json", operation="openapi", summary="This document", response=None, is_public=True),
+    ServerRoute(
+        path="/metrics", operation="metrics", summary="Figures for Prometheus", response=None, media_type="text/plain"
+    ),
+)
+"""The routes of the server."""
