@@ -14,6 +14,7 @@ import msgspec
 
 from omnigraph.api.graph import Graph
 from omnigraph.base.errors import UsageError
+from omnigraph.client import history
 from omnigraph.engine.options import NO_LIMITS
 from omnigraph.graph.manifest.refs import read_reference
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
@@ -27,11 +28,10 @@ from omnigraph.wire.commits import (
     branch_create_output,
     branch_delete_output,
     branch_list_output,
-    commit_output,
     schema_output,
     snapshot_output,
-    table_names,
 )
+from omnigraph.wire.pages import ChangeFeedOutput, CommitChangesOutput, CommitListOutput, DiffOutput, LogOutput
 from omnigraph.wire.results import (
     BranchMergeOutput,
     ChangeOutput,
@@ -78,6 +78,10 @@ class LocalGraph:
     def branch_of(self, state: wr.StateParameters) -> str:
         """Return the branch of a state; that of a commit is the branch that it was written on."""
         return (state.branch or MAIN).strip() if state.snapshot is None else self._read(state).branch.name
+
+    def branch_of_name(self, name: str) -> str:
+        """Return the branch of a branch or commit."""
+        return read_reference(self.graph.location, name.strip()).branch.name
 
     def snapshot(self, state: wr.StateParameters) -> SnapshotOutput:
         """Return what a state publishes."""
@@ -189,11 +193,33 @@ class LocalGraph:
         failure = delete_merged(location, result)
         return merge_output(location, result, branch_deleted=failure is None, delete_error=failure)
 
+    def list_commits(self, parameters: wr.CommitListParameters) -> CommitListOutput:
+        """Return the newest commits of a branch."""
+        return history.list_commits(self._on(parameters.branch), parameters.limit)
+
     def get_commit(self, commit: str) -> CommitOutput:
         """Return a commit of any branch."""
-        snapshot = read_reference(self.graph.location, commit)
-        (record,) = (record for record in snapshot.manifest.read_commits() if record.id == snapshot.head)
-        return commit_output(record, table_names(snapshot))
+        return history.get_commit(self.graph, commit)
+
+    def commit_changes(self, commit: str, parameters: wr.ChangeFilter) -> CommitChangesOutput:
+        """Return what a commit changed."""
+        return history.commit_changes(self.graph, commit, parameters)
+
+    def poll_changes(self, parameters: wr.FeedParameters) -> ChangeFeedOutput:
+        """Return the commits of a branch after a cursor, with their changes."""
+        return history.poll_changes(self._on(parameters.branch), parameters)
+
+    def diff(self, parameters: wr.DiffParameters) -> DiffOutput:
+        """Return what differs between two states."""
+        return history.diff_states(self.graph, parameters)
+
+    def log(self, parameters: wr.LogParameters) -> LogOutput:
+        """Return the commits of all branches."""
+        return history.read_log(self.graph, parameters)
+
+    def head(self, branch: str) -> str:
+        """Return the newest commit of a branch."""
+        return read_snapshot(self.graph.location, branch.strip()).head
 
     def _on(self, branch: str) -> Graph:
         return replace(self.graph, branch=branch.strip())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.base import limits
 from omnigraph.server.gate import Action, Subject
-from omnigraph.wire import commits, requests, results, service
+from omnigraph.wire import commits, pages, requests, results, service
 
 if TYPE_CHECKING:
     import msgspec
@@ -84,6 +84,10 @@ def _state_of_body(call: Call) -> Subject:
 
 def _branch_of_body(call: Call) -> Subject:
     return Subject(branch=call.body.branch.strip())
+
+
+def _branch_of_parameters(call: Call) -> Subject:
+    return Subject(branch=call.parameters.branch.strip())
 
 
 def _merge(call: Call) -> results.BranchMergeOutput:
@@ -229,7 +233,7 @@ ROUTES: Final = (
         operation="loadNdjson",
         summary="Load lines of graph data",
         action=Action.CHANGE,
-        subject=lambda call: Subject(branch=call.parameters.branch.strip()),
+        subject=_branch_of_parameters,
         parameters=requests.LoadParameters,
         body=bytes,
         body_bytes_max=_LOAD,
@@ -286,6 +290,66 @@ ROUTES: Final = (
         response=commits.BranchDeleteOutput,
         lane=LaneName.WRITE,
         statuses=_WRITE_STATUSES,
+    ),
+    Route(
+        method="GET",
+        path="/commits",
+        operation="listCommits",
+        summary="The newest commits of a branch",
+        action=Action.READ,
+        subject=_branch_of_parameters,
+        parameters=requests.CommitListParameters,
+        run=lambda call: call.graph.list_commits(call.parameters),
+        response=pages.CommitListOutput,
+    ),
+    Route(
+        method="GET",
+        path="/commits/{commit}/changes",
+        operation="getCommitChanges",
+        summary="What a commit changed",
+        action=Action.READ,
+        subject=lambda call: Subject(branch=call.graph.get_commit(call.path["commit"]).graph_branch),
+        parameters=requests.ChangeFilter,
+        run=lambda call: call.graph.commit_changes(call.path["commit"], call.parameters),
+        response=pages.CommitChangesOutput,
+        statuses=(409, 410),
+    ),
+    Route(
+        method="GET",
+        path="/changes",
+        operation="pollChanges",
+        summary="The commits of a branch after a cursor, with their changes",
+        action=Action.READ,
+        subject=_branch_of_parameters,
+        parameters=requests.FeedParameters,
+        run=lambda call: call.graph.poll_changes(call.parameters),
+        response=pages.ChangeFeedOutput,
+        statuses=(409, 410),
+    ),
+    Route(
+        method="GET",
+        path="/diff",
+        operation="diffStates",
+        summary="What differs between two branches or commits",
+        action=Action.READ,
+        subject=lambda call: Subject(
+            branch=call.graph.branch_of_name(call.parameters.before),
+            target=call.graph.branch_of_name(call.parameters.after),
+        ),
+        parameters=requests.DiffParameters,
+        run=lambda call: call.graph.diff(call.parameters),
+        response=pages.DiffOutput,
+        statuses=(409,),
+    ),
+    Route(
+        method="GET",
+        path="/log",
+        operation="listLog",
+        summary="The commits of all branches",
+        action=Action.READ,
+        parameters=requests.LogParameters,
+        run=lambda call: call.graph.log(call.parameters),
+        response=pages.LogOutput,
     ),
     Route(
         method="GET",

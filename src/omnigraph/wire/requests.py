@@ -14,14 +14,14 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     """A document or the parameters of a request."""
 
 
-class StateParameters(Request, kw_only=True):
+class StateParameters(Request, frozen=True, kw_only=True):
     """The state to read: the newest of a branch, or the one of a commit. Without both, the newest of main."""
 
     branch: str | None = None
     snapshot: str | None = None
 
 
-class QueryRequest(StateParameters, kw_only=True):
+class QueryRequest(StateParameters, frozen=True, kw_only=True):
     """A read query: its text, which of its queries to run, and the values of its parameters."""
 
     query: str
@@ -29,13 +29,13 @@ class QueryRequest(StateParameters, kw_only=True):
     params: dict[str, Any] | None = None
 
 
-class ExplainRequest(QueryRequest, kw_only=True):
+class ExplainRequest(QueryRequest, frozen=True, kw_only=True):
     """A query to explain; with `analyze` it runs."""
 
     analyze: bool = False
 
 
-class ChangeRequest(Request, kw_only=True):
+class ChangeRequest(Request, frozen=True, kw_only=True):
     """A query that changes a branch."""
 
     query: str
@@ -44,14 +44,14 @@ class ChangeRequest(Request, kw_only=True):
     branch: str = "main"
 
 
-class QueryFile(Request, kw_only=True):
+class QueryFile(Request, frozen=True, kw_only=True):
     """A query text with a name for messages."""
 
     name: str
     text: str
 
 
-class LintRequest(StateParameters, kw_only=True):
+class LintRequest(StateParameters, frozen=True, kw_only=True):
     """Query texts to check against the schema of a state."""
 
     files: list[QueryFile]
@@ -60,7 +60,7 @@ class LintRequest(StateParameters, kw_only=True):
 LoadModeName = Literal["append", "merge", "overwrite"]
 
 
-class LoadParameters(Request, kw_only=True, rename={"base": "from"}):
+class LoadParameters(Request, frozen=True, kw_only=True, rename={"base": "from"}):
     """Where and how to load lines of graph data. `base`: the branch to create a missing branch from."""
 
     branch: str = "main"
@@ -68,26 +68,26 @@ class LoadParameters(Request, kw_only=True, rename={"base": "from"}):
     mode: LoadModeName = "merge"
 
 
-class IngestRequest(LoadParameters, kw_only=True, rename={"base": "from"}):
+class IngestRequest(LoadParameters, frozen=True, kw_only=True, rename={"base": "from"}):
     """Lines of graph data to load."""
 
     data: str
 
 
-class ExportRequest(StateParameters, kw_only=True):
+class ExportRequest(StateParameters, frozen=True, kw_only=True):
     """The types to export; without types, all."""
 
     type_names: list[str] | None = None
 
 
-class BranchCreateRequest(Request, kw_only=True, rename={"source": "from"}):
+class BranchCreateRequest(Request, frozen=True, kw_only=True, rename={"source": "from"}):
     """A branch to create, and the branch or commit to create it from."""
 
     name: str
     source: str = "main"
 
 
-class ConflictDecision(Request, kw_only=True):
+class ConflictDecision(Request, frozen=True, kw_only=True):
     """Which side of a conflict a merge takes for one entity."""
 
     entity_kind: Literal["node", "edge"]
@@ -96,7 +96,7 @@ class ConflictDecision(Request, kw_only=True):
     take: Literal["ours", "theirs"]
 
 
-class BranchMergeRequest(Request, kw_only=True):
+class BranchMergeRequest(Request, frozen=True, kw_only=True):
     """A branch or commit to merge. `strategy` decides every conflict, or every conflict of a kind."""
 
     source: str
@@ -107,25 +107,25 @@ class BranchMergeRequest(Request, kw_only=True):
     resolve: list[ConflictDecision] | None = None
 
 
-class NoParameters(Request, kw_only=True):
+class NoParameters(Request, frozen=True, kw_only=True):
     """The parameters of an operation that has none."""
 
 
-class CommitListParameters(Request, kw_only=True):
+class CommitListParameters(Request, frozen=True, kw_only=True):
     """The branch, and how many of its newest commits to list."""
 
     branch: str = "main"
     limit: int = 50
 
 
-class LogParameters(Request, kw_only=True):
+class LogParameters(Request, frozen=True, kw_only=True):
     """How many commits of all branches to list on a page."""
 
     limit: int = 100
     page_token: str | None = None
 
 
-class ChangeFilter(Request, kw_only=True):
+class ChangeFilter(Request, frozen=True, kw_only=True):
     """Which changed entities to list, and how many on a page."""
 
     kind: list[Literal["node", "edge"]] | None = None
@@ -135,7 +135,7 @@ class ChangeFilter(Request, kw_only=True):
     page_token: str | None = None
 
 
-class FeedParameters(ChangeFilter, kw_only=True):
+class FeedParameters(ChangeFilter, frozen=True, kw_only=True):
     """Where a feed of changes starts: `cursor` of an earlier page, or `start` (`now`, `beginning`, `after:ID`).
 
     `wait`: how many seconds to wait for a commit if there is none.
@@ -147,7 +147,7 @@ class FeedParameters(ChangeFilter, kw_only=True):
     wait: float | None = None
 
 
-class DiffParameters(ChangeFilter, kw_only=True, rename={"before": "from", "after": "to"}):
+class DiffParameters(ChangeFilter, frozen=True, kw_only=True, rename={"before": "from", "after": "to"}):
     """The two branches or commits to compare."""
 
     before: str
