@@ -90,6 +90,11 @@ def decode_token(text: str, kind: type[Token], *, graph: str, chosen: str = "") 
     return token
 
 
+def head_of_cursor(text: str) -> str:
+    """Return the commit of a cursor that this process issued."""
+    return msgspec.json.decode(urlsafe_b64decode(text + "=" * (-len(text) % 4))[4:], type=Cursor).after
+
+
 def rejected(reason: str) -> UsageError:
     """Return the error for a cursor or a page token that cannot be used."""
     return UsageError(

@@ -24,6 +24,7 @@ from omnigraph import __version__
 from omnigraph.base import limits
 from omnigraph.base.errors import ErrorKind, InvariantError, OmnigraphError
 from omnigraph.base.version import INTERNAL_SCHEMA_VERSION
+from omnigraph.client.paging import head_of_cursor
 from omnigraph.server.admission import Admission, run_in_thread
 from omnigraph.server.auth import ANONYMOUS
 from omnigraph.server.boot import AccessState
@@ -35,6 +36,8 @@ from omnigraph.server.metrics import Metrics
 from omnigraph.server.openapi import openapi_document
 from omnigraph.server.routes import CONDITION, ROUTES, SERVER_ROUTES, Call, LaneName, Route, ServerRoute
 from omnigraph.server.streams import NdjsonStream, run_until_disconnect
+from omnigraph.server.waiting import Waiting
+from omnigraph.wire.requests import FeedParameters
 from omnigraph.wire.service import (
     GraphActionsOutput,
     GraphEntryOutput,
@@ -45,6 +48,8 @@ from omnigraph.wire.service import (
 )
 
 if TYPE_CHECKING:
+    from threading import Event
+
     from starlette.requests import Request as WebRequest
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -71,6 +76,7 @@ class Serving:
     tokens: Callable[[], TokenTable]
     """The current tokens; they change when the file is read again."""
     metrics: Metrics
+    waiting: Waiting
     root_path: str = ""
     """The prefix that a proxy removes."""
     has_public_metrics: bool = False
@@ -146,12 +152,28 @@ async def _run(serving: Serving, route: Route, call: Call, request: WebRequest) 
     if route.lane is LaneName.STREAM:
         return NdjsonStream(admission.streams, route.run(call))
     if route.lane is LaneName.READ:
-        document = await run_until_disconnect(
-            request, admission.reads, lambda cancelled: route.run(replace(call, graph=call.graph.until(cancelled)))
-        )
-        return json_response(document, request)
+        run = _poll if isinstance(call.parameters, FeedParameters) else _read
+        return json_response(await run(serving, route, call, request), request)
     async with admission.change(request.scope["omnigraph.actor"]):
         return json_response(await admission.writes.run(lambda: route.run(call)), request)
+
+
+async def _read(serving: Serving, route: Route, call: Call, request: WebRequest) -> Any:
+    def work(cancelled: Event) -> Any:
+        return route.run(replace(call, graph=call.graph.until(cancelled)))
+
+    return await run_until_disconnect(request, serving.admission.reads, work)
+
+
+async def _poll(serving: Serving, route: Route, call: Call, request: WebRequest) -> Any:
+    """Return a page of a feed. An empty one waits for the next commit if the request asks for it."""
+    page = await _read(serving, route, call, request)
+    if page.blocks or not call.parameters.wait or not isinstance(page.cursor, str):
+        return page
+    branch, head = call.parameters.branch.strip(), head_of_cursor(page.cursor)
+    await serving.waiting.wait(call.graph, branch, head, call.parameters.wait)
+    following = msgspec.structs.replace(call.parameters, cursor=page.cursor, start=None)
+    return await _read(serving, route, replace(call, parameters=following), request)
 
 
 async def _authorize(serving: Serving, route: Route, call: Call, actor: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from omnigraph.base.errors import ErrorKind, Fact, OmnigraphError
+from omnigraph.base.errors import ErrorKind, Fact, OmnigraphError, fact_rows
 from omnigraph.base.hints import Action, Argument, hint_to_json
 from omnigraph.wire.errors import error_document
 
@@ -98,7 +98,19 @@ def error_answer(error: OmnigraphError) -> ErrorAnswer:
         word = error.code
     if word is not None:
         document = {"error": document.pop("error"), "code": word, **document}
-    return ErrorAnswer(status=status, headers=headers, document=document)
+    return ErrorAnswer(status=status, headers=headers, document=_without_files(document))
+
+
+def _without_files(document: dict[str, Fact]) -> dict[str, Fact]:
+    """Return a document without the names of files of the server: a load over HTTP has only lines."""
+    rows = fact_rows(document, "validation_errors")
+    if not rows:
+        return document
+    message = str(document["error"])
+    for file in {str(row.get("file")) for row in rows}:
+        message = message.replace(f"{file}:", "line ")
+    violations: list[Fact] = [{name: value for name, value in row.items() if name != "file"} for row in rows]
+    return {**document, "error": message, "validation_errors": violations}
 
 
 def _internal_document(error: OmnigraphError) -> dict[str, Fact]:

@@ -196,7 +196,7 @@ def newest_first(commits: Mapping[CommitId, CommitRecord], heads: tuple[CommitId
     children: dict[CommitId, int] = dict.fromkeys(heads, 0)
     unvisited = list(children)
     while unvisited:
-        for parent in _parents(commits[unvisited.pop()]):
+        for parent in _parents(commits, unvisited.pop()):
             if parent not in children:
                 children[parent] = 0
                 unvisited.append(parent)
@@ -206,11 +206,7 @@ def newest_first(commits: Mapping[CommitId, CommitRecord], heads: tuple[CommitId
     while ready:
         commit = commits[heapq.heappop(ready)[1]]
         yield commit
-        for parent in _parents(commit):
+        for parent in _parents(commits, commit.id):
             children[parent] -= 1
             if children[parent] == 0:
                 heapq.heappush(ready, (-commits[parent].created_us, parent))
-
-
-def _parents(commit: CommitRecord) -> list[CommitId]:
-    return [parent for parent in (commit.parent, commit.merged_parent) if parent is not None]
