@@ -75,7 +75,7 @@ def test_mutation_receipt_equals_the_commit(server: ServerProcess) -> None:
 
 
 def test_mutation_of_nothing_has_no_commit(server: ServerProcess) -> None:
-    document = server.mutate('query d() { delete Person where slug = "nobody" }').document
+    document = server.mutate('query d() { delete Person where slug = "absent" }').document
     assert document["commit"] is None
 
 

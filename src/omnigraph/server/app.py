@@ -29,12 +29,12 @@ from omnigraph.server.admission import Admission, run_in_thread
 from omnigraph.server.auth import ANONYMOUS
 from omnigraph.server.boot import AccessState
 from omnigraph.server.errors import RequestError, error_answer
-from omnigraph.server.gate import Action, Gate, Subject
+from omnigraph.server.gate import Gate, GraphAction, Subject
 from omnigraph.server.logs import log_event
 from omnigraph.server.metrics import CONTENT_TYPE as METRICS_TYPE
 from omnigraph.server.metrics import Metrics
 from omnigraph.server.openapi import openapi_document
-from omnigraph.server.routes import CONDITION, ROUTES, SERVER_ROUTES, Call, LaneName, Route, ServerRoute
+from omnigraph.server.routes import CONDITION, ROUTES, SERVER_ROUTES, LaneName, Route, RouteCall, ServerRoute
 from omnigraph.server.streams import NdjsonStream, run_until_disconnect
 from omnigraph.server.waiting import Waiting
 from omnigraph.wire.requests import FeedParameters
@@ -129,12 +129,12 @@ def _endpoint(serving: Serving, route: Route) -> Callable[[WebRequest], Awaitabl
         _check_contract(request)
         graph = _find_graph(serving, request.path_params["graph_id"]).as_actor(actor)
         _check_length(request, route.body_bytes_max)
-        call = Call(
+        call = RouteCall(
             graph=graph,
             path=request.path_params,
             parameters=_decode_parameters(request, route),
             condition=_read_condition(request, route),
-            may_delete=lambda branch: serving.gate.require(actor, Action.BRANCH_DELETE, Subject(target=branch)),
+            may_delete=lambda branch: serving.gate.require(actor, GraphAction.BRANCH_DELETE, Subject(target=branch)),
         )
         if route.is_subject_in_url:
             await _authorize(serving, route, call, actor)
@@ -147,7 +147,7 @@ def _endpoint(serving: Serving, route: Route) -> Callable[[WebRequest], Awaitabl
     return handle
 
 
-async def _run(serving: Serving, route: Route, call: Call, request: WebRequest) -> Response:
+async def _run(serving: Serving, route: Route, call: RouteCall, request: WebRequest) -> Response:
     admission = serving.admission
     if route.lane is LaneName.STREAM:
         return NdjsonStream(admission.streams, route.run(call))
@@ -158,14 +158,14 @@ async def _run(serving: Serving, route: Route, call: Call, request: WebRequest) 
         return json_response(await admission.writes.run(lambda: route.run(call)), request)
 
 
-async def _read(serving: Serving, route: Route, call: Call, request: WebRequest) -> Any:
+async def _read(serving: Serving, route: Route, call: RouteCall, request: WebRequest) -> Any:
     def work(cancelled: Event) -> Any:
         return route.run(replace(call, graph=call.graph.until(cancelled)))
 
     return await run_until_disconnect(request, serving.admission.reads, work)
 
 
-async def _poll(serving: Serving, route: Route, call: Call, request: WebRequest) -> Any:
+async def _poll(serving: Serving, route: Route, call: RouteCall, request: WebRequest) -> Any:
     """Return a page of a feed. An empty one waits for the next commit if the request asks for it."""
     page = await _read(serving, route, call, request)
     if page.blocks or not call.parameters.wait or not isinstance(page.cursor, str):
@@ -176,7 +176,7 @@ async def _poll(serving: Serving, route: Route, call: Call, request: WebRequest)
     return await _read(serving, route, replace(call, parameters=following), request)
 
 
-async def _authorize(serving: Serving, route: Route, call: Call, actor: str) -> None:
+async def _authorize(serving: Serving, route: Route, call: RouteCall, actor: str) -> None:
     subject = await run_in_thread(lambda: route.subject(call))
     serving.gate.require(actor, route.action, subject)
 

@@ -36,7 +36,7 @@ def read_flag(environment: Mapping[str, str], name: str) -> bool:
 
 
 def decide_state(*, has_tokens: bool, has_policy: bool, is_unauthenticated: bool, access: AccessState) -> AccessState:
-    """Return the state of a server; raise if nobody could use it, or everybody by mistake."""
+    """Return the state of a server; raise if no request could succeed, or if nothing protects it."""
     if has_tokens:
         return access
     if has_policy:

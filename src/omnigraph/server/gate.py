@@ -14,7 +14,7 @@ from omnigraph.server.boot import AccessState
 from omnigraph.server.errors import RequestError
 
 
-class Action(StrEnum):
+class GraphAction(StrEnum):
     """What a request does to a graph."""
 
     READ = "read"
@@ -25,7 +25,7 @@ class Action(StrEnum):
     BRANCH_MERGE = "branch_merge"
 
 
-READ_ACTIONS: Final = frozenset({Action.READ, Action.EXPORT})
+READ_ACTIONS: Final = frozenset({GraphAction.READ, GraphAction.EXPORT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +39,10 @@ class Subject:
 class Gate(Protocol):
     """Decides what actors may do with a graph."""
 
-    def require(self, actor: str, action: Action, subject: Subject) -> None:
+    def require(self, actor: str, action: GraphAction, subject: Subject) -> None:
         """Raise unless the actor may do it."""
 
-    def allowed(self, actor: str) -> dict[Action, str]:
+    def allowed(self, actor: str) -> dict[GraphAction, str]:
         """Return for each action on how many branches it is allowed: `none`, `some` or `all`."""
 
 
@@ -52,7 +52,7 @@ class AccessGate:
 
     state: AccessState
 
-    def require(self, actor: str, action: Action, subject: Subject) -> None:  # noqa: ARG002  # the same for all
+    def require(self, actor: str, action: GraphAction, subject: Subject) -> None:  # noqa: ARG002  # the same for all
         """Raise unless the actor may do it."""
         if self.state is AccessState.READ and action not in READ_ACTIONS:
             raise RequestError(
@@ -63,7 +63,7 @@ class AccessGate:
                 facts={"action": action.value},
             )
 
-    def allowed(self, actor: str) -> dict[Action, str]:  # noqa: ARG002  # the same for all
+    def allowed(self, actor: str) -> dict[GraphAction, str]:  # noqa: ARG002  # the same for all
         """Return `all` or `none` for each action."""
         is_reader = self.state is AccessState.READ
-        return {action: "none" if is_reader and action not in READ_ACTIONS else "all" for action in Action}
+        return {action: "none" if is_reader and action not in READ_ACTIONS else "all" for action in GraphAction}

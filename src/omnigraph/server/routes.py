@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.base import limits
-from omnigraph.server.gate import Action, Subject
+from omnigraph.server.gate import GraphAction, Subject
 from omnigraph.wire import commits, pages, requests, results, service
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class LaneName(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class RouteCall:
     """One request to a route of a graph: its path parameters, URL parameters, body and condition."""
 
     graph: LocalGraph
@@ -56,11 +56,11 @@ class Route:
     operation: str
     """The operation id of the OpenAPI document."""
     summary: str
-    action: Action
-    run: Callable[[Call], Any]
+    action: GraphAction
+    run: Callable[[RouteCall], Any]
     """Does the work, in a thread, and returns a document; for a stream, returns what writes it."""
     response: type[msgspec.Struct] | None
-    subject: Callable[[Call], Subject] = lambda _: Subject()
+    subject: Callable[[RouteCall], Subject] = lambda _: Subject()
     """What the action concerns."""
     is_subject_in_url: bool = True
     """Whether the subject is known before the body is read."""
@@ -74,23 +74,23 @@ class Route:
     """The statuses besides those of every route."""
 
 
-def _state_of_parameters(call: Call) -> Subject:
+def _state_of_parameters(call: RouteCall) -> Subject:
     return Subject(branch=call.graph.branch_of(call.parameters))
 
 
-def _state_of_body(call: Call) -> Subject:
+def _state_of_body(call: RouteCall) -> Subject:
     return Subject(branch=call.graph.branch_of(call.body))
 
 
-def _branch_of_body(call: Call) -> Subject:
+def _branch_of_body(call: RouteCall) -> Subject:
     return Subject(branch=call.body.branch.strip())
 
 
-def _branch_of_parameters(call: Call) -> Subject:
+def _branch_of_parameters(call: RouteCall) -> Subject:
     return Subject(branch=call.parameters.branch.strip())
 
 
-def _merge(call: Call) -> results.BranchMergeOutput:
+def _merge(call: RouteCall) -> results.BranchMergeOutput:
     return call.graph.merge(call.body, lambda: call.may_delete(call.body.source.strip()))
 
 
@@ -104,7 +104,7 @@ ROUTES: Final = (
         path="/snapshot",
         operation="getSnapshot",
         summary="What a state publishes",
-        action=Action.READ,
+        action=GraphAction.READ,
         subject=_state_of_parameters,
         parameters=requests.StateParameters,
         run=lambda call: call.graph.snapshot(call.parameters),
@@ -115,7 +115,7 @@ ROUTES: Final = (
         path="/schema",
         operation="getSchema",
         summary="The schema of a state",
-        action=Action.READ,
+        action=GraphAction.READ,
         subject=_state_of_parameters,
         parameters=requests.StateParameters,
         run=lambda call: call.graph.schema(call.parameters),
@@ -126,7 +126,7 @@ ROUTES: Final = (
         path="/catalog",
         operation="getCatalog",
         summary="The types of a state, with counts and indexes",
-        action=Action.READ,
+        action=GraphAction.READ,
         subject=_state_of_parameters,
         parameters=requests.StateParameters,
         run=lambda call: call.graph.catalog(call.parameters),
@@ -137,7 +137,7 @@ ROUTES: Final = (
         path="/query",
         operation="query",
         summary="Run a read query",
-        action=Action.READ,
+        action=GraphAction.READ,
         subject=_state_of_body,
         is_subject_in_url=False,
         body=requests.QueryRequest,
@@ -150,7 +150,7 @@ ROUTES: Final = (
         path="/explain",
         operation="explainQuery",
         summary="How a query runs",
-        action=Action.READ,
+        action=GraphAction.READ,
         subject=_state_of_body,
         is_subject_in_url=False,
         body=requests.ExplainRequest,
@@ -163,7 +163,7 @@ ROUTES: Final = (
         path="/lint",
         operation="lintQueries",
         summary="Check query texts",
-        action=Action.READ,
+        action=GraphAction.READ,
         subject=_state_of_body,
         is_subject_in_url=False,
         body=requests.LintRequest,
@@ -175,10 +175,10 @@ ROUTES: Final = (
         path="/export",
         operation="export",
         summary="The entities of a state as lines of graph data",
-        action=Action.EXPORT,
+        action=GraphAction.EXPORT,
         subject=_state_of_body,
         is_subject_in_url=False,
-        body=requests.ExportRequest,
+        body=requests.ExportStateRequest,
         run=lambda call: partial(call.graph.export, call.body),
         response=None,
         lane=LaneName.STREAM,
@@ -188,7 +188,7 @@ ROUTES: Final = (
         path="/mutate",
         operation="mutate",
         summary="Run a query that changes a branch",
-        action=Action.CHANGE,
+        action=GraphAction.CHANGE,
         subject=_branch_of_body,
         is_subject_in_url=False,
         body=requests.ChangeRequest,
@@ -202,7 +202,7 @@ ROUTES: Final = (
         path="/mutate/if-graph-commit",
         operation="mutate_if_graph_commit",
         summary="Run a query that changes a branch, if a commit is its newest",
-        action=Action.CHANGE,
+        action=GraphAction.CHANGE,
         subject=_branch_of_body,
         is_subject_in_url=False,
         body=requests.ChangeRequest,
@@ -217,7 +217,7 @@ ROUTES: Final = (
         path="/load",
         operation="load",
         summary="Load lines of graph data that are a member of a document",
-        action=Action.CHANGE,
+        action=GraphAction.CHANGE,
         subject=_branch_of_body,
         is_subject_in_url=False,
         body=requests.IngestRequest,
@@ -232,7 +232,7 @@ ROUTES: Final = (
         path="/load/ndjson",
         operation="loadNdjson",
         summary="Load lines of graph data",
-        action=Action.CHANGE,
+        action=GraphAction.CHANGE,
         subject=_branch_of_parameters,
         parameters=requests.LoadParameters,
         body=bytes,
@@ -247,7 +247,7 @@ ROUTES: Final = (
         path="/branches",
         operation="listBranches",
         summary="The branches",
-        action=Action.READ,
+        action=GraphAction.READ,
         run=lambda call: call.graph.list_branches(),
         response=commits.BranchListOutput,
     ),
@@ -256,7 +256,7 @@ ROUTES: Final = (
         path="/branches",
         operation="createBranch",
         summary="Create a branch",
-        action=Action.BRANCH_CREATE,
+        action=GraphAction.BRANCH_CREATE,
         subject=lambda call: Subject(branch=call.body.source.strip(), target=call.body.name.strip()),
         is_subject_in_url=False,
         body=requests.BranchCreateRequest,
@@ -270,7 +270,7 @@ ROUTES: Final = (
         path="/branches/merge",
         operation="mergeBranches",
         summary="Merge a branch into another",
-        action=Action.BRANCH_MERGE,
+        action=GraphAction.BRANCH_MERGE,
         subject=lambda call: Subject(branch=call.body.source.strip(), target=call.body.target.strip()),
         is_subject_in_url=False,
         body=requests.BranchMergeRequest,
@@ -284,7 +284,7 @@ ROUTES: Final = (
         path="/branches/{branch:path}",
         operation="deleteBranch",
         summary="Delete a branch",
-        action=Action.BRANCH_DELETE,
+        action=GraphAction.BRANCH_DELETE,
         subject=lambda call: Subject(target=call.path["branch"].strip()),
         run=lambda call: call.graph.delete_branch(call.path["branch"]),
         response=commits.BranchDeleteOutput,
@@ -296,7 +296,7 @@ ROUTES: Final = (
         path="/commits",
         operation="listCommits",
         summary="The newest commits of a branch",
-        action=Action.READ,
+        action=GraphAction.READ,
         subject=_branch_of_parameters,
         parameters=requests.CommitListParameters,
         run=lambda call: call.graph.list_commits(call.parameters),
@@ -307,7 +307,7 @@ ROUTES: Final = (
         path="/commits/{commit}/changes",
         operation="getCommitChanges",
         summary="What a commit changed",
-        action=Action.READ,
+        action=GraphAction.READ,
         subject=lambda call: Subject(branch=call.graph.get_commit(call.path["commit"]).graph_branch),
         parameters=requests.ChangeFilter,
         run=lambda call: call.graph.commit_changes(call.path["commit"], call.parameters),
@@ -319,7 +319,7 @@ ROUTES: Final = (
         path="/changes",
         operation="pollChanges",
         summary="The commits of a branch after a cursor, with their changes",
-        action=Action.READ,
+        action=GraphAction.READ,
         subject=_branch_of_parameters,
         parameters=requests.FeedParameters,
         run=lambda call: call.graph.poll_changes(call.parameters),
@@ -331,7 +331,7 @@ ROUTES: Final = (
         path="/diff",
         operation="diffStates",
         summary="What differs between two branches or commits",
-        action=Action.READ,
+        action=GraphAction.READ,
         subject=lambda call: Subject(
             branch=call.graph.branch_of_name(call.parameters.before),
             target=call.graph.branch_of_name(call.parameters.after),
@@ -346,7 +346,7 @@ ROUTES: Final = (
         path="/log",
         operation="listLog",
         summary="The commits of all branches",
-        action=Action.READ,
+        action=GraphAction.READ,
         parameters=requests.LogParameters,
         run=lambda call: call.graph.log(call.parameters),
         response=pages.LogOutput,
@@ -356,7 +356,7 @@ ROUTES: Final = (
         path="/commits/{commit}",
         operation="getCommit",
         summary="A commit",
-        action=Action.READ,
+        action=GraphAction.READ,
         run=lambda call: call.graph.get_commit(call.path["commit"]),
         response=commits.CommitOutput,
     ),

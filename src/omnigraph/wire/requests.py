@@ -44,7 +44,7 @@ class ChangeRequest(Request, frozen=True, kw_only=True):
     branch: str = "main"
 
 
-class QueryFile(Request, frozen=True, kw_only=True):
+class LintFile(Request, frozen=True, kw_only=True):
     """A query text with a name for messages."""
 
     name: str
@@ -54,7 +54,7 @@ class QueryFile(Request, frozen=True, kw_only=True):
 class LintRequest(StateParameters, frozen=True, kw_only=True):
     """Query texts to check against the schema of a state."""
 
-    files: list[QueryFile]
+    files: list[LintFile]
 
 
 LoadModeName = Literal["append", "merge", "overwrite"]
@@ -74,7 +74,7 @@ class IngestRequest(LoadParameters, frozen=True, kw_only=True, rename={"base": "
     data: str
 
 
-class ExportRequest(StateParameters, frozen=True, kw_only=True):
+class ExportStateRequest(StateParameters, frozen=True, kw_only=True):
     """The types to export; without types, all."""
 
     type_names: list[str] | None = None

@@ -16,7 +16,7 @@ from omnigraph.cli.target import GraphArguments
 Bind = Annotated[str, typer.Option("--bind", metavar="HOST:PORT", help="Where to listen; port 0 chooses a free port.")]
 
 
-class Access(StrEnum):
+class TokenAccess(StrEnum):
     """What a token may do."""
 
     READ = "read"
@@ -30,7 +30,7 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
-AccessOption = Annotated[Access, typer.Option("--access", help="What every token may do.")]
+AccessOption = Annotated[TokenAccess, typer.Option("--access", help="What every token may do.")]
 Unauthenticated = Annotated[
     bool, typer.Option("--unauthenticated", help="Require no token, and allow everything to everyone.")
 ]
@@ -60,7 +60,7 @@ def serve(
     target: GraphArguments,
     *,
     bind: Bind = "127.0.0.1:8080",
-    access: AccessOption = Access.READ,
+    access: AccessOption = TokenAccess.READ,
     unauthenticated: Unauthenticated = False,
     tls_certificate: TlsCertificate = None,
     tls_key: TlsKey = None,
