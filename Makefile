@@ -46,7 +46,7 @@ soak: $(READY)  ## run the long tests that `make test` skips, and random cases
 
 lock: $(READY)  ## pin the newest versions that pyproject.toml allows
 	$(BIN)/uv pip compile -q --system-certs --upgrade --universal --python-version 3.11 --no-header --no-annotate \
-	  --group dev pyproject.toml -o $(PINS)
+	  --group dev --extra server pyproject.toml -o $(PINS)
 	$(BIN)/uv pip compile -q --system-certs --upgrade --universal --python-version 3.11 --no-header --no-annotate \
 	  --group bench --constraints $(PINS) -o $(PEER_PINS)
 	@$(MAKE) --no-print-directory setup

@@ -27,7 +27,10 @@ LONG_FILES: Final = {"omnigraph.api.graph"}  # one class, mostly docstrings
 LONG_FUNCTIONS: Final[set[str]] = set()
 PICKLING_MODULE: Final = "omnigraph.pipeline.spark.runner"
 PICKLES: Final = {"pickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve", "joblib", "serializers"}
-ENTRY_POINTS: Final[set[str]] = {"omnigraph.cli.main"}  # they turn every exception into an exit code
+ENTRY_POINTS: Final[set[str]] = {
+    "omnigraph.cli.main",  # turns every exception into an exit code
+    "omnigraph.server.streams",  # passes every exception from a task to the one that answers the request
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,9 @@ CALLERS: Final[dict[str, tuple[str, ...]]] = {
         "omnigraph.api.graph",  # the graph's own delete_branch, which removes a row
         "omnigraph.graph.merge.request",  # the branch that was merged
         "omnigraph.cli.commands.branch",  # the same as the graph's own
+        "omnigraph.client.local",  # the same as the graph's own
+        "omnigraph.server.routes",  # the same, through the client
+        "omnigraph.wire.requests",  # a member of that name
         "omnigraph.graph.create",  # what a failed or killed init made, before there is a graph
     ),
 }

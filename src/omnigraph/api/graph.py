@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from os import PathLike, fspath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from omnigraph.api.arguments import (
     check_storage_options,
@@ -353,7 +353,7 @@ class Graph(Displayed):
 
     def export(
         self,
-        out: str | PathLike[str] | None = None,
+        out: str | PathLike[str] | BinaryIO | None = None,
         *,
         format: str = "ndjson",  # noqa: A002  # as in pandas and Spark
         types: Iterable[str] | None = None,
@@ -365,7 +365,7 @@ class Graph(Displayed):
         """Write the graph to a file or a directory.
 
         Args:
-            out: A file, or a directory if it exists or the name ends in `/`. Default: stdout.
+            out: A file, or a directory if it exists or the name ends in `/`; or an open binary file. Default: stdout.
             format: `ndjson`, which `load` reads, or `parquet`.
             types: Types by name or alias. Default: all.
             as_of: The state to export, as for `snapshot`.
@@ -383,7 +383,12 @@ class Graph(Displayed):
 
         names = read_names("types", types)
         export_format = parse_format(format)
-        path = None if out is None else fspath(out)
+        stream = sys.stdout.buffer if out is None else None
+        path = None
+        if isinstance(out, str | PathLike):
+            path = fspath(out)
+        elif out is not None:
+            stream = out
         options, durability = dict(self.location.options), self.location.durability
         target = parse_target(path, export_format, options, force=force, durability=durability)
         if isinstance(as_of, Snapshot):
@@ -391,7 +396,8 @@ class Graph(Displayed):
             state = SnapshotSelector(version=as_of.version)
         else:
             branch, state = self.branch, select_state(as_of)
-        stream = sys.stdout.buffer if target.kind is TargetKind.STREAM else None
+        if target.kind is TargetKind.STREAM and stream is None:
+            stream = sys.stdout.buffer
         request = ExportRequest(target, export_format, names, branch, state, stream)
         return export(self.location, request, self._runner(runner, progress))
 
@@ -403,6 +409,7 @@ class Graph(Displayed):
         *,
         type: str | None = None,  # noqa: A002  # as in `table`
         mode: str = "append",
+        from_: str | None = None,
         actor: str | None = None,
         dry_run: bool = False,
         rejects: str | PathLike[str] | None = None,
@@ -417,6 +424,7 @@ class Graph(Displayed):
                 frames or files by type.
             type: The type of the rows of a frame, or of Parquet and CSV files.
             mode: `append`, `merge` or `overwrite`.
+            from_: The branch to create the branch of the graph from if that does not exist.
             actor: Who loads. Default: the actor of the graph.
             dry_run: Check the input and write nothing.
             rejects: A file for every violation, as lines of JSON.
@@ -438,6 +446,7 @@ class Graph(Displayed):
             mode=mode,
             actor=choose_actor(actor, self.actor),
             type=type,
+            base=from_,
             dry_run=dry_run,
             rejects=None if rejects is None else fspath(rejects),
             runner=self._runner(runner, progress),

@@ -68,6 +68,7 @@ COMMANDS: Final[Mapping[str, str | CommandFamily]] = {
         "Manage a running Spark server for later commands.",
         {"start": "commands.spark.start", "stop": "commands.spark.stop", "status": "commands.spark.status"},
     ),
+    "serve": "commands.serve.serve",
     "demo": "demo.run.demo",
     "version": "commands.version.version",
 }

@@ -45,6 +45,12 @@ def main() -> None:
     _end(exit_code)
 
 
+def serve() -> None:
+    """Run `omnigraph serve`: the entry point of `omnigraph-server`."""
+    sys.argv.insert(1, "serve")
+    main()
+
+
 _received_signals: Final[list[int]] = []
 """The signals that this process received, oldest first.
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
-from omnigraph.base.errors import InvariantError, LimitExceededError, OmnigraphError
+from omnigraph.base.errors import InvariantError, LimitExceededError, OmnigraphError, RunError
 from omnigraph.base.hints import Argument, Placeholder, hint
 from omnigraph.engine.options import EngineOptions
 
@@ -62,7 +62,9 @@ class Budget:
         return collected
 
     def require_time(self) -> None:
-        """Raise after the deadline."""
+        """Raise after the deadline, and if another thread cancelled the query."""
+        if self._options.cancelled is not None and self._options.cancelled.is_set():
+            raise RunError("the query was cancelled", code="query_cancelled")
         if self._clock.monotonic() > self._deadline:
             limit = self._options.seconds_max
             raise _limit_error("time", "seconds", limit, f"{limit:g} s", Argument("seconds", Placeholder("SECONDS")))

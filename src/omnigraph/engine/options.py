@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+from threading import Event
 from typing import Final
 
 from omnigraph.base import limits
@@ -35,6 +36,8 @@ class QueryLimits:
     """The time that the query may take; after it the query fails with `query_time`."""
     hops: int | None = None
     """The hops of a traversal without an upper bound, such as `{1,}`; None rejects such traversals."""
+    cancelled: Event | None = None
+    """An event that another thread sets to end the query with `query_cancelled`."""
 
     def __post_init__(self) -> None:
         if self.hops is not None and not 1 <= self.hops <= limits.TRAVERSAL_HOPS_MAX:
@@ -56,6 +59,7 @@ class QueryLimits:
         return EngineOptions(
             memory_bytes_max=limits.ENGINE_MEMORY_BYTES if self.memory_bytes is None else self.memory_bytes,
             seconds_max=default_seconds if self.seconds is None else self.seconds,
+            cancelled=self.cancelled,
         )
 
 
@@ -73,3 +77,4 @@ class EngineOptions:
     expanded_rows_max: int = limits.ENGINE_EXPANDED_ROWS_MAX
     mode: TraversalMode | None = None
     cached: bool = True
+    cancelled: Event | None = None

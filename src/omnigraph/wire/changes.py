@@ -45,16 +45,16 @@ class EntityChangeOutput(msgspec.Struct, frozen=True, kw_only=True):
     type: EntityTypeOutput
     id: str
     op: str
-    before: EntityStateOutput | msgspec.UnsetType
-    after: EntityStateOutput | msgspec.UnsetType
+    before: EntityStateOutput | msgspec.UnsetType = msgspec.UNSET
+    after: EntityStateOutput | msgspec.UnsetType = msgspec.UNSET
 
 
 class ChangeCauseOutput(msgspec.Struct, frozen=True, kw_only=True):
     """The commit that made changes."""
 
     graph_commit_id: str
-    parent_commit_id: str | msgspec.UnsetType
-    merged_parent_commit_id: str | msgspec.UnsetType
+    parent_commit_id: str | msgspec.UnsetType = msgspec.UNSET
+    merged_parent_commit_id: str | msgspec.UnsetType = msgspec.UNSET
     authored_branch: str
     actor_id: str
     authored_at: int

@@ -6,6 +6,7 @@ merge then needs their common ancestors as well. The cost grows with the number 
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -188,3 +189,24 @@ def _has_uncovered_pair(mask: int, children: list[int]) -> bool:
             if mask & ~covered:
                 return True
     return False
+
+
+def newest_first(commits: Mapping[CommitId, CommitRecord], heads: tuple[CommitId, ...]) -> Iterator[CommitRecord]:
+    """Yield the commits by time, but never a parent before its children: the clocks of writers may differ."""
+    children: dict[CommitId, int] = dict.fromkeys(heads, 0)
+    unvisited = list(children)
+    while unvisited:
+        for parent in _parents(commits, unvisited.pop()):
+            if parent not in children:
+                children[parent] = 0
+                unvisited.append(parent)
+            children[parent] += 1
+    ready = [(-commits[commit_id].created_us, commit_id) for commit_id, count in children.items() if count == 0]
+    heapq.heapify(ready)
+    while ready:
+        commit = commits[heapq.heappop(ready)[1]]
+        yield commit
+        for parent in _parents(commits, commit.id):
+            children[parent] -= 1
+            if children[parent] == 0:
+                heapq.heappush(ready, (-commits[parent].created_us, parent))

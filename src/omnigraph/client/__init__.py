@@ -1,0 +1,1 @@
+"""A graph through one interface, in this process or behind a server."""

@@ -1,0 +1,208 @@
+"""The history of a graph in pages: commits, the feed of a branch, and the changes between states.
+
+In: a graph and a request. Out: a page. A feed fixes the head that its first page saw, so that following its pages ends.
+Nothing here writes.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from omnigraph.api.graph import Graph
+from omnigraph.base.errors import UsageError
+from omnigraph.client.paging import (
+    Cursor,
+    DiffToken,
+    FeedToken,
+    LogToken,
+    PageSize,
+    decode_token,
+    encode_token,
+    filter_text,
+    rejected,
+    select_changes,
+)
+from omnigraph.graph.branches import read_all_commits
+from omnigraph.graph.diff import diff_snapshots
+from omnigraph.graph.feed import read_commit_diff, read_feed
+from omnigraph.graph.manifest.lineage import make_lineage, newest_first
+from omnigraph.graph.manifest.refs import read_reference, readable_commits
+from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, find_named_commit, read_snapshot
+from omnigraph.wire.changes import cause_output
+from omnigraph.wire.commits import CommitOutput, commit_output, table_names
+from omnigraph.wire.pages import (
+    ChangeBlockOutput,
+    ChangeFeedOutput,
+    CommitChangesOutput,
+    CommitListOutput,
+    DiffOutput,
+    LogOutput,
+    change_block_output,
+)
+
+if TYPE_CHECKING:
+    from omnigraph.graph.manifest.records import CommitRecord
+    from omnigraph.wire import requests as wr
+
+_FEED_COMMITS: int = 100
+"""How many commits of a feed are read at once, and how many a page has at most."""
+
+
+def list_commits(graph: Graph, limit: int) -> CommitListOutput:
+    """Return the newest commits of the branch of a graph."""
+    records = tuple(graph.log(limit))
+    newest = graph.snapshot()
+    names, readable = table_names(newest), readable_commits(newest, records)
+    commits = [commit_output(record, names, readable=record.id in readable) for record in records]
+    return CommitListOutput(graph_branch=graph.branch, commits=commits)
+
+
+def get_commit(graph: Graph, commit: str) -> CommitOutput:
+    """Return a commit of any branch."""
+    snapshot, record = _find(graph, commit)
+    readable = readable_commits(snapshot, (record,))
+    return commit_output(record, table_names(snapshot), readable=record.id in readable)
+
+
+def read_log(graph: Graph, parameters: wr.LogParameters) -> LogOutput:
+    """Return a page of the commits of all branches."""
+    commits, heads = read_all_commits(graph.location)
+    main = read_snapshot(graph.location, MAIN)
+    first = _first_commit(main)
+    ordered = newest_first(commits, tuple(dict.fromkeys(head for head in heads.values() if head is not None)))
+    if parameters.page_token is not None:
+        token = decode_token(parameters.page_token, LogToken, graph=first)
+        if token.after not in commits:
+            raise rejected("its commit does not exist any more")
+        for record in ordered:
+            if record.id == token.after:
+                break
+    page = list(islice(ordered, parameters.limit))
+    live_branches = {record.branch for record in page if heads.get(record.branch) is not None}
+    names = {branch: table_names(read_snapshot(graph.location, branch)) for branch in {MAIN, *live_branches}}
+    is_last = next(ordered, None) is None
+    return LogOutput(
+        heads=dict(heads),
+        commits=[commit_output(record, {**names[MAIN], **names.get(record.branch, {})}) for record in page],
+        next_page_token=msgspec.UNSET if is_last else encode_token(LogToken(graph=first, filter="", after=page[-1].id)),
+    )
+
+
+def poll_changes(graph: Graph, parameters: wr.FeedParameters) -> ChangeFeedOutput:
+    """Return a page of the feed of a branch."""
+    newest = graph.snapshot()
+    graph_id, branch_id, chosen = _first_commit(newest), newest.branch.id, filter_text(parameters)
+    token = _feed_position(newest, parameters, graph_id, chosen)
+    size, after, skipped = PageSize.of(parameters.limit), token.after, token.skipped
+    blocks: list[ChangeBlockOutput] = []
+    while after != token.until and len(blocks) < _FEED_COMMITS and not size.is_full:
+        feed = read_feed(graph.location, graph.branch, after, _FEED_COMMITS)
+        for commit_changes in feed.commits:
+            changes, has_more = size.take(select_changes(commit_changes.changes, parameters), skipped)
+            if changes or not chosen or commit_changes.schema_steps:
+                blocks.append(change_block_output(commit_changes, changes))
+            if has_more:
+                skipped += len(changes)
+                break
+            after, skipped = commit_changes.commit.id, 0
+            if after == token.until or size.is_full:
+                break
+    if after == token.until:
+        cursor = Cursor(graph=graph_id, filter=chosen, branch=branch_id, after=token.until)
+        return ChangeFeedOutput(blocks=blocks, cursor=encode_token(cursor), caught_up=True)
+    following = msgspec.structs.replace(token, after=after, skipped=skipped)
+    return ChangeFeedOutput(blocks=blocks, next_page_token=encode_token(following))
+
+
+def _feed_position(newest: Snapshot, parameters: wr.FeedParameters, graph_id: str, chosen: str) -> FeedToken:
+    """Return where a page of a feed begins and ends."""
+    selectors = [value for value in (parameters.page_token, parameters.cursor, parameters.start) if value is not None]
+    if len(selectors) > 1:
+        raise UsageError(
+            "expected one of `cursor`, `start` and `page_token`, got several",
+            code="feed_start_twice",
+            hint="Pass only the `cursor` of the last page, or only the `next_page_token` of a page.",
+        )
+    if parameters.page_token is not None:
+        token = decode_token(parameters.page_token, FeedToken, graph=graph_id, chosen=chosen)
+        if token.branch != newest.branch.id:
+            raise rejected("it belongs to another branch")
+        return token
+    after: str | None = newest.head
+    if parameters.cursor is not None:
+        cursor = decode_token(parameters.cursor, Cursor, graph=graph_id, chosen=chosen)
+        if cursor.branch != newest.branch.id:
+            raise rejected("it belongs to another branch")
+        after = cursor.after
+    elif parameters.start == "beginning":
+        after = None
+    elif parameters.start is not None and parameters.start.startswith("after:"):
+        after = find_named_commit(newest, parameters.start.removeprefix("after:")).id
+    elif parameters.start not in (None, "now"):
+        raise UsageError(
+            f"invalid start: expected now, beginning or after:ID, got '{parameters.start}'",
+            code="feed_start_invalid",
+            hint="Pass `beginning` for all changes, or `now` for those to come.",
+        )
+    return FeedToken(graph=graph_id, filter=chosen, branch=newest.branch.id, after=after, until=newest.head)
+
+
+def commit_changes(graph: Graph, commit: str, parameters: wr.ChangeFilter) -> CommitChangesOutput:
+    """Return a page of what a commit changed."""
+    snapshot, record = _find(graph, commit)
+    graph_id, chosen = _first_commit(snapshot), filter_text(parameters)
+    token = DiffToken(graph=graph_id, filter=chosen, before=None, after=record.id)
+    token = _diff_position(parameters, token)
+    changes = read_commit_diff(graph.location, snapshot.branch.name, record.id)
+    page, has_more = PageSize.of(parameters.limit).take(select_changes(changes, parameters), token.skipped)
+    return CommitChangesOutput(
+        cause=cause_output(record), changes=page, next_page_token=_next_token(token, len(page), has_more)
+    )
+
+
+def diff_states(graph: Graph, parameters: wr.DiffParameters) -> DiffOutput:
+    """Return a page of what differs between two branches or commits."""
+    main = read_snapshot(graph.location, MAIN)
+    graph_id, chosen = _first_commit(main), filter_text(parameters)
+    left, right = parameters.before.strip(), parameters.after.strip()
+    if parameters.page_token is not None:
+        first_page = decode_token(parameters.page_token, DiffToken, graph=graph_id, chosen=chosen)
+        left, right = first_page.before or left, first_page.after
+    before, after = read_reference(graph.location, left), read_reference(graph.location, right)
+    token = DiffToken(graph=graph_id, filter=chosen, before=before.head, after=after.head)
+    token = _diff_position(parameters, token)
+    changes = select_changes(diff_snapshots(before, after), parameters)
+    page, has_more = PageSize.of(parameters.limit).take(changes, token.skipped)
+    return DiffOutput(
+        before=before.head, after=after.head, changes=page, next_page_token=_next_token(token, len(page), has_more)
+    )
+
+
+def _diff_position(parameters: wr.ChangeFilter, token: DiffToken) -> DiffToken:
+    if parameters.page_token is None:
+        return token
+    sent = decode_token(parameters.page_token, DiffToken, graph=token.graph, chosen=token.filter)
+    if (sent.before, sent.after) != (token.before, token.after):
+        raise rejected("it belongs to other commits")
+    return sent
+
+
+def _next_token(token: DiffToken, delivered: int, has_more: bool) -> str | msgspec.UnsetType:
+    if not has_more:
+        return msgspec.UNSET
+    return encode_token(msgspec.structs.replace(token, skipped=token.skipped + delivered))
+
+
+def _find(graph: Graph, commit: str) -> tuple[Snapshot, CommitRecord]:
+    """Return a commit of any branch, with the newest state of a branch that has it."""
+    snapshot = read_reference(graph.location, commit)
+    return snapshot, find_named_commit(snapshot, snapshot.head)
+
+
+def _first_commit(newest: Snapshot) -> str:
+    """Return the first commit of the graph, which identifies it."""
+    history = make_lineage(newest.head, newest.manifest.read_commits()).history()
+    return min(commit.id for commit in history)

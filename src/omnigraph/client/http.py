@@ -1,0 +1,243 @@
+"""Requests to a server: one connection pool, no redirects, a bounded number of attempts, and errors as our errors.
+
+Reads are sent again after a connection error or a busy server. A write is never sent again: if its response is lost,
+the error says that it is unknown whether the write was applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+from uuid import uuid4
+
+import msgspec
+import urllib3
+from urllib3.exceptions import HTTPError
+
+from omnigraph.base.clock import SYSTEM_CLOCK
+from omnigraph.base.errors import Applied, ErrorKind, OmnigraphError, Problem, QueryTextError, UsageError
+from omnigraph.base.hints import Hint, action, hint, hint_from_json
+
+CONTRACT: Final = "Omnigraph-Http-Api"
+CONTRACT_VERSION: Final = "0.13"
+CONNECT_SECONDS: Final = 10.0
+READ_SECONDS: Final = 120.0
+_ATTEMPTS: Final = 3
+_PAUSE_SECONDS_MAX: Final = 10.0
+_BUSY: Final = frozenset({429, 502, 503, 504})
+_CHUNK_BYTES: Final = 64 * 1024
+
+
+class RemoteError(OmnigraphError):
+    """A request that the server answered with an error, or did not answer."""
+
+    def __init__(
+        self, message: str, *, code: str, kind: ErrorKind, hint: str | Hint = "", facts: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(message, code=code, hint=hint, facts=facts)
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpRequest:
+    """One request. `is_write`: it changes something, so it is sent once."""
+
+    method: str
+    path: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    body: bytes | None = None
+    content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    is_write: bool = False
+    wait_seconds: float = 0.0
+    """How long the server may wait before it answers."""
+
+
+class Connection:
+    """A server by its address, with the token for it."""
+
+    def __init__(self, url: str, token: str | None = None, *, is_insecure: bool = False) -> None:
+        self.url = check_url(url)
+        if token is not None and not is_insecure:
+            require_secure(self.url)
+        self._headers = {CONTRACT: CONTRACT_VERSION, "Accept-Encoding": "gzip"}
+        if token is not None:
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._pool = urllib3.PoolManager(retries=False)
+
+    def send(self, request: HttpRequest) -> bytes:
+        """Return the body of a response; raise the error that the server sent, or that it did not answer."""
+        response = self._open(request, preload=True)
+        return bytes(response.data)
+
+    def stream(self, request: HttpRequest) -> Iterator[bytes]:
+        """Yield the body of a response while it arrives; raise if it is incomplete."""
+        response = self._open(request, preload=False)
+        try:
+            yield from response.stream(_CHUNK_BYTES, decode_content=True)
+        except HTTPError as error:
+            raise self._unreachable(request, error) from error
+        finally:
+            response.release_conn()
+
+    def _open(self, request: HttpRequest, *, preload: bool) -> urllib3.BaseHTTPResponse:
+        deadline_attempt = 1 if request.is_write else _ATTEMPTS
+        for attempt in range(1, deadline_attempt + 1):
+            is_last = attempt == deadline_attempt
+            try:
+                response = self._send(request, preload=preload)
+            except HTTPError as error:
+                if is_last:
+                    raise self._unreachable(request, error) from error
+                SYSTEM_CLOCK.sleep(attempt * 0.2)
+                continue
+            if response.status == 200:
+                self._check_contract(request, response)
+                return response
+            if response.status in _BUSY and not is_last:
+                response.drain_conn()
+                SYSTEM_CLOCK.sleep(_pause(response, attempt))
+                continue
+            raise self._failed(request, response)
+        raise AssertionError("every attempt returns or raises")
+
+    def _send(self, request: HttpRequest, *, preload: bool) -> urllib3.BaseHTTPResponse:
+        headers = {**self._headers, "X-Request-Id": uuid4().hex, **request.headers}
+        if request.body is not None:
+            headers["Content-Type"] = request.content_type
+        fields = [(name, text) for name, value in request.parameters.items() for text in _texts(value)]
+        query = "&".join(f"{quote(name, safe='')}={quote(text, safe='')}" for name, text in fields)
+        return self._pool.request(
+            request.method,
+            self.url + request.path + (f"?{query}" if query else ""),
+            body=request.body,
+            headers=headers,
+            redirect=False,
+            preload_content=preload,
+            timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS + request.wait_seconds),
+        )
+
+    def _check_contract(self, request: HttpRequest, response: urllib3.BaseHTTPResponse) -> None:
+        version = response.headers.get(CONTRACT)
+        if version != CONTRACT_VERSION and request.is_write:
+            raise RemoteError(
+                f"the server at {self.url} has another version of the HTTP interface: expected {CONTRACT_VERSION}, "
+                f"got {version or 'none'}. The write was applied",
+                code="contract_mismatch",
+                kind=ErrorKind.CONFLICT,
+                hint="Use the release of the server.",
+            )
+
+    def _failed(self, request: HttpRequest, response: urllib3.BaseHTTPResponse) -> OmnigraphError:
+        """Return the error that a response describes."""
+        try:
+            document = msgspec.json.decode(response.data, type=dict[str, Any])
+            message = str(document.pop("error"))
+        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, HTTPError):
+            return RemoteError(
+                f"the server at {self.url} answered {request.method} {request.path} with status {response.status} and "
+                "no document of Omnigraph",
+                code="server_answer",
+                kind=_KINDS_OF_STATUSES.get(response.status, ErrorKind.INTERNAL),
+                hint="Pass the address of the service root, with the prefix of a proxy if it has one.",
+            )
+        return error_of_document(message, document, response.status)
+
+    def _unreachable(self, request: HttpRequest, error: HTTPError) -> RemoteError:
+        reason = " ".join(str(error).split())[:200]
+        failure = RemoteError(
+            f"the server at {self.url} did not answer {request.method} {request.path}: {reason}",
+            code="server_unreachable",
+            kind=ErrorKind.UNAVAILABLE,
+            hint="Check the address, and that the server runs.",
+        )
+        if request.is_write and not isinstance(error, urllib3.exceptions.NewConnectionError):
+            failure.applied = Applied.UNKNOWN
+            failure.advice = hint("It is unknown whether the write was applied: run {} first.", action("commit list"))
+        return failure
+
+
+_KINDS_OF_STATUSES: Final = {
+    400: ErrorKind.BAD_REQUEST,
+    401: ErrorKind.UNAUTHORIZED,
+    403: ErrorKind.FORBIDDEN,
+    404: ErrorKind.NOT_FOUND,
+    409: ErrorKind.CONFLICT,
+    412: ErrorKind.PRECONDITION_FAILED,
+    413: ErrorKind.LIMIT_EXCEEDED,
+    429: ErrorKind.TOO_MANY_REQUESTS,
+    503: ErrorKind.UNAVAILABLE,
+}
+
+
+def error_of_document(message: str, document: dict[str, Any], status: int) -> RemoteError:
+    """Return the error of an error document, with its hint as a value if it has one."""
+    try:
+        kind = ErrorKind(document.pop("kind", None))
+    except ValueError:
+        kind = _KINDS_OF_STATUSES.get(status, ErrorKind.INTERNAL)
+    advice, text = document.pop("advice", None), str(document.pop("hint", ""))
+    applied = document.pop("applied", None)
+    document.pop("code", None)
+    failure = RemoteError(
+        message,
+        code=str(document.pop("error_code", "server_answer")),
+        kind=kind,
+        hint=Hint(text) if advice is None else hint_from_json(advice),
+        facts=document,
+    )
+    if applied is not None:
+        failure.applied = Applied(applied)
+    return failure
+
+
+def with_source(error: RemoteError, text: str) -> OmnigraphError:
+    """Return an error about query text with the lines of the text, so that it is shown with carets."""
+    problems = error.facts.get("problems")
+    if not isinstance(problems, list) or not problems:
+        return error
+    lines = text.split("\n")
+    return QueryTextError(
+        tuple(
+            Problem(length=1, text=lines[item["line"] - 1] if item["line"] <= len(lines) else "", **item)
+            for item in msgspec.convert(problems, list[dict[str, Any]])
+        )
+    )
+
+
+def check_url(url: str) -> str:
+    """Return the address of a server without a slash at its end; raise if it is not one."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or parts.username:
+        raise UsageError(
+            f"invalid server address: expected http://HOST:PORT or https://HOST, got '{url}'",
+            code="server_unknown",
+            hint="Pass the service root, with the prefix of a proxy if it has one.",
+        )
+    return url.rstrip("/")
+
+
+def require_secure(url: str) -> None:
+    """Raise if a token would be sent unencrypted over a network."""
+    parts = urlsplit(url)
+    if parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
+        raise UsageError(
+            f"the token would be sent unencrypted to {parts.hostname}",
+            code="token_unencrypted",
+            hint="Use https, or pass `--insecure` to send it anyway.",
+        )
+
+
+def _pause(response: urllib3.BaseHTTPResponse, attempt: int) -> float:
+    after = response.headers.get("Retry-After", "")
+    return min(float(after) if after.isdecimal() else attempt * 0.2, _PAUSE_SECONDS_MAX)
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, list):
+        return [text for item in value for text in _texts(item)]
+    if isinstance(value, bool):
+        return ["true" if value else "false"]
+    return [str(value)]

@@ -1,0 +1,243 @@
+"""A graph in this process, with requests and documents of `wire`: what routes, tools of MCP and commands call.
+
+In: a request. Out: the document that `--json` prints and HTTP sends. Loads run in this process; Spark is never used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, BinaryIO
+
+import msgspec
+
+from omnigraph.api.graph import Graph
+from omnigraph.base.errors import UsageError
+from omnigraph.client import history
+from omnigraph.engine.options import NO_LIMITS
+from omnigraph.graph.manifest.refs import read_reference
+from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
+from omnigraph.wire.commits import (
+    BranchCreateOutput,
+    BranchDeleteOutput,
+    BranchListOutput,
+    CommitOutput,
+    SchemaOutput,
+    SnapshotOutput,
+    branch_create_output,
+    branch_delete_output,
+    branch_list_output,
+    schema_output,
+    snapshot_output,
+)
+from omnigraph.wire.pages import ChangeFeedOutput, CommitChangesOutput, CommitListOutput, DiffOutput, LogOutput
+from omnigraph.wire.results import (
+    BranchMergeOutput,
+    ChangeOutput,
+    ExplainOutput,
+    IngestOutput,
+    ReadOutput,
+    change_output,
+    explain_output,
+    ingest_output,
+    lint_output,
+    merge_output,
+    read_output,
+)
+from omnigraph.wire.service import CatalogOutput
+
+if TYPE_CHECKING:
+    from threading import Event
+    from typing import Any
+
+    from omnigraph.engine.options import QueryLimits
+    from omnigraph.wire import requests as wr
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalGraph:
+    """A graph that this process reads and writes."""
+
+    graph: Graph
+    uri: str
+    """The address of the graph for documents. A server never shows where a graph is stored."""
+    limits: QueryLimits = NO_LIMITS
+    """The limits of each query."""
+
+    def as_actor(self, actor: str) -> LocalGraph:
+        """Return the graph as another actor writes it."""
+        return replace(self, graph=replace(self.graph, actor=actor))
+
+    def until(self, cancelled: Event) -> LocalGraph:
+        """Return the graph with queries that end when an event is set."""
+        return replace(self, limits=replace(self.limits, cancelled=cancelled))
+
+    # Reading
+
+    def branch_of(self, state: wr.StateParameters) -> str:
+        """Return the branch of a state; that of a commit is the branch that it was written on."""
+        return (state.branch or MAIN).strip() if state.snapshot is None else self._read(state).branch.name
+
+    def branch_of_name(self, name: str) -> str:
+        """Return the branch of a branch or commit."""
+        return read_reference(self.graph.location, name.strip()).branch.name
+
+    def snapshot(self, state: wr.StateParameters) -> SnapshotOutput:
+        """Return what a state publishes."""
+        return snapshot_output(self._read(state))
+
+    def schema(self, state: wr.StateParameters) -> SchemaOutput:
+        """Return the schema of a state."""
+        return schema_output(self._read(state))
+
+    def catalog(self, state: wr.StateParameters) -> CatalogOutput:
+        """Return the types of a state, with the number of their entities and their indexes."""
+        from omnigraph.wire.maintenance import index_status_output
+
+        snapshot = self._read(state)
+        schema = schema_output(snapshot)
+        coverage = self._on(snapshot.branch.name).index_status()
+        return CatalogOutput(
+            graph_branch=schema.graph_branch,
+            graph_commit_id=schema.graph_commit_id,
+            schema_hash=schema.schema_hash,
+            catalog=schema.catalog,
+            entity_counts={alias: table.row_count for alias, table in snapshot.tables.items()},
+            indexes=index_status_output(self.uri, snapshot.branch.name, coverage)["indexes"],
+        )
+
+    def query(self, request: wr.QueryRequest) -> ReadOutput:
+        """Run a read query."""
+        graph, as_of = self._state(request)
+        result = graph.prepare(request.query, name=request.name, limits=self.limits).run(request.params, as_of=as_of)
+        return read_output(result, None if as_of is None else as_of.head)
+
+    def explain(self, request: wr.ExplainRequest) -> ExplainOutput:
+        """Return how a query runs."""
+        graph, as_of = self._state(request)
+        explained = graph.explain(
+            request.query, request.params, name=request.name, as_of=as_of, analyze=request.analyze, limits=self.limits
+        )
+        return explain_output(explained, None if as_of is None else as_of.head)
+
+    def lint(self, request: wr.LintRequest) -> dict[str, Any]:
+        """Check query texts against the schema of a state."""
+        from omnigraph.query.lint import lint_queries
+
+        catalog = self._read(request).schema.catalog
+        texts = [(file.name, file.text) for file in request.files]
+        return lint_output(lint_queries(texts, catalog, self.limits.hops))
+
+    def export(self, request: wr.ExportStateRequest, stream: BinaryIO) -> None:
+        """Write a state as lines of graph data."""
+        graph, as_of = self._state(request)
+        graph.export(stream, types=request.type_names, as_of=as_of, runner="local")
+
+    # Writing
+
+    def mutate(self, request: wr.ChangeRequest, if_commit: str | None = None) -> ChangeOutput:
+        """Run a query that changes a branch; with `if_commit`, only if that is its newest commit."""
+        result = self._on(request.branch).mutate(
+            request.query, request.params, name=request.name, if_commit=if_commit, limits=self.limits
+        )
+        return change_output(self.graph.location, result)
+
+    def load(self, parameters: wr.LoadParameters, data: bytes) -> IngestOutput:
+        """Load lines of graph data."""
+        with NamedTemporaryFile(suffix=".ndjson") as file:
+            file.write(data)
+            file.flush()
+            result = self._on(parameters.branch).load(
+                file.name, mode=parameters.mode, from_=parameters.base, runner="local"
+            )
+        return msgspec.structs.replace(ingest_output(self.graph.location, result), uri=self.uri)
+
+    # Branches and history
+
+    def list_branches(self) -> BranchListOutput:
+        """Return every branch."""
+        return branch_list_output(self.graph.list_branches())
+
+    def create_branch(self, request: wr.BranchCreateRequest) -> BranchCreateOutput:
+        """Create a branch."""
+        created = self.graph.create_branch(request.name.strip(), from_=request.source.strip())
+        record = created.snapshot().branch
+        return msgspec.structs.replace(
+            branch_create_output(self.graph.location, request.source.strip(), record), uri=self.uri
+        )
+
+    def delete_branch(self, name: str) -> BranchDeleteOutput:
+        """Delete a branch."""
+        from omnigraph.graph.branches import delete_branch
+
+        record = delete_branch(self.graph.location, name.strip())
+        return msgspec.structs.replace(branch_delete_output(self.graph.location, record), uri=self.uri)
+
+    def merge(self, request: wr.BranchMergeRequest, may_delete: Callable[[], None] | None = None) -> BranchMergeOutput:
+        """Merge a branch. `may_delete` raises if the caller must not delete the merged branch."""
+        from omnigraph.graph.merge.request import delete_merged
+
+        decisions = {
+            (f"{decision.entity_kind}:{decision.type_name}", decision.entity_id): decision.take
+            for decision in request.resolve or ()
+        }
+        result = self._on(request.target).merge(
+            request.source.strip(), strategy=request.strategy, resolve=decisions or None, dry_run=request.dry_run
+        )
+        location = self.graph.location
+        if not request.delete_branch or request.dry_run:
+            return merge_output(location, result)
+        if may_delete is not None:
+            may_delete()
+        failure = delete_merged(location, result)
+        return merge_output(location, result, branch_deleted=failure is None, delete_error=failure)
+
+    def list_commits(self, parameters: wr.CommitListParameters) -> CommitListOutput:
+        """Return the newest commits of a branch."""
+        return history.list_commits(self._on(parameters.branch), parameters.limit)
+
+    def get_commit(self, commit: str) -> CommitOutput:
+        """Return a commit of any branch."""
+        return history.get_commit(self.graph, commit)
+
+    def commit_changes(self, commit: str, parameters: wr.ChangeFilter) -> CommitChangesOutput:
+        """Return what a commit changed."""
+        return history.commit_changes(self.graph, commit, parameters)
+
+    def poll_changes(self, parameters: wr.FeedParameters) -> ChangeFeedOutput:
+        """Return the commits of a branch after a cursor, with their changes."""
+        return history.poll_changes(self._on(parameters.branch), parameters)
+
+    def diff(self, parameters: wr.DiffParameters) -> DiffOutput:
+        """Return what differs between two states."""
+        return history.diff_states(self.graph, parameters)
+
+    def log(self, parameters: wr.LogParameters) -> LogOutput:
+        """Return the commits of all branches."""
+        return history.read_log(self.graph, parameters)
+
+    def head(self, branch: str) -> str:
+        """Return the newest commit of a branch."""
+        return read_snapshot(self.graph.location, branch.strip()).head
+
+    def _on(self, branch: str) -> Graph:
+        return replace(self.graph, branch=branch.strip())
+
+    def _state(self, state: wr.StateParameters) -> tuple[Graph, Snapshot | None]:
+        """Return the graph on the branch of a state, and the state if it is that of a commit."""
+        if state.snapshot is None:
+            return self._on(state.branch or MAIN), None
+        snapshot = self._read(state)
+        return self._on(snapshot.branch.name), snapshot
+
+    def _read(self, state: wr.StateParameters) -> Snapshot:
+        if state.branch is not None and state.snapshot is not None:
+            raise UsageError(
+                "`branch` and `snapshot` cannot be used together",
+                code="state_twice",
+                hint="Pass the branch for its newest state, or the commit as `snapshot`.",
+            )
+        if state.snapshot is not None:
+            return read_reference(self.graph.location, state.snapshot)
+        return read_snapshot(self.graph.location, (state.branch or MAIN).strip())

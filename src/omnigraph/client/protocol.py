@@ -1,0 +1,74 @@
+"""What every client of a graph can do, in this process or behind a server: requests in, documents out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+
+if TYPE_CHECKING:
+    from omnigraph.wire import commits, pages, results, service
+    from omnigraph.wire import requests as wr
+
+
+class GraphClient(Protocol):
+    """A graph through requests and documents."""
+
+    @property
+    def uri(self) -> str:
+        """The address of the graph for documents."""
+
+    def snapshot(self, state: wr.StateParameters) -> commits.SnapshotOutput:
+        """Return what a state publishes."""
+
+    def schema(self, state: wr.StateParameters) -> commits.SchemaOutput:
+        """Return the schema of a state."""
+
+    def catalog(self, state: wr.StateParameters) -> service.CatalogOutput:
+        """Return the types of a state, with the number of their entities and their indexes."""
+
+    def query(self, request: wr.QueryRequest) -> results.ReadOutput:
+        """Run a read query."""
+
+    def explain(self, request: wr.ExplainRequest) -> results.ExplainOutput:
+        """Return how a query runs."""
+
+    def lint(self, request: wr.LintRequest) -> dict[str, Any]:
+        """Check query texts against the schema of a state."""
+
+    def export(self, request: wr.ExportStateRequest, stream: BinaryIO) -> None:
+        """Write a state as lines of graph data."""
+
+    def mutate(self, request: wr.ChangeRequest, if_commit: str | None = None) -> results.ChangeOutput:
+        """Run a query that changes a branch; with `if_commit`, only if that is its newest commit."""
+
+    def load(self, parameters: wr.LoadParameters, data: bytes) -> results.IngestOutput:
+        """Load lines of graph data."""
+
+    def list_branches(self) -> commits.BranchListOutput:
+        """Return every branch."""
+
+    def create_branch(self, request: wr.BranchCreateRequest) -> commits.BranchCreateOutput:
+        """Create a branch."""
+
+    def delete_branch(self, name: str) -> commits.BranchDeleteOutput:
+        """Delete a branch."""
+
+    def merge(self, request: wr.BranchMergeRequest) -> results.BranchMergeOutput:
+        """Merge a branch."""
+
+    def list_commits(self, parameters: wr.CommitListParameters) -> pages.CommitListOutput:
+        """Return the newest commits of a branch."""
+
+    def get_commit(self, commit: str) -> commits.CommitOutput:
+        """Return a commit of any branch."""
+
+    def commit_changes(self, commit: str, parameters: wr.ChangeFilter) -> pages.CommitChangesOutput:
+        """Return what a commit changed."""
+
+    def poll_changes(self, parameters: wr.FeedParameters) -> pages.ChangeFeedOutput:
+        """Return the commits of a branch after a cursor, with their changes."""
+
+    def diff(self, parameters: wr.DiffParameters) -> pages.DiffOutput:
+        """Return what differs between two states."""
+
+    def log(self, parameters: wr.LogParameters) -> pages.LogOutput:
+        """Return the commits of all branches."""

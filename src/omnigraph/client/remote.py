@@ -1,0 +1,182 @@
+"""A graph of a server, with requests and documents of `wire`: the same methods as `LocalGraph`, over HTTP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from omnigraph.base import limits
+from omnigraph.base.errors import ErrorKind
+from omnigraph.client.http import Connection, HttpRequest, RemoteError, with_source
+from omnigraph.wire import commits, pages, results, service
+
+if TYPE_CHECKING:
+    from omnigraph.wire import requests as wr
+
+Document = TypeVar("Document")
+_CONDITION = "Omnigraph-If-Graph-Commit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteGraph:
+    """A graph of a server."""
+
+    connection: Connection
+    graph_id: str
+
+    @property
+    def uri(self) -> str:
+        """The address of the graph on its server."""
+        return f"graphs/{self.graph_id}"
+
+    # Reading
+
+    def snapshot(self, state: wr.StateParameters) -> commits.SnapshotOutput:
+        """Return what a state publishes."""
+        return self._get("snapshot", state, commits.SnapshotOutput)
+
+    def schema(self, state: wr.StateParameters) -> commits.SchemaOutput:
+        """Return the schema of a state."""
+        return self._get("schema", state, commits.SchemaOutput)
+
+    def catalog(self, state: wr.StateParameters) -> service.CatalogOutput:
+        """Return the types of a state, with the number of their entities and their indexes."""
+        return self._get("catalog", state, service.CatalogOutput)
+
+    def query(self, request: wr.QueryRequest) -> results.ReadOutput:
+        """Run a read query."""
+        return self._post("query", request, results.ReadOutput)
+
+    def explain(self, request: wr.ExplainRequest) -> results.ExplainOutput:
+        """Return how a query runs."""
+        return self._post("explain", request, results.ExplainOutput)
+
+    def lint(self, request: wr.LintRequest) -> dict[str, Any]:
+        """Check query texts against the schema of a state."""
+        return self._post("lint", request, dict[str, Any])
+
+    def export(self, request: wr.ExportStateRequest, stream: BinaryIO) -> None:
+        """Write a state as lines of graph data."""
+        sent = HttpRequest(method="POST", path=self._path("export"), body=msgspec.json.encode(request))
+        for chunk in self.connection.stream(sent):
+            stream.write(chunk)
+
+    # Writing
+
+    def mutate(self, request: wr.ChangeRequest, if_commit: str | None = None) -> results.ChangeOutput:
+        """Run a query that changes a branch; with `if_commit`, only if that is its newest commit."""
+        if if_commit is None:
+            return self._post("mutate", request, results.ChangeOutput, is_write=True)
+        headers = {_CONDITION: if_commit}
+        path = "mutate/if-graph-commit"
+        return self._post(path, request, results.ChangeOutput, is_write=True, headers=headers)
+
+    def load(self, parameters: wr.LoadParameters, data: bytes) -> results.IngestOutput:
+        """Load lines of graph data."""
+        if len(data) > limits.SERVER_LOAD_BYTES_MAX:
+            raise RemoteError(
+                f"the data is too long for a server: expected at most {limits.SERVER_LOAD_BYTES_MAX:,} bytes, got "
+                f"{len(data):,}",
+                code="body_too_long",
+                kind=ErrorKind.LIMIT_EXCEEDED,
+                hint="Load it with `--store` on a machine that reaches the storage of the graph.",
+            )
+        request = HttpRequest(
+            method="POST",
+            path=self._path("load/ndjson"),
+            parameters={**_fields(parameters), "mode": parameters.mode},
+            body=data,
+            content_type="application/x-ndjson",
+            is_write=True,
+        )
+        return msgspec.json.decode(self.connection.send(request), type=results.IngestOutput)
+
+    # Branches and history
+
+    def list_branches(self) -> commits.BranchListOutput:
+        """Return every branch."""
+        return self._get("branches", None, commits.BranchListOutput)
+
+    def create_branch(self, request: wr.BranchCreateRequest) -> commits.BranchCreateOutput:
+        """Create a branch."""
+        return self._post("branches", request, commits.BranchCreateOutput, is_write=True)
+
+    def delete_branch(self, name: str) -> commits.BranchDeleteOutput:
+        """Delete a branch."""
+        path = self._path(f"branches/{quote(name, safe='')}")
+        answer = self.connection.send(HttpRequest(method="DELETE", path=path, is_write=True))
+        return msgspec.json.decode(answer, type=commits.BranchDeleteOutput)
+
+    def merge(self, request: wr.BranchMergeRequest) -> results.BranchMergeOutput:
+        """Merge a branch."""
+        return self._post("branches/merge", request, results.BranchMergeOutput, is_write=not request.dry_run)
+
+    def list_commits(self, parameters: wr.CommitListParameters) -> pages.CommitListOutput:
+        """Return the newest commits of a branch."""
+        return self._get("commits", parameters, pages.CommitListOutput)
+
+    def get_commit(self, commit: str) -> commits.CommitOutput:
+        """Return a commit of any branch."""
+        return self._get(f"commits/{quote(commit, safe='')}", None, commits.CommitOutput)
+
+    def commit_changes(self, commit: str, parameters: wr.ChangeFilter) -> pages.CommitChangesOutput:
+        """Return what a commit changed."""
+        return self._get(f"commits/{quote(commit, safe='')}/changes", parameters, pages.CommitChangesOutput)
+
+    def poll_changes(self, parameters: wr.FeedParameters) -> pages.ChangeFeedOutput:
+        """Return the commits of a branch after a cursor, with their changes."""
+        return self._get("changes", parameters, pages.ChangeFeedOutput, wait_seconds=parameters.wait or 0.0)
+
+    def diff(self, parameters: wr.DiffParameters) -> pages.DiffOutput:
+        """Return what differs between two states."""
+        return self._get("diff", parameters, pages.DiffOutput)
+
+    def log(self, parameters: wr.LogParameters) -> pages.LogOutput:
+        """Return the commits of all branches."""
+        return self._get("log", parameters, pages.LogOutput)
+
+    def _path(self, path: str) -> str:
+        return f"/graphs/{quote(self.graph_id, safe='')}/{path}"
+
+    def _get(
+        self, path: str, parameters: wr.Request | None, kind: type[Document], wait_seconds: float = 0.0
+    ) -> Document:
+        request = HttpRequest(
+            method="GET",
+            path=self._path(path),
+            parameters={} if parameters is None else _fields(parameters),
+            wait_seconds=wait_seconds,
+        )
+        return msgspec.json.decode(self.connection.send(request), type=kind)
+
+    def _post(
+        self,
+        path: str,
+        document: wr.Request,
+        kind: type[Document],
+        *,
+        is_write: bool = False,
+        headers: dict[str, str] | None = None,
+    ) -> Document:
+        request = HttpRequest(
+            method="POST",
+            path=self._path(path),
+            body=msgspec.json.encode(document),
+            is_write=is_write,
+            headers=headers or {},
+        )
+        try:
+            return msgspec.json.decode(self.connection.send(request), type=kind)
+        except RemoteError as error:
+            text = getattr(document, "query", None)
+            if text is None or "problems" not in error.facts:
+                raise
+            raise with_source(error, text) from error
+
+
+def _fields(parameters: wr.Request) -> dict[str, Any]:
+    """Return the parameters that are not the default, by their names in a URL."""
+    return dict(msgspec.to_builtins(parameters))

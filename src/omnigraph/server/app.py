@@ -1,0 +1,435 @@
+"""The web application: the steps of each request, in one order for all routes.
+
+In: the graph, the tokens and the gate. Out: an ASGI application. A request is authenticated, authorized and decoded
+here; a thread of `admission` runs the function of its route. No route optimizes, repairs or cleans up.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+import anyio
+import msgspec
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route as WebRoute
+
+from omnigraph import __version__
+from omnigraph.base import limits
+from omnigraph.base.errors import ErrorKind, InvariantError, OmnigraphError
+from omnigraph.base.version import INTERNAL_SCHEMA_VERSION
+from omnigraph.client.paging import head_of_cursor
+from omnigraph.server.admission import Admission, run_in_thread
+from omnigraph.server.auth import ANONYMOUS
+from omnigraph.server.boot import AccessState
+from omnigraph.server.errors import RequestError, error_answer
+from omnigraph.server.gate import Gate, GraphAction, Subject
+from omnigraph.server.logs import log_event
+from omnigraph.server.metrics import CONTENT_TYPE as METRICS_TYPE
+from omnigraph.server.metrics import Metrics
+from omnigraph.server.openapi import openapi_document
+from omnigraph.server.routes import CONDITION, ROUTES, SERVER_ROUTES, LaneName, Route, RouteCall, ServerRoute
+from omnigraph.server.streams import NdjsonStream, run_until_disconnect
+from omnigraph.server.waiting import Waiting
+from omnigraph.wire.requests import FeedParameters
+from omnigraph.wire.service import (
+    GraphActionsOutput,
+    GraphEntryOutput,
+    GraphListResponse,
+    HealthOutput,
+    ReadinessOutput,
+    WhoamiOutput,
+)
+
+if TYPE_CHECKING:
+    from threading import Event
+
+    from starlette.requests import Request as WebRequest
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from omnigraph.client.local import LocalGraph
+    from omnigraph.server.auth import TokenTable
+
+CONTRACT: Final = "Omnigraph-Http-Api"
+CONTRACT_VERSION: Final = "0.13"
+_CONTRACT_VERSIONS: Final = frozenset({"0.10", "0.11", "0.12", "0.13"})
+_GRAPH_ID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_COMPRESSED_BYTES_MIN: Final = 1_024
+DEFAULT_GRAPH: Final = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """What a server serves: its graphs by id, who may use them, and how many requests run."""
+
+    graphs: dict[str, LocalGraph]
+    gate: Gate
+    state: AccessState
+    admission: Admission
+    tokens: Callable[[], TokenTable]
+    """The current tokens; they change when the file is read again."""
+    metrics: Metrics
+    waiting: Waiting
+    root_path: str = ""
+    """The prefix that a proxy removes."""
+    has_public_metrics: bool = False
+
+
+def make_app(serving: Serving) -> ASGIApp:
+    """Return the application."""
+    answers: dict[str, Callable[[Serving, str], Any]] = {
+        "health": _health,
+        "ready": _ready,
+        "listGraphs": _list_graphs,
+        "whoami": _whoami,
+        "openapi": lambda serving, _: openapi_document(serving.root_path),
+        "metrics": lambda serving, _: serving.metrics.render(),
+    }
+    routes = [
+        WebRoute(route.path, _server_endpoint(serving, route, answers[route.operation])) for route in SERVER_ROUTES
+    ]
+    for graph_route in ROUTES:
+        endpoint = _endpoint(serving, graph_route)
+        routes.append(WebRoute(f"/graphs/{{graph_id}}{graph_route.path}", endpoint, methods=[graph_route.method]))
+    handlers: Any = {404: _unknown_address, 405: _unknown_method, OmnigraphError: _failed, Exception: _defect}
+    return RequestLog(Starlette(routes=routes, exception_handlers=handlers), serving.metrics)
+
+
+def _server_endpoint(
+    serving: Serving, route: ServerRoute, answer: Callable[[Serving, str], Any]
+) -> Callable[[WebRequest], Awaitable[Response]]:
+    """Return the function that answers requests to a route of the server."""
+    is_public = route.is_public or (route.operation == "metrics" and serving.has_public_metrics)
+
+    async def handle(request: WebRequest) -> Response:
+        actor = ANONYMOUS if is_public else _authenticate(serving, request)
+        _check_contract(request)
+        request.scope["omnigraph.route"] = route.path
+        document = answer(serving, actor)
+        if isinstance(document, bytes):
+            return Response(document, media_type=METRICS_TYPE)
+        return json_response(document, request)
+
+    return handle
+
+
+def _endpoint(serving: Serving, route: Route) -> Callable[[WebRequest], Awaitable[Response]]:
+    """Return the function that answers requests to a route of a graph."""
+
+    async def handle(request: WebRequest) -> Response:
+        request.scope["omnigraph.route"] = f"/graphs/{{graph_id}}{route.path}"
+        actor = _authenticate(serving, request)
+        _check_contract(request)
+        graph = _find_graph(serving, request.path_params["graph_id"]).as_actor(actor)
+        _check_length(request, route.body_bytes_max)
+        call = RouteCall(
+            graph=graph,
+            path=request.path_params,
+            parameters=_decode_parameters(request, route),
+            condition=_read_condition(request, route),
+            may_delete=lambda branch: serving.gate.require(actor, GraphAction.BRANCH_DELETE, Subject(target=branch)),
+        )
+        if route.is_subject_in_url:
+            await _authorize(serving, route, call, actor)
+        if route.body is not None:
+            call = replace(call, body=await _read_body(request, route))
+        if not route.is_subject_in_url:
+            await _authorize(serving, route, call, actor)
+        return await _run(serving, route, call, request)
+
+    return handle
+
+
+async def _run(serving: Serving, route: Route, call: RouteCall, request: WebRequest) -> Response:
+    admission = serving.admission
+    if route.lane is LaneName.STREAM:
+        return NdjsonStream(admission.streams, route.run(call))
+    if route.lane is LaneName.READ:
+        run = _poll if isinstance(call.parameters, FeedParameters) else _read
+        return json_response(await run(serving, route, call, request), request)
+    async with admission.change(request.scope["omnigraph.actor"]):
+        return json_response(await admission.writes.run(lambda: route.run(call)), request)
+
+
+async def _read(serving: Serving, route: Route, call: RouteCall, request: WebRequest) -> Any:
+    def work(cancelled: Event) -> Any:
+        return route.run(replace(call, graph=call.graph.until(cancelled)))
+
+    return await run_until_disconnect(request, serving.admission.reads, work)
+
+
+async def _poll(serving: Serving, route: Route, call: RouteCall, request: WebRequest) -> Any:
+    """Return a page of a feed. An empty one waits for the next commit if the request asks for it."""
+    page = await _read(serving, route, call, request)
+    if page.blocks or not call.parameters.wait or not isinstance(page.cursor, str):
+        return page
+    branch, head = call.parameters.branch.strip(), head_of_cursor(page.cursor)
+    await serving.waiting.wait(call.graph, branch, head, call.parameters.wait)
+    following = msgspec.structs.replace(call.parameters, cursor=page.cursor, start=None)
+    return await _read(serving, route, replace(call, parameters=following), request)
+
+
+async def _authorize(serving: Serving, route: Route, call: RouteCall, actor: str) -> None:
+    subject = await run_in_thread(lambda: route.subject(call))
+    serving.gate.require(actor, route.action, subject)
+
+
+def _authenticate(serving: Serving, request: WebRequest) -> str:
+    actor = ANONYMOUS
+    if serving.state is not AccessState.OPEN:
+        actor = serving.tokens().authenticate(request.headers.get("authorization"))
+    request.scope["omnigraph.actor"] = actor
+    return actor
+
+
+def _check_contract(request: WebRequest) -> None:
+    version = request.headers.get(CONTRACT)
+    if version is not None and version not in _CONTRACT_VERSIONS:
+        raise RequestError(
+            f"unknown version of the HTTP interface: expected one of {', '.join(sorted(_CONTRACT_VERSIONS))}, "
+            f"got '{version}'",
+            code="api_contract_mismatch",
+            hint=f"Send `{CONTRACT}: {CONTRACT_VERSION}`, or no such header.",
+        )
+
+
+def _find_graph(serving: Serving, graph_id: str) -> LocalGraph:
+    if _GRAPH_ID.fullmatch(graph_id) is None:
+        raise RequestError(
+            "invalid graph id: expected 1 to 64 letters, digits and '-'",
+            code="graph_id_invalid",
+            hint="Send `GET /graphs` for the graphs of the server.",
+        )
+    graph = serving.graphs.get(graph_id)
+    if graph is None:
+        raise RequestError(
+            f"the server has no graph '{graph_id}'",
+            code="graph_missing",
+            kind=ErrorKind.NOT_FOUND,
+            hint="Send `GET /graphs` for the graphs of the server.",
+            facts={"graph": graph_id},
+        )
+    return graph
+
+
+def _check_length(request: WebRequest, size_max: int) -> None:
+    length = request.headers.get("content-length", "0")
+    if length.isdecimal() and int(length) > size_max:
+        raise _body_too_long(size_max, int(length))
+
+
+def _body_too_long(size_max: int, size: int | None = None) -> RequestError:
+    limit: dict[str, Any] = {"resource": "body", "limit": size_max, "unit": "bytes"}
+    if size is not None:
+        limit["actual"] = size
+    return RequestError(
+        f"the body is too long: expected at most {size_max:,} bytes",
+        code="body_too_long",
+        kind=ErrorKind.LIMIT_EXCEEDED,
+        hint="Send less, or load the data on the machine of the graph.",
+        facts={"resource_limit": limit},
+    )
+
+
+def _decode_parameters(request: WebRequest, route: Route) -> Any:
+    """Return the parameters of the URL. Values that may repeat are lists."""
+    fields = {field.encode_name: field for field in msgspec.structs.fields(route.parameters)}
+    values: dict[str, Any] = {}
+    for name in request.query_params:
+        if name not in fields:
+            expected = f"expected one of {', '.join(sorted(fields))}" if fields else "expected none"
+            raise _bad_request(f"unknown parameter '{name}': {expected}", "parameter_unknown")
+        texts = request.query_params.getlist(name)
+        if "list" in str(fields[name].type):
+            values[name] = texts
+        elif len(texts) > 1:
+            raise _bad_request(f"the parameter '{name}' is there twice", "parameter_twice")
+        else:
+            values[name] = texts[0]
+    try:
+        return msgspec.convert(values, route.parameters, strict=False)
+    except msgspec.ValidationError as error:
+        raise _bad_request(f"invalid parameters: {error}", "parameter_invalid") from error
+
+
+def _read_condition(request: WebRequest, route: Route) -> str | None:
+    values = request.headers.getlist(CONDITION)
+    if not route.is_conditional:
+        if values:
+            raise _bad_request(
+                f"`{route.path}` does not take the header `{CONDITION}`: it would be ignored", "condition_unexpected"
+            )
+        return None
+    if len(values) != 1:
+        raise _bad_request(f"expected one header `{CONDITION}` with a commit id", "condition_missing")
+    return str(values[0].strip())
+
+
+async def _read_body(request: WebRequest, route: Route) -> Any:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    expected = "application/x-ndjson" if route.body is bytes else "application/json"
+    if kind != expected:
+        raise _bad_request(f"expected the content type {expected}, got '{kind}'", "content_type")
+    parts: list[bytes] = []
+    size = 0
+    try:
+        with anyio.fail_after(limits.SERVER_BODY_SECONDS_MAX):
+            async for part in request.stream():
+                size += len(part)
+                if size > route.body_bytes_max:
+                    raise _body_too_long(route.body_bytes_max)
+                parts.append(part)
+    except TimeoutError as error:
+        raise RequestError(
+            f"the body did not arrive within {limits.SERVER_BODY_SECONDS_MAX:g} s",
+            code="body_timeout",
+            kind=ErrorKind.LIMIT_EXCEEDED,
+        ) from error
+    data = b"".join(parts)
+    if route.body is bytes:
+        return data
+    try:
+        return msgspec.json.decode(data, type=route.body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _bad_request(f"invalid body: {error}", "body_invalid") from error
+
+
+def _bad_request(message: str, code: str) -> RequestError:
+    return RequestError(message, code=code, hint="Send `GET /openapi.json` for the requests of each route.")
+
+
+def json_response(document: Any, request: WebRequest, status: int = 200) -> Response:
+    """Return a JSON document, compressed if it is long and the client accepts that."""
+    body = msgspec.json.encode(document)
+    headers = {"Vary": "Accept-Encoding"}
+    if len(body) >= _COMPRESSED_BYTES_MIN and "gzip" in request.headers.get("accept-encoding", ""):
+        body = gzip.compress(body, 5)
+        headers["Content-Encoding"] = "gzip"
+    return Response(body, status, headers, "application/json")
+
+
+# Routes of the server
+
+
+def _health(_: Serving, __: str) -> HealthOutput:
+    return HealthOutput(status="ok", version=__version__, internal_schema_version=INTERNAL_SCHEMA_VERSION)
+
+
+def _ready(serving: Serving, _: str) -> ReadinessOutput:
+    return ReadinessOutput(
+        ready=True,
+        status="serving",
+        served_graph_count=len(serving.graphs),
+        quarantined_graph_count=0,
+        applied_revision=0,
+        serving_revision=0,
+    )
+
+
+def _list_graphs(serving: Serving, _: str) -> GraphListResponse:
+    graphs = sorted(serving.graphs.items())
+    return GraphListResponse([GraphEntryOutput(graph_id, graph.uri) for graph_id, graph in graphs])
+
+
+def _whoami(serving: Serving, actor: str) -> WhoamiOutput:
+    actions = {action.value: amount for action, amount in serving.gate.allowed(actor).items()}
+    graphs = [GraphActionsOutput(graph_id, actions) for graph_id in sorted(serving.graphs)]
+    actor_id = None if serving.state is AccessState.OPEN else actor
+    return WhoamiOutput(actor_id=actor_id, state=serving.state.value, graphs=graphs)
+
+
+# Errors
+
+
+async def _failed(request: WebRequest, error: Exception) -> Response:
+    assert isinstance(error, OmnigraphError)
+    answer = error_answer(error)
+    if answer.status == 500:
+        log_event("request failed", error=error, id=request.scope["omnigraph.request_id"])
+    response = json_response(answer.document, request, answer.status)
+    response.headers.update(answer.headers)
+    return response
+
+
+async def _defect(request: WebRequest, error: Exception) -> Response:
+    defect = InvariantError(f"{type(error).__name__}: {error}", code="defect")
+    defect.__cause__ = error
+    return await _failed(request, defect)
+
+
+async def _unknown_address(request: WebRequest, _: Exception) -> Response:
+    error = RequestError(
+        f"the server has no address {request.url.path}",
+        code="address_unknown",
+        kind=ErrorKind.NOT_FOUND,
+        hint="Send `GET /openapi.json` for the routes.",
+    )
+    return await _failed(request, error)
+
+
+async def _unknown_method(request: WebRequest, error: Exception) -> Response:
+    allowed = getattr(error, "headers", None) or {}
+    response = await _failed(
+        request,
+        RequestError(
+            f"{request.url.path} does not take {request.method}: expected {allowed.get('Allow', 'another method')}",
+            code="method_not_allowed",
+        ),
+    )
+    response.headers.update(allowed)
+    return response
+
+
+class RequestLog:
+    """Gives each request an id, logs one line for it, and adds the headers of every response."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = _request_id(scope)
+        scope["omnigraph.request_id"] = request_id
+        started = time.monotonic()
+        status, size = 500, 0
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status, size
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = [(CONTRACT.lower().encode(), CONTRACT_VERSION.encode())]
+                message["headers"] = [*message["headers"], *headers, (b"x-request-id", request_id.encode())]
+            size += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_headers)
+        finally:
+            seconds = time.monotonic() - started
+            self._metrics.count_request(scope["method"], scope.get("omnigraph.route", "unknown"), status, seconds)
+            log_event(
+                "request",
+                id=request_id,
+                actor=scope.get("omnigraph.actor", "-"),
+                method=scope["method"],
+                path=scope["path"],
+                status=status,
+                ms=round(seconds * 1_000, 1),
+                bytes=size,
+            )
+
+
+def _request_id(scope: Scope) -> str:
+    """Return the id that the client sent, if it is short and printable, or a new one."""
+    sent = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"").decode("latin-1")
+    return sent if _REQUEST_ID.fullmatch(sent) else uuid4().hex

@@ -1,0 +1,129 @@
+"""Errors over HTTP: the status of an error, its document, and the errors that only a server has. Pure.
+
+In: an error. Out: a status, headers and a document. The document of a defect contains no path and no traceback: the
+request id identifies the line of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from omnigraph.base.errors import ErrorKind, Fact, OmnigraphError, fact_rows
+from omnigraph.base.hints import Action, Argument, hint_to_json
+from omnigraph.wire.errors import error_document
+
+_STATUSES: Final = {
+    ErrorKind.BAD_REQUEST: 400,
+    ErrorKind.INVALID_CONTENT: 400,
+    ErrorKind.LIMIT_EXCEEDED: 413,
+    ErrorKind.UNAUTHORIZED: 401,
+    ErrorKind.FORBIDDEN: 403,
+    ErrorKind.NOT_FOUND: 404,
+    ErrorKind.CONFLICT: 409,
+    ErrorKind.PRECONDITION_FAILED: 412,
+    ErrorKind.REFUSED: 409,
+    ErrorKind.TOO_MANY_REQUESTS: 429,
+    ErrorKind.UNAVAILABLE: 503,
+    ErrorKind.UNREADABLE: 500,
+    ErrorKind.INTERNAL: 500,
+}
+_STATUSES_OF_CODES: Final = {
+    "query_time": 504,
+    "embedding_failed": 502,
+    "change_feed_gap": 410,
+    "method_not_allowed": 405,
+    "content_type": 415,
+    "body_timeout": 408,
+}
+_WORDS: Final = {
+    400: "bad_request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    409: "conflict",
+    413: "bad_request",
+    415: "bad_request",
+    416: "bad_request",
+    429: "too_many_requests",
+    500: "internal",
+    503: "service_unavailable",
+}
+"""The member `code` of each status. Other statuses have none."""
+_WITHOUT_WORD: Final = frozenset({"recovery_required", "publish_unknown"})
+
+
+class RequestError(OmnigraphError):
+    """A request that the server rejects before any work: its address, its token, its headers, its size."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str,
+        kind: ErrorKind = ErrorKind.BAD_REQUEST,
+        hint: str = "",
+        facts: Mapping[str, Fact] | None = None,
+    ) -> None:
+        super().__init__(message, code=code, hint=hint, facts=facts)
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorAnswer:
+    """What a failed request gets."""
+
+    status: int
+    headers: dict[str, str]
+    document: dict[str, Fact]
+
+
+def error_answer(error: OmnigraphError) -> ErrorAnswer:
+    """Return the answer for an error."""
+    status = _STATUSES_OF_CODES.get(error.code, _STATUSES[error.kind])
+    headers = {}
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if status in (429, 503):
+        headers["Retry-After"] = "1" if error.code == "server_busy" else "5"
+    if status == 500:
+        return ErrorAnswer(status=status, headers=headers, document=_internal_document(error))
+    document = error_document(error, error.advice.render(_part_text))
+    if error.advice.parts:
+        document["advice"] = hint_to_json(error.advice)
+    word = None if error.code in _WITHOUT_WORD else _WORDS.get(status)
+    if error.code == "api_contract_mismatch":
+        word = error.code
+    if word is not None:
+        document = {"error": document.pop("error"), "code": word, **document}
+    return ErrorAnswer(status=status, headers=headers, document=_without_files(document))
+
+
+def _without_files(document: dict[str, Fact]) -> dict[str, Fact]:
+    """Return a document without the names of files of the server: a load over HTTP has only lines."""
+    rows = fact_rows(document, "validation_errors")
+    if not rows:
+        return document
+    message = str(document["error"])
+    for file in {str(row.get("file")) for row in rows}:
+        message = message.replace(f"{file}:", "line ")
+    violations: list[Fact] = [{name: value for name, value in row.items() if name != "file"} for row in rows]
+    return {**document, "error": message, "validation_errors": violations}
+
+
+def _internal_document(error: OmnigraphError) -> dict[str, Fact]:
+    message = "the server failed" if error.kind is ErrorKind.INTERNAL else "the stored graph cannot be read"
+    return {
+        "error": message,
+        "code": "internal",
+        "kind": error.kind.value,
+        "error_code": error.code,
+        "hint": "The log of the server has the details under the id of this request.",
+    }
+
+
+def _part_text(part: Argument | Action) -> str:
+    """Return an argument as the member of a request, and a call as the command that an operator runs."""
+    return f"`{part.name}`" if isinstance(part, Argument) else f"`omnigraph {part.name}`"

@@ -1,0 +1,69 @@
+"""What an actor may do: one gate for every route. Pure.
+
+In: an actor, an action and the branches that it concerns. Out: nothing, or an error with the reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Protocol
+
+from omnigraph.base.errors import ErrorKind
+from omnigraph.server.boot import AccessState
+from omnigraph.server.errors import RequestError
+
+
+class GraphAction(StrEnum):
+    """What a request does to a graph."""
+
+    READ = "read"
+    EXPORT = "export"
+    CHANGE = "change"
+    BRANCH_CREATE = "branch_create"
+    BRANCH_DELETE = "branch_delete"
+    BRANCH_MERGE = "branch_merge"
+
+
+READ_ACTIONS: Final = frozenset({GraphAction.READ, GraphAction.EXPORT})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What an action concerns: the branch, and for a merge or a new branch the branch that it changes."""
+
+    branch: str | None = None
+    target: str | None = None
+
+
+class Gate(Protocol):
+    """Decides what actors may do with a graph."""
+
+    def require(self, actor: str, action: GraphAction, subject: Subject) -> None:
+        """Raise unless the actor may do it."""
+
+    def allowed(self, actor: str) -> dict[GraphAction, str]:
+        """Return for each action on how many branches it is allowed: `none`, `some` or `all`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessGate:
+    """The gate of a server without a policy: every token may do the same."""
+
+    state: AccessState
+
+    def require(self, actor: str, action: GraphAction, subject: Subject) -> None:  # noqa: ARG002  # the same for all
+        """Raise unless the actor may do it."""
+        if self.state is AccessState.READ and action not in READ_ACTIONS:
+            raise RequestError(
+                f"actor '{actor}' may not {action.value.replace('_', ' ')}: the server allows only reading",
+                code="access_denied",
+                kind=ErrorKind.FORBIDDEN,
+                hint="Start the server with `--access write` to allow it.",
+                facts={"action": action.value},
+            )
+
+    def allowed(self, actor: str) -> dict[GraphAction, str]:  # noqa: ARG002  # the same for all
+        """Return `all` or `none` for each action."""
+        is_reader = self.state is AccessState.READ
+        return {action: "none" if is_reader and action not in READ_ACTIONS else "all" for action in GraphAction}

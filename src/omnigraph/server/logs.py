@@ -1,0 +1,45 @@
+"""The log of a server on stderr: one line per request, as text or as JSON. It never contains a token."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from typing import Any, Final
+
+LOGGER: Final = logging.getLogger("omnigraph.server")
+_TIME: Final = "%Y-%m-%dT%H:%M:%S%z"
+
+
+def start_log(*, as_json: bool) -> None:
+    """Write the log of the server to stderr."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonLines(datefmt=_TIME) if as_json else _TextLines("%(asctime)s %(message)s", _TIME))
+    LOGGER.handlers[:] = [handler]
+    LOGGER.propagate = False
+    LOGGER.setLevel(logging.INFO)
+
+
+def log_event(event: str, *, error: BaseException | None = None, **facts: object) -> None:
+    """Log an event with its facts; with an error, also its traceback."""
+    level = logging.INFO if error is None else logging.ERROR
+    LOGGER.log(level, event, exc_info=error, extra={"facts": facts})
+
+
+class _TextLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        head, *traceback = super().format(record).split("\n")
+        return "\n".join([" ".join([head, *(f"{name}={value}" for name, value in _facts(record))]), *traceback])
+
+
+class _JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        document: dict[str, Any] = {"time": self.formatTime(record, self.datefmt), "event": record.getMessage()}
+        document.update(_facts(record))
+        if record.exc_info:
+            document["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(document, ensure_ascii=False, default=str)
+
+
+def _facts(record: logging.LogRecord) -> list[tuple[str, object]]:
+    return list(getattr(record, "facts", {}).items())

@@ -1,0 +1,41 @@
+"""The figures of a server for Prometheus: requests, their time, and what runs."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from omnigraph.server.admission import Admission
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics:
+    """The figures of one server."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "omnigraph_requests", "Answered requests", ("method", "route", "status"), registry=self._registry
+        )
+        self._seconds = Histogram(
+            "omnigraph_request_seconds", "How long requests took", ("method", "route"), registry=self._registry
+        )
+        self._commits = Counter("omnigraph_commits", "Commits of this server", registry=self._registry)
+        running = Gauge("omnigraph_running", "Running requests by kind", ("kind",), registry=self._registry)
+        for lane in (admission.reads, admission.writes, admission.streams):
+            running.labels(lane.name).set_function(partial(getattr, lane, "running"))
+
+    def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count an answered request."""
+        self._requests.labels(method, route, status).inc()
+        self._seconds.labels(method, route).observe(seconds)
+
+    def count_commit(self) -> None:
+        """Count a commit."""
+        self._commits.inc()
+
+    def render(self) -> bytes:
+        """Return the figures as text."""
+        return generate_latest(self._registry)

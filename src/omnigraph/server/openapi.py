@@ -1,0 +1,119 @@
+"""The OpenAPI 3.1 document, made from the table of routes. Pure."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+from omnigraph import __version__
+from omnigraph.base.errors import Applied, ErrorKind
+from omnigraph.server.routes import CONDITION, ROUTES, SERVER_ROUTES, LaneName, Route, ServerRoute
+
+_REFERENCE: Final = "#/components/schemas/{name}"
+_ALWAYS: Final = (400, 401, 403, 404, 500, 503)
+_WITH_BODY: Final = (408, 413, 415)
+_TEXT: Final = {"type": "string"}
+_ERROR_SCHEMA: Final = {
+    "title": "ErrorOutput",
+    "description": "Why a request failed. An error has further members, by its `error_code`.",
+    "type": "object",
+    "properties": {
+        "error": _TEXT,
+        "code": _TEXT,
+        "kind": {"enum": [kind.value for kind in ErrorKind]},
+        "error_code": _TEXT,
+        "hint": _TEXT,
+        "applied": {"enum": [applied.value for applied in Applied]},
+    },
+    "required": ["error", "kind", "error_code"],
+}
+_ERROR: Final = {
+    "description": "The request failed",
+    "content": {"application/json": {"schema": {"$ref": _REFERENCE.format(name="ErrorOutput")}}},
+}
+
+
+@cache
+def openapi_document(root_path: str = "") -> dict[str, Any]:
+    """Return the document. `root_path` is the prefix that a proxy removes."""
+    paths: dict[str, dict[str, Any]] = {}
+    for server_route in SERVER_ROUTES:
+        paths[server_route.path] = {"get": _server_operation(server_route)}
+    for route in ROUTES:
+        path = "/graphs/{graph_id}" + route.path.replace(":path}", "}")
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Omnigraph", "version": __version__},
+        "servers": [{"url": root_path or "/"}],
+        "paths": paths,
+        "components": {
+            "schemas": {**_components(), "ErrorOutput": _ERROR_SCHEMA},
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"bearer": []}],
+    }
+
+
+def _components() -> dict[str, Any]:
+    kinds: list[Any] = [route.response for route in (*ROUTES, *SERVER_ROUTES)]
+    kinds += [kind for route in ROUTES for kind in (route.body, route.parameters) if kind is not bytes]
+    structs = {kind.__name__: kind for kind in kinds if kind is not None}
+    return msgspec.json.schema_components(structs.values(), ref_template=_REFERENCE)[1]
+
+
+def _server_operation(route: ServerRoute) -> dict[str, Any]:
+    operation = {
+        "operationId": route.operation,
+        "summary": route.summary,
+        "responses": {"200": _answer(route.response, route.media_type), **({} if route.is_public else _errors(401))},
+    }
+    return {**operation, "security": []} if route.is_public else operation
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    statuses = (*_ALWAYS, *route.statuses, *(_WITH_BODY if route.body is not None else ()))
+    media_type = "application/x-ndjson" if route.lane is LaneName.STREAM else "application/json"
+    operation: dict[str, Any] = {
+        "operationId": route.operation,
+        "summary": route.summary,
+        "parameters": [*_path_parameters(route), *_url_parameters(route), *_condition(route)],
+        "responses": {"200": _answer(route.response, media_type), **_errors(*statuses)},
+    }
+    if route.body is bytes:
+        operation["requestBody"] = {"required": True, "content": {"application/x-ndjson": {"schema": _TEXT}}}
+    elif route.body is not None:
+        schema = {"$ref": _REFERENCE.format(name=route.body.__name__)}
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return operation
+
+
+def _answer(response: type[msgspec.Struct] | None, media_type: str) -> dict[str, Any]:
+    schema: dict[str, Any] = {"$ref": _REFERENCE.format(name=response.__name__)} if response is not None else {}
+    if response is None and media_type != "application/json":
+        schema = _TEXT
+    return {"description": "Success", "content": {media_type: {"schema": schema}}}
+
+
+def _errors(*statuses: int) -> dict[str, Any]:
+    return {str(status): _ERROR for status in sorted(set(statuses))}
+
+
+def _path_parameters(route: Route) -> list[dict[str, Any]]:
+    names = ["graph_id", *(part[1:-1].removesuffix(":path") for part in route.path.split("/") if part.startswith("{"))]
+    return [{"name": name, "in": "path", "required": True, "schema": _TEXT} for name in names]
+
+
+def _url_parameters(route: Route) -> list[dict[str, Any]]:
+    schema = _components()[route.parameters.__name__]
+    required = schema.get("required", ())
+    return [
+        {"name": name, "in": "query", "required": name in required, "schema": property_schema}
+        for name, property_schema in schema["properties"].items()
+    ]
+
+
+def _condition(route: Route) -> list[dict[str, Any]]:
+    return [{"name": CONDITION, "in": "header", "required": True, "schema": _TEXT}] if route.is_conditional else []

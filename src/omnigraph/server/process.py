@@ -1,0 +1,199 @@
+"""The process of a server: it opens the graph, listens, and ends after a signal.
+
+In: settings. Out: an exit code. Once it listens, the only line on stdout is the address. SIGTERM and SIGINT close the
+listener, let running requests finish and end with 0. After the grace period the process ends with 1: an unfinished
+write is recovered by the next writer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.middleware.cors import CORSMiddleware
+
+from omnigraph.api.graph import Graph
+from omnigraph.base import limits
+from omnigraph.base.errors import OmnigraphError, UsageError
+from omnigraph.client.local import LocalGraph
+from omnigraph.engine.options import QueryLimits
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.graph.recovery.run import recover_every_branch
+from omnigraph.server.admission import Admission
+from omnigraph.server.app import CONTRACT, DEFAULT_GRAPH, Serving, make_app
+from omnigraph.server.auth import TokenTable
+from omnigraph.server.boot import UNAUTHENTICATED, AccessState, decide_state, read_flag, read_tokens
+from omnigraph.server.gate import AccessGate
+from omnigraph.server.logs import log_event, start_log
+from omnigraph.server.metrics import Metrics
+from omnigraph.server.routes import CONDITION
+from omnigraph.server.waiting import Waiting
+from omnigraph.storage.location import Location
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """What a server serves, and where it listens."""
+
+    store: Location
+    bind: str
+    access: AccessState
+    is_unauthenticated: bool
+    tls_certificate: Path | None
+    tls_key: Path | None
+    root_path: str
+    cors_origins: tuple[str, ...]
+    has_public_metrics: bool
+    logs_json: bool
+    grace_seconds: int
+
+
+def run_server(settings: ServerSettings, environment: Mapping[str, str] = os.environ) -> int:
+    """Serve until a signal ends the process; return the exit code."""
+    tokens = read_tokens(environment)
+    state = decide_state(
+        has_tokens=bool(tokens),
+        has_policy=False,
+        is_unauthenticated=settings.is_unauthenticated or read_flag(environment, UNAUTHENTICATED),
+        access=settings.access,
+    )
+    host, port = parse_bind(settings.bind)
+    start_log(as_json=settings.logs_json)
+    if not is_loopback(host) and settings.tls_certificate is None:
+        log_event("warning: tokens and data are sent unencrypted; pass --tls-cert, or use a proxy with TLS")
+    current_tokens = _Tokens(environment, TokenTable.make(tokens))
+    signal.signal(signal.SIGHUP, current_tokens.read_again)
+    admission, waiting = Admission(), Waiting()
+    serving = Serving(
+        graphs={DEFAULT_GRAPH: _open_graph(settings.store, admission)},
+        gate=AccessGate(state),
+        state=state,
+        admission=admission,
+        tokens=current_tokens.table,
+        metrics=Metrics(admission),
+        waiting=waiting,
+        root_path=settings.root_path.rstrip("/"),
+        has_public_metrics=settings.has_public_metrics,
+    )
+    app = make_app(serving)
+    if settings.cors_origins:
+        app = CORSMiddleware(
+            app,
+            allow_origins=settings.cors_origins,
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["authorization", "content-type", CONTRACT, CONDITION, "x-request-id"],
+            expose_headers=[CONTRACT, "x-request-id", "retry-after"],
+        )
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        http="httptools",
+        loop="asyncio",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ssl_certfile=settings.tls_certificate,
+        ssl_keyfile=settings.tls_key,
+    )
+    server = _Server(config, waiting, settings.grace_seconds)
+    server.run()
+    return 0 if server.started else 1
+
+
+def _open_graph(location: Location, admission: Admission) -> LocalGraph:
+    """Open the graph, and finish or undo the interrupted writes of every branch."""
+    read_snapshot(location, MAIN)
+    recover_every_branch(location)
+    memory = max(4 * limits.ENGINE_MEMORY_BYTES // admission.read_threads, limits.SERVER_QUERY_MEMORY_BYTES_MIN)
+    allowed = QueryLimits(memory_bytes=memory, seconds=limits.SERVER_QUERY_SECONDS_MAX)
+    return LocalGraph(graph=Graph(location), uri=f"graphs/{DEFAULT_GRAPH}", limits=allowed)
+
+
+class _Tokens:
+    """The tokens of the environment. SIGHUP reads them again; values that are invalid then change nothing."""
+
+    def __init__(self, environment: Mapping[str, str], table: TokenTable) -> None:
+        self._environment = environment
+        self._table = table
+
+    def table(self) -> TokenTable:
+        """Return the current tokens."""
+        return self._table
+
+    def read_again(self, *_: object) -> None:
+        """Read the tokens again."""
+        try:
+            self._table = TokenTable.make(read_tokens(self._environment))
+        except OmnigraphError as error:
+            log_event("tokens not read", reason=error.message)
+        else:
+            log_event("tokens read", actors=len(self._table.actors))
+
+
+class _Server(uvicorn.Server):
+    """A uvicorn server that prints its address and ends with 0 after a signal."""
+
+    def __init__(self, config: uvicorn.Config, waiting: Waiting, grace_seconds: int) -> None:
+        super().__init__(config)
+        self._waiting = waiting
+        self._grace_seconds = grace_seconds
+
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets)
+        for server in self.servers:
+            for listener in server.sockets:
+                host, port = listener.getsockname()[:2]
+                sys.stdout.write(f"OMNIGRAPH_LISTEN_ADDR={f'[{host}]' if ':' in host else host}:{port}\n")
+        sys.stdout.flush()
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """Answer waiting requests at once and let the others finish, for as long as the grace period."""
+        log_event("shutdown", running=len(self.server_state.tasks))
+        watchdog = threading.Timer(self._grace_seconds, self._give_up)
+        watchdog.daemon = True
+        watchdog.start()
+        self._waiting.end()
+        await super().shutdown(sockets)
+        watchdog.cancel()
+
+    def _give_up(self) -> None:
+        log_event("shutdown incomplete", running=len(self.server_state.tasks))
+        os._exit(1)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle signals as uvicorn does, but do not raise them again after the shutdown."""
+        with super().capture_signals():
+            yield
+            self._captured_signals.clear()
+
+
+def parse_bind(text: str) -> tuple[str, int]:
+    """Return the host and the port of `HOST:PORT`."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise UsageError(
+            f"invalid address: expected HOST:PORT, got '{text}'",
+            code="bind_invalid",
+            hint="Pass `--bind 127.0.0.1:8080`, or port 0 for a free port.",
+        )
+    return host.strip("[]"), int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches an address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,400 @@
+"""The routes of the server as one table: routing, checks and the OpenAPI document follow from it.
+
+A route of a graph is relative to `/graphs/{graph_id}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from omnigraph.base import limits
+from omnigraph.server.gate import GraphAction, Subject
+from omnigraph.wire import commits, pages, requests, results, service
+
+if TYPE_CHECKING:
+    import msgspec
+
+    from omnigraph.client.local import LocalGraph
+
+
+CONDITION: Final = "Omnigraph-If-Graph-Commit"
+"""The header with the commit that must be the newest of the branch."""
+
+
+class LaneName(Enum):
+    """Which threads a route uses."""
+
+    READ = "read"
+    WRITE = "write"
+    STREAM = "stream"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteCall:
+    """One request to a route of a graph: its path parameters, URL parameters, body and condition."""
+
+    graph: LocalGraph
+    path: dict[str, str]
+    parameters: Any
+    may_delete: Callable[[str], None]
+    """Raises if the caller must not delete a branch."""
+    condition: str | None = None
+    """The commit of the header `Omnigraph-If-Graph-Commit`."""
+    body: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """A route of a graph."""
+
+    method: str
+    path: str
+    operation: str
+    """The operation id of the OpenAPI document."""
+    summary: str
+    action: GraphAction
+    run: Callable[[RouteCall], Any]
+    """Does the work, in a thread, and returns a document; for a stream, returns what writes it."""
+    response: type[msgspec.Struct] | None
+    subject: Callable[[RouteCall], Subject] = lambda _: Subject()
+    """What the action concerns."""
+    is_subject_in_url: bool = True
+    """Whether the subject is known before the body is read."""
+    parameters: type[requests.Request] = requests.NoParameters
+    body: type[requests.Request] | type[bytes] | None = None
+    lane: LaneName = LaneName.READ
+    body_bytes_max: int = limits.SERVER_BODY_BYTES_MAX
+    is_conditional: bool = False
+    """Whether it requires the header `Omnigraph-If-Graph-Commit`."""
+    statuses: tuple[int, ...] = ()
+    """The statuses besides those of every route."""
+
+
+def _state_of_parameters(call: RouteCall) -> Subject:
+    return Subject(branch=call.graph.branch_of(call.parameters))
+
+
+def _state_of_body(call: RouteCall) -> Subject:
+    return Subject(branch=call.graph.branch_of(call.body))
+
+
+def _branch_of_body(call: RouteCall) -> Subject:
+    return Subject(branch=call.body.branch.strip())
+
+
+def _branch_of_parameters(call: RouteCall) -> Subject:
+    return Subject(branch=call.parameters.branch.strip())
+
+
+def _merge(call: RouteCall) -> results.BranchMergeOutput:
+    return call.graph.merge(call.body, lambda: call.may_delete(call.body.source.strip()))
+
+
+_WRITE_STATUSES: Final = (409, 429, 503)
+_QUERY_STATUSES: Final = (502, 504)
+_LOAD: Final = limits.SERVER_LOAD_BYTES_MAX
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path="/snapshot",
+        operation="getSnapshot",
+        summary="What a state publishes",
+        action=GraphAction.READ,
+        subject=_state_of_parameters,
+        parameters=requests.StateParameters,
+        run=lambda call: call.graph.snapshot(call.parameters),
+        response=commits.SnapshotOutput,
+    ),
+    Route(
+        method="GET",
+        path="/schema",
+        operation="getSchema",
+        summary="The schema of a state",
+        action=GraphAction.READ,
+        subject=_state_of_parameters,
+        parameters=requests.StateParameters,
+        run=lambda call: call.graph.schema(call.parameters),
+        response=commits.SchemaOutput,
+    ),
+    Route(
+        method="GET",
+        path="/catalog",
+        operation="getCatalog",
+        summary="The types of a state, with counts and indexes",
+        action=GraphAction.READ,
+        subject=_state_of_parameters,
+        parameters=requests.StateParameters,
+        run=lambda call: call.graph.catalog(call.parameters),
+        response=service.CatalogOutput,
+    ),
+    Route(
+        method="POST",
+        path="/query",
+        operation="query",
+        summary="Run a read query",
+        action=GraphAction.READ,
+        subject=_state_of_body,
+        is_subject_in_url=False,
+        body=requests.QueryRequest,
+        run=lambda call: call.graph.query(call.body),
+        response=results.ReadOutput,
+        statuses=_QUERY_STATUSES,
+    ),
+    Route(
+        method="POST",
+        path="/explain",
+        operation="explainQuery",
+        summary="How a query runs",
+        action=GraphAction.READ,
+        subject=_state_of_body,
+        is_subject_in_url=False,
+        body=requests.ExplainRequest,
+        run=lambda call: call.graph.explain(call.body),
+        response=results.ExplainOutput,
+        statuses=_QUERY_STATUSES,
+    ),
+    Route(
+        method="POST",
+        path="/lint",
+        operation="lintQueries",
+        summary="Check query texts",
+        action=GraphAction.READ,
+        subject=_state_of_body,
+        is_subject_in_url=False,
+        body=requests.LintRequest,
+        run=lambda call: call.graph.lint(call.body),
+        response=None,
+    ),
+    Route(
+        method="POST",
+        path="/export",
+        operation="export",
+        summary="The entities of a state as lines of graph data",
+        action=GraphAction.EXPORT,
+        subject=_state_of_body,
+        is_subject_in_url=False,
+        body=requests.ExportStateRequest,
+        run=lambda call: partial(call.graph.export, call.body),
+        response=None,
+        lane=LaneName.STREAM,
+    ),
+    Route(
+        method="POST",
+        path="/mutate",
+        operation="mutate",
+        summary="Run a query that changes a branch",
+        action=GraphAction.CHANGE,
+        subject=_branch_of_body,
+        is_subject_in_url=False,
+        body=requests.ChangeRequest,
+        run=lambda call: call.graph.mutate(call.body),
+        response=results.ChangeOutput,
+        lane=LaneName.WRITE,
+        statuses=(*_WRITE_STATUSES, *_QUERY_STATUSES),
+    ),
+    Route(
+        method="POST",
+        path="/mutate/if-graph-commit",
+        operation="mutate_if_graph_commit",
+        summary="Run a query that changes a branch, if a commit is its newest",
+        action=GraphAction.CHANGE,
+        subject=_branch_of_body,
+        is_subject_in_url=False,
+        body=requests.ChangeRequest,
+        run=lambda call: call.graph.mutate(call.body, call.condition),
+        response=results.ChangeOutput,
+        lane=LaneName.WRITE,
+        is_conditional=True,
+        statuses=(412, *_WRITE_STATUSES, *_QUERY_STATUSES),
+    ),
+    Route(
+        method="POST",
+        path="/load",
+        operation="load",
+        summary="Load lines of graph data that are a member of a document",
+        action=GraphAction.CHANGE,
+        subject=_branch_of_body,
+        is_subject_in_url=False,
+        body=requests.IngestRequest,
+        body_bytes_max=_LOAD,
+        run=lambda call: call.graph.load(call.body, call.body.data.encode()),
+        response=results.IngestOutput,
+        lane=LaneName.WRITE,
+        statuses=_WRITE_STATUSES,
+    ),
+    Route(
+        method="POST",
+        path="/load/ndjson",
+        operation="loadNdjson",
+        summary="Load lines of graph data",
+        action=GraphAction.CHANGE,
+        subject=_branch_of_parameters,
+        parameters=requests.LoadParameters,
+        body=bytes,
+        body_bytes_max=_LOAD,
+        run=lambda call: call.graph.load(call.parameters, call.body),
+        response=results.IngestOutput,
+        lane=LaneName.WRITE,
+        statuses=_WRITE_STATUSES,
+    ),
+    Route(
+        method="GET",
+        path="/branches",
+        operation="listBranches",
+        summary="The branches",
+        action=GraphAction.READ,
+        run=lambda call: call.graph.list_branches(),
+        response=commits.BranchListOutput,
+    ),
+    Route(
+        method="POST",
+        path="/branches",
+        operation="createBranch",
+        summary="Create a branch",
+        action=GraphAction.BRANCH_CREATE,
+        subject=lambda call: Subject(branch=call.body.source.strip(), target=call.body.name.strip()),
+        is_subject_in_url=False,
+        body=requests.BranchCreateRequest,
+        run=lambda call: call.graph.create_branch(call.body),
+        response=commits.BranchCreateOutput,
+        lane=LaneName.WRITE,
+        statuses=_WRITE_STATUSES,
+    ),
+    Route(
+        method="POST",
+        path="/branches/merge",
+        operation="mergeBranches",
+        summary="Merge a branch into another",
+        action=GraphAction.BRANCH_MERGE,
+        subject=lambda call: Subject(branch=call.body.source.strip(), target=call.body.target.strip()),
+        is_subject_in_url=False,
+        body=requests.BranchMergeRequest,
+        run=_merge,
+        response=results.BranchMergeOutput,
+        lane=LaneName.WRITE,
+        statuses=_WRITE_STATUSES,
+    ),
+    Route(
+        method="DELETE",
+        path="/branches/{branch:path}",
+        operation="deleteBranch",
+        summary="Delete a branch",
+        action=GraphAction.BRANCH_DELETE,
+        subject=lambda call: Subject(target=call.path["branch"].strip()),
+        run=lambda call: call.graph.delete_branch(call.path["branch"]),
+        response=commits.BranchDeleteOutput,
+        lane=LaneName.WRITE,
+        statuses=_WRITE_STATUSES,
+    ),
+    Route(
+        method="GET",
+        path="/commits",
+        operation="listCommits",
+        summary="The newest commits of a branch",
+        action=GraphAction.READ,
+        subject=_branch_of_parameters,
+        parameters=requests.CommitListParameters,
+        run=lambda call: call.graph.list_commits(call.parameters),
+        response=pages.CommitListOutput,
+    ),
+    Route(
+        method="GET",
+        path="/commits/{commit}/changes",
+        operation="getCommitChanges",
+        summary="What a commit changed",
+        action=GraphAction.READ,
+        subject=lambda call: Subject(branch=call.graph.get_commit(call.path["commit"]).graph_branch),
+        parameters=requests.ChangeFilter,
+        run=lambda call: call.graph.commit_changes(call.path["commit"], call.parameters),
+        response=pages.CommitChangesOutput,
+        statuses=(409, 410),
+    ),
+    Route(
+        method="GET",
+        path="/changes",
+        operation="pollChanges",
+        summary="The commits of a branch after a cursor, with their changes",
+        action=GraphAction.READ,
+        subject=_branch_of_parameters,
+        parameters=requests.FeedParameters,
+        run=lambda call: call.graph.poll_changes(call.parameters),
+        response=pages.ChangeFeedOutput,
+        statuses=(409, 410),
+    ),
+    Route(
+        method="GET",
+        path="/diff",
+        operation="diffStates",
+        summary="What differs between two branches or commits",
+        action=GraphAction.READ,
+        subject=lambda call: Subject(
+            branch=call.graph.branch_of_name(call.parameters.before),
+            target=call.graph.branch_of_name(call.parameters.after),
+        ),
+        parameters=requests.DiffParameters,
+        run=lambda call: call.graph.diff(call.parameters),
+        response=pages.DiffOutput,
+        statuses=(409,),
+    ),
+    Route(
+        method="GET",
+        path="/log",
+        operation="listLog",
+        summary="The commits of all branches",
+        action=GraphAction.READ,
+        parameters=requests.LogParameters,
+        run=lambda call: call.graph.log(call.parameters),
+        response=pages.LogOutput,
+    ),
+    Route(
+        method="GET",
+        path="/commits/{commit}",
+        operation="getCommit",
+        summary="A commit",
+        action=GraphAction.READ,
+        run=lambda call: call.graph.get_commit(call.path["commit"]),
+        response=commits.CommitOutput,
+    ),
+)
+"""The routes of a graph."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerRoute:
+    """A route of the server itself, answered to GET and HEAD."""
+
+    path: str
+    operation: str
+    summary: str
+    response: type[msgspec.Struct] | None
+    is_public: bool = False
+    """Whether it needs no token."""
+    media_type: str = "application/json"
+
+
+SERVER_ROUTES: Final = (
+    ServerRoute(
+        path="/healthz", operation="health", summary="That it runs", response=service.HealthOutput, is_public=True
+    ),
+    ServerRoute(
+        path="/readyz",
+        operation="ready",
+        summary="Whether it can answer requests",
+        response=service.ReadinessOutput,
+        is_public=True,
+    ),
+    ServerRoute(
+        path="/graphs", operation="listGraphs", summary="The graphs of the server", response=service.GraphListResponse
+    ),
+    ServerRoute(path="/whoami", operation="whoami", summary="The caller and its rights", response=service.WhoamiOutput),
+    ServerRoute(path="/openapi.json", operation="openapi", summary="This document", response=None, is_public=True),
+    ServerRoute(
+        path="/metrics", operation="metrics", summary="Figures for Prometheus", response=None, media_type="text/plain"
+    ),
+)
+"""The routes of the server."""

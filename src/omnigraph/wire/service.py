@@ -1,0 +1,75 @@
+"""The JSON documents about a server: its health, its graphs, and what a caller may do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class HealthOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """That the server runs, and which release."""
+
+    status: str
+    version: str
+    internal_schema_version: int
+    source_version: str | None = None
+
+
+class ReadinessOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the server can answer requests. `status` is `serving` or `degraded`."""
+
+    ready: bool
+    status: str
+    served_graph_count: int
+    quarantined_graph_count: int
+    applied_revision: int
+    serving_revision: int
+
+
+class GraphEntryOutput(msgspec.Struct, frozen=True):
+    """A graph of a server."""
+
+    graph_id: str
+    uri: str
+
+
+class QuarantinedGraphOutput(msgspec.Struct, frozen=True):
+    """A graph that the server cannot serve, and why."""
+
+    graph_id: str
+    code: str
+    message: str
+
+
+class GraphListResponse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The graphs of a server, by id."""
+
+    graphs: list[GraphEntryOutput]
+    quarantined: list[QuarantinedGraphOutput] | None = None
+
+
+class GraphActionsOutput(msgspec.Struct, frozen=True):
+    """What a caller may do with a graph: for each action `none`, `some` or `all` of its branches."""
+
+    graph_id: str
+    actions: dict[str, str]
+
+
+class WhoamiOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """The caller. `state` is what the server allows: `open`, `read`, `write` or `policy`."""
+
+    actor_id: str | None
+    state: str
+    graphs: list[GraphActionsOutput]
+
+
+class CatalogOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """The types of a state, the number of their entities, and their indexes."""
+
+    graph_branch: str
+    graph_commit_id: str
+    schema_hash: str
+    catalog: dict[str, Any]
+    entity_counts: dict[str, int]
+    indexes: list[dict[str, Any]]

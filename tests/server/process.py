@@ -1,0 +1,121 @@
+"""A real server process for tests, and plain HTTP requests to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import urllib3
+
+from tests.waiting import SECONDS_MAX
+
+SCHEMA = """
+node Person { slug: String @key  name: String?  age: I64? }
+node Team { name: String @key }
+edge Knows: Person -> Person { since: I32? }
+"""
+LINES = (
+    '{"type":"Person","data":{"slug":"ada","name":"Ada","age":36}}\n'
+    '{"type":"Person","data":{"slug":"bob","name":"Bob"}}\n'
+    '{"edge":"Knows","from":"ada","to":"bob","data":{"since":2020}}\n'
+)
+ALL_PEOPLE = "query q() { match { $p: Person } return { $p.slug } order { $p.slug } }"
+READ, WRITE = "read-token", "write-token"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The response to a request."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerProcess:
+    """A running server."""
+
+    process: subprocess.Popen[bytes]
+    address: str
+    log: Path
+    pool: urllib3.PoolManager
+    scheme: str = "http"
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        document: Any = None,
+        *,
+        body: Any = None,
+        token: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Send one request. A path that does not begin with `/` is one of the graph."""
+        url = f"{self.scheme}://{self.address}" + (path if path.startswith("/") else f"/graphs/default/{path}")
+        sent = {"Authorization": f"Bearer {token}"} if token else {}
+        if document is not None:
+            body = json.dumps(document).encode()
+            sent["Content-Type"] = "application/json"
+        response = self.pool.request(method, url, body=body, headers={**sent, **(headers or {})}, retries=False)
+        return Answer(status=response.status, headers=response.headers, body=response.data)
+
+    def query(self, text: str = ALL_PEOPLE, **members: Any) -> Answer:
+        return self.send("POST", "query", {"query": text, **members})
+
+    def mutate(self, text: str, **members: Any) -> Answer:
+        return self.send("POST", "mutate", {"query": text, **members})
+
+    def insert(self, slug: str, **members: Any) -> Answer:
+        return self.mutate(f'query add() {{ insert Person {{ slug: "{slug}" }} }}', **members)
+
+    def slugs(self, **members: Any) -> list[str]:
+        answer = self.query(**members)
+        assert answer.status == 200, answer.body
+        return [row["p.slug"] for row in answer.document["rows"]]
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(SECONDS_MAX)
+
+
+@contextmanager
+def serve(
+    graph: str | Path,
+    directory: Path,
+    *flags: str,
+    environment: Mapping[str, str] | None = None,
+    certificate: Path | None = None,
+) -> Iterator[ServerProcess]:
+    """Start a server on a free port and kill it at the end. Without tokens it is open to all."""
+    log = directory / "server.log"
+    variables = {**os.environ, **(environment or {"OMNIGRAPH_UNAUTHENTICATED": "1"})}
+    command = [sys.executable, "-m", "omnigraph.cli.main", "serve", str(graph), "--bind", "127.0.0.1:0", *flags]
+    with (
+        log.open("ab") as stderr,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, env=variables) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline().decode()
+            assert line.startswith("OMNIGRAPH_LISTEN_ADDR="), log.read_text()
+            address = line.strip().partition("=")[2]
+            timeout = urllib3.Timeout(connect=SECONDS_MAX, read=SECONDS_MAX)
+            pool = urllib3.PoolManager(maxsize=32, timeout=timeout, ca_certs=certificate and str(certificate))
+            scheme = "http" if certificate is None else "https"
+            yield ServerProcess(process=process, address=address, log=log, pool=pool, scheme=scheme)
+        finally:
+            process.kill()

@@ -1,0 +1,128 @@
+"""Tokens and what they allow, over real sockets: `--access`, SIGHUP, the log, public routes, TLS and CORS."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.server.process import ALL_PEOPLE, READ, WRITE, serve
+from tests.waiting import SECONDS_MAX, wait_until
+
+TOKENS = "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE"
+
+
+def write_tokens(directory: Path, tokens: dict[str, str]) -> dict[str, str]:
+    file = directory / "tokens.json"
+    file.write_text(json.dumps(tokens))
+    return {TOKENS: str(file)}
+
+
+def test_a_server_without_tokens_does_not_start(graph_path: Path) -> None:
+    command = [sys.executable, "-m", "omnigraph.cli.main", "serve", str(graph_path), "--bind", "127.0.0.1:0"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    for name in ("--unauthenticated", "OMNIGRAPH_SERVER_BEARER_TOKEN", TOKENS):
+        assert name in ended.stderr
+
+
+def test_a_missing_graph_is_an_error_before_listening(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "omnigraph.cli.main", "serve", str(tmp_path / "no.omni"), "--unauthenticated"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+    assert ended.returncode == 1
+    assert "OMNIGRAPH_LISTEN_ADDR" not in ended.stdout
+
+
+def test_access_read(graph_path: Path, tmp_path: Path) -> None:
+    environment = write_tokens(tmp_path, {"reader": READ})
+    with serve(graph_path, tmp_path, environment=environment) as server:
+        missing = server.send("POST", "query", {"query": ALL_PEOPLE})
+        assert missing.status == 401
+        assert missing.headers["www-authenticate"] == "Bearer"
+        assert server.send("POST", "query", {"query": ALL_PEOPLE}, token="wrong").status == 401
+        assert server.send("GET", "/graphs").status == 401
+        assert server.send("GET", "/metrics").status == 401
+        for public in ("/healthz", "/readyz", "/openapi.json"):
+            assert server.send("GET", public).status == 200
+        assert server.send("POST", "query", {"query": ALL_PEOPLE}, token=READ).status == 200
+        assert server.send("POST", "export", {}, token=READ).status == 200
+        document = server.send("GET", "/whoami", token=READ).document
+        assert (document["actor_id"], document["state"]) == ("reader", "read")
+        assert document["graphs"][0]["actions"]["change"] == "none"
+        denied = server.send("POST", "mutate", {"query": 'query a() { insert Person { slug: "x" } }'}, token=READ)
+        assert denied.status == 403
+        assert "allows only reading" in denied.document["error"]
+        assert server.send("POST", "branches", {"name": "x"}, token=READ).status == 403
+        assert server.send("DELETE", "branches/x", token=READ).status == 403
+        assert server.send("POST", "branches/merge", {"source": "x"}, token=READ).status == 403
+        assert server.send("POST", "load", {"data": ""}, token=READ).status == 403
+    assert READ not in server.log.read_text()
+    assert "wrong" not in server.log.read_text()
+
+
+def test_the_actor_is_that_of_the_token_and_sighup_reads_tokens_again(graph_path: Path, tmp_path: Path) -> None:
+    environment = write_tokens(tmp_path, {"ada": WRITE})
+    with serve(graph_path, tmp_path, "--access", "write", environment=environment) as server:
+        body = {"query": 'query a() { insert Person { slug: "by-token" } }'}
+        receipt = server.send("POST", "mutate", body, token=WRITE).document
+        assert receipt["commit"]["actor_id"] == "ada"
+        write_tokens(tmp_path, {"bob": "new-token"})
+        server.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: server.send("GET", "/whoami", token="new-token").status == 200, "the new token works")
+        assert server.send("GET", "/whoami", token=WRITE).status == 401
+        (tmp_path / "tokens.json").write_text("{")
+        server.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "tokens not read" in server.log.read_text(), "the log says that the tokens are invalid")
+        assert server.send("GET", "/whoami", token="new-token").document["actor_id"] == "bob"
+        write_tokens(tmp_path, {})
+        server.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: server.send("GET", "/whoami", token="new-token").status == 401, "no token works")
+        assert server.send("GET", "/whoami").status == 401
+
+
+@pytest.mark.parametrize("value", ["Bearer", "Basic x", "Bearer \xe9", "Bearer " + "x" * 8_000])
+def test_odd_authorization_headers(graph_path: Path, tmp_path: Path, value: str) -> None:
+    with serve(graph_path, tmp_path, environment={"OMNIGRAPH_SERVER_BEARER_TOKEN": "t"}) as server:
+        assert server.send("GET", "/whoami", headers={"Authorization": value}).status == 401
+
+
+def test_public_metrics_and_cors(graph_path: Path, tmp_path: Path) -> None:
+    environment = {"OMNIGRAPH_SERVER_BEARER_TOKEN": "t", "OMNIGRAPH_SERVER_CORS_ORIGIN": "https://a.example"}
+    with serve(graph_path, tmp_path, "--metrics-public", environment=environment) as server:
+        assert server.send("GET", "/metrics").status == 200
+        headers = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
+        allowed = server.send("OPTIONS", "query", headers=headers)
+        assert allowed.headers["access-control-allow-origin"] == "https://a.example"
+        assert "access-control-allow-credentials" not in allowed.headers
+        other = server.send("GET", "/healthz", headers={"Origin": "https://b.example"})
+        assert "access-control-allow-origin" not in other.headers
+
+
+def test_tls(graph_path: Path, tmp_path: Path) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    flags = ("--tls-cert", str(certificate), "--tls-key", str(key))
+    with serve(graph_path, tmp_path, *flags, certificate=certificate) as server:
+        assert server.slugs() == ["ada", "bob"]
+
+
+def test_the_prefix_of_a_proxy_is_in_the_document(graph_path: Path, tmp_path: Path) -> None:
+    with serve(graph_path, tmp_path, "--root-path", "/graphs-of-acme/") as server:
+        assert server.send("GET", "/openapi.json").document["servers"] == [{"url": "/graphs-of-acme"}]
+
+
+def test_log_as_json(graph_path: Path, tmp_path: Path) -> None:
+    with serve(graph_path, tmp_path, "--log-format", "json") as server:
+        server.query()
+        wait_until(lambda: server.log.read_text().endswith("\n"), "the log line")
+        (line,) = [json.loads(text) for text in server.log.read_text().splitlines()]
+    assert line["event"] == "request"
+    assert line["status"] == 200
+    assert line["actor"] == "anonymous"

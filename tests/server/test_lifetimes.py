@@ -1,0 +1,162 @@
+"""Clients that go away, servers that end or are killed, several servers, streams, and requests that wait."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import omnigraph as og
+from tests.server.process import ServerProcess, serve
+from tests.waiting import SECONDS_MAX, wait_until
+
+
+def send_and_disconnect(server: ServerProcess, path: str, document: object) -> None:
+    """Send a whole request and close the connection without reading the answer."""
+    host, _, port = server.address.rpartition(":")
+    body = json.dumps(document).encode()
+    head = f"POST /graphs/default/{path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    with socket.create_connection((host, int(port)), SECONDS_MAX) as connection:
+        connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+
+
+def test_an_admitted_write_completes_without_its_client(graph_path: Path, tmp_path: Path) -> None:
+    with serve(graph_path, tmp_path) as server:
+        send_and_disconnect(server, "mutate", {"query": 'query a() { insert Person { slug: "gone" } }'})
+        wait_until(lambda: "gone" in server.slugs(), "the write is there")
+        assert server.stop() == 0
+    assert "gone" in [
+        row["p.slug"] for row in og.open(graph_path).query("query q() { match { $p: Person } return { $p.slug } }")
+    ]
+
+
+def test_sigterm_lets_requests_finish(graph_path: Path, tmp_path: Path) -> None:
+    with serve(graph_path, tmp_path) as server, ThreadPoolExecutor() as threads:
+        waiting = threads.submit(server.send, "GET", "changes?wait=60")
+        wait_until(lambda: 'omnigraph_running{kind="read"}' in server.send("GET", "/metrics").body.decode(), "it runs")
+        answers = [threads.submit(server.insert, f"t{number}") for number in range(4)]
+        done = [future.result() for future in answers]
+        assert server.stop() == 0
+        assert waiting.result().status == 200
+    assert [answer.status for answer in done] == [200] * 4
+    assert len(og.open(graph_path).log()) == 6
+
+
+def test_sigkill_loses_no_acknowledged_write(graph_path: Path, tmp_path: Path) -> None:
+    acknowledged = []
+    with serve(graph_path, tmp_path) as server:
+        for number in range(3):
+            assert server.insert(f"k{number}").status == 200
+            acknowledged.append(f"k{number}")
+        send_and_disconnect(server, "load", {"data": '{"type":"Person","data":{"slug":"half"}}\n'})
+        server.process.send_signal(signal.SIGKILL)
+        server.process.wait(SECONDS_MAX)
+    with serve(graph_path, tmp_path) as again:
+        assert set(acknowledged) <= set(again.slugs())
+        assert again.insert("after").status == 200
+
+
+def test_two_servers_and_a_command_write_one_graph(graph_path: Path, tmp_path: Path) -> None:
+    first_directory, second_directory = tmp_path / "1", tmp_path / "2"
+    first_directory.mkdir()
+    second_directory.mkdir()
+    with (
+        serve(graph_path, first_directory) as first,
+        serve(graph_path, second_directory) as second,
+        ThreadPoolExecutor() as threads,
+    ):
+        servers = [(server, name) for name, server in (("a", first), ("b", second)) for _ in range(4)]
+        writes = [threads.submit(server.insert, f"{name}{number}") for number, (server, name) in enumerate(servers)]
+        text = 'query add() { insert Person { slug: "command" } }'
+        command = [sys.executable, "-m", "omnigraph.cli.main", "mutate", "--store", str(graph_path), "-e", text]
+        assert subprocess.run(command, capture_output=True, timeout=SECONDS_MAX, check=False).returncode == 0
+        assert [future.result().status for future in writes] == [200] * 8
+        expected = {"ada", "bob", "command", *(f"{name}{number}" for number, (_, name) in enumerate(servers))}
+        assert set(first.slugs()) == set(second.slugs()) == expected
+
+
+def test_a_waiting_poll_returns_after_a_commit_of_another_process(graph_path: Path, tmp_path: Path) -> None:
+    with serve(graph_path, tmp_path) as server, ThreadPoolExecutor() as threads:
+        cursor = server.send("GET", "changes").document["cursor"]
+        waiting = threads.submit(server.send, "GET", f"changes?cursor={cursor}&wait=60")
+        og.open(graph_path).mutate('query a() { insert Person { slug: "elsewhere" } }')
+        page = waiting.result().document
+    (block,) = page["blocks"]
+    assert [change["id"] for change in block["changes"]] == ["elsewhere"]
+    assert page["caught_up"]
+
+
+def test_a_feed_in_pages_is_the_feed_in_one_page(graph_path: Path, tmp_path: Path) -> None:
+    with serve(graph_path, tmp_path) as server:
+        lines = "".join(f'{{"type":"Team","data":{{"name":"t{number:03}"}}}}\n' for number in range(25))
+        assert server.send("POST", "load", {"data": lines}).status == 200
+        assert server.insert("z").status == 200
+        whole = server.send("GET", "changes?start=beginning").document
+        ids = [change["id"] for block in whole["blocks"] for change in block["changes"]]
+        page = server.send("GET", "changes?start=beginning&limit=4").document
+        paged = []
+        while True:
+            paged += [change["id"] for block in page["blocks"] for change in block["changes"]]
+            assert ("cursor" in page) != ("next_page_token" in page)
+            if "cursor" in page:
+                break
+            assert server.insert(f"new{len(paged)}").status == 200  # the pages end at the head that the first one saw
+            page = server.send("GET", f"changes?limit=4&page_token={page['next_page_token']}").document
+        assert paged == ids
+        assert page["caught_up"]
+        later = server.send("GET", f"changes?cursor={page['cursor']}").document
+        assert [change["op"] for block in later["blocks"] for change in block["changes"]].count("insert") > 0
+        teams = server.send("GET", "changes?start=beginning&type=Team&kind=node&op=insert").document
+        assert {change["type"]["name"] for block in teams["blocks"] for change in block["changes"]} == {"Team"}
+        other_filter = server.send("GET", f"changes?type=Team&cursor={page['cursor']}")
+        assert other_filter.status == 400
+        assert other_filter.document["error"].startswith("change cursor rejected: ")
+
+
+def test_an_export_is_the_same_as_that_of_the_command(graph_path: Path, tmp_path: Path) -> None:
+    lines = "".join(
+        f'{{"type":"Person","data":{{"slug":"p{number:05}","name":"{"n" * 200}"}}}}\n' for number in range(5_000)
+    )
+    data = tmp_path / "more.jsonl"
+    data.write_text(lines)
+    og.open(graph_path).load(data)
+    expected = tmp_path / "expected.jsonl"
+    og.open(graph_path).export(expected)
+    with serve(graph_path, tmp_path) as server:
+        answer = server.send("POST", "export", {})
+        assert answer.body == expected.read_bytes()
+        assert answer.headers["transfer-encoding"] == "chunked"
+        # A client that reads a little and goes away delays no other.
+        send_and_disconnect(server, "export", {})
+        assert server.slugs()[0] == "ada"
+
+
+def test_a_body_above_the_limit_is_rejected_also_in_chunks(graph_path: Path, tmp_path: Path) -> None:
+    with serve(graph_path, tmp_path) as server:
+        headers = {"Content-Type": "application/x-ndjson"}
+        line = b'{"type":"Team","data":{"name":"' + b"x" * 1_000_000 + b'"}}\n'
+        chunks = (line for _ in range(34))
+        answer = server.send("POST", "load/ndjson", body=chunks, headers=headers)
+        assert answer.status == 413
+        assert answer.document["resource_limit"]["limit"] == 32 * 1024 * 1024
+        assert server.slugs() == ["ada", "bob"]
+
+
+def test_the_server_never_imports_pyspark(graph_path: Path) -> None:
+    code = (
+        "import sys\n"
+        "import omnigraph.server.process\n"
+        "from omnigraph.api.graph import Graph\n"
+        "from omnigraph.client.local import LocalGraph\n"
+        "from omnigraph.storage.location import parse_location\n"
+        "from omnigraph.wire.requests import LoadParameters\n"
+        "graph = LocalGraph(graph=Graph(parse_location(sys.argv[1])), uri='graphs/default')\n"
+        'graph.load(LoadParameters(), b\'{"type":"Team","data":{"name":"a"}}\')\n'
+        "assert not [name for name in sys.modules if name.split('.')[0] == 'pyspark']\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, graph_path], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
