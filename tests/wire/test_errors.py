@@ -24,7 +24,7 @@ def test_members_without_a_value_are_omitted() -> None:
 
 
 def test_only_existing_ids_are_a_conflict() -> None:
-    existing = Violation("a.jsonl", 1, "id", "ada", Rule.KEY_CONFLICT, "exists", "node:Person")
+    existing = Violation("a.jsonl", 1, "id", "ad…", Rule.KEY_CONFLICT, "exists", "node:Person", "ada")
     invalid = Violation("a.jsonl", 2, "age", "x", Rule.DUPLICATE_ID, "duplicate")
     for violations, kind in (((existing,), ErrorKind.CONFLICT), ((existing, invalid), ErrorKind.INVALID_CONTENT)):
         report = ViolationReport.of_violations(violations)
