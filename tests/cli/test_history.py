@@ -47,7 +47,7 @@ READS = {
     "changes_poll_jsonl": ("changes", "poll", "--cursor", "FIRST", "--format", "jsonl"),
     "log": ("log",),
     "log_json": ("log", "--limit", "2", "--json"),
-    "log_graph": ("log", "--graph"),
+    "log_draw": ("log", "--draw"),
 }
 
 

@@ -6,12 +6,12 @@ commit are joined into the leftmost of them before that commit is drawn.
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from omnigraph.base.ids import CommitId
-from omnigraph.graph.manifest.records import CommitRecord
+if TYPE_CHECKING:
+    from omnigraph.types import CommitRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +22,10 @@ class DrawnLine:
     commit: CommitRecord | None = None
 
 
-def draw_commits(commits: Mapping[CommitId, CommitRecord], heads: tuple[CommitId, ...]) -> Iterator[DrawnLine]:
-    """Yield the lines of the heads and all their ancestors, each commit before its parents."""
-    columns: list[CommitId] = []
-    for commit in _newest_first(commits, heads):
+def draw_commits(commits: Iterable[CommitRecord]) -> Iterator[DrawnLine]:
+    """Yield the lines of commits, which come with all their ancestors, each before its parents."""
+    columns: list[str] = []
+    for commit in commits:
         if commit.id not in columns:
             columns.append(commit.id)
         column = columns.index(commit.id)
@@ -44,28 +44,3 @@ def draw_commits(commits: Mapping[CommitId, CommitRecord], heads: tuple[CommitId
             columns.insert(column + 1, merged)
             marks = ["|"] * (column + 1) + ["\\"] + ["|"] * (len(columns) - column - 2)
             yield DrawnLine(" ".join(marks))
-
-
-def _newest_first(commits: Mapping[CommitId, CommitRecord], heads: tuple[CommitId, ...]) -> Iterator[CommitRecord]:
-    """Yield the commits by time, but never a parent before its children: the clocks of writers may differ."""
-    children: dict[CommitId, int] = dict.fromkeys(heads, 0)
-    unvisited = list(children)
-    while unvisited:
-        for parent in _parents(commits[unvisited.pop()]):
-            if parent not in children:
-                children[parent] = 0
-                unvisited.append(parent)
-            children[parent] += 1
-    ready = [(-commits[commit_id].created_us, commit_id) for commit_id, count in children.items() if count == 0]
-    heapq.heapify(ready)
-    while ready:
-        commit = commits[heapq.heappop(ready)[1]]
-        yield commit
-        for parent in _parents(commit):
-            children[parent] -= 1
-            if children[parent] == 0:
-                heapq.heappush(ready, (-commits[parent].created_us, parent))
-
-
-def _parents(commit: CommitRecord) -> list[CommitId]:
-    return [parent for parent in (commit.parent, commit.merged_parent) if parent is not None]

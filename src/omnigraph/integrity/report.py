@@ -192,8 +192,9 @@ def gather_findings(findings: Sequence[TaskFindings]) -> ViolationReport:
 
 
 def _expand(group: RuleViolations, origins: RowOrigins) -> Iterator[Violation]:
-    has_ids = group.table is not None and group.values is not None
-    ids = map(str, values_of(group.values)) if has_ids else repeat(None, len(group))
+    ids: Iterable[str | None] = repeat(None, len(group))
+    if group.table is not None and group.values is not None:
+        ids = map(str, values_of(group.values))
     for row, value, entity_id in zip(group.rows.tolist(), group.shown_values(), ids, strict=True):
         file, line = origins.of(row)
         yield Violation(file, line, group.property, value, group.rule, group.message, group.table, entity_id)
