@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import omnigraph as og
+from omnigraph.api.history import read_log, read_log_names
 from omnigraph.graph.manifest.refs import SnapshotSelector
 from omnigraph.maintenance.optimize.options import OptimizeOptions
 from omnigraph.maintenance.optimize.run import optimize_all_tables
@@ -90,3 +91,29 @@ def test_export_of_a_commit_and_the_changes_after_it(graph: og.Graph, tmp_path: 
         assert commit_ids == expected_ids[len(expected_ids) - len(commit_ids) :]
         assert commit_ids or start.id == head
         assert (records, cursor) == (now, head)
+
+
+def test_branch_with_a_newer_commit_is_not_deleted(graph: og.Graph) -> None:
+    branch = graph.create_branch("review", from_="main")
+    head = branch.snapshot().head
+    branch.mutate('query add() { insert Person { slug: "new" } }')
+    with pytest.raises(og.PreconditionFailedError):
+        graph.delete_branch("review", if_commit=head)
+    with pytest.raises(og.UsageError, match="expected a full commit id"):
+        graph.delete_branch("review", if_commit="HEAD")
+    assert graph.delete_branch("review", if_commit=branch.snapshot().head).name == "review"
+    assert "review" not in [status.record.name for status in graph.list_branches()]
+
+
+def test_log_has_every_branch_and_each_commit_before_its_parents(graph: og.Graph) -> None:
+    graph.create_branch("side").mutate('query add() { insert Person { slug: "side" } }')
+    log = read_log(graph.location)
+    positions = {commit.id: position for position, commit in enumerate(log.commits)}
+    assert log.heads == {status.record.name: status.head and status.head.id for status in graph.list_branches()}
+    assert positions.keys() >= {head for head in log.heads.values() if head is not None}
+    for commit in log.commits:
+        parents = [parent for parent in (commit.parent, commit.merged_parent) if parent is not None]
+        assert all(positions[parent] > positions[commit.id] for parent in parents)
+    newest = log.commits[0]
+    (names,) = read_log_names(graph.location, log, 1).values()
+    assert [names[move.table] for move in newest.tables] == ["node:Person"]

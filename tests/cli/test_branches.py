@@ -207,7 +207,8 @@ def test_decision_for_each_entity(diverged: Path) -> None:
     (diverged / "decided.json").write_text(json.dumps(planned), encoding="utf-8")
     done = branch(diverged, "merge", "b", "--resolve", "decided.json", "--delete-branch", "--json")
     document = json.loads(done.stdout)
-    assert (document["outcome"], document["branch_deleted"], document["branch_delete_error"]) == ("merged", True, None)
+    assert (document["outcome"], document["branch_deleted"]) == ("merged", True)
+    assert (document["branch_delete_error"], document["branch_delete_error_details"]) == (None, None)
     assert ages(diverged) == {"x": 1, "y": 1, "z": 2}
     assert set(listed(diverged)) == {"main"}
 
@@ -254,4 +255,8 @@ def test_branch_with_children_is_merged_and_not_deleted(diverged: Path) -> None:
     done = branch(diverged, "merge", "b", "--strategy", "ours", "--delete-branch", "--json")
     document = json.loads(done.stdout)
     assert (done.exit_code, document["branch_deleted"]) == (0, False)
-    assert "c was created from it" in document["branch_delete_error"]
+    details = document["branch_delete_error_details"]
+    assert document["branch_delete_error"] == details["error"]
+    assert "c was created from it" in details["error"]
+    assert (details["kind"], details["error_code"], details["children"]) == ("refused", "branch_has_children", ["c"])
+    assert details["hint"] == "Delete those branches first."

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import omnigraph
+from omnigraph.api.history import read_new_names
 from omnigraph.wire.commits import new_commit_output
 
 
@@ -13,7 +14,8 @@ def test_deleted_branch_removes_only_the_names(tmp_path: Path) -> None:
     graph = omnigraph.init(tmp_path / "graph.omni", "node Person { slug: String @key }")
     commit = graph.get_commit("HEAD")
     for branch, names in (("main", {"node:Person"}), ("deleted", {None})):
-        document = new_commit_output(graph.location, replace(commit, branch=branch))
+        created = replace(commit, branch=branch)
+        document = new_commit_output(created, read_new_names(graph.location, created))
         assert document is not None
         assert document.graph_commit_id == commit.id
         assert {table.table_key for table in document.tables} == names

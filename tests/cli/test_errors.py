@@ -29,6 +29,7 @@ COMMAND_LINES = {
     "server with equals": "snapshot --server=prod",
     "cluster": "init --schema s.pg --cluster dir --graph a",
     "graph": "commit list --graph a",
+    "graph of log": "log --graph a",
     "cluster graph": "commit list --cluster-graph a",
     "profile": "schema show --profile a",
     "target": "snapshot --target g.omni",

@@ -47,7 +47,7 @@ READS = {
     "changes_poll_jsonl": ("changes", "poll", "--cursor", "FIRST", "--format", "jsonl"),
     "log": ("log",),
     "log_json": ("log", "--limit", "2", "--json"),
-    "log_graph": ("log", "--graph"),
+    "log_draw": ("log", "--draw"),
 }
 
 
@@ -137,6 +137,7 @@ def test_feed_has_the_commit_of_a_revert(tmp_path: Path) -> None:
         (("commit", "changes", "01KA1F0Z5Q8W9V3N7R2T4Y6B8D"), 1, "commit_missing"),
         (("commit", "revert", "01KA1F0Z5Q8W9V3N7R2T4Y6B8D"), 1, "commit_missing"),
         (("commit", "revert", "ROOT"), 3, "commit_is_first"),
+        (("commit", "changes", "ROOT"), 3, "commit_is_first"),
     ],
 )
 def test_error_of_a_command(arguments: tuple[str, ...], exit_code: int, code: str, directory: Path) -> None:

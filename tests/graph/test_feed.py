@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
+from omnigraph.base.errors import RefusedError
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.feed import ChangeFeedGapError, read_feed
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
@@ -63,10 +64,22 @@ def test_pages_have_no_gap_and_no_overlap(local_location: Location) -> None:
 
 def test_unknown_cursor_is_a_gap(local_location: Location) -> None:
     create(local_location)
+    cursor = CommitId("01KA1F0Z5Q8W9V3N7R2T4Y6B8D")
     with pytest.raises(ChangeFeedGapError) as gap:
-        read_feed(local_location, cursor=CommitId("01KA1F0Z5Q8W9V3N7R2T4Y6B8D"))
+        read_feed(local_location, cursor=cursor)
     assert gap.value.code == "change_feed_gap"
-    assert "change_feed_gap" in gap.value.facts
+    assert gap.value.facts["change_feed_gap"] == {"cursor": cursor, "first_unreadable_commit_id": cursor}
+
+
+def test_first_commit_has_no_diff(local_location: Location) -> None:
+    """The feed still has it, as a commit without changes."""
+    create(local_location)
+    first = read_snapshot(local_location).head
+    with pytest.raises(RefusedError) as refused:
+        og.open(local_location.uri).diff(first)
+    refusal = {"reason": "parentless_commit", "graph_commit_id": first}
+    assert (refused.value.code, refused.value.facts) == ("commit_is_first", {"change_diff_refusal": refusal})
+    assert read_changes(local_location) == [("init", [])]
 
 
 @pytest.mark.parametrize("part", ["__manifest/_versions", "nodes"])
@@ -79,8 +92,11 @@ def test_deleted_state_is_a_gap(part: str, local_location: Location) -> None:
     for versions in Path(local_location.uri).glob(f"{part}/**/_versions" if part == "nodes" else part):
         for old in _old_manifests(versions):
             old.unlink()
-    with pytest.raises(ChangeFeedGapError):
+    with pytest.raises(ChangeFeedGapError) as gap:
         read_feed(local_location, cursor=cursor)
+    document = gap.value.facts["change_feed_gap"]
+    assert isinstance(document, dict)
+    assert document["cursor"] == cursor
 
 
 def test_page_ends_before_a_gap(local_location: Location) -> None:

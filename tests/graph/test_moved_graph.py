@@ -89,7 +89,7 @@ def test_log_shows_the_history_of_main(tmp_path: Path) -> None:
 
     log = run_in_process("log", "new", "--json", cwd=tmp_path)
     assert json.loads(log.stdout)["heads"] == {"main": commits[0], "b": None}
-    shown = run_in_process("log", "new", "--graph", cwd=tmp_path)
+    shown = run_in_process("log", "new", "--draw", cwd=tmp_path)
     assert [commit for commit in commits if commit in shown.stdout] == commits
     assert "not shown: b" in shown.stderr
     listed = run_in_process("commit", "list", "new", "--json", cwd=tmp_path)

@@ -16,7 +16,7 @@ from omnigraph.api.graph import Graph
 from omnigraph.base.errors import QueryTextError, RunError, UsageError
 from omnigraph.engine.options import EngineOptions
 from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
-from omnigraph.pipeline.query.run import run_query_on_spark
+from omnigraph.pipeline.query.run import run_query_on_spark, size_bytes
 from omnigraph.query.plan.types import NO_FACTS
 from omnigraph.query.rules.run import rewrite_plan
 from omnigraph.storage.location import parse_location
@@ -199,3 +199,8 @@ def check_generated(pool: Pool, asked: SampleQuery, numbers: dict[str, int]) -> 
     stream = run_query_on_spark(snapshot, plan)
     actual = [list(row.items()) for batch in stream.batches for row in batch.to_pylist()]
     assert comparable(actual, plan) == comparable(rows_of(snapshot, plan, EngineOptions()), plan), asked
+
+
+def test_size_of_the_configuration_is_read_in_bytes() -> None:
+    sizes = {"1g": 1024**3, "512mb": 512 * 1024**2, "64K": 64 * 1024, "1000": 1000, "0": 0, "100b": 100}
+    assert {text: size_bytes(text) for text in sizes} == sizes

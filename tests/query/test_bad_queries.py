@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from omnigraph.base import limits
-from omnigraph.base.errors import QueryTextError
+from omnigraph.base.errors import ErrorKind, QueryTextError
 from omnigraph.query.checks.run import check_queries
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.parser import parse_queries
@@ -58,6 +58,8 @@ def test_golden(path: Path, update_golden: bool) -> None:
 def test_generated_text(name: str, update_golden: bool) -> None:
     error = problems_of(GENERATED[name](), f"{name}.gq")
     assert_sound(error, name)
+    is_limit = not name.startswith("Q002")
+    assert (error.kind is ErrorKind.LIMIT_EXCEEDED, "resource_limit" in error.facts) == (is_limit, is_limit)
     shown = error.render().encode("utf-8", "backslashreplace").decode()
     compare(BAD / f"{name}.problems.txt", shown + "\n", update=update_golden)
 
@@ -121,3 +123,10 @@ def test_deepest_allowed_query_is_planned() -> None:
     depth = limits.QUERY_DEPTH_MAX - 6
     text = match("not { " * depth + "$p knows $q" + " }" * depth)
     assert plan_text(checked(text)[0].plan)
+
+
+def test_text_that_is_too_large_names_the_limit() -> None:
+    error = problems_of(GENERATED["Q001-too-large"](), "large.gq")
+    maximum = limits.QUERY_TEXT_BYTES_MAX
+    limit = {"resource": "query_text", "limit": maximum, "unit": "bytes", "actual": maximum + 1}
+    assert error.facts["resource_limit"] == limit

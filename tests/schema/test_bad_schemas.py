@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from omnigraph.base import limits
-from omnigraph.base.errors import SchemaTextError
+from omnigraph.base.errors import ErrorKind, SchemaTextError
 from omnigraph.schema.build import build_catalog
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.parser import parse_schema
@@ -45,6 +45,8 @@ def test_golden(path: Path, update_golden: bool) -> None:
 def test_generated(name: str, update_golden: bool) -> None:
     error = problems_of(GENERATED[name](), f"{name}.pg")
     assert_sound(error, name)
+    is_limit = not name.startswith("S003")
+    assert (error.kind is ErrorKind.LIMIT_EXCEEDED, "resource_limit" in error.facts) == (is_limit, is_limit)
     shown = error.render().encode("utf-8", "backslashreplace").decode()
     compare(BAD / f"{name}.problems.txt", shown + "\n", update=update_golden)
 
@@ -81,3 +83,10 @@ def test_codes_are_distinct_and_have_a_meaning() -> None:
     codes = [code.code for code in SchemaCode]
     assert codes == sorted(set(codes))
     assert all(code.meaning for code in SchemaCode)
+
+
+def test_text_that_is_too_large_names_the_limit() -> None:
+    error = problems_of(GENERATED["S002-too-large"](), "large.pg")
+    maximum = limits.SCHEMA_TEXT_BYTES_MAX
+    limit = {"resource": "schema_text", "limit": maximum, "unit": "bytes", "actual": maximum + 1}
+    assert error.facts["resource_limit"] == limit

@@ -30,9 +30,8 @@ CALLERS: Final[dict[str, tuple[str, ...]]] = {
         "omnigraph.graph.write.stage",  # a fork that the write made itself and does not need
         "omnigraph.graph.scratch",  # what one operation passed between its workers
         "omnigraph.api.graph",  # the graph's own delete_branch, which removes a row
-        "omnigraph.graph.merge.request",  # the branch that was merged
-        "omnigraph.cli.commands.branch",  # the same as the graph's own
-        "omnigraph.client.local",  # the same as the graph's own
+        "omnigraph.cli.commands",  # the graph's own; a contract of imports keeps commands away from storage
+        "omnigraph.client",  # the same
         "omnigraph.server.routes",  # the same, through the client
         "omnigraph.wire.requests",  # a member of that name
         "omnigraph.graph.create",  # what a failed or killed init made, before there is a graph

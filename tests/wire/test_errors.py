@@ -2,29 +2,60 @@
 
 from __future__ import annotations
 
-from omnigraph.base.errors import Applied, ErrorKind, UsageError
+import pytest
+
+from omnigraph.base.errors import Applied, ErrorKind, OmnigraphError, UsageError
 from omnigraph.integrity.report import ValidationError, Violation, ViolationReport
 from omnigraph.integrity.rules import Rule
-from omnigraph.wire.errors import error_document
+from omnigraph.wire.errors import error_document, http_status
 
 
 def test_members_without_a_value_are_omitted() -> None:
     error = UsageError("no graph", code="graph_missing", facts={"uri": "x"})
-    document = {"error": "no graph", "kind": "bad_request", "error_code": "graph_missing", "uri": "x"}
-    assert error_document(error, error.hint) == document
+    members = {"error": "no graph", "kind": "bad_request", "error_code": "graph_missing", "code": "bad_request"}
+    assert error_document(error, error.hint) == {**members, "uri": "x"}
     error.applied = Applied.NO
     assert list(error_document(error, "Pass a graph.").items()) == [
         ("error", "no graph"),
         ("kind", "bad_request"),
         ("error_code", "graph_missing"),
+        ("code", "bad_request"),
         ("hint", "Pass a graph."),
         ("applied", "no"),
         ("uri", "x"),
     ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "error_code", "status", "code"),
+    [
+        (ErrorKind.BAD_REQUEST, "usage", 400, "bad_request"),
+        (ErrorKind.INVALID_CONTENT, "Q000", 400, "bad_request"),
+        (ErrorKind.LIMIT_EXCEEDED, "query_memory", 413, "bad_request"),
+        (ErrorKind.LIMIT_EXCEEDED, "query_time", 504, None),
+        (ErrorKind.UNAUTHORIZED, "x", 401, "unauthorized"),
+        (ErrorKind.FORBIDDEN, "x", 403, "forbidden"),
+        (ErrorKind.NOT_FOUND, "branch_missing", 404, "not_found"),
+        (ErrorKind.CONFLICT, "merge_conflicts", 409, "conflict"),
+        (ErrorKind.CONFLICT, "change_feed_gap", 410, None),
+        (ErrorKind.PRECONDITION_FAILED, "precondition_failure", 412, None),
+        (ErrorKind.REFUSED, "drift", 409, "conflict"),
+        (ErrorKind.TOO_MANY_REQUESTS, "x", 429, "too_many_requests"),
+        (ErrorKind.UNAVAILABLE, "disk_full", 503, "service_unavailable"),
+        (ErrorKind.UNAVAILABLE, "recovery_required", 503, None),
+        (ErrorKind.UNAVAILABLE, "publish_unknown", 503, None),
+        (ErrorKind.UNREADABLE, "stamp_too_new", 500, "internal"),
+        (ErrorKind.INTERNAL, "defect", 500, "internal"),
+    ],
+)
+def test_code_is_the_word_of_the_status(kind: ErrorKind, error_code: str, status: int, code: str | None) -> None:
+    error = OmnigraphError("x", code=error_code)
+    error.kind = kind
+    assert (http_status(error), error_document(error, "").get("code")) == (status, code)
+
+
 def test_only_existing_ids_are_a_conflict() -> None:
-    existing = Violation("a.jsonl", 1, "id", "ada", Rule.KEY_CONFLICT, "exists", "node:Person")
+    existing = Violation("a.jsonl", 1, "id", "ad…", Rule.KEY_CONFLICT, "exists", "node:Person", "ada")
     invalid = Violation("a.jsonl", 2, "age", "x", Rule.DUPLICATE_ID, "duplicate")
     for violations, kind in (((existing,), ErrorKind.CONFLICT), ((existing, invalid), ErrorKind.INVALID_CONTENT)):
         report = ViolationReport.of_violations(violations)

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.base.actors import login_name, require_actor_name
+from omnigraph.base.clock import to_datetime
 from omnigraph.base.errors import UsageError
 from omnigraph.base.hints import Argument, hint
-from omnigraph.graph.manifest.refs import SnapshotSelector, read_state
+from omnigraph.graph.manifest.refs import SnapshotSelector, parse_timestamp, read_state
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.storage.location import Location
 
@@ -95,6 +96,14 @@ def check_storage_options(options: Mapping[str, str] | None) -> Mapping[str, str
         example = "{'aws_allow_http': 'true'}"
         raise _invalid("storage_options", f"expected text, got other values for {', '.join(wrong)}", example)
     return options
+
+
+def choose_as_of(commit: str | None, version: int | None, time: str | None) -> str | int | datetime | None:
+    """Return `as_of` for a commit, a manifest version or a time as text; raise if there are several."""
+    selector = SnapshotSelector(commit, version, None if time is None else parse_timestamp(time))
+    if selector.time_us is not None:
+        return to_datetime(selector.time_us)
+    return selector.commit if selector.commit is not None else selector.version
 
 
 def select_state(as_of: str | int | datetime | None) -> SnapshotSelector:

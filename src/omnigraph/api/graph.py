@@ -30,9 +30,9 @@ from omnigraph.api.arguments import (
 from omnigraph.base.display import Displayed
 from omnigraph.base.errors import UsageError
 from omnigraph.base.progress import ignore_progress
-from omnigraph.graph.manifest.lineage import make_lineage
+from omnigraph.graph.manifest.lineage import make_lineage, require_full_id
 from omnigraph.graph.manifest.reader import open_manifest
-from omnigraph.graph.manifest.records import CommitRecord, RecoveryRecord
+from omnigraph.graph.manifest.records import BranchRecord, CommitRecord, RecoveryRecord
 from omnigraph.graph.manifest.refs import SnapshotSelector
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, find_named_commit, open_table, read_snapshot
 from omnigraph.storage.location import Location, parse_location
@@ -589,17 +589,22 @@ class Graph(Displayed):
 
         return list_branches(self.location)
 
-    def delete_branch(self, name: str) -> None:
+    def delete_branch(self, name: str, *, if_commit: str | None = None) -> BranchRecord:
         """Delete a branch. Main, and a branch that another branch was created from, cannot be deleted.
+
+        Args:
+            name: The branch.
+            if_commit: The full id of the commit that the branch must have; otherwise it is not deleted.
 
         Example:
             >>> review = graph.create_branch("review/1")
-            >>> graph.delete_branch("review/1")
+            >>> graph.delete_branch("review/1").name
+            'review/1'
         """
         self.require_writable()
         from omnigraph.graph.branches import delete_branch
 
-        delete_branch(self.location, name)
+        return delete_branch(self.location, name, head=None if if_commit is None else require_full_id(if_commit))
 
     def merge(
         self,
@@ -702,12 +707,12 @@ class Graph(Displayed):
             >>> sorted(change.id for change in graph.diff("HEAD") if change.table == "node:Person")
             ['ada', 'bob']
         """
-        from omnigraph.graph.diff import read_diff
+        from omnigraph.api.history import read_diff
         from omnigraph.graph.feed import read_commit_diff
 
         if right is None:
             return read_commit_diff(self.location, self.branch, left)
-        return read_diff(self.location, left, right)
+        return read_diff(self.location, left, right).changes
 
     def changes(self, since: str | None = None, *, limit: int = 100) -> ChangeFeed:
         """Return the next commits of the branch with their changes, oldest first.

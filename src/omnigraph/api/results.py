@@ -24,7 +24,7 @@ from omnigraph.engine.run import Stream
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
-    from omnigraph.maintenance.cleanup.options import TableCleanupStats
+    from omnigraph.maintenance.cleanup.options import KeptVersions, TableCleanupStats
     from omnigraph.maintenance.optimize.options import TableOptimizeStats
     from omnigraph.maintenance.repair import TableRepairStats
 
@@ -217,6 +217,13 @@ class CleanupResult(Displayed):
     """Whether nothing was deleted."""
     runner: str = "local"
     """Where the tasks ran: `local`, or `spark` and its master."""
+
+    @property
+    def kept(self) -> tuple[KeptVersions, ...]:
+        """The versions that are kept although the policy would delete them, by reason."""
+        from omnigraph.maintenance.cleanup.options import sum_kept
+
+        return sum_kept(self.tables)
 
     @property
     def files_removed(self) -> int:

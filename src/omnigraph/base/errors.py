@@ -142,8 +142,26 @@ class InvariantError(OmnigraphError):
 
 
 @dataclass(frozen=True, slots=True)
+class ResourceLimit:
+    """A limit that was exceeded: the resource, such as `memory`, its limit and unit, and the amount if it is known."""
+
+    resource: str
+    limit: float
+    unit: str
+    actual: float | None = None
+
+    def facts(self) -> dict[str, Fact]:
+        """Return the fact that every error about a limit has."""
+        document: dict[str, Fact] = {"resource": self.resource, "limit": self.limit, "unit": self.unit}
+        return {"resource_limit": document if self.actual is None else {**document, "actual": self.actual}}
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
-    """An error at a position of schema or query text: a stable code, line and column from 1, and that line."""
+    """An error at a position of schema or query text: a stable code, line and column from 1, and that line.
+
+    `limit` is the limit that the text exceeds, if that is the problem.
+    """
 
     code: str
     message: str
@@ -153,6 +171,7 @@ class Problem:
     column: int
     length: int
     text: str
+    limit: ResourceLimit | None = None
 
     def render(self) -> str:
         """Return `file:line:column: code message`, the line, and a caret below the position."""
@@ -180,7 +199,10 @@ class ContentError(OmnigraphError):
 
 
 class TextError(ContentError):
-    """A schema or query text has errors. All of them are listed, in the order of the text."""
+    """A schema or query text has errors. All of them are listed, in the order of the text.
+
+    If the first one is an exceeded limit, so is the error.
+    """
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
         first = problems[0]
@@ -189,8 +211,13 @@ class TextError(ContentError):
             f"{first.source}:{first.line}:{first.column}: {first.message}{more}",
             code=first.code,
             hint=first.hint,
-            facts={"problems": [problem.to_json() for problem in problems]},
+            facts={
+                "problems": [problem.to_json() for problem in problems],
+                **({} if first.limit is None else first.limit.facts()),
+            },
         )
+        if first.limit is not None:
+            self.kind = ErrorKind.LIMIT_EXCEEDED
         self.problems = problems
 
     def __str__(self) -> str:

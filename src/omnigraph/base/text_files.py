@@ -5,12 +5,12 @@ Other modules check what the text means.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from omnigraph.base import limits
-from omnigraph.base.errors import Problem, SchemaTextError, TextError, UsageError
+from omnigraph.base.errors import Problem, ResourceLimit, SchemaTextError, TextError, UsageError
 from omnigraph.base.hints import Argument, Hint, Placeholder, hint
 
 
@@ -20,11 +20,14 @@ class TextKind:
 
     bytes_max: int
     error: type[TextError]
+    resource: str
     too_large: str
     not_utf8: str
 
 
-_SCHEMA: Final = TextKind(limits.SCHEMA_TEXT_BYTES_MAX, SchemaTextError, too_large="S002", not_utf8="S003")
+_SCHEMA: Final = TextKind(
+    limits.SCHEMA_TEXT_BYTES_MAX, SchemaTextError, "schema_text", too_large="S002", not_utf8="S003"
+)
 
 
 def read_schema_file(path: Path) -> str:
@@ -57,7 +60,8 @@ def decode_text(data: bytes, path: Path, kind: TextKind) -> str:
     """Return the text in the bytes of a file."""
     if len(data) > kind.bytes_max:
         message = f"the file is too large: expected at most {kind.bytes_max:,} bytes"
-        raise kind.error((file_problem(path, kind.too_large, message, "pass a smaller file"),))
+        limit = ResourceLimit(kind.resource, kind.bytes_max, "bytes")
+        raise kind.error((replace(file_problem(path, kind.too_large, message, "pass a smaller file"), limit=limit),))
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

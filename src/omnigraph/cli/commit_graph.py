@@ -6,12 +6,12 @@ commit are joined into the leftmost of them before that commit is drawn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from omnigraph.base.ids import CommitId
-from omnigraph.graph.manifest.lineage import newest_first
-from omnigraph.graph.manifest.records import CommitRecord
+if TYPE_CHECKING:
+    from omnigraph.types import CommitRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +22,10 @@ class DrawnLine:
     commit: CommitRecord | None = None
 
 
-def draw_commits(commits: Mapping[CommitId, CommitRecord], heads: tuple[CommitId, ...]) -> Iterator[DrawnLine]:
-    """Yield the lines of the heads and all their ancestors, each commit before its parents."""
-    columns: list[CommitId] = []
-    for commit in newest_first(commits, heads):
+def draw_commits(commits: Iterable[CommitRecord]) -> Iterator[DrawnLine]:
+    """Yield the lines of commits, which come with all their ancestors, each before its parents."""
+    columns: list[str] = []
+    for commit in commits:
         if commit.id not in columns:
             columns.append(commit.id)
         column = columns.index(commit.id)

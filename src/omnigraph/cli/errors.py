@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final
@@ -144,6 +144,9 @@ _SYSTEM_ACTOR: Final = UnsupportedFlag(
     "{command} cannot use `--as`: its commits always have the system actor", "Omit `--as`."
 )
 
+_GRAPH_OF_LOG: Final = replace(UNSUPPORTED_FLAGS["--graph"], hint="Pass `--draw` to draw the commits.")
+"""`log --graph` drew the commits before `--graph` selected a graph of a cluster."""
+
 _SIMILARITY_MIN: Final = 0.7
 """How similar a name must be to be suggested: `lst` is similar to `list`, `rename` is not similar to `create`."""
 
@@ -204,8 +207,11 @@ def _unknown_flag(command: str, flag: str, context: Any) -> UsageError:
         return _usage(f"{flag} is not a flag of `omnigraph`", "Pass flags after the command.")
     flags = [name for parameter in context.command.get_params(context) for name in parameter.opts]
     if flag in UNSUPPORTED_FLAGS and "--store" in flags:
-        by_system = flag == "--as" and command in _SYSTEM_COMMANDS
-        unsupported = _SYSTEM_ACTOR if by_system else UNSUPPORTED_FLAGS[flag]
+        unsupported = UNSUPPORTED_FLAGS[flag]
+        if flag == "--as" and command in _SYSTEM_COMMANDS:
+            unsupported = _SYSTEM_ACTOR
+        elif flag == "--graph" and command == "omnigraph log":
+            unsupported = _GRAPH_OF_LOG
         message = unsupported.message.format(command=f"`{command}`")
         return UsageError(message, code=unsupported.code, hint=unsupported.hint)
     near = _nearest(flag.lstrip("-"), tuple(name[2:] for name in flags if name.startswith("--")))

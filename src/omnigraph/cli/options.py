@@ -14,7 +14,6 @@ from typing import Annotated, Literal
 import typer
 
 from omnigraph.base.actors import require_actor_name
-from omnigraph.base.clock import to_datetime
 from omnigraph.base.errors import UsageError
 
 
@@ -167,11 +166,9 @@ class StateArguments:
 
     def as_of(self) -> str | int | datetime | None:
         """Return `as_of` of `Graph`; None: the newest state. Raise if the arguments select several states."""
-        from omnigraph.graph.manifest.refs import SnapshotSelector, parse_timestamp
+        from omnigraph.api.arguments import choose_as_of
 
-        time_us = None if self.time is None else parse_timestamp(self.time)
-        SnapshotSelector(self.commit, self.version, time_us)
-        return self.commit if self.commit is not None else self.version if time_us is None else to_datetime(time_us)
+        return choose_as_of(self.commit, self.version, self.time)
 
     def requested_commit(self, head: str) -> str | None:
         """Return the commit that was read if the caller named one."""

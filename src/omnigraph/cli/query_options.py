@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from omnigraph.base import limits
-from omnigraph.base.errors import QueryTextError, UsageError
+from omnigraph.base.errors import Fact, QueryTextError, ResourceLimit, UsageError
 from omnigraph.base.text_files import TextKind, decode_text, read_bytes
 from omnigraph.cli.errors import PASS_A_STORE
 from omnigraph.cli.options import Store, require_finite
@@ -63,7 +63,7 @@ MaxHops = Annotated[
 STDIN: Final = "-"
 INLINE_QUERY: Final = "-e"
 """The source name of query text that was passed on the command line."""
-_QUERY: Final = TextKind(limits.QUERY_TEXT_BYTES_MAX, QueryTextError, too_large="Q001", not_utf8="Q002")
+_QUERY: Final = TextKind(limits.QUERY_TEXT_BYTES_MAX, QueryTextError, "query_text", too_large="Q001", not_utf8="Q002")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,8 @@ def read_params(text: str | None, file: Path | None) -> dict[str, Any] | None:
     if file is not None:
         data = _read(file, limits.PARAMETERS_BYTES_MAX, "parameter", "--params-file")
         if len(data) > limits.PARAMETERS_BYTES_MAX:
-            raise _bad_params(f"expected at most {limits.PARAMETERS_BYTES_MAX:,} bytes, got more", file)
+            reason = f"expected at most {limits.PARAMETERS_BYTES_MAX:,} bytes, got more"
+            raise _bad_params(reason, file, ResourceLimit("parameters", limits.PARAMETERS_BYTES_MAX, "bytes"))
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -193,13 +194,14 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _bad_params(reason: str, file: Path | None) -> UsageError:
+def _bad_params(reason: str, file: Path | None, limit: ResourceLimit | None = None) -> UsageError:
     source = "" if file is None else f" in '{file}'"
+    facts: dict[str, Fact] = {"reason": reason} if file is None else {"reason": reason, "path": str(file)}
     return UsageError(
         f"invalid parameters{source}: {reason}",
         code="params_malformed",
         hint='Pass one JSON object, as in `--params \'{"name": "Ada"}\'`.',
-        facts={"reason": reason} if file is None else {"reason": reason, "path": str(file)},
+        facts=facts if limit is None else {**facts, **limit.facts()},
     )
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from omnigraph.base import limits
-from omnigraph.base.errors import UsageError
+from omnigraph.base.errors import ResourceLimit, UsageError
 
 Strategy = Annotated[
     list[str] | None,
@@ -103,7 +103,8 @@ def _read(path: str) -> str:
     except (OSError, ValueError) as error:
         raise _invalid_decisions(path, (getattr(error, "strerror", None) or str(error)).lower()) from error
     if len(data) > limits.DECISIONS_BYTES_MAX:
-        raise _invalid_decisions(path, f"expected at most {limits.DECISIONS_BYTES_MAX:,} bytes, got more")
+        limit = ResourceLimit("decisions", limits.DECISIONS_BYTES_MAX, "bytes")
+        raise _invalid_decisions(path, f"expected at most {limits.DECISIONS_BYTES_MAX:,} bytes, got more", limit)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -127,11 +128,11 @@ def _decision(path: str, entry: Any) -> tuple[tuple[str, str], str]:
             raise _invalid_decisions(path, f"expected a decision, got {json.dumps(entry)[:80]}")
 
 
-def _invalid_decisions(path: str, reason: str) -> UsageError:
+def _invalid_decisions(path: str, reason: str, limit: ResourceLimit | None = None) -> UsageError:
     return UsageError(
         f"invalid decisions in '{path}': {reason}",
         code="merge_decisions",
         hint="Write a list of objects such as "
         '`{"entity_kind": "node", "type_name": "Person", "entity_id": "ada", "take": "ours"}`.',
-        facts={"path": path},
+        facts={"path": path} if limit is None else {"path": path, **limit.facts()},
     )

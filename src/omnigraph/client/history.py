@@ -6,13 +6,16 @@ Nothing here writes.
 
 from __future__ import annotations
 
-from itertools import islice
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from omnigraph.api.arguments import require_positive
 from omnigraph.api.graph import Graph
+from omnigraph.api.history import read_commit, read_history, read_log, read_log_names
 from omnigraph.base.errors import UsageError
+from omnigraph.base.ids import as_commit_id
 from omnigraph.client.paging import (
     Cursor,
     DiffToken,
@@ -25,23 +28,20 @@ from omnigraph.client.paging import (
     rejected,
     select_changes,
 )
-from omnigraph.graph.branches import read_all_commits
 from omnigraph.graph.diff import diff_snapshots
 from omnigraph.graph.feed import read_commit_diff, read_feed
-from omnigraph.graph.manifest.lineage import make_lineage, newest_first
-from omnigraph.graph.manifest.refs import read_reference, readable_commits
+from omnigraph.graph.manifest.lineage import make_lineage
+from omnigraph.graph.manifest.refs import read_reference
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, find_named_commit, read_snapshot
-from omnigraph.wire.changes import cause_output
-from omnigraph.wire.commits import CommitOutput, commit_output, table_names
-from omnigraph.wire.pages import (
+from omnigraph.wire.changes import (
     ChangeBlockOutput,
     ChangeFeedOutput,
     CommitChangesOutput,
-    CommitListOutput,
     DiffOutput,
-    LogOutput,
-    change_block_output,
+    block_output,
+    cause_output,
 )
+from omnigraph.wire.commits import CommitListOutput, CommitOutput, LogOutput, commit_outputs, log_output
 
 if TYPE_CHECKING:
     from omnigraph.graph.manifest.records import CommitRecord
@@ -53,42 +53,33 @@ _FEED_COMMITS: int = 100
 
 def list_commits(graph: Graph, limit: int) -> CommitListOutput:
     """Return the newest commits of the branch of a graph."""
-    records = tuple(graph.log(limit))
-    newest = graph.snapshot()
-    names, readable = table_names(newest), readable_commits(newest, records)
-    commits = [commit_output(record, names, readable=record.id in readable) for record in records]
-    return CommitListOutput(graph_branch=graph.branch, commits=commits)
+    require_positive("limit", limit)
+    return CommitListOutput(graph.branch, commit_outputs(read_history(graph.location, graph.branch, limit)))
 
 
 def get_commit(graph: Graph, commit: str) -> CommitOutput:
     """Return a commit of any branch."""
     snapshot, record = _find(graph, commit)
-    readable = readable_commits(snapshot, (record,))
-    return commit_output(record, table_names(snapshot), readable=record.id in readable)
+    (document,) = commit_outputs(read_commit(graph.location, snapshot.branch.name, record.id))
+    return document
 
 
-def read_log(graph: Graph, parameters: wr.LogParameters) -> LogOutput:
+def read_page_of_log(graph: Graph, parameters: wr.LogParameters) -> LogOutput:
     """Return a page of the commits of all branches."""
-    commits, heads = read_all_commits(graph.location)
-    main = read_snapshot(graph.location, MAIN)
-    first = _first_commit(main)
-    ordered = newest_first(commits, tuple(dict.fromkeys(head for head in heads.values() if head is not None)))
+    require_positive("limit", parameters.limit)
+    log = read_log(graph.location)
+    first = _first_commit(read_snapshot(graph.location, MAIN))
     if parameters.page_token is not None:
         token = decode_token(parameters.page_token, LogToken, graph=first)
-        if token.after not in commits:
+        ids = [commit.id for commit in log.commits]
+        if token.after not in ids:
             raise rejected("its commit does not exist any more")
-        for record in ordered:
-            if record.id == token.after:
-                break
-    page = list(islice(ordered, parameters.limit))
-    live_branches = {record.branch for record in page if heads.get(record.branch) is not None}
-    names = {branch: table_names(read_snapshot(graph.location, branch)) for branch in {MAIN, *live_branches}}
-    is_last = next(ordered, None) is None
-    return LogOutput(
-        heads=dict(heads),
-        commits=[commit_output(record, {**names[MAIN], **names.get(record.branch, {})}) for record in page],
-        next_page_token=msgspec.UNSET if is_last else encode_token(LogToken(graph=first, filter="", after=page[-1].id)),
-    )
+        log = replace(log, commits=log.commits[ids.index(as_commit_id(token.after)) + 1 :])
+    page = log_output(log, read_log_names(graph.location, log, parameters.limit))
+    if len(log.commits) <= parameters.limit:
+        return page
+    token = LogToken(graph=first, filter="", after=page.commits[-1].graph_commit_id)
+    return msgspec.structs.replace(page, next_page_token=encode_token(token))
 
 
 def poll_changes(graph: Graph, parameters: wr.FeedParameters) -> ChangeFeedOutput:
@@ -103,7 +94,7 @@ def poll_changes(graph: Graph, parameters: wr.FeedParameters) -> ChangeFeedOutpu
         for commit_changes in feed.commits:
             changes, has_more = size.take(select_changes(commit_changes.changes, parameters), skipped)
             if changes or not chosen or commit_changes.schema_steps:
-                blocks.append(change_block_output(commit_changes, changes))
+                blocks.append(msgspec.structs.replace(block_output(commit_changes), changes=changes))
             if has_more:
                 skipped += len(changes)
                 break

@@ -10,19 +10,21 @@ from dataclasses import dataclass, replace
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, BinaryIO
 
-import msgspec
-
 from omnigraph.api.graph import Graph
-from omnigraph.base.errors import UsageError
+from omnigraph.api.history import TableNames, read_new_names
+from omnigraph.base.errors import OmnigraphError, UsageError
 from omnigraph.client import history
 from omnigraph.engine.options import NO_LIMITS
 from omnigraph.graph.manifest.refs import read_reference
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
+from omnigraph.wire.changes import ChangeFeedOutput, CommitChangesOutput, DiffOutput
 from omnigraph.wire.commits import (
     BranchCreateOutput,
     BranchDeleteOutput,
     BranchListOutput,
+    CommitListOutput,
     CommitOutput,
+    LogOutput,
     SchemaOutput,
     SnapshotOutput,
     branch_create_output,
@@ -31,8 +33,8 @@ from omnigraph.wire.commits import (
     schema_output,
     snapshot_output,
 )
-from omnigraph.wire.pages import ChangeFeedOutput, CommitChangesOutput, CommitListOutput, DiffOutput, LogOutput
 from omnigraph.wire.results import (
+    BranchDeletion,
     BranchMergeOutput,
     ChangeOutput,
     ExplainOutput,
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from omnigraph.engine.options import QueryLimits
+    from omnigraph.types import CommitRecord
     from omnigraph.wire import requests as wr
 
 
@@ -141,7 +144,7 @@ class LocalGraph:
         result = self._on(request.branch).mutate(
             request.query, request.params, name=request.name, if_commit=if_commit, limits=self.limits
         )
-        return change_output(self.graph.location, result)
+        return change_output(result, self._new_names(result.commit))
 
     def load(self, parameters: wr.LoadParameters, data: bytes) -> IngestOutput:
         """Load lines of graph data."""
@@ -151,7 +154,7 @@ class LocalGraph:
             result = self._on(parameters.branch).load(
                 file.name, mode=parameters.mode, from_=parameters.base, runner="local"
             )
-        return msgspec.structs.replace(ingest_output(self.graph.location, result), uri=self.uri)
+        return ingest_output(self.uri, result, self._new_names(result.commit))
 
     # Branches and history
 
@@ -163,21 +166,14 @@ class LocalGraph:
         """Create a branch."""
         created = self.graph.create_branch(request.name.strip(), from_=request.source.strip())
         record = created.snapshot().branch
-        return msgspec.structs.replace(
-            branch_create_output(self.graph.location, request.source.strip(), record), uri=self.uri
-        )
+        return branch_create_output(self.uri, request.source.strip(), record)
 
     def delete_branch(self, name: str) -> BranchDeleteOutput:
         """Delete a branch."""
-        from omnigraph.graph.branches import delete_branch
-
-        record = delete_branch(self.graph.location, name.strip())
-        return msgspec.structs.replace(branch_delete_output(self.graph.location, record), uri=self.uri)
+        return branch_delete_output(self.uri, self.graph.delete_branch(name.strip()))
 
     def merge(self, request: wr.BranchMergeRequest, may_delete: Callable[[], None] | None = None) -> BranchMergeOutput:
         """Merge a branch. `may_delete` raises if the caller must not delete the merged branch."""
-        from omnigraph.graph.merge.request import delete_merged
-
         decisions = {
             (f"{decision.entity_kind}:{decision.type_name}", decision.entity_id): decision.take
             for decision in request.resolve or ()
@@ -185,13 +181,16 @@ class LocalGraph:
         result = self._on(request.target).merge(
             request.source.strip(), strategy=request.strategy, resolve=decisions or None, dry_run=request.dry_run
         )
-        location = self.graph.location
+        names = self._new_names(result.commit)
         if not request.delete_branch or request.dry_run:
-            return merge_output(location, result)
-        if may_delete is not None:
-            may_delete()
-        failure = delete_merged(location, result)
-        return merge_output(location, result, branch_deleted=failure is None, delete_error=failure)
+            return merge_output(result, names)
+        try:
+            if may_delete is not None:
+                may_delete()
+            self.graph.delete_branch(result.source, if_commit=result.source_head)
+        except OmnigraphError as error:
+            return merge_output(result, names, BranchDeletion(error, error.hint))
+        return merge_output(result, names, BranchDeletion(None))
 
     def list_commits(self, parameters: wr.CommitListParameters) -> CommitListOutput:
         """Return the newest commits of a branch."""
@@ -215,7 +214,7 @@ class LocalGraph:
 
     def log(self, parameters: wr.LogParameters) -> LogOutput:
         """Return the commits of all branches."""
-        return history.read_log(self.graph, parameters)
+        return history.read_page_of_log(self.graph, parameters)
 
     def head(self, branch: str) -> str:
         """Return the newest commit of a branch."""
@@ -223,6 +222,9 @@ class LocalGraph:
 
     def _on(self, branch: str) -> Graph:
         return replace(self.graph, branch=branch.strip())
+
+    def _new_names(self, commit: CommitRecord | None) -> TableNames:
+        return read_new_names(self.graph.location, commit)
 
     def _state(self, state: wr.StateParameters) -> tuple[Graph, Snapshot | None]:
         """Return the graph on the branch of a state, and the state if it is that of a commit."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 if TYPE_CHECKING:
-    from omnigraph.wire import commits, pages, results, service
+    from omnigraph.wire import changes, commits, results, service
     from omnigraph.wire import requests as wr
 
 
@@ -55,20 +55,20 @@ class GraphClient(Protocol):
     def merge(self, request: wr.BranchMergeRequest) -> results.BranchMergeOutput:
         """Merge a branch."""
 
-    def list_commits(self, parameters: wr.CommitListParameters) -> pages.CommitListOutput:
+    def list_commits(self, parameters: wr.CommitListParameters) -> commits.CommitListOutput:
         """Return the newest commits of a branch."""
 
     def get_commit(self, commit: str) -> commits.CommitOutput:
         """Return a commit of any branch."""
 
-    def commit_changes(self, commit: str, parameters: wr.ChangeFilter) -> pages.CommitChangesOutput:
+    def commit_changes(self, commit: str, parameters: wr.ChangeFilter) -> changes.CommitChangesOutput:
         """Return what a commit changed."""
 
-    def poll_changes(self, parameters: wr.FeedParameters) -> pages.ChangeFeedOutput:
+    def poll_changes(self, parameters: wr.FeedParameters) -> changes.ChangeFeedOutput:
         """Return the commits of a branch after a cursor, with their changes."""
 
-    def diff(self, parameters: wr.DiffParameters) -> pages.DiffOutput:
+    def diff(self, parameters: wr.DiffParameters) -> changes.DiffOutput:
         """Return what differs between two states."""
 
-    def log(self, parameters: wr.LogParameters) -> pages.LogOutput:
+    def log(self, parameters: wr.LogParameters) -> commits.LogOutput:
         """Return the commits of all branches."""

@@ -11,7 +11,7 @@ import msgspec
 from omnigraph.base import limits
 from omnigraph.base.errors import ErrorKind
 from omnigraph.client.http import Connection, HttpRequest, RemoteError, with_source
-from omnigraph.wire import commits, pages, results, service
+from omnigraph.wire import changes, commits, results, service
 
 if TYPE_CHECKING:
     from omnigraph.wire import requests as wr
@@ -114,29 +114,29 @@ class RemoteGraph:
         """Merge a branch."""
         return self._post("branches/merge", request, results.BranchMergeOutput, is_write=not request.dry_run)
 
-    def list_commits(self, parameters: wr.CommitListParameters) -> pages.CommitListOutput:
+    def list_commits(self, parameters: wr.CommitListParameters) -> commits.CommitListOutput:
         """Return the newest commits of a branch."""
-        return self._get("commits", parameters, pages.CommitListOutput)
+        return self._get("commits", parameters, commits.CommitListOutput)
 
     def get_commit(self, commit: str) -> commits.CommitOutput:
         """Return a commit of any branch."""
         return self._get(f"commits/{quote(commit, safe='')}", None, commits.CommitOutput)
 
-    def commit_changes(self, commit: str, parameters: wr.ChangeFilter) -> pages.CommitChangesOutput:
+    def commit_changes(self, commit: str, parameters: wr.ChangeFilter) -> changes.CommitChangesOutput:
         """Return what a commit changed."""
-        return self._get(f"commits/{quote(commit, safe='')}/changes", parameters, pages.CommitChangesOutput)
+        return self._get(f"commits/{quote(commit, safe='')}/changes", parameters, changes.CommitChangesOutput)
 
-    def poll_changes(self, parameters: wr.FeedParameters) -> pages.ChangeFeedOutput:
+    def poll_changes(self, parameters: wr.FeedParameters) -> changes.ChangeFeedOutput:
         """Return the commits of a branch after a cursor, with their changes."""
-        return self._get("changes", parameters, pages.ChangeFeedOutput, wait_seconds=parameters.wait or 0.0)
+        return self._get("changes", parameters, changes.ChangeFeedOutput, wait_seconds=parameters.wait or 0.0)
 
-    def diff(self, parameters: wr.DiffParameters) -> pages.DiffOutput:
+    def diff(self, parameters: wr.DiffParameters) -> changes.DiffOutput:
         """Return what differs between two states."""
-        return self._get("diff", parameters, pages.DiffOutput)
+        return self._get("diff", parameters, changes.DiffOutput)
 
-    def log(self, parameters: wr.LogParameters) -> pages.LogOutput:
+    def log(self, parameters: wr.LogParameters) -> commits.LogOutput:
         """Return the commits of all branches."""
-        return self._get("log", parameters, pages.LogOutput)
+        return self._get("log", parameters, commits.LogOutput)
 
     def _path(self, path: str) -> str:
         return f"/graphs/{quote(self.graph_id, safe='')}/{path}"

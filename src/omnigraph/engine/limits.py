@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
-from omnigraph.base.errors import InvariantError, LimitExceededError, OmnigraphError, RunError
+from omnigraph.base.errors import InvariantError, LimitExceededError, OmnigraphError, ResourceLimit, RunError
 from omnigraph.base.hints import Argument, Placeholder, hint
 from omnigraph.engine.options import EngineOptions
 
@@ -75,7 +75,7 @@ def _limit_error(resource: str, unit: str, limit: float, shown: str, argument: A
         f"the query reached its {resource} limit of {shown}",
         code=f"query_{resource}",
         hint=hint("Return fewer rows with a filter or a `limit`, or raise the limit with {}.", argument),
-        facts={"resource_limit": {"resource": resource, "limit": limit, "unit": unit}},
+        facts=ResourceLimit(resource, limit, unit).facts(),
     )
 
 

@@ -23,7 +23,6 @@ import pyarrow.compute as pc
 from omnigraph.base.errors import RefusedError
 from omnigraph.base.hints import Placeholder, action, hint
 from omnigraph.graph.manifest.records import TableId, TableRecord
-from omnigraph.graph.manifest.refs import read_reference
 from omnigraph.graph.manifest.snapshot import Snapshot, open_pin
 from omnigraph.graph.rows.changed_rows import compare_pins
 from omnigraph.graph.rows.entity_rows import (
@@ -72,11 +71,6 @@ class EntityChange:
     """Its state after, in the same form; None if it was deleted."""
     properties: tuple[str, ...]
     """The properties of its type. A state does not contain those that are null."""
-
-
-def read_diff(root: Location, left: str, right: str) -> Iterator[EntityChange]:
-    """Return the changes that lead from one branch or commit to another."""
-    return diff_snapshots(read_reference(root, left), read_reference(root, right))
 
 
 def diff_snapshots(before: Snapshot, after: Snapshot) -> Iterator[EntityChange]:

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from omnigraph.base.errors import ErrorKind, NotFoundError, OmnigraphError
+from omnigraph.base.errors import ErrorKind, Fact, NotFoundError, OmnigraphError, RefusedError
+from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import CommitId, TypeId
 from omnigraph.graph.diff import EntityChange, SchemaDiffError, diff_snapshots, require_no_lost_values
 from omnigraph.graph.manifest.lineage import make_lineage, resolve_commit
@@ -69,11 +70,15 @@ class ChangeFeed:
 
 @dataclass(frozen=True, slots=True)
 class _CommitStates:
-    """One commit, with the state before and after it. The first commit of a graph has no state before."""
+    """One commit, with the state before and after it. The first commit of a graph has no state before.
+
+    `cursor` is that of the page, for the error of a gap.
+    """
 
     commit: CommitRecord
     before: Snapshot | None
     after: Snapshot
+    cursor: CommitId | None = None
 
     def describe(self) -> CommitChanges:
         states = (self.after,) if self.before is None else (self.before, self.after)
@@ -105,7 +110,7 @@ class _CommitStates:
         try:
             yield from diff_snapshots(self.before, self.after)
         except NotFoundError as missing:
-            raise _gap(self.after.branch.name, self.commit.id, missing.message) from missing
+            raise _gap(self.after.branch.name, self.commit.id, missing.message, self.cursor) from missing
 
 
 def read_feed(root: Location, branch: str = MAIN, cursor: str | None = None, limit: int = 100) -> ChangeFeed:
@@ -122,7 +127,7 @@ def read_feed(root: Location, branch: str = MAIN, cursor: str | None = None, lim
         cursor_id = resolve_commit(cursor, newest.head, lambda: (commit.id for commit in history))
         position = next((index for index, commit in enumerate(history) if commit.id == cursor_id), -2)
         if position == -2:
-            raise _gap(branch, cursor_id, "it is not a commit of the history of the branch")
+            raise _gap(branch, cursor_id, "it is not a commit of the history of the branch", cursor_id)
     later = history[position + 1 :]
     readable = tuple(_readable_commits(newest, history[position] if position >= 0 else None, later[:limit]))
     next_cursor = readable[-1].commit.id if readable else cursor_id or newest.head
@@ -130,10 +135,17 @@ def read_feed(root: Location, branch: str = MAIN, cursor: str | None = None, lim
 
 
 def read_commit_diff(root: Location, branch: str, name: str) -> Iterator[EntityChange]:
-    """Return what a commit of a branch changed compared with its first parent. The first commit changed nothing."""
+    """Return what a commit of a branch changed compared with its first parent; raise if it is the first commit."""
     newest = read_snapshot(root, branch)
     commit = find_named_commit(newest, name)
-    parent = None if commit.parent is None else newest.manifest.find_commit(commit.parent)
+    if commit.parent is None:
+        raise RefusedError(
+            f"commit {commit.id} created the graph: it has no parent to compare it with",
+            code="commit_is_first",
+            hint=hint("Pass a later commit. Run {} to list the commits.", action("commit list")),
+            facts={"change_diff_refusal": {"reason": "parentless_commit", "graph_commit_id": commit.id}},
+        )
+    parent = newest.manifest.find_commit(commit.parent)
     before = None if parent is None else _read_snapshot_of(newest, parent)
     return _CommitStates(commit, before, _read_snapshot_of(newest, commit)).changes()
 
@@ -142,10 +154,11 @@ def _readable_commits(
     newest: Snapshot, cursor: CommitRecord | None, commits: list[CommitRecord]
 ) -> Iterator[_CommitStates]:
     """Yield the commits up to the first gap; raise if the first commit is a gap."""
-    before = _read_snapshot_of(newest, cursor) if cursor is not None and commits else None
+    cursor_id = None if cursor is None else cursor.id
+    before = _read_snapshot_of(newest, cursor, cursor_id) if cursor is not None and commits else None
     for number, commit in enumerate(commits):
         try:
-            states = _CommitStates(commit, before, _read_snapshot_of(newest, commit))
+            states = _CommitStates(commit, before, _read_snapshot_of(newest, commit, cursor_id), cursor_id)
             _require_no_gap(states)
             if number == 0:
                 next(states.changes(), None)  # Fail before anything is returned if its tables do not exist.
@@ -163,20 +176,21 @@ def _require_no_gap(states: _CommitStates) -> None:
         if states.before is not None:
             require_no_lost_values(states.before, states.after)
     except SchemaDiffError as error:
-        raise _gap(states.after.branch.name, states.commit.id, error.message) from error
+        raise _gap(states.after.branch.name, states.commit.id, error.message, states.cursor) from error
 
 
-def _read_snapshot_of(newest: Snapshot, commit: CommitRecord) -> Snapshot:
+def _read_snapshot_of(newest: Snapshot, commit: CommitRecord, cursor: CommitId | None = None) -> Snapshot:
     try:
         return read_record_snapshot(newest, commit)
     except NotFoundError as missing:
-        raise _gap(newest.branch.name, commit.id, missing.message) from missing
+        raise _gap(newest.branch.name, commit.id, missing.message, cursor) from missing
 
 
-def _gap(branch: str, commit: CommitId, reason: str) -> ChangeFeedGapError:
+def _gap(branch: str, commit: CommitId, reason: str, cursor: CommitId | None) -> ChangeFeedGapError:
+    gap: dict[str, Fact] = {} if cursor is None else {"cursor": cursor}
     return ChangeFeedGapError(
         f"the changes of branch '{branch}' from {commit} on are not available: {reason}",
         code="change_feed_gap",
         hint="Export the branch again, then continue from the commit of the export.",
-        facts={"change_feed_gap": {"first_unreadable_commit_id": commit}, "branch": branch},
+        facts={"change_feed_gap": {**gap, "first_unreadable_commit_id": commit}, "branch": branch},
     )

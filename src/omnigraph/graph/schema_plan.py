@@ -90,7 +90,7 @@ class SchemaPlan:
             return
         first, more = self.unsupported[0], len(self.unsupported) - 1
         raise UnsupportedSchemaChangeError(
-            f"{first.code.code} {refusal_text(first)}{f' (and {more} more)' if more else ''}",
+            f"{first.code.code} {first.describe()}{f' (and {more} more)' if more else ''}",
             code=first.code.code,
             hint=hint(f"{first.code.advice.rstrip('.')}. Run {{}} for advice on each change.", action("schema plan"))
             if more
@@ -169,19 +169,13 @@ def planned_step(step: Step, rows: Mapping[TypeId, int], nulls: NullCounts = Map
     return PlannedStep(step, step.cost(size, filled), size, filled)
 
 
-def refusal_text(change: Unsupported) -> str:
-    """Return one unsupported change as a sentence."""
-    name = change.alias if change.property is None else f"{change.alias}.{change.property}"
-    return f"{name}: {change.detail}"
-
-
 def refusal_to_json(change: Unsupported) -> dict[str, Fact]:
     """Return one unsupported change for programs."""
     return {
         "code": change.code.code,
         "table_key": change.alias,
         "property": change.property,
-        "text": refusal_text(change),
+        "text": change.describe(),
         "meaning": change.code.meaning,
         "hint": change.code.advice,
     }

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import nsmallest
+from itertools import repeat
 
 import msgspec
 import numpy as np
@@ -19,6 +20,7 @@ import numpy as np
 from omnigraph.base import limits
 from omnigraph.base.errors import Applied, ContentError, ErrorKind, Fact
 from omnigraph.base.hints import Hint
+from omnigraph.integrity.raw import values_of
 from omnigraph.integrity.rules import RowOrigins, Rule, RuleViolations
 
 
@@ -40,6 +42,8 @@ class Violation:
     """What is wrong."""
     table: str | None = field(default=None, compare=False)
     """The table of an existing id, such as `node:Person`. The file of rejected rows does not have it."""
+    entity_id: str | None = field(default=None, compare=False)
+    """The existing id, not shortened. The file of rejected rows does not have it."""
 
     def order(self) -> tuple[str, int, str, str, str, str]:
         """Return the key by which violations are sorted."""
@@ -133,7 +137,7 @@ class ValidationError(ContentError):
         if is_conflict:
             first = report.first[0]
             kind, _, name = (first.table or "").partition(":")
-            facts["key_conflict"] = {"entity_kind": kind, "type_name": name, "entity_id": first.value}
+            facts["key_conflict"] = {"entity_kind": kind, "type_name": name, "entity_id": first.entity_id}
         super().__init__(message, code=code, hint=hint, facts=facts)
         if is_conflict:
             self.kind = ErrorKind.CONFLICT
@@ -188,9 +192,12 @@ def gather_findings(findings: Sequence[TaskFindings]) -> ViolationReport:
 
 
 def _expand(group: RuleViolations, origins: RowOrigins) -> Iterator[Violation]:
-    for row, value in zip(group.rows.tolist(), group.shown_values(), strict=True):
+    ids: Iterable[str | None] = repeat(None, len(group))
+    if group.table is not None and group.values is not None:
+        ids = map(str, values_of(group.values))
+    for row, value, entity_id in zip(group.rows.tolist(), group.shown_values(), ids, strict=True):
         file, line = origins.of(row)
-        yield Violation(file, line, group.property, value, group.rule, group.message, group.table)
+        yield Violation(file, line, group.property, value, group.rule, group.message, group.table, entity_id)
 
 
 def _first_rows(group: RuleViolations, origins: RowOrigins) -> RuleViolations:

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import ClassVar, Protocol
 
 from omnigraph.base import limits
-from omnigraph.base.errors import Problem, QueryTextError, SchemaTextError
+from omnigraph.base.errors import Problem, QueryTextError, ResourceLimit, SchemaTextError
 from omnigraph.lang.syntax import Span
 
 
@@ -34,7 +34,7 @@ class ProblemList:
     _by_position: dict[tuple[int, int, str], Problem] = field(default_factory=dict)
     _lines: list[str] | None = None
 
-    def report(self, code: Code, span: Span, message: str, hint: str = "") -> None:
+    def report(self, code: Code, span: Span, message: str, hint: str = "", limit: ResourceLimit | None = None) -> None:
         """Add a problem, unless the list is full or has the same code at the same position."""
         key = (span.line, span.column, code.code)
         if self.is_full or key in self._by_position:
@@ -48,6 +48,7 @@ class ProblemList:
             column=span.column,
             length=span.length,
             text=self._line(span),
+            limit=limit,
         )
 
     @property

@@ -61,10 +61,24 @@ class IndexCoverage:
         return self.kind is not None
 
     @property
+    def is_degraded(self) -> bool:
+        """Whether the index does not cover every row."""
+        return isinstance(self.coverage, Degraded)
+
+    @property
+    def uncovered_fragments(self) -> int:
+        """The number of fragments that the index does not cover."""
+        return len(self.coverage.uncovered_fragments) if isinstance(self.coverage, Degraded) else 0
+
+    @property
+    def uncovered_rows(self) -> int:
+        """The number of rows that the index does not cover."""
+        return self.coverage.uncovered_rows if isinstance(self.coverage, Degraded) else 0
+
+    @property
     def is_behind(self) -> bool:
         """Whether optimize can extend a declared index over rows that it does not cover."""
-        is_partial = isinstance(self.coverage, Degraded) and self.coverage.uncovered_rows > 0
-        return self.declared and is_partial and not self.reason
+        return self.declared and self.uncovered_rows > 0 and not self.reason
 
 
 def index_status(graph: GraphTarget, branch: str = MAIN) -> list[IndexCoverage]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.base import limits
+from omnigraph.base.errors import ResourceLimit
 from omnigraph.lang.parsing import find_surrogate, parse_text
 from omnigraph.lang.problems import QueryProblems
 from omnigraph.lang.syntax import NO_POSITION, Span
@@ -48,7 +49,9 @@ def _check_text(text: str, problems: QueryProblems) -> None:
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > limits.QUERY_TEXT_BYTES_MAX:
         message = f"the text is too large: expected at most {limits.QUERY_TEXT_BYTES_MAX:,} bytes, got {size:,}"
-        problems.report(QueryCode.TEXT_TOO_LARGE, NO_POSITION, message, "Pass long lists and vectors as parameters.")
+        hint = "Pass long lists and vectors as parameters."
+        limit = ResourceLimit("query_text", limits.QUERY_TEXT_BYTES_MAX, "bytes", size)
+        problems.report(QueryCode.TEXT_TOO_LARGE, NO_POSITION, message, hint, limit)
     if (surrogate := find_surrogate(text)) is not None:
         problems.report(
             QueryCode.NOT_UNICODE,
@@ -71,7 +74,8 @@ def _check_depth(tree: Tree[Token], problems: QueryProblems) -> None:
             span = NO_POSITION if meta.empty else Span(meta.line, meta.column, 1)
             message = f"nesting is too deep: expected at most {limits.QUERY_DEPTH_MAX} levels"
             hint = "Split the query, or remove parentheses between conditions joined with `and` and `or`."
-            problems.report(QueryCode.TOO_DEEP, span, message, hint)
+            limit = ResourceLimit("query_depth", limits.QUERY_DEPTH_MAX, "levels")
+            problems.report(QueryCode.TOO_DEEP, span, message, hint, limit)
             return
         pending.extend((child, depth + 1) for child in node.children if isinstance(child, LarkTree))
 
@@ -86,7 +90,8 @@ def _check_size(query: syntax.Query, problems: QueryProblems) -> None:
     if count > count_max:
         message = f"query {query.name.text}: too many {kind}: expected at most {count_max:,}, got {count:,}"
         hint = "Split the query." if kind == "clauses" else "Split the query, or load the rows from a file."
-        problems.report(QueryCode.TOO_MANY_CLAUSES, query.name.span, message, hint)
+        limit = ResourceLimit(f"query_{kind}", count_max, kind, count)
+        problems.report(QueryCode.TOO_MANY_CLAUSES, query.name.span, message, hint, limit)
 
 
 def _count_clauses(clauses: tuple[syntax.Clause, ...]) -> int:

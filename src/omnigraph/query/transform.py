@@ -14,6 +14,7 @@ from typing import Any, Final
 from lark import Token, Transformer, Tree, UnexpectedInput
 
 from omnigraph.base import limits
+from omnigraph.base.errors import ResourceLimit
 from omnigraph.lang.parsing import (
     ESCAPES_HINT,
     TypePart,
@@ -267,7 +268,8 @@ class _Expressions(Transformer[Token, tuple[syntax.Query, ...]]):
         exponent = _EXPONENT.search(token)
         if exponent and (len(exponent[2]) > 9 or int(exponent[2] or "0") > limits.QUERY_NUMBER_EXPONENT_MAX):
             message = f"the exponent of a number is larger than {limits.QUERY_NUMBER_EXPONENT_MAX:,}"
-            self._report(QueryCode.LITERAL_TOO_LARGE, token, message)
+            limit = ResourceLimit("query_number_exponent", limits.QUERY_NUMBER_EXPONENT_MAX, "digits")
+            self._report_too_large(token, message, "", limit)
         return NumberLiteral(str(token), lark_token_span(token))
 
     def STRING(self, token: Token) -> StringLiteral:  # noqa: N802
@@ -278,7 +280,8 @@ class _Expressions(Transformer[Token, tuple[syntax.Query, ...]]):
         if len(token) > length_max:
             message = f"{kind} is too long: expected at most {length_max:,} characters, got {len(token):,}"
             hint = "" if kind == "a name" else "Pass long values as parameters."
-            self._report(QueryCode.LITERAL_TOO_LARGE, token, message, hint)
+            limit = ResourceLimit(f"query_{kind.removeprefix('a ')}", length_max, "characters", len(token))
+            self._report_too_large(token, message, hint, limit)
 
     def _unescape(self, token: Token) -> str:
         """Return the characters of a string; report an unknown escape and leave it unchanged."""
@@ -291,9 +294,9 @@ class _Expressions(Transformer[Token, tuple[syntax.Query, ...]]):
         self._problems.report(QueryCode.STRING_ESCAPE, span, prefix + value.message, ESCAPES_HINT)
         return inner
 
-    def _report(self, code: QueryCode, token: Token, message: str, hint: str = "") -> None:
+    def _report_too_large(self, token: Token, message: str, hint: str, limit: ResourceLimit) -> None:
         prefix = _query_prefix(token.start_pos or 0, self._problems.text)
-        self._problems.report(code, lark_token_span(token), prefix + message, hint)
+        self._problems.report(QueryCode.LITERAL_TOO_LARGE, lark_token_span(token), prefix + message, hint, limit)
 
 
 class _QueryBuilder(_Expressions):
@@ -387,7 +390,8 @@ class _QueryBuilder(_Expressions):
         bracket, *items = parts
         if len(items) > limits.QUERY_LIST_ITEMS_MAX:
             message = f"a list is too long: expected at most {limits.QUERY_LIST_ITEMS_MAX:,} items, got {len(items):,}"
-            self._report(QueryCode.LITERAL_TOO_LARGE, bracket, message, "Pass long lists as parameters.")
+            limit = ResourceLimit("query_list", limits.QUERY_LIST_ITEMS_MAX, "items", len(items))
+            self._report_too_large(bracket, message, "Pass long lists as parameters.", limit)
         return syntax.ListLiteral(tuple(items), lark_token_span(bracket))
 
 

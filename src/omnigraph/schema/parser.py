@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from omnigraph.base import limits
+from omnigraph.base.errors import ResourceLimit
 from omnigraph.lang.parsing import find_surrogate, parse_text
 from omnigraph.lang.problems import ProblemList
 from omnigraph.lang.syntax import NO_POSITION
@@ -39,7 +40,8 @@ def _check_text(text: str, problems: ProblemList) -> None:
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > limits.SCHEMA_TEXT_BYTES_MAX:
         message = f"the schema is too large: expected at most {limits.SCHEMA_TEXT_BYTES_MAX:,} bytes, got {size:,}"
-        problems.report(SchemaCode.TEXT_TOO_LARGE, NO_POSITION, message, "check that this is the right file")
+        limit = ResourceLimit("schema_text", limits.SCHEMA_TEXT_BYTES_MAX, "bytes", size)
+        problems.report(SchemaCode.TEXT_TOO_LARGE, NO_POSITION, message, "check that this is the right file", limit)
     if text.endswith(".pg") and not any(map(str.isspace, text)):
         hint = "pass the text of the file, such as `Path('schema.pg').read_text()`"
         problems.report(SchemaCode.SYNTAX, NO_POSITION, "expected the text of a schema, got the name of a file", hint)

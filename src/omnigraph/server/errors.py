@@ -8,51 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from omnigraph.base.errors import ErrorKind, Fact, OmnigraphError, fact_rows
 from omnigraph.base.hints import Action, Argument, hint_to_json
-from omnigraph.wire.errors import error_document
-
-_STATUSES: Final = {
-    ErrorKind.BAD_REQUEST: 400,
-    ErrorKind.INVALID_CONTENT: 400,
-    ErrorKind.LIMIT_EXCEEDED: 413,
-    ErrorKind.UNAUTHORIZED: 401,
-    ErrorKind.FORBIDDEN: 403,
-    ErrorKind.NOT_FOUND: 404,
-    ErrorKind.CONFLICT: 409,
-    ErrorKind.PRECONDITION_FAILED: 412,
-    ErrorKind.REFUSED: 409,
-    ErrorKind.TOO_MANY_REQUESTS: 429,
-    ErrorKind.UNAVAILABLE: 503,
-    ErrorKind.UNREADABLE: 500,
-    ErrorKind.INTERNAL: 500,
-}
-_STATUSES_OF_CODES: Final = {
-    "query_time": 504,
-    "embedding_failed": 502,
-    "change_feed_gap": 410,
-    "method_not_allowed": 405,
-    "content_type": 415,
-    "body_timeout": 408,
-}
-_WORDS: Final = {
-    400: "bad_request",
-    401: "unauthorized",
-    403: "forbidden",
-    404: "not_found",
-    405: "method_not_allowed",
-    409: "conflict",
-    413: "bad_request",
-    415: "bad_request",
-    416: "bad_request",
-    429: "too_many_requests",
-    500: "internal",
-    503: "service_unavailable",
-}
-"""The member `code` of each status. Other statuses have none."""
-_WITHOUT_WORD: Final = frozenset({"recovery_required", "publish_unknown"})
+from omnigraph.wire.errors import error_document, http_status
 
 
 class RequestError(OmnigraphError):
@@ -82,7 +41,7 @@ class ErrorAnswer:
 
 def error_answer(error: OmnigraphError) -> ErrorAnswer:
     """Return the answer for an error."""
-    status = _STATUSES_OF_CODES.get(error.code, _STATUSES[error.kind])
+    status = http_status(error)
     headers = {}
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
@@ -93,11 +52,6 @@ def error_answer(error: OmnigraphError) -> ErrorAnswer:
     document = error_document(error, error.advice.render(_part_text))
     if error.advice.parts:
         document["advice"] = hint_to_json(error.advice)
-    word = None if error.code in _WITHOUT_WORD else _WORDS.get(status)
-    if error.code == "api_contract_mismatch":
-        word = error.code
-    if word is not None:
-        document = {"error": document.pop("error"), "code": word, **document}
     return ErrorAnswer(status=status, headers=headers, document=_without_files(document))
 
 

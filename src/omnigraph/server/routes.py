@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.base import limits
 from omnigraph.server.gate import GraphAction, Subject
-from omnigraph.wire import commits, pages, requests, results, service
+from omnigraph.wire import changes, commits, requests, results, service
 
 if TYPE_CHECKING:
     import msgspec
@@ -300,7 +300,7 @@ ROUTES: Final = (
         subject=_branch_of_parameters,
         parameters=requests.CommitListParameters,
         run=lambda call: call.graph.list_commits(call.parameters),
-        response=pages.CommitListOutput,
+        response=commits.CommitListOutput,
     ),
     Route(
         method="GET",
@@ -311,7 +311,7 @@ ROUTES: Final = (
         subject=lambda call: Subject(branch=call.graph.get_commit(call.path["commit"]).graph_branch),
         parameters=requests.ChangeFilter,
         run=lambda call: call.graph.commit_changes(call.path["commit"], call.parameters),
-        response=pages.CommitChangesOutput,
+        response=changes.CommitChangesOutput,
         statuses=(409, 410),
     ),
     Route(
@@ -323,7 +323,7 @@ ROUTES: Final = (
         subject=_branch_of_parameters,
         parameters=requests.FeedParameters,
         run=lambda call: call.graph.poll_changes(call.parameters),
-        response=pages.ChangeFeedOutput,
+        response=changes.ChangeFeedOutput,
         statuses=(409, 410),
     ),
     Route(
@@ -338,7 +338,7 @@ ROUTES: Final = (
         ),
         parameters=requests.DiffParameters,
         run=lambda call: call.graph.diff(call.parameters),
-        response=pages.DiffOutput,
+        response=changes.DiffOutput,
         statuses=(409,),
     ),
     Route(
@@ -349,7 +349,7 @@ ROUTES: Final = (
         action=GraphAction.READ,
         parameters=requests.LogParameters,
         run=lambda call: call.graph.log(call.parameters),
-        response=pages.LogOutput,
+        response=commits.LogOutput,
     ),
     Route(
         method="GET",

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from omnigraph.wire.results import feed_step_output
+
 if TYPE_CHECKING:
-    from omnigraph.graph.diff import EntityChange
-    from omnigraph.graph.manifest.records import CommitRecord
+    from omnigraph.types import ChangeFeed, CommitChanges, CommitRecord, EntityChange
 
 _OPERATIONS: Final = {"inserted": "insert", "updated": "update", "deleted": "delete"}
 
@@ -60,6 +61,43 @@ class ChangeCauseOutput(msgspec.Struct, frozen=True, kw_only=True):
     authored_at: int
 
 
+class ChangeBlockOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """One commit of a feed: its schema steps, if it has any, and its changes."""
+
+    cause: ChangeCauseOutput
+    schema_steps: list[dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
+    changes: list[EntityChangeOutput]
+
+
+class ChangeFeedOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """Commits of a branch after a cursor, oldest first. `caught_up` is present if there are no more.
+
+    A page has a cursor, or the token of the next page.
+    """
+
+    cursor: str | msgspec.UnsetType = msgspec.UNSET
+    caught_up: bool | msgspec.UnsetType = msgspec.UNSET
+    blocks: list[ChangeBlockOutput]
+    next_page_token: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class CommitChangesOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """The changes of one commit compared with its first parent."""
+
+    cause: ChangeCauseOutput
+    changes: list[EntityChangeOutput]
+    next_page_token: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class DiffOutput(msgspec.Struct, frozen=True, kw_only=True, rename={"before": "from", "after": "to"}):
+    """The changes from one commit to another."""
+
+    before: str
+    after: str
+    changes: list[EntityChangeOutput]
+    next_page_token: str | msgspec.UnsetType = msgspec.UNSET
+
+
 def entity_change_output(change: EntityChange) -> EntityChangeOutput:
     """Return the document of a changed entity."""
     kind, _, type_name = change.table.partition(":")
@@ -71,6 +109,17 @@ def entity_change_output(change: EntityChange) -> EntityChangeOutput:
         before=_state_output(change.before, change.properties),
         after=_state_output(change.after, change.properties),
     )
+
+
+def feed_output(feed: ChangeFeed) -> ChangeFeedOutput:
+    """Return the document of a feed without its commits, which are read later."""
+    return ChangeFeedOutput(cursor=feed.cursor, caught_up=msgspec.UNSET if feed.has_more else True, blocks=[])
+
+
+def block_output(commit_changes: CommitChanges) -> ChangeBlockOutput:
+    """Return the document of a commit of a feed without its changes, which are read later."""
+    steps = [feed_step_output(step) for step in commit_changes.schema_steps]
+    return ChangeBlockOutput(cause=cause_output(commit_changes.commit), schema_steps=steps or msgspec.UNSET, changes=[])
 
 
 def cause_output(commit: CommitRecord) -> ChangeCauseOutput:

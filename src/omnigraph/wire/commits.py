@@ -6,22 +6,18 @@ same time as text, as `--at` takes it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from omnigraph.base.clock import format_timestamp
-from omnigraph.base.errors import OmnigraphError
-from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.schema.catalog import display_order
 
 if TYPE_CHECKING:
-    from omnigraph.graph.branches import BranchStatus
-    from omnigraph.graph.manifest.records import BranchRecord, CommitRecord, Pin, TableId
-    from omnigraph.graph.manifest.snapshot import Snapshot
-    from omnigraph.storage.location import Location
+    from omnigraph.api.history import CommitHistory, GraphLog, TableNames
+    from omnigraph.base.ids import CommitId
+    from omnigraph.types import BranchRecord, BranchStatus, CommitRecord, Pin, Snapshot
 
 
 class PinOutput(msgspec.Struct, frozen=True):
@@ -55,6 +51,21 @@ class CommitOutput(msgspec.Struct, frozen=True, kw_only=True):
     counts: Mapping[str, int]
     tables: list[TableMoveOutput]
     readable: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+class CommitListOutput(msgspec.Struct, frozen=True):
+    """The commits of a branch, newest first."""
+
+    graph_branch: str
+    commits: list[CommitOutput]
+
+
+class LogOutput(msgspec.Struct, frozen=True):
+    """The commits of all branches, newest first, and the newest commit of each branch; null if it is not readable."""
+
+    heads: Mapping[str, str | None]
+    commits: list[CommitOutput]
+    next_page_token: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class DatasetOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,8 +189,8 @@ def schema_output(snapshot: Snapshot) -> SchemaOutput:
     )
 
 
-def commit_output(commit: CommitRecord, names: Mapping[TableId, str], *, readable: bool | None = None) -> CommitOutput:
-    """Return the document of a commit. `names` has the alias of each table that still has one."""
+def commit_output(commit: CommitRecord, names: TableNames, *, readable: bool | None = None) -> CommitOutput:
+    """Return the document of a commit."""
     return CommitOutput(
         graph_commit_id=commit.id,
         graph_branch=commit.branch,
@@ -204,30 +215,36 @@ def commit_output(commit: CommitRecord, names: Mapping[TableId, str], *, readabl
     )
 
 
-def new_commit_output(location: Location, commit: CommitRecord | None) -> CommitOutput | None:
-    """Return the document of a commit that was just created, with the current names of its tables.
-
-    The commit exists: if the store fails now, or the branch was deleted, only the names are missing.
-    """
-    if commit is None:
-        return None
-    names: Mapping[TableId, str] = {}
-    with suppress(OmnigraphError):
-        names = table_names(read_snapshot(location, commit.branch))
-    return commit_output(commit, names)
+def new_commit_output(commit: CommitRecord | None, names: TableNames) -> CommitOutput | None:
+    """Return the document of a commit that was just created; None if nothing was written."""
+    return None if commit is None else commit_output(commit, names)
 
 
-def branch_list_output(statuses: tuple[BranchStatus, ...]) -> BranchListOutput:
+def commit_outputs(history: CommitHistory) -> list[CommitOutput]:
+    """Return the documents of commits of a branch, with whether they are readable."""
+    return [
+        commit_output(commit, history.table_names, readable=commit.id in history.readable) for commit in history.commits
+    ]
+
+
+def log_output(log: GraphLog, names: Mapping[CommitId, TableNames]) -> LogOutput:
+    """Return the document of a log, with the commits that have names of tables."""
+    return LogOutput(
+        log.heads, [commit_output(commit, names[commit.id]) for commit in log.commits if commit.id in names]
+    )
+
+
+def branch_list_output(statuses: Sequence[BranchStatus]) -> BranchListOutput:
     """Return the document of all branches."""
     return BranchListOutput(
         sorted(status.record.name for status in statuses), [_branch_output(status) for status in statuses]
     )
 
 
-def branch_create_output(location: Location, source: str, record: BranchRecord) -> BranchCreateOutput:
+def branch_create_output(uri: str, source: str, record: BranchRecord) -> BranchCreateOutput:
     """Return the document of a branch that was created from `source`."""
     return BranchCreateOutput(
-        uri=location.uri,
+        uri=uri,
         source=source,
         name=record.name,
         actor_id=record.creator,
@@ -238,14 +255,9 @@ def branch_create_output(location: Location, source: str, record: BranchRecord) 
     )
 
 
-def branch_delete_output(location: Location, record: BranchRecord) -> BranchDeleteOutput:
+def branch_delete_output(uri: str, record: BranchRecord) -> BranchDeleteOutput:
     """Return the document of a branch that was deleted."""
-    return BranchDeleteOutput(uri=location.uri, name=record.name, actor_id=None, branch_id=record.id)
-
-
-def table_names(snapshot: Snapshot) -> dict[TableId, str]:
-    """Return the alias of every table of a snapshot."""
-    return {table.id: alias for alias, table in snapshot.tables.items()}
+    return BranchDeleteOutput(uri=uri, name=record.name, actor_id=None, branch_id=record.id)
 
 
 def _branch_output(status: BranchStatus) -> BranchOutput:

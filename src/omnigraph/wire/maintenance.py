@@ -14,18 +14,45 @@ import msgspec
 from omnigraph.base.clock import format_timestamp
 
 if TYPE_CHECKING:
-    from omnigraph.api.results import CleanupResult, OptimizeResult, RepairResult
     from omnigraph.base.hints import Hint
-    from omnigraph.graph.coordination.intent import PendingIntent
-    from omnigraph.graph.manifest.records import RecoveryRecord
-    from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, TableCleanupStats
-    from omnigraph.maintenance.doctor.findings import Finding
-    from omnigraph.maintenance.index_status import IndexCoverage
-    from omnigraph.maintenance.maintain import MaintainResult
-    from omnigraph.maintenance.optimize.options import IndexResult, TableOptimizeStats
-    from omnigraph.maintenance.repair import TableRepairStats
+    from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
+    from omnigraph.types import (
+        CleanupResult,
+        Finding,
+        IndexCoverage,
+        IndexResult,
+        MaintainResult,
+        OptimizeResult,
+        PendingIntent,
+        RecoveryRecord,
+        RepairResult,
+        TableCleanupStats,
+        TableOptimizeStats,
+        TableRepairStats,
+    )
 
 RenderHint = Callable[["Hint"], str]
+
+
+class FindingOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding of doctor. `fix` is its hint as the surface renders it."""
+
+    check: str
+    health: str
+    message: str
+    where: str | None
+    branch: str | None
+    fix: str | None
+    expected_bytes: int | None
+    actual_bytes: int | None
+
+
+class DoctorOutput(msgspec.Struct, frozen=True):
+    """The findings of doctor. `uri` is null if only the machine was checked."""
+
+    uri: str | None
+    healthy: bool
+    findings: list[FindingOutput]
 
 
 def optimize_output(
@@ -59,8 +86,6 @@ def cleanup_output(
     uri: str, options: CleanupPolicyOptions, result: CleanupResult, render_hint: RenderHint, *, with_files: bool
 ) -> dict[str, Any]:
     """Return the document of a cleanup run. It creates no commit."""
-    from omnigraph.maintenance.cleanup.options import sum_kept
-
     older_than = options.older_than
     return {
         "uri": uri,
@@ -69,7 +94,7 @@ def cleanup_output(
         "older_than_seconds": None if older_than is None else int(older_than.total_seconds()),
         "orphans_older_than_seconds": int(options.orphans_older_than.total_seconds()),
         "warnings": options.warnings(),
-        "kept": msgspec.to_builtins(sum_kept(result.tables)),
+        "kept": msgspec.to_builtins(result.kept),
         "tables": [cleanup_row(row, render_hint, with_files=with_files) for row in result.tables],
         "commit": None,
         "runner": result.runner,
@@ -84,20 +109,18 @@ def cleanup_row(row: TableCleanupStats, render_hint: RenderHint = str, *, with_f
     return {**document, "files": files} if with_files else document
 
 
-def maintain_output(
-    uri: str, result: MaintainResult, policy: CleanupPolicyOptions, render_hint: RenderHint
-) -> dict[str, Any]:
+def maintain_output(uri: str, result: MaintainResult, render_hint: RenderHint, *, confirmed: bool) -> dict[str, Any]:
     """Return the document of a round of maintenance."""
     return {
         "uri": uri,
-        "confirmed": policy.confirm,
-        "problems": [finding_output(finding, render_hint(finding.fix)) for finding in result.problems],
+        "confirmed": confirmed,
+        "problems": [finding_output(finding, render_hint) for finding in result.problems],
         "recovered": list(result.recovered),
         "optimized": {
             branch: [optimize_row(row, render_hint) for row in rows] for branch, rows in result.optimized.items()
         },
         "cleaned": None if result.cleaned is None else [cleanup_row(row, render_hint) for row in result.cleaned],
-        "left": [finding_output(finding, render_hint(finding.fix)) for finding in result.left],
+        "left": [finding_output(finding, render_hint) for finding in result.left],
         "needs_repair": result.needs_repair,
         "runner": result.runner,
     }
@@ -115,10 +138,25 @@ def index_status_output(uri: str, branch: str, coverages: Iterable[IndexCoverage
     return {"uri": uri, "graph_branch": branch, "indexes": [_coverage_row(coverage) for coverage in coverages]}
 
 
-def finding_output(finding: Finding, fix: str) -> dict[str, Any]:
-    """Return the document of a finding of doctor. `fix` is its hint as the surface renders it."""
-    texts = {"where": finding.where or None, "branch": finding.branch or None, "fix": fix or None}
-    return {**msgspec.to_builtins(finding), **texts}
+def doctor_output(uri: str | None, findings: list[Finding], render_hint: RenderHint) -> DoctorOutput:
+    """Return the document of the findings."""
+    from omnigraph.maintenance.doctor.findings import is_healthy
+
+    return DoctorOutput(uri, is_healthy(findings), [finding_output(finding, render_hint) for finding in findings])
+
+
+def finding_output(finding: Finding, render_hint: RenderHint) -> FindingOutput:
+    """Return the document of a finding."""
+    return FindingOutput(
+        check=finding.check.value,
+        health=finding.health.value,
+        message=finding.message,
+        where=finding.where or None,
+        branch=finding.branch or None,
+        fix=render_hint(finding.fix) or None,
+        expected_bytes=finding.expected_bytes,
+        actual_bytes=finding.actual_bytes,
+    )
 
 
 def recoveries_output(
@@ -145,18 +183,15 @@ def _table_row(
 
 
 def _coverage_row(row: IndexCoverage) -> dict[str, Any]:
-    from omnigraph.storage.lance.indexes import Degraded
-
-    degraded = row.coverage if isinstance(row.coverage, Degraded) else None
     return {
         "table_key": row.table_key,
         "branch": row.branch,
         "property": row.column,
         "kind": None if row.kind is None else row.kind.value,
         "declared": row.declared,
-        "coverage": "Indexed" if degraded is None else "Degraded",
-        "uncovered_fragments": 0 if degraded is None else len(degraded.uncovered_fragments),
-        "uncovered_rows": 0 if degraded is None else degraded.uncovered_rows,
+        "coverage": "Degraded" if row.is_degraded else "Indexed",
+        "uncovered_fragments": row.uncovered_fragments,
+        "uncovered_rows": row.uncovered_rows,
         "rows": row.rows,
         "reason": row.reason or None,
     }

@@ -6,26 +6,33 @@ Scripts rely on them: later releases only add members. A member that is omitted 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from omnigraph.base.errors import Fact, OmnigraphError
 from omnigraph.wire.commits import CommitOutput, new_commit_output
+from omnigraph.wire.errors import error_document
 
 if TYPE_CHECKING:
-    from omnigraph.api.results import Result
-    from omnigraph.engine.mutation.text import MutationResult
-    from omnigraph.engine.prepare import ExplainResult
-    from omnigraph.graph.feed import SchemaStep
-    from omnigraph.graph.merge.run import MergeResult, TableCounts
-    from omnigraph.graph.schema_plan import PlannedStep, SchemaPlan
-    from omnigraph.maintenance.indexed_load import LoadResult
-    from omnigraph.maintenance.schema_apply import SchemaResult
-    from omnigraph.pipeline.export.run import ExportResult
+    from omnigraph.api.history import TableNames
     from omnigraph.query.explain import ExplainedStep
-    from omnigraph.query.lint import LintReport
     from omnigraph.query.shapes import QueryShape
-    from omnigraph.storage.location import Location
+    from omnigraph.types import (
+        ExplainResult,
+        ExportResult,
+        LintReport,
+        LoadResult,
+        MergeResult,
+        MutationResult,
+        PlannedStep,
+        Result,
+        SchemaPlan,
+        SchemaResult,
+        SchemaStep,
+        TableCounts,
+    )
 
 
 class ReadTargetOutput(msgspec.Struct, frozen=True):
@@ -117,7 +124,7 @@ class ExportOutput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BranchMergeOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """What a merge or a revert did, or would do. The last two are present if deletion was requested."""
+    """What a merge or a revert did, or would do. The last three are present if deletion was requested."""
 
     source: str
     target: str
@@ -129,6 +136,19 @@ class BranchMergeOutput(msgspec.Struct, frozen=True, kw_only=True):
     merge_conflicts: list[dict[str, Any]]
     branch_deleted: bool | msgspec.UnsetType = msgspec.UNSET
     branch_delete_error: str | msgspec.UnsetType | None = msgspec.UNSET
+    branch_delete_error_details: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class BranchDeletion:
+    """The requested deletion of a merged branch: why it failed, if it did, and the hint as the surface renders it."""
+
+    failure: OmnigraphError | None
+    hint: str = ""
+
+    def details(self) -> dict[str, Fact] | None:
+        """Return the document of the error."""
+        return None if self.failure is None else error_document(self.failure, self.hint)
 
 
 class SchemaApplyOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,8 +188,8 @@ def explain_output(explained: ExplainResult, requested_commit: str | None) -> Ex
     )
 
 
-def change_output(location: Location, result: MutationResult) -> ChangeOutput:
-    """Return the document of a mutation."""
+def change_output(result: MutationResult, names: TableNames) -> ChangeOutput:
+    """Return the document of a mutation. `names`: the tables of its commit."""
     return ChangeOutput(
         query_name=result.query_name,
         branch=result.branch,
@@ -178,16 +198,16 @@ def change_output(location: Location, result: MutationResult) -> ChangeOutput:
         nodes=msgspec.to_builtins(result.nodes),
         edges=msgspec.to_builtins(result.edges),
         actor_id=result.actor,
-        commit=new_commit_output(location, result.commit),
+        commit=new_commit_output(result.commit, names),
     )
 
 
-def ingest_output(location: Location, result: LoadResult) -> IngestOutput:
-    """Return the document of a load."""
+def ingest_output(uri: str, result: LoadResult, names: TableNames) -> IngestOutput:
+    """Return the document of a load. `names`: the tables of its commit."""
     from omnigraph.wire.maintenance import index_result_output
 
     return IngestOutput(
-        uri=location.uri,
+        uri=uri,
         branch=result.branch,
         branch_created=result.branch_created,
         base_branch=result.base_branch,
@@ -197,16 +217,16 @@ def ingest_output(location: Location, result: LoadResult) -> IngestOutput:
         edges=[LoadedTypeOutput(name, count) for name, count in _counts_of(result.counts, "edge:")],
         total_entities=result.total,
         actor_id=result.actor,
-        commit=new_commit_output(location, result.commit),
+        commit=new_commit_output(result.commit, names),
         indexes=None if result.indexes is None else index_result_output(result.indexes),
         runner=result.runner,
     )
 
 
-def export_output(location: Location, branch: str, result: ExportResult) -> ExportOutput:
+def export_output(uri: str, branch: str, result: ExportResult) -> ExportOutput:
     """Return the document of an export."""
     return ExportOutput(
-        uri=location.uri,
+        uri=uri,
         branch=branch,
         graph_commit_id=result.commit,
         format=result.format.value,
@@ -219,21 +239,21 @@ def export_output(location: Location, branch: str, result: ExportResult) -> Expo
     )
 
 
-def merge_output(
-    location: Location, result: MergeResult, *, branch_deleted: bool | None = None, delete_error: str | None = None
-) -> BranchMergeOutput:
-    """Return the document of a merge or a revert. `branch_deleted` is None if deletion was not requested."""
+def merge_output(result: MergeResult, names: TableNames, deletion: BranchDeletion | None = None) -> BranchMergeOutput:
+    """Return the document of a merge or a revert. `names`: the tables of its commit."""
+    failure = None if deletion is None else deletion.failure
     return BranchMergeOutput(
         source=result.source,
         target=result.target,
         outcome=result.outcome.value,
         actor_id=None if result.commit is None else result.commit.actor,
-        commit=new_commit_output(location, result.commit),
+        commit=new_commit_output(result.commit, names),
         schema_steps=[schema_step_output(step) for step in result.schema_steps],
         tables=[_merged_table_output(table) for table in result.tables],
         merge_conflicts=[dict(conflict.to_json()) for conflict in result.conflicts],
-        branch_deleted=msgspec.UNSET if branch_deleted is None else branch_deleted,
-        branch_delete_error=msgspec.UNSET if branch_deleted is None else delete_error,
+        branch_deleted=msgspec.UNSET if deletion is None else failure is None,
+        branch_delete_error=msgspec.UNSET if deletion is None else (None if failure is None else failure.message),
+        branch_delete_error_details=msgspec.UNSET if deletion is None else deletion.details(),
     )
 
 
@@ -292,12 +312,12 @@ def query_output(query: QueryShape) -> dict[str, Any]:
     return {"name": document.pop("name"), "kind": kind, **document}
 
 
-def schema_apply_output(location: Location, result: SchemaResult) -> SchemaApplyOutput:
-    """Return the document of an applied schema."""
+def schema_apply_output(result: SchemaResult, names: TableNames) -> SchemaApplyOutput:
+    """Return the document of an applied schema. `names`: the tables of its commit."""
     return SchemaApplyOutput(
         graph_branch=result.plan.branch,
         steps=[schema_step_output(step) for step in result.plan.steps],
-        commit=new_commit_output(location, result.commit),
+        commit=new_commit_output(result.commit, names),
         runner=result.runner,
     )
 

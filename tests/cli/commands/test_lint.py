@@ -100,6 +100,9 @@ def test_invalid_calls_are_rejected(arguments: tuple[str, ...], code: str, files
 def test_file_that_is_not_valid_text_is_rejected(files: Path) -> None:
     (files / "latin.gq").write_bytes(b"// \xe9\n")
     (files / "huge.gq").write_bytes(b" " * (256 * 1024 + 1))
-    for name, code in (("latin.gq", "Q002"), ("huge.gq", "Q001")):
+    limit = {"resource": "query_text", "limit": 256 * 1024, "unit": "bytes"}
+    for name, code, fact in (("latin.gq", "Q002", None), ("huge.gq", "Q001", limit)):
         outcome = lint(files, "--query", name, "--schema", "schema.pg", "--json")
-        assert (outcome.exit_code, json.loads(outcome.stdout)["error_code"]) == (1, code)
+        document = json.loads(outcome.stdout)
+        assert (outcome.exit_code, document["error_code"], document.get("resource_limit")) == (1, code, fact)
+        assert document["kind"] == ("invalid_content" if fact is None else "limit_exceeded")

@@ -10,12 +10,13 @@ from pathlib import Path
 import lance
 
 import omnigraph as og
-from tests.cli.process import OMNIGRAPH, environment, run_in_process
+from tests.cli.process import OMNIGRAPH, environment, omnigraph, run_in_process
 from tests.waiting import SECONDS_MAX, wait_until
 
 
 def test_healthy_graph(graph: Path, directory: Path) -> None:
-    outcome = run_in_process("maintain", "graph.omni", cwd=directory)
+    # In another process, because an active Spark session of another test would run the jobs.
+    outcome = omnigraph("maintain", "graph.omni", cwd=directory)
     assert (outcome.exit_code, outcome.stdout) == (0, "")
     assert "optimize: nothing to do\n" in outcome.stderr
     assert outcome.stderr.splitlines()[-1] == "runner: local"

@@ -76,9 +76,11 @@ def test_store_that_stops_responding_is_applied_unknown(proxy: S3Proxy) -> None:
     first = make_graph(location)
     lost = Fault(Mode.DROP_RESPONSE, VERSION_FILE)
     silence = _After(lost, Mode.FAIL, r"__manifest|list-type")
+    draft = new_draft()
     with proxy.fault(lost), proxy.fault(silence), pytest.raises(PublishUnknownError) as caught:
-        publish(target_of(first), ManifestChange(new_draft()))
+        publish(target_of(first), ManifestChange(draft))
     assert caught.value.applied is Applied.UNKNOWN
+    assert caught.value.facts == {"commit": draft.id, "recovery_required": {"operation_id": draft.operation_id}}
     assert len(newest(location).read_commits()) == 2
 
 

@@ -304,6 +304,7 @@ def test_schemas_that_conflict(root: Location, ours: Side, theirs: Side, kinds: 
         plans = documents[0]["plans"]
         assert isinstance(plans, dict)
         assert plans["theirs"]
+        assert [documents[0][side] for side in ("base", "ours", "theirs")] == [None] * 3
         assert bool(plans["ours"]) is (ours.schema is not None)
         assert "the source: " in caught.value.render()
     assert (contents(root), read_snapshot(root).head) == (before, head)

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from omnigraph.base.actors import login_name
 from omnigraph.base.clock import format_age
 from omnigraph.cli.command import command
 from omnigraph.cli.options import Actor, Yes
@@ -61,14 +60,13 @@ def create(
     """
     location = target.locate_and_print()
 
-    from omnigraph.graph.branches import create_branch
-    from omnigraph.graph.manifest.refs import read_reference
+    from omnigraph.api.graph import Graph
     from omnigraph.wire.commits import branch_create_output
 
-    record = create_branch(location, name, actor or login_name(), read_reference(location, source))
+    record = Graph(location).create_branch(name, from_=source, actor=actor).snapshot().branch
     assert record.parent is not None, "a created branch has a parent"
     output.show(
-        lambda: branch_create_output(location, source, record),
+        lambda: branch_create_output(location.uri, source, record),
         notices=[f"created branch {name} from commit {record.parent.commit}"],
     )
 
@@ -76,12 +74,11 @@ def create(
 @command("omnigraph branch list graph.omni", "omnigraph branch list --store s3://bucket/graph.omni --json")
 def show_branches(target: GraphArguments, output: RowsOutput) -> None:
     """Show every branch: its head, the age of the head, and its number of commits ahead of main and behind it."""
-    location = target.locate()
+    graph = target.open()
 
-    from omnigraph.graph.branches import list_branches
     from omnigraph.wire.commits import branch_list_output
 
-    document = branch_list_output(list_branches(location))
+    document = branch_list_output(graph.list_branches())
     rows = [{name: getattr(branch, name) for name in FIELDS} for branch in document.details]
     now_us = time.time_ns() // 1_000
     table_rows = [_table_row(row, now_us) for row in rows]
@@ -106,8 +103,8 @@ def delete(name: Name, target: GraphArguments, *, yes: Yes = False, output: Text
     location = target.locate_and_print()
     confirm_destruction(target.context, location, f"deleting branch {name}", yes=yes)
 
-    from omnigraph.graph.branches import delete_branch
+    from omnigraph.api.graph import Graph
     from omnigraph.wire.commits import branch_delete_output
 
-    record = delete_branch(location, name)
-    output.show(lambda: branch_delete_output(location, record), notices=[f"deleted branch {name}"])
+    record = Graph(location).delete_branch(name)
+    output.show(lambda: branch_delete_output(location.uri, record), notices=[f"deleted branch {name}"])

@@ -22,8 +22,10 @@ from omnigraph.cli.results import Json, choose_format
 from omnigraph.cli.target import GraphArguments
 
 if TYPE_CHECKING:
-    from omnigraph.graph.diff import EntityChange
-    from omnigraph.graph.feed import ChangeFeed, CommitChanges
+    import msgspec
+
+    from omnigraph.types import ChangeFeed, CommitChanges, EntityChange
+    from omnigraph.wire.changes import ChangeBlockOutput
 
 Left = Annotated[str, typer.Argument(metavar="A", help="A branch or a commit.", show_default=False)]
 Right = Annotated[str, typer.Argument(metavar="B", help="Another branch or commit.", show_default=False)]
@@ -65,10 +67,11 @@ class ChangesOutput:
             case _:
                 write_lines(lines)
 
-    def write_changes(self, head: dict[str, Any], changes: Iterator[EntityChange]) -> None:
-        """Print changes. The document begins with `head`."""
+    def write_changes(self, document: msgspec.Struct, changes: Iterator[EntityChange]) -> None:
+        """Print changes. The document is complete except for its `changes`."""
         texts = map(_change_json, changes)
-        self.write(document=_document_lines(head, "changes", texts), json_lines=texts, lines=map(_change_line, changes))
+        lines = _document_lines(document, "changes", texts)
+        self.write(document=lines, json_lines=texts, lines=map(_change_line, changes))
 
 
 @command(
@@ -79,11 +82,11 @@ def diff(left: Left, right: Right, target: GraphArguments, output: ChangesOutput
     """Show the changes from one branch or commit to another."""
     location = target.locate()
 
-    from omnigraph.graph.diff import diff_snapshots
-    from omnigraph.graph.manifest.refs import read_reference
+    from omnigraph.api.history import read_diff
+    from omnigraph.wire.changes import DiffOutput
 
-    before, after = read_reference(location, left), read_reference(location, right)
-    output.write_changes({"from": before.head, "to": after.head}, diff_snapshots(before, after))
+    states = read_diff(location, left, right)
+    output.write_changes(DiffOutput(before=states.before, after=states.after, changes=[]), states.changes)
 
 
 @command(
@@ -99,10 +102,10 @@ def changes_of_commit(
     """
     graph = target.open(branch)
 
-    from omnigraph.wire.changes import cause_output
+    from omnigraph.wire.changes import CommitChangesOutput, cause_output
 
     commit = graph.get_commit(commit_id)
-    output.write_changes({"cause": cause_output(commit)}, graph.diff(commit.id))
+    output.write_changes(CommitChangesOutput(cause=cause_output(commit), changes=[]), graph.diff(commit.id))
 
 
 @command(
@@ -119,39 +122,34 @@ def poll(
     the command fails with `change_feed_gap`: export the branch and continue from the exported commit.
     """
     feed = target.open(branch).changes(cursor, limit=limit)
+
+    from omnigraph.wire.changes import feed_output
+
     blocks = (_to_json(_block(commit_changes)) for commit_changes in feed.commits)
     output.write(
-        document=_document_lines(_position(feed), "blocks", blocks),
+        document=_document_lines(feed_output(feed), "blocks", blocks),
         json_lines=_feed_json_lines(feed),
         lines=_feed_lines(feed),
     )
 
 
-def _position(feed: ChangeFeed) -> dict[str, Any]:
-    return {"cursor": feed.cursor, **({} if feed.has_more else {"caught_up": True})}
+def _block(commit_changes: CommitChanges) -> ChangeBlockOutput:
+    import msgspec
 
+    from omnigraph.wire.changes import block_output, entity_change_output
 
-def _block(commit_changes: CommitChanges) -> dict[str, Any]:
-    from omnigraph.wire.changes import entity_change_output
-
-    return {**_cause(commit_changes), "changes": list(map(entity_change_output, commit_changes.changes))}
-
-
-def _cause(commit_changes: CommitChanges) -> dict[str, Any]:
-    """Return the commit and its schema steps, without the changes of rows."""
-    from omnigraph.wire.changes import cause_output
-    from omnigraph.wire.results import feed_step_output
-
-    steps = [feed_step_output(step) for step in commit_changes.schema_steps]
-    return {"cause": cause_output(commit_changes.commit), **({"schema_steps": steps} if steps else {})}
+    changes = list(map(entity_change_output, commit_changes.changes))
+    return msgspec.structs.replace(block_output(commit_changes), changes=changes)
 
 
 def _feed_json_lines(feed: ChangeFeed) -> Iterator[str]:
     """Yield one line per commit with its schema steps, one per change of it, and a last line with the cursor."""
+    from omnigraph.wire.changes import block_output, feed_output
+
     for commit_changes in feed.commits:
-        yield _to_json(_cause(commit_changes))
+        yield _to_json(_members_before(block_output(commit_changes), "changes"))
         yield from map(_change_json, commit_changes.changes)
-    yield _to_json(_position(feed))
+    yield _to_json(_members_before(feed_output(feed), "blocks"))
 
 
 def _feed_lines(feed: ChangeFeed) -> Iterator[str]:
@@ -193,9 +191,9 @@ def _shorten(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:40]}…"
 
 
-def _document_lines(head: dict[str, Any], name: str, items: Iterable[str]) -> Iterator[str]:
-    """Yield the lines of a JSON document whose last member is a list of `items`, which are JSON text."""
-    opening = _to_json(head, indent=2).removesuffix("\n}")
+def _document_lines(document: msgspec.Struct, name: str, items: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of a document whose last member, `name`, is a list of `items`, which are JSON text."""
+    opening = _to_json(_members_before(document, name), indent=2).removesuffix("\n}")
     yield f"{opening},\n  {json.dumps(name)}: ["
     before = None
     for item in chain(items, [None]):
@@ -203,6 +201,13 @@ def _document_lines(head: dict[str, Any], name: str, items: Iterable[str]) -> It
             yield f"    {before}{'' if item is None else ','}"
         before = item
     yield "  ]\n}"
+
+
+def _members_before(document: msgspec.Struct, name: str) -> dict[str, Any]:
+    """Return the members of a document except `name`, the last one."""
+    import msgspec
+
+    return {key: value for key, value in msgspec.to_builtins(document).items() if key != name}
 
 
 def _to_json(document: Any, indent: int | None = None) -> str:

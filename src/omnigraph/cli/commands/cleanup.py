@@ -14,10 +14,10 @@ from omnigraph.cli.options import LogFileOption, RunnerArguments, Yes
 from omnigraph.cli.output import RowsFormat, write_json, write_rows
 from omnigraph.cli.results import RowsOutput
 from omnigraph.cli.target import GraphArguments, confirm_destruction
-from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, parse_duration, sum_kept
+from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 
 if TYPE_CHECKING:
-    from omnigraph.api.results import CleanupResult
+    from omnigraph.types import CleanupResult
 
 TITLES: Final = {
     "table_key": "table",
@@ -82,10 +82,12 @@ def cleanup(
     deleted only if neither keeps it. Files that a branch, a tag or a retained version needs are never deleted, nor are
     files younger than 10 minutes. Without --confirm, the command shows what it would delete and changes nothing.
     """
+    from omnigraph.api.arguments import read_duration
+
     options = CleanupPolicyOptions(
         keep_versions=keep,
-        older_than=None if older_than is None else parse_duration(older_than),
-        orphans_older_than=parse_duration(orphans_older_than),
+        older_than=None if older_than is None else read_duration("older_than", older_than),
+        orphans_older_than=read_duration("orphans_older_than", orphans_older_than),
         confirm=confirm,
     )
     options.policy(0)  # rejects an invalid policy before the graph is opened
@@ -95,23 +97,24 @@ def cleanup(
         confirm_destruction(target.context, location, "cleanup --confirm", yes=yes)
 
     from omnigraph.api.graph import Graph
-    from omnigraph.api.results import CleanupResult
-    from omnigraph.maintenance.cleanup.run import run_cleanup
-    from omnigraph.pipeline.spark.auto import AutoRunner, parse_runner
-    from omnigraph.pipeline.spark.session import SparkSettings
     from omnigraph.wire.maintenance import cleanup_output
 
     with output.progress() as report:
-        runner = AutoRunner(parse_runner(execution.runner), SparkSettings(master=execution.spark_master), report)
-        rows = tuple(run_cleanup(Graph(location), options, runner))
-    result = CleanupResult(rows, not confirm, runner.description)
+        result = Graph(location, spark=execution.spark_master).cleanup(
+            keep=keep,
+            older_than=options.older_than,
+            orphans_older_than=options.orphans_older_than,
+            dry_run=not confirm,
+            runner=execution.runner,
+            progress=report,
+        )
     document = cleanup_output(location.uri, options, result, render_hint, with_files=list_files)
     if output.format is RowsFormat.JSON:
         write_json(document)
     else:
         _write(output.format, document["tables"], with_files=list_files)
         output.notify(*_summary(result))
-    if any(row.error is not None for row in rows):
+    if any(row.error is not None for row in result.tables):
         raise typer.Exit(ExitCode.ERROR)
 
 
@@ -141,7 +144,7 @@ def _summary(result: CleanupResult) -> Iterator[str]:
         yield f"nothing was deleted; --confirm deletes {files:,} files, {size:,} bytes"
     else:
         yield "nothing to delete"
-    retained = [f"{group.versions:,} {RETENTION_REASONS[group.reason.value]}" for group in sum_kept(rows)]
+    retained = [f"{group.versions:,} {RETENTION_REASONS[group.reason.value]}" for group in result.kept]
     if retained:
         yield f"retained versions that the policy would delete: {', '.join(retained)}"
     failed = sum(row.error is not None for row in rows)

@@ -53,16 +53,12 @@ def list_commits(
 
     Marks commits that can no longer be read because `cleanup` deleted their data.
     """
-    graph = target.open(branch)
+    location = target.locate()
 
-    from omnigraph.graph.manifest.refs import readable_commits
-    from omnigraph.wire.commits import commit_output, table_names
+    from omnigraph.api.history import read_history
+    from omnigraph.wire.commits import CommitListOutput, commit_outputs
 
-    commits = tuple(graph.log(limit))
-    newest = graph.snapshot()
-    names = table_names(newest)
-    readable = readable_commits(newest, commits)
-    documents = [commit_output(commit, names, readable=commit.id in readable) for commit in commits]
+    documents = commit_outputs(read_history(location, branch, limit))
     rows = [
         {
             **{name: getattr(document, name) for name in FIELDS},
@@ -72,7 +68,7 @@ def list_commits(
         for document in documents
     ]
     titles = TITLES if all(document.readable for document in documents) else {**TITLES, "data": "data"}
-    output.show(lambda: {"graph_branch": branch, "commits": documents}, titles, rows, fields=FIELDS)
+    output.show(lambda: CommitListOutput(branch, documents), titles, rows, fields=FIELDS)
 
 
 @command(
@@ -81,14 +77,12 @@ def list_commits(
 )
 def show_commit(commit_id: CommitId, target: GraphArguments, *, branch: Branch = "main", output: TextOutput) -> None:
     """Show one commit and the tables that it changed."""
-    graph = target.open(branch)
+    location = target.locate()
 
-    from omnigraph.graph.manifest.refs import readable_commits
-    from omnigraph.wire.commits import commit_output, table_names
+    from omnigraph.api.history import read_commit
+    from omnigraph.wire.commits import commit_outputs
 
-    record, newest = graph.get_commit(commit_id), graph.snapshot()
-    is_readable = record.id in readable_commits(newest, (record,))
-    document = commit_output(record, table_names(newest), readable=is_readable)
+    (document,) = commit_outputs(read_commit(location, branch, commit_id))
     if output.as_json:
         write_json(document)
     else:

@@ -40,16 +40,15 @@ def doctor(target: GraphArguments, *, deep: Deep = False, output: RowsOutput, lo
     location = None if target.address is None else target.locate_and_print()
 
     from omnigraph.api.graph import Graph
-    from omnigraph.maintenance.doctor.findings import is_healthy
     from omnigraph.maintenance.doctor.run import check_graph
-    from omnigraph.wire.maintenance import finding_output
+    from omnigraph.wire.maintenance import doctor_output
 
     graph = None if location is None else Graph(location, read_only=True)
     uri = None if location is None else location.uri
     findings = check_graph(graph, deep=deep)
-    healthy = is_healthy(findings)
-    rows = [finding_output(finding, render_command(finding.fix, target.address)) for finding in findings]
+    document = doctor_output(uri, findings, lambda fix: render_command(fix, target.address))
+    rows = [{name: getattr(row, name) for name in TITLES} for row in document.findings]
     table_rows = [{**row, "where": row["where"] and row["where"].removeprefix(f"{uri}/")} for row in rows]
-    output.show(lambda: {"uri": uri, "healthy": healthy, "findings": rows}, TITLES, table_rows, field_rows=rows)
-    if not healthy:
+    output.show(lambda: document, TITLES, table_rows, field_rows=rows)
+    if not document.healthy:
         raise typer.Exit(ExitCode.REFUSED)

@@ -16,7 +16,7 @@ from omnigraph.cli.results import TextOutput
 from omnigraph.cli.target import GraphArguments
 
 if TYPE_CHECKING:
-    from omnigraph.pipeline.export.run import ExportResult
+    from omnigraph.types import ExportResult
 
 Out = Annotated[
     str | None,
@@ -77,7 +77,7 @@ def export(
 
     summary = f"exported {result.total:,} entities of commit {result.commit}{describe_target(out, result)}"
     summary += f" (runner: {result.runner})"
-    output.show(lambda: export_output(graph.location, state.branch, result), notices=[summary])
+    output.show(lambda: export_output(graph.uri, state.branch, result), notices=[summary])
 
 
 def describe_target(out: str | None, result: ExportResult) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,9 +15,6 @@ from omnigraph.cli.options import StateArguments
 from omnigraph.cli.query_options import MaxHops, QueryFiles, QueryText, read_queries
 from omnigraph.cli.results import TextOutput
 from omnigraph.cli.target import GraphArguments
-
-if TYPE_CHECKING:
-    from omnigraph.schema.catalog import Catalog
 
 Schema = Annotated[
     Path | None, typer.Option("--schema", metavar="FILE", help="Check against this .pg file instead of a graph.")
@@ -46,13 +43,15 @@ def lint(
     writes.
     """
     texts = read_queries(target.context.command_path, query, text)
-    catalog = _graph_catalog(target, state) if schema is None else _file_catalog(schema, target, state)
+    schema_text = _graph_schema(target, state) if schema is None else _file_schema(schema, target, state)
 
-    from omnigraph.engine.options import QueryLimits
-    from omnigraph.query.lint import lint_queries
+    from omnigraph import QueryLimits
+    from omnigraph.api.arguments import NamedText
+    from omnigraph.api.graph import lint as check_queries
     from omnigraph.wire.results import lint_output
 
-    report = lint_queries(texts, catalog, QueryLimits(hops=max_hops).hops)  # `QueryLimits` checks the range
+    named_texts = [NamedText.make(query_text, source) for source, query_text in texts]
+    report = check_queries(named_texts, schema_text, limits=QueryLimits(hops=max_hops))
     counts = (
         format_count(len(report.queries), "query", "queries"),
         format_count(len(report.errors), "error"),
@@ -64,8 +63,8 @@ def lint(
         raise typer.Exit(ExitCode.ERROR)
 
 
-def _file_catalog(path: Path, target: GraphArguments, state: StateArguments) -> Catalog:
-    """Return the catalog of a schema file; raise if the arguments also select the schema of a graph."""
+def _file_schema(path: Path, target: GraphArguments, state: StateArguments) -> str:
+    """Return the text of a schema file; raise if the arguments also select the schema of a graph."""
     flags = {"--commit": state.commit, "--version": state.version, "--at": state.time}
     sources = [f"the graph '{target.address}'"] if target.address else []
     sources += [f"`{flag}`" for flag, value in flags.items() if value is not None]
@@ -77,14 +76,12 @@ def _file_catalog(path: Path, target: GraphArguments, state: StateArguments) -> 
             hint="Pass `--schema FILE` or a graph, not both.",
         )
 
-    from omnigraph.base.text_files import read_schema_file
-    from omnigraph.schema.build import build_catalog
-    from omnigraph.schema.parser import parse_schema
+    from omnigraph.api.arguments import read_schema
 
-    return build_catalog(parse_schema(read_schema_file(path), str(path)))
+    return read_schema(path)
 
 
-def _graph_catalog(target: GraphArguments, state: StateArguments) -> Catalog:
+def _graph_schema(target: GraphArguments, state: StateArguments) -> str:
     as_of = state.as_of()
     if target.address is None:
         raise UsageError(
@@ -92,4 +89,4 @@ def _graph_catalog(target: GraphArguments, state: StateArguments) -> Catalog:
             code="schema_missing",
             hint="Pass `--schema FILE`, or a graph as `URI` or `--store URI`.",
         )
-    return target.open(state.branch).snapshot(as_of).schema.catalog
+    return target.open(state.branch).snapshot(as_of).schema.source

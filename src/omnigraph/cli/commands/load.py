@@ -16,7 +16,7 @@ from omnigraph.cli.results import TextOutput
 from omnigraph.cli.target import GraphArguments, confirm_destruction, print_location
 
 if TYPE_CHECKING:
-    from omnigraph.maintenance.indexed_load import LoadResult
+    from omnigraph.types import LoadResult
 
 Data = Annotated[
     list[str],
@@ -84,6 +84,7 @@ def load(
     if mode == "overwrite" and not dry_run:
         confirm_destruction(target.context, location, f"load --mode {mode}", yes=yes)
 
+    from omnigraph.api.history import read_new_names
     from omnigraph.maintenance.indexed_load import load_with_indexes
     from omnigraph.pipeline.load.plan import LoadOptions, plan_load
     from omnigraph.pipeline.spark.auto import AutoRunner, parse_runner
@@ -109,7 +110,10 @@ def load(
         summary += f" at commit {result.commit.id}"
     summary += f" (runner: {result.runner})"
     messages = index_messages(target.address or location.uri, branch, result)
-    output.show(lambda: ingest_output(location, result), notices=[summary, *messages])
+    output.show(
+        lambda: ingest_output(location.uri, result, read_new_names(location, result.commit)),
+        notices=[summary, *messages],
+    )
 
 
 def index_messages(address: str, branch: str, result: LoadResult) -> Iterator[str]:

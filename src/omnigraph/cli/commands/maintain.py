@@ -19,10 +19,10 @@ from omnigraph.cli.hints import render_command, render_hint
 from omnigraph.cli.options import LogFileOption, RunnerArguments, Yes
 from omnigraph.cli.results import TextOutput
 from omnigraph.cli.target import GraphArguments, confirm_destruction
-from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, parse_duration
+from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
 
 if TYPE_CHECKING:
-    from omnigraph.maintenance.maintain import MaintainResult
+    from omnigraph.types import MaintainResult
 
 JITTER: Final = 0.1
 """The share of the interval by which a round is moved, so that maintainers of several graphs do not start together."""
@@ -65,31 +65,35 @@ def maintain(
     maintains a graph at a time; other writers are not blocked. It never runs repair: if an external tool changed a
     table, the exit code is 3.
     """
-    interval = None if every is None else parse_duration(every)
-    policy = CleanupPolicyOptions(
-        keep_versions=keep, older_than=None if older_than is None else parse_duration(older_than), confirm=confirm
-    )
-    policy.policy(0)  # rejects an invalid policy before the graph is opened
+    from omnigraph.api.arguments import read_duration
+
+    interval = None if every is None else read_duration("every", every)
+    age = None if older_than is None else read_duration("older_than", older_than)
+    CleanupPolicyOptions(keep, age).policy(0)  # rejects an invalid policy before the graph is opened
     location = target.locate_and_print()
     if confirm:
         confirm_destruction(target.context, location, "maintain --confirm", yes=yes)
 
     from omnigraph.api.graph import Graph
-    from omnigraph.maintenance.maintain import MaintainOptions
-    from omnigraph.maintenance.maintain import maintain as run_round
-    from omnigraph.pipeline.spark.auto import AutoRunner, parse_runner
-    from omnigraph.pipeline.spark.session import SparkSettings
     from omnigraph.wire.maintenance import maintain_output
 
-    choice, settings = parse_runner(execution.runner), SparkSettings(master=execution.spark_master)
-    options = MaintainOptions(tuple(branches or ()), max_tasks, None if no_cleanup else policy)
+    graph = Graph(location, spark=execution.spark_master)
 
     def document(result: MaintainResult) -> dict[str, Any]:
-        return maintain_output(location.uri, result, policy, render_hint)
+        return maintain_output(location.uri, result, render_hint, confirmed=confirm)
 
     def run_once() -> MaintainResult:
         with output.progress() as report:
-            return run_round(Graph(location), options, AutoRunner(choice, settings, report))
+            return graph.maintain(
+                keep=keep,
+                older_than=age,
+                cleanup=not no_cleanup,
+                branches=branches,
+                max_tasks=max_tasks,
+                dry_run=not confirm,
+                runner=execution.runner,
+                progress=report,
+            )
 
     if interval is not None:
         _repeat(run_once, interval, lambda result: output.show(lambda: document(result), text=_one_line(result)))
@@ -97,7 +101,7 @@ def maintain(
         return
     result = run_once()
     address = target.address or location.uri
-    output.show(lambda: document(result), notices=_lines(result, policy, address))
+    output.show(lambda: document(result), notices=_lines(result, address, confirmed=confirm))
     if result.errors:
         raise typer.Exit(ExitCode.ERROR)
     if result.needs_repair:
@@ -116,7 +120,7 @@ def _repeat(
         return
 
 
-def _lines(result: MaintainResult, policy: CleanupPolicyOptions, address: str) -> Iterator[str]:
+def _lines(result: MaintainResult, address: str, *, confirmed: bool) -> Iterator[str]:
     yield f"before: {format_count(len(result.problems), 'finding')}"
     if result.recovered:
         yield f"recovered {format_count(len(result.recovered), 'interrupted write')}; see `omnigraph recovery list`"
@@ -125,7 +129,7 @@ def _lines(result: MaintainResult, policy: CleanupPolicyOptions, address: str) -
         yield f"optimized {branch}: {', '.join(done) or 'nothing to do'}"
     if not result.optimized:
         yield "optimize: nothing to do"
-    yield from _cleanup_lines(result, policy)
+    yield from _cleanup_lines(result, confirmed=confirmed)
     yield from (f"error: {error}" for error in result.errors)
     for finding in result.left:
         fix = render_command(finding.fix, address)
@@ -133,11 +137,11 @@ def _lines(result: MaintainResult, policy: CleanupPolicyOptions, address: str) -
     yield f"runner: {result.runner}"
 
 
-def _cleanup_lines(result: MaintainResult, policy: CleanupPolicyOptions) -> Iterator[str]:
+def _cleanup_lines(result: MaintainResult, *, confirmed: bool) -> Iterator[str]:
     if result.cleaned is None:
         return
     files, size = sum(row.files_removed for row in result.cleaned), sum(row.bytes_removed for row in result.cleaned)
-    if policy.confirm:
+    if confirmed:
         yield f"deleted {files:,} files, {size:,} bytes"
     elif files:
         yield f"nothing was deleted; --confirm deletes {files:,} files, {size:,} bytes"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraph.base.actors import login_name
 from omnigraph.base.display import format_count
+from omnigraph.base.errors import OmnigraphError
 from omnigraph.cli.command import command
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.hints import render_hint
@@ -20,7 +20,8 @@ from omnigraph.cli.results import TextOutput
 from omnigraph.cli.target import GraphArguments, confirm_destruction, print_location
 
 if TYPE_CHECKING:
-    from omnigraph.graph.merge.run import MergeResult
+    from omnigraph.api.graph import Graph
+    from omnigraph.types import MergeResult
     from omnigraph.wire.results import BranchMergeOutput
 
 Source = Annotated[str, typer.Argument(metavar="SOURCE", help="The branch or commit to merge.", show_default=False)]
@@ -64,27 +65,37 @@ def merge(
     strategy, decisions = resolution.read()
     location = target.locate()
 
-    from omnigraph.graph.merge.request import delete_merged, make_resolution, run_merge
-    from omnigraph.graph.merge.run import MergeRequest
-    from omnigraph.wire.results import merge_output
+    from omnigraph.api.graph import Graph
+    from omnigraph.api.history import read_new_names
+    from omnigraph.wire.results import BranchDeletion, merge_output
 
-    resolved = make_resolution(strategy, decisions)
     deletes = delete_source and not dry_run
     if not dry_run:
         print_location(target.context, location)
     if deletes:
         confirm_destruction(target.context, location, f"deleting branch {source}", yes=yes)
-    result = run_merge(location, MergeRequest(source, actor or login_name(), into, resolved, dry_run))
-    failure = delete_merged(location, result) if deletes else None
-    is_deleted = deletes and failure is None
+    graph = Graph(location, into)
+    result = graph.merge(source, strategy=strategy, resolve=decisions, dry_run=dry_run, actor=actor)
+    failure = _delete_source(graph, result) if deletes else None
 
     def document() -> BranchMergeOutput:
-        return merge_output(location, result, branch_deleted=is_deleted if deletes else None, delete_error=failure)
+        hint = "" if failure is None else render_hint(failure.advice, target.address)
+        deletion = BranchDeletion(failure, hint) if deletes else None
+        return merge_output(result, read_new_names(location, result.commit), deletion)
 
-    notices = [f"deleted branch {source}"] if is_deleted else []
+    notices = [f"deleted branch {source}"] if deletes and failure is None else []
     _show(output, document, result, _merge_summary(result, dry_run=dry_run), dry_run=dry_run, notices=notices)
     if failure is not None and not output.as_json:
-        sys.stderr.write(f"warning: branch {source} was not deleted: {printable(failure)}\n")
+        sys.stderr.write(f"warning: branch {source} was not deleted: {printable(failure.message)}\n")
+
+
+def _delete_source(graph: Graph, result: MergeResult) -> OmnigraphError | None:
+    """Delete the merged branch if it has no newer commits. Return why it could not be deleted."""
+    try:
+        graph.delete_branch(result.source, if_commit=result.source_head)
+    except OmnigraphError as error:
+        return error
+    return None
 
 
 def _show(
@@ -117,7 +128,7 @@ def _change_lines(result: MergeResult) -> Iterator[str]:
 
 
 def _conflict_hints(result: MergeResult) -> list[str]:
-    from omnigraph.graph.merge.conflicts import MergeConflictError
+    from omnigraph import MergeConflictError
 
     if not result.conflicts:
         return []
@@ -160,6 +171,7 @@ def revert(
     location = target.locate()
 
     from omnigraph.api.graph import Graph
+    from omnigraph.api.history import read_new_names
     from omnigraph.wire.results import merge_output
 
     graph = Graph(location, branch)
@@ -168,7 +180,11 @@ def revert(
         print_location(target.context, location)
     result = graph.revert(commit, strategy=strategy, resolve=decisions, dry_run=dry_run, actor=actor)
     summary = _revert_summary(result, dry_run=dry_run)
-    _show(output, lambda: merge_output(location, result), result, summary, dry_run=dry_run)
+
+    def document() -> BranchMergeOutput:
+        return merge_output(result, read_new_names(location, result.commit))
+
+    _show(output, document, result, summary, dry_run=dry_run)
 
 
 def _revert_summary(result: MergeResult, *, dry_run: bool) -> str:

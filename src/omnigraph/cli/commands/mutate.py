@@ -14,7 +14,7 @@ from omnigraph.cli.results import TextOutput
 from omnigraph.cli.target import print_location
 
 if TYPE_CHECKING:
-    from omnigraph.engine.mutation.text import MutationResult
+    from omnigraph.types import MutationResult
 
 IfCommit = Annotated[
     str | None,
@@ -50,13 +50,14 @@ def mutate(
     allowed = limits.limits()
 
     from omnigraph.api.graph import Graph
+    from omnigraph.api.history import read_new_names
     from omnigraph.wire.results import change_output
 
     print_location(query.context, location)
     result = Graph(location, branch).mutate(
         text, params, name=query.name, if_commit=if_commit, actor=actor, limits=allowed
     )
-    output.show(lambda: change_output(location, result), notices=[_summary(result)])
+    output.show(lambda: change_output(result, read_new_names(location, result.commit)), notices=[_summary(result)])
 
 
 def _summary(result: MutationResult) -> str:

@@ -17,7 +17,7 @@ from omnigraph.cli.results import RowsOutput
 from omnigraph.cli.target import GraphArguments
 
 if TYPE_CHECKING:
-    from omnigraph.maintenance.optimize.options import TableOptimizeStats
+    from omnigraph.types import TableOptimizeStats
 
 FAILED_HINT: Final = (
     "hint: These tables are unchanged, and no data is lost. Fix the cause and run `omnigraph optimize` again."

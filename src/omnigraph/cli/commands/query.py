@@ -16,7 +16,7 @@ from omnigraph.cli.results import RowsOutput
 from omnigraph.engine.options import QueryEngine
 
 if TYPE_CHECKING:
-    from omnigraph.api.results import Result
+    from omnigraph.types import Result
 
 EngineOption = Annotated[
     QueryEngine,

@@ -17,7 +17,7 @@ from omnigraph.cli.results import RowsOutput
 from omnigraph.cli.target import GraphArguments
 
 if TYPE_CHECKING:
-    from omnigraph.maintenance.repair import TableRepairStats
+    from omnigraph.types import TableRepairStats
 
 TITLES: Final = {
     "table_key": "table",

@@ -17,8 +17,7 @@ from omnigraph.cli.results import TextOutput
 from omnigraph.cli.target import GraphArguments, confirm_destruction, print_location
 
 if TYPE_CHECKING:
-    from omnigraph.graph.schema_plan import PlannedStep, SchemaPlan
-    from omnigraph.maintenance.schema_apply import SchemaResult
+    from omnigraph.types import PlannedStep, SchemaPlan, SchemaResult
 
 SchemaFile = Annotated[str, typer.Option("--schema", metavar="FILE", help="The desired schema, a .pg file.")]
 AllowDataLoss = Annotated[
@@ -76,14 +75,12 @@ def plan(
 
 def _steps_text(schema_plan: SchemaPlan) -> str:
     """Return a plan as text: one line per step, and for each unsupported change its reason and a hint."""
-    from omnigraph.graph.schema_plan import refusal_text
-
     lines = [
         f"{number:>3}. {printable(planned.step.describe())} ({_cost(planned)})"
         for number, planned in enumerate(schema_plan.steps, start=1)
     ]
     for refused in schema_plan.unsupported:
-        change = f"{refused.code.code} {printable(refusal_text(refused))}"
+        change = f"{refused.code.code} {printable(refused.describe())}"
         lines += [f"  - {change}", f"    {refused.code.meaning}", f"    hint: {refused.code.advice}"]
     return "\n".join(lines)
 
@@ -136,6 +133,7 @@ def apply(
 
     from omnigraph.api.arguments import read_schema
     from omnigraph.api.graph import Graph
+    from omnigraph.api.history import read_new_names
     from omnigraph.wire.results import schema_apply_output
 
     text = read_schema(Path(schema))
@@ -147,7 +145,11 @@ def apply(
             text, actor=actor, allow_data_loss=allow_data_loss, runner=execution.runner, progress=report
         )
     steps = _steps_text(result.plan)
-    output.show(lambda: schema_apply_output(location, result), text=steps, notices=[_apply_summary(result)])
+    output.show(
+        lambda: schema_apply_output(result, read_new_names(location, result.commit)),
+        text=steps,
+        notices=[_apply_summary(result)],
+    )
 
 
 def _apply_summary(result: SchemaResult) -> str:

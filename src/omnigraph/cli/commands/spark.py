@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -12,9 +12,6 @@ from omnigraph.cli.command import command
 from omnigraph.cli.options import require_finite
 from omnigraph.cli.output import Cell, format_pairs
 from omnigraph.cli.results import TextOutput
-
-if TYPE_CHECKING:
-    from omnigraph.pipeline.spark.warm_server import ServerStatus
 
 IdleMinutes = Annotated[
     float,
@@ -37,12 +34,13 @@ def start(*, idle_minutes: IdleMinutes = limits.WARM_SERVER_IDLE_MINUTES, output
     its user can connect, and it stops when it is not used. A running server is not changed.
     """
     from omnigraph.pipeline.spark.warm_server import server_status, start_server
+    from omnigraph.wire.machine import spark_status_output
 
     started = start_server(idle_minutes)
     state = "started a warm Spark server" if started.is_new else "the warm Spark server is already running"
     minutes = started.server.idle_seconds / 60
     output.show(
-        lambda: {"started": started.is_new, **_status_document(server_status())},
+        lambda: spark_status_output(server_status(), started=started.is_new),
         notices=[f"{state}; it stops after {minutes:g} minutes without a command"],
     )
 
@@ -54,10 +52,11 @@ def stop(output: TextOutput) -> None:
     Returns after it has stopped. A command that uses it fails.
     """
     from omnigraph.pipeline.spark.warm_server import stop_server
+    from omnigraph.wire.machine import SparkStopOutput
 
     was_running = stop_server()
     notice = "stopped the warm Spark server" if was_running else "no warm Spark server was running"
-    output.show(lambda: {"stopped": was_running}, notices=[notice])
+    output.show(lambda: SparkStopOutput(was_running), notices=[notice])
 
 
 @command("omnigraph spark status", "omnigraph spark status --json")
@@ -68,6 +67,7 @@ def status(output: TextOutput) -> None:
     use it.
     """
     from omnigraph.pipeline.spark.warm_server import server_status
+    from omnigraph.wire.machine import spark_status_output
 
     server_state = server_status()
     pairs: dict[str, Cell] = {"status": server_state.health.value}
@@ -79,17 +79,4 @@ def status(output: TextOutput) -> None:
             "started": format_timestamp(server.started_us),
             "idle minutes": f"{server.idle_seconds / 60:g}",
         }
-    output.show(lambda: _status_document(server_state), text=format_pairs(pairs))
-
-
-def _status_document(server_state: ServerStatus) -> dict[str, Any]:
-    """Return the status as JSON, without the token."""
-    server = server_state.server
-    return {
-        "status": server_state.health.value,
-        "in_use": server_state.in_use,
-        "pid": server.process.pid if server else None,
-        "port": server.port if server else None,
-        "started_at": server.started_us if server else None,
-        "idle_minutes": server.idle_seconds / 60 if server else None,
-    }
+    output.show(lambda: spark_status_output(server_state), text=format_pairs(pairs))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from omnigraph import __version__
 from omnigraph.base.version import INTERNAL_SCHEMA_VERSION
 from omnigraph.cli.command import command
 from omnigraph.cli.results import TextOutput
+
+if TYPE_CHECKING:
+    from omnigraph.wire.machine import VersionOutput
 
 _PACKAGES: Final = {"lance": "pylance", "pyspark": "pyspark"}
 
@@ -22,15 +25,21 @@ def version(output: TextOutput) -> None:
     """
     package_versions = {name: _installed_version(package) for name, package in _PACKAGES.items()}
     python = ".".join(str(part) for part in sys.version_info[:3])
-    document = {
-        "version": __version__,
-        "internal_schema_version": INTERNAL_SCHEMA_VERSION,
-        "python": python,
-        **package_versions,
-    }
+
+    def document() -> VersionOutput:
+        from omnigraph.wire.machine import VersionOutput
+
+        return VersionOutput(
+            version=__version__,
+            internal_schema_version=INTERNAL_SCHEMA_VERSION,
+            python=python,
+            lance=package_versions["lance"],
+            pyspark=package_versions["pyspark"],
+        )
+
     lines = [f"omnigraph {__version__}", f"internal-schema {INTERNAL_SCHEMA_VERSION}", f"python {python}"]
     lines += [f"{name} {installed or 'not installed'}" for name, installed in package_versions.items()]
-    output.show(lambda: document, text="\n".join(lines))
+    output.show(document, text="\n".join(lines))
 
 
 def _installed_version(package: str) -> str | None:

@@ -128,5 +128,5 @@ def _next_commands(command: str, work_directory: Path | None) -> str:
         f"  {command} schema show {work_directory}/graph.omni\n"
         f"  {command} query colleagues --query {work_directory}/company.gq --store {work_directory}/graph.omni"
         ' --params \'{"slug": "p8"}\'\n'
-        f"  {command} log {work_directory}/graph.omni --graph\n"
+        f"  {command} log {work_directory}/graph.omni --draw\n"
     )

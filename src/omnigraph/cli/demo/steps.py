@@ -183,7 +183,7 @@ SECTIONS: Final = (
             Step("omnigraph branch merge raises graph.omni", exit_code=1),
             Step("cat decisions.json", action=_show_decisions),
             Step("omnigraph branch merge raises graph.omni --resolve decisions.json --delete-branch"),
-            Step("omnigraph log --graph graph.omni"),
+            Step("omnigraph log --draw graph.omni"),
         ),
     ),
     DemoSection(

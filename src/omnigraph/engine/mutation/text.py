@@ -16,7 +16,6 @@ from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.display import Displayed
 from omnigraph.base.errors import UsageError
 from omnigraph.base.hints import action, hint
-from omnigraph.base.ids import CommitId, as_commit_id
 from omnigraph.engine.mutation.run import BoundMutation
 from omnigraph.engine.mutation.stage import EntityCounts, MutationWriter, Prepare
 from omnigraph.engine.options import NO_LIMITS, QueryLimits
@@ -24,7 +23,7 @@ from omnigraph.engine.prepare import QuerySource
 from omnigraph.engine.run import gather_facts
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
-from omnigraph.graph.manifest.lineage import is_full_id
+from omnigraph.graph.manifest.lineage import require_full_id
 from omnigraph.graph.manifest.records import CommitRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot
 from omnigraph.graph.write.commit import WriteRequest, write
@@ -98,7 +97,8 @@ def run_mutation_text(
 
 def mutate(root: Location, prepare: Prepare, options: MutationOptions) -> MutationResult:
     """Run a mutation as one commit, or raise with nothing written; `prepare` is called for each snapshot."""
-    writer = MutationWriter(prepare=prepare, if_commit=_require_full_id(options.if_commit), limits=options.limits)
+    if_commit = None if options.if_commit is None else require_full_id(options.if_commit)
+    writer = MutationWriter(prepare=prepare, if_commit=if_commit, limits=options.limits)
     request = WriteRequest(WriterKind.MUTATE, options.actor, writer.stage, writer.restage)
     published = write(root, options.branch, request, options.environment)
     assert writer.mutation is not None, "a write is staged"
@@ -132,17 +132,3 @@ def bind_mutation(
     assert isinstance(plan, MutationPlan), "its body is a mutation's"
     lines = tuple(statement.type.span.line for statement in body.statements)
     return BoundMutation(plan, lines, source.source)
-
-
-def _require_full_id(text: str | None) -> CommitId | None:
-    """Return the commit id of a precondition; a part of an id could mean another commit later."""
-    if text is None:
-        return None
-    if not is_full_id(text):
-        raise UsageError(
-            f"cannot use part of a commit id as a precondition: expected a full commit id, got '{text}'",
-            code="commit_id_partial",
-            hint=hint("Nothing was written. Run {} to see the full id of the head.", action("log", limit=1)),
-            facts={"commit": text},
-        )
-    return as_commit_id(text)

@@ -13,6 +13,7 @@ from typing import Final
 
 from omnigraph.base import limits
 from omnigraph.base.errors import FormatError, UsageError
+from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import ULID_LENGTH, CommitId, as_commit_id
 from omnigraph.graph.manifest.records import CommitRecord
 
@@ -22,6 +23,18 @@ HEAD: Final = "HEAD"
 def is_full_id(text: str) -> bool:
     """Return whether the text has the length of an id, so that no other commit needs to be read to resolve it."""
     return len(text) == ULID_LENGTH
+
+
+def require_full_id(text: str) -> CommitId:
+    """Return the commit id of a precondition; a part of an id could mean another commit later."""
+    if not is_full_id(text):
+        raise UsageError(
+            f"cannot use part of a commit id as a precondition: expected a full commit id, got '{text}'",
+            code="commit_id_partial",
+            hint=hint("Nothing was written. Run {} to see the full id of the head.", action("log", limit=1)),
+            facts={"commit": text},
+        )
+    return as_commit_id(text)
 
 
 def resolve_commit(text: str, head: CommitId, read_ids: Callable[[], Iterable[CommitId]]) -> CommitId:
@@ -132,7 +145,7 @@ def _bases_of(marks: Mapping[CommitId, int], commits: Commits) -> frozenset[Comm
     """Return each commit that both marks of a pair reach, unless both reach one of its children."""
     reach: dict[CommitId, int] = {}
     children: dict[CommitId, list[CommitId]] = {}
-    for commit in _children_first(marks, commits):
+    for commit in newest_first(marks, commits):
         reach[commit] = marks.get(commit, 0)
         for child in children.get(commit, ()):
             reach[commit] |= reach[child]
@@ -145,26 +158,32 @@ def _bases_of(marks: Mapping[CommitId, int], commits: Commits) -> frozenset[Comm
     )
 
 
-def _children_first(heads: Mapping[CommitId, int], commits: Commits) -> list[CommitId]:
-    """Return everything that the heads reach, each commit after all of its children."""
-    waiting: dict[CommitId, int] = {}
-    stack, seen = list(heads), set(heads)
-    while stack:
-        for parent in _parents(commits, stack.pop()):
-            waiting[parent] = waiting.get(parent, 0) + 1
-            if parent not in seen:
-                seen.add(parent)
-                stack.append(parent)
-    ready = [head for head in heads if not waiting.get(head)]
-    ordered = []
+def newest_first(heads: Iterable[CommitId], commits: Commits) -> Iterator[CommitId]:
+    """Yield everything that the heads reach by time, but each commit after all of its children.
+
+    The clocks of writers may differ, so the time of a child may be before that of its parent.
+    """
+    waiting = dict.fromkeys(heads, 0)
+    unvisited = list(waiting)
+    while unvisited:
+        for parent in _parents(commits, unvisited.pop()):
+            if parent not in waiting:
+                waiting[parent] = 0
+                unvisited.append(parent)
+            waiting[parent] += 1
+
+    def age(commit: CommitId) -> tuple[int, CommitId]:
+        return (-commits[commit].created_us if commit in commits else 0), commit
+
+    ready = [age(commit) for commit, children in waiting.items() if not children]
+    heapq.heapify(ready)
     while ready:
-        commit = ready.pop()
-        ordered.append(commit)
+        commit = heapq.heappop(ready)[1]
+        yield commit
         for parent in _parents(commits, commit):
             waiting[parent] -= 1
             if not waiting[parent]:
-                ready.append(parent)
-    return ordered
+                heapq.heappush(ready, age(parent))
 
 
 def _parents(commits: Commits, commit: CommitId) -> list[CommitId]:
@@ -189,24 +208,3 @@ def _has_uncovered_pair(mask: int, children: list[int]) -> bool:
             if mask & ~covered:
                 return True
     return False
-
-
-def newest_first(commits: Mapping[CommitId, CommitRecord], heads: tuple[CommitId, ...]) -> Iterator[CommitRecord]:
-    """Yield the commits by time, but never a parent before its children: the clocks of writers may differ."""
-    children: dict[CommitId, int] = dict.fromkeys(heads, 0)
-    unvisited = list(children)
-    while unvisited:
-        for parent in _parents(commits, unvisited.pop()):
-            if parent not in children:
-                children[parent] = 0
-                unvisited.append(parent)
-            children[parent] += 1
-    ready = [(-commits[commit_id].created_us, commit_id) for commit_id, count in children.items() if count == 0]
-    heapq.heapify(ready)
-    while ready:
-        commit = commits[heapq.heappop(ready)[1]]
-        yield commit
-        for parent in _parents(commits, commit.id):
-            children[parent] -= 1
-            if children[parent] == 0:
-                heapq.heappush(ready, (-commits[parent].created_us, parent))

@@ -15,7 +15,7 @@ from typing import Final
 
 from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
-from omnigraph.base.errors import Applied, ConflictError, StorageError
+from omnigraph.base.errors import Applied, ConflictError, Fact, StorageError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId, OperationId
@@ -332,7 +332,7 @@ def _resolve_failure(
             f"the store failed while publishing on branch '{target.branch}', and it is unknown whether it was applied",
             code="publish_unknown",
             hint=hint("The next open recovers it. Run {} to see whether it was applied.", action("commit list")),
-            facts={"commit": None if change.commit is None else change.commit.id},
+            facts=_unknown_facts(change),
         ) from unreachable
     if _is_applied(change, rows, tried=True):
         if isinstance(failure, SyncError):
@@ -340,6 +340,14 @@ def _resolve_failure(
         return _publication(newest, change, rows)
     failure.applied = Applied.UNKNOWN if failure.code in _UNCONFIRMED_FAILURES else Applied.NO
     raise failure
+
+
+def _unknown_facts(change: ManifestChange) -> dict[str, Fact]:
+    """Return the facts of a publish whose outcome is unknown. A change of branches is not part of an operation."""
+    draft, recovery = change.commit, change.recovery
+    facts: dict[str, Fact] = {"commit": None if draft is None else draft.id}
+    operation = draft.operation_id if draft is not None else None if recovery is None else recovery.operation_id
+    return facts if operation is None else {**facts, "recovery_required": {"operation_id": operation}}
 
 
 def target_of(snapshot: Snapshot) -> PublishTarget:

@@ -113,7 +113,7 @@ class Conflict:
             "kind": self.kind.value,
             "message": self.message,
             "properties": list(self.properties),
-            **({} if self.states is None else _objects(self.states)),
+            **_objects(self.states or EntityStates(None, None, None)),
             **(
                 {"plans": {"ours": list(self.plans[0]), "theirs": list(self.plans[1])}}
                 if self.kind is ConflictKind.SCHEMA_DIVERGED

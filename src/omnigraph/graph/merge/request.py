@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from omnigraph.base.errors import OmnigraphError, UsageError
+from omnigraph.base.errors import UsageError
 from omnigraph.base.hints import Argument, hint
-from omnigraph.graph.branches import delete_branch as delete_graph_branch
 from omnigraph.graph.merge.conflicts import ConflictKind, EntityName, Side
 from omnigraph.graph.merge.plan import Resolution
 from omnigraph.graph.merge.run import MergeOutcome, MergeRequest, MergeResult, merge_branch, revert_commit
@@ -57,15 +56,6 @@ def make_resolution(
         },
         {_parse_kind(kind): _parse_side(side) for kind, side in kinds.items()},
     )
-
-
-def delete_merged(root: Location, merged: MergeResult) -> str | None:
-    """Delete the source of a merge if it has no newer commits. Return why it could not be deleted, or None."""
-    try:
-        delete_graph_branch(root, merged.source, head=merged.source_head)
-    except OmnigraphError as error:
-        return error.message
-    return None
 
 
 def _reject_unused_decisions(preview: Callable[[Resolution], MergeResult], resolution: Resolution) -> None:

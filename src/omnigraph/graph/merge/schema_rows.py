@@ -33,7 +33,7 @@ from omnigraph.graph.rows.entity_rows import (
     replace_nulls,
     same_values,
 )
-from omnigraph.graph.schema_plan import UnsupportedSchemaChangeError, refusal_text, refusal_to_json
+from omnigraph.graph.schema_plan import UnsupportedSchemaChangeError, refusal_to_json
 from omnigraph.integrity.set_rules import key_columns
 from omnigraph.schema.catalog import EdgeType, Entity, Property
 from omnigraph.schema.evolution.codes import EvolutionCode
@@ -123,7 +123,7 @@ def reject_blob_next_to_fill(schema: MergedSchema, entity: Entity) -> None:
         detail = f"its nullability changes, and {fills[0]} is filled with its default"
         change = Unsupported(code, entity.alias, changed_blobs[0], detail)
         raise UnsupportedSchemaChangeError(
-            refusal_text(change),
+            change.describe(),
             code=code.code,
             hint=f"Nothing was written. {code.advice}: merge the commit of the first change, then the branch.",
             facts={"unsupported": [refusal_to_json(change)]},

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from omnigraph.base.errors import InvariantError, LimitExceededError, UsageError
+from omnigraph.base.errors import InvariantError, LimitExceededError, ResourceLimit, UsageError
 from omnigraph.base.hints import Argument, hint
 from omnigraph.base.progress import Report, ignore_progress
 from omnigraph.engine.columns.expressions import value_arrow_type
@@ -127,8 +127,14 @@ def _result_too_large(session: SparkSession) -> LimitExceededError:
         f"the result exceeds the memory limit of the Spark session: expected at most {limit}",
         code="query_memory",
         hint=f"Return fewer rows with a filter or a limit, or start Spark with a larger {_RESULT_SIZE}.",
-        facts={"resource_limit": {"resource": "memory", "limit": limit, "unit": "spark"}},
+        facts=ResourceLimit("memory", size_bytes(limit), "bytes").facts(),
     )
+
+
+def size_bytes(text: str) -> int:
+    """Return a size of Spark's configuration, such as `1g` or `512mb`, in bytes."""
+    size = text.strip().lower().removesuffix("b")
+    return int(size) if size.isdecimal() else int(size[:-1]) * 1024 ** (1 + "kmgtp".index(size[-1]))
 
 
 def _engine_array(array: Any, value_type: ValueType) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from omnigraph.base import limits
+from omnigraph.base.errors import ResourceLimit
 from omnigraph.lang.problems import ProblemList
 from omnigraph.schema.checks.annotations import check_annotations
 from omnigraph.schema.checks.constraints import check_constraints, check_keys, check_ranges
@@ -65,7 +66,8 @@ def _check_inherited_size(schema: Schema, problems: ProblemList) -> None:
                 "constraints to the nodes declared so far"
             )
             hint = "remove properties or constraints from the interfaces"
-            problems.report(SchemaCode.TOO_MUCH_INHERITED, declaration.name.span, message, hint)
+            limit = ResourceLimit("schema_inherited_parts", limits.SCHEMA_INHERITED_PARTS_MAX, "parts")
+            problems.report(SchemaCode.TOO_MUCH_INHERITED, declaration.name.span, message, hint, limit)
             return
 
 

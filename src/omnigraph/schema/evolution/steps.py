@@ -58,6 +58,11 @@ class Unsupported:
     detail: str
     """What is wrong, as text."""
 
+    def describe(self) -> str:
+        """Return it as a sentence."""
+        name = self.alias if self.property is None else f"{self.alias}.{self.property}"
+        return f"{name}: {self.detail}"
+
 
 @dataclass(frozen=True, slots=True)
 class UniqueRule:
