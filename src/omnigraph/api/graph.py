@@ -383,12 +383,8 @@ class Graph(Displayed):
 
         names = read_names("types", types)
         export_format = parse_format(format)
-        stream = sys.stdout.buffer if out is None else None
-        path = None
-        if isinstance(out, str | PathLike):
-            path = fspath(out)
-        elif out is not None:
-            stream = out
+        path = fspath(out) if isinstance(out, str | PathLike) else None
+        stream = None if isinstance(out, str | PathLike) else out
         options, durability = dict(self.location.options), self.location.durability
         target = parse_target(path, export_format, options, force=force, durability=durability)
         if isinstance(as_of, Snapshot):
