@@ -16,7 +16,6 @@ from omnigraph.base.ids import CommitId, TypeId
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table
 from omnigraph.schema.build import build_catalog
 from omnigraph.schema.catalog import Catalog, Entity
-from omnigraph.schema.evolution.apply import next_catalog, raise_counters
 from omnigraph.schema.evolution.diff import find_steps
 from omnigraph.schema.evolution.steps import (
     AddConstraint,
@@ -25,9 +24,11 @@ from omnigraph.schema.evolution.steps import (
     Cost,
     RequiredRule,
     Step,
+    TypeStep,
     Unsupported,
-    UpdateInterfaces,
     UpdateText,
+    next_catalog,
+    raise_counters,
 )
 from omnigraph.schema.evolution.type_diff import find_null_replacements
 from omnigraph.schema.parser import parse_schema
@@ -158,7 +159,7 @@ def count_nulls(dataset: Dataset, old: Entity, new: Entity) -> dict[str, int]:
 
 def planned_step(step: Step, rows: Mapping[TypeId, int], nulls: NullCounts = MappingProxyType({})) -> PlannedStep:
     """Return a step with its cost, from the rows of each type and the nulls that get a default."""
-    if isinstance(step, AddType | UpdateInterfaces | UpdateText):
+    if isinstance(step, AddType) or not isinstance(step, TypeStep):
         return PlannedStep(step, step.cost(0), 0)
     size, filled = rows.get(step.type_id, 0), 0
     match step:

@@ -42,9 +42,8 @@ from omnigraph.schema.evolution.steps import (
     AddProperty,
     RelaxNullability,
     RequiredRule,
+    TypeStep,
     Unsupported,
-    UpdateInterfaces,
-    UpdateText,
 )
 from omnigraph.schema.property_types import EnumType
 from omnigraph.schema.tables import arrow_schema
@@ -104,8 +103,7 @@ def reject_blob_next_to_fill(schema: MergedSchema, entity: Entity) -> None:
 
     Values are filled by copying the other changed columns, and blobs are not copied.
     """
-    steps = [step for step in schema.steps if not isinstance(step, UpdateInterfaces | UpdateText)]
-    steps = [step for step in steps if step.type_id == entity.id]
+    steps = [step for step in schema.steps if isinstance(step, TypeStep) and step.type_id == entity.id]
     fills = [step.property.name for step in steps if isinstance(step, AddProperty)]
     fills = [
         name

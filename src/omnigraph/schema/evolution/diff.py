@@ -50,7 +50,7 @@ def find_steps(
         unsupported += [*difference.unsupported, *_changed_endpoints(old, new, match.ids)]
         steps += difference.supported_steps
     nodes_first = sorted(match.added, key=lambda entity: isinstance(entity, EdgeType))
-    steps += [AddType(_with_accepted_ids(entity, match.ids)) for entity in nodes_first]
+    steps += [_add_type(_with_accepted_ids(entity, match.ids)) for entity in nodes_first]
     steps += _interface_steps(accepted, desired)
     return Evolution(tuple(steps), tuple(unsupported))
 
@@ -62,9 +62,13 @@ def find_steps_by_id(old: Catalog, new: Catalog, *, hard: bool = False) -> tuple
     steps = [*_drop_steps(dropped, hard), *_rename_steps(pairs)]
     for before, after in pairs:
         steps += compare_type(TypePair(old=before, new=after, is_hard_drop=hard, match_by_id=True)).steps
-    steps += [AddType(entity) for entity in new.types if _same_type(old, entity) is None]
+    steps += [_add_type(entity) for entity in new.types if _same_type(old, entity) is None]
     steps += _interface_steps(old, new)
     return tuple(steps)
+
+
+def _add_type(entity: Entity) -> AddType:
+    return AddType(entity.id, entity.alias, entity)
 
 
 def _drop_steps(types: Iterable[Entity], hard: bool) -> list[Step]:

@@ -124,12 +124,12 @@ def compare_type(pair: TypePair) -> TypeDifference:
         retained_names |= {both.after.renamed_from for both in matched if both.after.renamed_from is not None}
     dropped = [property_ for property_ in old.properties if property_.name not in retained_names]
     difference.columns += [
-        step.DropProperty(old.id, new.alias, property_.id, property_.name, pair.is_hard_drop) for property_ in dropped
+        step.DropProperty(old.id, new.alias, property_.name, pair.is_hard_drop) for property_ in dropped
     ]
     if dropped:
         _reject_hard_drop_with_blob(pair, [both.after for both in matched], difference)
     difference.columns += [
-        step.RenameProperty(old.id, new.alias, both.before.id, both.before.name, both.after.name)
+        step.RenameProperty(old.id, new.alias, both.before.name, both.after.name)
         for both in matched
         if both.before.name != both.after.name
     ]
