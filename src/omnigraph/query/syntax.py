@@ -11,16 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 
-from omnigraph.lang.syntax import (
-    NO_POSITION,
-    Annotation,
-    Name,
-    NumberLiteral,
-    Span,
-    StringLiteral,
-    TimeLiteral,
-    TypeExpression,
-)
+from omnigraph.lang import syntax as lang
 
 
 class ComparisonOperator(Enum):
@@ -58,7 +49,7 @@ class Variable:
     """`$name`, without the `$`; `_` is anonymous."""
 
     name: str
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: lang.Span = field(default=lang.NO_POSITION, compare=False, repr=False)
 
     @property
     def is_anonymous(self) -> bool:
@@ -70,14 +61,14 @@ class Access:
     """`$x.property`."""
 
     variable: Variable
-    name: Name
+    name: lang.Name
 
     @property
-    def span(self) -> Span:
+    def span(self) -> lang.Span:
         length = self.name.span.column + self.name.span.length - self.variable.span.column
         same_line = self.variable.span.line == self.name.span.line
         start = self.variable.span
-        return Span(start.line, start.column, length) if same_line and length > 0 else start
+        return lang.Span(start.line, start.column, length) if same_line and length > 0 else start
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +76,7 @@ class Word:
     """An unquoted word: an alias in `order`, a property in `where`."""
 
     text: str
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: lang.Span = field(default=lang.NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +84,14 @@ class BoolLiteral:
     """`true` or `false`."""
 
     value: bool
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: lang.Span = field(default=lang.NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class NullLiteral:
     """`null`."""
 
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: lang.Span = field(default=lang.NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +99,14 @@ class ListLiteral:
     """`[a, b, …]`."""
 
     items: tuple[Expression, ...]
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: lang.Span = field(default=lang.NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class CallArgument:
     """`name=value` in a call."""
 
-    name: Name
+    name: lang.Name
     value: Expression
 
 
@@ -123,13 +114,13 @@ class CallArgument:
 class Call:
     """`name(distinct a, b, k=1)`."""
 
-    name: Name
+    name: lang.Name
     arguments: tuple[Expression, ...] = ()
     named: tuple[CallArgument, ...] = ()
     distinct: bool = False
 
     @property
-    def span(self) -> Span:
+    def span(self) -> lang.Span:
         return self.name.span
 
 
@@ -138,7 +129,7 @@ class Negative:
     """`-a`, but not of a number literal, which includes its sign."""
 
     operand: Expression
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: lang.Span = field(default=lang.NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +139,7 @@ class Arithmetic:
     sign: Sign
     left: Expression
     right: Expression
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: lang.Span = field(default=lang.NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +149,7 @@ class Comparison:
     operator: ComparisonOperator
     left: Expression
     right: Expression
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: lang.Span = field(default=lang.NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +160,7 @@ class NullTest:
     negated: bool
 
     @property
-    def span(self) -> Span:
+    def span(self) -> lang.Span:
         return self.operand.span
 
 
@@ -181,7 +172,7 @@ class Joined:
     operands: tuple[Expression, ...]
 
     @property
-    def span(self) -> Span:
+    def span(self) -> lang.Span:
         return self.operands[0].span
 
 
@@ -190,16 +181,16 @@ class Inversion:
     """`not a`."""
 
     operand: Expression
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: lang.Span = field(default=lang.NO_POSITION, compare=False, repr=False)
 
 
 Atom = (
     Variable
     | Access
     | Word
-    | StringLiteral
-    | NumberLiteral
-    | TimeLiteral
+    | lang.StringLiteral
+    | lang.NumberLiteral
+    | lang.TimeLiteral
     | BoolLiteral
     | NullLiteral
     | ListLiteral
@@ -212,7 +203,7 @@ Expression = Atom | Negative | Arithmetic | Comparison | NullTest | Joined | Inv
 class Assignment:
     """`property: value` in a binding, an insert or an update."""
 
-    name: Name
+    name: lang.Name
     value: Expression
 
 
@@ -221,11 +212,11 @@ class Binding:
     """`$x: Type { property: value, … }`."""
 
     variable: Variable
-    type: Name
+    type: lang.Name
     properties: tuple[Assignment, ...] = ()
 
     @property
-    def span(self) -> Span:
+    def span(self) -> lang.Span:
         return self.variable.span
 
 
@@ -233,9 +224,9 @@ class Binding:
 class Bounds:
     """`{low,high}`; without `high` the traversal has no upper bound. The checks validate the numbers."""
 
-    low: NumberLiteral
-    high: NumberLiteral | None
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    low: lang.NumberLiteral
+    high: lang.NumberLiteral | None
+    span: lang.Span = field(default=lang.NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,14 +234,14 @@ class Traversal:
     """`$a edge{1,2} $b`, `$a <edge> $b`, `$a $e:edge $b`."""
 
     source: Variable
-    edge: Name
+    edge: lang.Name
     target: Variable
     undirected: bool = False
     bounds: Bounds | None = None
     binding: Variable | None = None
 
     @property
-    def span(self) -> Span:
+    def span(self) -> lang.Span:
         return self.edge.span
 
 
@@ -261,7 +252,7 @@ class Filter:
     condition: Expression
 
     @property
-    def span(self) -> Span:
+    def span(self) -> lang.Span:
         return self.condition.span
 
 
@@ -270,7 +261,7 @@ class NotBlock:
     """`not { … }`."""
 
     clauses: tuple[Clause, ...]
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: lang.Span = field(default=lang.NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +269,7 @@ class OptionalBlock:
     """`optional { … }`."""
 
     clauses: tuple[Clause, ...]
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: lang.Span = field(default=lang.NO_POSITION, compare=False, repr=False)
 
 
 Clause = Binding | Traversal | Filter | NotBlock | OptionalBlock
@@ -289,7 +280,7 @@ class Projection:
     """An expression of `return`, with the name after `as`."""
 
     expression: Expression
-    alias: Name | None = None
+    alias: lang.Name | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,8 +295,8 @@ class Ordering:
 class Limit:
     """`limit n offset m`; each a number or a parameter."""
 
-    count: NumberLiteral | Variable
-    offset: NumberLiteral | Variable | None = None
+    count: lang.NumberLiteral | Variable
+    offset: lang.NumberLiteral | Variable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +313,7 @@ class ReadBody:
 class Insert:
     """`insert T { … }`."""
 
-    type: Name
+    type: lang.Name
     assignments: tuple[Assignment, ...]
 
 
@@ -330,7 +321,7 @@ class Insert:
 class Update:
     """`update T set { … } where p`."""
 
-    type: Name
+    type: lang.Name
     assignments: tuple[Assignment, ...]
     where: Expression
 
@@ -339,7 +330,7 @@ class Update:
 class Delete:
     """`delete T where p`."""
 
-    type: Name
+    type: lang.Name
     where: Expression
 
 
@@ -358,16 +349,16 @@ class Parameter:
     """`$name: Type?`."""
 
     variable: Variable
-    type: TypeExpression
+    type: lang.TypeExpression
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
     """One query of a file."""
 
-    name: Name
+    name: lang.Name
     parameters: tuple[Parameter, ...]
-    annotations: tuple[Annotation, ...]
+    annotations: tuple[lang.Annotation, ...]
     body: ReadBody | MutationBody
 
 
@@ -385,7 +376,7 @@ def walk(node: object) -> Iterator[object]:
     if isinstance(node, tuple):
         for item in node:
             yield from walk(item)
-    elif is_dataclass(node) and not isinstance(node, Span):
+    elif is_dataclass(node) and not isinstance(node, lang.Span):
         yield node
         for member in fields(node):
             yield from walk(getattr(node, member.name))

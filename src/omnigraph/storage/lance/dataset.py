@@ -27,14 +27,7 @@ from omnigraph.base import limits
 from omnigraph.base.errors import FormatError, NotFoundError, OmnigraphError, StorageError
 from omnigraph.base.failpoints import announce
 from omnigraph.storage.errors import DatasetExistsError, substrate_errors, translate_error
-from omnigraph.storage.lance.durability import (
-    delete_first_version,
-    find_newest_whole_version,
-    fragment_files,
-    make_change_durable,
-    make_durable,
-    make_version_durable,
-)
+from omnigraph.storage.lance import durability
 from omnigraph.storage.location import Location
 from omnigraph.storage.sync import SyncError, sync_entries
 
@@ -266,7 +259,7 @@ def create_dataset(location: Location, rows: pa.Table, properties: Mapping[str, 
             data_storage_version=DATA_STORAGE_VERSION,
             storage_options=location.storage_options,
         )
-        make_durable(location, fragment_files(staged.operation.fragments))
+        durability.make_durable(location, durability.fragment_files(staged.operation.fragments))
         first = lance.Transaction(
             staged.read_version, staged.operation, staged.uuid, transaction_properties=dict(properties or {})
         )
@@ -282,11 +275,11 @@ def create_dataset(location: Location, rows: pa.Table, properties: Mapping[str, 
         except OSError as rejected:
             native = _own_first_version(location, first.uuid, rejected)
     try:
-        make_version_durable(location, 1)
+        durability.make_version_durable(location, 1)
         if location.is_synced:
             sync_entries([Path(location.uri)])
     except SyncError:
-        delete_first_version(location)  # the caller deletes what it created, and must not leave a dataset
+        durability.delete_first_version(location)  # the caller deletes what it created, and must not leave a dataset
         raise
     return Dataset(location, None, native)
 
@@ -315,7 +308,7 @@ def open_dataset(location: Location, *, branch: str | None = None, version: int 
     try:
         native = _open_native(directory, version)
     except (FormatError, StorageError):
-        whole = find_newest_whole_version(directory) if version is None else None
+        whole = durability.find_newest_whole_version(directory) if version is None else None
         if whole is None:
             raise
         if whole == 0:
@@ -359,7 +352,7 @@ def make_durable_since(dataset: Dataset, version: int) -> None:
         older = dataset.at_version(version).native
     except NotFoundError:
         older = None
-    make_change_durable(dataset.directory, dataset.native, older)
+    durability.make_change_durable(dataset.directory, dataset.native, older)
 
 
 def branch_location(location: Location, branch: str | None) -> Location:
