@@ -128,9 +128,9 @@ def read_null_counts(before: Snapshot, after: Catalog) -> NullCounts:
     """Count the nulls that get a value on the way to a later catalog. Only the columns concerned are read."""
     counts: dict[TypeId, dict[str, int]] = {}
     for old in before.schema.catalog.types:
-        new = after.type_with_id(old.id)
+        new = after.same_type(old)
         table = before.tables[old.alias]
-        if new is None or new.incarnation != old.incarnation or not (names := find_null_replacements(old, new)):
+        if new is None or not (names := find_null_replacements(old, new)):
             continue
         is_empty = not table.row_count
         counts[old.id] = dict.fromkeys(names, 0) if is_empty else count_nulls(open_table(before.root, table), old, new)

@@ -246,6 +246,4 @@ def _find_nodes_without_edges(
             f"has fewer than {edge.cardinality.low} edges of type {edge.name}, which a rule of the source "
             "requires: the target deleted them"
         )
-        yield Conflict(
-            kind=ConflictKind.CARDINALITY_VIOLATION, entity=node, message=message, properties=(), ours=(), theirs=edges
-        )
+        yield Conflict(kind=ConflictKind.CARDINALITY_VIOLATION, entity=node, message=message, ours=(), theirs=edges)

@@ -57,12 +57,12 @@ def find_steps(
 
 def find_steps_by_id(old: Catalog, new: Catalog, *, hard: bool = False) -> tuple[Step, ...]:
     """Return the steps between two catalogs of one graph, with types and properties matched by id."""
-    pairs = [(before, after) for after in new.types if (before := _same_type(old, after)) is not None]
-    dropped = [entity for entity in old.types if _same_type(new, entity) is None]
+    pairs = [(before, after) for after in new.types if (before := old.same_type(after)) is not None]
+    dropped = [entity for entity in old.types if new.same_type(entity) is None]
     steps = [*_drop_steps(dropped, hard), *_rename_steps(pairs)]
     for before, after in pairs:
         steps += compare_type(TypePair(old=before, new=after, is_hard_drop=hard, match_by_id=True)).steps
-    steps += [_add_type(entity) for entity in new.types if _same_type(old, entity) is None]
+    steps += [_add_type(entity) for entity in new.types if old.same_type(entity) is None]
     steps += _interface_steps(old, new)
     return tuple(steps)
 
@@ -78,11 +78,6 @@ def _drop_steps(types: Iterable[Entity], hard: bool) -> list[Step]:
 
 def _rename_steps(pairs: Iterable[tuple[Entity, Entity]]) -> list[Step]:
     return [RenameType(old.id, old.alias, new.name) for old, new in pairs if old.name != new.name]
-
-
-def _same_type(catalog: Catalog, entity: Entity) -> Entity | None:
-    same = catalog.type_with_id(entity.id)
-    return same if same is not None and same.incarnation == entity.incarnation else None
 
 
 def _match_types(accepted: Catalog, desired: Catalog) -> _TypeMatch:
