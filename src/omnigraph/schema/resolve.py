@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from omnigraph.base import limits
@@ -202,54 +202,44 @@ class Expansion:
 
 def expand(declaration: Declaration, interfaces: Mapping[str, InterfaceSyntax]) -> Expansion:
     """Return a declaration with the properties and constraints of its interfaces. Unknown interfaces are skipped."""
-    merged = _MergedProperties()
+    properties: dict[str, PropertySyntax] = {}
+    labels: dict[str, str] = {}
     constraints: dict[syntax.Annotation, None] = {}
+    conflicts: list[PropertyConflict] = []
+
+    def add(declared: PropertySyntax, position: syntax.Name, label: str) -> None:
+        name = declared.name.text
+        earlier = properties.get(name)
+        if earlier is not None:
+            if difference := _difference(earlier, declared):
+                conflicts.append(PropertyConflict(position, name, labels[name], difference))
+                return
+            replaced = {annotation.name.text for annotation in declared.annotations}
+            inherited = tuple(annotation for annotation in earlier.annotations if annotation.name.text not in replaced)
+            declared = replace(declared, annotations=inherited + declared.annotations)
+        properties[name], labels[name] = declared, label
+
     for name in declaration.implements if isinstance(declaration, NodeSyntax) else ():
         interface = interfaces.get(name.text)
         if interface is not None:
             for declared in interface.body.properties:
-                merged.add(declared, name, interface.label)
+                add(declared, name, interface.label)
             constraints |= dict.fromkeys(interface.body.constraints)
-    inherited, inherited_constraints = merged.properties, tuple(constraints)
+    inherited_properties, inherited_constraints = tuple(properties.values()), tuple(constraints)
     own: dict[str, PropertySyntax] = {}
     for declared in declaration.body.properties:
         # Another check reports duplicates.
         own.setdefault(declared.name.text, declared)
     for declared in own.values():
-        merged.add(declared, declared.name, declaration.label)
+        add(declared, declared.name, declaration.label)
     constraints |= dict.fromkeys(declaration.body.constraints)
     return Expansion(
-        properties=merged.properties,
+        properties=tuple(properties.values()),
         constraints=tuple(constraints),
-        inherited=inherited,
+        inherited=inherited_properties,
         inherited_constraints=inherited_constraints,
-        conflicts=tuple(merged.conflicts),
+        conflicts=tuple(conflicts),
     )
-
-
-@dataclass(slots=True)
-class _MergedProperties:
-    """The properties so far, each with the label of its declaration, and the conflicts between them."""
-
-    by_name: dict[str, tuple[PropertySyntax, str]] = field(default_factory=dict)
-    conflicts: list[PropertyConflict] = field(default_factory=list)
-
-    @property
-    def properties(self) -> tuple[PropertySyntax, ...]:
-        return tuple(declared for declared, _ in self.by_name.values())
-
-    def add(self, declared: PropertySyntax, position: syntax.Name, label: str) -> None:
-        name = declared.name.text
-        if name not in self.by_name:
-            self.by_name[name] = declared, label
-            return
-        earlier, first = self.by_name[name]
-        if difference := _difference(earlier, declared):
-            self.conflicts.append(PropertyConflict(position, name, first, difference))
-            return
-        own = {annotation.name.text for annotation in declared.annotations}
-        inherited = tuple(annotation for annotation in earlier.annotations if annotation.name.text not in own)
-        self.by_name[name] = replace(declared, annotations=inherited + declared.annotations), label
 
 
 def _difference(earlier: PropertySyntax, later: PropertySyntax) -> str:
