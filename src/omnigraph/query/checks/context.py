@@ -12,7 +12,6 @@ from enum import Enum
 from itertools import count
 from typing import Final
 
-from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import TypeId
 from omnigraph.lang.problems import QueryProblems, quoted
 from omnigraph.lang.syntax import Span
@@ -22,7 +21,7 @@ from omnigraph.query.plan.types import Entity, Table, ValueType, table_of
 from omnigraph.query.syntax import Expression, Variable
 from omnigraph.schema.catalog import Catalog, EdgeType, NodeType
 
-SHOW_TYPES_HINT: Final = str(hint("Run {} to list the types.", action("schema show")))
+SHOW_TYPES_HINT: Final = "The schema of the graph lists its types."
 PROPERTY_HINT: Final = "Name a property: `$x.prop`."
 
 
