@@ -16,7 +16,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Final
 
-from omnigraph.base import errors, limits
+from omnigraph.base import limits
+from omnigraph.base.errors import (
+    Applied,
+    ConflictError,
+    FormatError,
+    NotFoundError,
+    OmnigraphError,
+    RefusedError,
+    UsageError,
+)
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId, new_ulid
@@ -90,7 +99,7 @@ def list_branches(root: Location) -> tuple[BranchStatus, ...]:
         try:
             manifest = open_manifest(root, lance_branch=record.lance_branch)
             lineage = make_lineage(*manifest.read_history(main_lineage.commits))
-        except (errors.FormatError, errors.NotFoundError) as error:
+        except (FormatError, NotFoundError) as error:
             return _unreadable(record, error.message)
         reached = lineage.ancestors(lineage.head)
         return BranchStatus(
@@ -142,20 +151,20 @@ def require_valid_branch_name(name: str, live: Iterable[str]) -> None:
     """Raise unless `name` is valid, does not exist, and is not a path prefix of a live branch or the reverse."""
     problem = _check_syntax(name)
     if problem is not None:
-        raise errors.UsageError(
+        raise UsageError(
             f"invalid branch name '{name}': {problem}", code="branch_name", hint=_HINT, facts={"branch": name}
         )
     for other in live:
         if name == other:
             delete = hint("Nothing was written. Choose another name, or run {}.", action("branch delete", name=name))
-            raise errors.ConflictError(
+            raise ConflictError(
                 f"branch '{name}' already exists",
                 code="branch_exists",
                 hint="Nothing was written. Choose another name." if name == MAIN else delete,
                 facts={"branch": name},
             )
         if name.startswith(f"{other}/") or other.startswith(f"{name}/"):
-            raise errors.ConflictError(
+            raise ConflictError(
                 f"branch name '{name}' conflicts with branch '{other}': one is a path prefix of the other",
                 code="branch_nested",
                 hint=f"Nothing was written. Choose a name that neither starts with '{other}/' nor is a path prefix "
@@ -235,8 +244,8 @@ def create_branch_with_write(
             published = commit_new_branch(staged, target, lease, environment)
         try:
             _publish_row(main, record, lease, environment)
-        except errors.OmnigraphError as error:
-            if error.applied is errors.Applied.NO:
+        except OmnigraphError as error:
+            if error.applied is Applied.NO:
                 discard_forks(area.forks)
             raise
     return published
@@ -284,7 +293,7 @@ def delete_branch(
     """
     environment = environment or WriteEnvironment()
     if name == MAIN:
-        raise errors.RefusedError(
+        raise RefusedError(
             "branch 'main' cannot be deleted",
             code="branch_is_main",
             hint="Nothing was deleted. `main` always exists; delete another branch.",
@@ -313,7 +322,7 @@ def _require_deletable(main: Snapshot, name: str) -> BranchRecord:
     branches = main.state.branches.values()
     children = sorted(branch.name for branch in branches if branch.parent and branch.parent.branch_id == record.id)
     if children:
-        raise errors.RefusedError(
+        raise RefusedError(
             f"branch '{name}' cannot be deleted: {', '.join(children)} was created from it",
             code="branch_has_children",
             hint="Delete those branches first.",

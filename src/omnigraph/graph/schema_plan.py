@@ -17,6 +17,7 @@ from omnigraph.graph.manifest.snapshot import Snapshot, open_table
 from omnigraph.schema.build import build_catalog
 from omnigraph.schema.catalog import Catalog, Entity
 from omnigraph.schema.evolution import steps as evolution
+from omnigraph.schema.evolution.apply import next_catalog, raise_counters
 from omnigraph.schema.evolution.diff import find_steps
 from omnigraph.schema.evolution.type_diff import find_null_replacements
 from omnigraph.schema.parser import parse_schema
@@ -101,10 +102,10 @@ def plan_schema(
     `hard`: dropped values must not be readable again. `others`: catalogs whose ids are not assigned again.
     """
     desired = build_catalog(parse_schema(source, source_name))
-    accepted = evolution.raise_counters(snapshot.schema.catalog, others)
+    accepted = raise_counters(snapshot.schema.catalog, others)
     rows = {TypeId(table.type_id): table.row_count for table in snapshot.tables.values()}
     difference = find_steps(accepted, desired, rows, hard=hard)
-    catalog = evolution.next_catalog(accepted, difference.steps) if not difference.unsupported else accepted
+    catalog = next_catalog(accepted, difference.steps) if not difference.unsupported else accepted
     nulls = read_null_counts(snapshot, catalog)
     steps = tuple(planned_step(step, rows, nulls) for step in difference.steps)
     if not steps and not difference.unsupported and source != snapshot.schema.source:

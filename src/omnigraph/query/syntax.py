@@ -11,7 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 
-from omnigraph.lang import syntax as lang
+from omnigraph.lang.syntax import (
+    NO_POSITION,
+    Annotation,
+    Name,
+    NumberLiteral,
+    Span,
+    StringLiteral,
+    TimeLiteral,
+    TypeExpression,
+)
 
 
 class ComparisonOperator(Enum):
@@ -49,7 +58,7 @@ class Variable:
     """`$name`, without the `$`; `_` is anonymous."""
 
     name: str
-    span: lang.Span = field(default=lang.NO_POSITION, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
     @property
     def is_anonymous(self) -> bool:
@@ -61,14 +70,14 @@ class Access:
     """`$x.property`."""
 
     variable: Variable
-    name: lang.Name
+    name: Name
 
     @property
-    def span(self) -> lang.Span:
+    def span(self) -> Span:
         length = self.name.span.column + self.name.span.length - self.variable.span.column
         same_line = self.variable.span.line == self.name.span.line
         start = self.variable.span
-        return lang.Span(start.line, start.column, length) if same_line and length > 0 else start
+        return Span(start.line, start.column, length) if same_line and length > 0 else start
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +85,7 @@ class Word:
     """An unquoted word: an alias in `order`, a property in `where`."""
 
     text: str
-    span: lang.Span = field(default=lang.NO_POSITION, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +93,14 @@ class BoolLiteral:
     """`true` or `false`."""
 
     value: bool
-    span: lang.Span = field(default=lang.NO_POSITION, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class NullLiteral:
     """`null`."""
 
-    span: lang.Span = field(default=lang.NO_POSITION, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +108,14 @@ class ListLiteral:
     """`[a, b, …]`."""
 
     items: tuple[Expression, ...]
-    span: lang.Span = field(default=lang.NO_POSITION, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class CallArgument:
     """`name=value` in a call."""
 
-    name: lang.Name
+    name: Name
     value: Expression
 
 
@@ -114,13 +123,13 @@ class CallArgument:
 class Call:
     """`name(distinct a, b, k=1)`."""
 
-    name: lang.Name
+    name: Name
     arguments: tuple[Expression, ...] = ()
     named: tuple[CallArgument, ...] = ()
     distinct: bool = False
 
     @property
-    def span(self) -> lang.Span:
+    def span(self) -> Span:
         return self.name.span
 
 
@@ -129,7 +138,7 @@ class Negative:
     """`-a`, but not of a number literal, which includes its sign."""
 
     operand: Expression
-    span: lang.Span = field(default=lang.NO_POSITION, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +148,7 @@ class Arithmetic:
     sign: Sign
     left: Expression
     right: Expression
-    span: lang.Span = field(default=lang.NO_POSITION, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +158,7 @@ class Comparison:
     operator: ComparisonOperator
     left: Expression
     right: Expression
-    span: lang.Span = field(default=lang.NO_POSITION, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +169,7 @@ class NullTest:
     negated: bool
 
     @property
-    def span(self) -> lang.Span:
+    def span(self) -> Span:
         return self.operand.span
 
 
@@ -172,7 +181,7 @@ class Joined:
     operands: tuple[Expression, ...]
 
     @property
-    def span(self) -> lang.Span:
+    def span(self) -> Span:
         return self.operands[0].span
 
 
@@ -181,16 +190,16 @@ class Inversion:
     """`not a`."""
 
     operand: Expression
-    span: lang.Span = field(default=lang.NO_POSITION, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 Atom = (
     Variable
     | Access
     | Word
-    | lang.StringLiteral
-    | lang.NumberLiteral
-    | lang.TimeLiteral
+    | StringLiteral
+    | NumberLiteral
+    | TimeLiteral
     | BoolLiteral
     | NullLiteral
     | ListLiteral
@@ -203,7 +212,7 @@ Expression = Atom | Negative | Arithmetic | Comparison | NullTest | Joined | Inv
 class Assignment:
     """`property: value` in a binding, an insert or an update."""
 
-    name: lang.Name
+    name: Name
     value: Expression
 
 
@@ -212,11 +221,11 @@ class Binding:
     """`$x: Type { property: value, … }`."""
 
     variable: Variable
-    type: lang.Name
+    type: Name
     properties: tuple[Assignment, ...] = ()
 
     @property
-    def span(self) -> lang.Span:
+    def span(self) -> Span:
         return self.variable.span
 
 
@@ -224,9 +233,9 @@ class Binding:
 class Bounds:
     """`{low,high}`; without `high` the traversal has no upper bound. The checks validate the numbers."""
 
-    low: lang.NumberLiteral
-    high: lang.NumberLiteral | None
-    span: lang.Span = field(default=lang.NO_POSITION, compare=False, repr=False)
+    low: NumberLiteral
+    high: NumberLiteral | None
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,14 +243,14 @@ class Traversal:
     """`$a edge{1,2} $b`, `$a <edge> $b`, `$a $e:edge $b`."""
 
     source: Variable
-    edge: lang.Name
+    edge: Name
     target: Variable
     undirected: bool = False
     bounds: Bounds | None = None
     binding: Variable | None = None
 
     @property
-    def span(self) -> lang.Span:
+    def span(self) -> Span:
         return self.edge.span
 
 
@@ -252,7 +261,7 @@ class Filter:
     condition: Expression
 
     @property
-    def span(self) -> lang.Span:
+    def span(self) -> Span:
         return self.condition.span
 
 
@@ -261,7 +270,7 @@ class NotBlock:
     """`not { … }`."""
 
     clauses: tuple[Clause, ...]
-    span: lang.Span = field(default=lang.NO_POSITION, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +278,7 @@ class OptionalBlock:
     """`optional { … }`."""
 
     clauses: tuple[Clause, ...]
-    span: lang.Span = field(default=lang.NO_POSITION, compare=False, repr=False)
+    span: Span = field(default=NO_POSITION, compare=False, repr=False)
 
 
 Clause = Binding | Traversal | Filter | NotBlock | OptionalBlock
@@ -280,7 +289,7 @@ class Projection:
     """An expression of `return`, with the name after `as`."""
 
     expression: Expression
-    alias: lang.Name | None = None
+    alias: Name | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,8 +304,8 @@ class Ordering:
 class Limit:
     """`limit n offset m`; each a number or a parameter."""
 
-    count: lang.NumberLiteral | Variable
-    offset: lang.NumberLiteral | Variable | None = None
+    count: NumberLiteral | Variable
+    offset: NumberLiteral | Variable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +322,7 @@ class ReadBody:
 class Insert:
     """`insert T { … }`."""
 
-    type: lang.Name
+    type: Name
     assignments: tuple[Assignment, ...]
 
 
@@ -321,7 +330,7 @@ class Insert:
 class Update:
     """`update T set { … } where p`."""
 
-    type: lang.Name
+    type: Name
     assignments: tuple[Assignment, ...]
     where: Expression
 
@@ -330,7 +339,7 @@ class Update:
 class Delete:
     """`delete T where p`."""
 
-    type: lang.Name
+    type: Name
     where: Expression
 
 
@@ -349,16 +358,16 @@ class Parameter:
     """`$name: Type?`."""
 
     variable: Variable
-    type: lang.TypeExpression
+    type: TypeExpression
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
     """One query of a file."""
 
-    name: lang.Name
+    name: Name
     parameters: tuple[Parameter, ...]
-    annotations: tuple[lang.Annotation, ...]
+    annotations: tuple[Annotation, ...]
     body: ReadBody | MutationBody
 
 
@@ -376,7 +385,7 @@ def walk(node: object) -> Iterator[object]:
     if isinstance(node, tuple):
         for item in node:
             yield from walk(item)
-    elif is_dataclass(node) and not isinstance(node, lang.Span):
+    elif is_dataclass(node) and not isinstance(node, Span):
         yield node
         for member in fields(node):
             yield from walk(getattr(node, member.name))

@@ -10,8 +10,9 @@ from hypothesis import given
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.catalog_json import catalog_from_json, catalog_to_json
 from omnigraph.schema.consistency import require_consistent
+from omnigraph.schema.evolution.apply import next_catalog
 from omnigraph.schema.evolution.diff import find_steps
-from omnigraph.schema.evolution.steps import AddProperty, AddType, Cost, DropProperty, DropType, next_catalog
+from omnigraph.schema.evolution.steps import AddProperty, AddType, Cost, DropProperty, DropType
 from tests.schema.evolution.populated import BASE, COMPANY, KNOWS, PERSON, populated
 from tests.schema.evolution.schema_pairs import SchemaPair, schema_pairs, without_ids
 from tests.schema.incarnations import catalog_of

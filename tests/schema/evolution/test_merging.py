@@ -8,9 +8,9 @@ from hypothesis import assume, given
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.catalog_json import catalog_from_json, catalog_to_json
 from omnigraph.schema.consistency import require_consistent
+from omnigraph.schema.evolution.apply import next_catalog, raise_counters
 from omnigraph.schema.evolution.diff import Evolution, find_steps, find_steps_by_id
 from omnigraph.schema.evolution.merge import Diverged, merge_catalogs
-from omnigraph.schema.evolution.steps import next_catalog, raise_counters
 from omnigraph.schema.printer import print_schema, schema_from_catalog
 from tests.schema.evolution.schema_pairs import SchemaPair, schema_pairs, without_ids
 from tests.schema.incarnations import catalog_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from omnigraph.schema.evolution.apply import next_catalog
 from omnigraph.schema.evolution.codes import EvolutionCode
 from omnigraph.schema.evolution.diff import find_steps
-from omnigraph.schema.evolution.steps import next_catalog
 from tests.schema.evolution.populated import BASE, COMPANY, KNOWS, PERSON, populated
 from tests.schema.evolution.schema_pairs import without_ids
 from tests.schema.incarnations import catalog_of

@@ -28,7 +28,7 @@ from omnigraph.graph.recovery.history import operation_properties
 from omnigraph.graph.recovery.run import RECOVERY_ACTOR
 from omnigraph.graph.write.states import StagedWrite
 from omnigraph.schema.catalog import AnyEntity, Catalog
-from omnigraph.schema.evolution.steps import raise_counters
+from omnigraph.schema.evolution.apply import raise_counters
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
 from omnigraph.storage.objects import ObjectStore
 

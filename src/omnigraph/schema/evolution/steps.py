@@ -8,10 +8,9 @@ and properties are added at the end, and counters of ids only grow, so no id is 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import reduce
 from types import MappingProxyType
 from typing import Any, ClassVar, assert_never
 
@@ -428,28 +427,6 @@ class UpdateText(Step):
 
     def apply(self, catalog: Catalog) -> Catalog:
         return catalog
-
-
-def next_catalog(accepted: Catalog, steps: Iterable[Step]) -> Catalog:
-    """Return the catalog after the steps, in their order."""
-    return reduce(lambda catalog, step: step.apply(catalog), steps, accepted)
-
-
-def raise_counters(catalog: Catalog, others: Iterable[Catalog]) -> Catalog:
-    """Return the catalog with counters that are past every id of the others: no id is assigned twice."""
-    catalogs = tuple(others)
-    return replace(
-        catalog,
-        nodes=tuple(_raise_property_counter(node, catalogs) for node in catalog.nodes),
-        edges=tuple(_raise_property_counter(edge, catalogs) for edge in catalog.edges),
-        next_type_id=max(catalog.next_type_id, *(other.next_type_id for other in catalogs), 0),
-    )
-
-
-def _raise_property_counter(entity: AnyEntity, others: tuple[Catalog, ...]) -> AnyEntity:
-    same_types = (other.type_with_id(entity.id) for other in others)
-    counters = (same.next_property_id for same in same_types if same is not None)
-    return replace(entity, next_property_id=PropertyId(max(entity.next_property_id, *counters, 0)))
 
 
 def _change_rules(rules: Rules, rule: UniqueRule | RangeRule | CheckRule, *, is_added: bool) -> Rules:

@@ -26,8 +26,17 @@ from omnigraph.base.errors import ConflictError, OmnigraphError, StorageError
 from omnigraph.base.failpoints import announce
 from omnigraph.base.hints import action, hint
 from omnigraph.storage.errors import CommitRaceError, substrate_errors
-from omnigraph.storage.lance import durability
 from omnigraph.storage.lance.dataset import ADDRESS, DATA_STORAGE_VERSION, Dataset, any_of
+from omnigraph.storage.lance.durability import (
+    StagedFile,
+    delete_torn_references,
+    delete_torn_versions,
+    fragment_files,
+    make_branch_durable,
+    make_durable,
+    make_version_durable,
+    operation_files,
+)
 from omnigraph.storage.lance.stage import Deletions, StagedTransaction, stage_restore
 from omnigraph.storage.lance.transactions import find_transaction
 from omnigraph.storage.location import Location
@@ -86,14 +95,14 @@ def commit_staged(dataset: Dataset, staged: StagedTransaction) -> Dataset:
             raise
         committed = applied
     _require_directly_above_base(committed, staged)
-    durability.make_version_durable(committed.directory, committed.version)
+    make_version_durable(committed.directory, committed.version)
     return committed
 
 
 def commit_restore(dataset: Dataset, version: int, properties: Mapping[str, str]) -> Dataset:
     """Make the newest version equal to `version`. Lance never rejects it: the caller checks what it would undo."""
     restored = _commit(dataset, stage_restore(dataset, version).with_properties(properties).native)
-    durability.make_version_durable(restored.directory, restored.version)
+    make_version_durable(restored.directory, restored.version)
     return restored
 
 
@@ -115,7 +124,7 @@ def commit_replacement(dataset: Dataset, change: Replacement, before: pa.Table |
         fields_modified=[],
         update_mode="rewrite_rows",
     )
-    durability.make_durable(dataset.directory, durability.operation_files(dataset.native, operation))
+    make_durable(dataset.directory, operation_files(dataset.native, operation))
     return commit_staged(dataset, StagedTransaction.of(operation, dataset.version))
 
 
@@ -124,7 +133,7 @@ def commit_compaction(
 ) -> CompactionOutcome:
     """Merge small fragments in place, in this process. The rows do not change."""
     announce("dataset.compact", dataset.uri)
-    durability.delete_torn_versions(dataset.directory, dataset.version + 1)
+    delete_torn_versions(dataset.directory, dataset.version + 1)
     native = dataset.native_copy()
     with substrate_errors("compact the dataset", dataset.uri):
         options: Any = {
@@ -133,11 +142,11 @@ def commit_compaction(
         }
         plan = Compaction.plan(native, options)
         rewrites = [task.execute(native) for task in plan.tasks]
-        durability.make_durable(dataset.directory, [file for rewrite in rewrites for file in _rewritten_files(rewrite)])
+        make_durable(dataset.directory, [file for rewrite in rewrites for file in _rewritten_files(rewrite)])
         metrics = Compaction.commit(native, rewrites)
     # Lance reserves the ids of the new fragments in a version before the compaction.
     for version in range(dataset.version + 1, native.version + 1):
-        durability.make_version_durable(dataset.directory, version)
+        make_version_durable(dataset.directory, version)
     compacted = Dataset(dataset.location, dataset.branch, native)
     return CompactionOutcome(compacted, metrics.fragments_removed, metrics.fragments_added)
 
@@ -163,11 +172,11 @@ def commit_schema_metadata(dataset: Dataset, values: Mapping[str, str]) -> Datas
 def commit_branch(dataset: Dataset, name: str) -> Dataset:
     """Create the Lance branch `name` from the handle's version. The caller never reuses a name."""
     announce("dataset.branch", f"{dataset.uri}#{name}")
-    durability.delete_torn_references(dataset.location)
+    delete_torn_references(dataset.location)
     with substrate_errors("create the Lance branch", dataset.uri), remove_escaped_dirs(dataset.location):
         native = dataset.native.create_branch(name, (dataset.branch, dataset.version))
     created = Dataset(dataset.location, name, native)
-    durability.make_branch_durable(created.location, name, created.directory, created.version)
+    make_branch_durable(created.location, name, created.directory, created.version)
     return created
 
 
@@ -200,7 +209,7 @@ def remove_escaped_dirs(location: Location) -> Iterator[None]:
 
 def _commit(dataset: Dataset, transaction: lance.Transaction) -> Dataset:
     announce("dataset.commit", dataset.uri)
-    durability.delete_torn_versions(dataset.directory, dataset.version + 1)
+    delete_torn_versions(dataset.directory, dataset.version + 1)
     with substrate_errors("commit", dataset.uri):
         native = lance.LanceDataset.commit(
             dataset.native, transaction, max_retries=0, storage_options=dataset.location.storage_options
@@ -210,11 +219,11 @@ def _commit(dataset: Dataset, transaction: lance.Transaction) -> Dataset:
 
 def _change(dataset: Dataset, operation: str, commit: Callable[[lance.LanceDataset], object]) -> Dataset:
     """Call a function that commits with a copy of the handle, which becomes the new version."""
-    durability.delete_torn_versions(dataset.directory, dataset.version + 1)
+    delete_torn_versions(dataset.directory, dataset.version + 1)
     native = dataset.native_copy()
     with substrate_errors(operation, dataset.uri):
         commit(native)
-    durability.make_version_durable(dataset.directory, native.version)
+    make_version_durable(dataset.directory, native.version)
     return Dataset(dataset.location, dataset.branch, native)
 
 
@@ -271,11 +280,11 @@ def _delete_rows(dataset: Dataset, where: str, fragment_ids: frozenset[int]) -> 
     return Deletions(tuple(updated), tuple(removed))
 
 
-def _rewritten_files(rewrite: RewriteResult) -> tuple[durability.StagedFile, ...]:
+def _rewritten_files(rewrite: RewriteResult) -> tuple[StagedFile, ...]:
     native: Any = rewrite
     description: dict[str, Any] = json.loads(native.json())
     fragments = (FragmentMetadata.from_json(json.dumps(new)) for new in description["new_fragments"])
-    return durability.fragment_files(fragments)
+    return fragment_files(fragments)
 
 
 def _auto_cleanup_keys(dataset: Dataset) -> list[str]:

@@ -27,7 +27,14 @@ from omnigraph.base import limits
 from omnigraph.base.errors import FormatError, NotFoundError, OmnigraphError, StorageError
 from omnigraph.base.failpoints import announce
 from omnigraph.storage.errors import DatasetExistsError, substrate_errors, translate_error
-from omnigraph.storage.lance import durability
+from omnigraph.storage.lance.durability import (
+    delete_first_version,
+    find_newest_whole_version,
+    fragment_files,
+    make_change_durable,
+    make_durable,
+    make_version_durable,
+)
 from omnigraph.storage.location import Location
 from omnigraph.storage.sync import SyncError, sync_entries
 
@@ -259,7 +266,7 @@ def create_dataset(location: Location, rows: pa.Table, properties: Mapping[str, 
             data_storage_version=DATA_STORAGE_VERSION,
             storage_options=location.storage_options,
         )
-        durability.make_durable(location, durability.fragment_files(staged.operation.fragments))
+        make_durable(location, fragment_files(staged.operation.fragments))
         first = lance.Transaction(
             staged.read_version, staged.operation, staged.uuid, transaction_properties=dict(properties or {})
         )
@@ -275,11 +282,11 @@ def create_dataset(location: Location, rows: pa.Table, properties: Mapping[str, 
         except OSError as rejected:
             native = _own_first_version(location, first.uuid, rejected)
     try:
-        durability.make_version_durable(location, 1)
+        make_version_durable(location, 1)
         if location.is_synced:
             sync_entries([Path(location.uri)])
     except SyncError:
-        durability.delete_first_version(location)  # the caller deletes what it created, and must not leave a dataset
+        delete_first_version(location)  # the caller deletes what it created, and must not leave a dataset
         raise
     return Dataset(location, None, native)
 
@@ -308,7 +315,7 @@ def open_dataset(location: Location, *, branch: str | None = None, version: int 
     try:
         native = _open_native(directory, version)
     except (FormatError, StorageError):
-        whole = durability.find_newest_whole_version(directory) if version is None else None
+        whole = find_newest_whole_version(directory) if version is None else None
         if whole is None:
             raise
         if whole == 0:
@@ -352,7 +359,7 @@ def make_durable_since(dataset: Dataset, version: int) -> None:
         older = dataset.at_version(version).native
     except NotFoundError:
         older = None
-    durability.make_change_durable(dataset.directory, dataset.native, older)
+    make_change_durable(dataset.directory, dataset.native, older)
 
 
 def branch_location(location: Location, branch: str | None) -> Location:
