@@ -98,7 +98,7 @@ class Notes:
     embedding: Embedding | None = None
 
 
-class Step(ABC):
+class EvolutionStep(ABC):
     """One change of a schema."""
 
     __slots__ = ()
@@ -124,8 +124,11 @@ class Step(ABC):
         """Return the catalog after the step."""
 
 
+Step = EvolutionStep
+
+
 @dataclass(frozen=True, slots=True)
-class TypeStep(Step):
+class TypeStep(EvolutionStep):
     """A change of one type."""
 
     type_id: TypeId
@@ -407,7 +410,7 @@ class UpdateMetadata(TypeStep):
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateInterfaces(Step):
+class UpdateInterfaces(EvolutionStep):
     """Change the declared interfaces; what they add to nodes has its own steps."""
 
     kind = "update_metadata"
@@ -419,7 +422,7 @@ class UpdateInterfaces(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateText(Step):
+class UpdateText(EvolutionStep):
     """Store another text of the same schema: comments, order, spaces, a `@rename_from` that is done."""
 
     kind = "update_text"
