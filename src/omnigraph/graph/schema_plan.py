@@ -16,9 +16,19 @@ from omnigraph.base.ids import CommitId, TypeId
 from omnigraph.graph.manifest.snapshot import Snapshot, open_table
 from omnigraph.schema.build import build_catalog
 from omnigraph.schema.catalog import Catalog, Entity
-from omnigraph.schema.evolution import steps as evolution
 from omnigraph.schema.evolution.apply import next_catalog, raise_counters
 from omnigraph.schema.evolution.diff import find_steps
+from omnigraph.schema.evolution.steps import (
+    AddConstraint,
+    AddProperty,
+    AddType,
+    Cost,
+    RequiredRule,
+    Step,
+    TypeStep,
+    Unsupported,
+    UpdateText,
+)
 from omnigraph.schema.evolution.type_diff import find_null_replacements
 from omnigraph.schema.parser import parse_schema
 from omnigraph.storage.lance.dataset import Dataset
@@ -39,8 +49,8 @@ class UnsupportedSchemaChangeError(RefusedError):
 class PlannedStep:
     """One step of a schema plan."""
 
-    step: evolution.Step
-    cost: evolution.Cost
+    step: Step
+    cost: Cost
     """How its time grows with the rows."""
     rows: int
     """The number of rows of its type."""
@@ -62,7 +72,7 @@ class SchemaPlan:
     """The accepted schema after the steps."""
     steps: tuple[PlannedStep, ...]
     """The steps, in order; empty if the branch has the schema already."""
-    unsupported: tuple[evolution.Unsupported, ...]
+    unsupported: tuple[Unsupported, ...]
     """The changes that are not supported; if there is one, nothing is done."""
     counter_catalog: Catalog | None
     """The catalog before the steps, from whose counters they assign ids; None if nothing gets an id."""
@@ -109,8 +119,8 @@ def plan_schema(
     nulls = read_null_counts(snapshot, catalog)
     steps = tuple(planned_step(step, rows, nulls) for step in difference.steps)
     if not steps and not difference.unsupported and source != snapshot.schema.source:
-        steps = (planned_step(evolution.UpdateText(), rows),)
-    adds = any(isinstance(step, evolution.AddType | evolution.AddProperty) for step in difference.steps)
+        steps = (planned_step(UpdateText(), rows),)
+    adds = any(isinstance(step, AddType | AddProperty) for step in difference.steps)
     counter_catalog = accepted if adds else None
     head = snapshot.head
     return SchemaPlan(
@@ -146,28 +156,26 @@ def count_nulls(dataset: Dataset, old: Entity, new: Entity) -> dict[str, int]:
     }
 
 
-def planned_step(
-    step: evolution.Step, rows: Mapping[TypeId, int], nulls: NullCounts = MappingProxyType({})
-) -> PlannedStep:
+def planned_step(step: Step, rows: Mapping[TypeId, int], nulls: NullCounts = MappingProxyType({})) -> PlannedStep:
     """Return a step with its cost, from the rows of each type and the nulls that get a default."""
-    if isinstance(step, evolution.AddType) or not isinstance(step, evolution.TypeStep):
+    if isinstance(step, AddType) or not isinstance(step, TypeStep):
         return PlannedStep(step, step.cost(0), 0)
     size, filled = rows.get(step.type_id, 0), 0
     match step:
-        case evolution.AddProperty(property=added) if added.value_of_older_rows is not None:
+        case AddProperty(property=added) if added.value_of_older_rows is not None:
             filled = size
-        case evolution.AddConstraint(constraint=evolution.RequiredRule(name, fill)) if fill is not None:
+        case AddConstraint(constraint=RequiredRule(name, fill)) if fill is not None:
             filled = nulls.get(step.type_id, {}).get(name, 0)
     return PlannedStep(step, step.cost(size, filled), size, filled)
 
 
-def refusal_text(change: evolution.Unsupported) -> str:
+def refusal_text(change: Unsupported) -> str:
     """Return one unsupported change as a sentence."""
     name = change.alias if change.property is None else f"{change.alias}.{change.property}"
     return f"{name}: {change.detail}"
 
 
-def refusal_to_json(change: evolution.Unsupported) -> dict[str, Fact]:
+def refusal_to_json(change: Unsupported) -> dict[str, Fact]:
     """Return one unsupported change for programs."""
     return {
         "code": change.code.code,
