@@ -9,14 +9,8 @@ from pathlib import Path
 import lark
 import pytest
 
-from omnigraph.lang.parsing import (
-    InvalidEscape,
-    build_parser,
-    load_parser,
-    make_saved_parser,
-    saved_parser_path,
-    unescape,
-)
+from omnigraph.lang.builder import InvalidEscape, unescape
+from omnigraph.lang.parsing import build_parser, load_parser, make_saved_parser, saved_parser_path
 from omnigraph.query.parser import GRAMMAR as QUERY
 from omnigraph.schema.parser import GRAMMAR as SCHEMA
 from tests.query.golden_files import GOOD as QUERIES

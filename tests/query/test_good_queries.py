@@ -12,11 +12,11 @@ from omnigraph.query.explain import explain_plan, numbered_steps
 from omnigraph.query.parser import parse_queries
 from omnigraph.query.plan.operators import Pattern
 from omnigraph.query.plan.statements import ReadPlan
-from omnigraph.query.printer import print_queries
 from omnigraph.query.rules.run import rewrite_plan
 from omnigraph.query.shapes import query_shape
 from omnigraph.wire.results import query_output
 from tests.query.golden_files import GOOD, catalog, checked, compare, query_files, read_text
+from tests.query.query_text import print_queries
 from tests.query.tree_text import tree_text
 
 FILES = query_files(GOOD)

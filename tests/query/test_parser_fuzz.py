@@ -15,9 +15,9 @@ from omnigraph.query.checks.run import check_queries
 from omnigraph.query.explain import explain_plan
 from omnigraph.query.lint import lint_queries
 from omnigraph.query.parser import parse_queries
-from omnigraph.query.printer import print_queries
 from omnigraph.query.rules.run import rewrite_plan
 from tests.query.golden_files import BAD, GOOD, RULES, catalog, query_files, read_text
+from tests.query.query_text import print_queries
 
 TEXTS: Final = [read_text(path) for folder in (GOOD, BAD, RULES) for path in query_files(folder)]
 _WORDS: Final = """

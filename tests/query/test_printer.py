@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from omnigraph.lang.syntax import Name, StringLiteral
 from omnigraph.query import syntax
 from omnigraph.query.parser import parse_queries
-from omnigraph.query.printer import print_queries
+from tests.query.query_text import print_queries
 from tests.query.strategies import files
 
 

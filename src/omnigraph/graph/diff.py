@@ -24,16 +24,8 @@ from omnigraph.base.errors import RefusedError
 from omnigraph.base.hints import Placeholder, action, hint
 from omnigraph.graph.manifest.records import TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import Snapshot, open_pin
+from omnigraph.graph.rows import entity_rows
 from omnigraph.graph.rows.changed_rows import compare_pins
-from omnigraph.graph.rows.entity_rows import (
-    EntityRows,
-    RowLocations,
-    entity_lines,
-    locate,
-    read_entity_rows,
-    row_ranges,
-    same_states,
-)
 from omnigraph.schema.catalog import Entity, Property
 from omnigraph.schema.property_types import EnumType
 from omnigraph.storage.lance.dataset import Dataset, Texts
@@ -143,11 +135,12 @@ def _diff_table(root: Location, old: _Table | None, new: _Table | None) -> Itera
     ids, left, right = _candidates(root.child(table.path), old, new)
     bare_entity = _without_fills(entity)
     properties = tuple(property_.name for property_ in entity.properties)
-    for start, rows in row_ranges(entity, len(ids)):
+    for start, rows in entity_rows.row_ranges(entity, len(ids)):
         before, after = (
-            read_entity_rows(side.dataset, bare_entity, side.located.slice(start, rows)) for side in (left, right)
+            entity_rows.read_entity_rows(side.dataset, bare_entity, side.located.slice(start, rows))
+            for side in (left, right)
         )
-        differs = ~same_states(before, after)
+        differs = ~entity_rows.same_states(before, after)
         if differs.any():
             mask: Any = pa.array(differs)
             names = ids.slice(start, rows).filter(mask).to_pylist()
@@ -166,8 +159,8 @@ def _diff_table(root: Location, old: _Table | None, new: _Table | None) -> Itera
                 )
 
 
-def _states(entity: Entity, image: EntityRows) -> Iterator[dict[str, Any] | None]:
-    for line in entity_lines(entity, image):
+def _states(entity: Entity, image: entity_rows.EntityRows) -> Iterator[dict[str, Any] | None]:
+    for line in entity_rows.entity_lines(entity, image):
         yield None if line is None else json.loads(line)
 
 
@@ -182,7 +175,7 @@ class _Side:
     """The locations of the rows that may differ on one side; `dataset` is None if the side has no such table."""
 
     dataset: Dataset | None
-    located: RowLocations
+    located: entity_rows.RowLocations
 
 
 def _candidates(location: Location, old: _Table | None, new: _Table | None) -> tuple[Texts, _Side, _Side]:
@@ -195,8 +188,8 @@ def _candidates(location: Location, old: _Table | None, new: _Table | None) -> t
     entity, table = _newest(old, new)
     dataset = open_pin(location, table.pin)
     ids = _ordered(read_all_ids(dataset))
-    present_side = _Side(dataset, locate(dataset, entity, ids))
-    absent_side = _Side(None, RowLocations.absent(ids))
+    present_side = _Side(dataset, entity_rows.locate(dataset, entity, ids))
+    absent_side = _Side(None, entity_rows.RowLocations.absent(ids))
     return (ids, present_side, absent_side) if new is None else (ids, absent_side, present_side)
 
 

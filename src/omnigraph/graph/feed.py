@@ -22,7 +22,7 @@ from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, find_named_commit,
 from omnigraph.graph.schema_change import HARD_DROPS
 from omnigraph.graph.schema_plan import PlannedStep, planned_step, read_null_counts
 from omnigraph.schema.evolution.diff import find_steps_by_id
-from omnigraph.schema.evolution.steps import DropType, Step, UpdateInterfaces, UpdateText
+from omnigraph.schema.evolution.steps import DropType, Step, TypeStep, UpdateText
 from omnigraph.storage.location import Location
 
 
@@ -97,7 +97,7 @@ class _CommitStates:
         return tuple(SchemaStep(planned_step(step, rows, nulls), self._table_of(step)) for step in steps)
 
     def _table_of(self, step: Step) -> TableId | None:
-        if isinstance(step, UpdateInterfaces | UpdateText):
+        if not isinstance(step, TypeStep):
             return None
         state = self.before if isinstance(step, DropType) else self.after
         entity = None if state is None else state.schema.catalog.type_with_id(step.type_id)

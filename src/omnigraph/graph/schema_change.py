@@ -24,7 +24,7 @@ from omnigraph.graph.write.stage import StagingArea
 from omnigraph.graph.write.states import SingleTransactionEffect, StagedWrite
 from omnigraph.schema.catalog import Entity
 from omnigraph.schema.catalog_json import catalog_to_json, schema_hash
-from omnigraph.schema.evolution.steps import AddType, DropProperty, DropType, UpdateInterfaces, UpdateText
+from omnigraph.schema.evolution.steps import AddType, DropProperty, DropType, TypeStep
 from omnigraph.schema.evolution.type_diff import find_null_replacements
 from omnigraph.schema.tables import arrow_schema, system_columns
 from omnigraph.storage.lance.columns import ColumnPlan, WrittenColumns, stage_columns
@@ -135,4 +135,4 @@ def _hard_drops(plan: SchemaPlan) -> list[DropProperty | DropType]:
 def _changed_types(plan: SchemaPlan) -> frozenset[TypeId]:
     """Return the types that a step names: their rows must still be those that the plan was made for."""
     steps = (planned.step for planned in plan.steps)
-    return frozenset(step.type_id for step in steps if not isinstance(step, UpdateInterfaces | UpdateText))
+    return frozenset(step.type_id for step in steps if isinstance(step, TypeStep))

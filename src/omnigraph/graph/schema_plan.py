@@ -25,8 +25,8 @@ from omnigraph.schema.evolution.steps import (
     Cost,
     RequiredRule,
     Step,
+    TypeStep,
     Unsupported,
-    UpdateInterfaces,
     UpdateText,
 )
 from omnigraph.schema.evolution.type_diff import find_null_replacements
@@ -139,9 +139,9 @@ def read_null_counts(before: Snapshot, after: Catalog) -> NullCounts:
     """Count the nulls that get a value on the way to a later catalog. Only the columns concerned are read."""
     counts: dict[TypeId, dict[str, int]] = {}
     for old in before.schema.catalog.types:
-        new = after.type_with_id(old.id)
+        new = after.same_type(old)
         table = before.tables[old.alias]
-        if new is None or new.incarnation != old.incarnation or not (names := find_null_replacements(old, new)):
+        if new is None or not (names := find_null_replacements(old, new)):
             continue
         is_empty = not table.row_count
         counts[old.id] = dict.fromkeys(names, 0) if is_empty else count_nulls(open_table(before.root, table), old, new)
@@ -158,7 +158,7 @@ def count_nulls(dataset: Dataset, old: Entity, new: Entity) -> dict[str, int]:
 
 def planned_step(step: Step, rows: Mapping[TypeId, int], nulls: NullCounts = MappingProxyType({})) -> PlannedStep:
     """Return a step with its cost, from the rows of each type and the nulls that get a default."""
-    if isinstance(step, AddType | UpdateInterfaces | UpdateText):
+    if isinstance(step, AddType) or not isinstance(step, TypeStep):
         return PlannedStep(step, step.cost(0), 0)
     size, filled = rows.get(step.type_id, 0), 0
     match step:

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import Enum
 from itertools import islice
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from omnigraph.base import limits
 from omnigraph.base.errors import Problem, QueryTextError, ResourceLimit, SchemaTextError
 from omnigraph.lang.syntax import Span
 
 
-class Code(Protocol):
-    """A stable code of one language, a member of its enum."""
+class Code(Enum):
+    """The base class of the codes of a language. Each is stable and has a meaning, in one line."""
 
-    @property
-    def code(self) -> str: ...
+    def __init__(self, code: str, meaning: str) -> None:
+        self.code = code
+        self.meaning = meaning
 
 
 @dataclass(slots=True)

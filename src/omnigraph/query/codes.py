@@ -7,22 +7,10 @@ mutations; L2xx are the warnings of `lint`.
 
 from __future__ import annotations
 
-from enum import Enum
+from omnigraph.lang.problems import Code
 
 
-class _Code(Enum):
-    """The base class of codes: each value is a code and its meaning."""
-
-    @property
-    def code(self) -> str:
-        return str(self.value[0])
-
-    @property
-    def meaning(self) -> str:
-        return str(self.value[1])
-
-
-class QueryCode(_Code):
+class QueryCode(Code):
     """The errors."""
 
     SYNTAX = ("Q000", "the text is not valid syntax")
@@ -107,7 +95,7 @@ class QueryCode(_Code):
     NOTHING_SET = ("T609", "an update sets no properties")
 
 
-class LintCode(_Code):
+class LintCode(Code):
     """The warnings."""
 
     NEVER_UPDATED = ("L201", "no update sets a nullable property")

@@ -7,13 +7,11 @@ limits: the parser does not recurse, and a tree that is too deep for the recursi
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.base import limits
-from omnigraph.base.errors import ResourceLimit
-from omnigraph.lang.parsing import find_surrogate, parse_text
+from omnigraph.lang.parsing import parse_text, require_readable
 from omnigraph.lang.problems import QueryProblems
 from omnigraph.lang.syntax import NO_POSITION, Span
 from omnigraph.query import syntax
@@ -24,17 +22,19 @@ if TYPE_CHECKING:
     from lark.lexer import Token
 
 GRAMMAR: Final = Path(__file__).with_name("query.lark")
-_DECLARATION: Final = re.compile(r"^[ \t]*query[ \t]+[A-Za-z_]", re.MULTILINE)
 
 
 def parse_queries(text: str, source: str = "<query>") -> syntax.QueryFile:
     """Return the syntax tree of a text, or raise `QueryTextError`."""
     problems = QueryProblems(source, text)
-    _check_text(text, problems)
+    codes = (QueryCode.TEXT_TOO_LARGE, QueryCode.NOT_UNICODE)
+    require_readable(
+        problems, "query_text", limits.QUERY_TEXT_BYTES_MAX, codes, "Pass long lists and vectors as parameters."
+    )
 
-    from omnigraph.query.transform import build_tree, report_syntax_error
+    from omnigraph.query.transform import HEADER, build_tree, report_syntax_error
 
-    tree = parse_text(GRAMMAR, _DECLARATION, report_syntax_error, problems)
+    tree = parse_text(GRAMMAR, HEADER, report_syntax_error, problems)
     _check_depth(tree, problems)
     problems.raise_if_any()
     queries = build_tree(tree, problems)
@@ -42,24 +42,6 @@ def parse_queries(text: str, source: str = "<query>") -> syntax.QueryFile:
         _check_size(query, problems)
     problems.raise_if_any()
     return syntax.QueryFile(queries, source, text)
-
-
-def _check_text(text: str, problems: QueryProblems) -> None:
-    """Reject a text that is too large or not valid Unicode before it is parsed."""
-    size = len(text.encode("utf-8", "surrogatepass"))
-    if size > limits.QUERY_TEXT_BYTES_MAX:
-        message = f"the text is too large: expected at most {limits.QUERY_TEXT_BYTES_MAX:,} bytes, got {size:,}"
-        hint = "Pass long lists and vectors as parameters."
-        limit = ResourceLimit("query_text", limits.QUERY_TEXT_BYTES_MAX, "bytes", size)
-        problems.report(QueryCode.TEXT_TOO_LARGE, NO_POSITION, message, hint, limit)
-    if (surrogate := find_surrogate(text)) is not None:
-        problems.report(
-            QueryCode.NOT_UNICODE,
-            surrogate,
-            "the text contains an unpaired surrogate, which is not a character",
-            "Save the file as UTF-8.",
-        )
-    problems.raise_if_any()
 
 
 def _check_depth(tree: Tree[Token], problems: QueryProblems) -> None:

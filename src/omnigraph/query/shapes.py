@@ -38,6 +38,7 @@ def query_shape(checked: CheckedQuery, catalog: Catalog) -> QueryShape:
     """Return the shape of a checked query. A delete of nodes also writes the edges that can reference them."""
     plan = checked.plan
     fields = plan.outputs if isinstance(plan, ReadPlan) else ()
+    reads = {table.alias for root in roots_of(plan) for table in _tables_of(root)}
     return QueryShape(
         name=checked.name,
         is_mutation=checked.is_mutation,
@@ -47,8 +48,8 @@ def query_shape(checked: CheckedQuery, catalog: Catalog) -> QueryShape:
             for parameter in plan.parameters
         ),
         columns=tuple(ColumnShape(column.name, value_type_text(column.type), column.nullable) for column in fields),
-        reads=_sorted({table.alias for root in roots_of(plan) for table in _tables_of(root)}),
-        writes=_sorted(_written_aliases(plan, catalog)),
+        reads=tuple(sorted(reads, key=display_order)),
+        writes=tuple(sorted(_written_aliases(plan, catalog), key=display_order)),
     )
 
 
@@ -79,8 +80,3 @@ def _written_aliases(plan: QueryPlan, catalog: Catalog) -> set[str]:
             ends = (edge for edge in catalog.edges if table.type_id in {edge.source, edge.target})
             aliases.update(edge.alias for edge in ends)
     return aliases
-
-
-def _sorted(aliases: set[str]) -> tuple[str, ...]:
-    """Sort nodes before edges, then by name."""
-    return tuple(sorted(aliases, key=display_order))

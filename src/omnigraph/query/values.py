@@ -29,6 +29,7 @@ from omnigraph.schema.property_types import (
     Scalar,
     ScalarType,
     VectorType,
+    item_type,
     type_text,
 )
 from omnigraph.schema.values import BASE64_PREFIX, InvalidValue, narrow, value_from_literal, value_from_text
@@ -141,13 +142,8 @@ def value_from_json(value: object, property_type: PropertyType) -> LiteralValue 
             return value if isinstance(value, bytes) else blob_from_text(value)
         case ScalarType(scalar) if scalar in INTEGER_BOUNDS or scalar in FLOATS:
             return _convert_number(value, scalar)
-        case ListType(item):
-            return _convert_items(value, ScalarType(item), property_type)
-        case VectorType(size):
-            items = _convert_items(value, ScalarType(Scalar.F32), property_type)
-            if isinstance(items, tuple) and len(items) != size:
-                return _wrong_size(len(items), property_type)
-            return items
+        case ListType() | VectorType():
+            return _convert_items(value, property_type)
         case _:
             return _wrong_kind(value, property_type)
 
@@ -227,10 +223,9 @@ def _convert_number(value: object, scalar: Scalar) -> LiteralValue | InvalidValu
     return value_from_text(value if isinstance(value, str) else repr(value), property_type)
 
 
-def _convert_items(
-    sequence: object, item: ScalarType, property_type: PropertyType
-) -> tuple[LiteralValue, ...] | InvalidValue:
-    if not isinstance(sequence, list | tuple):
+def _convert_items(sequence: object, property_type: ListType | VectorType) -> tuple[LiteralValue, ...] | InvalidValue:
+    item = item_type(property_type)
+    if not isinstance(sequence, list | tuple) or item is None:
         return _wrong_kind(sequence, property_type)
     values: list[LiteralValue] = []
     for number, member in enumerate(sequence):
@@ -238,24 +233,20 @@ def _convert_items(
         if isinstance(value, InvalidValue):
             return InvalidValue(f"item {number}: {value.message}", value.hint)
         values.append(value)
-    return tuple(values)
+    return _wrong_size(len(values), property_type) or tuple(values)
 
 
 def _convert_literals(
     items: tuple[syntax.Expression, ...], property_type: PropertyType
 ) -> tuple[LiteralValue, ...] | InvalidValue:
-    match property_type:
-        case ListType(item):
-            item_type = ScalarType(item)
-        case VectorType(size):
-            item_type = ScalarType(Scalar.F32)
-            if len(items) != size:
-                return _wrong_size(len(items), property_type)
-        case _:
-            return InvalidValue(f"expected {type_text(property_type)}, got a list")
+    item = item_type(property_type)
+    if item is None:
+        return InvalidValue(f"expected {type_text(property_type)}, got a list")
+    if wrong_size := _wrong_size(len(items), property_type):
+        return wrong_size
     values: list[LiteralValue] = []
     for item_literal in items:
-        value = value_from_expression(item_literal, item_type)
+        value = value_from_expression(item_literal, item)
         if isinstance(value, InvalidValue):
             return value
         if value is None:
@@ -264,8 +255,10 @@ def _convert_literals(
     return tuple(values)
 
 
-def _wrong_size(count: int, vector_type: VectorType) -> InvalidValue:
-    return InvalidValue(f"wrong vector length: expected {vector_type.size}, got {count}")
+def _wrong_size(count: int, property_type: PropertyType) -> InvalidValue | None:
+    if not isinstance(property_type, VectorType) or count == property_type.size:
+        return None
+    return InvalidValue(f"wrong vector length: expected {property_type.size}, got {count}")
 
 
 def _wrong_kind(value: object, property_type: PropertyType) -> InvalidValue:

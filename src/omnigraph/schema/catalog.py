@@ -249,6 +249,11 @@ class Catalog:
     def type_with_id(self, type_id: TypeId) -> Entity | None:
         return self._by_id.get(type_id)
 
+    def same_type(self, entity: Entity) -> Entity | None:
+        """Return the form of a type in this catalog: the type with its id, unless the type was created again."""
+        same = self._by_id.get(entity.id)
+        return same if same is not None and same.incarnation == entity.incarnation else None
+
     def source_of(self, edge: EdgeType) -> NodeType:
         return self._endpoint(edge.source)
 

@@ -1,9 +1,9 @@
 """Catalogs as canonical JSON, and back.
 
-The `Stored…` classes declare the stored shape once, for both directions. Out: canonical JSON, with sorted members and
-without those that have their default value; its SHA-256 is the schema hash, so the bytes for a catalog never change.
-In: any stored text; a consistent `Catalog` or a `FormatError` results. Unknown members are ignored, missing ones are
-never guessed.
+The `_Stored…` classes declare the stored shape once, for both directions, each for the class of `catalog` with that
+name; values are canonical text. Out: canonical JSON, with sorted members and without those that have their default
+value; its SHA-256 is the schema hash, so the bytes for a catalog never change. In: any stored text; a consistent
+`Catalog` or a `FormatError` results. Unknown members are ignored, missing ones are never guessed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import hashlib
 import json
 import re
 from typing import Any, Final, TypeVar, assert_never
-from typing import Literal as OneOf
 
 import msgspec
 
@@ -38,17 +37,22 @@ from omnigraph.schema.values import InvalidValue, RangeBounds, Value, value_from
 
 CATALOG_VERSION: Final = 1
 _SCALARS: Final = {scalar.value: scalar for scalar in Scalar}
+_LITERALS: Final[dict[str, type[syntax.StringLiteral | syntax.NumberLiteral | syntax.WordLiteral]]] = {
+    "string": syntax.StringLiteral,
+    "number": syntax.NumberLiteral,
+    "word": syntax.WordLiteral,
+}
 _DECIMAL: Final = re.compile(r"[0-9]{1,19}")
 
 Target = TypeVar("Target")
 AnyType = TypeVar("AnyType", NodeType, EdgeType, Interface)
 
 
-class Stored(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+class _Stored(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     """A part of the stored catalog."""
 
 
-class StoredType(Stored, kw_only=True, frozen=True):
+class _StoredType(_Stored, kw_only=True, frozen=True):
     """A property's type: a scalar's name, `list` with `item`, `Vector` with `size` or `enum` with `values`."""
 
     kind: str
@@ -57,138 +61,115 @@ class StoredType(Stored, kw_only=True, frozen=True):
     values: tuple[str, ...] = ()
 
 
-class StoredArgument(Stored, kw_only=True, frozen=True):
+class _StoredArgument(_Stored, kw_only=True, frozen=True):
     """An argument of an annotation: a literal with `text`, or a range or named argument, which have literals."""
 
-    kind: OneOf["string", "number", "word", "date", "datetime", "range", "named"]
+    kind: str
     text: str | None = None
-    low: StoredArgument | None = None
-    high: StoredArgument | None = None
+    low: _StoredArgument | None = None
+    high: _StoredArgument | None = None
     name: str | None = None
-    value: StoredArgument | None = None
+    value: _StoredArgument | None = None
 
 
-class StoredAnnotation(Stored, kw_only=True, frozen=True):
+class _StoredAnnotation(_Stored, kw_only=True, frozen=True):
     """An annotation without a meaning of its own."""
 
     name: str
-    arguments: tuple[StoredArgument, ...] = ()
+    arguments: tuple[_StoredArgument, ...] = ()
 
 
-class StoredEmbedding(Stored, kw_only=True, frozen=True):
-    """See `catalog.Embedding`."""
-
+class _StoredEmbedding(_Stored, kw_only=True, frozen=True):
     source: str
     model: str | None = None
     required: bool = False
 
 
-class StoredShape(Stored, kw_only=True, frozen=True):
-    """See `catalog.PropertyShape`; `default` is canonical text."""
-
+class _StoredShape(_Stored, kw_only=True, frozen=True):
     name: str
-    type: StoredType
+    type: _StoredType
     nullable: bool = False
     indexed: bool = False
     default: str | None = None
-    embedding: StoredEmbedding | None = None
+    embedding: _StoredEmbedding | None = None
     description: str | None = None
     renamed_from: str | None = None
-    metadata: tuple[StoredAnnotation, ...] = ()
+    metadata: tuple[_StoredAnnotation, ...] = ()
 
 
-class StoredProperty(StoredShape, kw_only=True, frozen=True):
-    """See `catalog.Property`; `filled` and `null_fills` are canonical text, an empty `filled` is null."""
+class _StoredProperty(_StoredShape, kw_only=True, frozen=True):
+    """`filled` has at most one value; an empty one is null."""
 
     id: int
     filled: tuple[str, ...] | None = None
     null_fills: tuple[str, ...] = ()
 
 
-class StoredRange(Stored, kw_only=True, frozen=True):
-    """See `catalog.RangeRule`; the bounds are canonical text, an absent one is open."""
-
+class _StoredRange(_Stored, kw_only=True, frozen=True):
     property: str
     low: str | None = None
     high: str | None = None
 
 
-class StoredCheck(Stored, kw_only=True, frozen=True):
-    """See `catalog.CheckRule`."""
-
-    property: str
-    pattern: str
-
-
-class StoredRules(Stored, kw_only=True, frozen=True):
-    """See `catalog.Rules`."""
-
+class _StoredRules(_Stored, kw_only=True, frozen=True):
     key: tuple[str, ...] = ()
     uniques: tuple[tuple[str, ...], ...] = ()
-    ranges: tuple[StoredRange, ...] = ()
-    checks: tuple[StoredCheck, ...] = ()
+    ranges: tuple[_StoredRange, ...] = ()
+    checks: tuple[CheckRule, ...] = ()
 
 
-class StoredInterface(StoredRules, kw_only=True, frozen=True):
-    """See `catalog.Interface`."""
-
+class _StoredInterface(_StoredRules, kw_only=True, frozen=True):
     name: str
-    properties: tuple[StoredShape, ...] = ()
+    properties: tuple[_StoredShape, ...] = ()
     description: str | None = None
-    metadata: tuple[StoredAnnotation, ...] = ()
+    metadata: tuple[_StoredAnnotation, ...] = ()
 
 
-class StoredEntity(StoredRules, kw_only=True, frozen=True):
-    """See `catalog.EntityType`."""
-
+class _StoredEntity(_StoredRules, kw_only=True, frozen=True):
     id: str
     incarnation: str
     name: str
     next_property_id: int
-    properties: tuple[StoredProperty, ...] = ()
+    properties: tuple[_StoredProperty, ...] = ()
     description: str | None = None
     renamed_from: str | None = None
-    metadata: tuple[StoredAnnotation, ...] = ()
+    metadata: tuple[_StoredAnnotation, ...] = ()
 
 
-class StoredNode(StoredEntity, kw_only=True, frozen=True):
-    """See `catalog.NodeType`."""
-
+class _StoredNode(_StoredEntity, kw_only=True, frozen=True):
     implements: tuple[str, ...] = ()
 
 
-class StoredCardinality(Stored, kw_only=True, frozen=True):
-    """See `catalog.Cardinality`."""
-
+class _StoredCardinality(_Stored, kw_only=True, frozen=True):
     low: int = 0
     high: int | None = None
 
 
-class StoredEdge(StoredEntity, kw_only=True, frozen=True):
-    """See `catalog.EdgeType`; without `cardinality` any number of edges is valid."""
+class _StoredEdge(_StoredEntity, kw_only=True, frozen=True):
+    """Without `cardinality` any number of edges is valid."""
 
     source: str
     target: str
-    cardinality: StoredCardinality | None = None
+    cardinality: _StoredCardinality | None = None
 
 
-class StoredCatalog(Stored, kw_only=True, frozen=True):
-    """See `catalog.Catalog`; `v` is the version of this shape, `next_type_id` is decimal text."""
+class _StoredCatalog(_Stored, kw_only=True, frozen=True):
+    """`v` is the version of this shape, `next_type_id` is decimal text."""
 
     v: int
-    nodes: tuple[StoredNode, ...]
-    edges: tuple[StoredEdge, ...]
-    interfaces: tuple[StoredInterface, ...] = ()
+    nodes: tuple[_StoredNode, ...]
+    edges: tuple[_StoredEdge, ...]
+    interfaces: tuple[_StoredInterface, ...] = ()
     next_type_id: str
 
 
 def catalog_to_json(catalog: Catalog) -> str:
     """Return the canonical JSON of a catalog."""
-    stored = StoredCatalog(
+    stored = _StoredCatalog(
         v=CATALOG_VERSION,
-        nodes=tuple(_store_type(StoredNode, node) for node in catalog.nodes),
-        edges=tuple(_store_type(StoredEdge, edge) for edge in catalog.edges),
-        interfaces=tuple(_store_type(StoredInterface, interface) for interface in catalog.interfaces),
+        nodes=tuple(_store_type(_StoredNode, node) for node in catalog.nodes),
+        edges=tuple(_store_type(_StoredEdge, edge) for edge in catalog.edges),
+        interfaces=tuple(_store_type(_StoredInterface, interface) for interface in catalog.interfaces),
         next_type_id=str(catalog.next_type_id),
     )
     # Not msgspec's encoder, whose escapes differ: the hash depends on these bytes.
@@ -203,7 +184,7 @@ def schema_hash(catalog: Catalog) -> SchemaHash:
 def catalog_from_json(text: str | bytes) -> Catalog:
     """Return the catalog that a JSON text describes, or raise `FormatError`."""
     try:
-        stored = msgspec.json.decode(text, type=StoredCatalog)
+        stored = msgspec.json.decode(text, type=_StoredCatalog)
         if stored.v != CATALOG_VERSION:
             raise InconsistentCatalogError(f"unsupported version: expected {CATALOG_VERSION}, got {stored.v}")
         if not _DECIMAL.fullmatch(stored.next_type_id):
@@ -234,7 +215,7 @@ def _copy(target: type[Target], source: object, **converted: object) -> Target:
 
 
 def _store_type(target: type[Target], declared: NodeType | EdgeType | Interface) -> Target:
-    shape_class: type[StoredShape] = StoredShape if target is StoredInterface else StoredProperty
+    shape_class: type[_StoredShape] = _StoredShape if target is _StoredInterface else _StoredProperty
     types = {property_.name: property_.type for property_ in declared.properties}
     rules = declared.rules
     converted: dict[str, object] = {
@@ -243,15 +224,15 @@ def _store_type(target: type[Target], declared: NodeType | EdgeType | Interface)
         "key": rules.key,
         "uniques": rules.uniques,
         "ranges": tuple(_store_range(rule, types[rule.property]) for rule in rules.ranges),
-        "checks": tuple(_copy(StoredCheck, rule) for rule in rules.checks),
+        "checks": rules.checks,
     }
     if isinstance(declared, EdgeType):
         is_any = declared.cardinality == Cardinality()
-        converted["cardinality"] = None if is_any else _copy(StoredCardinality, declared.cardinality)
+        converted["cardinality"] = None if is_any else _copy(_StoredCardinality, declared.cardinality)
     return _copy(target, declared, **converted)
 
 
-def _restore_type(target: type[AnyType], stored: StoredNode | StoredEdge | StoredInterface) -> AnyType:
+def _restore_type(target: type[AnyType], stored: _StoredNode | _StoredEdge | _StoredInterface) -> AnyType:
     shape_class: type[PropertyShape] = PropertyShape if target is Interface else Property
     properties = tuple(_restore_property(shape_class, property_) for property_ in stored.properties)
     types = {property_.name: property_.type for property_ in properties}
@@ -259,22 +240,19 @@ def _restore_type(target: type[AnyType], stored: StoredNode | StoredEdge | Store
         "properties": properties,
         "metadata": _restore_annotations(stored.metadata),
         "rules": Rules(
-            stored.key,
-            stored.uniques,
-            tuple(_restore_range(rule, types) for rule in stored.ranges),
-            tuple(_copy(CheckRule, rule) for rule in stored.checks),
+            stored.key, stored.uniques, tuple(_restore_range(rule, types) for rule in stored.ranges), stored.checks
         ),
     }
-    if isinstance(stored, StoredEdge):
-        converted["cardinality"] = _copy(Cardinality, stored.cardinality or StoredCardinality())
+    if isinstance(stored, _StoredEdge):
+        converted["cardinality"] = _copy(Cardinality, stored.cardinality or _StoredCardinality())
     return _copy(target, stored, **converted)
 
 
-def _store_property(target: type[StoredShape], shape: PropertyShape) -> StoredShape:
+def _store_property(target: type[_StoredShape], shape: PropertyShape) -> _StoredShape:
     converted: dict[str, object] = {
         "type": _store_property_type(shape.type),
         "default": _store_value(shape.default, shape.type),
-        "embedding": shape.embedding and _copy(StoredEmbedding, shape.embedding),
+        "embedding": shape.embedding and _copy(_StoredEmbedding, shape.embedding),
         "metadata": _store_annotations(shape.metadata),
     }
     if isinstance(shape, Property):
@@ -284,7 +262,7 @@ def _store_property(target: type[StoredShape], shape: PropertyShape) -> StoredSh
     return _copy(target, shape, **converted)
 
 
-def _restore_property(target: type[PropertyShape], stored: StoredShape) -> PropertyShape:
+def _restore_property(target: type[PropertyShape], stored: _StoredShape) -> PropertyShape:
     property_type = _restore_property_type(stored.type)
     converted: dict[str, object] = {
         "type": property_type,
@@ -292,28 +270,28 @@ def _restore_property(target: type[PropertyShape], stored: StoredShape) -> Prope
         "embedding": stored.embedding and _copy(Embedding, stored.embedding),
         "metadata": _restore_annotations(stored.metadata),
     }
-    if isinstance(stored, StoredProperty):
+    if isinstance(stored, _StoredProperty):
         converted["null_fills"] = tuple(_restore_value(text, property_type) for text in stored.null_fills)
         if stored.filled is not None:
             converted["filled"] = tuple(_restore_value(text, property_type) for text in stored.filled[:1])
     return _copy(target, stored, **converted)
 
 
-def _store_property_type(property_type: PropertyType) -> StoredType:
+def _store_property_type(property_type: PropertyType) -> _StoredType:
     match property_type:
         case ScalarType(scalar):
-            return StoredType(kind=scalar.value)
+            return _StoredType(kind=scalar.value)
         case ListType(item):
-            return StoredType(kind="list", item=item.value)
+            return _StoredType(kind="list", item=item.value)
         case VectorType(size):
-            return StoredType(kind="Vector", size=size)
+            return _StoredType(kind="Vector", size=size)
         case EnumType(values):
-            return StoredType(kind="enum", values=values)
+            return _StoredType(kind="enum", values=values)
         case _:
             assert_never(property_type)
 
 
-def _restore_property_type(stored: StoredType) -> PropertyType:
+def _restore_property_type(stored: _StoredType) -> PropertyType:
     if stored.kind in _SCALARS:
         return ScalarType(_SCALARS[stored.kind])
     if stored.kind == "list" and stored.item in _SCALARS:
@@ -336,12 +314,12 @@ def _restore_value(text: str, property_type: PropertyType) -> Value:
     return value
 
 
-def _store_range(rule: RangeRule, property_type: PropertyType) -> StoredRange:
+def _store_range(rule: RangeRule, property_type: PropertyType) -> _StoredRange:
     low, high = (_store_value(bound, property_type) for bound in (rule.bounds.low, rule.bounds.high))
-    return StoredRange(property=rule.property, low=low, high=high)
+    return _StoredRange(property=rule.property, low=low, high=high)
 
 
-def _restore_range(stored: StoredRange, types: dict[str, PropertyType]) -> RangeRule:
+def _restore_range(stored: _StoredRange, types: dict[str, PropertyType]) -> RangeRule:
     if stored.property not in types:
         raise InconsistentCatalogError(f"a range names the unknown property '{stored.property}'")
     property_type = types[stored.property]
@@ -349,40 +327,37 @@ def _restore_range(stored: StoredRange, types: dict[str, PropertyType]) -> Range
     return RangeRule(stored.property, RangeBounds(low, high))
 
 
-def _store_annotations(annotations: tuple[syntax.Annotation, ...]) -> tuple[StoredAnnotation, ...]:
+def _store_annotations(annotations: tuple[syntax.Annotation, ...]) -> tuple[_StoredAnnotation, ...]:
     return tuple(
-        StoredAnnotation(name=annotation.name.text, arguments=tuple(map(_store_argument, annotation.arguments)))
+        _StoredAnnotation(name=annotation.name.text, arguments=tuple(map(_store_argument, annotation.arguments)))
         for annotation in annotations
     )
 
 
-def _restore_annotations(stored: tuple[StoredAnnotation, ...]) -> tuple[syntax.Annotation, ...]:
+def _restore_annotations(stored: tuple[_StoredAnnotation, ...]) -> tuple[syntax.Annotation, ...]:
     return tuple(
         syntax.Annotation(syntax.Name(annotation.name), tuple(map(_restore_argument, annotation.arguments)))
         for annotation in stored
     )
 
 
-def _store_argument(argument: syntax.Argument) -> StoredArgument:
+def _store_argument(argument: syntax.Argument) -> _StoredArgument:
     match argument:
-        case syntax.StringLiteral(text):
-            return StoredArgument(kind="string", text=text)
-        case syntax.NumberLiteral(text):
-            return StoredArgument(kind="number", text=text)
-        case syntax.WordLiteral(text):
-            return StoredArgument(kind="word", text=text)
-        case syntax.TimeLiteral(is_datetime, text):
-            return StoredArgument(kind="datetime" if is_datetime else "date", text=text)
         case syntax.RangeArgument(low, high):
             stored_low, stored_high = (None if end is None else _store_argument(end) for end in (low, high))
-            return StoredArgument(kind="range", low=stored_low, high=stored_high)
+            return _StoredArgument(kind="range", low=stored_low, high=stored_high)
         case syntax.NamedArgument(name, value):
-            return StoredArgument(kind="named", name=name.text, value=_store_argument(value))
+            return _StoredArgument(kind="named", name=name.text, value=_store_argument(value))
+        case syntax.TimeLiteral(text=text):
+            return _StoredArgument(kind=argument.function, text=text)
+        case syntax.StringLiteral(text) | syntax.NumberLiteral(text) | syntax.WordLiteral(text):
+            kind = next(kind for kind, literal_class in _LITERALS.items() if isinstance(argument, literal_class))
+            return _StoredArgument(kind=kind, text=text)
         case _:
             assert_never(argument)
 
 
-def _restore_argument(stored: StoredArgument) -> syntax.Argument:
+def _restore_argument(stored: _StoredArgument) -> syntax.Argument:
     match stored.kind:
         case "range":
             low, high = (None if end is None else _restore_literal(end) for end in (stored.low, stored.high))
@@ -395,17 +370,11 @@ def _restore_argument(stored: StoredArgument) -> syntax.Argument:
             return _restore_literal(stored)
 
 
-def _restore_literal(stored: StoredArgument) -> syntax.Literal:
+def _restore_literal(stored: _StoredArgument) -> syntax.Literal:
     if stored.text is None:
         raise InconsistentCatalogError(f"a literal of the kind '{stored.kind}' has no text")
-    match stored.kind:
-        case "string":
-            return syntax.StringLiteral(stored.text)
-        case "number":
-            return syntax.NumberLiteral(stored.text)
-        case "word":
-            return syntax.WordLiteral(stored.text)
-        case "date" | "datetime":
-            return syntax.TimeLiteral(stored.kind == "datetime", stored.text)
-        case _:
-            raise InconsistentCatalogError(f"an argument of the kind '{stored.kind}' is not a literal")
+    if stored.kind in _LITERALS:
+        return _LITERALS[stored.kind](stored.text)
+    if stored.kind in {"date", "datetime"}:
+        return syntax.TimeLiteral(stored.kind == "datetime", stored.text)
+    raise InconsistentCatalogError(f"an argument of the kind '{stored.kind}' is not a literal")

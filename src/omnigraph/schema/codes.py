@@ -7,10 +7,10 @@ interfaces, S5xx edges.
 
 from __future__ import annotations
 
-from enum import Enum
+from omnigraph.lang.problems import Code
 
 
-class SchemaCode(Enum):
+class SchemaCode(Code):
     """A code and its meaning."""
 
     SYNTAX = ("S001", "the text is not valid syntax")
@@ -73,7 +73,3 @@ class SchemaCode(Enum):
     CARDINALITY = ("S503", "`@card` is not a range of counts")
     EDGE_CONSTRAINT = ("S504", "an edge has a constraint that only nodes can have")
     EDGE_KEY = ("S505", "the key of an edge does not start with `src, dst`")
-
-    def __init__(self, code: str, meaning: str) -> None:
-        self.code = code
-        self.meaning = meaning

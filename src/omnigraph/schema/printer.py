@@ -10,19 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import assert_never
 
-from omnigraph.lang.syntax import (
-    Annotation,
-    Argument,
-    Literal,
-    Name,
-    NamedArgument,
-    NumberLiteral,
-    RangeArgument,
-    StringLiteral,
-    TimeLiteral,
-    TypeExpression,
-    WordLiteral,
-)
+from omnigraph.lang import syntax
 from omnigraph.schema.catalog import Cardinality, Catalog, Entity, Interface, NodeType, PropertyShape, Rules
 from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
 from omnigraph.schema.syntax import Body, Declaration, EdgeSyntax, InterfaceSyntax, NodeSyntax, PropertySyntax, Schema
@@ -32,7 +20,7 @@ from omnigraph.schema.values import Value, value_text
 def schema_from_catalog(catalog: Catalog) -> Schema:
     """Return the syntax tree of a catalog: interfaces first, then the types in the order of their ids."""
     interfaces = [
-        InterfaceSyntax(Name(interface.name), tuple(_notes(interface)), body=_body(interface))
+        InterfaceSyntax(syntax.Name(interface.name), tuple(_notes(interface)), body=_body(interface))
         for interface in catalog.interfaces
     ]
     types = sorted(catalog.types, key=lambda entity: entity.id)
@@ -40,26 +28,26 @@ def schema_from_catalog(catalog: Catalog) -> Schema:
 
 
 def _type_declaration(catalog: Catalog, entity: Entity) -> Declaration:
-    name, notes, body = Name(entity.name), tuple(_notes(entity)), _body(entity)
+    name, notes, body = syntax.Name(entity.name), tuple(_notes(entity)), _body(entity)
     if isinstance(entity, NodeType):
-        return NodeSyntax(name, notes, tuple(Name(interface) for interface in entity.implements), body)
-    source, target = Name(catalog.source_of(entity).name), Name(catalog.target_of(entity).name)
+        return NodeSyntax(name, notes, tuple(syntax.Name(interface) for interface in entity.implements), body)
+    source, target = syntax.Name(catalog.source_of(entity).name), syntax.Name(catalog.target_of(entity).name)
     return EdgeSyntax(name, (*_card(entity.cardinality), *notes), body=body, source=source, target=target)
 
 
-def _notes(described: Entity | Interface | PropertyShape) -> Iterator[Annotation]:
+def _notes(described: Entity | Interface | PropertyShape) -> Iterator[syntax.Annotation]:
     """Return the annotations that types and properties have in common."""
     if not isinstance(described, Interface) and described.renamed_from is not None:
-        yield _annotation("rename_from", WordLiteral(described.renamed_from))
+        yield _annotation("rename_from", syntax.WordLiteral(described.renamed_from))
     if described.description is not None:
-        yield _annotation("description", StringLiteral(described.description))
+        yield _annotation("description", syntax.StringLiteral(described.description))
     yield from described.metadata
 
 
-def _card(cardinality: Cardinality) -> Iterator[Annotation]:
+def _card(cardinality: Cardinality) -> Iterator[syntax.Annotation]:
     if cardinality != Cardinality():
-        high = None if cardinality.high is None else NumberLiteral(str(cardinality.high))
-        yield _annotation("card", RangeArgument(NumberLiteral(str(cardinality.low)), high))
+        high = None if cardinality.high is None else syntax.NumberLiteral(str(cardinality.high))
+        yield _annotation("card", syntax.RangeArgument(syntax.NumberLiteral(str(cardinality.low)), high))
 
 
 def _body(declared: Entity | Interface) -> Body:
@@ -70,62 +58,62 @@ def _body(declared: Entity | Interface) -> Body:
 
 def _property(shape: PropertyShape) -> PropertySyntax:
     nullable = shape.nullable and not (shape.embedding and shape.embedding.required)
-    return PropertySyntax(Name(shape.name), _type(shape.type, nullable), tuple(_annotations(shape)))
+    return PropertySyntax(syntax.Name(shape.name), _type(shape.type, nullable), tuple(_annotations(shape)))
 
 
-def _annotations(shape: PropertyShape) -> Iterator[Annotation]:
+def _annotations(shape: PropertyShape) -> Iterator[syntax.Annotation]:
     if shape.indexed:
         yield _annotation("index")
     if shape.default is not None:
         yield _annotation("default", _literal(shape.default, shape.type))
     if shape.embedding:
         model = shape.embedding.model
-        named = (NamedArgument(Name("model"), StringLiteral(model)),) if model is not None else ()
-        yield _annotation("embed", StringLiteral(shape.embedding.source), *named)
+        named = (syntax.NamedArgument(syntax.Name("model"), syntax.StringLiteral(model)),) if model is not None else ()
+        yield _annotation("embed", syntax.StringLiteral(shape.embedding.source), *named)
     yield from _notes(shape)
 
 
-def _constraints(rules: Rules, types: dict[str, PropertyType]) -> Iterator[Annotation]:
+def _constraints(rules: Rules, types: dict[str, PropertyType]) -> Iterator[syntax.Annotation]:
     if rules.key:
-        yield _annotation("key", *(WordLiteral(name) for name in rules.key))
+        yield _annotation("key", *(syntax.WordLiteral(name) for name in rules.key))
     for columns in rules.uniques:
-        yield _annotation("unique", *(WordLiteral(name) for name in columns))
+        yield _annotation("unique", *(syntax.WordLiteral(name) for name in columns))
     for rule in rules.ranges:
         low, high = (
             None if value is None else _literal(value, types[rule.property])
             for value in (rule.bounds.low, rule.bounds.high)
         )
-        yield _annotation("range", WordLiteral(rule.property), RangeArgument(low, high))
+        yield _annotation("range", syntax.WordLiteral(rule.property), syntax.RangeArgument(low, high))
     for check in rules.checks:
-        yield _annotation("check", WordLiteral(check.property), StringLiteral(check.pattern))
+        yield _annotation("check", syntax.WordLiteral(check.property), syntax.StringLiteral(check.pattern))
 
 
-def _annotation(name: str, *arguments: Argument) -> Annotation:
-    return Annotation(Name(name), arguments)
+def _annotation(name: str, *arguments: syntax.Argument) -> syntax.Annotation:
+    return syntax.Annotation(syntax.Name(name), arguments)
 
 
-def _type(property_type: PropertyType, nullable: bool) -> TypeExpression:
+def _type(property_type: PropertyType, nullable: bool) -> syntax.TypeExpression:
     match property_type:
         case ScalarType(scalar):
-            return TypeExpression(Name(scalar.value), nullable=nullable)
+            return syntax.TypeExpression(syntax.Name(scalar.value), nullable=nullable)
         case ListType(item):
-            return TypeExpression(Name(item.value), is_list=True, nullable=nullable)
+            return syntax.TypeExpression(syntax.Name(item.value), is_list=True, nullable=nullable)
         case VectorType(size):
-            return TypeExpression(Name("Vector"), (NumberLiteral(str(size)),), nullable=nullable)
+            return syntax.TypeExpression(syntax.Name("Vector"), (syntax.NumberLiteral(str(size)),), nullable=nullable)
         case EnumType(values):
-            words = tuple(WordLiteral(value) for value in values)
-            return TypeExpression(Name("enum"), words, nullable=nullable)
+            words = tuple(syntax.WordLiteral(value) for value in values)
+            return syntax.TypeExpression(syntax.Name("enum"), words, nullable=nullable)
 
 
-def _literal(value: Value, property_type: PropertyType) -> Literal:
+def _literal(value: Value, property_type: PropertyType) -> syntax.Literal:
     text = value_text(value, property_type)
     match property_type:
         case EnumType() | ScalarType(Scalar.BOOL):
-            return WordLiteral(text)
+            return syntax.WordLiteral(text)
         case ScalarType(Scalar.STRING | Scalar.DATE | Scalar.DATETIME):
-            return StringLiteral(text)
+            return syntax.StringLiteral(text)
         case _:
-            return NumberLiteral(text)
+            return syntax.NumberLiteral(text)
 
 
 def print_schema(schema: Schema) -> str:
@@ -133,7 +121,7 @@ def print_schema(schema: Schema) -> str:
     return "\n".join(_declaration(declaration) for declaration in schema.declarations)
 
 
-def print_annotation(annotation: Annotation) -> str:
+def print_annotation(annotation: syntax.Annotation) -> str:
     """Return an annotation as text."""
     text = f"@{annotation.name.text}"
     if not annotation.arguments:
@@ -143,7 +131,7 @@ def print_annotation(annotation: Annotation) -> str:
     return f"{text}({', '.join(_argument(argument, open_end) for argument in annotation.arguments)})"
 
 
-def print_type(expression: TypeExpression) -> str:
+def print_type(expression: syntax.TypeExpression) -> str:
     """Return a type as text."""
     text = expression.name.text
     if expression.parameters is not None:
@@ -176,21 +164,21 @@ def _body_lines(body: Body) -> list[str]:
     return [*misplaced, *properties, *(print_annotation(constraint) for constraint in body.constraints)]
 
 
-def _annotations_text(annotations: tuple[Annotation, ...]) -> str:
+def _annotations_text(annotations: tuple[syntax.Annotation, ...]) -> str:
     return "".join(f" {print_annotation(annotation)}" for annotation in annotations)
 
 
-def _argument(argument: Argument, open_end: str = "") -> str:
+def _argument(argument: syntax.Argument, open_end: str = "") -> str:
     match argument:
-        case StringLiteral(value):
+        case syntax.StringLiteral(value):
             return json.dumps(value, ensure_ascii=False)
-        case NumberLiteral(text) | WordLiteral(text):
+        case syntax.NumberLiteral(text) | syntax.WordLiteral(text):
             return text
-        case TimeLiteral(text=text):
+        case syntax.TimeLiteral(text=text):
             return f"{argument.function}({json.dumps(text, ensure_ascii=False)})"
-        case NamedArgument(name, value):
+        case syntax.NamedArgument(name, value):
             return f"{name.text}={_argument(value)}"
-        case RangeArgument(low, high):
+        case syntax.RangeArgument(low, high):
             first = _argument(low) if low else ""
             return f"{first}..{_argument(high) if high else open_end}"
         case _:

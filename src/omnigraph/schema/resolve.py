@@ -8,21 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from omnigraph.base import limits
+from omnigraph.lang import syntax
 from omnigraph.lang.problems import quoted
-from omnigraph.lang.syntax import (
-    Annotation,
-    Argument,
-    Name,
-    NumberLiteral,
-    Span,
-    StringLiteral,
-    TypeExpression,
-    WordLiteral,
-)
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.property_types import EnumType, ListType, PropertyType, Scalar, ScalarType, VectorType
 from omnigraph.schema.syntax import Declaration, InterfaceSyntax, NodeSyntax, PropertySyntax
@@ -63,33 +54,33 @@ _OTHER_LANGUAGES: Final = {
 }
 
 
-def find_annotation(annotations: tuple[Annotation, ...], name: str) -> Annotation | None:
+def find_annotation(annotations: tuple[syntax.Annotation, ...], name: str) -> syntax.Annotation | None:
     """Return the first annotation of this name."""
     return next((annotation for annotation in annotations if annotation.name.text == name), None)
 
 
-def arguments_of(annotations: tuple[Annotation, ...], name: str) -> tuple[Argument, ...]:
+def arguments_of(annotations: tuple[syntax.Annotation, ...], name: str) -> tuple[syntax.Argument, ...]:
     """Return the arguments of the first annotation of this name; none without it."""
     annotation = find_annotation(annotations, name)
     return annotation.arguments if annotation else ()
 
 
-def metadata_of(annotations: tuple[Annotation, ...]) -> tuple[Annotation, ...]:
+def metadata_of(annotations: tuple[syntax.Annotation, ...]) -> tuple[syntax.Annotation, ...]:
     """Return the annotations without a meaning of their own, which the catalog only stores."""
     return tuple(annotation for annotation in annotations if annotation.name.text not in KNOWN_ANNOTATIONS)
 
 
-def column_names(constraint: Annotation) -> tuple[WordLiteral, ...]:
+def column_names(constraint: syntax.Annotation) -> tuple[syntax.WordLiteral, ...]:
     """Return the arguments of a constraint that are names of properties."""
-    return tuple(argument for argument in constraint.arguments if isinstance(argument, WordLiteral))
+    return tuple(argument for argument in constraint.arguments if isinstance(argument, syntax.WordLiteral))
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnList:
     """The columns of one `@key`, `@unique` or `@index`; for that of a property, the property itself."""
 
-    annotation: Annotation
-    columns: tuple[WordLiteral, ...]
+    annotation: syntax.Annotation
+    columns: tuple[syntax.WordLiteral, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -97,13 +88,13 @@ class ColumnList:
 
 
 def column_lists(
-    properties: Iterable[PropertySyntax], constraints: Iterable[Annotation], kind: str
+    properties: Iterable[PropertySyntax], constraints: Iterable[syntax.Annotation], kind: str
 ) -> Iterator[ColumnList]:
     """Return the annotations of properties, then the constraints, that have this name."""
     for declared in properties:
         annotation = find_annotation(declared.annotations, kind)
         if annotation:
-            yield ColumnList(annotation, (WordLiteral(declared.name.text, annotation.span),))
+            yield ColumnList(annotation, (syntax.WordLiteral(declared.name.text, annotation.span),))
     for constraint in constraints:
         if constraint.name.text == kind:
             yield ColumnList(constraint, column_names(constraint))
@@ -114,12 +105,12 @@ class InvalidType:
     """Why an expression is not a valid type."""
 
     code: SchemaCode
-    span: Span
+    span: syntax.Span
     message: str
     hint: str = ""
 
 
-def resolve_type(expression: TypeExpression) -> PropertyType | InvalidType:
+def resolve_type(expression: syntax.TypeExpression) -> PropertyType | InvalidType:
     """Return the type that an expression names, or why it names none."""
     name = expression.name
     resolved: PropertyType | InvalidType
@@ -141,13 +132,13 @@ def resolve_type(expression: TypeExpression) -> PropertyType | InvalidType:
     return _list(expression, resolved)
 
 
-def _vector(expression: TypeExpression) -> VectorType | InvalidType:
+def _vector(expression: syntax.TypeExpression) -> VectorType | InvalidType:
     hint = f"write a size from 1 to {limits.VECTOR_DIMENSIONS_MAX}, such as `Vector(384)`"
     span = expression.name.span
     match expression.parameters:
         case None | ():
             return InvalidType(SchemaCode.VECTOR_SIZE, span, "`Vector` needs a size", hint)
-        case [NumberLiteral(text)]:
+        case [syntax.NumberLiteral(text)]:
             # The length is checked first: Python does not parse integers of thousands of digits.
             digits = text.lstrip("0")
             if digits.isdecimal() and len(digits) <= 9 and 1 <= int(digits) <= limits.VECTOR_DIMENSIONS_MAX:
@@ -158,14 +149,14 @@ def _vector(expression: TypeExpression) -> VectorType | InvalidType:
             return InvalidType(SchemaCode.VECTOR_SIZE, span, "`Vector` needs one integer", hint)
 
 
-def _enum(expression: TypeExpression) -> EnumType | InvalidType:
+def _enum(expression: syntax.TypeExpression) -> EnumType | InvalidType:
     if not expression.parameters:
         hint = "write `enum(one, two)`"
         return InvalidType(SchemaCode.ENUM_EMPTY, expression.name.span, "`enum` needs values", hint)
     seen: set[str] = set()
     for literal in expression.parameters:
-        is_word = isinstance(literal, WordLiteral | NumberLiteral)
-        text = f'"{literal.value}"' if isinstance(literal, StringLiteral) else literal.text
+        is_word = isinstance(literal, syntax.WordLiteral | syntax.NumberLiteral)
+        text = f'"{literal.value}"' if isinstance(literal, syntax.StringLiteral) else literal.text
         if not is_word or not _ENUM_WORD.fullmatch(text):
             hint = "write words of letters, digits, `_` and inner `-`, without quotes"
             return InvalidType(SchemaCode.ENUM_VALUE, literal.span, f"{quoted(text)} is not a valid enum value", hint)
@@ -176,7 +167,7 @@ def _enum(expression: TypeExpression) -> EnumType | InvalidType:
     return EnumType(tuple(sorted(seen)))
 
 
-def _list(expression: TypeExpression, item: PropertyType) -> ListType | InvalidType:
+def _list(expression: syntax.TypeExpression, item: PropertyType) -> ListType | InvalidType:
     span = expression.name.span
     if not isinstance(item, ScalarType) or item.scalar is Scalar.BLOB:
         message = f"a list cannot have items of type `{expression.name.text}`"
@@ -192,7 +183,7 @@ def _list(expression: TypeExpression, item: PropertyType) -> ListType | InvalidT
 class PropertyConflict:
     """A property with two different declarations; `later` is the position of the second one."""
 
-    later: Name
+    later: syntax.Name
     property_name: str
     first: str
     difference: str
@@ -203,62 +194,52 @@ class Expansion:
     """All properties and constraints of a declaration, and those that interfaces added."""
 
     properties: tuple[PropertySyntax, ...]
-    constraints: tuple[Annotation, ...]
+    constraints: tuple[syntax.Annotation, ...]
     inherited: tuple[PropertySyntax, ...]
-    inherited_constraints: tuple[Annotation, ...]
+    inherited_constraints: tuple[syntax.Annotation, ...]
     conflicts: tuple[PropertyConflict, ...]
 
 
 def expand(declaration: Declaration, interfaces: Mapping[str, InterfaceSyntax]) -> Expansion:
     """Return a declaration with the properties and constraints of its interfaces. Unknown interfaces are skipped."""
-    merged = _MergedProperties()
-    constraints: dict[Annotation, None] = {}
+    properties: dict[str, PropertySyntax] = {}
+    labels: dict[str, str] = {}
+    constraints: dict[syntax.Annotation, None] = {}
+    conflicts: list[PropertyConflict] = []
+
+    def add(declared: PropertySyntax, position: syntax.Name, label: str) -> None:
+        name = declared.name.text
+        earlier = properties.get(name)
+        if earlier is not None:
+            if difference := _difference(earlier, declared):
+                conflicts.append(PropertyConflict(position, name, labels[name], difference))
+                return
+            replaced = {annotation.name.text for annotation in declared.annotations}
+            inherited = tuple(annotation for annotation in earlier.annotations if annotation.name.text not in replaced)
+            declared = replace(declared, annotations=inherited + declared.annotations)
+        properties[name], labels[name] = declared, label
+
     for name in declaration.implements if isinstance(declaration, NodeSyntax) else ():
         interface = interfaces.get(name.text)
         if interface is not None:
             for declared in interface.body.properties:
-                merged.add(declared, name, interface.label)
+                add(declared, name, interface.label)
             constraints |= dict.fromkeys(interface.body.constraints)
-    inherited, inherited_constraints = merged.properties, tuple(constraints)
+    inherited_properties, inherited_constraints = tuple(properties.values()), tuple(constraints)
     own: dict[str, PropertySyntax] = {}
     for declared in declaration.body.properties:
         # Another check reports duplicates.
         own.setdefault(declared.name.text, declared)
     for declared in own.values():
-        merged.add(declared, declared.name, declaration.label)
+        add(declared, declared.name, declaration.label)
     constraints |= dict.fromkeys(declaration.body.constraints)
     return Expansion(
-        properties=merged.properties,
+        properties=tuple(properties.values()),
         constraints=tuple(constraints),
-        inherited=inherited,
+        inherited=inherited_properties,
         inherited_constraints=inherited_constraints,
-        conflicts=tuple(merged.conflicts),
+        conflicts=tuple(conflicts),
     )
-
-
-@dataclass(slots=True)
-class _MergedProperties:
-    """The properties so far, each with the label of its declaration, and the conflicts between them."""
-
-    by_name: dict[str, tuple[PropertySyntax, str]] = field(default_factory=dict)
-    conflicts: list[PropertyConflict] = field(default_factory=list)
-
-    @property
-    def properties(self) -> tuple[PropertySyntax, ...]:
-        return tuple(declared for declared, _ in self.by_name.values())
-
-    def add(self, declared: PropertySyntax, position: Name, label: str) -> None:
-        name = declared.name.text
-        if name not in self.by_name:
-            self.by_name[name] = declared, label
-            return
-        earlier, first = self.by_name[name]
-        if difference := _difference(earlier, declared):
-            self.conflicts.append(PropertyConflict(position, name, first, difference))
-            return
-        own = {annotation.name.text for annotation in declared.annotations}
-        inherited = tuple(annotation for annotation in earlier.annotations if annotation.name.text not in own)
-        self.by_name[name] = replace(declared, annotations=inherited + declared.annotations), label
 
 
 def _difference(earlier: PropertySyntax, later: PropertySyntax) -> str:

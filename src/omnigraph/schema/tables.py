@@ -11,17 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final, assert_never
 
+from omnigraph.schema import property_types as types
 from omnigraph.schema.catalog import EdgeType, Entity, Property
-from omnigraph.schema.property_types import (
-    EnumType,
-    IndexKind,
-    ListType,
-    PropertyType,
-    Scalar,
-    ScalarType,
-    VectorType,
-    index_kind,
-)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,44 +49,44 @@ def arrow_field(property_: Property) -> pa.Field[pa.DataType]:
     metadata = {PROPERTY_ID_KEY: str(property_.id)}
     if property_.null_fills:
         metadata[NULL_FILLS_KEY] = str(len(property_.null_fills))
-    if property_.type == ScalarType(Scalar.BLOB):
+    if property_.type == types.ScalarType(types.Scalar.BLOB):
         metadata[_EXTENSION_NAME_KEY] = _BLOB_EXTENSION
     return pa.field(property_.name, arrow_type(property_.type), nullable=property_.nullable, metadata=metadata)
 
 
-def arrow_type(property_type: PropertyType) -> pa.DataType:
+def arrow_type(property_type: types.PropertyType) -> pa.DataType:
     """Return the Arrow type that stores the values of a property's type."""
     import pyarrow as pa
 
     match property_type:
-        case EnumType():
+        case types.EnumType():
             return pa.utf8()
-        case VectorType(size):
+        case types.VectorType(size):
             return pa.list_(pa.float32(), size)
-        case ListType(item):
+        case types.ListType(item):
             return pa.list_(pa.field("item", _scalar_types()[item], nullable=False))
-        case ScalarType(scalar):
+        case types.ScalarType(scalar):
             return _scalar_types()[scalar]
         case _:
             assert_never(property_type)
 
 
 @cache
-def _scalar_types() -> dict[Scalar, pa.DataType]:
+def _scalar_types() -> dict[types.Scalar, pa.DataType]:
     import pyarrow as pa
 
     return {
-        Scalar.STRING: pa.utf8(),
-        Scalar.BOOL: pa.bool_(),
-        Scalar.I32: pa.int32(),
-        Scalar.I64: pa.int64(),
-        Scalar.U32: pa.uint32(),
-        Scalar.U64: pa.uint64(),
-        Scalar.F32: pa.float32(),
-        Scalar.F64: pa.float64(),
-        Scalar.DATE: pa.date32(),
-        Scalar.DATETIME: pa.timestamp("ms", "UTC"),
-        Scalar.BLOB: pa.struct(
+        types.Scalar.STRING: pa.utf8(),
+        types.Scalar.BOOL: pa.bool_(),
+        types.Scalar.I32: pa.int32(),
+        types.Scalar.I64: pa.int64(),
+        types.Scalar.U32: pa.uint32(),
+        types.Scalar.U64: pa.uint64(),
+        types.Scalar.F32: pa.float32(),
+        types.Scalar.F64: pa.float64(),
+        types.Scalar.DATE: pa.date32(),
+        types.Scalar.DATETIME: pa.timestamp("ms", "UTC"),
+        types.Scalar.BLOB: pa.struct(
             [("data", pa.large_binary()), ("uri", pa.utf8()), ("position", pa.uint64()), ("size", pa.uint64())]
         ),
     }
@@ -106,16 +97,16 @@ class ColumnIndex:
     """One index that a column should have."""
 
     column: str
-    kind: IndexKind
+    kind: types.IndexKind
 
 
 def declared_indexes(entity: Entity) -> tuple[ColumnIndex, ...]:
     """Return every index of a type's table, in the order of its columns."""
-    indexes = [ColumnIndex(name, IndexKind.BTREE) for name in system_columns(entity)]
+    indexes = [ColumnIndex(name, types.IndexKind.BTREE) for name in system_columns(entity)]
     for property_ in entity.properties:
-        declared = index_kind(property_.type) if property_.indexed else None
+        declared = types.index_kind(property_.type) if property_.indexed else None
         if declared is not None:
             indexes.append(ColumnIndex(property_.name, declared))
-        if property_.name in entity.key and declared is not IndexKind.BTREE:
-            indexes.append(ColumnIndex(property_.name, IndexKind.BTREE))
+        if property_.name in entity.key and declared is not types.IndexKind.BTREE:
+            indexes.append(ColumnIndex(property_.name, types.IndexKind.BTREE))
     return tuple(indexes)

@@ -13,97 +13,43 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from lark import Transformer, Tree, UnexpectedInput
-from lark.lexer import Token
+from lark import Token, Tree
 
-from omnigraph.lang.parsing import (
-    ESCAPES_HINT,
-    TypePart,
-    error_offset,
-    expected_terminals,
-    join_alternatives,
-    lark_token_span,
-    type_expression,
-    unescape,
-    unexpected_text,
-    unexpected_token_span,
-)
+from omnigraph.lang.builder import TreeBuilder, node_rule, token_span, tuple_rule
+from omnigraph.lang.parsing import InvalidSyntax, join_alternatives
 from omnigraph.lang.problems import ProblemList
 from omnigraph.lang.syntax import (
     Annotation,
     Argument,
     Literal,
     Name,
-    NamedArgument,
     NumberLiteral,
     RangeArgument,
     StringLiteral,
     TimeLiteral,
-    TypeExpression,
     WordLiteral,
 )
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.syntax import Body, Declaration, EdgeSyntax, InterfaceSyntax, NodeSyntax, PropertySyntax
 
-_WORDS: Final = {
-    "$END": "the end of the text",
-    "ANNOTATION": "an annotation",
-    "COLON": "`:`",
-    "COMMA": "`,`",
-    "DOTS": "`..`",
-    "ENDPOINT": "a word",
-    "EQUAL": "`=`",
-    "LBRACE": "`{`",
-    "LPAR": "`(`",
-    "LSQB": "a list",
-    "NAME": "a name",
-    "NUMBER": "a number",
-    "QMARK": "`?`",
-    "RBRACE": "`}`",
-    "RPAR": "`)`",
-    "RSQB": "`]`",
-    "STAR": "`*`",
-    "STRING": "a string",
-    "TIME": "a word",
-    "WORD": "a word",
-    "_ARROW": "`->`",
-    "_EDGE": "`edge`",
-    "_IMPLEMENTS": "`implements`",
-    "_INTERFACE": "`interface`",
-    "_NODE": "`node`",
-}
+HEADER: Final = re.compile(r"^[ \t]*(node|edge|interface)[ \t]+([A-Za-z_][A-Za-z0-9_]{0,127})", re.MULTILINE)
 _KEYWORDS: Final = frozenset({"node", "edge", "interface"})
-_HEADER: Final = re.compile(r"^[ \t]*(node|edge|interface)[ \t]+([A-Za-z_][A-Za-z0-9_]{0,127})", re.MULTILINE)
-_TOKEN: Final = re.compile(r"[A-Za-z0-9_]+|\S")
 _ALWAYS_CONSTRAINTS: Final = frozenset({"range", "check"})
 _CONSTRAINTS_WITH_ARGUMENTS: Final = frozenset({"key", "unique", "index"})
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _Header = tuple[tuple[Name, ...], tuple[Annotation, ...]]
 
 
-def report_syntax_error(error: UnexpectedInput, problems: ProblemList) -> int:
-    """Report the problem of a syntax error and return its offset in the text."""
-    text = problems.text
-    position = error_offset(error, text)
-    token = _TOKEN.match(text, position)
-    message = f"{declaration_at(position, text)}unexpected {unexpected_text(token)}"
-    hint = _hint(error, position, text)
-    problems.report(SchemaCode.SYNTAX, unexpected_token_span(token, position, text), message, hint)
-    return position
+def report_syntax_error(invalid: InvalidSyntax, problems: ProblemList) -> None:
+    """Report the problem of a syntax error."""
+    message = f"{invalid.declaration}unexpected {invalid.shown}"
+    problems.report(SchemaCode.SYNTAX, invalid.span, message, _hint(invalid, problems.text))
 
 
-def declaration_at(position: int, text: str) -> str:
-    """Return the declaration that contains the position, as a prefix of a message."""
-    last: re.Match[str] | None = None
-    for header in _HEADER.finditer(text, 0, position):
-        last = header
-    return f"{last.group(1)} {last.group(2)}: " if last else ""
-
-
-def _hint(error: UnexpectedInput, position: int, text: str) -> str:
+def _hint(invalid: InvalidSyntax, text: str) -> str:
+    position, expected = invalid.offset, invalid.expected
     line_start = text.rfind("\n", 0, position) + 1
     rest = text[position : position + 2]
-    expected = sorted({_WORDS.get(name, name) for name in expected_terminals(error)})
     if rest.startswith('"') and "a string" in expected:
         return 'end the string with `"` on the same line'
     if rest == "/*":
@@ -143,15 +89,13 @@ def canonical(annotation: Annotation) -> Annotation:
             return annotation
 
 
-class _SchemaBuilder(Transformer[Token, tuple[Declaration, ...]]):
-    """One method per rule of the grammar and per terminal that has a meaning."""
+class _SchemaBuilder(TreeBuilder[tuple[Declaration, ...]]):
+    """The rules and terminals that only schemas have."""
 
-    def __init__(self, problems: ProblemList) -> None:
-        super().__init__()
-        self._problems = problems
-
-    def start(self, declarations: list[Declaration]) -> tuple[Declaration, ...]:
-        return tuple(declarations)
+    header_pattern = HEADER
+    escape_code = SchemaCode.STRING_ESCAPE
+    start = implements = tuple_rule
+    property = node_rule(PropertySyntax)
 
     def interface(self, parts: tuple[Name, _Header, Body]) -> InterfaceSyntax:
         name, (implements, annotations), body = parts
@@ -170,94 +114,43 @@ class _SchemaBuilder(Transformer[Token, tuple[Declaration, ...]]):
         implements = next((part for part in parts if isinstance(part, tuple)), ())
         return implements, tuple(part for part in parts if isinstance(part, Annotation))
 
-    def implements(self, names: list[Name]) -> tuple[Name, ...]:
-        return tuple(names)
-
     def body(self, items: list[PropertySyntax | Annotation]) -> Body:
-        return _sort_body(items)
-
-    def property(self, parts: tuple[Name, TypeExpression]) -> PropertySyntax:
-        return PropertySyntax(*parts)
-
-    def plain_type(self, parts: list[TypePart]) -> TypeExpression:
-        return type_expression(parts, is_list=False)
-
-    def list_type(self, parts: list[TypePart]) -> TypeExpression:
-        return type_expression(parts, is_list=True)
-
-    def parameters(self, literals: list[Literal]) -> tuple[Literal, ...]:
-        return tuple(literals)
+        properties: list[tuple[PropertySyntax, list[Annotation]]] = []
+        constraints: list[Annotation] = []
+        misplaced: list[Annotation] = []
+        follows_property = False
+        for item in items:
+            if isinstance(item, PropertySyntax):
+                properties.append((item, []))
+                follows_property = True
+            elif is_constraint(item):
+                constraints.append(item)
+                follows_property = False
+            elif follows_property:
+                properties[-1][1].append(item)
+            else:
+                misplaced.append(item)
+        return Body(
+            tuple(PropertySyntax(declared.name, declared.type, tuple(own)) for declared, own in properties),
+            tuple(constraints),
+            tuple(misplaced),
+        )
 
     def annotation(self, parts: list[Name | Argument]) -> Annotation:
-        name, *arguments = parts
-        assert isinstance(name, Name)
-        return canonical(Annotation(name, tuple(part for part in arguments if not isinstance(part, Name))))
+        return canonical(super().annotation(parts))
 
     def time(self, parts: tuple[Token, StringLiteral]) -> TimeLiteral:
         function, text = parts
-        return TimeLiteral(str(function) == "datetime", text.value, lark_token_span(function))
-
-    def named(self, parts: tuple[WordLiteral, Literal]) -> NamedArgument:
-        word, value = parts
-        return NamedArgument(Name(word.text, word.span), value)
+        return TimeLiteral(str(function) == "datetime", text.value, token_span(function))
 
     def range(self, parts: list[Token | Tree[Literal]]) -> RangeArgument:
         ends = {part.data: part for part in parts if isinstance(part, Tree)}
         dots = next(part for part in parts if isinstance(part, Token))
         low, high = (_range_end(ends.get(side)) for side in ("low", "high"))
-        return RangeArgument(low, high, low.span if low else lark_token_span(dots))
+        return RangeArgument(low, high, low.span if low else token_span(dots))
 
-    def NAME(self, token: Token) -> Name:  # noqa: N802 - lark calls the method that is named like the terminal
-        return Name(str(token), lark_token_span(token))
-
-    def ANNOTATION(self, token: Token) -> Name:  # noqa: N802
-        return Name(str(token)[1:], lark_token_span(token))
-
-    def NUMBER(self, token: Token) -> NumberLiteral:  # noqa: N802
-        return NumberLiteral(str(token), lark_token_span(token))
-
-    def WORD(self, token: Token) -> WordLiteral:  # noqa: N802
-        return WordLiteral(str(token), lark_token_span(token))
-
-    def ENDPOINT(self, token: Token) -> WordLiteral:  # noqa: N802
-        return WordLiteral(str(token)[1:], lark_token_span(token))
-
-    def STRING(self, token: Token) -> StringLiteral:  # noqa: N802
-        return StringLiteral(self._unescape(token), lark_token_span(token))
-
-    def _unescape(self, token: Token) -> str:
-        """Return the characters of a string; report an unknown escape and leave it unchanged."""
-        inner = str(token)[1:-1]
-        value = unescape(inner)
-        if isinstance(value, str):
-            return value
-        span = value.span_in(lark_token_span(token))
-        where = declaration_at(token.start_pos or 0, self._problems.text)
-        self._problems.report(SchemaCode.STRING_ESCAPE, span, where + value.message, ESCAPES_HINT)
-        return inner
-
-
-def _sort_body(items: list[PropertySyntax | Annotation]) -> Body:
-    properties: list[tuple[PropertySyntax, list[Annotation]]] = []
-    constraints: list[Annotation] = []
-    misplaced: list[Annotation] = []
-    follows_property = False
-    for item in items:
-        if isinstance(item, PropertySyntax):
-            properties.append((item, []))
-            follows_property = True
-        elif is_constraint(item):
-            constraints.append(item)
-            follows_property = False
-        elif follows_property:
-            properties[-1][1].append(item)
-        else:
-            misplaced.append(item)
-    return Body(
-        tuple(PropertySyntax(declared.name, declared.type, tuple(own)) for declared, own in properties),
-        tuple(constraints),
-        tuple(misplaced),
-    )
+    def ENDPOINT(self, token: Token) -> WordLiteral:  # noqa: N802 - lark calls the method that is named like the terminal
+        return WordLiteral(str(token)[1:], token_span(token))
 
 
 def _range_end(end: Tree[Literal] | None) -> Literal | None:

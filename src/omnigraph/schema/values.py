@@ -16,17 +16,7 @@ from typing import Final, assert_never
 
 from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import Literal, NumberLiteral, RangeArgument, StringLiteral, TimeLiteral, WordLiteral
-from omnigraph.schema.property_types import (
-    FLOATS,
-    INTEGER_BOUNDS,
-    EnumType,
-    ListType,
-    PropertyType,
-    Scalar,
-    ScalarType,
-    VectorType,
-    type_text,
-)
+from omnigraph.schema import property_types as types
 
 BASE64_PREFIX: Final = "base64:"
 """The prefix of text that is the base64 of a Blob's bytes."""
@@ -50,43 +40,43 @@ class InvalidValue:
     hint: str = ""
 
 
-def value_from_literal(literal: Literal, property_type: PropertyType) -> Value | InvalidValue:
+def value_from_literal(literal: Literal, property_type: types.PropertyType) -> Value | InvalidValue:
     """Return the value of a literal in a column of this type."""
     match property_type, literal:
-        case ScalarType(Scalar.DATE), TimeLiteral(False, text):
+        case types.ScalarType(types.Scalar.DATE), TimeLiteral(False, text):
             return value_from_text(text, property_type)
-        case ScalarType(Scalar.DATETIME), TimeLiteral(True, text):
+        case types.ScalarType(types.Scalar.DATETIME), TimeLiteral(True, text):
             return value_from_text(text, property_type)
         case _, TimeLiteral():
             return _wrong_kind(literal, property_type)
-        case EnumType(values), WordLiteral(text) | NumberLiteral(text) | StringLiteral(text):
+        case types.EnumType(values), WordLiteral(text) | NumberLiteral(text) | StringLiteral(text):
             if text in values:
                 return text
             hint = f"the values are {', '.join(values[:20])}{', …' if len(values) > 20 else ''}"
             return InvalidValue(f"{quoted(text)} is not a value of the enum", hint)
-        case ScalarType(Scalar.STRING | Scalar.DATE | Scalar.DATETIME), StringLiteral(text):
+        case types.ScalarType(types.Scalar.STRING | types.Scalar.DATE | types.Scalar.DATETIME), StringLiteral(text):
             return value_from_text(text, property_type)
-        case ScalarType(Scalar.BOOL), WordLiteral("true" | "false" as text):
+        case types.ScalarType(types.Scalar.BOOL), WordLiteral("true" | "false" as text):
             return text == "true"
-        case ScalarType(scalar), NumberLiteral(text) if scalar in INTEGER_BOUNDS or scalar in FLOATS:
+        case types.ScalarType(scalar), NumberLiteral(text) if scalar in types.INTEGER_BOUNDS or scalar in types.FLOATS:
             return value_from_text(text, property_type)
-        case ScalarType() | VectorType() | ListType(), _:
+        case types.ScalarType() | types.VectorType() | types.ListType(), _:
             return _wrong_kind(literal, property_type)
     raise AssertionError("the cases cover every literal")
 
 
-def value_from_text(text: str, property_type: PropertyType) -> Value | InvalidValue:
+def value_from_text(text: str, property_type: types.PropertyType) -> Value | InvalidValue:
     """Return the value of a canonical (or unambiguous) text in a column of this type."""
     match property_type:
-        case EnumType(values):
+        case types.EnumType(values):
             return text if text in values else InvalidValue(f"{quoted(text)} is not a value of the enum")
-        case ScalarType(scalar):
+        case types.ScalarType(scalar):
             return _scalar_from_text(text, scalar)
-        case ListType() | VectorType():
-            return InvalidValue(f"`{type_text(property_type)}` has no literals")
+        case types.ListType() | types.VectorType():
+            return InvalidValue(f"`{types.type_text(property_type)}` has no literals")
 
 
-def value_text(value: Value, property_type: PropertyType) -> str:
+def value_text(value: Value, property_type: types.PropertyType) -> str:
     """Return the canonical text of a value."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -95,32 +85,32 @@ def value_text(value: Value, property_type: PropertyType) -> str:
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, float):
-        return _shortest(value) if property_type == ScalarType(Scalar.F32) else repr(value)
+        return _shortest(value) if property_type == types.ScalarType(types.Scalar.F32) else repr(value)
     return str(value)
 
 
-def _scalar_from_text(text: str, scalar: Scalar) -> Value | InvalidValue:
+def _scalar_from_text(text: str, scalar: types.Scalar) -> Value | InvalidValue:
     match scalar:
-        case Scalar.STRING:
+        case types.Scalar.STRING:
             return text
-        case Scalar.BOOL:
+        case types.Scalar.BOOL:
             return text == "true" if text in {"true", "false"} else InvalidValue(f"expected Bool, got {quoted(text)}")
-        case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
+        case types.Scalar.I32 | types.Scalar.I64 | types.Scalar.U32 | types.Scalar.U64:
             return _integer(text, scalar)
-        case Scalar.F32 | Scalar.F64:
+        case types.Scalar.F32 | types.Scalar.F64:
             return _float(text, scalar)
-        case Scalar.DATE:
+        case types.Scalar.DATE:
             return _date(text)
-        case Scalar.DATETIME:
+        case types.Scalar.DATETIME:
             return _datetime(text)
-        case Scalar.BLOB:
+        case types.Scalar.BLOB:
             return InvalidValue("`Blob` has no literals")
         case _:
             assert_never(scalar)
 
 
-def _integer(text: str, scalar: Scalar) -> int | InvalidValue:
-    low, high = INTEGER_BOUNDS[scalar]
+def _integer(text: str, scalar: types.Scalar) -> int | InvalidValue:
+    low, high = types.INTEGER_BOUNDS[scalar]
     if not _INTEGER.fullmatch(text):
         return InvalidValue(f"expected an integer, got {quoted(text)}")
     # The length is checked first: Python does not parse integers of thousands of digits.
@@ -129,12 +119,12 @@ def _integer(text: str, scalar: Scalar) -> int | InvalidValue:
     return int(text)
 
 
-def _float(text: str, scalar: Scalar) -> float | InvalidValue:
+def _float(text: str, scalar: types.Scalar) -> float | InvalidValue:
     try:
         value = float(text)
     except ValueError:
         return InvalidValue(f"expected a number, got {quoted(text)}")
-    if scalar is Scalar.F32:
+    if scalar is types.Scalar.F32:
         value = narrow(value)
     if math.isnan(value):
         return InvalidValue(f"{quoted(text)} is not a number")
@@ -181,7 +171,7 @@ def _datetime(text: str) -> datetime | InvalidValue:
     return InvalidValue(f"expected DateTime, got {quoted(text)}", hint)
 
 
-def _wrong_kind(literal: Literal, property_type: PropertyType) -> InvalidValue:
+def _wrong_kind(literal: Literal, property_type: types.PropertyType) -> InvalidValue:
     match literal:
         case StringLiteral(text):
             shown = f'"{text}"'
@@ -189,26 +179,26 @@ def _wrong_kind(literal: Literal, property_type: PropertyType) -> InvalidValue:
             shown = f'{literal.function}("{text}")'
         case NumberLiteral(text) | WordLiteral(text):
             shown = text
-    hints: dict[PropertyType, str] = {
-        ScalarType(Scalar.STRING): "write it in double quotes",
-        ScalarType(Scalar.DATE): 'write a date in quotes: "2024-05-31"',
-        ScalarType(Scalar.DATETIME): 'write a datetime in quotes: "2024-05-31T12:00:00Z"',
-        ScalarType(Scalar.BOOL): "write `true` or `false`",
+    hints: dict[types.PropertyType, str] = {
+        types.ScalarType(types.Scalar.STRING): "write it in double quotes",
+        types.ScalarType(types.Scalar.DATE): 'write a date in quotes: "2024-05-31"',
+        types.ScalarType(types.Scalar.DATETIME): 'write a datetime in quotes: "2024-05-31T12:00:00Z"',
+        types.ScalarType(types.Scalar.BOOL): "write `true` or `false`",
     }
     hint = hints.get(property_type, "write a finite number, without quotes")
     if isinstance(literal, TimeLiteral):
         hint = _time_hint(literal, property_type) or hint
-    return InvalidValue(f"expected {type_text(property_type)}, got {quoted(shown)}", hint)
+    return InvalidValue(f"expected {types.type_text(property_type)}, got {quoted(shown)}", hint)
 
 
-def _time_hint(literal: TimeLiteral, property_type: PropertyType) -> str:
+def _time_hint(literal: TimeLiteral, property_type: types.PropertyType) -> str:
     """Return the hint for `date("…")` or `datetime("…")` in a column of another type."""
     match property_type:
-        case ScalarType(Scalar.DATE):
+        case types.ScalarType(types.Scalar.DATE):
             return 'write `date("2024-05-31")`'
-        case ScalarType(Scalar.DATETIME):
+        case types.ScalarType(types.Scalar.DATETIME):
             return 'write `datetime("2024-05-31T12:00:00Z")`'
-        case ScalarType(Scalar.STRING) | EnumType():
+        case types.ScalarType(types.Scalar.STRING) | types.EnumType():
             return f"write the text in double quotes, without `{literal.function}`"
         case _:
             return ""
@@ -238,7 +228,7 @@ class RangeBounds:
 
 
 def range_bounds(
-    bounds: RangeArgument, property_type: PropertyType
+    bounds: RangeArgument, property_type: types.PropertyType
 ) -> RangeBounds | list[tuple[Literal, InvalidValue]]:
     """Return the bounds, or each literal that is not a valid value of the type."""
     invalid: list[tuple[Literal, InvalidValue]] = []

@@ -18,27 +18,18 @@ from typing import Final
 import pyarrow as pa
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
-from omnigraph.base.errors import (
-    ConflictError,
-    Fact,
-    FormatError,
-    InvariantError,
-    NotFoundError,
-    OmnigraphError,
-    RefusedError,
-    StorageError,
-)
+from omnigraph.base import errors
 from omnigraph.base.hints import Hint, action, hint
 
 _SOURCE_POSITION: Final = re.compile(r",? ?(?:/[\w./-]+|[A-Za-z]:[\w.\\/-]+)\.rs:\d+:\d+")
 _CAUSE_CHARACTERS_MAX: Final = 400
 
 
-class DatasetExistsError(ConflictError):
+class DatasetExistsError(errors.ConflictError):
     """A dataset to create already exists."""
 
 
-class CommitRaceError(ConflictError):
+class CommitRaceError(errors.ConflictError):
     """Lance rejected a commit because another one was committed first; nothing of this one is visible."""
 
 
@@ -48,7 +39,7 @@ class _Rule:
     code: str
     message: str
     hint: Hint | str
-    error: type[OmnigraphError] = StorageError
+    error: type[errors.OmnigraphError] = errors.StorageError
     types: tuple[type[Exception], ...] = ()
 
     def matches(self, error: BaseException, text: str) -> bool:
@@ -66,7 +57,7 @@ _DAMAGED: Final = _Rule(
     "dataset_unreadable",
     "could not {operation} at {uri}: one of its files is corrupt or truncated",
     hint("Run {} to find the file, then restore it from a copy.", action("doctor", deep=True)),
-    error=FormatError,
+    error=errors.FormatError,
 )
 
 _RULES: Final = (
@@ -88,7 +79,7 @@ _RULES: Final = (
         "branch_in_use",
         "could not {operation} at {uri}: {cause}",
         "Delete the branches created from it first.",
-        error=RefusedError,
+        error=errors.RefusedError,
     ),
     _Rule(
         # The second one is Lance's message for an existing branch name.
@@ -103,7 +94,7 @@ _RULES: Final = (
         "bucket_missing",
         "the bucket of {uri} does not exist",
         "Create the bucket, or check its name and AWS_ENDPOINT_URL.",
-        error=NotFoundError,
+        error=errors.NotFoundError,
     ),
     _Rule(
         # Without keys, the libraries ask the metadata service of a cloud machine, which may not exist.
@@ -161,14 +152,14 @@ _RULES: Final = (
         "dataset_unreadable",
         "could not {operation} at {uri}: one of its files is missing",
         hint("Run {} to find the file, then restore it from a copy.", action("doctor")),
-        error=FormatError,
+        error=errors.FormatError,
     ),
     _Rule(
         r"cannot be (?:read|written) by this version of Lance|upgrade Lance",
         "dataset_too_new",
         "could not {operation} at {uri}: an external tool used a feature of Lance that this release cannot read",
         "Restore the table to an older version with that tool, or upgrade omnigraph.",
-        error=FormatError,
+        error=errors.FormatError,
     ),
     _Rule(
         r"not a directory|is a directory",
@@ -182,7 +173,7 @@ _RULES: Final = (
         "object_missing",
         "could not {operation}: {uri} does not exist",
         "Check the path.",
-        error=NotFoundError,
+        error=errors.NotFoundError,
         types=(FileNotFoundError,),
     ),
     _UNREACHABLE,
@@ -194,11 +185,11 @@ _RULES: Final = (
         "filter_invalid",
         "could not {operation} at {uri}: {cause}",
         "",
-        error=InvariantError,
+        error=errors.InvariantError,
     ),
 )
 
-_PANIC_RULES: Final = tuple(rule for rule in _RULES if rule.error in (StorageError, FormatError))
+_PANIC_RULES: Final = tuple(rule for rule in _RULES if rule.error in (errors.StorageError, errors.FormatError))
 """The rules for panics, about stores and files. A damaged file can cause the messages of the other rules."""
 
 # Ctrl-C while a library calls back into Python, such as to read the next batch, becomes an error of that library.
@@ -210,7 +201,7 @@ def substrate_errors(operation: str, uri: str) -> Iterator[None]:
     """Raise our error instead of the library's within the block. `operation` is a phrase such as "open the dataset"."""
     try:
         yield
-    except OmnigraphError:
+    except errors.OmnigraphError:
         raise
     except (OSError, ValueError, RuntimeError, BaseError, pa.ArrowException) as error:
         if _INTERRUPTED.search(str(error)):
@@ -222,18 +213,18 @@ def substrate_errors(operation: str, uri: str) -> Iterator[None]:
         raise _apply_rules(error, operation, uri, _PANIC_RULES) from error
 
 
-def translate_error(error: Exception, operation: str, uri: str) -> OmnigraphError:
+def translate_error(error: Exception, operation: str, uri: str) -> errors.OmnigraphError:
     """Return our error for an error of a library."""
     return _apply_rules(error, operation, uri, _RULES)
 
 
-def _apply_rules(error: BaseException, operation: str, uri: str, rules: tuple[_Rule, ...]) -> OmnigraphError:
+def _apply_rules(error: BaseException, operation: str, uri: str, rules: tuple[_Rule, ...]) -> errors.OmnigraphError:
     """Return the error of the first rule that matches; without a match, a file is damaged."""
     cause = plain_cause(error)
     searched = cause.replace(uri.split("://", 1)[-1].strip("/"), "")
     rule = next((rule for rule in rules if rule.matches(error, searched)), _DAMAGED)
     cause = cause[:_CAUSE_CHARACTERS_MAX]
-    facts: dict[str, Fact] = {"uri": uri, "cause": cause}
+    facts: dict[str, errors.Fact] = {"uri": uri, "cause": cause}
     message = rule.message.format(operation=operation, uri=uri, cause=cause)
     return rule.error(message, code=rule.code, hint=rule.hint, facts=facts)
 

@@ -27,16 +27,9 @@ from omnigraph.graph.write.stage import StagingArea, WritableTable
 from omnigraph.graph.write.states import Effect, StagedWrite
 from omnigraph.schema.catalog import NodeType
 from omnigraph.schema.tables import arrow_schema
+from omnigraph.storage.lance import stage as staging
 from omnigraph.storage.lance.dataset import ADDRESS
 from omnigraph.storage.lance.read import read_blobs
-from omnigraph.storage.lance.stage import (
-    StagedTransaction,
-    stage_delete_rows,
-    stage_fragments,
-    stage_update,
-    stage_upsert,
-    write_rows,
-)
 
 Prepare = Callable[[Snapshot], BoundMutation]
 """Returns the mutation bound to the schema and the tables of a snapshot."""
@@ -106,7 +99,7 @@ class MutationWriter:
         target = area.open_for_write(overlay.entity.alias)
         if len(overlay.removed):
             self._count(overlay, EntityCounts(deleted=len(overlay.removed)))
-            transaction = stage_delete_rows(target.dataset, _addresses(target, overlay.removed))
+            transaction = staging.stage_delete_rows(target.dataset, _addresses(target, overlay.removed))
             return area.transaction_effect(target, transaction, target.table.row_count - len(overlay.removed))
         existing = _existing_mask(area.snapshot, overlay)
         inserted, updated = int((~existing).sum()), int(existing.sum())
@@ -120,16 +113,16 @@ class MutationWriter:
         else:
             self.edges += counts
 
-    def _stage_rows(self, target: WritableTable, overlay: Overlay, existing: Mask) -> StagedTransaction:
+    def _stage_rows(self, target: WritableTable, overlay: Overlay, existing: Mask) -> staging.StagedTransaction:
         if not existing.any():
             key = (overlay.entity.alias, target.dataset.branch)
             if key not in self.fragments:
-                self.fragments[key] = write_rows(target.dataset, _full_rows(overlay))
-            return stage_fragments(target.dataset, self.fragments[key])
+                self.fragments[key] = staging.write_rows(target.dataset, _full_rows(overlay))
+            return staging.stage_fragments(target.dataset, self.fragments[key])
         if overlay.is_existing.all():
             names = [name for name in overlay.columns if name == "id" or name in overlay.updated]
-            return stage_update(target.dataset, _with_blobs(target, overlay, overlay.rows.select(names)))
-        return stage_upsert(target.dataset, _with_blobs(target, overlay, _full_rows(overlay)))
+            return staging.stage_update(target.dataset, _with_blobs(target, overlay, overlay.rows.select(names)))
+        return staging.stage_upsert(target.dataset, _with_blobs(target, overlay, _full_rows(overlay)))
 
 
 def _existing_mask(snapshot: Snapshot, overlay: Overlay) -> Mask:

@@ -90,9 +90,7 @@ class _RuleCheck:
             name = EntityName(edge.alias, row["id"])
             node = EntityName(plan.entity.alias, row[end])
             message = f"the source deleted {node.describe()}, an endpoint of this edge of the target"
-            yield Conflict(
-                kind=ConflictKind.ORPHAN_EDGE, entity=name, message=message, properties=(), ours=(node,), theirs=(name,)
-            )
+            yield Conflict(kind=ConflictKind.ORPHAN_EDGE, entity=name, message=message, ours=(node,), theirs=(name,))
 
     def _conflicts(self, plan: TableMerge, violation: RuleViolations) -> Iterator[Conflict]:
         ids = plan.keys.column("id").to_pylist()
@@ -113,9 +111,7 @@ class _RuleCheck:
             else:
                 own = () if name is None else (name,)
                 kind = ConflictKind.VALUE_CONSTRAINT_VIOLATION
-                yield Conflict(
-                    kind=kind, entity=name, message=f"{violation.message} ({value})", properties=(), ours=own
-                )
+                yield Conflict(kind=kind, entity=name, message=f"{violation.message} ({value})", ours=own)
 
     def _dangling(self, plan: TableMerge, violation: RuleViolations, name: EntityName, row: int) -> Conflict:
         edge = plan.entity
@@ -126,9 +122,7 @@ class _RuleCheck:
         )
         node = EntityName(end.alias, str(plan.keys.column(column)[row].as_py()))
         message = f"the target has no {node.describe()}, an endpoint of this edge of the source"
-        return Conflict(
-            kind=ConflictKind.ORPHAN_EDGE, entity=name, message=message, properties=(), ours=(name,), theirs=(node,)
-        )
+        return Conflict(kind=ConflictKind.ORPHAN_EDGE, entity=name, message=message, ours=(name,), theirs=(node,))
 
     def _not_unique(self, plan: TableMerge, violation: RuleViolations, taken: set[str]) -> Iterator[Conflict]:
         """Yield pairs of rows with equal unique values. Choosing ours drops the row of theirs, and the reverse.
@@ -182,14 +176,7 @@ class _RuleCheck:
         # Choosing a side does not help if that side breaks a rule of the other itself.
         ours, theirs = (edges if low <= len(side) and (high is None or len(side) <= high) else () for side in sides)
         message = f"{violation.message.removesuffix(' of this type')} of type {edge.name} on both sides together"
-        return Conflict(
-            kind=ConflictKind.CARDINALITY_VIOLATION,
-            entity=node,
-            message=message,
-            properties=(),
-            ours=ours,
-            theirs=theirs,
-        )
+        return Conflict(kind=ConflictKind.CARDINALITY_VIOLATION, entity=node, message=message, ours=ours, theirs=theirs)
 
 
 def _edges_at(ours: Snapshot, table: TableRecord, end: str, nodes: Texts) -> pa.Table:

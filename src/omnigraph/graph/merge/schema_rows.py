@@ -22,30 +22,13 @@ from omnigraph.graph.merge.conflicts import Conflict, ConflictKind, EntityName, 
 from omnigraph.graph.merge.rules import MergedLookup
 from omnigraph.graph.merge.schemas import MergedSchema
 from omnigraph.graph.merge.table_plan import TableMerge, value_conflicts
+from omnigraph.graph.rows import entity_rows
 from omnigraph.graph.rows.changed_rows import compare_pins, distinct_texts
-from omnigraph.graph.rows.entity_rows import (
-    RowLocations,
-    blob_names,
-    column_names,
-    filled_column,
-    locate,
-    null_replacement,
-    replace_nulls,
-    same_values,
-)
 from omnigraph.graph.schema_plan import UnsupportedSchemaChangeError, refusal_to_json
 from omnigraph.integrity.set_rules import key_columns
 from omnigraph.schema.catalog import EdgeType, Entity, Property
+from omnigraph.schema.evolution import steps as evolution
 from omnigraph.schema.evolution.codes import EvolutionCode
-from omnigraph.schema.evolution.steps import (
-    AddConstraint,
-    AddProperty,
-    RelaxNullability,
-    RequiredRule,
-    Unsupported,
-    UpdateInterfaces,
-    UpdateText,
-)
 from omnigraph.schema.property_types import EnumType
 from omnigraph.schema.tables import arrow_schema
 from omnigraph.storage.lance.dataset import Texts
@@ -75,7 +58,7 @@ def added_tables(schema: MergedSchema, chosen: Mapping[str, Mapping[str, Side]])
         named = [name for name, side in chosen.get(table.alias, {}).items() if side is Side.OURS]
         left_out: Texts = pa.array(sorted(named), pa.utf8())
         if named:
-            located = locate(open_table(schema.ours.root, table), None, left_out)
+            located = entity_rows.locate(open_table(schema.ours.root, table), None, left_out)
             left_out = located.only(located.present).ids
         added.append(AddedTable(entity, table, left_out))
     return tuple(added)
@@ -84,17 +67,17 @@ def added_tables(schema: MergedSchema, chosen: Mapping[str, Mapping[str, Side]])
 def find_differing_ids(location: Location, entity: Entity, new: Sequence[Property], theirs: Pin) -> Texts:
     """Return the ids of their rows whose value in a new column differs from the value that our rows get."""
     dataset = open_pin(location, theirs)
-    stored_names = column_names(dataset, entity)
+    stored_names = entity_rows.column_names(dataset, entity)
     ids_per_batch: list[Texts] = []
     for name in (property_.name for property_ in new):
         field = arrow_schema(entity).field(name)
         for batch in dataset.read_batches(["id", stored_names[name]]):
             column: Any = batch.column(stored_names[name])
-            fill = filled_column(entity, field, len(column))
+            fill = entity_rows.filled_column(entity, field, len(column))
             if fill.null_count == len(column):
                 differs: Any = column.is_valid()
             else:
-                differs = pa.array(~same_values(column.cast(field.type), fill))
+                differs = pa.array(~entity_rows.same_values(column.cast(field.type), fill))
             ids_per_batch.append(batch.column("id").filter(differs))
     return distinct_texts(*ids_per_batch)
 
@@ -104,24 +87,23 @@ def reject_blob_next_to_fill(schema: MergedSchema, entity: Entity) -> None:
 
     Values are filled by copying the other changed columns, and blobs are not copied.
     """
-    steps = [step for step in schema.steps if not isinstance(step, UpdateInterfaces | UpdateText)]
-    steps = [step for step in steps if step.type_id == entity.id]
-    fills = [step.property.name for step in steps if isinstance(step, AddProperty)]
+    steps = [step for step in schema.steps if isinstance(step, evolution.TypeStep) and step.type_id == entity.id]
+    fills = [step.property.name for step in steps if isinstance(step, evolution.AddProperty)]
     fills = [
         name
         for name in fills
         if (property_ := entity.property_named(name)) and property_.value_of_older_rows is not None
     ]
-    changed = [step.property for step in steps if isinstance(step, RelaxNullability)]
-    rules = (step.constraint for step in steps if isinstance(step, AddConstraint))
-    required = [rule for rule in rules if isinstance(rule, RequiredRule)]
+    changed = [step.property for step in steps if isinstance(step, evolution.RelaxNullability)]
+    rules = (step.constraint for step in steps if isinstance(step, evolution.AddConstraint))
+    required = [rule for rule in rules if isinstance(rule, evolution.RequiredRule)]
     changed += [rule.property for rule in required]
     fills += [rule.property for rule in required if rule.fill is not None]
-    changed_blobs = [name for name in changed if name in blob_names(entity)]
+    changed_blobs = [name for name in changed if name in entity_rows.blob_names(entity)]
     if fills and changed_blobs:
         code = EvolutionCode.BLOB_WITH_DEFAULT
         detail = f"its nullability changes, and {fills[0]} is filled with its default"
-        change = Unsupported(code, entity.alias, changed_blobs[0], detail)
+        change = evolution.Unsupported(code, entity.alias, changed_blobs[0], detail)
         raise UnsupportedSchemaChangeError(
             change.describe(),
             code=code.code,
@@ -164,7 +146,7 @@ def plans_to_check(
 
 
 def _empty_plan(entity: Entity, table: TableRecord, theirs: Pin) -> TableMerge:
-    empty = RowLocations.absent(NO_TEXTS)
+    empty = entity_rows.RowLocations.absent(NO_TEXTS)
     keys = arrow_schema(entity).empty_table().select(key_columns(entity))
     return TableMerge(
         entity=entity, table=table, theirs=theirs, taken=empty, replaced=empty, removed=empty, keys=keys, conflicts=()
@@ -175,15 +157,15 @@ def new_table_plan(root: Location, added: AddedTable) -> TableMerge:
     """Return the rows of a type that our side lacks, as if they were taken."""
     entity, table = added.entity, added.table
     dataset = open_table(root, table)
-    stored_names = column_names(dataset, entity)
+    stored_names = entity_rows.column_names(dataset, entity)
     names = key_columns(entity)
     keys = dataset.read([stored_names[name] for name in names]).select([stored_names[name] for name in names])
     ids: Texts = read_all_ids(dataset)
     if len(added.left_out):
         keys = keys.filter(pc.invert(pc.is_in(keys.column("id"), value_set=added.left_out)))
         ids = ids.filter(pc.invert(pc.is_in(ids, value_set=added.left_out)))
-    located = locate(dataset, entity, ids)
-    absent = RowLocations.absent(ids)
+    located = entity_rows.locate(dataset, entity, ids)
+    absent = entity_rows.RowLocations.absent(ids)
     empty = absent.only(absent.present)
     return TableMerge(
         entity=entity,
@@ -201,23 +183,25 @@ def _read_unchanged_rows(location: Location, plan: TableMerge) -> tuple[pa.Table
     """Read the key columns of all rows of ours that the merge keeps, and their conflicts with rules on values."""
     entity = plan.entity
     dataset = open_pin(location, plan.table.pin)
-    stored_names = column_names(dataset, entity)
+    stored_names = entity_rows.column_names(dataset, entity)
     fields = [arrow_schema(entity).field(name) for name in _ruled_columns(entity)]
     names = key_columns(entity)
     schema = pa.schema([arrow_schema(entity).field(name) for name in names])
     keys: list[pa.Table] = [schema.empty_table()]
     conflicts: list[Conflict] = []
-    changed_ids, blobs = distinct_texts(plan.taken.ids, plan.removed.ids), blob_names(entity)
+    changed_ids, blobs = distinct_texts(plan.taken.ids, plan.removed.ids), entity_rows.blob_names(entity)
     for batch in dataset.read_batches([stored_names[field.name] for field in fields if field.name in stored_names]):
         rows = batch.filter(pc.invert(pc.is_in(batch.column("id"), value_set=changed_ids)))
         columns: dict[str, Any] = {}
         for field in fields:
             if field.name not in stored_names:
-                columns[field.name] = filled_column(entity, field, rows.num_rows)
+                columns[field.name] = entity_rows.filled_column(entity, field, rows.num_rows)
             else:
                 column: Any = rows.column(stored_names[field.name])
-                fill = null_replacement(entity, field.name, dataset.schema.field(stored_names[field.name]))
-                columns[field.name] = column if field.name in blobs else replace_nulls(column.cast(field.type), fill)
+                fill = entity_rows.null_replacement(entity, field.name, dataset.schema.field(stored_names[field.name]))
+                columns[field.name] = (
+                    column if field.name in blobs else entity_rows.replace_nulls(column.cast(field.type), fill)
+                )
         conflicts += value_conflicts(entity, columns, Side.OURS)
         keys.append(pa.Table.from_arrays([columns[name] for name in names], schema=schema))
     return pa.concat_tables(keys), conflicts
@@ -262,6 +246,4 @@ def _find_nodes_without_edges(
             f"has fewer than {edge.cardinality.low} edges of type {edge.name}, which a rule of the source "
             "requires: the target deleted them"
         )
-        yield Conflict(
-            kind=ConflictKind.CARDINALITY_VIOLATION, entity=node, message=message, properties=(), ours=(), theirs=edges
-        )
+        yield Conflict(kind=ConflictKind.CARDINALITY_VIOLATION, entity=node, message=message, ours=(), theirs=edges)

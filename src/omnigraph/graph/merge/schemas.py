@@ -36,7 +36,7 @@ def _find_writes_to_dropped_properties(merged: Catalog, side: Snapshot, base: Ba
     """Return the properties that the merged schema lacks and this side wrote, as `node:P.age (2 rows)`."""
     parts: list[str] = []
     for entity in side.schema.catalog.types:
-        merged_entity = _find_in(merged, entity)
+        merged_entity = merged.same_type(entity)
         if merged_entity is None:
             continue  # The whole type is dropped.
         dropped = tuple(
@@ -164,7 +164,7 @@ def _find_lost_writes(merged: Catalog, side: Snapshot, other: Snapshot, base: Ba
     other_tables = {table.id for table in other.tables.values()}
     for entity in side.schema.catalog.types:
         table = side.tables[entity.alias]
-        is_dropped = _find_in(merged, entity) is None and table.id not in other_tables
+        is_dropped = merged.same_type(entity) is None and table.id not in other_tables
         if is_dropped and _is_written(side, entity, table, base):
             return entity.alias
     return _find_writes_to_dropped_properties(merged, side, base)
@@ -183,7 +183,7 @@ def _is_written(side: Snapshot, entity: Entity, table: TableRecord, base: Base) 
 def _apply_merged(ours: Snapshot, theirs: Snapshot, merged: Catalog) -> MergedSchema:
     tables: dict[str, TableRecord] = {}
     for entity in ours.schema.catalog.types:
-        after = _find_in(merged, entity)
+        after = merged.same_type(entity)
         if after is not None:
             tables[after.alias] = replace(ours.tables[entity.alias], alias=after.alias)
     present = {table.type_id for table in tables.values()}
@@ -207,11 +207,6 @@ def _apply_merged(ours: Snapshot, theirs: Snapshot, merged: Catalog) -> MergedSc
         dropped=frozenset(dropped),
         row_counts=rows,
     )
-
-
-def _find_in(merged: Catalog, entity: Entity) -> Entity | None:
-    merged_entity = merged.type_with_id(entity.id)
-    return merged_entity if merged_entity is not None and merged_entity.incarnation == entity.incarnation else None
 
 
 def _text(merged: Catalog, ours: Snapshot, theirs: Snapshot) -> str:

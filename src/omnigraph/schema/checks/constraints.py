@@ -10,7 +10,6 @@ from omnigraph.lang.syntax import Annotation, RangeArgument, StringLiteral, Word
 from omnigraph.schema.checks.scope import EDGE_ENDPOINTS, DeclaredType, SchemaScope
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.patterns import pattern_problem
-from omnigraph.schema.property_types import has_range, has_single_value, index_kind, is_free_text, type_text
 from omnigraph.schema.resolve import (
     CONSTRAINTS,
     EDGE_CONSTRAINTS,
@@ -24,15 +23,14 @@ from omnigraph.schema.values import RangeBounds, range_bounds
 
 
 def check_constraints(scope: SchemaScope) -> None:
-    """Report S308 to S313, S317 and S318."""
+    """Report S306, S308 to S313, S317 and S318."""
     for member in scope.members:
         allowed = EDGE_CONSTRAINTS if isinstance(member.declaration, EdgeSyntax) else CONSTRAINTS
         for constraint in member.declaration.body.constraints:
             if constraint.name.text in allowed:
                 _check_names(member, constraint)
         _check_duplicates(member)
-        _check_unique_types(member)
-        _check_index_types(member)
+        _check_types(member)
         if "check" in allowed:
             for constraint in member.constraints("check"):
                 _check_pattern(member, constraint)
@@ -96,35 +94,19 @@ def _own_column_lists(member: DeclaredType, kind: str) -> list[ColumnList]:
     return list(column_lists(body.properties, body.constraints, kind))
 
 
-def _check_unique_types(member: DeclaredType) -> None:
-    for unique in _own_column_lists(member, "unique"):
-        for name in unique.columns:
-            property_type = member.type_of(name.text)
-            if property_type is not None and not has_single_value(property_type):
-                message = f"property {quoted(name.text)} of type `{type_text(property_type)}` cannot be unique"
-                hint = "lists, vectors and blobs cannot be compared"
-                member.report(SchemaCode.UNIQUE_TYPE, name.span, message, hint)
-
-
-def _check_index_types(member: DeclaredType) -> None:
-    for index in _own_column_lists(member, "index"):
-        for name in index.columns:
-            property_type = member.type_of(name.text)
-            if name.text in member.system_columns and property_type is None:
+def _check_types(member: DeclaredType) -> None:
+    for kind in ("key", "unique", "index"):
+        for name in (name for columns in _own_column_lists(member, kind) for name in columns.columns):
+            if kind == "index" and name.text in member.system_columns and member.type_of(name.text) is None:
                 message = f"{quoted(name.text)} is always indexed"
                 member.report(SchemaCode.INDEX_SYSTEM, name.span, message, "remove it")
-            elif property_type is not None and index_kind(property_type) is None:
-                message = f"property {quoted(name.text)} of type `{type_text(property_type)}` cannot be indexed"
-                member.report(SchemaCode.INDEX_TYPE, name.span, message, "lists and blobs cannot be indexed")
+            member.supported_type(kind, name.text, name.span)
 
 
 def _check_pattern(member: DeclaredType, constraint: Annotation) -> None:
     match constraint.arguments:
         case [WordLiteral() as name, StringLiteral() as pattern]:
-            property_type = member.type_of(name.text)
-            if property_type is not None and not is_free_text(property_type):
-                message = f"property {quoted(name.text)} of type `{type_text(property_type)}` cannot have a `@check`"
-                member.report(SchemaCode.CHECK_TYPE, name.span, message, "`@check` applies to Strings")
+            member.supported_type("check", name.text, name.span)
             problem = pattern_problem(pattern.value)
             if problem:
                 message = f"invalid pattern for {quoted(name.text)}: {problem}"
@@ -133,12 +115,16 @@ def _check_pattern(member: DeclaredType, constraint: Annotation) -> None:
 
 
 def check_keys(scope: SchemaScope) -> None:
-    """Report S305 to S307 and S505."""
+    """Report S305, S307 and S505."""
     for member in scope.members:
         keys = _own_column_lists(member, "key")
         _check_count(member, keys)
         for key in keys:
-            _check_columns(member, key)
+            for name in key.columns:
+                declared = member.properties.get(name.text)
+                if declared is not None and declared.type.nullable:
+                    message = f"property {quoted(name.text)} is nullable and cannot be part of a key"
+                    member.report(SchemaCode.KEY_NULLABLE, name.span, message, "remove the `?` of its type")
             if isinstance(member.declaration, EdgeSyntax):
                 _check_edge_key(member, key)
 
@@ -156,22 +142,6 @@ def _check_count(member: DeclaredType, keys: list[ColumnList]) -> None:
     elif not keys and len(inherited) > 1:
         message = "its interfaces have different keys"
         member.report(SchemaCode.SEVERAL_KEYS, member.declaration.name.span, message, "remove one of them")
-
-
-def _check_columns(member: DeclaredType, key: ColumnList) -> None:
-    for name in key.columns:
-        declared = member.properties.get(name.text)
-        if declared is None:
-            continue
-        where = f"property {quoted(name.text)}"
-        if declared.type.nullable:
-            message = f"{where} is nullable and cannot be part of a key"
-            member.report(SchemaCode.KEY_NULLABLE, name.span, message, "remove the `?` of its type")
-        resolved = member.type_of(name.text)
-        if resolved is not None and not has_single_value(resolved):
-            message = f"{where} of type `{type_text(resolved)}` cannot be part of a key"
-            hint = "use strings, enums, numbers, booleans, dates and datetimes in keys"
-            member.report(SchemaCode.KEY_TYPE, name.span, message, hint)
 
 
 def _check_edge_key(member: DeclaredType, key: ColumnList) -> None:
@@ -198,13 +168,8 @@ def _check_range(member: DeclaredType, constraint: Annotation) -> None:
             if bounds.low is None and bounds.high is None:
                 message = f"{where} has a range without bounds"
                 member.report(SchemaCode.RANGE_EMPTY, bounds.span, message, "add a bound, or remove the range")
-            property_type = member.type_of(name.text)
+            property_type = member.supported_type("range", name.text, name.span)
             if property_type is None:
-                return
-            if not has_range(property_type):
-                message = f"{where} of type `{type_text(property_type)}` cannot have a range"
-                hint = "use `@range` on numbers, dates and datetimes"
-                member.report(SchemaCode.RANGE_TYPE, name.span, message, hint)
                 return
             parsed = range_bounds(bounds, property_type)
             if not isinstance(parsed, RangeBounds):

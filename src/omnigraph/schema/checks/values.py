@@ -7,7 +7,7 @@ from omnigraph.lang.syntax import Annotation, NumberLiteral, RangeArgument, Stri
 from omnigraph.schema.checks.scope import DeclaredType, SchemaScope
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.patterns import matches_whole, pattern_problem
-from omnigraph.schema.property_types import PropertyType, VectorType, has_single_value, is_free_text, type_text
+from omnigraph.schema.property_types import PropertyType, has_single_value, is_free_text
 from omnigraph.schema.resolve import find_annotation
 from omnigraph.schema.syntax import PropertySyntax
 from omnigraph.schema.values import InvalidValue, RangeBounds, Value, range_bounds, value_from_literal
@@ -29,12 +29,8 @@ def check_defaults(scope: SchemaScope) -> None:
 
 def _check_default(member: DeclaredType, name: str, default: Annotation) -> None:
     where = f"property {quoted(name)}"
-    resolved = member.type_of(name)
+    resolved = member.supported_type("default", name, default.span)
     if resolved is None:
-        return
-    if not has_single_value(resolved):
-        message = f"{where} of type `{type_text(resolved)}` cannot have a default"
-        member.report(SchemaCode.DEFAULT_TYPE, default.span, message, "make it nullable instead")
         return
     value = _default_value(default, resolved)
     if isinstance(value, InvalidValue):
@@ -93,10 +89,7 @@ def check_embeds(scope: SchemaScope) -> None:
             if embed is None:
                 continue
             where = f"property {quoted(declared.name.text)}"
-            resolved = member.type_of(declared.name.text)
-            if resolved is not None and not isinstance(resolved, VectorType):
-                message = f"{where} of type `{type_text(resolved)}` cannot hold an embedding"
-                member.report(SchemaCode.EMBED_TYPE, embed.span, message, "change its type to `Vector(n)`")
+            member.supported_type("embed", declared.name.text, embed.span)
             if embed.arguments and isinstance(embed.arguments[0], StringLiteral):
                 _check_source(member, where, embed.arguments[0])
 

@@ -50,21 +50,25 @@ def find_steps(
         unsupported += [*difference.unsupported, *_changed_endpoints(old, new, match.ids)]
         steps += difference.supported_steps
     nodes_first = sorted(match.added, key=lambda entity: isinstance(entity, EdgeType))
-    steps += [AddType(_with_accepted_ids(entity, match.ids)) for entity in nodes_first]
+    steps += [_add_type(_with_accepted_ids(entity, match.ids)) for entity in nodes_first]
     steps += _interface_steps(accepted, desired)
     return Evolution(tuple(steps), tuple(unsupported))
 
 
 def find_steps_by_id(old: Catalog, new: Catalog, *, hard: bool = False) -> tuple[Step, ...]:
     """Return the steps between two catalogs of one graph, with types and properties matched by id."""
-    pairs = [(before, after) for after in new.types if (before := _same_type(old, after)) is not None]
-    dropped = [entity for entity in old.types if _same_type(new, entity) is None]
+    pairs = [(before, after) for after in new.types if (before := old.same_type(after)) is not None]
+    dropped = [entity for entity in old.types if new.same_type(entity) is None]
     steps = [*_drop_steps(dropped, hard), *_rename_steps(pairs)]
     for before, after in pairs:
         steps += compare_type(TypePair(old=before, new=after, is_hard_drop=hard, match_by_id=True)).steps
-    steps += [AddType(entity) for entity in new.types if _same_type(old, entity) is None]
+    steps += [_add_type(entity) for entity in new.types if old.same_type(entity) is None]
     steps += _interface_steps(old, new)
     return tuple(steps)
+
+
+def _add_type(entity: Entity) -> AddType:
+    return AddType(entity.id, entity.alias, entity)
 
 
 def _drop_steps(types: Iterable[Entity], hard: bool) -> list[Step]:
@@ -74,11 +78,6 @@ def _drop_steps(types: Iterable[Entity], hard: bool) -> list[Step]:
 
 def _rename_steps(pairs: Iterable[tuple[Entity, Entity]]) -> list[Step]:
     return [RenameType(old.id, old.alias, new.name) for old, new in pairs if old.name != new.name]
-
-
-def _same_type(catalog: Catalog, entity: Entity) -> Entity | None:
-    same = catalog.type_with_id(entity.id)
-    return same if same is not None and same.incarnation == entity.incarnation else None
 
 
 def _match_types(accepted: Catalog, desired: Catalog) -> _TypeMatch:

@@ -8,9 +8,10 @@ and properties are added at the end, and counters of ids only grow, so no id is 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, ClassVar, assert_never
 
 from omnigraph.base.ids import PropertyId, TypeId
@@ -103,14 +104,17 @@ class Notes:
 
 
 class EvolutionStep(ABC):
-    """One change of a schema. `kind` is its name in JSON."""
+    """One change of a schema."""
 
     __slots__ = ()
     kind: ClassVar[str]
+    """The name of the step in JSON."""
+    text: ClassVar[str]
+    """What the step does, in one phrase; `{0}` is the step."""
 
-    @abstractmethod
     def describe(self) -> str:
         """Return what the step does, in one phrase."""
+        return self.text.format(self)
 
     def column_names(self) -> tuple[str, ...]:
         """Return the properties that the step names, by their new names where they have one."""
@@ -125,9 +129,12 @@ class EvolutionStep(ABC):
         """Return the catalog after the step."""
 
 
+Step = EvolutionStep
+
+
 @dataclass(frozen=True, slots=True)
 class TypeStep(EvolutionStep):
-    """A change within one type."""
+    """A change of one type."""
 
     type_id: TypeId
     alias: str
@@ -139,28 +146,18 @@ class TypeStep(EvolutionStep):
             edges=tuple(self.change(edge) if edge.id == self.type_id else edge for edge in catalog.edges),
         )
 
-    @abstractmethod
     def change(self, entity: AnyEntity) -> AnyEntity:
         """Return the type after the step."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
-class AddType(EvolutionStep):
+class AddType(TypeStep):
     """Add a type with an empty table."""
 
     kind = "add_type"
+    text = "add type {0.alias}"
     entity: Entity
-
-    @property
-    def type_id(self) -> TypeId:
-        return self.entity.id
-
-    @property
-    def alias(self) -> str:
-        return self.entity.alias
-
-    def describe(self) -> str:
-        return f"add type {self.alias}"
 
     def apply(self, catalog: Catalog) -> Catalog:
         counter = max(catalog.next_type_id, int(self.entity.id, 16) + 1)
@@ -170,12 +167,10 @@ class AddType(EvolutionStep):
 
 
 @dataclass(frozen=True, slots=True)
-class DropType(EvolutionStep):
+class DropType(TypeStep):
     """Drop a type for later commits. Hard: the next cleanup deletes the earlier commits and its table."""
 
     kind = "drop_type"
-    type_id: TypeId
-    alias: str
     hard: bool = False
 
     def describe(self) -> str:
@@ -194,10 +189,8 @@ class RenameType(TypeStep):
     """Rename a type; its table keeps its location."""
 
     kind = "rename_type"
+    text = "rename type {0.alias} to {0.name}"
     name: str
-
-    def describe(self) -> str:
-        return f"rename type {self.alias} to {self.name}"
 
     def change(self, entity: AnyEntity) -> AnyEntity:
         return replace(entity, name=self.name)
@@ -228,42 +221,13 @@ class AddProperty(TypeStep):
 
 
 @dataclass(frozen=True, slots=True)
-class DropProperty(TypeStep):
-    """Drop a column for later commits.
-
-    Hard: no file of the later commits has its values, and the next cleanup deletes the earlier commits.
-    """
-
-    kind = "drop_property"
-    property_id: PropertyId
-    property: str
-    hard: bool = False
-
-    def describe(self) -> str:
-        return f"drop property {self.alias}.{self.property} [{'hard' if self.hard else 'soft'}]"
-
-    def column_names(self) -> tuple[str, ...]:
-        return (self.property,)
-
-    def cost(self, rows: int, filled_rows: int = 0) -> Cost:  # noqa: ARG002
-        return Cost.REWRITES if rows and self.hard else Cost.METADATA
-
-    def change(self, entity: AnyEntity) -> AnyEntity:
-        remaining = tuple(property_ for property_ in entity.properties if property_.id != self.property_id)
-        return replace(entity, properties=remaining)
-
-
-@dataclass(frozen=True, slots=True)
 class RenameProperty(TypeStep):
     """Rename a column, also in the rules and embeddings that name it."""
 
     kind = "rename_property"
-    property_id: PropertyId
+    text = "rename property {0.alias}.{0.old} to {0.new}"
     old: str
     new: str
-
-    def describe(self) -> str:
-        return f"rename property {self.alias}.{self.old} to {self.new}"
 
     def column_names(self) -> tuple[str, ...]:
         return (self.new,)
@@ -283,8 +247,9 @@ class RenameProperty(TypeStep):
 
 @dataclass(frozen=True, slots=True)
 class PropertyStep(TypeStep):
-    """A change of one property that keeps its name."""
+    """A change of one property that keeps its name. `values` are the new values of its fields."""
 
+    values: ClassVar[Mapping[str, Any]]
     property: str
 
     def column_names(self) -> tuple[str, ...]:
@@ -293,63 +258,71 @@ class PropertyStep(TypeStep):
     def change(self, entity: AnyEntity) -> AnyEntity:
         return _change_property(entity, self.property, self.change_property)
 
-    @abstractmethod
     def change_property(self, property_: Property) -> Property:
         """Return the property after the step."""
+        return replace(property_, **self.values)
 
 
 @dataclass(frozen=True, slots=True)
+class DropProperty(PropertyStep):
+    """Drop a column for later commits.
+
+    Hard: no file of the later commits has its values, and the next cleanup deletes the earlier commits.
+    """
+
+    kind = "drop_property"
+    hard: bool = False
+
+    def describe(self) -> str:
+        return f"drop property {self.alias}.{self.property} [{'hard' if self.hard else 'soft'}]"
+
+    def cost(self, rows: int, filled_rows: int = 0) -> Cost:  # noqa: ARG002
+        return Cost.REWRITES if rows and self.hard else Cost.METADATA
+
+    def change(self, entity: AnyEntity) -> AnyEntity:
+        return replace(entity, properties=tuple(part for part in entity.properties if part.name != self.property))
+
+
 class AddIndex(PropertyStep):
     """Declare that a column has an index; `optimize` builds it."""
 
+    __slots__ = ()
     kind = "add_index"
-
-    def describe(self) -> str:
-        return f"declare an index on {self.alias}.{self.property}"
-
-    def change_property(self, property_: Property) -> Property:
-        return replace(property_, indexed=True)
+    text = "declare an index on {0.alias}.{0.property}"
+    values = MappingProxyType({"indexed": True})
 
 
-@dataclass(frozen=True, slots=True)
 class DropIndex(PropertyStep):
     """Declare that a column has no index."""
 
+    __slots__ = ()
     kind = "drop_index"
+    text = "drop the index on {0.alias}.{0.property}"
+    values = MappingProxyType({"indexed": False})
 
-    def describe(self) -> str:
-        return f"drop the index on {self.alias}.{self.property}"
 
-    def change_property(self, property_: Property) -> Property:
-        return replace(property_, indexed=False)
+class RelaxNullability(PropertyStep):
+    """Make a required property nullable."""
+
+    __slots__ = ()
+    kind = "relax_nullability"
+    text = "make {0.alias}.{0.property} nullable"
+    values = MappingProxyType({"nullable": True})
 
 
 @dataclass(frozen=True, slots=True)
 class ExtendEnum(PropertyStep):
-    """Add values to an enum. `values` are the new ones."""
+    """Add words to an enum. `added` are the new ones."""
 
     kind = "extend_enum"
-    values: tuple[str, ...]
+    added: tuple[str, ...]
 
     def describe(self) -> str:
-        return f"extend the enum {self.alias}.{self.property} by {', '.join(self.values)}"
+        return f"extend the enum {self.alias}.{self.property} by {', '.join(self.added)}"
 
     def change_property(self, property_: Property) -> Property:
         assert isinstance(property_.type, EnumType), "only enums are extended"
-        return replace(property_, type=EnumType(tuple(sorted({*property_.type.values, *self.values}))))
-
-
-@dataclass(frozen=True, slots=True)
-class RelaxNullability(PropertyStep):
-    """Make a required property nullable."""
-
-    kind = "relax_nullability"
-
-    def describe(self) -> str:
-        return f"make {self.alias}.{self.property} nullable"
-
-    def change_property(self, property_: Property) -> Property:
-        return replace(property_, nullable=True)
+        return replace(property_, type=EnumType(tuple(sorted({*property_.type.values, *self.added}))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,14 +348,7 @@ class AddConstraint(TypeStep):
         return Cost.READS if rows and not self.implied else Cost.METADATA
 
     def change(self, entity: AnyEntity) -> AnyEntity:
-        rules: Rules = entity.rules
         match self.constraint:
-            case UniqueRule(columns):
-                return replace(entity, rules=replace(rules, uniques=(*rules.uniques, columns)))
-            case RangeRule() as rule:
-                return replace(entity, rules=replace(rules, ranges=(*rules.ranges, rule)))
-            case CheckRule() as rule:
-                return replace(entity, rules=replace(rules, checks=(*rules.checks, rule)))
             case RequiredRule(name, fill):
                 fills: tuple[Value, ...] = () if fill is None else (fill,)
                 return _change_property(
@@ -392,8 +358,8 @@ class AddConstraint(TypeStep):
                 )
             case CardRule(cardinality):
                 return _change_cardinality(entity, cardinality)
-            case _:
-                assert_never(self.constraint)
+            case rule:
+                return replace(entity, rules=_change_rules(entity.rules, rule, is_added=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,19 +376,9 @@ class DropConstraint(TypeStep):
         return constrained_columns(self.constraint)
 
     def change(self, entity: AnyEntity) -> AnyEntity:
-        rules: Rules = entity.rules
-        match self.constraint:
-            case UniqueRule(columns):
-                rules = replace(rules, uniques=_without(rules.uniques, columns))
-            case RangeRule() as rule:
-                rules = replace(rules, ranges=_without(rules.ranges, rule))
-            case CheckRule() as rule:
-                rules = replace(rules, checks=_without(rules.checks, rule))
-            case CardRule():
-                return _change_cardinality(entity, Cardinality())
-            case _:
-                assert_never(self.constraint)
-        return replace(entity, rules=rules)
+        if isinstance(self.constraint, CardRule):
+            return _change_cardinality(entity, Cardinality())
+        return replace(entity, rules=_change_rules(entity.rules, self.constraint, is_added=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -463,10 +419,8 @@ class UpdateInterfaces(EvolutionStep):
     """Change the declared interfaces; what they add to nodes has its own steps."""
 
     kind = "update_metadata"
+    text = "update the interfaces"
     interfaces: tuple[Interface, ...]
-
-    def describe(self) -> str:
-        return "update the interfaces"
 
     def apply(self, catalog: Catalog) -> Catalog:
         return replace(catalog, interfaces=self.interfaces)
@@ -477,31 +431,19 @@ class UpdateText(EvolutionStep):
     """Store another text of the same schema: comments, order, spaces, a `@rename_from` that is done."""
 
     kind = "update_text"
-
-    def describe(self) -> str:
-        return "store the new text, which has the same meaning"
+    text = "store the new text, which has the same meaning"
 
     def apply(self, catalog: Catalog) -> Catalog:
         return catalog
 
 
-Step = (
-    AddType
-    | RenameType
-    | AddProperty
-    | RenameProperty
-    | AddIndex
-    | DropIndex
-    | AddConstraint
-    | DropConstraint
-    | ExtendEnum
-    | RelaxNullability
-    | UpdateMetadata
-    | UpdateInterfaces
-    | UpdateText
-    | DropProperty
-    | DropType
-)
+def _change_rules(rules: Rules, rule: UniqueRule | RangeRule | CheckRule, *, is_added: bool) -> Rules:
+    group: str = "ranges" if isinstance(rule, RangeRule) else "checks"
+    value: Any = rule
+    if isinstance(rule, UniqueRule):
+        group, value = "uniques", rule.columns
+    others = tuple(other for other in getattr(rules, group) if other != value)
+    return replace(rules, **{group: (*others, value) if is_added else others})
 
 
 def _rule_text(rule: TypeRule) -> str:
@@ -540,7 +482,3 @@ def _change_property(entity: AnyEntity, name: str, change: Callable[[Property], 
 def _change_cardinality(entity: AnyEntity, cardinality: Cardinality) -> AnyEntity:
     assert isinstance(entity, EdgeType), "only edges have a cardinality"
     return replace(entity, cardinality=cardinality)
-
-
-def _without(rules: tuple[Any, ...], dropped: object) -> tuple[Any, ...]:
-    return tuple(rule for rule in rules if rule != dropped)

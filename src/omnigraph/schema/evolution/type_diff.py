@@ -26,14 +26,6 @@ _WIDER = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PropertyPair:
-    """The accepted and the desired form of one property."""
-
-    before: Property
-    after: Property
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypePair:
     """The accepted and the desired form of one type.
@@ -67,14 +59,13 @@ class TypePair:
             if before is None:
                 is_set = after.value_of_older_rows is not None
             else:
-                is_set = bool(self.null_replacements(PropertyPair(before, after)))
+                is_set = bool(self.null_replacements(before, after))
             if is_set:
                 names.append(after.name)
         return tuple(names)
 
-    def null_replacements(self, pair: PropertyPair) -> tuple[Value, ...]:
+    def null_replacements(self, before: Property, after: Property) -> tuple[Value, ...]:
         """Return the values that replaced null, in order, from one form of a property to the other."""
-        before, after = pair.before, pair.after
         if self.match_by_id:
             return after.null_fills[len(before.null_fills) :]
         becomes_required = before.nullable and not after.nullable
@@ -111,30 +102,32 @@ def compare_type(pair: TypePair) -> TypeDifference:
     old, new = pair.old, pair.new
     difference = TypeDifference()
     matched, added = _match_properties(pair, difference)
-    names = {both.before.name: both.after.name for both in matched}
+    names = {before.name: after.name for before, after in matched}
     if old.rules.renamed(names).key != new.rules.key:
         old_key, new_key = (f"({', '.join(key)})" if key else "(no key)" for key in (old.key, new.key))
         difference.reject(EvolutionCode.KEY_CHANGED, pair, None, f"the key {old_key} would become {new_key}")
     difference.removing += _dropped_rules(old, new, names)
-    for both in matched:
-        if both.before.indexed and not both.after.indexed:
-            difference.removing.append(step.DropIndex(old.id, new.alias, both.before.name))
+    difference.removing += [
+        step.DropIndex(old.id, new.alias, before.name)
+        for before, after in matched
+        if before.indexed and not after.indexed
+    ]
     retained_names = set(names)
     if not pair.match_by_id:
-        retained_names |= {both.after.renamed_from for both in matched if both.after.renamed_from is not None}
+        retained_names |= {after.renamed_from for _, after in matched if after.renamed_from is not None}
     dropped = [property_ for property_ in old.properties if property_.name not in retained_names]
     difference.columns += [
-        step.DropProperty(old.id, new.alias, property_.id, property_.name, pair.is_hard_drop) for property_ in dropped
+        step.DropProperty(old.id, new.alias, property_.name, pair.is_hard_drop) for property_ in dropped
     ]
     if dropped:
-        _reject_hard_drop_with_blob(pair, [both.after for both in matched], difference)
+        _reject_hard_drop_with_blob(pair, [after for _, after in matched], difference)
     difference.columns += [
-        step.RenameProperty(old.id, new.alias, both.before.id, both.before.name, both.after.name)
-        for both in matched
-        if both.before.name != both.after.name
+        step.RenameProperty(old.id, new.alias, before.name, after.name)
+        for before, after in matched
+        if before.name != after.name
     ]
-    for both in matched:
-        _compare_property(pair, both, names, difference)
+    for before, after in matched:
+        _compare_property(pair, before, after, names, difference)
     _add_properties(pair, added, difference)
     notes = _type_notes(new)
     if notes != _type_notes(old):
@@ -156,12 +149,14 @@ def find_null_replacements(old: Entity, new: Entity) -> dict[str, tuple[str, Val
     return replacements
 
 
-def _match_properties(pair: TypePair, difference: TypeDifference) -> tuple[list[PropertyPair], list[Property]]:
-    """Return the properties of both forms, and the new ones. Reject invalid renames.
+def _match_properties(
+    pair: TypePair, difference: TypeDifference
+) -> tuple[list[tuple[Property, Property]], list[Property]]:
+    """Return the properties of both forms, accepted and desired, and the new ones. Reject invalid renames.
 
     A property that is renamed to an existing name counts as matched, one that is renamed from an unknown name as new.
     """
-    matched: list[PropertyPair] = []
+    matched: list[tuple[Property, Property]] = []
     added: list[Property] = []
     for after in pair.new.properties:
         if not pair.match_by_id and after.renamed_from is not None:
@@ -170,7 +165,7 @@ def _match_properties(pair: TypePair, difference: TypeDifference) -> tuple[list[
         if before is None:
             added.append(after)
         else:
-            matched.append(PropertyPair(before, after))
+            matched.append((before, after))
     return matched, added
 
 
@@ -203,8 +198,9 @@ def _add_properties(pair: TypePair, added: list[Property], difference: TypeDiffe
         difference.columns.append(step.AddProperty(pair.old.id, pair.new.alias, stored))
 
 
-def _compare_property(pair: TypePair, both: PropertyPair, names: dict[str, str], difference: TypeDifference) -> None:
-    before, after = both.before, both.after
+def _compare_property(
+    pair: TypePair, before: Property, after: Property, names: dict[str, str], difference: TypeDifference
+) -> None:
     if not pair.match_by_id:
         after = _keep_required_vector_column(before, after)
     type_id, alias, name = pair.old.id, pair.new.alias, after.name
@@ -215,7 +211,7 @@ def _compare_property(pair: TypePair, both: PropertyPair, names: dict[str, str],
             difference.reject(change, pair, name, detail)
         else:
             difference.columns.append(step.ExtendEnum(type_id, alias, name, change))
-    _compare_nullability(pair, PropertyPair(before, after), difference)
+    _compare_nullability(pair, before, after, difference)
     if before.nullable != after.nullable and after.type == ScalarType(Scalar.BLOB):
         set_to_default = pair.properties_set_to_default()
         if set_to_default:
@@ -254,11 +250,10 @@ def _type_change(before: PropertyType, after: PropertyType) -> EvolutionCode | t
             return EvolutionCode.TYPE_CHANGED
 
 
-def _compare_nullability(pair: TypePair, both: PropertyPair, difference: TypeDifference) -> None:
+def _compare_nullability(pair: TypePair, before: Property, after: Property, difference: TypeDifference) -> None:
     """Add the steps for a property that became nullable or required, one for each time that it did."""
-    before, after = both.before, both.after
     type_id, alias, name = pair.old.id, pair.new.alias, after.name
-    replacements = pair.null_replacements(both)
+    replacements = pair.null_replacements(before, after)
     relax = step.RelaxNullability(type_id, alias, name)
     if not before.nullable and (after.nullable or replacements):
         difference.columns.append(relax)
