@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from omnigraph.base import limits
 from omnigraph.lang.problems import quoted
@@ -84,8 +86,7 @@ def column_names(constraint: Annotation) -> tuple[WordLiteral, ...]:
     return tuple(argument for argument in constraint.arguments if isinstance(argument, WordLiteral))
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnList:
+class ColumnList(Struct, frozen=True):
     """The columns of one `@key`, `@unique` or `@index`; for that of a property, the property itself."""
 
     annotation: Annotation
@@ -109,8 +110,7 @@ def column_lists(
             yield ColumnList(constraint, column_names(constraint))
 
 
-@dataclass(frozen=True, slots=True)
-class InvalidType:
+class InvalidType(Struct, frozen=True):
     """Why an expression is not a valid type."""
 
     code: SchemaCode
@@ -188,8 +188,7 @@ def _list(expression: TypeExpression, item: PropertyType) -> ListType | InvalidT
     return ListType(item.scalar)
 
 
-@dataclass(frozen=True, slots=True)
-class PropertyConflict:
+class PropertyConflict(Struct, frozen=True):
     """A property with two different declarations; `later` is the position of the second one."""
 
     later: Name
@@ -198,8 +197,7 @@ class PropertyConflict:
     difference: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expansion:
+class Expansion(Struct, frozen=True, kw_only=True):
     """All properties and constraints of a declaration, and those that interfaces added."""
 
     properties: tuple[PropertySyntax, ...]
@@ -236,8 +234,7 @@ def expand(declaration: Declaration, interfaces: Mapping[str, InterfaceSyntax]) 
     )
 
 
-@dataclass(slots=True)
-class _MergedProperties:
+class _MergedProperties(Struct):
     """The properties so far, each with the label of its declaration, and the conflicts between them."""
 
     by_name: dict[str, tuple[PropertySyntax, str]] = field(default_factory=dict)

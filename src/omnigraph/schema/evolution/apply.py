@@ -6,7 +6,8 @@ A counter of ids only grows: an id that any branch has assigned is never assigne
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from omnigraph.base.ids import PropertyId
 from omnigraph.schema.catalog import AnyEntity, Catalog

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, assert_never
+
+from msgspec.structs import replace
 
 from omnigraph.base.ids import PropertyId, TypeId
 from omnigraph.lang.syntax import Annotation
