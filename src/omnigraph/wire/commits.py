@@ -18,7 +18,7 @@ from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.schema.catalog import display_order
 
 if TYPE_CHECKING:
-    from omnigraph.graph.branches import BranchStatus
+    from omnigraph.graph.branch_list import BranchStatus
     from omnigraph.graph.manifest.records import BranchRecord, CommitRecord, Pin, TableId
     from omnigraph.graph.manifest.snapshot import Snapshot
     from omnigraph.storage.location import Location

@@ -78,7 +78,7 @@ def show_branches(target: GraphArguments, output: RowsOutput) -> None:
     """Show every branch: its head, the age of the head, and its number of commits ahead of main and behind it."""
     location = target.locate()
 
-    from omnigraph.graph.branches import list_branches
+    from omnigraph.graph.branch_list import list_branches
     from omnigraph.wire.commits import branch_list_output
 
     document = branch_list_output(list_branches(location))

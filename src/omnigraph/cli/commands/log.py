@@ -33,7 +33,7 @@ def log(target: GraphArguments, *, graph: Graph_ = False, limit: Limit = 100, ou
     location = target.locate()
 
     from omnigraph.cli.commit_graph import draw_commits
-    from omnigraph.graph.branches import read_all_commits
+    from omnigraph.graph.branch_list import read_all_commits
 
     commits, heads = read_all_commits(location)
     head_ids = tuple(dict.fromkeys(head for head in heads.values() if head is not None))
