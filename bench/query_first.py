@@ -1,5 +1,4 @@
-"""Measures the first query of a new process, with a stored adjacency, for all engines; and the start of the command
-line.
+"""Measures the first query of a new process, with a stored adjacency, for all engines.
 
 Each side is a new process that opens its files and runs one query. The time counts from the end of its imports to the
 last row, because imports are not a property of an engine; the time of the whole process is reported too.
@@ -16,14 +15,13 @@ from statistics import median
 from time import perf_counter
 from typing import Any, Final
 
-from bench.harness import Ratio, compare, median_seconds, sized
+from bench.harness import Ratio, compare, sized
 from bench.social import Social
 from omnigraph.api.graph import Graph
 from omnigraph.engine.traversal.adjacency import build_adjacency, write_adjacency
 from omnigraph.storage.lance.dataset import open_dataset
 
 ROUNDS: Final = sized(7, 2)
-START_ROUNDS: Final = sized(9, 2)
 PERSON: Final = "p777"
 TWO_HOPS: Final = "query q($s: String) { match { $p: Person { slug: $s } $p knows{1,2} $f } return { $f.name } }"
 TOP: Final = (
@@ -78,8 +76,7 @@ def first_queries(folder: Path, graph: Graph, social: Social) -> list[Ratio]:
             connection.register("input", table)
             connection.execute(f"CREATE TABLE {name} AS SELECT * FROM input")
             connection.unregister("input")
-    ratios = [_measure_first(name, folder, graph) for name in _SQL]
-    return [*ratios, _measure_command(graph)]
+    return [_measure_first(name, folder, graph) for name in _SQL]
 
 
 def _store_adjacency(graph: Graph) -> None:
@@ -129,17 +126,6 @@ def _measure_first(name: str, folder: Path, graph: Graph) -> Ratio:
     ratio = compare(f"first query, {name}", medians, ("omnigraph", best), 2.0)
     processes = ", ".join(f"{side} {median(seconds) * 1e3:.0f}" for side, seconds in process_times.items())
     return replace(ratio, detail=f"{ratio.detail}; whole processes, ms: {processes}", sides=medians)
-
-
-def _measure_command(graph: Graph) -> Ratio:
-    command = str(Path(sys.executable).parent / "omnigraph")
-    text = f'query q() {{ match {{ $p: Person {{ slug: "{PERSON}" }} }} return {{ $p.name }} }}'
-    actions = {
-        "omnigraph query": lambda: _run([command, "query", "--store", graph.uri, "-e", text]),
-        "import lance": lambda: _run([sys.executable, "-c", "import lance"]),
-    }
-    times = median_seconds(actions, START_ROUNDS)
-    return compare("omnigraph query from the shell", times, ("omnigraph query", "import lance"), 2.5)
 
 
 def _run(command: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Compares the opening of a graph and the reading of its snapshot with plain Lance, and measures the start of commands.
+"""Compares the opening of a graph and the reading of its snapshot with plain Lance.
 
 The other side is a plain Lance table of one fragment with the same rows, opened and read completely. After many commits
 the manifest has many versions, which each open lists; that part is reported separately.
@@ -6,7 +6,6 @@ the manifest has many versions, which each open lists; that part is reported sep
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +23,6 @@ from omnigraph.storage.location import parse_location
 
 COMMITS: Final = sized(5_000, 200)
 ROUNDS: Final = sized(60, 10)
-START_ROUNDS: Final = sized(10, 2)
 TABLES: Final = 20
 
 
@@ -50,12 +48,7 @@ class GraphAndTables:
 
 def run(folder: Path, commits: int = COMMITS) -> list[Ratio]:
     """Return all ratios of this benchmark."""
-    return [
-        *_fresh(folder),
-        *_by_number_of_tables(folder),
-        *_with_history(folder, commits),
-        *_start_up(str(folder / "fresh.omni")),
-    ]
+    return [*_fresh(folder), *_by_number_of_tables(folder), *_with_history(folder, commits)]
 
 
 def _fresh(folder: Path) -> list[Ratio]:
@@ -92,29 +85,6 @@ def _with_history(folder: Path, commits: int) -> list[Ratio]:
         compare(f"the same over the snapshot's rows alone {name}", times, ("graph", "snapshot's rows"), None),
         compare(f"a plain Lance open {name}", times, ("open", "open of table"), None),
     ]
-
-
-def _start_up(graph: str) -> list[Ratio]:
-    python = sys.executable
-    command = str(Path(python).parent / "omnigraph")
-    actions = {
-        "version": [command, "version"],
-        "typer, rich": [python, "-c", "import typer, rich"],
-        "snapshot": [command, "snapshot", graph],
-        "lance": [python, "-c", "import lance"],
-    }
-    times = median_seconds(
-        {name: lambda arguments=arguments: _run(arguments) for name, arguments in actions.items()},  # type: ignore[misc]
-        START_ROUNDS,
-    )
-    return [
-        compare("start of omnigraph version", times, ("version", "typer, rich"), 1.5),
-        compare("start of omnigraph snapshot", times, ("snapshot", "lance"), 2.0),
-    ]
-
-
-def _run(command: list[str]) -> None:
-    subprocess.run(command, check=True, capture_output=True)
 
 
 def _make_graph(path: Path, tables: int) -> omnigraph.Graph:

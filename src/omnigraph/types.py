@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from omnigraph.engine.mutation.stage import EntityCounts
     from omnigraph.engine.mutation.text import MutationResult
     from omnigraph.engine.prepare import ExplainResult
-    from omnigraph.graph.branches import BranchStatus
+    from omnigraph.graph.branch_list import BranchStatus
     from omnigraph.graph.coordination.intent import PendingIntent, PendingState
     from omnigraph.graph.diff import ChangeKind, EntityChange
     from omnigraph.graph.feed import ChangeFeed, CommitChanges, SchemaStep
@@ -140,7 +140,7 @@ _NAMES_BY_MODULE: Final = {
     "engine.mutation.stage": "EntityCounts",
     "engine.mutation.text": "MutationResult",
     "engine.prepare": "ExplainResult",
-    "graph.branches": "BranchStatus",
+    "graph.branch_list": "BranchStatus",
     "graph.coordination.intent": "PendingIntent PendingState",
     "graph.diff": "ChangeKind EntityChange",
     "graph.feed": "ChangeFeed CommitChanges SchemaStep",

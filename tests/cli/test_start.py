@@ -1,28 +1,125 @@
-"""The packages that a command imports: only those that it uses, so that it starts fast."""
+"""The packages that a command imports: only those that it uses, so that it starts fast.
+
+All commands run in one process, because no command may import a package of `UNUSED`. The commands that read most often
+also run in processes of their own, which check each package that takes time.
+"""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Final
 
+import pytest
+
+from omnigraph.cli.app import make_command
 from tests.cli.process import environment
 from tests.waiting import SECONDS_MAX
 
-HEAVY = {
-    "duckdb",
+HEAVY: Final = {"duckdb", "lance", "lark", "numpy", "obstore", "pyarrow", "rich"}
+UNUSED: Final = {
+    "cedarpy",
     "fastapi",
-    "lance",
-    "lark",
-    "numpy",
-    "obstore",
+    "flask",
+    "grpc",
     "pandas",
-    "pyarrow",
+    "py4j",
     "pydantic",
     "pyspark",
-    "rich",
-    "ulid",
+    "requests",
+    "starlette",
+    "urllib3",
+    "uvicorn",
+    "yaml",
 }
+"""What no command imports unless it runs Spark, serves HTTP, checks policies or reads YAML."""
+
+QUERY: Final = "query q() { match { $p: Person } return { $p.slug } }"
+INSERT: Final = 'query add() { insert Person { slug: "bob" } }'
+GRAPH: Final = "graph.omni"
+COMMANDS: Final = {
+    "init": ["--schema", "schema.pg", GRAPH],
+    "load": ["--mode", "merge", "--data", "people.jsonl", GRAPH],
+    "mutate": ["--store", GRAPH, "-e", INSERT],
+    "query": ["--store", GRAPH, "-e", QUERY],
+    "lint": ["--schema", "schema.pg", "-e", QUERY],
+    "explain": ["--store", GRAPH, "-e", QUERY, "--analyze"],
+    "export": ["--out", "dump.jsonl", GRAPH],
+    "snapshot": [GRAPH],
+    "commit revert": ["HEAD", "--dry-run", GRAPH],
+    "schema show": [GRAPH],
+    "schema plan": ["--schema", "next.pg", GRAPH],
+    "schema apply": ["--schema", "next.pg", GRAPH],
+    "branch create": ["review", GRAPH],
+    "branch list": [GRAPH],
+    "branch merge": ["review", GRAPH],
+    "branch delete": ["review", GRAPH],
+    "commit list": [GRAPH],
+    "commit show": ["HEAD", GRAPH],
+    "commit changes": ["HEAD", GRAPH],
+    "changes poll": [GRAPH],
+    "diff": ["HEAD", "main", GRAPH],
+    "log": [GRAPH],
+    "index status": [GRAPH],
+    "recovery list": [GRAPH],
+    "doctor": [GRAPH],
+    "optimize": [GRAPH],
+    "repair": [GRAPH],
+    "cleanup": ["--keep", "1", "--confirm", GRAPH],
+    "maintain": ["--keep", "1", "--confirm", GRAPH],
+    "spark status": [],
+    "spark stop": [],
+    "version": [],
+}
+"""The arguments of each command, in an order in which all succeed."""
+RUN_SPARK: Final = {"spark start", "demo"}
+
+
+def test_every_command_has_arguments() -> None:
+    assert set(_command_names(make_command())) == {*COMMANDS, *RUN_SPARK}
+
+
+def test_commands_import_no_unused_package(directory: Path) -> None:
+    schema = (directory / "schema.pg").read_text()
+    (directory / "next.pg").write_text(schema.replace("age: I32?", "age: I32?  email: String?"))
+    (directory / "people.jsonl").write_text('{"type": "Person", "data": {"slug": "ada"}}\n')
+    program = (
+        "import contextlib, io, json, sys\n"
+        "from omnigraph.cli.pandas_import import hide_pandas\n"
+        "hide_pandas()\n"
+        "from omnigraph.cli.main import run\n"
+        "names, commands = set(sys.argv[2:]), json.loads(sys.argv[1])\n"
+        "for name, arguments in commands.items():\n"
+        "    before = names & sys.modules.keys()\n"
+        "    output = io.StringIO()\n"
+        "    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):\n"
+        "        code = run([*name.split(), *arguments])\n"
+        "    print(json.dumps([name, code, sorted(names & sys.modules.keys() - before), output.getvalue()]))\n"
+    )
+    environ = {**environment(), "OMNIGRAPH_HOME": str(directory / "home"), "OMNIGRAPH_RUNNER": "auto"}
+    done = subprocess.run(
+        [sys.executable, "-c", program, json.dumps(COMMANDS), *UNUSED],
+        env=environ,
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=True,
+    )
+    outcomes = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [name for name, *_ in outcomes] == list(COMMANDS)
+    assert [outcome for outcome in outcomes if outcome[1] != 0 or outcome[2]] == []
+
+
+def _command_names(group: Any, prefix: str = "") -> Iterator[str]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _command_names(command, f"{prefix}{name} ")
+        else:
+            yield f"{prefix}{name}"
 
 
 def test_entry_point_imports_typer_inside_main() -> None:
@@ -35,8 +132,9 @@ def test_version_imports_nothing_heavy() -> None:
     assert _imported("version") == set()
 
 
-def test_help_imports_nothing_heavy() -> None:
-    assert _imported("--help") == set()
+@pytest.mark.parametrize("arguments", [["--help"], ["load", "--help"], ["branch", "merge", "--help"]], ids=" ".join)
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    assert _imported(*arguments) == set()
 
 
 def test_snapshot_imports_lance_and_its_dependencies(graph: Path) -> None:
@@ -44,15 +142,25 @@ def test_snapshot_imports_lance_and_its_dependencies(graph: Path) -> None:
 
 
 def test_query_imports_lance_lark_and_their_dependencies(graph: Path) -> None:
-    text = "query q() { match { $p: Person } return { $p.slug } }"
-    imported = _imported("query", "--store", str(graph), "-e", text)
+    imported = _imported("query", "--store", str(graph), "-e", QUERY)
     assert imported <= {"lance", "lark", "numpy", "obstore", "pyarrow"}
+
+
+def test_reads_import_no_write_path(graph: Path) -> None:
+    for arguments in (["branch", "list", str(graph)], ["query", "--store", str(graph), "-e", QUERY]):
+        modules = _modules(*arguments)
+        assert not modules & {"omnigraph.graph.write.commit", "omnigraph.pipeline", "omnigraph.maintenance"}
 
 
 def _imported(*arguments: str) -> set[str]:
     """Return the heavy packages that a command imports."""
+    return (HEAVY | UNUSED) & _modules(*arguments)
+
+
+def _modules(*arguments: str) -> set[str]:
+    """Return the modules that a command imports. `-X importtime` would also list those that were not found."""
     program = (
-        "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "
+        "import atexit, sys; atexit.register(lambda: print('', *sys.modules, file=sys.stderr)); "
         "from omnigraph.cli.main import main; main()"
     )
     done = subprocess.run(
@@ -63,4 +171,4 @@ def _imported(*arguments: str) -> set[str]:
         timeout=SECONDS_MAX,
         check=True,
     )
-    return HEAVY & {name.partition(".")[0] for name in done.stderr.split()}
+    return set(done.stderr.split())

@@ -6,11 +6,12 @@ Comments name the cases that are excluded because the result follows a documente
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, Final
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from omnigraph.query.parameters import ParameterValues, bind_plan, coerce_params
 from omnigraph.query.plan.expression_walk import transform

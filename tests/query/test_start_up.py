@@ -9,7 +9,7 @@ import sys
 def test_heavy_packages_are_imported_late() -> None:
     script = (
         "import sys, omnigraph.query.parser as query\n"
-        "heavy = {'lark', 'pyarrow', 'msgspec', 'lance', 'difflib', 'numpy', 'pyspark'}\n"
+        "heavy = {'lark', 'pyarrow', 'lance', 'difflib', 'numpy', 'pyspark'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
         "query.parse_queries('query a() { match { $p: Person } return { $p.name } }')\n"
         "assert not (heavy - {'lark'}) & set(sys.modules), heavy & set(sys.modules)\n"

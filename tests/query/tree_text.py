@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from enum import Enum
 
-from omnigraph.lang.syntax import Span
+from omnigraph.lang.syntax import Span, SyntaxNode
 from omnigraph.query.syntax import QueryFile
 
 
@@ -22,16 +21,16 @@ def _lines(value: object, depth: int, label: str) -> Iterator[str]:
         for item in value:
             yield from _lines(item, depth, label)
         return
-    if not is_dataclass(value):
+    if not isinstance(value, SyntaxNode):
         yield f"{indent}{label}{_plain(value)}"
         return
     simple: list[tuple[str, object]] = []
     deep: list[tuple[str, object]] = []
-    for field in fields(value):
-        member = getattr(value, field.name)
+    for name in value.__struct_fields__:
+        member = getattr(value, name)
         if isinstance(member, Span):
             continue
-        (deep if isinstance(member, tuple) or is_dataclass(member) else simple).append((field.name, member))
+        (deep if isinstance(member, tuple | SyntaxNode) else simple).append((name, member))
     span = getattr(value, "span", None)
     position = f" @{span.line}:{span.column}" if isinstance(span, Span) else ""
     shown = "".join(f" {name}={_plain(member)}" for name, member in simple)

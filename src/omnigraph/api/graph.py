@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from omnigraph.engine.mutation.text import MutationResult
     from omnigraph.engine.options import QueryLimits
     from omnigraph.engine.prepare import ExplainResult
-    from omnigraph.graph.branches import BranchStatus
+    from omnigraph.graph.branch_list import BranchStatus
     from omnigraph.graph.coordination.intent import PendingIntent
     from omnigraph.graph.diff import EntityChange
     from omnigraph.graph.feed import ChangeFeed
@@ -581,7 +581,7 @@ class Graph(Displayed):
             >>> [status.record.name for status in graph.list_branches()]
             ['main']
         """
-        from omnigraph.graph.branches import list_branches
+        from omnigraph.graph.branch_list import list_branches
 
         return list_branches(self.location)
 

@@ -81,7 +81,7 @@ def read_new_names(location: Location, commit: CommitRecord | None) -> TableName
 
 def read_log(location: Location) -> GraphLog:
     """Read the commits of every branch."""
-    from omnigraph.graph.branches import read_all_commits
+    from omnigraph.graph.branch_list import read_all_commits
 
     commits, heads = read_all_commits(location)
     live_heads = (head for head in heads.values() if head is not None)

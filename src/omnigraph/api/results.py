@@ -19,11 +19,11 @@ import pyarrow.compute as pc
 
 from omnigraph.base.display import LINES_MAX, Displayed, html_table, shorten
 from omnigraph.base.errors import MachineError, UsageError
-from omnigraph.engine.run import Stream
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
+    from omnigraph.engine.run import Stream
     from omnigraph.maintenance.cleanup.options import KeptVersions, TableCleanupStats
     from omnigraph.maintenance.optimize.options import TableOptimizeStats
     from omnigraph.maintenance.repair import TableRepairStats

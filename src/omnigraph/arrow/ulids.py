@@ -17,10 +17,9 @@ import pyarrow as pa
 from omnigraph.arrow.columns import Column
 from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK, Clock
-from omnigraph.base.ids import ULID_LENGTH
+from omnigraph.base.ids import CROCKFORD, ULID_LENGTH, crockford_text
 
-_ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_LETTERS: Final = np.frombuffer(_ALPHABET.encode(), dtype=np.uint8)
+_LETTERS: Final = np.frombuffer(CROCKFORD.encode(), dtype=np.uint8)
 _TIME_DIGITS: Final = 10
 _COUNT_DIGITS: Final = 8
 _COUNT_BITS: Final = 5 * _COUNT_DIGITS
@@ -30,7 +29,8 @@ _SHARED_BITS: Final = 40
 def new_ulids(count: int, clock: Clock = SYSTEM_CLOCK, random: Callable[[int], int] = secrets.randbelow) -> Column:
     """Return new ULIDs in ascending order. `random` returns a number below its argument."""
     assert 0 <= count <= limits.ULIDS_PER_CALL_MAX, "at most the rows of one batch"
-    prefix = _digits(clock.now_us() // 1000, _TIME_DIGITS) + _digits(random(2**_SHARED_BITS), _SHARED_BITS // 5)
+    time_text = crockford_text(clock.now_us() // 1000, _TIME_DIGITS)
+    prefix = time_text + crockford_text(random(2**_SHARED_BITS), _SHARED_BITS // 5)
     numbers = np.arange(count, dtype=np.uint64) + np.uint64(random(2**_COUNT_BITS - count))
     letters = np.empty((count, ULID_LENGTH), dtype=np.uint8)
     letters[:, : len(prefix)] = np.frombuffer(prefix.encode(), dtype=np.uint8)
@@ -41,7 +41,3 @@ def new_ulids(count: int, clock: Clock = SYSTEM_CLOCK, random: Callable[[int], i
     wrap: Any = pa.py_buffer
     buffers = [None, wrap(offsets), wrap(letters)]
     return pa.Array.from_buffers(pa.utf8(), count, buffers)
-
-
-def _digits(number: int, count: int) -> str:
-    return "".join(_ALPHABET[(number >> (5 * position)) & 31] for position in reversed(range(count)))

@@ -30,6 +30,8 @@ def main() -> None:
     sys.unraisablehook = _interrupt_again
     # Lance logs retries that succeed as warnings. It reads the variable when it is imported, and so do Spark's workers.
     os.environ.setdefault("LANCE_LOG", "error")
+    # The threads that OpenBLAS starts when NumPy is imported wait in a busy loop, and no command multiplies matrices.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Imports create many objects but no garbage: with the default, the collector takes a tenth of the start-up time.
     gc.set_threshold(100_000, 50, 100)
     hide_pandas()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
 from types import ModuleType
 
 
@@ -18,7 +17,7 @@ def hide_pandas() -> None:
     sys.meta_path.insert(0, _PandasHider())
 
 
-class _PandasHider(MetaPathFinder):
+class _PandasHider:
     def find_spec(self, fullname: str, _path: Sequence[str] | None, _target: ModuleType | None = None) -> None:
         if fullname == "pandas" and "pyspark" not in sys.modules:
             raise ModuleNotFoundError("pandas is not imported by commands", name=fullname)

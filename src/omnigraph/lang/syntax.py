@@ -6,12 +6,12 @@ errors, such as an unknown type; the checks of each language report them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, ClassVar, Final
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """A position in a text: line and column from 1, and a length in characters."""
 
     line: int
@@ -28,45 +28,61 @@ class Span:
 NO_POSITION: Final = Span(1, 1, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+class SyntaxNode(Struct, frozen=True, eq=False):
+    """The base class of nodes. Two nodes are equal if all their fields are, except for the `ignored` ones."""
+
+    ignored: ClassVar[tuple[str, ...]] = ("span",)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._compared() == other._compared()
+
+    def __ne__(self, other: object) -> bool:  # that of `Struct` does not call `__eq__`
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._compared().values()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._compared().items())})"
+
+    def _compared(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__struct_fields__ if name not in self.ignored}
+
+
+class Name(SyntaxNode, frozen=True):
     """A name with its position."""
 
     text: str
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: Span = NO_POSITION
 
 
-@dataclass(frozen=True, slots=True)
-class StringLiteral:
+class StringLiteral(SyntaxNode, frozen=True):
     """A quoted string, without its escapes."""
 
     value: str
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: Span = NO_POSITION
 
 
-@dataclass(frozen=True, slots=True)
-class NumberLiteral:
+class NumberLiteral(SyntaxNode, frozen=True):
     """A number as written; its value depends on the type of the column."""
 
     text: str
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: Span = NO_POSITION
 
 
-@dataclass(frozen=True, slots=True)
-class WordLiteral:
+class WordLiteral(SyntaxNode, frozen=True):
     """A word without quotes: `true`, an enum value, the name of a property."""
 
     text: str
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: Span = NO_POSITION
 
 
-@dataclass(frozen=True, slots=True)
-class TimeLiteral:
+class TimeLiteral(SyntaxNode, frozen=True):
     """`date("2026-01-01")` or `datetime("2026-01-01T00:00:00Z")`: a value of exactly that type."""
 
     is_datetime: bool
     text: str
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: Span = NO_POSITION
 
     @property
     def function(self) -> str:
@@ -76,17 +92,15 @@ class TimeLiteral:
 Literal = StringLiteral | NumberLiteral | WordLiteral | TimeLiteral
 
 
-@dataclass(frozen=True, slots=True)
-class RangeArgument:
+class RangeArgument(SyntaxNode, frozen=True):
     """`low..high`; an end is open if it is absent or, for the upper one, `*`."""
 
     low: Literal | None
     high: Literal | None
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: Span = NO_POSITION
 
 
-@dataclass(frozen=True, slots=True)
-class NamedArgument:
+class NamedArgument(SyntaxNode, frozen=True):
     """`name=value`."""
 
     name: Name
@@ -100,8 +114,7 @@ class NamedArgument:
 Argument = Literal | RangeArgument | NamedArgument
 
 
-@dataclass(frozen=True, slots=True)
-class Annotation:
+class Annotation(SyntaxNode, frozen=True):
     """`@name` or `@name(argument, …)`: also a constraint in a body, and metadata without a meaning of its own."""
 
     name: Name
@@ -112,8 +125,7 @@ class Annotation:
         return self.name.span
 
 
-@dataclass(frozen=True, slots=True)
-class TypeExpression:
+class TypeExpression(SyntaxNode, frozen=True):
     """A property's type as written. `parameters` is None without parentheses."""
 
     name: Name

@@ -10,12 +10,13 @@ crash leaves unreferenced files, or a commit that recovery finishes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from omnigraph.arrow.columns import Column, whole_array
 from omnigraph.arrow.hashing import bucket_of

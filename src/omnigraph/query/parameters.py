@@ -8,8 +8,9 @@ their columns, as for literals of the text. All errors of the values are raised 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
+
+from msgspec.structs import replace
 
 from omnigraph.base import limits
 from omnigraph.base.errors import Fact, ParameterError

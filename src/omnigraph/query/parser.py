@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.base import limits
+from omnigraph.base.errors import ResourceLimit
 from omnigraph.lang.parsing import parse_text, require_readable
 from omnigraph.lang.problems import QueryProblems
 from omnigraph.lang.syntax import NO_POSITION, Span

@@ -8,7 +8,6 @@ only the checks resolve it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 
 from omnigraph.lang.syntax import (
@@ -18,6 +17,7 @@ from omnigraph.lang.syntax import (
     NumberLiteral,
     Span,
     StringLiteral,
+    SyntaxNode,
     TimeLiteral,
     TypeExpression,
 )
@@ -53,20 +53,18 @@ class Junction(Enum):
     OR = "or"
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(SyntaxNode, frozen=True):
     """`$name`, without the `$`; `_` is anonymous."""
 
     name: str
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: Span = NO_POSITION
 
     @property
     def is_anonymous(self) -> bool:
         return self.name == "_"
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(SyntaxNode, frozen=True):
     """`$x.property`."""
 
     variable: Variable
@@ -80,47 +78,41 @@ class Access:
         return Span(start.line, start.column, length) if same_line and length > 0 else start
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(SyntaxNode, frozen=True):
     """An unquoted word: an alias in `order`, a property in `where`."""
 
     text: str
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: Span = NO_POSITION
 
 
-@dataclass(frozen=True, slots=True)
-class BoolLiteral:
+class BoolLiteral(SyntaxNode, frozen=True):
     """`true` or `false`."""
 
     value: bool
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: Span = NO_POSITION
 
 
-@dataclass(frozen=True, slots=True)
-class NullLiteral:
+class NullLiteral(SyntaxNode, frozen=True):
     """`null`."""
 
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: Span = NO_POSITION
 
 
-@dataclass(frozen=True, slots=True)
-class ListLiteral:
+class ListLiteral(SyntaxNode, frozen=True):
     """`[a, b, …]`."""
 
     items: tuple[Expression, ...]
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: Span = NO_POSITION
 
 
-@dataclass(frozen=True, slots=True)
-class CallArgument:
+class CallArgument(SyntaxNode, frozen=True):
     """`name=value` in a call."""
 
     name: Name
     value: Expression
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(SyntaxNode, frozen=True):
     """`name(distinct a, b, k=1)`."""
 
     name: Name
@@ -133,36 +125,32 @@ class Call:
         return self.name.span
 
 
-@dataclass(frozen=True, slots=True)
-class Negative:
+class Negative(SyntaxNode, frozen=True):
     """`-a`, but not of a number literal, which includes its sign."""
 
     operand: Expression
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: Span = NO_POSITION
 
 
-@dataclass(frozen=True, slots=True)
-class Arithmetic:
+class Arithmetic(SyntaxNode, frozen=True):
     """`a + b`, with any arithmetic operator."""
 
     sign: Sign
     left: Expression
     right: Expression
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: Span = NO_POSITION
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(SyntaxNode, frozen=True):
     """`a = b`, with any comparison operator; the span is that of the operator."""
 
     operator: ComparisonOperator
     left: Expression
     right: Expression
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: Span = NO_POSITION
 
 
-@dataclass(frozen=True, slots=True)
-class NullTest:
+class NullTest(SyntaxNode, frozen=True):
     """`a is null`, `a is not null`."""
 
     operand: Expression
@@ -173,8 +161,7 @@ class NullTest:
         return self.operand.span
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(SyntaxNode, frozen=True):
     """`a and b and c`, `a or b`: at least two operands, none of them joined with the same operator."""
 
     junction: Junction
@@ -185,12 +172,11 @@ class Joined:
         return self.operands[0].span
 
 
-@dataclass(frozen=True, slots=True)
-class Inversion:
+class Inversion(SyntaxNode, frozen=True):
     """`not a`."""
 
     operand: Expression
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: Span = NO_POSITION
 
 
 Atom = (
@@ -208,16 +194,14 @@ Atom = (
 Expression = Atom | Negative | Arithmetic | Comparison | NullTest | Joined | Inversion
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(SyntaxNode, frozen=True):
     """`property: value` in a binding, an insert or an update."""
 
     name: Name
     value: Expression
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(SyntaxNode, frozen=True):
     """`$x: Type { property: value, … }`."""
 
     variable: Variable
@@ -229,17 +213,15 @@ class Binding:
         return self.variable.span
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(SyntaxNode, frozen=True):
     """`{low,high}`; without `high` the traversal has no upper bound. The checks validate the numbers."""
 
     low: NumberLiteral
     high: NumberLiteral | None
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: Span = NO_POSITION
 
 
-@dataclass(frozen=True, slots=True)
-class Traversal:
+class Traversal(SyntaxNode, frozen=True):
     """`$a edge{1,2} $b`, `$a <edge> $b`, `$a $e:edge $b`."""
 
     source: Variable
@@ -254,8 +236,7 @@ class Traversal:
         return self.edge.span
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(SyntaxNode, frozen=True):
     """A condition on the variables."""
 
     condition: Expression
@@ -265,51 +246,45 @@ class Filter:
         return self.condition.span
 
 
-@dataclass(frozen=True, slots=True)
-class NotBlock:
+class NotBlock(SyntaxNode, frozen=True):
     """`not { … }`."""
 
     clauses: tuple[Clause, ...]
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: Span = NO_POSITION
 
 
-@dataclass(frozen=True, slots=True)
-class OptionalBlock:
+class OptionalBlock(SyntaxNode, frozen=True):
     """`optional { … }`."""
 
     clauses: tuple[Clause, ...]
-    span: Span = field(default=NO_POSITION, compare=False, repr=False)
+    span: Span = NO_POSITION
 
 
 Clause = Binding | Traversal | Filter | NotBlock | OptionalBlock
 
 
-@dataclass(frozen=True, slots=True)
-class Projection:
+class Projection(SyntaxNode, frozen=True):
     """An expression of `return`, with the name after `as`."""
 
     expression: Expression
     alias: Name | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ordering:
+class Ordering(SyntaxNode, frozen=True):
     """An expression of `order`; `descending` is None without `asc` or `desc`."""
 
     expression: Expression
     descending: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(SyntaxNode, frozen=True):
     """`limit n offset m`; each a number or a parameter."""
 
     count: NumberLiteral | Variable
     offset: NumberLiteral | Variable | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReadBody:
+class ReadBody(SyntaxNode, frozen=True):
     """`match`, `return`, `order` and `limit`; `order` is None if it is not written."""
 
     clauses: tuple[Clause, ...]
@@ -318,16 +293,14 @@ class ReadBody:
     limit: Limit | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Insert:
+class Insert(SyntaxNode, frozen=True):
     """`insert T { … }`."""
 
     type: Name
     assignments: tuple[Assignment, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(SyntaxNode, frozen=True):
     """`update T set { … } where p`."""
 
     type: Name
@@ -335,8 +308,7 @@ class Update:
     where: Expression
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(SyntaxNode, frozen=True):
     """`delete T where p`."""
 
     type: Name
@@ -346,23 +318,20 @@ class Delete:
 Statement = Insert | Update | Delete
 
 
-@dataclass(frozen=True, slots=True)
-class MutationBody:
+class MutationBody(SyntaxNode, frozen=True):
     """The statements of a mutation, in order: at least one."""
 
     statements: tuple[Statement, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(SyntaxNode, frozen=True):
     """`$name: Type?`."""
 
     variable: Variable
     type: TypeExpression
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(SyntaxNode, frozen=True):
     """One query of a file."""
 
     name: Name
@@ -371,13 +340,13 @@ class Query:
     body: ReadBody | MutationBody
 
 
-@dataclass(frozen=True, slots=True)
-class QueryFile:
+class QueryFile(SyntaxNode, frozen=True):
     """A parsed text: its queries in order, and the text, so that problems can show a line."""
 
+    ignored = ("source", "text")
     queries: tuple[Query, ...] = ()
-    source: str = field(default="<query>", compare=False)
-    text: str = field(default="", compare=False, repr=False)
+    source: str = "<query>"
+    text: str = ""
 
 
 def walk(node: object) -> Iterator[object]:
@@ -385,10 +354,10 @@ def walk(node: object) -> Iterator[object]:
     if isinstance(node, tuple):
         for item in node:
             yield from walk(item)
-    elif is_dataclass(node) and not isinstance(node, Span):
+    elif isinstance(node, SyntaxNode):
         yield node
-        for member in fields(node):
-            yield from walk(getattr(node, member.name))
+        for name in node.__struct_fields__:
+            yield from walk(getattr(node, name))
 
 
 def variables_of(query: Query) -> dict[str, list[Variable]]:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import ROUND_FLOOR, Decimal
 from typing import Final
+
+from msgspec import Struct
 
 from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import NumberLiteral, StringLiteral, TimeLiteral
@@ -44,8 +45,7 @@ _SHOWN_MAX: Final = 60
 _BELOW: Final = frozenset({syntax.ComparisonOperator.LT, syntax.ComparisonOperator.LE})
 
 
-@dataclass(frozen=True, slots=True)
-class FittedComparison:
+class FittedComparison(Struct, frozen=True):
     """A comparison with a value of the type of the column."""
 
     operator: syntax.ComparisonOperator

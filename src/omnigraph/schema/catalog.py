@@ -9,9 +9,12 @@ printed. `renamed_from` is the request of the text; `evolution` acts on it when 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from typing import ClassVar, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.base.ids import Incarnation, PropertyId, TypeId
 from omnigraph.lang.syntax import Annotation
@@ -26,8 +29,7 @@ class TypeKind(Enum):
     EDGE = "edge"
 
 
-@dataclass(frozen=True, slots=True)
-class Embedding:
+class Embedding(Struct, frozen=True):
     """The String property that a vector is made from, and the model if the schema names one.
 
     The property is always nullable: a row without a vector gets one later. `required`: it was declared without `?`. A
@@ -47,8 +49,7 @@ class Embedding:
         return (self.source, self.model) == (other.source, other.model)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PropertyShape:
+class PropertyShape(Struct, frozen=True, kw_only=True):
     """A property without an id, as an interface has it. `default` None: the property has no default."""
 
     name: str
@@ -62,8 +63,7 @@ class PropertyShape:
     metadata: tuple[Annotation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Property(PropertyShape):
+class Property(PropertyShape, frozen=True, kw_only=True):
     """A property of a node or edge type. Its id is unique within the type and never used again.
 
     `filled` is the value, or nothing, that the existing rows got when the property was added; None: the current
@@ -79,7 +79,7 @@ class Property(PropertyShape):
     def from_shape(cls, shape: PropertyShape, property_id: PropertyId) -> Property:
         """Return the shape with an id."""
         filled, null_fills = (shape.filled, shape.null_fills) if isinstance(shape, Property) else (None, ())
-        parts = {name: getattr(shape, name) for name in PropertyShape.__slots__}
+        parts = {name: getattr(shape, name) for name in PropertyShape.__struct_fields__}
         return cls(id=property_id, filled=filled, null_fills=null_fills, **parts)
 
     @property
@@ -99,24 +99,21 @@ class Property(PropertyShape):
         return replace(self, default=default, filled=None if old_value == new_value else old_value)
 
 
-@dataclass(frozen=True, slots=True)
-class RangeRule:
+class RangeRule(Struct, frozen=True):
     """The values of a property are within these bounds, both included."""
 
     property: str
     bounds: RangeBounds
 
 
-@dataclass(frozen=True, slots=True)
-class CheckRule:
+class CheckRule(Struct, frozen=True):
     """Every value of a property, as a whole, matches this pattern (see `patterns` for the dialect)."""
 
     property: str
     pattern: str
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """The rules for rows beyond the types of values. An empty key: the type has no key."""
 
     key: tuple[str, ...] = ()
@@ -134,16 +131,14 @@ class Rules:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Cardinality:
+class Cardinality(Struct, frozen=True):
     """The number of edges of the type that a source may have; `high` None is unbounded."""
 
     low: int = 0
     high: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interface:
+class Interface(Struct, frozen=True, kw_only=True):
     """An interface as declared. It has no data and no ids."""
 
     name: str
@@ -153,8 +148,7 @@ class Interface:
     metadata: tuple[Annotation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntityType:
+class EntityType(Struct, frozen=True, kw_only=True):
     """The common parts of node and edge types."""
 
     kind: ClassVar[TypeKind]
@@ -184,16 +178,14 @@ class EntityType:
         return next((property_ for property_ in self.properties if property_.id == property_id), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeType(EntityType):
+class NodeType(EntityType, frozen=True, kw_only=True):
     """A node type, with the names of the interfaces it implements."""
 
     kind = TypeKind.NODE
     implements: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EdgeType(EntityType):
+class EdgeType(EntityType, frozen=True, kw_only=True):
     """An edge type from one node type to another; the endpoints are type ids, so a renamed node keeps its edges."""
 
     kind = TypeKind.EDGE
@@ -208,28 +200,30 @@ AnyEntity = TypeVar("AnyEntity", NodeType, EdgeType)
 """A node type or an edge type, the same in and out."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Catalog:
+class Catalog(Struct, frozen=True, kw_only=True, dict=True):
     """All types of a schema. `next_type_id` is the number of the next new type; no earlier type had it."""
 
     nodes: tuple[NodeType, ...] = ()
     edges: tuple[EdgeType, ...] = ()
     interfaces: tuple[Interface, ...] = ()
     next_type_id: int = 1
-    _by_id: Mapping[TypeId, Entity] = field(init=False, repr=False, compare=False)
-    _nodes_by_name: Mapping[str, NodeType] = field(init=False, repr=False, compare=False)
-    _edges_by_name: Mapping[str, EdgeType] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        # Plain dictionaries: catalogs are sent to executors, and read-only views cannot be pickled.
-        object.__setattr__(self, "_by_id", {entity.id: entity for entity in self.types})
-        object.__setattr__(self, "_nodes_by_name", {node.name: node for node in self.nodes})
-        object.__setattr__(self, "_edges_by_name", {edge_lookup_name(edge.name): edge for edge in self.edges})
 
     @property
     def types(self) -> tuple[Entity, ...]:
         """Nodes, then edges, each in the order of the text that introduced them."""
         return (*self.nodes, *self.edges)
+
+    @cached_property
+    def _by_id(self) -> Mapping[TypeId, Entity]:
+        return {entity.id: entity for entity in self.types}
+
+    @cached_property
+    def _nodes_by_name(self) -> Mapping[str, NodeType]:
+        return {node.name: node for node in self.nodes}
+
+    @cached_property
+    def _edges_by_name(self) -> Mapping[str, EdgeType]:
+        return {edge_lookup_name(edge.name): edge for edge in self.edges}
 
     def node_named(self, name: str) -> NodeType | None:
         return self._nodes_by_name.get(name)

@@ -208,7 +208,7 @@ def catalog_from_json(text: str | bytes) -> Catalog:
 def _copy(target: type[Target], source: object, **converted: object) -> Target:
     """Make a `target` from the converted fields, and from the fields of the source with the same names."""
     kind: Any = target
-    names = getattr(kind, "__struct_fields__", None) or kind.__dataclass_fields__
+    names = kind.__struct_fields__
     same = {name: getattr(source, name) for name in names if name not in converted and hasattr(source, name)}
     made: Target = kind(**same, **converted)
     return made

@@ -5,9 +5,10 @@ Pure values, used by the checks, the catalog and the Arrow schemas. Never parses
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+from msgspec import Struct
 
 
 class Scalar(Enum):
@@ -26,29 +27,25 @@ class Scalar(Enum):
     BLOB = "Blob"
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarType:
+class ScalarType(Struct, frozen=True):
     """One scalar."""
 
     scalar: Scalar
 
 
-@dataclass(frozen=True, slots=True)
-class ListType:
+class ListType(Struct, frozen=True):
     """A list of scalars; its items are never null."""
 
     item: Scalar
 
 
-@dataclass(frozen=True, slots=True)
-class VectorType:
+class VectorType(Struct, frozen=True):
     """A vector of `size` 32-bit floats."""
 
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class EnumType:
+class EnumType(Struct, frozen=True):
     """One of these words, stored as text. Their order has no meaning, so they are sorted."""
 
     values: tuple[str, ...]

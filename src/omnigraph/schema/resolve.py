@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.base import limits
 from omnigraph.lang import syntax
@@ -75,8 +77,7 @@ def column_names(constraint: syntax.Annotation) -> tuple[syntax.WordLiteral, ...
     return tuple(argument for argument in constraint.arguments if isinstance(argument, syntax.WordLiteral))
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnList:
+class ColumnList(Struct, frozen=True):
     """The columns of one `@key`, `@unique` or `@index`; for that of a property, the property itself."""
 
     annotation: syntax.Annotation
@@ -100,8 +101,7 @@ def column_lists(
             yield ColumnList(constraint, column_names(constraint))
 
 
-@dataclass(frozen=True, slots=True)
-class InvalidType:
+class InvalidType(Struct, frozen=True):
     """Why an expression is not a valid type."""
 
     code: SchemaCode
@@ -179,8 +179,7 @@ def _list(expression: syntax.TypeExpression, item: PropertyType) -> ListType | I
     return ListType(item.scalar)
 
 
-@dataclass(frozen=True, slots=True)
-class PropertyConflict:
+class PropertyConflict(Struct, frozen=True):
     """A property with two different declarations; `later` is the position of the second one."""
 
     later: syntax.Name
@@ -189,8 +188,7 @@ class PropertyConflict:
     difference: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expansion:
+class Expansion(Struct, frozen=True, kw_only=True):
     """All properties and constraints of a declaration, and those that interfaces added."""
 
     properties: tuple[PropertySyntax, ...]

@@ -6,14 +6,12 @@ type, a misplaced annotation); `checks` report them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 
-from omnigraph.lang.syntax import Annotation, Name, TypeExpression
+from omnigraph.lang.syntax import Annotation, Name, SyntaxNode, TypeExpression
 
 
-@dataclass(frozen=True, slots=True)
-class PropertySyntax:
+class PropertySyntax(SyntaxNode, frozen=True):
     """`name: type @annotation …`."""
 
     name: Name
@@ -21,8 +19,7 @@ class PropertySyntax:
     annotations: tuple[Annotation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(SyntaxNode, frozen=True):
     """The part between the braces. `misplaced` are annotations that follow no property."""
 
     properties: tuple[PropertySyntax, ...] = ()
@@ -30,8 +27,7 @@ class Body:
     misplaced: tuple[Annotation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _DeclarationSyntax:
+class _DeclarationSyntax(SyntaxNode, frozen=True):
     """The common parts of declarations. Only nodes can implement interfaces; `checks` report the others."""
 
     keyword: ClassVar[str]
@@ -45,36 +41,33 @@ class _DeclarationSyntax:
         return f"{self.keyword} {self.name.text}"
 
 
-@dataclass(frozen=True, slots=True)
-class InterfaceSyntax(_DeclarationSyntax):
+class InterfaceSyntax(_DeclarationSyntax, frozen=True):
     """`interface Name … { … }`."""
 
     keyword = "interface"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSyntax(_DeclarationSyntax):
+class NodeSyntax(_DeclarationSyntax, frozen=True):
     """`node Name implements I, … { … }`."""
 
     keyword = "node"
 
 
-@dataclass(frozen=True, slots=True)
-class EdgeSyntax(_DeclarationSyntax):
+class EdgeSyntax(_DeclarationSyntax, frozen=True, kw_only=True):
     """`edge Name: Source -> Target … { … }`."""
 
     keyword = "edge"
-    source: Name = field(kw_only=True)
-    target: Name = field(kw_only=True)
+    source: Name
+    target: Name
 
 
 Declaration = InterfaceSyntax | NodeSyntax | EdgeSyntax
 
 
-@dataclass(frozen=True, slots=True)
-class Schema:
+class Schema(SyntaxNode, frozen=True):
     """A whole text: its declarations in order, and the text itself, to show the lines of errors."""
 
+    ignored = ("source", "text")
     declarations: tuple[Declaration, ...] = ()
-    source: str = field(default="<schema>", compare=False)
-    text: str = field(default="", compare=False, repr=False)
+    source: str = "<schema>"
+    text: str = ""

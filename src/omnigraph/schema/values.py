@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 import re
 import struct
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Final, assert_never
+
+from msgspec import Struct
 
 from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import Literal, NumberLiteral, RangeArgument, StringLiteral, TimeLiteral, WordLiteral
@@ -32,8 +33,7 @@ _DATETIME: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class InvalidValue:
+class InvalidValue(Struct, frozen=True):
     """Why a literal is not a valid value of a type."""
 
     message: str
@@ -204,8 +204,7 @@ def _time_hint(literal: TimeLiteral, property_type: types.PropertyType) -> str:
             return ""
 
 
-@dataclass(frozen=True, slots=True)
-class RangeBounds:
+class RangeBounds(Struct, frozen=True):
     """Bounds of a range, both of one type, so that they can be compared."""
 
     low: Value | None

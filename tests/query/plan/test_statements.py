@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
 from typing import TypeVar, get_args
 
 import pytest
+from msgspec.structs import replace
 
 from omnigraph.base.errors import InvariantError
 from omnigraph.query.explain import StepFigures, explain_plan, numbered_steps

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from omnigraph.base.ids import PropertyId
 from omnigraph.schema.catalog import Catalog, EdgeType, NodeType

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.catalog_json import catalog_from_json, catalog_to_json

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from omnigraph.arrow.columns import integer_array
 from omnigraph.engine.cache import Cache
 from omnigraph.engine.columns.compute import overflow_error
 from omnigraph.engine.columns.dictionary import Array, Codes, Mask, ValueDictionary, compact_codes, encode_values
@@ -37,7 +38,7 @@ class DictionaryColumn:
     def array(self) -> Array:
         """Return the values."""
         missing = self.codes < 0
-        indices = pa.array(self.codes, mask=missing) if missing.any() else pa.array(self.codes)
+        indices = pa.array(self.codes, mask=missing) if missing.any() else integer_array(self.codes)
         return self.dictionary.array.take(indices)
 
     def take(self, rows: Codes | slice) -> DictionaryColumn:

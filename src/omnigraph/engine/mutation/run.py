@@ -8,12 +8,13 @@ change as a whole. Nothing is written.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from omnigraph.arrow.columns import nulls
 from omnigraph.base.ids import TypeId

@@ -15,7 +15,6 @@ from omnigraph.base.errors import Fact, FormatError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import action, hint
 from omnigraph.base.version import INTERNAL_SCHEMA_VERSION
-from omnigraph.storage.lance.commit import commit_schema_metadata
 from omnigraph.storage.lance.dataset import Dataset
 
 STAMP_KEY: Final = "omnigraph:internal_schema_version"
@@ -93,6 +92,8 @@ def migrate_manifest(manifest: Dataset, storage_format: StorageFormat = FORMAT) 
     The caller holds the lease of the branch. After a crash the stamp says which steps are done; the interrupted step is
     repeated.
     """
+    from omnigraph.storage.lance.commit import commit_schema_metadata  # reads do not need it, and start faster
+
     stamp_before = read_stamp(manifest, storage_format)
     for stamp in range(stamp_before, storage_format.current):
         failpoint(Failpoint.MIGRATE_BEFORE)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 import numpy as np
+from msgspec.structs import replace as replace_struct
 
 from omnigraph.base.display import format_count
 from omnigraph.base.ids import TypeId
@@ -42,7 +43,9 @@ def _find_writes_to_dropped_properties(merged: Catalog, side: Snapshot, base: Ba
         dropped = tuple(
             property_ for property_ in entity.properties if merged_entity.property_with_id(property_.id) is None
         )
-        counts = _count_written_rows(replace(entity, properties=dropped), entity.alias, side, base) if dropped else {}
+        counts = (
+            _count_written_rows(replace_struct(entity, properties=dropped), entity.alias, side, base) if dropped else {}
+        )
         parts += [f"{entity.alias}.{name} ({format_count(count, 'row')})" for name, count in counts.items() if count]
     return ", ".join(parts) or None
 

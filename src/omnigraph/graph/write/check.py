@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from msgspec.structs import replace as replace_struct
+
 from omnigraph.base import limits
 from omnigraph.base.clock import Clock
 from omnigraph.base.errors import Applied, ConflictError, NotFoundError, RefusedError
@@ -49,9 +51,11 @@ def _far_ahead(catalog: Catalog) -> Catalog:
     """Return the catalog with counters that are higher than those of any branch, for branches that cannot be read."""
 
     def raise_counter(entity: AnyEntity) -> AnyEntity:
-        return replace(entity, next_property_id=PropertyId(entity.next_property_id + limits.MOVED_GRAPH_IDS_LEFT_OUT))
+        return replace_struct(
+            entity, next_property_id=PropertyId(entity.next_property_id + limits.MOVED_GRAPH_IDS_LEFT_OUT)
+        )
 
-    return replace(
+    return replace_struct(
         catalog,
         nodes=tuple(map(raise_counter, catalog.nodes)),
         edges=tuple(map(raise_counter, catalog.edges)),

@@ -9,7 +9,9 @@ first has everything that needs no optional variable; each `optional` adds one, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import Span
@@ -25,8 +27,7 @@ from omnigraph.query.plan.types import Entity
 from omnigraph.schema.property_types import ListType
 
 
-@dataclass(slots=True)
-class MatchStage:
+class MatchStage(Struct):
     """What one stage matches: an optional block, then entities, links, conditions and negated blocks."""
 
     optional: QueryBlock | None = None
@@ -43,8 +44,7 @@ class MatchStage:
         return introduced | (self.optional.own if self.optional else frozenset())
 
 
-@dataclass(slots=True)
-class QueryBlock:
+class QueryBlock(Struct):
     """A checked block. Its clauses can use the variables of `visible`; those of `outer` are bound outside it."""
 
     context: Context

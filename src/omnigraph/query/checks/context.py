@@ -7,10 +7,11 @@ see and where in the query it is. No module of this package raises: a problem is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from itertools import count
 from typing import Final
+
+from msgspec import Struct, field
 
 from omnigraph.base.ids import TypeId
 from omnigraph.lang.problems import QueryProblems, quoted
@@ -37,16 +38,14 @@ class ExpressionPosition(Enum):
     VALUE = "the value of a property"
 
 
-@dataclass(frozen=True, slots=True)
-class VariableBinding:
+class VariableBinding(Struct, frozen=True):
     """The entity that a variable is bound to; `nullable` if an `optional` binds it."""
 
     entity: Entity
     nullable: bool = False
 
 
-@dataclass(slots=True)
-class Context:
+class Context(Struct):
     """The state of checking one query.
 
     `reserved` has the names of all variables of the text, which no generated name may have. `broken` has the variables
@@ -92,8 +91,7 @@ class Context:
         return Entity(name, table)
 
 
-@dataclass(frozen=True, slots=True)
-class Env:
+class Env(Struct, frozen=True):
     """The environment of an expression: the variables and words that it can use, and its position in the query."""
 
     context: Context

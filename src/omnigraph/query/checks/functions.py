@@ -7,8 +7,9 @@ this one.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from omnigraph.base import limits
 from omnigraph.lang.problems import quoted

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from omnigraph.base import limits
 from omnigraph.lang.problems import quoted
@@ -30,8 +32,7 @@ from omnigraph.schema.property_types import Scalar, ScalarType
 _SIGN_OR_STRING: Final = re.compile(r'\$|("(?:[^"\\]|\\.)*")')
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Result:
+class _Result(Struct, frozen=True, kw_only=True):
     """The columns and the order of a result with their spans; `limit` is the count and the offset.
 
     `relation` has the rows that they read, and `ties` its columns that make the order total.
@@ -182,8 +183,7 @@ def _build_relation(matched: _Result, block: QueryBlock) -> op.Relation | None:
     return op.Project(relation, result.columns)
 
 
-@dataclass(slots=True)
-class _Groups:
+class _Groups(Struct):
     """The distinct group keys and aggregates of a result, each with the name of its column."""
 
     keys: dict[ex.Expr, str] = field(default_factory=dict)

@@ -7,7 +7,8 @@ queries, in text order. Does no I/O.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.base.errors import NotFoundError, UsageError
 from omnigraph.lang.problems import ProblemList, QueryProblems, quoted
@@ -23,8 +24,7 @@ from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.resolve import TYPE_NAMES, InvalidType, find_annotation, resolve_type
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedQuery:
+class CheckedQuery(Struct, frozen=True):
     """A query without problems, and its plan before the rewrite rules."""
 
     query: Query

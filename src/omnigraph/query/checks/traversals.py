@@ -5,8 +5,9 @@ Returns the link of the plan and the variables that the traversal introduces, or
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from omnigraph.base import limits
 from omnigraph.lang.problems import quoted
@@ -21,8 +22,7 @@ from omnigraph.schema.catalog import EdgeType, NodeType, TypeKind
 _DIGITS_MAX: Final = 9
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedTraversal:
+class CheckedTraversal(Struct, frozen=True):
     """A link, and the entities that it introduces, by the name of their variable."""
 
     link: Link

@@ -7,15 +7,16 @@ nodes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan.types import is_sortable
 
 
-@dataclass(frozen=True, slots=True)
-class ScanFilter:
+class ScanFilter(Struct, frozen=True):
     """The filter of a scan: `pushed` is evaluated by the storage, `residual` after the scan."""
 
     pushed: tuple[ex.Expr, ...] = ()

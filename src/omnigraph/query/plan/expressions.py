@@ -8,11 +8,13 @@ with bound parameters has no `Param` and no `Now`. A node that is inconsistent r
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
 from typing import Any, Final, Generic, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.base.errors import InvariantError
 from omnigraph.query.plan.types import BOOL, DATETIME, F64, I64, Entity, EntityValueType, Table, ValueType, is_float
@@ -45,14 +47,12 @@ def require(condition: bool, message: str) -> None:
         raise InvariantError(message, code="plan_invariant")
 
 
-class Node:
+class Node(Struct, frozen=True):
     """The base class of expressions. By default one is null if an expression inside it is null."""
-
-    __slots__ = ()
 
     def part_fields(self) -> Iterator[tuple[str, Any]]:
         """Yield the name and value of every field that has an expression or a tuple of expressions."""
-        for name in self.__match_args__:  # type: ignore[attr-defined]  # the fields of a dataclass
+        for name in self.__struct_fields__:
             value = getattr(self, name)
             if isinstance(value, Node) or (isinstance(value, tuple) and value and isinstance(value[0], Node)):
                 yield name, value
@@ -70,20 +70,16 @@ class Node:
         return any(part.nullable for part in self.parts)
 
 
-class _Condition(Node):
+class _Condition(Node, frozen=True):
     """The base class of conditions, which have type Bool."""
-
-    __slots__ = ()
 
     @property
     def type(self) -> ValueType:
         return BOOL
 
 
-class _Score(Node):
+class _Score(Node, frozen=True):
     """The base class of scores, which have type F64 and are null for rows that are not found."""
-
-    __slots__ = ()
 
     @property
     def type(self) -> ValueType:
@@ -94,8 +90,7 @@ class _Score(Node):
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class Literal(Node):
+class Literal(Node, frozen=True):
     """A value. A `Decimal` is an exact number, which the type of a column converts."""
 
     value: LiteralValue
@@ -106,8 +101,7 @@ class Literal(Node):
         return self.value is None
 
 
-@dataclass(frozen=True, slots=True)
-class Param(Node):
+class Param(Node, frozen=True):
     """A parameter of the query."""
 
     name: str
@@ -115,8 +109,7 @@ class Param(Node):
     nullable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Now(Node):
+class Now(Node, frozen=True):
     """The time at which the query runs, in milliseconds; the same everywhere in the query."""
 
     @property
@@ -124,8 +117,7 @@ class Now(Node):
         return DATETIME
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnRef(Node):
+class ColumnRef(Node, frozen=True):
     """A column of a bound entity: the column `entity.column` of the rows."""
 
     entity: str
@@ -138,8 +130,7 @@ class ColumnRef(Node):
         return f"{self.entity}.{self.column}"
 
 
-@dataclass(frozen=True, slots=True)
-class EntityRef(Node):
+class EntityRef(Node, frozen=True):
     """An entity, returned as an object; reads every column of `table.entity_columns`."""
 
     entity: str
@@ -156,8 +147,7 @@ class EntityRef(Node):
         return ColumnRef(self.entity, "id", self.table.columns[0].type, self.nullable)
 
 
-@dataclass(frozen=True, slots=True)
-class OutputRef(Node):
+class OutputRef(Node, frozen=True):
     """A column that a step below computes: a score, a group key or an aggregate."""
 
     name: str
@@ -165,8 +155,7 @@ class OutputRef(Node):
     nullable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Negation(Node):
+class Negation(Node, frozen=True):
     """`-a`: an exact I64, or an F64."""
 
     operand: Expr
@@ -176,8 +165,7 @@ class Negation(Node):
         return F64 if is_float(self.operand.type) else I64
 
 
-@dataclass(frozen=True, slots=True)
-class BinaryOperation(Node):
+class BinaryOperation(Node, frozen=True):
     """Arithmetic. Integers give an exact I64 (overflow is an error); `/` and floats give an F64; `a / 0` is null."""
 
     sign: Sign
@@ -194,8 +182,7 @@ class BinaryOperation(Node):
         return self.sign is Sign.DIV or self.left.nullable or self.right.nullable
 
 
-@dataclass(frozen=True, slots=True)
-class Compare(_Condition):
+class Compare(_Condition, frozen=True):
     """`= != < <= > >=` within one type family. Integers compare exactly, a date compares as its midnight."""
 
     operator: ComparisonOperator
@@ -207,8 +194,7 @@ class Compare(_Condition):
         require(self.operator not in keywords, f"`{self.operator.value}` is not a comparison of values")
 
 
-@dataclass(frozen=True, slots=True)
-class ListOf(Node):
+class ListOf(Node, frozen=True):
     """A list or vector of computed items; only mutations have it."""
 
     items: tuple[Expr, ...]
@@ -219,40 +205,35 @@ class ListOf(Node):
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class InList(_Condition):
+class InList(_Condition, frozen=True):
     """Whether a value equals one of the items: `=` joined with `or`, but null for a null value, even without items."""
 
     operand: Expr
     items: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ListMembership(_Condition):
+class ListMembership(_Condition, frozen=True):
     """Whether an item is in the list of a column or a parameter."""
 
     item: Expr
     collection: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Substring(_Condition):
+class Substring(_Condition, frozen=True):
     """Whether a string contains another one."""
 
     text: Expr
     part: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Prefix(_Condition):
+class Prefix(_Condition, frozen=True):
     """Whether a string starts with another one."""
 
     text: Expr
     part: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class IsNull(_Condition):
+class IsNull(_Condition, frozen=True):
     """Whether a value is null, or with `negated` not null; never null itself."""
 
     operand: Expr
@@ -263,43 +244,35 @@ class IsNull(_Condition):
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class _Junction(_Condition):
+class _Junction(_Condition, frozen=True):
     operands: tuple[Expr, ...]
 
     def __post_init__(self) -> None:
         require(len(self.operands) > 1, f"{type(self).__name__} needs at least two operands")
 
 
-class And(_Junction):
+class And(_Junction, frozen=True):
     """True if all operands are true."""
 
-    __slots__ = ()
 
-
-class Or(_Junction):
+class Or(_Junction, frozen=True):
     """True if one operand is true."""
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True)
-class Not(_Condition):
+class Not(_Condition, frozen=True):
     """True if the operand is false; null if it is null."""
 
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class ConstantUnlessNull(_Condition):
+class ConstantUnlessNull(_Condition, frozen=True):
     """The result of a comparison that is the same for every value of the operand: `value`, or null if it is null."""
 
     value: bool
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class TextMatch(_Condition):
+class TextMatch(_Condition, frozen=True):
     """A full-text predicate on a String column."""
 
     mode: TextMode
@@ -308,8 +281,7 @@ class TextMatch(_Condition):
     edits: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Nearest(_Score):
+class Nearest(_Score, frozen=True):
     """Cosine distance to a vector, or with `embed` to a string that a provider of `model` embeds."""
 
     column: ColumnRef
@@ -322,16 +294,14 @@ class Nearest(_Score):
         return self.column.nullable
 
 
-@dataclass(frozen=True, slots=True)
-class Bm25(_Score):
+class Bm25(_Score, frozen=True):
     """BM25 score of a text for a search text; null if no word matches."""
 
     column: ColumnRef
     query: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Rrf(_Score):
+class Rrf(_Score, frozen=True):
     """Reciprocal rank fusion: the sum of 1 / (k + rank) over the two rankings; null if neither ranks the row."""
 
     first: Nearest | Bm25
@@ -339,8 +309,7 @@ class Rrf(_Score):
     k: int
 
 
-@dataclass(frozen=True, slots=True)
-class AggregateCall(Node):
+class AggregateCall(Node, frozen=True):
     """An aggregate over the rows of a group. Nulls are skipped; an entity is counted by its id."""
 
     function: Function
@@ -375,8 +344,7 @@ TRUE: Final = Literal(True, BOOL)
 FALSE: Final = Literal(False, BOOL)
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """A column of the rows. The columns of an entity have names like `entity.column`."""
 
     name: str
@@ -387,8 +355,7 @@ class Field:
 _E_co = TypeVar("_E_co", bound=Expr, covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class NamedExpression(Generic[_E_co]):
+class NamedExpression(Struct, Generic[_E_co], frozen=True):
     """An expression, and the name of its output column."""
 
     name: str

@@ -12,23 +12,27 @@ inner plan has no `OuterRow` and is the same for every outer row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
+
+from msgspec import Struct
 
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan.expression_walk import NO_FILTER, ScanFilter, columns_of, reads_of
 from omnigraph.query.plan.types import Entity, IndexFact, Table
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
+class Operator(Struct, frozen=True, dict=True):
     """A step of a plan. Its output columns are computed once, since each step above reads them."""
 
-    outputs: ex.Fields = field(init=False, compare=False, repr=False)
-
     def __post_init__(self) -> None:
-        object.__setattr__(self, "outputs", self._outputs())
+        _ = self.outputs  # raises if a column does not exist
         self._check()
+
+    @cached_property
+    def outputs(self) -> ex.Fields:
+        """The columns of the rows."""
+        return self._outputs()
 
     def _outputs(self) -> ex.Fields:
         raise NotImplementedError
@@ -37,8 +41,7 @@ class Operator:
         """Raise if the inputs do not have the columns that the step reads."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowOperator(Operator):
+class RowOperator(Operator, frozen=True):
     """A step over the rows of one input, which it outputs with the same columns unless it defines others."""
 
     input: Relation
@@ -82,16 +85,14 @@ class Direction(Enum):
         return {Direction.OUT: Direction.IN, Direction.IN: Direction.OUT}.get(self, self)
 
 
-@dataclass(frozen=True, slots=True)
-class Unit(Operator):
+class Unit(Operator, frozen=True):
     """One row without columns."""
 
     def _outputs(self) -> ex.Fields:
         return ()
 
 
-@dataclass(frozen=True, slots=True)
-class OuterRow(Operator):
+class OuterRow(Operator, frozen=True):
     """The distinct outer rows that an inner plan depends on, with columns of the outer plan."""
 
     columns: tuple[ex.ColumnRef, ...]
@@ -100,8 +101,7 @@ class OuterRow(Operator):
         return tuple(ex.Field(column.name, column.type, column.nullable) for column in self.columns)
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """A traversal of a pattern. `edge` is set if the edge is bound; the traversal then has one hop."""
 
     table: Table
@@ -121,8 +121,7 @@ class Link:
         return Direction.BOTH if self.undirected else Direction.OUT
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern(Operator):
+class Pattern(Operator, frozen=True):
     """The rows of the input, extended with every match of these entities and links that passes the filters."""
 
     input: Relation | None
@@ -146,8 +145,7 @@ class Pattern(Operator):
         return ex.join_fields(before, *(ex.entity_fields(entity, entity.table.column_names) for entity in new))
 
 
-@dataclass(frozen=True, slots=True)
-class Scan(Operator):
+class Scan(Operator, frozen=True):
     """The rows of one table that pass the filter."""
 
     entity: Entity
@@ -163,8 +161,7 @@ class Scan(Operator):
         return ex.entity_fields(self.entity, self.columns)
 
 
-@dataclass(frozen=True, slots=True)
-class EdgeScan(Operator):
+class EdgeScan(Operator, frozen=True):
     """The edges of one table that pass the filter, with the ids of their endpoints; undirected: both orientations."""
 
     edge: Entity
@@ -184,8 +181,7 @@ class EdgeScan(Operator):
         return ex.join_fields(ex.entity_fields(self.edge, self.columns), *ends)
 
 
-@dataclass(frozen=True, slots=True)
-class Expand(RowOperator):
+class Expand(RowOperator, frozen=True):
     """Each row with every node that is reachable from `source` within the bounds, once, as `target.id`.
 
     The distance of a node is the shortest one; the source itself is reachable only by a self-loop, at distance 1. From
@@ -208,8 +204,7 @@ class Expand(RowOperator):
         return ex.join_fields(self.input.outputs, ex.entity_fields(self.target, ("id",)))
 
 
-@dataclass(frozen=True, slots=True)
-class ExpandInto(RowOperator):
+class ExpandInto(RowOperator, frozen=True):
     """The rows whose `target` is reachable from `source` within the bounds; both are already bound."""
 
     table: Table
@@ -226,8 +221,7 @@ class ExpandInto(RowOperator):
         ex.require(1 <= self.low <= self.high, "the bounds of a traversal are not in order")
 
 
-@dataclass(frozen=True, slots=True)
-class EdgeExpand(RowOperator):
+class EdgeExpand(RowOperator, frozen=True):
     """Each row with each edge of `source` that passes the filter; with `into`, only edges to the bound `target`."""
 
     edge: Entity
@@ -250,8 +244,7 @@ class EdgeExpand(RowOperator):
         return ex.join_fields(self.input.outputs, ex.entity_fields(self.edge, self.columns), far)
 
 
-@dataclass(frozen=True, slots=True)
-class Lookup(RowOperator):
+class Lookup(RowOperator, frozen=True):
     """The rows with more columns of an entity, read by its id; rows that do not pass the filter are dropped.
 
     With `keep_missing` a row with a null id is kept, with nulls, and a filter is not allowed.
@@ -274,8 +267,7 @@ class Lookup(RowOperator):
         return ex.join_fields(self.input.outputs, ex.make_nullable(new) if self.keep_missing else new)
 
 
-@dataclass(frozen=True, slots=True)
-class FilterRows(RowOperator):
+class FilterRows(RowOperator, frozen=True):
     """The rows for which every condition is true."""
 
     conditions: tuple[ex.Expr, ...]
@@ -285,8 +277,7 @@ class FilterRows(RowOperator):
         require_columns(self.conditions, self.input.outputs)
 
 
-@dataclass(frozen=True, slots=True)
-class CrossJoin(Operator):
+class CrossJoin(Operator, frozen=True):
     """Every pair of rows; with `on`, only pairs in which these columns are equal and not null."""
 
     left: Relation
@@ -304,8 +295,7 @@ class CrossJoin(Operator):
         return ex.join_fields(self.left.outputs, self.right.outputs)
 
 
-@dataclass(frozen=True, slots=True)
-class ExistsJoin(RowOperator):
+class ExistsJoin(RowOperator, frozen=True):
     """The rows for which the inner plan has a match (semi join), or with `negated` no match (anti join)."""
 
     inner: Relation
@@ -316,8 +306,7 @@ class ExistsJoin(RowOperator):
         require_keys(self.input, self.inner, self.keys)
 
 
-@dataclass(frozen=True, slots=True)
-class LeftJoin(RowOperator):
+class LeftJoin(RowOperator, frozen=True):
     """Each row with each match of the inner plan, or once with nulls without a match."""
 
     inner: Relation
@@ -332,8 +321,7 @@ class LeftJoin(RowOperator):
         return ex.join_fields(self.input.outputs, ex.make_nullable(new))
 
 
-@dataclass(frozen=True, slots=True)
-class Search(RowOperator):
+class Search(RowOperator, frozen=True):
     """The rows of the input with scores."""
 
     scores: tuple[ex.NamedExpression[ex.Score], ...]
@@ -346,8 +334,7 @@ class Search(RowOperator):
         return ex.join_fields(self.input.outputs, tuple(column.field for column in self.scores))
 
 
-@dataclass(frozen=True, slots=True)
-class Aggregate(RowOperator):
+class Aggregate(RowOperator, frozen=True):
     """One row for each distinct key, where null equals null; without keys exactly one row, also for an empty input."""
 
     keys: tuple[ex.NamedExpression[ex.Expr], ...]
@@ -361,8 +348,7 @@ class Aggregate(RowOperator):
         return ex.join_fields(tuple(column.field for column in (*self.keys, *self.aggregates)))
 
 
-@dataclass(frozen=True, slots=True)
-class OrderKey:
+class OrderKey(Struct, frozen=True):
     """An expression to sort by. Nulls are first ascending and last descending; with `nulls_last` always last."""
 
     expression: ex.Expr
@@ -370,8 +356,7 @@ class OrderKey:
     nulls_last: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Order(RowOperator):
+class Order(RowOperator, frozen=True):
     """The rows sorted by the keys, then by the columns `ties`, ascending, which make the order total."""
 
     keys: tuple[OrderKey, ...]
@@ -382,16 +367,14 @@ class Order(RowOperator):
         ex.require(set(self.ties) <= set(ex.names(self.input.outputs)), "a column that breaks ties does not exist")
 
 
-@dataclass(frozen=True, slots=True)
-class LimitRows(RowOperator):
+class LimitRows(RowOperator, frozen=True):
     """At most `count` rows after the first `offset` rows; both are integers of at least 0."""
 
     count: ex.Expr
     offset: ex.Expr | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Project(RowOperator):
+class Project(RowOperator, frozen=True):
     """The columns of the result, in order."""
 
     columns: tuple[ex.NamedExpression[ex.Expr], ...]

@@ -6,7 +6,7 @@ its columns exist and that its rows have ids.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from omnigraph.query.plan.expression_walk import columns_of
 from omnigraph.query.plan.expressions import Expr, Fields, Param, names, require
@@ -14,8 +14,7 @@ from omnigraph.query.plan.operators import Relation
 from omnigraph.query.plan.types import Entity, Table
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPlan:
+class ReadPlan(Struct, frozen=True):
     """A query that returns rows; its columns are those of the root, in order."""
 
     name: str
@@ -27,16 +26,14 @@ class ReadPlan:
         return self.root.outputs
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnAssignment:
+class ColumnAssignment(Struct, frozen=True):
     """A column and its new value; in an update the value can read the columns of the row."""
 
     column: str
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class InsertRow:
+class InsertRow(Struct, frozen=True):
     """Insert one row, or upsert it if the table has a key. The values of an edge include `src` and `dst`."""
 
     table: Table
@@ -46,8 +43,7 @@ class InsertRow:
         _require_assignable(self.table, self.values)
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateRows:
+class UpdateRows(Struct, frozen=True):
     """Set values in the rows of `rows`, which are those of `entity`."""
 
     entity: Entity
@@ -61,8 +57,7 @@ class UpdateRows:
         require(read <= {self.entity.name}, "a value reads another row than its own")
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteRows:
+class DeleteRows(Struct, frozen=True):
     """Delete the rows of `rows`, and the edges of deleted nodes."""
 
     entity: Entity
@@ -75,8 +70,7 @@ class DeleteRows:
 StatementPlan = InsertRow | UpdateRows | DeleteRows
 
 
-@dataclass(frozen=True, slots=True)
-class MutationPlan:
+class MutationPlan(Struct, frozen=True):
     """A query that changes the graph: its statements in order; each reads the changes of those before it."""
 
     name: str

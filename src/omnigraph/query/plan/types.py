@@ -7,9 +7,10 @@ of a property, an entity, or null; the functions say which types can be compared
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
+
+from msgspec import Struct, field
 
 from omnigraph.base.ids import TypeId
 from omnigraph.schema.catalog import EdgeType, NodeType, TypeKind
@@ -28,8 +29,7 @@ from omnigraph.schema.property_types import (
 from omnigraph.schema.tables import system_columns
 
 
-@dataclass(frozen=True, slots=True)
-class IndexFact:
+class IndexFact(Struct, frozen=True):
     """An existing index, and the rows that it does not cover."""
 
     column: str
@@ -38,8 +38,7 @@ class IndexFact:
     uncovered_rows: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TableFacts:
+class TableFacts(Struct, frozen=True):
     """The row count of a table, None if unknown, and its indexes."""
 
     rows: int | None = None
@@ -50,8 +49,7 @@ class TableFacts:
         return next((index for index in self.indexes if (index.column, index.kind) == (column, kind)), None)
 
 
-@dataclass(frozen=True, slots=True)
-class PlanFacts:
+class PlanFacts(Struct, frozen=True):
     """The facts of tables, by alias (`node:Person`)."""
 
     tables: Mapping[str, TableFacts] = field(default_factory=dict)
@@ -68,8 +66,7 @@ _EDGE_NAMES: Final = {"from": "src", "to": "dst"}
 STRING: Final = ScalarType(Scalar.STRING)
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column of a table. `embedded` marks a vector that a provider computes from text with `model`."""
 
     name: str
@@ -79,8 +76,7 @@ class Column:
     model: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """The table of one node or edge type: system columns first, then the properties."""
 
     kind: TypeKind
@@ -109,8 +105,7 @@ class Table:
         return tuple(column.name for column in self.columns if not is_opaque(column.type))
 
 
-@dataclass(frozen=True, slots=True)
-class Entity:
+class Entity(Struct, frozen=True):
     """A variable of a plan, bound to rows of a table; its name is unique in the plan."""
 
     name: str
@@ -131,16 +126,14 @@ def table_of(entity: NodeType | EdgeType) -> Table:
     return Table(entity.kind, entity.id, entity.name, tuple(columns), entity.key)
 
 
-@dataclass(frozen=True, slots=True)
-class EntityValueType:
+class EntityValueType(Struct, frozen=True):
     """The type of a node or an edge."""
 
     kind: TypeKind
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class NullType:
+class NullType(Struct, frozen=True):
     """The type of the literal `null`, which is comparable with every type."""
 
 

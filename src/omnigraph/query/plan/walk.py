@@ -6,8 +6,9 @@ Pure functions over frozen steps. `_INPUTS` and `_EXPRESSIONS` are the only list
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op

@@ -7,8 +7,9 @@ The choice never changes the rows of a plan. A scan uses the index of its most s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import operator as operators
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import date, datetime
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op

@@ -7,8 +7,9 @@ guarantees.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
+
+from msgspec.structs import replace
 
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import reads_of

@@ -7,7 +7,7 @@ kept with nulls.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import reads_of

@@ -7,8 +7,9 @@ move. Filters move down before `order_expands`, which uses them. Columns are pru
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from omnigraph.query.plan.operators import Relation
 from omnigraph.query.plan.statements import InsertRow, QueryPlan, ReadPlan

@@ -6,11 +6,15 @@ A counter of ids only grows: an id that any branch has assigned is never assigne
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from omnigraph.base.ids import PropertyId
 from omnigraph.schema.catalog import AnyEntity, Catalog
-from omnigraph.schema.evolution.steps import Step
+
+if TYPE_CHECKING:
+    from omnigraph.schema.evolution.steps import Step
 
 
 def next_catalog(accepted: Catalog, steps: Iterable[Step]) -> Catalog:

@@ -8,7 +8,9 @@ dropped before their columns and added after them, edges are dropped before thei
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from omnigraph.base.ids import TypeId, type_id_from_number
 from omnigraph.schema.catalog import Catalog, EdgeType, Entity, Interface, NodeType

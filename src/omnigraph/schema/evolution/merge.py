@@ -10,8 +10,10 @@ merged catalog is printed and parsed again, so a merge never creates a schema th
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from omnigraph.base.errors import SchemaTextError
 from omnigraph.base.ids import PropertyId

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, ClassVar, assert_never
+
+from msgspec.structs import replace
 
 from omnigraph.base.ids import PropertyId, TypeId
 from omnigraph.lang.syntax import Annotation

@@ -8,8 +8,10 @@ new names.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import assert_never
+
+from msgspec.structs import replace
 
 from omnigraph.base.display import format_count
 from omnigraph.base.ids import PropertyId
