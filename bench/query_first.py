@@ -31,7 +31,7 @@ TOP: Final = (
 )
 _TIMED: Final = "from time import perf_counter\nstarted = perf_counter()\n{}\nprint(perf_counter() - started)\n"
 _OURS: Final = (
-    "import lance, omnigraph.api.graph, omnigraph.api.query, omnigraph.arrow.hashing\n"
+    "import lance, omnigraph.api.graph, omnigraph.api.prepared, omnigraph.arrow.hashing\n"
     "import omnigraph.query.transform\n"
     + _TIMED.format("rows = omnigraph.open({graph!r}, read_only=True).query({ours!r}, params={params!r}).to_arrow()")
 )
