@@ -24,6 +24,7 @@ Hashes = npt.NDArray[np.uint64]
 _RADIX: Final = 0x9E3779B97F4A7C15
 _INVERSE: Final = pow(_RADIX, -1, 2**64)
 _EQUAL_LENGTH_MAX: Final = 64  # as ids of a fixed form have it; the columns of longer strings are far apart in memory
+_FEW_POWERS: Final = 4096  # computing them takes less time than the first use of the cached ones
 _LENGTH_FACTOR: Final = np.uint64(0xD6E8FEB86659FD93)
 _PREFILTER_FACTOR: Final = 16  # so at most 1 of 16 other strings, and at least 1 of 32, passes
 _MIX_FACTORS: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
@@ -95,7 +96,7 @@ def _numbers_of_equal_lengths(texts: npt.NDArray[np.uint8]) -> Hashes:
 
 
 def _powers(base: int, count: int) -> Hashes:
-    if count <= limits.TEXT_HASH_CHUNK_BYTES + 1:
+    if _FEW_POWERS < count <= limits.TEXT_HASH_CHUNK_BYTES + 1:
         return _first_powers(base)[:count]
     return _computed_powers(base, count)
 
