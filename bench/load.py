@@ -91,7 +91,7 @@ def load_ratios(folder: Path, lines: int = LINES, rounds: int = ROUNDS) -> list[
     name = f"load of {lines:,} lines"
     return [
         compare(f"{name} over pyarrow and Lance", times, ("load", "pyarrow and Lance"), 2.0, lines),
-        compare(f"{name} over DuckDB", times, ("load", "DuckDB"), 1.3, lines),
+        compare(f"{name} over DuckDB", times, ("load", "DuckDB"), 1.2, lines),
         compare("export over load", times, ("export", "load"), 1.0),
     ]
 
@@ -126,7 +126,7 @@ def merge_ratios(folder: Path, lines: int = LINES, rounds: int = ROUNDS) -> list
     name = f"merge of {lines // 2:,} rows into {lines:,}"
     return [
         compare(f"{name} over merge_insert of the parsed file", times, ("load", "pyarrow and merge_insert"), 2.0),
-        compare(f"{name}, from a table, over merge_insert", times, ("load of a table", "merge_insert"), 2.0),
+        compare(f"{name}, from a table, over merge_insert", times, ("load of a table", "merge_insert"), 1.6),
         compare(f"{name} over merge_insert alone", times, ("load", "merge_insert"), None),
     ]
 

@@ -30,6 +30,8 @@ GOLDEN = {
 
 def test_the_hash_never_changes() -> None:
     assert dict(zip(GOLDEN, hash_texts(texts(list(GOLDEN))).tolist(), strict=True)) == GOLDEN
+    of_equal_lengths = {value: set(hash_texts(texts([value, value])).tolist()) for value in GOLDEN}
+    assert of_equal_lengths == {value: {number} for value, number in GOLDEN.items()}
 
 
 def test_another_process_gives_the_same_buckets() -> None:

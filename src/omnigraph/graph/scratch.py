@@ -8,10 +8,12 @@ orphans, which `cleanup` deletes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from omnigraph.arrow.ipc import encode_batches
 from omnigraph.base.errors import OmnigraphError
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.ids import new_ulid
@@ -20,7 +22,18 @@ from omnigraph.storage.files import read_bytes
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 logger = logging.getLogger("omnigraph.scratch")
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchFile:
+    """A file in a scratch directory."""
+
+    name: str
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +47,11 @@ class Scratch:
         name = f"{kind}-{new_ulid()}"
         ObjectStore(self.location).create(name, data, durable=False)
         return name
+
+    def write_batches(self, kind: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> ScratchFile:
+        """Write batches to a new file; compressed for an object store, because a local disk is faster without."""
+        data = encode_batches(schema, batches, compressed=not self.location.is_local)
+        return ScratchFile(self.write(kind, data), len(data))
 
     def read_all(self, kind: str) -> Iterator[bytes]:
         """Yield the content of every file of a kind; for small files."""

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.arrow.columns import NO_ROWS, Column, Rows, bool_mask, rows_where, take_rows
+from omnigraph.arrow.columns import NO_ROWS, Column, Rows, rows_where, take_rows
 from omnigraph.arrow.hashing import hash_texts
 from omnigraph.base.display import format_count
 from omnigraph.integrity.identity import key_text
@@ -127,13 +127,15 @@ def edges_of_type(count: int) -> str:
 
 def repeated_rows(keys: Column) -> Rows:
     """Return the rows with the key of an earlier row. Only keys with a repeated hash are compared."""
+    if keys.null_count:
+        valid_rows = rows_where(keys.is_valid())
+        return valid_rows[repeated_rows(keys.drop_null())] if len(valid_rows) else NO_ROWS
     hashes = hash_texts(keys)
     ordered = np.sort(hashes)
     repeated_hashes = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
     if not len(repeated_hashes):
         return NO_ROWS
     rows = np.flatnonzero(np.isin(hashes, repeated_hashes)).astype(np.int64)
-    rows = rows[bool_mask(take_rows(keys, rows).is_valid())]
     encoded = pc.dictionary_encode(take_rows(keys, rows)).indices.to_numpy(zero_copy_only=False)
     _, first = np.unique(encoded, return_index=True)
     is_repeated = np.ones(len(rows), dtype=np.bool_)

@@ -45,9 +45,13 @@ def root(store_location: Location) -> Location:
     return store_location
 
 
-@pytest.fixture(params=[InputSource, LargeSource], ids=["driver", "buckets"])
-def load_records(request: pytest.FixtureRequest, root: Location, tmp_path: Path) -> Callable[..., Loaded]:
-    kind: type[InputSource] = request.param
+@pytest.fixture(params=["driver", "driver with files", "buckets"])
+def load_records(
+    request: pytest.FixtureRequest, root: Location, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Loaded]:
+    kind = LargeSource if request.param == "buckets" else InputSource
+    if request.param == "driver with files":
+        monkeypatch.setattr("omnigraph.base.limits.LOAD_PART_BYTES_MAX", 0)
 
     def run(*records: Record, mode: LoadMode = LoadMode.APPEND, branch: str = MAIN, dry_run: bool = False) -> Loaded:
         path = tmp_path / "data.jsonl"

@@ -27,6 +27,8 @@ Codes = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 _FEW_TEXTS_MAX: Final = 16
+_HASH_TABLE_FACTOR: Final = 2
+"""A hash table is built for each call, so it is used if the texts are at least this part of the values."""
 
 
 class ValueDictionary:
@@ -76,6 +78,8 @@ class ValueDictionary:
         positions = np.full(len(texts), -1, dtype=np.int64)
         if not len(texts) or not len(self.array):
             return positions
+        if len(texts) > _FEW_TEXTS_MAX and len(texts) * _HASH_TABLE_FACTOR >= len(self.array):
+            return self._find_by_hash_table(texts)
         hashes, order = self._lookup()
         text_hashes = _hash_texts(texts)
         if len(texts) <= _FEW_TEXTS_MAX:
@@ -94,6 +98,12 @@ class ValueDictionary:
             # Two texts with one hash: compare with the next slot.
             open_rows, slots = open_rows[~equal], slots[~equal] + 1
         return positions
+
+    def _find_by_hash_table(self, texts: Array) -> Codes:
+        """Find many texts with a hash table of Arrow, which is built for this call."""
+        positions: Any = pc.index_in(texts, value_set=self.array, skip_nulls=True).fill_null(-1)
+        codes: Codes = positions.to_numpy(zero_copy_only=False).astype(np.int64)
+        return codes
 
     def _find_few(self, texts: Array, text_hashes: npt.NDArray[np.uint64]) -> Codes:
         """Find a few texts one by one, which is faster than operations over arrays."""
@@ -130,7 +140,13 @@ class ValueDictionary:
 
     def translate(self, other: ValueDictionary) -> Codes:
         """Compute the translation and store it for as long as both dictionaries are in use."""
-        codes = other.find(self.array)
+        inverse = other.translation(self) if self.is_unique else None
+        if inverse is None:
+            codes = other.find(self.array)
+        else:
+            codes = np.full(len(self.array), -1, dtype=np.int64)
+            present = np.flatnonzero(inverse >= 0)
+            codes[inverse[present]] = present
         if self._translations is None:
             self._translations = WeakKeyDictionary()
         self._translations[other] = codes

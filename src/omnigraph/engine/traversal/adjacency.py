@@ -49,18 +49,23 @@ class AdjacencySide:
     @cached_property
     def distinct(self) -> Neighbours:
         """The distinct neighbours."""
-        if len(self.far) < 2:
-            return Neighbours(self.starts, self.far, self.far_size)
-        first = np.empty(len(self.far), dtype=np.bool_)
-        first[0] = True
+        first, starts = self._first_edges
+        return Neighbours(starts, self.far if starts is self.starts else self.far[first], self.far_size)
+
+    @cached_property
+    def degrees(self) -> Codes:
+        """The number of distinct neighbours of each node."""
+        return np.diff(self._first_edges[1])
+
+    @cached_property
+    def _first_edges(self) -> tuple[Mask, Codes]:
+        """Return which edges are the first ones to their neighbour, and the starts of nodes among those."""
+        first = np.ones(len(self.far), dtype=np.bool_)
         np.not_equal(self.far[1:], self.far[:-1], out=first[1:])
         begins = self.starts[:-1]
         first[begins[begins < len(first)]] = True
-        if first.all():
-            return Neighbours(self.starts, self.far, self.far_size)
-        before = np.zeros(len(first) + 1, dtype=np.int64)
-        np.cumsum(first, out=before[1:])
-        return Neighbours(before[self.starts], self.far[first], self.far_size)
+        repeated = np.flatnonzero(~first)
+        return first, self.starts - np.searchsorted(repeated, self.starts) if len(repeated) else self.starts
 
     @cached_property
     def near(self) -> Codes:
@@ -125,6 +130,10 @@ class Adjacency:
         if direction is op.Direction.BOTH:
             return self._undirected
         return self.side(direction).distinct
+
+    def degrees(self, direction: op.Direction) -> Codes:
+        """Return the number of distinct neighbours of each node in a direction, or in both."""
+        return self._undirected.degrees if direction is op.Direction.BOTH else self.side(direction).degrees
 
     @cached_property
     def _undirected(self) -> Neighbours:

@@ -72,25 +72,25 @@ def _expand_one_hop(
     operator: op.Expand, frame: Frame, needed: RequiredColumns, adjacency: Adjacency, context: ExecutionContext
 ) -> Iterator[Frame]:
     live = needed - {operator.target.id}
-    neighbours = adjacency.neighbours(operator.direction)
     near, far = adjacency.near(operator.direction), adjacency.far(operator.direction)
     codes = positions_in(near, frame.columns[operator.source.id], context.cache)
-    if len(neighbours.starts) < 2:
+    if not len(near):
         return
     if not live:
         present = codes >= 0
         weights = None if frame.weights is None else frame.weights[present]
         codes, counts = count_codes(codes[present], weights, len(near))
         if operator.target.id not in needed:
-            yield from _count_paths(counts, neighbours.degrees[codes])
+            yield from _count_paths(counts, adjacency.degrees(operator.direction)[codes])
             return
         if len(codes) == len(near) and len(codes) and (counts == counts[0]).all():
             # All nodes are sources with the same weight: the weight of a target follows from its degree.
-            degrees = adjacency.neighbours(operator.direction.reversed).degrees
+            degrees = adjacency.degrees(operator.direction.reversed)
             targets = np.flatnonzero(degrees)
             yield _weighted_frame(operator, targets, multiply_weights(degrees[targets], counts[:1]), far)
             return
         frame = Frame(len(codes), {}, counts)
+    neighbours = adjacency.neighbours(operator.direction)
     _, sizes = range_counts(neighbours.starts, codes)
     for start, stop in output_slices(sizes, context.options.expanded_rows_max):
         context.budget.require_time()

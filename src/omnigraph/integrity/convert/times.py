@@ -1,9 +1,9 @@
 """Converts raw columns to dates and datetimes, with Arrow's kernels and without a loop over the rows.
 
 Text: dates are `YYYY-MM-DD`, datetimes are RFC 3339 with at most three digits of a second; `t` and `z` may be lower
-case, an offset is at most 23:59, second 60 does not exist. Arrow's cast accepts more spellings and fails for the whole
-column, so a regular expression that knows the calendar selects the rows to cast. Years are 0001 to 9999, for datetimes
-also in UTC. Pure.
+case, an offset is at most 23:59, second 60 does not exist. Arrow's cast accepts more spellings of datetimes, and fails
+for the whole column, so a regular expression that knows the calendar selects the rows to cast; a column of valid dates
+does not need it. Years are 0001 to 9999, for datetimes also in UTC. Pure.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ _ZONE_MESSAGE: Final = "expected a datetime with a time zone (DateTime), got one
 def convert_dates(array: Column) -> ConvertedColumn:
     """Convert text and dates to days."""
     if pa.types.is_string(array.type):
+        if (dates := _cast_dates(array)) is not None:
+            return ConvertedColumn(dates)
         is_valid = bool_mask(pc.match_substring_regex(array, _DATE_PATTERN))
         dates = pc.cast(_only(array, is_valid), pa.date32())
     elif pa.types.is_date(array.type):
@@ -64,6 +66,16 @@ def convert_dates(array: Column) -> ConvertedColumn:
     else:
         return reject_all(array, "a date as text (Date)", pa.date32())
     return ConvertedColumn(dates, invalid_values(Rule.DATE, _DATE_MESSAGE, bool_mask(array.is_valid()) & ~is_valid))
+
+
+def _cast_dates(texts: Column) -> Column | None:
+    """Return the dates; None if Arrow rejects a text, or accepts one of the year 0000, the only one that we reject."""
+    try:
+        dates: Column = pc.cast(texts, pa.date32())
+    except pa.ArrowInvalid:
+        return None
+    first = pc.min(dates.view(pa.int32())).as_py()
+    return dates if first is None or first >= _DAYS_MIN else None
 
 
 def convert_datetimes(array: Column) -> ConvertedColumn:

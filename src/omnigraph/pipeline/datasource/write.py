@@ -17,7 +17,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from omnigraph.arrow.ipc import compress_batches
+from omnigraph.arrow.ipc import encode_batches
 from omnigraph.base.errors import Applied, ConflictError, UsageError
 from omnigraph.graph.manifest.records import StreamBatch
 from omnigraph.graph.manifest.snapshot import pinned_version, read_snapshot
@@ -153,7 +153,7 @@ class PrewrittenParts:
         is_empty = not any(self.plan.alias in part.rows for part in parts)
         if is_empty and parts and self.plan.options.mode is LoadMode.OVERWRITE:
             schema = arrow_schema(self.plan.entity).append(pa.field(LINE, pa.int64()))
-            no_rows = LoadedRows(0, (), compress_batches(schema, ()))
+            no_rows = LoadedRows(0, (), encode_batches(schema, ()))
             return [replace(parts[0], rows={self.plan.alias: no_rows}), *parts[1:]]
         return parts
 
@@ -241,7 +241,7 @@ def _blocks(entity: Entity, batches: Iterable[pa.RecordBatch]) -> Iterator[Block
 
 def _with_fragments(part: LoadPart, alias: str, target: DatasetVersion) -> LoadPart:
     rows = part.rows.get(alias)
-    if rows is None or rows.columns is None or part.findings.report.total:
+    if rows is None or not isinstance(rows.columns, bytes) or part.findings.report.total:
         return part
     dataset = target.open()
     fragments = write_rows(dataset, pa.ipc.open_stream(rows.columns).read_all().drop_columns([LINE]))

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from omnigraph.arrow.columns import Column, whole_array
 from omnigraph.graph.rows.lookup import SnapshotLookup
+from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.check import ChangeMode, TypeChange, check_change
 from omnigraph.integrity.raw import FROM, TO
 from omnigraph.integrity.report import ViolationReport, gather_findings, lines_before
@@ -80,12 +81,12 @@ class LoadedInput:
     errors: tuple[ErrorStream, ...]
 
 
-def gather_parts(catalog: Catalog, parts: Sequence[LoadPart]) -> LoadedInput:
-    """Combine the parts in the order of the files and their lines."""
+def gather_parts(catalog: Catalog, parts: Sequence[LoadPart], scratch: Scratch) -> LoadedInput:
+    """Combine the parts in the order of the files and their lines; `scratch` has the columns of large parts."""
     ordered = sorted(parts, key=lambda part: (part.findings.file, part.findings.part))
     before = lines_before([part.findings for part in ordered])
     types = [
-        _gather_type(entity, [part for part in ordered if entity.alias in part.rows], before)
+        _gather_type(entity, [part for part in ordered if entity.alias in part.rows], before, scratch)
         for entity in catalog.types
         if any(entity.alias in part.rows for part in ordered)
     ]
@@ -158,7 +159,9 @@ def _rows(loaded_type: LoadedType) -> LoadedColumns:
     return loaded_type.rows
 
 
-def _gather_type(entity: Entity, parts: Sequence[LoadPart], before: Mapping[tuple[str, int], int]) -> LoadedType:
+def _gather_type(
+    entity: Entity, parts: Sequence[LoadPart], before: Mapping[tuple[str, int], int], scratch: Scratch
+) -> LoadedType:
     of_type = [part.rows[entity.alias] for part in parts]
     fragments = [fragment for rows in of_type for fragment in rows.fragments]
     in_memory = all(rows.columns is not None for rows in of_type)
@@ -167,17 +170,20 @@ def _gather_type(entity: Entity, parts: Sequence[LoadPart], before: Mapping[tupl
         count=sum(rows.count for rows in of_type),
         first_file=parts[0].findings.file,
         fragments=tuple(fragments),
-        rows=_gather_columns(entity, parts, before) if in_memory else None,
+        rows=_gather_columns(entity, parts, before, scratch) if in_memory else None,
     )
 
 
-def _gather_columns(entity: Entity, parts: Sequence[LoadPart], before: Mapping[tuple[str, int], int]) -> LoadedColumns:
+def _gather_columns(
+    entity: Entity, parts: Sequence[LoadPart], before: Mapping[tuple[str, int], int], scratch: Scratch
+) -> LoadedColumns:
     files = tuple(dict.fromkeys(part.findings.file for part in parts))
     tables, file_numbers = [], []
     for part in parts:
         columns = part.rows[entity.alias].columns
         assert columns is not None, "the parts have the keys"
-        table = pa.ipc.open_stream(columns).read_all()
+        data = columns if isinstance(columns, bytes) else scratch.read(columns.name, 0, columns.size_bytes)
+        table = pa.ipc.open_stream(data).read_all()
         lines = table.column(LINE).to_numpy() + before[part.findings.file, part.findings.part]
         tables.append(table.set_column(table.num_columns - 1, LINE, pa.array(lines, pa.int64())))
         file_numbers.append(np.full(table.num_rows, files.index(part.findings.file), dtype=np.int32))

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from omnigraph.arrow.columns import Column, Rows, whole_array
 from omnigraph.arrow.hashing import bucket_of
-from omnigraph.arrow.ipc import compress_batches
+from omnigraph.arrow.ipc import encode_batches
 from omnigraph.base import limits
 from omnigraph.graph.scratch import Scratch
 from omnigraph.integrity.set_rules import unique_keys
@@ -91,24 +91,25 @@ class KeyWriter:
         data = bytearray()
         offsets = {}
         for section in sorted(self.pending):
-            offsets[section] = _append_section(data, self.pending[section], self.buckets.count)
+            offsets[section] = _append_section(data, self.pending[section], self.buckets)
         path = self.buckets.scratch.write("keys", bytes(data))
         self.files.append(KeyFile(self.origin, path, offsets))
         self.pending, self.pending_bytes = {}, 0
 
 
-def _append_section(data: bytearray, parts: Sequence[tuple[pa.RecordBatch, Rows]], buckets: int) -> bytes:
+def _append_section(data: bytearray, parts: Sequence[tuple[pa.RecordBatch, Rows]], buckets: Buckets) -> bytes:
     """Append the buckets, each as one Arrow stream; return their offsets."""
+    compressed = not buckets.scratch.location.is_local
     table = pa.Table.from_batches([rows for rows, _ in parts]).combine_chunks()
     where = np.concatenate([buckets_of_rows for _, buckets_of_rows in parts])
     order = np.argsort(where, kind="stable")
     ordered = table.take(pa.array(order))
-    ends = np.cumsum(np.bincount(where, minlength=buckets))
+    ends = np.cumsum(np.bincount(where, minlength=buckets.count))
     offsets, first = [len(data)], 0
     for last in ends.tolist():
         if last > first:
             part = ordered.slice(first, last - first)
-            data += compress_batches(part.schema, part.to_batches())
+            data += encode_batches(part.schema, part.to_batches(), compressed=compressed)
         offsets.append(len(data))
         first = last
     return np.array(offsets, dtype=np.int64).tobytes()

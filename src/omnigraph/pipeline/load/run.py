@@ -207,16 +207,18 @@ class _Load:
         raise conflict
 
     def _read(self, snapshot: Snapshot) -> LoadedInput:
+        scratch = None if self._scratch.location.scheme is Scheme.MEMORY else self._scratch
         shape = LoadShape(
             catalog_json=snapshot.schema.catalog_json,
             targets={} if self._merges else self._versions(),
             whole=self._merges and not self._request.dry_run,
+            scratch=scratch,
             buckets=self._buckets,
             errors=None if self._request.errors is None else self._scratch,
-            notes=None if self._merges or self._scratch.location.scheme is Scheme.MEMORY else self._scratch,
+            notes=None if self._merges else scratch,
         )
         parts = self._request.source.read(shape, self._run_tasks)
-        self._loaded = gather_parts(snapshot.schema.catalog, parts)
+        self._loaded = gather_parts(snapshot.schema.catalog, parts, self._scratch)
         failure = next((part.failure for part in parts if part.failure is not None), None)
         if failure is not None:
             raise decode_failure(failure)

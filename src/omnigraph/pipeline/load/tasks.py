@@ -16,10 +16,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.arrow.ipc import compress_batches
+from omnigraph.arrow.ipc import encode_batches
 from omnigraph.base import limits
 from omnigraph.base.errors import ContentError, OmnigraphError
-from omnigraph.graph.scratch import Scratch
+from omnigraph.graph.scratch import Scratch, ScratchFile
 from omnigraph.integrity.check import CheckedBatch, check_batch
 from omnigraph.integrity.report import TaskFindings, Violation, ViolationReport, expand_violations, merge_reports
 from omnigraph.integrity.rules import RowOrigins
@@ -51,14 +51,16 @@ class WrittenNote(msgspec.Struct, frozen=True):
 class LoadShape:
     """What every worker of one load needs: the schema, and by alias the datasets for which rows are written.
 
-    The part returns the keys of the rows, or `whole` rows; with `buckets` they are in key files instead. With `errors`
-    every violation is written there, not only the first ones. With `notes` each written fragment is recorded there, so
-    that the driver can delete the fragments of a task that returned no part.
+    The part returns the keys of the rows, or `whole` rows; many of them in a file in `scratch`, because the results of
+    tasks pass through the JVM. With `buckets` they are in key files instead. With `errors` every violation is written
+    there, not only the first ones. With `notes` each written fragment is recorded there, so that the driver can delete
+    the fragments of a task that returned no part.
     """
 
     catalog_json: str
     targets: Mapping[str, DatasetVersion]
     whole: bool = False
+    scratch: Scratch | None = None
     buckets: Buckets | None = None
     errors: Scratch | None = None
     notes: Scratch | None = None
@@ -76,13 +78,13 @@ class LoadTask:
 class LoadedRows:
     """The rows of one type in one piece.
 
-    `columns` is an Arrow stream of the rows or of their key columns, with the line of each row; None if they are in key
-    files.
+    `columns` is an Arrow stream of the rows or of their key columns, with the line of each row, or the file that has
+    it; None if they are in key files.
     """
 
     count: int
     fragments: tuple[Any, ...]
-    columns: bytes | None
+    columns: bytes | ScratchFile | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,8 +224,15 @@ class _TypeRows:
         if self.batches and self.is_good:
             self._write()
         # Fragments that were written before a bad row are returned too, so that the driver deletes them.
-        columns = compress_batches(self.columns[0].schema, self.columns) if self.keys is None else None
-        return LoadedRows(self.count, tuple(self.fragments), columns)
+        return LoadedRows(self.count, tuple(self.fragments), self._store_columns())
+
+    def _store_columns(self) -> bytes | ScratchFile | None:
+        if self.keys is not None:
+            return None
+        schema, scratch = self.columns[0].schema, self.shape.scratch
+        if scratch is None or sum(batch.nbytes for batch in self.columns) <= limits.LOAD_PART_BYTES_MAX:
+            return encode_batches(schema, self.columns)
+        return scratch.write_batches("columns", schema, self.columns)
 
     def _write(self) -> None:
         dataset = self.shape.targets[self.entity.alias].open()

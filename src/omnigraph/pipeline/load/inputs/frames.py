@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from omnigraph.arrow.ipc import compress_batches
 from omnigraph.base import limits
 from omnigraph.base.errors import ContentError, UsageError
 from omnigraph.graph.scratch import Scratch
@@ -62,9 +61,8 @@ def stage_frame(frame: object, entity: Entity, scratch: Scratch) -> tuple[FrameP
             reject_duplicate_columns(name, reader.schema.names)
             require_known_column(name, reader.schema.names, entity)
             for batches in _group_batches(reader):
-                data = compress_batches(reader.schema, batches)
+                file = scratch.write_batches("frame", reader.schema, batches)
                 size = sum(batch.nbytes for batch in batches)
-                location = scratch.location.child(scratch.write("frame", data))
                 pieces.append(
                     FramePiece(
                         name=name,
@@ -73,8 +71,8 @@ def stage_frame(frame: object, entity: Entity, scratch: Scratch) -> tuple[FrameP
                         size_bytes=size,
                         text_bytes=size,
                         type_name=entity.name,
-                        location=location,
-                        stored_bytes=len(data),
+                        location=scratch.location.child(file.name),
+                        stored_bytes=file.size_bytes,
                     )
                 )
     except pa.ArrowException as error:

@@ -129,7 +129,7 @@ def _cut_at_lines(blocks: Iterator[bytes]) -> Iterator[LineBlock]:
     for block in blocks:
         cut = block.rfind(b"\n") + 1
         if cut:
-            yield LineBlock(b"".join((*begun, block[:cut])))
+            yield LineBlock(b"".join((*begun, memoryview(block)[:cut])))
             begun.clear()
         begun.append(block[cut:])
         if sum(map(len, begun)) > limits.LOAD_LINE_BYTES_MAX:
