@@ -52,7 +52,7 @@ class _Processes:
 
 
 def test_eight_writers_of_which_two_are_killed(local_location: Location, tmp_path: Path) -> None:
-    _torture(local_location, tmp_path, 15.0)
+    _torture(local_location, tmp_path, 8.0)
 
 
 @pytest.mark.soak

@@ -27,7 +27,7 @@ WRITERS: Final = 4
 
 
 def test_contents_match_the_model_while_writers_run(local_location: Location, tmp_path: Path) -> None:
-    _run(local_location, tmp_path, 10.0)
+    _run(local_location, tmp_path, 6.0)
 
 
 @pytest.mark.soak
