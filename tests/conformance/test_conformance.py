@@ -16,7 +16,7 @@ from tests.conformance.comparison import difference
 from tests.conformance.engine_backend import ENGINE_BACKENDS, SOAK_BACKENDS
 
 FILES = read_case_files()
-BACKENDS: tuple[QueryBackend, ...] = (*REFERENCE_BACKENDS, *ENGINE_BACKENDS, *SOAK_BACKENDS)
+BACKENDS: tuple[QueryBackend, ...] = (*REFERENCE_BACKENDS, *ENGINE_BACKENDS)
 CASES_MIN = 500
 
 
@@ -30,29 +30,37 @@ def every_case() -> Iterator[object]:
     """Yield all cases; those of one file run in one process, which creates their graphs once."""
     for file in FILES:
         group = pytest.mark.xdist_group(f"conformance {file.name}")
-        for backend in BACKENDS:
-            for case in filter(backend.runs, file.cases):
-                name = f"{file.name}: {case.title} [{backend.name}]"
-                marks = (group, pytest.mark.soak) if backend in SOAK_BACKENDS else (group,)
-                yield pytest.param(file, case, backend, id=name, marks=marks)
+        for case in file.cases:
+            name = f"{file.name}: {case.title}"
+            yield pytest.param(file, case, BACKENDS, id=name, marks=group)
+            yield pytest.param(file, case, SOAK_BACKENDS, id=f"{name} [soak]", marks=(group, pytest.mark.soak))
 
 
-@pytest.mark.parametrize(("file", "case", "backend"), tuple(every_case()))
+@pytest.mark.parametrize(("file", "case", "backends"), tuple(every_case()))
 def test_case(
     file: CaseFile,
     case: Case,
-    backend: QueryBackend,
+    backends: tuple[QueryBackend, ...],
     sessions: dict[tuple[str, str], Session],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    session = sessions.get((file.name, backend.name))
-    if session is None:
-        session = sessions[file.name, backend.name] = backend.open(file, tmp_path_factory.mktemp("graph"))
-    if case.changes:
-        session = session.copy(tmp_path_factory.mktemp("copy"))
+    failures = []
+    for backend in filter(lambda backend: backend.runs(case), backends):
+        session = sessions.get((file.name, backend.name))
+        if session is None:
+            session = sessions[file.name, backend.name] = backend.open(file, tmp_path_factory.mktemp("graph"))
+        if case.changes:
+            session = session.copy(tmp_path_factory.mktemp("copy"))
+        failures += [f"{backend.name}: {text}" for text in failures_of(case, session, file)]
+    assert failures == []
+
+
+def failures_of(case: Case, session: Session, file: CaseFile) -> Iterator[str]:
+    """Run the steps until the first with another outcome."""
     for step in case.steps:
-        message = difference(outcome(session, step), step.expected)
-        assert message is None, f"cases/{file.name}.txt:{step.line}\n{step.text}\n{message}"
+        if message := difference(outcome(session, step), step.expected):
+            yield f"cases/{file.name}.txt:{step.line}\n{step.text}\n{message}"
+            return
 
 
 def test_there_are_enough_cases() -> None:

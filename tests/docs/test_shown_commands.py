@@ -29,6 +29,12 @@ NOT_RUN: Final = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parsing `--log-file FILE` opens the file."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
 def test_commands_can_be_parsed(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # parsing `--log-file` creates the file
@@ -86,6 +92,8 @@ def _parse_errors(line: str) -> Iterator[str]:
         yield explain_usage(error).message
     except OmnigraphError as error:
         yield error.message
+    finally:
+        context.close()
 
 
 def _find_unknown_words(words: list[str]) -> Iterator[str]:

@@ -20,6 +20,7 @@ from omnigraph.engine.run import QueryRunOptions
 from omnigraph.graph.manifest.snapshot import Snapshot
 from tests.engine.graphs import ask, make_snapshot
 from tests.engine.running import PlannedText
+from tests.waiting import SECONDS_MAX
 
 SCHEMA = "node P { k: String @key  n: I64 }\nnode D { k: String @key  t: String  v: Vector(16) }\nedge E: P -> P\n"
 ROWS = 50_000
@@ -113,7 +114,7 @@ def test_deadline_ends_blocked_iterator() -> None:
 
     def stuck() -> Iterator[int]:
         yield 1
-        is_over.wait(60)
+        is_over.wait(SECONDS_MAX)
         yield 2
 
     items = iterate_until_deadline(stuck(), Budget(EngineOptions(seconds_max=0.05)))

@@ -29,6 +29,7 @@ from omnigraph.pipeline.runner import RunTasks
 from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.storage.location import Location, parse_location
 from tests.pipeline.export_scenario import rows_forbidden
+from tests.waiting import SECONDS_MAX
 
 SCHEMA: Final = """\
 node Person { slug: String @key  age: I32?  email: String @unique  bio: String? }
@@ -100,7 +101,7 @@ def kill_the_executor(task: LoadTask) -> LoadPart:
 def wait_after_writing(task: LoadTask) -> LoadPart:
     load_piece(task)
     _scenario_folder(task).joinpath(f"waiting-{task.piece.part}").touch()
-    threading.Event().wait(600)
+    threading.Event().wait(SECONDS_MAX)
     raise AssertionError("timed out")
 
 

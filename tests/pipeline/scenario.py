@@ -22,6 +22,7 @@ from omnigraph.pipeline.runner import TaskSize, task
 from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.pipeline.spark.session import SparkSettings, spark_session
 from omnigraph.wire.errors import error_document
+from tests.waiting import SECONDS_MAX, wait_until
 
 SETTINGS = ("spark.sql.caseSensitive", "spark.ui.enabled", "spark.driver.host", "spark.sql.shuffle.partitions")
 
@@ -60,11 +61,8 @@ def square_with_the_other(task: SquareTask) -> Square:
     """Wait until two of these tasks run at the same time, so that both executors take part."""
     folder = Path(task.folder)
     (folder / f"task-{task.number}").touch()
-    for _ in range(2_000):
-        if len(list(folder.glob("task-*"))) >= 2:
-            return square(task)
-        threading.Event().wait(0.1)
-    raise AssertionError("the other task never ran")
+    wait_until(lambda: len(list(folder.glob("task-*"))) >= 2, "the other task runs")
+    return square(task)
 
 
 def fail_with_omnigraph_error(task: SquareTask) -> Square:
@@ -96,7 +94,7 @@ def return_a_lock(_: SquareTask) -> Any:
 
 def wait_forever(task: SquareTask) -> Square:
     Path(task.folder, f"worker-{os.getpid()}").touch()
-    threading.Event().wait(600)
+    threading.Event().wait(SECONDS_MAX)
     return square(task)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.style.source import Source
+from tests.style.words import strings_are_plain_english
 
 FILE_LINES_MAX: Final = 600
 FUNCTION_LINES_MAX: Final = 80
@@ -56,12 +57,12 @@ def variables_name_their_content(source: Source) -> Iterator[str]:
     """Reject empty names of variables and parameters; a field may have the name of its JSON member."""
     fields = {
         id(statement.target)
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.ClassDef)
         for statement in node.body
         if isinstance(statement, ast.AnnAssign)
     }
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in fields:
             name = node.id
         elif isinstance(node, ast.arg):
@@ -73,7 +74,7 @@ def variables_name_their_content(source: Source) -> Iterator[str]:
 
 
 def functions_do_one_thing(source: Source) -> Iterator[str]:
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if source.in_package and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines > FUNCTION_LINES_MAX and f"{source.module}.{node.name}" not in LONG_FUNCTIONS:
@@ -101,7 +102,7 @@ def packages_only_export(source: Source) -> Iterator[str]:
 
 def only_entry_points_catch_everything(source: Source) -> Iterator[str]:
     """Allow a broad `except` only if it ends in `raise`, or at an entry point."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if not isinstance(node, ast.ExceptHandler) or source.module in ENTRY_POINTS:
             continue
         caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
@@ -117,7 +118,7 @@ def tests_leave_nothing_to_chance(source: Source) -> Iterator[str]:
     """A generator in a test has a seed; Hypothesis has a profile (`tests/conftest.py`)."""
     if source.in_package or source.path.parts[0] != "tests":
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if not isinstance(node, ast.Call):
             continue
         called = ast.unparse(node.func)
@@ -127,7 +128,7 @@ def tests_leave_nothing_to_chance(source: Source) -> Iterator[str]:
 
 
 def values_are_frozen(source: Source) -> Iterator[str]:
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if not isinstance(node, ast.ClassDef) or not node.name.endswith(VALUE_NAMES):
             continue
         for decorator in node.decorator_list:
@@ -140,7 +141,7 @@ def only_tasks_are_pickled(source: Source) -> Iterator[str]:
     """Allow pickle only between a Spark driver and its executors, because unpickling can run code."""
     if not source.in_package or source.module == PICKLING_MODULE:
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if not isinstance(node, ast.Import | ast.ImportFrom | ast.keyword):
             continue
         names: list[str] = []
@@ -169,4 +170,5 @@ RULES: Final = (
     Rule(tests_leave_nothing_to_chance, _source("tests/a.py", "random.shuffle(rows)")),
     Rule(values_are_frozen, _source("src/omnigraph/a.py", "@dataclass(slots=True)\nclass LoadOptions: ...")),
     Rule(only_tasks_are_pickled, _source("src/omnigraph/graph/a.py", "from pyspark import cloudpickle\n")),
+    Rule(strings_are_plain_english, _source("src/omnigraph/a.py", 'f"{x} is no type here"')),
 )

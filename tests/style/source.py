@@ -24,6 +24,10 @@ class Source:
         return ast.parse(self.text)
 
     @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        return tuple(ast.walk(self.tree))
+
+    @cached_property
     def module(self) -> str:
         """The dotted name, such as `omnigraph.graph.commit`."""
         parts = self.path.with_suffix("").parts

@@ -1,57 +1,12 @@
-"""Plain English: phrases that no message, help text, docstring or page contains, each with what to write instead."""
+"""Pages are plain English, and so are strings, which tests/style/test_rules.py checks."""
 
 from __future__ import annotations
 
-import ast
-import re
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
 
 from tests.docs.markdown import DOCUMENTS
-from tests.style.source import ROOT, Source, python_sources
-
-REPLACEMENTS: Final[Mapping[str, str]] = {
-    r"told": "reported",
-    r"mend(?:s|ed|ing)?": "fix",
-    r"mistakes?(?: of grammar)?": "error; syntax error",
-    r"anew": "again",
-    r"beside": "next to; alongside",
-    r"(?<!there )(?:is|are) no(?! longer| more)": "is not a valid …",
-    r"the words of": "the arguments of",
-    r"unless given": "default: …",
-    r"foreign": "external",
-    r"whoever": "the caller; the process that",
-    r"nobody|somebody": "no process; another writer",
-    r"meanwhile": "while … runs",
-    r"so many": "at most N",
-    r"under way": "in progress",
-    r"half-way": "partially",
-    r"in one go": "in one pass",
-    r"for good": "permanently",
-    r"put right": "restore; repair",
-    r"rooms?": "package",
-    r"edge of the process": "entry point",
-    r"be had": "be available",
-    r"settle[sd]?": "recover; resolve",
-    r"packed": "compressed",
-    r"as it stands": "unchanged",
-    r"bent to fit": "coerced",
-    r"without a word": "silently",
-    r"insist(?:s|ed)? on": "require",
-    r"upkeep": "maintenance",
-    r"strays?|twins?": "unexpected; duplicate",
-    r"doomed": "deletable",
-    r"loose": "multi-commit",
-}
-_AVOIDED: Final = re.compile(rf"\b(?:{'|'.join(REPLACEMENTS)})\b", re.IGNORECASE)
-_CODE: Final = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
-_THIS_FILE: Final = Path(__file__).relative_to(ROOT)
-
-
-def test_strings_avoid_these_phrases() -> None:
-    sources = [source for source in python_sources() if source.path != _THIS_FILE]
-    assert [f"{source.path}: {text}" for source in sources for text in avoided_in_strings(source)] == []
+from tests.style.source import ROOT, Source
+from tests.style.words import avoided_in, strings_are_plain_english
 
 
 def test_pages_avoid_these_phrases() -> None:
@@ -61,20 +16,6 @@ def test_pages_avoid_these_phrases() -> None:
 def test_an_avoided_phrase_is_reported() -> None:
     code = 'def f(x):\n    """Try anew."""\n    raise ValueError(f"{x} is no type here")\n'
     source = Source(Path("src/omnigraph/a.py"), code)
-    assert len(list(avoided_in_strings(source))) == 2
+    assert len(list(strings_are_plain_english(source))) == 2
     assert list(avoided_in("`anew` is code\nbut anew is not")) == ["line 2: 'anew', write: again"]
     assert list(avoided_in("there is no key, and it is no longer read")) == []
-
-
-def avoided_in_strings(source: Source) -> Iterator[str]:
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield from avoided_in(node.value, node.lineno)
-
-
-def avoided_in(text: str, first_line: int = 1) -> Iterator[str]:
-    prose = _CODE.sub(lambda match: "\n" * match[0].count("\n"), text)
-    for match in _AVOIDED.finditer(prose):
-        line = first_line + prose.count("\n", 0, match.start())
-        instead = next(new for old, new in REPLACEMENTS.items() if re.fullmatch(old, match[0], re.IGNORECASE))
-        yield f"line {line}: '{match[0]}', write: {instead}"

@@ -39,9 +39,14 @@ CALLERS: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def sources() -> list[Source]:
+    """The files of the package, parsed once."""
+    return [source for source in python_sources() if source.in_package]
+
+
 @pytest.mark.parametrize("prefix", CALLERS)
-def test_only_listed_modules_call_storage(prefix: str) -> None:
-    sources = [source for source in python_sources() if source.in_package]
+def test_only_listed_modules_call_storage(prefix: str, sources: list[Source]) -> None:
     guarded = {name for source in sources if _is_in(source, STORAGE) for name in _defined(source, prefix)}
     assert guarded, f"storage has no {prefix} function: this test checks the wrong prefix"
     others = [source for source in sources if not _is_in(source, (*STORAGE, *CALLERS[prefix]))]
@@ -62,13 +67,13 @@ def _is_in(source: Source, modules: tuple[str, ...]) -> bool:
 
 
 def _defined(source: Source, prefix: str) -> Iterator[str]:
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.FunctionDef) and node.name.startswith(prefix):
             yield node.name
 
 
 def _used(source: Source) -> Iterator[str]:
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         match node:
             case ast.Name(id=name) | ast.Attribute(attr=name) | ast.alias(name=name):
                 yield name

@@ -26,7 +26,7 @@ from tests.graph.crash.observe import GraphState, observe
 from tests.graph.crash.scenarios import SCENARIOS
 from tests.graph.crash.verdict import Expected, violations
 
-SAMPLE = 20
+SAMPLE = 40
 """`make test` runs one of this number of cases."""
 WRITERS = tuple(name for name in SCENARIOS if name not in ("cleanup", "renew"))
 FILE_BYTES = (1, 64, 400, 600, 900, 1_200, 2_000, 3_000, 5_000)
