@@ -40,6 +40,10 @@ ROWS: Final = 10
 WARM: Final = 5
 ALONE: Final = 40
 UPDATES_PER_SECOND: Final = 20
+UPDATES_BETWEEN_RUNS: Final = 200
+RUNS: Final = 3
+FRAGMENTS_SECONDS_MAX: Final = 300
+FRAGMENTS_POLL_SECONDS: Final = 0.2
 _ROOT: Final = Path(__file__).parents[1]
 _EPOCH: Final = re.compile(r"__locks/.+/\d{20}\.json")
 _RELEASE: Final = re.compile(r"__locks/.+/\d{20}\.release\.json")
@@ -69,30 +73,66 @@ def run(graph: Graph, folder: Path, optimize: Callable[[], object]) -> list[Rati
 
 
 def run_updates(graph: Graph, folder: Path, optimize: Callable[[], Sequence[TableOptimizeStats]]) -> list[Ratio]:
-    """Measure how many of the old fragments remain after optimize with concurrent updates, and the writer's wait."""
-    before = set(_fragment_numbers(graph))
-    stats: list[TableOptimizeStats] = []
-    _, concurrent, hold = _measure(graph, folder, lambda: stats.extend(optimize()), "update")
-    after = set(_fragment_numbers(graph))
-    (row,) = [row for row in stats if row.table_key == TABLE]
-    wait, median_seconds = max(concurrent["waits"]), median(concurrent["writes"])
-    name = f"{UPDATES_PER_SECOND} updates a second"
+    """Measure the fragments before and after several runs with concurrent updates, and the waits of the writer."""
+    runs: list[_Run] = []
+
+    def run_optimize() -> None:
+        for _ in range(RUNS):
+            if runs:
+                _wait_for_fragments(graph, len(runs[-1].after) + UPDATES_BETWEEN_RUNS)
+            before = frozenset(_fragment_numbers(graph))
+            (row,) = [row for row in optimize() if row.table_key == TABLE]
+            runs.append(_Run(before, frozenset(_fragment_numbers(graph)), row.skipped or "committed"))
+
+    _, concurrent, hold = _measure(graph, folder, run_optimize, "update")
+    wait, longest, median_seconds = max(concurrent["waits"]), max(concurrent["writes"]), median(concurrent["writes"])
+    first, name = runs[0], f"{UPDATES_PER_SECOND} updates a second"
+    left = len(first.before & first.after)
     return [
         Ratio(
             f"fragments left / before, with {name}",
-            len(before & after) / len(before),
+            left / len(first.before),
             0.1,
-            f"{len(before):,} fragments before, {len(before & after):,} of them left, {len(after - before):,} new ones "
-            f"of {len(concurrent['writes']):,} updates and 1 run, {row.skipped or 'committed'}",
+            f"{len(first.before):,} fragments before, {left:,} of them left, {len(first.after - first.before):,} new "
+            f"ones after the first run, {first.result}",
+        ),
+        Ratio(
+            f"fragments after / before each of {RUNS} runs, with {name}",
+            max(len(run.after) / len(run.before) for run in runs),
+            0.9,
+            "; ".join(f"{len(run.before):,} → {len(run.after):,}, {run.result}" for run in runs),
         ),
         Ratio(
             f"longest wait / commit section, with {name}",
             wait / (hold + limits.LEASE_POLL_SECONDS_MAX),
             1.0,
-            f"longest wait {wait * 1e3:.0f} ms, median update {median_seconds * 1e3:.0f} ms, longest "
-            f"{max(concurrent['writes']) * 1e3:.0f} ms, optimize held the lease for {hold * 1e3:.0f} ms at most",
+            f"longest wait {wait * 1e3:.0f} ms, optimize held the lease for {hold * 1e3:.0f} ms at most",
+        ),
+        Ratio(
+            f"longest update / median update, with {name}",
+            longest / median_seconds,
+            20.0,
+            f"longest {longest * 1e3:.0f} ms, median {median_seconds * 1e3:.0f} ms of {len(concurrent['writes']):,} "
+            "updates, each with its wait for the lease",
         ),
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """The fragments before and after a run of optimize, and whether it committed."""
+
+    before: frozenset[int]
+    after: frozenset[int]
+    result: str
+
+
+def _wait_for_fragments(graph: Graph, count: int) -> None:
+    """Wait until the writer has added fragments."""
+    deadline = perf_counter() + FRAGMENTS_SECONDS_MAX
+    while len(set(_fragment_numbers(graph))) < count:
+        assert perf_counter() < deadline, "the writer stopped"
+        SYSTEM_CLOCK.sleep(FRAGMENTS_POLL_SECONDS)
 
 
 def _measure(

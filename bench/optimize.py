@@ -90,13 +90,12 @@ def run_with_appends(folder: Path, size: tuple[int, int, int]) -> list[Ratio]:
 
 
 def run_updates(folder: Path, size: tuple[int, int, int]) -> list[Ratio]:
-    """Measure the remaining old fragments, and the wait of a writer that updates rows."""
+    """Measure the fragments before and after several runs, and the waits of a writer that updates rows."""
     print_progress("a writer of updates during optimize")
     folder.mkdir()
     graph = make(folder / "graph.omni", *size)
-    workers = SparkRunner()
-    optimize_all_tables(make(folder / "warm.omni", 1, 4, 10), run_tasks=workers)
-    return concurrent_writer.run_updates(graph, folder, lambda: optimize_all_tables(graph, run_tasks=workers))
+    optimize_all_tables(make(folder / "warm.omni", 1, 4, 10), run_tasks=SparkRunner())
+    return concurrent_writer.run_updates(graph, folder, lambda: optimize_all_tables(graph))
 
 
 def make(path: Path, tables: int, fragments: int, rows: int) -> Graph:

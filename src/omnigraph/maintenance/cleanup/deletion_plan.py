@@ -79,7 +79,7 @@ class DeletionRules:
         version = layout.manifest_version(rest)
         if version is not None:
             return None if version in self.decision.retained[branch] else Reason.VERSION
-        group = rest if "#" in rest and layout.UNFINISHED_FILE.fullmatch(rest) else layout.file_group(rest)
+        group = rest if layout.is_unfinished(rest) else layout.file_group(rest)
         if group is None or layout.file_group_key(branch, group) in self.retained:
             return None
         if layout.file_group_key(branch, group) in self.referenced:

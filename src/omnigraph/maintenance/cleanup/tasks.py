@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from omnigraph.base.errors import FormatError, OmnigraphError
@@ -27,8 +28,9 @@ from omnigraph.maintenance.cleanup.retention import DatasetFacts, Decision, Fork
 from omnigraph.maintenance.rows import row_error
 from omnigraph.pipeline.runner import task
 from omnigraph.storage.files import StoredFile, list_files
-from omnigraph.storage.lance.dataset import open_dataset
-from omnigraph.storage.lance.layout import file_group_keys, read_referenced_files
+from omnigraph.storage.lance.dataset import branch_location, open_dataset
+from omnigraph.storage.lance.layout import file_group, file_group_key, file_group_keys, is_unfinished, split_branch
+from omnigraph.storage.lance.references import ReferencedFiles, find_mentioned, read_referenced_files
 from omnigraph.storage.location import Location
 
 _REFS = "_refs/"
@@ -156,20 +158,59 @@ def plan_files(
             hint="Nothing of this table was deleted. Restore the version from a copy.",
             facts={"uri": location.uri},
         )
-    retained: set[str] = set()
-    referenced: set[str] = set()
-    times_by_branch = version_times(files)
-    for branch, versions in decision.retained.items():
-        # Only listed versions are deleted: a later commit may reference files that are in the listing.
-        deleted = times_by_branch.get(branch, {}).keys() - versions
-        reached = read_referenced_files(open_dataset(location, branch=branch), deleted)
-        retained |= reached.by_retained
-        referenced |= reached.by_any
+    references = _read_references(location, files, decision)
     rules = DeletionRules(
         decision=decision,
-        retained=file_group_keys(retained),
-        referenced=file_group_keys(referenced),
+        retained=file_group_keys(references.by_retained),
+        referenced=file_group_keys(references.by_any),
         needs=needs,
         policy=policy,
     )
     return rules.find_deletable(files)
+
+
+def _read_references(location: Location, files: Sequence[StoredFile], decision: Decision) -> ReferencedFiles:
+    """Read which files retained versions reference, and which of the listed files any version references.
+
+    Deleted versions are read completely only if a listed file cannot be explained in a cheaper way: an unreferenced one
+    is kept longer.
+    """
+    times_by_branch = version_times(files)
+    # Only listed versions are deleted: a later commit may reference files that are in the listing.
+    deleted = {
+        branch: {version: time for version, time in times_by_branch.get(branch, {}).items() if version not in versions}
+        for branch, versions in decision.retained.items()
+    }
+    datasets = {branch: open_dataset(location, branch=branch) for branch in deleted}
+    references = ReferencedFiles.union(
+        read_referenced_files(dataset, deleted[branch], min(decision.retained[branch], default=None))
+        for branch, dataset in datasets.items()
+    )
+    is_explained = True
+    for branch, unexplained in _unexplained_files(files, references, deleted.keys()).items():
+        directory = branch_location(location, branch)
+        mentioned = find_mentioned(directory, deleted[branch], unexplained)
+        by_any = references.by_any.union(file_group_key(branch, path) for path in mentioned)
+        references = replace(references, by_any=by_any)
+        is_explained = is_explained and len(mentioned) == len(unexplained)
+    if is_explained:
+        return references
+    complete = [read_referenced_files(dataset, deleted[branch]) for branch, dataset in datasets.items()]
+    return ReferencedFiles.union([references, *complete])
+
+
+def _unexplained_files(
+    files: Sequence[StoredFile], references: ReferencedFiles, branches: AbstractSet[str | None]
+) -> dict[str | None, list[StoredFile]]:
+    """Return the files of Lance without a reference, by Lance branch, with their paths below it."""
+    referenced_groups = file_group_keys(references.by_any)
+    unexplained: dict[str | None, list[StoredFile]] = {}
+    for file in files:
+        branch, rest = split_branch(file.path)
+        if file.path in references.by_any or branch not in branches or is_unfinished(rest):
+            continue
+        group = file_group(rest)
+        if group is not None and file_group_key(branch, group) not in referenced_groups:
+            below = file if branch is None else replace(file, path=rest)
+            unexplained.setdefault(branch, []).append(below)
+    return unexplained

@@ -30,7 +30,7 @@ from omnigraph.storage.files import list_tree
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
 from omnigraph.storage.lance.deletion_file import count_deleted_rows
 from omnigraph.storage.lance.durability import version_file
-from omnigraph.storage.lance.layout import path_below
+from omnigraph.storage.lance.references import path_below
 from omnigraph.storage.local_tree import LINK_CODE
 from omnigraph.storage.location import Location, Scheme
 from omnigraph.storage.objects import ObjectStore

@@ -1,31 +1,20 @@
-"""The directories and files of a Lance dataset: what each path is, and which files its versions reference.
+"""The directories and files of a Lance dataset: what each path is. Pure.
 
-In: paths below a dataset's root, or a dataset. Out: the Lance branch, version or group that a path belongs to; the
-files that versions reference. A file group is the unit that is deleted together: a data file with its
-blobs, or an index with its files. Files that are not Lance's have no group. Nothing here writes or deletes.
+In: paths below a dataset's root. Out: the Lance branch, version or group that a path belongs to. A file group is the
+unit that is deleted together: a data file with its blobs, or an index with its files. Files that are not Lance's have
+no group. `references` reads which files versions reference.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from omnigraph.base import limits
-from omnigraph.base.errors import FormatError
-from omnigraph.storage.errors import substrate_errors
-from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.durability import VERSION_DIGITS, VERSION_MAX
-from omnigraph.storage.lance.read import combine_batches
-from omnigraph.storage.location import Location
 
 VERSIONS_DIRECTORY: Final = "_versions/"
 BRANCHES_DIRECTORY: Final = "tree/"
-UNFINISHED_FILE: Final = re.compile(r".+#\d+")
 REFERENCES_LAST: Final = 2
 """The sort key, next to `manifests_first`, of a reference to a Lance branch."""
 
@@ -33,17 +22,10 @@ _REFERENCES: Final = "_refs/branches/"
 _REFERENCE_SUFFIX: Final = ".json"
 _SINGLE_FILES: Final = ("_transactions/", "_deletions/")
 _DIRECTORIES: Final = (VERSIONS_DIRECTORY, *_SINGLE_FILES, "_indices/", "data/")
+_UNFINISHED: Final = re.compile(r".+#\d+")
 _MANIFEST: Final = re.compile(r"_versions/(\d+)\.manifest")
 _DATA: Final = re.compile(r"(data/[^/]+?)(?:\.lance(?:#\d+)?|/.+)")
 _INDEX: Final = re.compile(r"(_indices/[^/]+)/.+")
-
-
-@dataclass(frozen=True, slots=True)
-class ReferencedFiles:
-    """The files that versions of a Lance branch reference, with manifests: retained versions, and any version."""
-
-    by_retained: frozenset[str]
-    by_any: frozenset[str]
 
 
 def split_branch(path: str) -> tuple[str | None, str]:
@@ -65,6 +47,11 @@ def file_group(path: str) -> str | None:
         return path
     match = _DATA.fullmatch(path) or _INDEX.fullmatch(path)
     return None if match is None else match[1]
+
+
+def is_unfinished(path: str) -> bool:
+    """Return whether the file is a draft, which a crash leaves and nothing references."""
+    return "#" in path and _UNFINISHED.fullmatch(path) is not None
 
 
 def file_group_key(branch: str | None, group: str) -> str:
@@ -97,52 +84,3 @@ def referenced_branch(path: str) -> str | None:
 def manifests_first(path: str) -> int:
     """Return a sort key that puts manifests first: a partially deleted version must not look complete."""
     return 0 if path.startswith(VERSIONS_DIRECTORY) else 1
-
-
-def read_referenced_files(dataset: Dataset, deleted_versions: Iterable[int]) -> ReferencedFiles:
-    """Read which files the versions of the handle's branch reference, without the deleted ones and with them.
-
-    Versions that the caller does not list, such as new ones, count as retained.
-    """
-    versions = pa.array(sorted(deleted_versions), pa.int64())
-    by_retained: set[str] = set()
-    by_any: set[str] = set()
-    with substrate_errors("read the referenced files", dataset.uri):
-        # Lance yields one batch per version, which is too small to process alone.
-        for batch in combine_batches(dataset.native.tracked_files(), limits.REACH_ROWS):
-            by_any |= _paths(batch, dataset.location)
-            is_deleted = pc.is_in(batch.column("version"), value_set=versions)
-            by_retained |= _paths(batch.filter(pc.invert(is_deleted)), dataset.location)
-    return ReferencedFiles(frozenset(by_retained), frozenset(by_any))
-
-
-def path_below(base: str, root: Location) -> str:
-    """Return the directory of a base below the dataset's root, with a slash at its end; empty for the root itself."""
-    directory, top = _plain_path(base), _plain_path(root.uri)
-    if directory == top:
-        return ""
-    if directory.startswith(f"{top}/"):
-        return f"{directory.removeprefix(f'{top}/')}/"
-    raise FormatError(
-        f"versions of {root.uri} reference files outside of it: {base}",
-        code="base_outside",
-        hint="A copied or moved graph cannot be cleaned up. Export it and load the export into a new graph.",
-        facts={"uri": root.uri, "base": base},
-    )
-
-
-def _paths(batch: pa.RecordBatch, root: Location) -> set[str]:
-    """Return the distinct paths, below the root."""
-    distinct: set[str] = set()
-    bases: Any = batch.column("base_uri")
-    names = bases.dictionary.to_pylist()
-    for index, base in enumerate(names):
-        rows = batch.filter(pc.equal(bases.indices, index)) if len(names) > 1 else batch
-        paths = pc.unique(rows.column("path")).to_pylist()
-        directory = path_below(str(base), root) if paths else ""
-        distinct.update((f"{directory}{path}" for path in paths) if directory else map(str, paths))
-    return distinct
-
-
-def _plain_path(uri: str) -> str:
-    return uri.removeprefix("file://").rstrip("/")
