@@ -29,6 +29,7 @@ from omnigraph.base.failpoints import announce
 from omnigraph.storage.errors import DatasetExistsError, substrate_errors, translate_error
 from omnigraph.storage.lance.durability import (
     delete_first_version,
+    file_path,
     find_newest_whole_version,
     fragment_files,
     make_change_durable,
@@ -181,7 +182,7 @@ class Dataset:
     def data_files(self) -> tuple[str, ...]:
         """Return the names of the data files. Names are never reused, so they distinguish two datasets."""
         with substrate_errors("list the data files", self.uri):
-            return tuple(file.path for part in self.native.get_fragments() for file in part.data_files())
+            return tuple(file_path(file) for part in self.native.get_fragments() for file in part.data_files())
 
     def row_files(self) -> tuple[str, ...]:
         """Return the names of the files that determine the rows: data files and deletion files."""
@@ -194,8 +195,17 @@ class Dataset:
         return open_dataset(self.location, branch=self.branch, version=version)
 
     def newest(self) -> Dataset:
-        """Open the same dataset and branch at its newest version."""
-        return open_dataset(self.location, branch=self.branch)
+        """Return the same dataset and branch at its newest version, from a listing.
+
+        The handle is brought forward, which costs less than an open. It is opened if that fails: an open skips version
+        files that a power cut left empty, and says what is missing.
+        """
+        native = self.native_copy()
+        try:
+            native.checkout_latest()  # type: ignore[no-untyped-call]
+        except (OSError, ValueError):
+            return open_dataset(self.location, branch=self.branch)
+        return Dataset(self.location, self.branch, native)
 
     def newest_version(self) -> int:
         """Return the newest version of this dataset and branch, from a listing."""
