@@ -128,6 +128,7 @@ FAILPOINT_HOLD_SECONDS_MAX: Final = 60.0
 
 COMMIT_NAMES_SHOWN_MAX: Final = 10
 LEASE_SECONDS: Final = 30.0
+LEASE_GROUP_SECONDS_MAX: Final = 2.0  # the writers of one process share a lease for at most this long
 LEASE_POLL_SECONDS_MIN: Final = 0.002
 LEASE_POLL_SECONDS_MAX: Final = 0.03
 RESTAGE_ATTEMPTS_MAX: Final = 3

@@ -17,6 +17,7 @@ from omnigraph.base.errors import Applied, ConflictError, ErrorKind, Fact, Omnig
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import action, hint
 from omnigraph.graph.coordination.environment import WriteEnvironment
+from omnigraph.graph.coordination.group import share_lease
 from omnigraph.graph.coordination.intent import WriterKind, delete_intent, write_intent
 from omnigraph.graph.coordination.lease import Lease, LeaseLostError, hold_lease
 from omnigraph.graph.manifest.newest import note_table
@@ -128,7 +129,7 @@ def write(
                 # check and the publish. Only the holder of this lease assigns ids.
                 graph_lease = leases.enter_context(hold_lease(store, None, purpose, environment.terms))
                 leases.enter_context(graph_lease.renewing())
-            lease = leases.enter_context(hold_lease(store, snapshot.branch.id, purpose, environment.terms))
+            lease = leases.enter_context(share_lease(store, snapshot.branch.id, purpose, environment.terms))
         session = _Session(
             store=store,
             target=target_of(snapshot),
