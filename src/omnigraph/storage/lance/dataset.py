@@ -202,8 +202,9 @@ class Dataset:
         """
         native = self.native_copy()
         try:
-            native.checkout_latest()  # type: ignore[no-untyped-call]
-        except (OSError, ValueError):
+            with substrate_errors("open the dataset", self.uri):
+                native.checkout_latest()  # type: ignore[no-untyped-call]
+        except OmnigraphError:
             return open_dataset(self.location, branch=self.branch)
         return Dataset(self.location, self.branch, native)
 
