@@ -129,9 +129,8 @@ def _rows_after(before: Manifest, state: ManifestState, published: PublishedComm
 
     The publish wrote its rows as one new fragment, in their order.
     """
-    rows, fragments_before = published.rows, before.dataset.fragment_rows()
-    fragments = published.dataset.fragment_rows()
-    added = {number: count for number, count in fragments.items() if number not in fragments_before}
+    rows = published.rows
+    added = published.dataset.new_fragment_rows(before.dataset)
     if state.rows is None or list(added.values()) != [rows.num_rows]:
         return None
     first = next(iter(added)) << 32

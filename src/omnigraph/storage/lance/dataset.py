@@ -175,6 +175,12 @@ class Dataset:
         with substrate_errors("count the rows", self.uri):
             return {fragment.fragment_id: fragment.metadata.num_rows for fragment in self.native.get_fragments()}
 
+    def new_fragment_rows(self, older: Dataset) -> dict[int, int]:
+        """Return the number of live rows of each fragment that an older version does not have, by fragment id."""
+        with substrate_errors("count the rows", self.uri):
+            added = sorted(set(self.native.fragment_ids()) - set(older.native.fragment_ids()))
+            return {fragment.fragment_id: fragment.metadata.num_rows for fragment in self.fragments(added)}
+
     def count_rows(self, where: str | None = None) -> int:
         with substrate_errors("count the rows", self.uri):
             return int(self.native.count_rows(where))
