@@ -41,16 +41,16 @@ class _BranchKey:
 
 @dataclass(frozen=True, slots=True)
 class _TableKey:
-    """A version of a table. The identity is that of the branch whose manifest decides what the version contains."""
+    """A Lance branch of a table. The identity is that of the branch whose manifest decides what it contains."""
 
     identity: BranchIdentity
     location: Location
-    pin: Pin
+    lance_branch: str | None
     settings: str
 
     @classmethod
-    def of(cls, identity: BranchIdentity, location: Location, pin: Pin) -> _TableKey:
-        return cls(identity, location, pin, "" if location.is_local else settings_id())
+    def of(cls, identity: BranchIdentity, location: Location, lance_branch: str | None) -> _TableKey:
+        return cls(identity, location, lance_branch, "" if location.is_local else settings_id())
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,15 +142,15 @@ def _rows_after(before: Manifest, state: ManifestState, published: PublishedComm
 
 
 def find_table(identity: BranchIdentity, location: Location, pin: Pin) -> Dataset | None:
-    """Return the handle of a version that this process committed, if it has one."""
-    return _TABLES.find(_TableKey.of(identity, location, pin))
+    """Return the handle of a version if it is the last one of its table that this process committed."""
+    dataset = _TABLES.find(_TableKey.of(identity, location, pin.branch))
+    return dataset if dataset is not None and dataset.version == pin.version else None
 
 
 def note_table(identity: BranchIdentity, dataset: Dataset) -> None:
     """Record the handle of a version of a table that this process committed."""
     if dataset.handle_bytes <= limits.NEWEST_TABLE_BYTES_MAX:
-        pin = Pin(dataset.branch, dataset.version)
-        _TABLES.put(_TableKey.of(identity, dataset.location, pin), dataset)
+        _TABLES.put(_TableKey.of(identity, dataset.location, dataset.branch), dataset)
 
 
 def forget_graph(root: Location) -> None:
