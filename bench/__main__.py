@@ -30,6 +30,7 @@ BENCHMARKS: Final = (
     "cleanup",
     "delta",
     "commit",
+    "writers",
     "durability",
     "snapshot",
     "merge",

@@ -11,9 +11,8 @@ import pytest
 
 from omnigraph.engine.cache import Cache
 from omnigraph.engine.options import EngineOptions, TraversalMode
-from omnigraph.engine.prepare import newest_snapshot
 from omnigraph.engine.run import QueryRunOptions
-from omnigraph.graph.manifest.snapshot import MAIN
+from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.indexes import IndexSpec
 from omnigraph.storage.location import Location
@@ -71,12 +70,12 @@ def _requests(proxy: S3Proxy, location: Location, name: str, options: QueryRunOp
     """Return the number of requests of a query after the same query ran before."""
     query = PlannedText(QUERIES[name])
     for _ in range(4):
-        assert query.run(newest_snapshot(location, MAIN), None, options).to_arrow().num_rows
+        assert query.run(read_snapshot(location, MAIN), None, options).to_arrow().num_rows
     with ExitStack() as stack:
         counters = [
             stack.enter_context(proxy.fault(Fault(Mode.FAIL, "", method, times=0)))
             for method in ("GET", "HEAD", "PUT", "POST", "DELETE")
         ]
-        query.run(newest_snapshot(location, MAIN), None, options).to_arrow()
+        query.run(read_snapshot(location, MAIN), None, options).to_arrow()
     assert [counter.hits for counter in counters[2:]] == [0, 0, 0]
     return sum(counter.hits for counter in counters)

@@ -88,7 +88,7 @@ def _is_shared(native: Any) -> bool:
 
 def test_handles_of_a_process_share_one_session(local_location: Location) -> None:
     made = make_people(local_location, ["a1"], ["a2"])
-    handles = [made.at_version(1), made.at_version(2), made.newest()]
+    handles = [made.at_version(1), made.at_version(2), made.at_version(1).newest()]
     assert all(_is_shared(handle.native) for handle in handles)
     assert _is_shared(commit_restore(handles[-1], 1, {}).native)
     assert _is_shared(handles[-1].native_copy())

@@ -13,8 +13,10 @@ import lance
 import pyarrow as pa
 import pytest
 
+from omnigraph.base.errors import NotFoundError
 from omnigraph.storage.lance.commit import commit_branch, commit_compaction
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
+from omnigraph.storage.lance.durability import file_path
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 from tests.storage.samples import external_append, ids_of, make_people, people
@@ -145,6 +147,46 @@ def test_copied_handle_does_not_move_the_original(local_location: Location) -> N
     dataset = make_people(local_location, ["a"])
     dataset.native_copy().update_config({"a": "b"})
     assert dataset.native.version == 1
+
+
+def test_handle_that_is_brought_forward_is_the_one_that_an_open_returns(durable_location: Location) -> None:
+    """If this fails: `checkout_latest` returns cached metadata. Then `Dataset.newest` must open the dataset."""
+    handle = make_people(durable_location, ["a"], ["b"])
+    external_append(open_dataset(durable_location), ["c"])
+    forward = handle.newest()
+    assert (handle.version, forward.version, ids_of(forward)) == (2, 3, ["a", "b", "c"])
+    ObjectStore(durable_location).delete_below("")
+    make_people(durable_location, ["x"], ["y"], ["z"])
+    assert (forward.newest().version, ids_of(forward.newest())) == (3, ["x", "y", "z"])
+    ObjectStore(durable_location).delete_below("")
+    make_people(durable_location, ["p"])
+    assert (forward.newest().version, ids_of(forward.newest())) == (1, ["p"])
+    ObjectStore(durable_location).delete_below("")
+    with pytest.raises(NotFoundError):
+        forward.newest()
+
+
+def test_newest_version_of_a_handle_on_a_branch(local_location: Location) -> None:
+    """If this fails: `checkout_latest` leaves the Lance branch of the handle."""
+    branch = commit_branch(make_people(local_location, ["a"]), "g-1")
+    external_append(open_dataset(local_location), ["main"])
+    external_append(open_dataset(local_location, branch="g-1"), ["b"])
+    assert (branch.newest().branch, ids_of(branch.newest())) == ("g-1", ["a", "b"])
+
+
+def test_newest_version_below_an_empty_version_file(local_location: Location) -> None:
+    """If this fails: a power cut can make a table unreadable for a process that has it open."""
+    handle = make_people(local_location, ["a"], ["b"])
+    external_append(handle, ["c"])
+    newest, *_ = sorted(Path(local_location.uri, "_versions").glob("*.manifest"))
+    newest.write_bytes(b"")
+    assert ids_of(handle.newest()) == ["a", "b"]
+
+
+def test_path_of_a_data_file(local_location: Location) -> None:
+    """If this fails: Lance renamed the attribute that `file_path` reads."""
+    (fragment,) = make_people(local_location, ["a"]).native.get_fragments()
+    assert [file_path(file) for file in fragment.data_files()] == [str(file.path) for file in fragment.data_files()]
 
 
 def test_reading_a_transaction_reads_the_store(local_location: Location) -> None:

@@ -209,9 +209,9 @@ class Graph(Displayed):
         Example:
             >>> graph.close()
         """
-        from omnigraph.engine.prepare import forget_snapshots
+        from omnigraph.graph.manifest.newest import forget_graph
 
-        forget_snapshots(self.location)
+        forget_graph(self.location)
 
     def __enter__(self) -> Graph:
         return self
@@ -314,9 +314,9 @@ class Graph(Displayed):
             'q'
         """
         from omnigraph.engine.options import NO_LIMITS
-        from omnigraph.engine.prepare import explain_query, newest_snapshot
+        from omnigraph.engine.prepare import explain_query
 
-        snapshot = newest_snapshot(self.location, self.branch) if as_of is None else self.snapshot(as_of)
+        snapshot = read_snapshot(self.location, self.branch) if as_of is None else self.snapshot(as_of)
         source = query_source(text, name)
         return explain_query(snapshot, source, params, analyze=analyze, limits=limits or NO_LIMITS)
 

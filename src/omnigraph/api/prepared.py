@@ -17,7 +17,8 @@ from omnigraph.base.errors import UsageError
 from omnigraph.base.limits import SPARK_QUERY_SECONDS_MAX
 from omnigraph.base.progress import ignore_progress
 from omnigraph.engine.options import NO_LIMITS
-from omnigraph.engine.prepare import QuerySource, find_planner, newest_snapshot
+from omnigraph.engine.prepare import QuerySource, find_planner
+from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.storage.location import Location
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class PreparedQuery(Displayed):
             )
         allowed = limits or self.limits or NO_LIMITS
         if as_of is None:
-            snapshot = newest_snapshot(self.location, self.branch)
+            snapshot = read_snapshot(self.location, self.branch)
         else:
             snapshot = read_as_of(self.location, self.branch, as_of)
         plan = find_planner(self.source, (self.limits or NO_LIMITS).hops).bound_plan(snapshot, params)

@@ -20,7 +20,7 @@ from omnigraph.base.hints import Argument, action, hint
 from omnigraph.engine.context import Trace
 from omnigraph.engine.options import NO_LIMITS, QueryLimits
 from omnigraph.engine.run import QueryRunOptions, gather_facts, planned_modes, run_query, step_figures
-from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot, refresh_snapshot
+from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.query.checks.run import CheckedQuery, check_query
 from omnigraph.query.explain import ExplainedStep, estimate_steps, explain_plan, explain_steps
 from omnigraph.query.parameters import bind_plan, coerce_params
@@ -28,7 +28,6 @@ from omnigraph.query.parser import parse_queries
 from omnigraph.query.plan.statements import ReadPlan
 from omnigraph.query.rules.run import rewrite_plan
 from omnigraph.query.shapes import query_shape
-from omnigraph.storage.location import Location
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -106,24 +105,6 @@ class QueryPlanner:
 def find_planner(source: QuerySource, hops_ceiling: int | None = None) -> QueryPlanner:
     """Return the planner of a text: the same one for the same text, for as long as it is cached."""
     return QueryPlanner(source=source, hops_ceiling=hops_ceiling)
-
-
-_NEWEST: OrderedDict[tuple[Location, str], Snapshot] = OrderedDict()
-
-
-def newest_snapshot(root: Location, branch: str) -> Snapshot:
-    """Return the newest state of a branch. The last one is used again if nothing was published since."""
-    key = (root, branch)
-    cached = _NEWEST.get(key)
-    newest = read_snapshot(root, branch) if cached is None else refresh_snapshot(cached)
-    _store(_NEWEST, key, newest)
-    return newest
-
-
-def forget_snapshots(root: Location) -> None:
-    """Drop the cached states of a graph and the handles in them."""
-    for key in [key for key in _NEWEST if key[0] == root]:
-        _NEWEST.pop(key, None)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -13,7 +13,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import groupby
 from typing import Final
 
@@ -120,20 +120,30 @@ def _opened(location: Location, below: str) -> AbstractContextManager[int]:
 @contextmanager
 def _opened_parts(root: str, parts: Sequence[str]) -> Iterator[int]:
     """Open a directory. The root may be reached through links, directories below it may not."""
-    with ExitStack() as opened:
-        directory = os.open(root, _DIRECTORY)
-        opened.callback(os.close, directory)
+    directory = os.open(root, _DIRECTORY)
+    try:
         path = root
         for part in parts:
             path = f"{path}/{part}"
-            directory = opened.enter_context(_opened_inner(part, directory, path))
+            parent, directory = directory, _open_inner(part, directory, path)
+            os.close(parent)
         yield directory
+    finally:
+        os.close(directory)
 
 
 @contextmanager
 def _opened_inner(name: str, parent: int, path: str) -> Iterator[int]:
+    directory = _open_inner(name, parent, path)
     try:
-        directory = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+        yield directory
+    finally:
+        os.close(directory)
+
+
+def _open_inner(name: str, parent: int, path: str) -> int:
+    try:
+        return os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
     except OSError as error:
         if error.errno in _NOT_A_DIRECTORY and _is_link(name, parent):
             raise RefusedError(
@@ -143,10 +153,6 @@ def _opened_inner(name: str, parent: int, path: str) -> Iterator[int]:
                 facts={"path": path},
             ) from error
         raise
-    try:
-        yield directory
-    finally:
-        os.close(directory)
 
 
 def _is_link(name: str, parent: int) -> bool:

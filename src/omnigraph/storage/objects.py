@@ -66,6 +66,10 @@ class ObjectStore:
         self.location = location
 
     @cached_property
+    def _root(self) -> Path:
+        return Path(self.location.uri)
+
+    @cached_property
     def _backend(self) -> _Backend:
         return open_backend(self.location)
 
@@ -79,11 +83,11 @@ class ObjectStore:
         with self._errors("write", ""):
             if self.location.is_local:
                 require_no_link(self.location, posixpath.dirname(path))
-                Path(self.location.uri).mkdir(parents=True, exist_ok=True)
+                self._root.mkdir(parents=True, exist_ok=True)
             announce("object.create", path)
             try:
                 if durable and self.location.is_synced:
-                    _create_synced(Path(self.location.uri), path, data)
+                    _create_synced(self._root, path, data)
                 else:
                     obstore.put(self._backend, path, data, mode="create", use_multipart=False)
             except (AlreadyExistsError, FileExistsError):
@@ -126,8 +130,7 @@ class ObjectStore:
         """Return the names of the directories and objects directly below the root, ordered."""
         with self._errors("list a directory", ""):
             if self.location.is_local:
-                root = Path(self.location.uri)
-                return tuple(sorted(entry.name for entry in root.iterdir())) if root.exists() else ()
+                return tuple(sorted(entry.name for entry in self._root.iterdir())) if self._root.exists() else ()
             listing = obstore.list_with_delimiter(self._backend)
             names = [*listing["common_prefixes"], *(meta["path"] for meta in listing["objects"])]
             return tuple(sorted(str(name).strip("/") for name in names))
@@ -165,11 +168,11 @@ class ObjectStore:
                 remove_empty_directories(self.location, prefix, recursive=False)
 
     def _walk(self, prefix: str, *, with_links: bool) -> Iterator[ObjectEntry]:
-        if not Path(self.location.uri).is_dir():
+        if not self._root.is_dir():
             return
         for path, status in walk_tree(self.location, prefix):
             is_link = stat.S_ISLNK(status.st_mode)
-            is_listed = not is_link or (with_links and Path(self.location.uri, prefix, path).is_file())
+            is_listed = not is_link or (with_links and (self._root / prefix / path).is_file())
             if is_listed and not _UNFINISHED.fullmatch(path):
                 yield ObjectEntry(posixpath.join(prefix, path), status.st_size)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from itertools import cycle
 from pathlib import Path
@@ -35,6 +36,19 @@ class DanglingEdgeError(ConflictError):
 def write_changes(location: Location, changes: Sequence[Change], branch: str = MAIN) -> str | None:
     """Write `changes`, with restaging if necessary; return the commit id."""
     return _commit_id(run(location, changes, branch=branch))
+
+
+def write_in_threads(location: Location, writers: int, writes: int, branch: str = MAIN) -> int:
+    """Write one row per commit in several threads; return the number of commits. Row `2-0` is the first of thread 2."""
+
+    def write_rows(writer: int) -> int:
+        return sum(
+            run(location, [Change(PERSON, insert=(f"{writer}-{number}",))], branch=branch) is not None
+            for number in range(writes)
+        )
+
+    with ThreadPoolExecutor(writers) as threads:
+        return sum(threads.map(write_rows, range(writers)))
 
 
 def write_changes_once(location: Location, changes: Sequence[Change], branch: str = MAIN) -> str | None:

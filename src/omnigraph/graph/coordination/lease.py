@@ -188,6 +188,16 @@ def hold_lease(
         lease.release()
 
 
+def lease_busy(holder: str, waited_seconds: float, epoch: int) -> LeaseBusyError:
+    """Return the error of a writer that waited for too long."""
+    return LeaseBusyError(
+        f"another writer holds the lease: {holder} held it for {waited_seconds:.0f} s",
+        code="lease_busy",
+        hint="Nothing was written. Retry.",
+        facts={"holder": holder, "epoch": epoch},
+    )
+
+
 def is_epoch_over(
     store: ObjectStore, branch: BranchId | None, epoch: int, observer: ProcessIdentity | None = None
 ) -> bool:
@@ -251,12 +261,7 @@ class _Waiter:
         waited = self.terms.clock.monotonic() - self.started
         if waited > self.terms.wait_seconds:
             holder = self.holder.describe() if self.holder else "other writers"
-            raise LeaseBusyError(
-                f"another writer holds the lease: {holder} held it for {waited:.0f} s",
-                code="lease_busy",
-                hint="Nothing was written. Retry.",
-                facts={"holder": holder, "epoch": listing.epoch},
-            )
+            raise lease_busy(holder, waited, listing.epoch)
         patience = max(0.0, 1.0 - waited)
         ceiling = (
             limits.LEASE_POLL_SECONDS_MIN + (limits.LEASE_POLL_SECONDS_MAX - limits.LEASE_POLL_SECONDS_MIN) * patience

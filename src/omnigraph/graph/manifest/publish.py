@@ -21,6 +21,7 @@ from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId, OperationId
 from omnigraph.graph.manifest import encoding
 from omnigraph.graph.manifest.compaction import backoff_seconds, compact_manifest, needs_compaction
+from omnigraph.graph.manifest.newest import PublishedCommit, note_published
 from omnigraph.graph.manifest.reader import Manifest, ManifestRow, ManifestState, open_manifest, select_rows
 from omnigraph.graph.manifest.records import (
     BranchRecord,
@@ -176,6 +177,10 @@ def publish(
         # The committed version was read back and is this change. It is published if it is still the newest.
         try:
             if landed.newest_version() == landed.version:
+                if commit is not None and change == ManifestChange(commit=change.commit, tables=change.tables):
+                    tables = change.tables
+                    published = PublishedCommit(head=commit.id, tables=tables, rows=rows, dataset=landed)
+                    note_published(target.root, handle, state, published)
                 return Publication(landed.version, commit)
             return _confirm(target, change, commit, publisher)
         except StorageError as failure:

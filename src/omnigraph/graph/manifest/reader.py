@@ -94,13 +94,18 @@ class Manifest:
         """The location at which the graph was created."""
         return self.dataset.metadata.get(ROOT_KEY, "")
 
+    @property
+    def state_kinds(self) -> tuple[str, ...]:
+        """The types of the rows that are part of the state."""
+        return _STATE_KINDS if self.dataset.branch is None else _BRANCH_STATE_KINDS
+
     def read_state(self) -> ManifestState:
         """Read everything that a snapshot needs, in one scan."""
         return self.read_state_and(())[0]
 
     def read_state_and(self, object_ids: tuple[str, ...]) -> tuple[ManifestState, tuple[ManifestRow, ...]]:
         """Read the state and, in the same scan, the existing rows of `object_ids` with all columns."""
-        kinds = _STATE_KINDS if self.dataset.branch is None else _BRANCH_STATE_KINDS
+        kinds = self.state_kinds
         or_ids = f" OR {any_of('object_id', object_ids)}" if object_ids else ""
         rows = self._read(None, any_of("object_type", kinds) + or_ids, with_addresses=True)
         matches = select_rows(rows, object_ids) if object_ids else ()
@@ -194,11 +199,18 @@ def open_manifest(
     lance_branch: str | None = None,
     version: int | None = None,
     storage_format: StorageFormat = FORMAT,
+    last: Dataset | None = None,
 ) -> Manifest:
-    """Open a manifest branch at its newest version or at `version`, and check its format stamp."""
+    """Open a manifest branch at its newest version or at `version`, and check its format stamp.
+
+    `last` is a handle of the same branch, which is brought forward to the newest version.
+    """
     try:
         with _explain_damage(root.uri):
-            dataset = open_dataset(root.child(MANIFEST), branch=lance_branch, version=version)
+            if last is None:
+                dataset = open_dataset(root.child(MANIFEST), branch=lance_branch, version=version)
+            else:
+                dataset = last.newest()
     except NotFoundError as missing:
         if missing.code == "object_missing":
             raise _explain_missing(root, lance_branch, version) from missing

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from omnigraph.base import limits
 from omnigraph.base.display import Displayed, format_count
 from omnigraph.base.errors import Applied, ConflictError, FormatError, NotFoundError
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId
-from omnigraph.graph.manifest.encoding import commit_object_id
-from omnigraph.graph.manifest.identity import SEEN_HEADS, BranchIdentity, new_identity
+from omnigraph.graph.manifest.identity import BranchIdentity, new_identity
 from omnigraph.graph.manifest.lineage import resolve_commit
+from omnigraph.graph.manifest.newest import find_table, read_newest
 from omnigraph.graph.manifest.reader import Manifest, ManifestState, damaged_manifest, open_manifest
 from omnigraph.graph.manifest.records import BranchRecord, CommitRecord, Pin, SchemaRecord, TableRecord
 from omnigraph.graph.manifest.stamp import FORMAT, StorageFormat
@@ -106,45 +105,14 @@ def _read_version(
     An older version can be read even if the newest is damaged. The format stamp of the newest is always checked.
     """
     if version is None:
-        return _read_newest(root, lance_branch, storage_format)
+        return read_newest(root, lance_branch, storage_format)
     try:
-        identity = _read_newest(root, lance_branch, storage_format)[2]
+        identity = read_newest(root, lance_branch, storage_format)[2]
     except FormatError:
         open_manifest(root, lance_branch=lance_branch, storage_format=storage_format)
         identity = new_identity()
     manifest = open_manifest(root, lance_branch=lance_branch, version=version, storage_format=storage_format)
     return manifest, manifest.read_state(), identity
-
-
-def _read_newest(
-    root: Location, lance_branch: str | None, storage_format: StorageFormat
-) -> tuple[Manifest, ManifestState, BranchIdentity]:
-    """Read the newest manifest of a branch and its state, and compare it with what this process read before."""
-    for _ in range(limits.IDENTITY_ATTEMPTS_MAX):
-        before = SEEN_HEADS.find(root, lance_branch)
-        manifest = open_manifest(root, lance_branch=lance_branch, storage_format=storage_format)
-        object_ids = () if before is None else (commit_object_id(before.head),)
-        state, rows = manifest.read_state_and(object_ids)
-        identity = SEEN_HEADS.note((root, lance_branch), state.head, before, is_later=bool(rows))
-        if identity is not None:
-            return manifest, state, identity
-    # Other threads read newer states in every attempt, so this state gets an identity of its own.
-    return manifest, state, new_identity()
-
-
-def refresh_snapshot(snapshot: Snapshot, storage_format: StorageFormat = FORMAT) -> Snapshot:
-    """Read the branch again; on main, read nothing if nothing was published since.
-
-    The newest version of a manifest is never deleted, and no name of a data file is used again. So a version with the
-    same number and the same files is the same version.
-    """
-    seen = SEEN_HEADS.find(snapshot.root, None)
-    if snapshot.branch.name != MAIN or seen is None or seen.identity != snapshot.identities.main:
-        return read_snapshot(snapshot.root, snapshot.branch.name, storage_format=storage_format)
-    newest = open_manifest(snapshot.root, storage_format=storage_format)
-    if newest.version == snapshot.version and newest.dataset.data_files() == snapshot.manifest.dataset.data_files():
-        return replace(snapshot, manifest=newest)
-    return read_snapshot(snapshot.root, storage_format=storage_format)
 
 
 def require_same_graph(snapshot: Snapshot) -> None:
@@ -314,6 +282,12 @@ def require_unmoved_graph(main: Manifest, root: Location, branch: str) -> None:
 def open_table(root: Location, table: TableRecord) -> Dataset:
     """Open a table at its pin."""
     return open_pin(root.child(table.path), table.pin)
+
+
+def open_own_table(snapshot: Snapshot, table: TableRecord) -> Dataset:
+    """Return a table at its pin in a snapshot: the handle of this process if it committed that version."""
+    dataset = find_table(snapshot.identities.of(table.pin), snapshot.root.child(table.path), table.pin)
+    return open_table(snapshot.root, table) if dataset is None else dataset
 
 
 def open_pin(location: Location, pin: Pin) -> Dataset:

@@ -19,7 +19,7 @@ from omnigraph.arrow.columns import Column
 from omnigraph.base import limits
 from omnigraph.base.ids import TypeId
 from omnigraph.graph.manifest.records import TableRecord
-from omnigraph.graph.manifest.snapshot import Snapshot, open_table
+from omnigraph.graph.manifest.snapshot import Snapshot, open_own_table
 from omnigraph.integrity.set_rules import unique_keys
 from omnigraph.storage.lance.dataset import any_of
 from omnigraph.storage.lance.read import combine_batches
@@ -93,7 +93,7 @@ class SnapshotLookup:
         """Yield the rows of a type in batches of about `rows` rows."""
         table = self._table(type_id)
         if table is not None and table.row_count > 0:
-            dataset = open_table(self.snapshot.root, table)
+            dataset = open_own_table(self.snapshot, table)
             yield from combine_batches(dataset.read_batches(columns, where), rows)
 
     def _table(self, type_id: TypeId) -> TableRecord | None:

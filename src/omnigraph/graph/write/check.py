@@ -157,9 +157,8 @@ def require_existing_versions(staged: StagedWrite) -> None:
 
 
 def open_bases(staged: StagedWrite) -> tuple[Dataset, ...]:
-    """Open the newest version of every written table, on the Lance branch that it was staged on."""
-    root = staged.snapshot.root
-    return tuple(open_dataset(root.child(effect.table.path), branch=effect.base.branch) for effect in staged.effects)
+    """Return the newest version of every written table, on the Lance branch that it was staged on."""
+    return tuple(effect.dataset.newest() for effect in staged.effects)
 
 
 def moved_head(table: TableRecord, expected: Pin, actual: Dataset) -> ReadSetConflictError:

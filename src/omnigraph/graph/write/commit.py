@@ -17,12 +17,14 @@ from omnigraph.base.errors import Applied, ConflictError, ErrorKind, Fact, Omnig
 from omnigraph.base.failpoints import Failpoint, failpoint
 from omnigraph.base.hints import action, hint
 from omnigraph.graph.coordination.environment import WriteEnvironment
+from omnigraph.graph.coordination.group import share_lease
 from omnigraph.graph.coordination.intent import WriterKind, delete_intent, write_intent
 from omnigraph.graph.coordination.lease import Lease, LeaseLostError, hold_lease
+from omnigraph.graph.manifest.newest import note_table
 from omnigraph.graph.manifest.publish import CommitDraft, Publication, Publisher, PublishTarget, publish, target_of
 from omnigraph.graph.manifest.records import Pin, StreamBatch, TableRecord
 from omnigraph.graph.manifest.requirements import PinIs, Requirement, SchemaIs, precondition_failed, read_set_conflict
-from omnigraph.graph.manifest.snapshot import Snapshot, graph_replaced, read_snapshot, refresh_snapshot
+from omnigraph.graph.manifest.snapshot import Snapshot, graph_replaced, read_snapshot
 from omnigraph.graph.recovery.decide import RecoveryAction
 from omnigraph.graph.recovery.run import Recoverer, recover_branch, recover_intent
 from omnigraph.graph.write.check import (
@@ -127,7 +129,7 @@ def write(
                 # check and the publish. Only the holder of this lease assigns ids.
                 graph_lease = leases.enter_context(hold_lease(store, None, purpose, environment.terms))
                 leases.enter_context(graph_lease.renewing())
-            lease = leases.enter_context(hold_lease(store, snapshot.branch.id, purpose, environment.terms))
+            lease = leases.enter_context(share_lease(store, snapshot.branch.id, purpose, environment.terms))
         session = _Session(
             store=store,
             target=target_of(snapshot),
@@ -261,7 +263,7 @@ class _Session:
     def _refresh(self, snapshot: Snapshot) -> Snapshot:
         """Recover the writes that others left unfinished, then read the branch again."""
         recover_branch(self._recoverer())
-        now = refresh_snapshot(snapshot, self.environment.storage_format)
+        now = read_snapshot(snapshot.root, snapshot.branch.name, storage_format=self.environment.storage_format)
         if now.branch.id != self.target.branch_id:
             raise read_set_conflict(f"branch:{self.target.branch}", self.target.branch_id, now.branch.id)
         if now.identities != snapshot.identities and now.manifest.find_commit(snapshot.head) is None:
@@ -297,11 +299,13 @@ class _Session:
             failpoint(Failpoint.COMMIT_BEFORE)
             committed = self._commit_table(staged, effect, handle)
             failpoint(Failpoint.COMMIT_AFTER)
+            pin = Pin(committed.branch, committed.version)
+            note_table(staged.snapshot.identities.of(pin), committed)
             tables.append(
                 replace(
                     effect.table,
                     alias=effect.alias or effect.table.alias,
-                    pin=Pin(committed.branch, committed.version),
+                    pin=pin,
                     owner=self.target.branch_id,
                     row_count=effect.result_rows,
                 )

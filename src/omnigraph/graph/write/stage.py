@@ -20,7 +20,7 @@ from omnigraph.base.ids import BranchId, CommitId, OperationId, new_ulid
 from omnigraph.graph.coordination.intent import WriterKind
 from omnigraph.graph.manifest.publish import ManifestChange
 from omnigraph.graph.manifest.records import Pin, StreamBatch, TableId, TableRecord
-from omnigraph.graph.manifest.snapshot import Snapshot, open_table
+from omnigraph.graph.manifest.snapshot import Snapshot, open_own_table
 from omnigraph.graph.recovery.history import operation_properties
 from omnigraph.graph.write.multi_commit import TableMaintenance, make_maintenance_run
 from omnigraph.graph.write.states import Effect, MultiCommitEffect, MultiCommitRun, SingleTransactionEffect, StagedWrite
@@ -115,7 +115,7 @@ class StagingArea:
 
     def read(self, alias: str) -> Dataset:
         """Open the table at its pin for reading."""
-        return open_table(self.snapshot.root, self.table(alias))
+        return open_own_table(self.snapshot, self.table(alias))
 
     def open_for_write(self, alias: str) -> WritableTable:
         """Open the table for writing; fork it first if another branch owns the pinned Lance branch."""
@@ -132,7 +132,7 @@ class StagingArea:
 
     def fork(self, record: TableRecord) -> WritableTable:
         """Create a Lance branch of the table for this branch, from the pinned version."""
-        dataset = open_table(self.snapshot.root, record)
+        dataset = open_own_table(self.snapshot, record)
         failpoint(Failpoint.FORK_BEFORE)
         fork = commit_branch(dataset, f"g-{self.fork_owner or self.snapshot.branch.id}-{self.operation}")
         target = WritableTable(record, fork, record.pin)
@@ -150,7 +150,7 @@ class StagingArea:
         """Return the effect of one staged transaction, or of two consecutive ones, with our properties."""
         return SingleTransactionEffect(
             table=target.table,
-            base=target.base,
+            dataset=target.dataset,
             result_rows=result_rows,
             forked_from=target.forked_from,
             transaction=transaction.with_properties(self.properties),
@@ -179,7 +179,7 @@ class StagingArea:
         """Return the effect of a run in which Lance commits by itself."""
         return MultiCommitEffect(
             table=target.table,
-            base=target.base,
+            dataset=target.dataset,
             result_rows=target.table.row_count,
             preserving=True,
             forked_from=target.forked_from,

@@ -26,19 +26,24 @@ MultiCommitRun = Callable[[Dataset, Callable[[], None]], Dataset]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableEffect:
-    """What a write does to one table, on top of the version `base`.
+    """What a write does to one table, on top of the version of `dataset`, from which it was staged.
 
     `alias` is the new name of the table if the write renames it. `is_new`: the dataset exists, but this branch has no
     row for it yet. `preserving`: readers see the same content before and after.
     """
 
     table: TableRecord
-    base: Pin
+    dataset: Dataset = field(repr=False)
     result_rows: int
     preserving: bool = False
     forked_from: Pin | None = None
     alias: str | None = None
     is_new: bool = False
+
+    @property
+    def base(self) -> Pin:
+        """The version that the write must replace."""
+        return Pin(self.dataset.branch, self.dataset.version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,14 +24,7 @@ from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.layout import EDGES, GRAPH_INDEX, INIT_MARKERS, MANIFEST, NODES, SCRATCH, TABLE_PATH
 from omnigraph.graph.manifest.lineage import all_merge_bases
 from omnigraph.graph.manifest.records import CommitRecord, Pin, TableId, TableRecord
-from omnigraph.graph.manifest.snapshot import (
-    MAIN,
-    Snapshot,
-    find_commit_version,
-    is_moved,
-    read_snapshot,
-    refresh_snapshot,
-)
+from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, find_commit_version, is_moved, read_snapshot
 from omnigraph.graph.manifest.stamp import StorageFormat
 from omnigraph.graph.schema_change import HARD_DROPS
 from omnigraph.maintenance.cleanup.deletion_plan import DeletableFile, Reason
@@ -82,7 +75,7 @@ class GraphPlan:
 
 def plan_cleanup(preflight: Preflight, policy: Policy, run_tasks: RunTasks, environment: WriteEnvironment) -> GraphPlan:
     """Return what cleanup deletes, as of now; raise if a version that a live branch reads is missing."""
-    newest = refresh_snapshot(preflight.main, environment.storage_format)
+    newest = read_snapshot(preflight.main.root, storage_format=environment.storage_format)
     return _CleanupPlanner(
         root=newest.root, policy=policy, run_tasks=run_tasks, environment=environment, drifted=preflight.drifted
     ).plan(newest)

@@ -18,7 +18,7 @@ from omnigraph.base.progress import log_event
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.lease import acquire_lease
 from omnigraph.graph.manifest.records import TableRecord
-from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot, refresh_snapshot, require_unmoved_graph
+from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot, require_unmoved_graph
 from omnigraph.graph.recovery.fence import read_history
 from omnigraph.graph.write.check import drift
 from omnigraph.maintenance.drift import owned_tables, require_no_pending
@@ -65,7 +65,7 @@ def wait_for_writers(root: Location, environment: WriteEnvironment) -> Preflight
             if name == MAIN:
                 with lease.renewing():
                     require_no_pending(root, _PURPOSE)
-                    main = refresh_snapshot(main, environment.storage_format)
+                    main = read_snapshot(root, storage_format=environment.storage_format)
                     drifted = _find_drifted(main)
         finally:
             lease.release()

@@ -24,7 +24,7 @@ from omnigraph.base.ids import new_ulid
 from omnigraph.base.progress import log_event
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.manifest.records import CommitRecord
-from omnigraph.graph.manifest.snapshot import refresh_snapshot
+from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.graph.scratch import Scratch, open_scratch
 from omnigraph.graph.write.check import DriftError
 from omnigraph.graph.write.commit import WriteRequest, write
@@ -364,7 +364,8 @@ class _MaintenanceRun:
 
     def _prefetch_changes(self, area: StagingArea) -> None:
         """Read the changes of other writers now, so that little is left to read under the lease."""
-        now = replace(area, snapshot=refresh_snapshot(area.snapshot, self.environment.storage_format))
+        branch, storage_format = area.snapshot.branch.name, self.environment.storage_format
+        now = replace(area, snapshot=read_snapshot(area.snapshot.root, branch, storage_format=storage_format))
         for table, work in self._working:
             if work.can_move_to(now, self.schema_hash) and now.table(table.alias).pin != work.target.table.pin:
                 self._isolated(table, lambda: work.prefetch_changes(now.open_for_write(table.alias)))  # noqa: B023  # called here

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -37,7 +37,7 @@ from omnigraph.storage.lance.durability import (
     make_version_durable,
     operation_files,
 )
-from omnigraph.storage.lance.stage import Deletions, StagedTransaction, stage_restore
+from omnigraph.storage.lance.stage import Deletions, StagedTransaction, stage_restore, write_deletion_files
 from omnigraph.storage.lance.transactions import find_transaction
 from omnigraph.storage.location import Location
 
@@ -63,11 +63,11 @@ class Replacement:
         """Return every key whose existing row is replaced or deleted."""
         return frozenset((*map(str, self.rows.column(self.key).to_pylist()), *self.removed))
 
-    def fragments(self, before: pa.Table) -> frozenset[int]:
-        """Return the fragments with a row to replace or delete. `before` has at least these rows, with addresses."""
+    def addresses(self, before: pa.Table) -> list[int]:
+        """Return the addresses of the rows to replace or delete. `before` has at least these rows, with addresses."""
         keys = self.keys()
-        pairs = zip(before.column(self.key).to_pylist(), before.column(ADDRESS).to_numpy(), strict=True)
-        return frozenset(int(address) >> 32 for name, address in pairs if name in keys)
+        pairs = zip(before.column(self.key).to_pylist(), before.column(ADDRESS).to_numpy().tolist(), strict=True)
+        return [address for name, address in pairs if name in keys]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +109,10 @@ def commit_restore(dataset: Dataset, version: int, properties: Mapping[str, str]
 def commit_replacement(dataset: Dataset, change: Replacement, before: pa.Table | None = None) -> Dataset:
     """Upsert and delete as one new version. `before` has the existing rows with their addresses, if already read."""
     announce("dataset.stage", dataset.uri)
-    where = any_of(change.key, sorted(change.keys()))
+    if before is None:
+        before = dataset.read([change.key], any_of(change.key, sorted(change.keys())), with_addresses=True)
+    deletions = _delete_rows(dataset, change.addresses(before))
     with substrate_errors("stage a replacement", dataset.uri):
-        if before is None:
-            before = dataset.read([change.key], where, with_addresses=True)
-        deletions = _delete_rows(dataset, where, change.fragments(before))
         added = write_fragments(
             change.rows, dataset.native, schema=dataset.schema, data_storage_version=DATA_STORAGE_VERSION
         )
@@ -263,21 +262,14 @@ def displaced_commit(committed: Dataset, base: int) -> DisplacedCommitError:
     )
 
 
-def _delete_rows(dataset: Dataset, where: str, fragment_ids: frozenset[int]) -> Deletions:
-    """Delete the rows that pass a filter in some fragments. The anchor fragment counts as updated."""
-    updated: list[FragmentMetadata] = []
-    removed: list[int] = []
+def _delete_rows(dataset: Dataset, addresses: list[int]) -> Deletions:
+    """Delete the rows at these addresses. The anchor fragment counts as updated."""
+    deletions = write_deletion_files(dataset, addresses)
     anchor = anchor_fragment(dataset)
-    for fragment in dataset.native.get_fragments():
-        if fragment.fragment_id in fragment_ids:
-            remaining = fragment.delete(where)
-            if remaining is None:
-                removed.append(fragment.fragment_id)
-            else:
-                updated.append(remaining)
-        elif fragment.fragment_id == anchor:
-            updated.append(fragment.metadata)
-    return Deletions(tuple(updated), tuple(removed))
+    changed = {*deletions.removed, *(fragment.id for fragment in deletions.updated)}
+    if anchor is None or anchor in changed:
+        return deletions
+    return replace(deletions, updated=(dataset.fragments([anchor])[0].metadata, *deletions.updated))
 
 
 def _rewritten_files(rewrite: RewriteResult) -> tuple[StagedFile, ...]:

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import lance
 import pyarrow as pa
-from lance.fragment import FragmentMetadata
+from lance.fragment import DataFile, FragmentMetadata
 
 from omnigraph.base import limits
 from omnigraph.base.errors import Fact, NotFoundError, StorageError
@@ -72,6 +72,15 @@ def fragment_files(
     return tuple(files)
 
 
+def file_path(file: DataFile) -> str:
+    """Return the path of a data file below the directory `data`.
+
+    `DataFile.path` creates a class in every call, which takes longer than all else that is read from the metadata:
+    `tests/storage/test_surface_versions.py::test_path_of_a_data_file`.
+    """
+    return str(file._path)
+
+
 def index_files(index: Any) -> tuple[StagedFile, ...]:
     """Return the files of an index segment, from Lance's description."""
     return tuple(StagedFile(f"_indices/{index.uuid}/{file.path}", file.size_bytes) for file in index.files or ())
@@ -116,7 +125,7 @@ def require_staged(directory: Location, files: Sequence[StagedFile]) -> None:
             return
         case Scheme.LOCAL:
             for file in files:
-                _require_size(directory, file, _local_size(directory, file))
+                _require_size(directory, file, _local_size(Path(directory.uri, file.path)))
         case Scheme.S3:
             store = ObjectStore(directory)
             with ThreadPoolExecutor(limits.FILE_CHECK_THREADS) as threads:
@@ -253,7 +262,9 @@ def _is_empty(file: Path) -> bool:
 
 def _fragment_files(fragment: FragmentMetadata) -> list[StagedFile]:
     """Return the files of a fragment in the directory of its own Lance branch."""
-    files = [StagedFile(f"data/{file.path}", file.file_size_bytes) for file in fragment.files if file.base_id is None]
+    files = [
+        StagedFile(f"data/{file_path(file)}", file.file_size_bytes) for file in fragment.files if file.base_id is None
+    ]
     deletions = fragment.deletion_file
     if deletions is not None and deletions.base_id is None:
         files.append(StagedFile(deletions.path(fragment.id, ""), None))
@@ -262,9 +273,9 @@ def _fragment_files(fragment: FragmentMetadata) -> list[StagedFile]:
 
 def _require_whole(directory: Location, file: StagedFile) -> None:
     """Compare the size; if Lance recorded none, or the size that it read from the disk, read the end of the file."""
-    size = _local_size(directory, file)
-    _require_size(directory, file, size)
     path = Path(directory.uri, file.path)
+    size = _local_size(path)
+    _require_size(directory, file, size)
     with substrate_errors("check a file", str(path)):
         if file.path.endswith(_LANCE_SUFFIX):
             is_whole = _ends_like_lance(path)
@@ -280,8 +291,7 @@ def _require_size(directory: Location, file: StagedFile, size: int | None) -> No
         raise _incomplete_file(directory, file, size)
 
 
-def _local_size(directory: Location, file: StagedFile) -> int | None:
-    path = Path(directory.uri, file.path)
+def _local_size(path: Path) -> int | None:
     with substrate_errors("check a file", str(path)):
         try:
             return path.stat().st_size

@@ -6,7 +6,7 @@ committed, carries our properties and can be pickled. A failure or crash leaves 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -101,6 +101,13 @@ class Deletions:
 def write_deletions(dataset: Dataset, addresses: Sequence[int]) -> Deletions:
     """Mark rows of this version as deleted, by their addresses."""
     announce("dataset.stage", dataset.uri)
+    deletions = write_deletion_files(dataset, addresses)
+    make_durable(dataset.directory, fragment_files(deletions.updated, dataset.native))
+    return deletions
+
+
+def write_deletion_files(dataset: Dataset, addresses: Iterable[int]) -> Deletions:
+    """Write deletion files that are not checked and not synced yet."""
     offsets: dict[int, list[int]] = {}
     for address in addresses:
         offsets.setdefault(address >> 32, []).append(address & 0xFFFFFFFF)
@@ -115,7 +122,6 @@ def write_deletions(dataset: Dataset, addresses: Sequence[int]) -> Deletions:
                 removed.append(fragment_id)
             else:
                 updated.append(remaining)
-    make_durable(dataset.directory, fragment_files(updated, dataset.native))
     return Deletions(tuple(updated), tuple(removed))
 
 
