@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from omnigraph.base.actors import login_name, require_actor_name
 from omnigraph.base.errors import UsageError
-from omnigraph.base.hints import Argument, hint
 from omnigraph.graph.manifest.refs import SnapshotSelector, read_state
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.storage.location import Location
@@ -126,7 +125,7 @@ def read_as_of(location: Location, branch: str, as_of: str | int | datetime | Sn
         raise UsageError(
             f"the snapshot is of another graph: expected {location.uri}, got {as_of.root.uri}",
             code="argument",
-            hint=hint("Pass a snapshot of this graph as {}.", Argument("as_of", "graph.snapshot()")),
+            hint="Pass a snapshot of this graph, as in `as_of=graph.snapshot()`.",
             facts={"argument": "as_of"},
         )
     return as_of

@@ -124,6 +124,7 @@ def test_failed_index_build_reports_the_load_as_applied(directory: Path) -> None
         (("--data", "schema.pg"), 2, "unknown data format of 'schema.pg'"),
         (("--data", "good.jsonl", "--mode", "replace"), 2, "unknown load mode: 'replace'"),
         (("--data", "good.jsonl", "--branch", "nowhere"), 1, NOWHERE),
+        (("--data", "good.jsonl", "--from", "main"), 2, "no branch to create from 'main': the load writes to main"),
         (("--data", "good.jsonl", "--type", "Person"), 2, "in which every line names its type"),
         (("--data", "good.csv"), 2, "missing type: 'good.csv' is csv"),
         (("--data", "good.csv", "--type", "Persn"), 1, "unknown type 'Persn': did you mean 'Person'?"),

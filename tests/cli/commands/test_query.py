@@ -98,6 +98,12 @@ def test_invalid_calls_are_rejected(directory: Path, arguments: tuple[str, ...],
     assert json.loads(query(directory, *arguments, "--json").stdout)["error_code"] == code
 
 
+def test_missing_files_are_reported_with_their_flag(directory: Path) -> None:
+    assert "hint: Check the path in `--query FILE`." in query(directory, "--query", "missing.gq").stderr
+    parameters = query(directory, "-e", EVERYONE, "--params-file", "missing.json")
+    assert "hint: Check the path in `--params-file FILE`." in parameters.stderr
+
+
 def test_error_in_jsonl_is_one_line(directory: Path) -> None:
     (line,) = query(directory, "noone", "--query", "people.gq", "--format", "jsonl").stdout.splitlines()
     assert json.loads(line)["error_code"] == "query_missing"

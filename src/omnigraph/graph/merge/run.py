@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from omnigraph.base.display import Displayed
 from omnigraph.base.errors import RefusedError, UsageError
-from omnigraph.base.hints import Argument, Placeholder, hint
+from omnigraph.base.hints import Placeholder, action, hint
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
@@ -120,7 +120,10 @@ def merge_branch(root: Location, request: MergeRequest, environment: WriteEnviro
         raise UsageError(
             f"cannot merge branch '{request.source}' into itself",
             code="merge_into_itself",
-            hint=hint("Nothing was written. Pass another branch as {}.", Argument("into", Placeholder("BRANCH"))),
+            hint=hint(
+                "Nothing was written. Merge into another branch: {}.",
+                action("branch merge", source=request.source, into=Placeholder("BRANCH")),
+            ),
             facts={"branch": request.source},
         )
     theirs = read_reference(root, request.source)

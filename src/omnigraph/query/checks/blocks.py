@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import Span
 from omnigraph.query import syntax
-from omnigraph.query.checks.context import SHOW_TYPES_HINT, Context, Env, ExpressionPosition, VariableBinding
+from omnigraph.query.checks.context import Context, Env, ExpressionPosition, VariableBinding
 from omnigraph.query.checks.expressions import check_condition, report_unknown_property
 from omnigraph.query.checks.traversals import check_traversal
 from omnigraph.query.codes import QueryCode
@@ -135,7 +135,7 @@ def _report_unknown_node(name: str, span: Span, context: Context) -> None:
             f"Bind a node type that implements it: {', '.join(nodes)}." if nodes else "No node type implements it."
         )
     else:
-        hint = context.problems.did_you_mean(name, (node.name for node in catalog.nodes)) or SHOW_TYPES_HINT
+        hint = context.suggest_name(name, [node.name for node in catalog.nodes])
     context.report(QueryCode.UNKNOWN_TYPE, span, f"unknown node type {quoted(name)}", hint)
 
 
