@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from omnigraph.base import limits
+from omnigraph.base.display import DisplayedRow
 from omnigraph.base.errors import (
     Applied,
     ConflictError,
@@ -55,8 +56,8 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 
 
-@dataclass(frozen=True, slots=True)
-class BranchStatus:
+@dataclass(frozen=True, slots=True, repr=False)
+class BranchStatus(DisplayedRow):
     """A branch, and by how many commits it and main differ."""
 
     record: BranchRecord
@@ -74,6 +75,10 @@ class BranchStatus:
     def is_readable(self) -> bool:
         """False if files of the branch are missing or damaged, and for every branch but main in a moved graph."""
         return self.head is not None
+
+    def summary(self) -> Mapping[str, object]:
+        state = {"commit": self.head.id, "ahead": self.ahead, "behind": self.behind} if self.head else {}
+        return {"name": self.record.name, **state, "error": self.error}
 
 
 def list_branches(root: Location) -> tuple[BranchStatus, ...]:
