@@ -17,7 +17,7 @@ import omnigraph as og
 from omnigraph.base.hints import CAUSE, Argument, Placeholder, Value, action, hint
 from omnigraph.cli.app import make_command
 from omnigraph.cli.hints import render_hint
-from tests.style.source import Source, python_sources
+from tests.style.source import SourceFile, python_sources
 
 CALLS: Final = {
     "omnigraph.base.actors": ("Graph.mutate", "mutate"),
@@ -60,7 +60,7 @@ def _name(node: ast.expr) -> str:
 
 
 @cache
-def _sources() -> tuple[Source, ...]:
+def _sources() -> tuple[SourceFile, ...]:
     """Return the modules that have hints."""
     return tuple(
         source
@@ -69,7 +69,7 @@ def _sources() -> tuple[Source, ...]:
     )
 
 
-def _calls(source: Source, function: str) -> Iterator[ast.Call]:
+def _calls(source: SourceFile, function: str) -> Iterator[ast.Call]:
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == function:
             yield node

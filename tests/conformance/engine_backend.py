@@ -27,7 +27,7 @@ from omnigraph.pipeline.load.source import InputSource
 from omnigraph.schema.tables import declared_indexes
 from omnigraph.storage.lance.indexes import IndexSpec
 from omnigraph.storage.location import Location, parse_location
-from tests.conformance.case_files import Case, CaseFile, Changed, Expected, Rows, Step
+from tests.conformance.case_files import CaseFile, CaseStep, Changed, Expected, LanguageCase, Rows
 from tests.engine.running import PlannedText
 from tests.graph.writers import run_index
 from tests.pipeline.in_place import in_place
@@ -69,7 +69,7 @@ class EngineBackend:
         mode = self.mode.value if self.mode else "free"
         return f"engine, {self.storage.name}, {mode}{'' if self.cached else ', not cached'}"
 
-    def runs(self, case: Case) -> bool:
+    def runs(self, case: LanguageCase) -> bool:
         """Return whether the case can have another result here: the mode does not change what is written."""
         return self.mode is None or not case.changes
 
@@ -89,7 +89,7 @@ class EngineSession:
     branch: str
     snapshot: Snapshot | None = None
 
-    def run(self, step: Step) -> Expected:
+    def run(self, step: CaseStep) -> Expected:
         if self.snapshot is None:
             self.snapshot = read_snapshot(self.root, self.branch)
         query = _PREPARED.setdefault((self.root.uri, step.text), PlannedText(step.text))

@@ -17,7 +17,7 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 
 
-class LargeSource(InputSource):
+class BucketedSource(InputSource):
     """Files that are checked in buckets, whatever their size."""
 
     @property

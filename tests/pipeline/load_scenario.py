@@ -138,7 +138,7 @@ class WaitingSource(WatchedSource):
     function = staticmethod(wait_after_writing)
 
 
-class LargeSource(WatchedSource):
+class LargeWatchedSource(WatchedSource):
     """Files that are checked in buckets, whatever their size."""
 
     function = staticmethod(record_writer)
@@ -161,10 +161,10 @@ def run_all() -> dict[str, Any]:
         counts = [load_file("base.jsonl", LoadMode.APPEND, FailingSource)]
     failed = len(list(folder().glob("failed-*")))
     counts.append(load_file("small.jsonl", LoadMode.MERGE, InputSource))
-    counts.append(load_file("large.jsonl", LoadMode.MERGE, LargeSource))
+    counts.append(load_file("large.jsonl", LoadMode.MERGE, LargeWatchedSource))
     head = read_snapshot(graph()).head
     try:
-        load_file("bad.jsonl", LoadMode.APPEND, LargeSource)
+        load_file("bad.jsonl", LoadMode.APPEND, LargeWatchedSource)
     except LoadRejectedError as rejected:
         bad = {rule.word: count for rule, count in rejected.report.counts}
     out = folder() / "out.jsonl"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.style.source import Source
+from tests.style.source import SourceFile
 
 FILE_LINES_MAX: Final = 600
 FUNCTION_LINES_MAX: Final = 80
@@ -31,25 +31,25 @@ ENTRY_POINTS: Final[set[str]] = {"omnigraph.cli.main"}  # they turn every except
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class StyleRule:
     """A function that yields the violations of a source, and a source with one violation."""
 
-    check: Callable[[Source], Iterator[str]]
-    violation: Source
+    check: Callable[[SourceFile], Iterator[str]]
+    violation: SourceFile
 
 
-def names_say_what_is_inside(source: Source) -> Iterator[str]:
+def names_say_what_is_inside(source: SourceFile) -> Iterator[str]:
     for name in VAGUE_NAMES.intersection(source.path.with_suffix("").parts):
         yield f"'{name}' does not say what is inside"
 
 
-def files_hold_one_concept(source: Source) -> Iterator[str]:
+def files_hold_one_concept(source: SourceFile) -> Iterator[str]:
     lines = source.text.count("\n")
     if source.in_package and lines > FILE_LINES_MAX and source.module not in LONG_FILES:
         yield f"{lines} lines, more than {FILE_LINES_MAX}"
 
 
-def variables_name_their_content(source: Source) -> Iterator[str]:
+def variables_name_their_content(source: SourceFile) -> Iterator[str]:
     """Reject empty names of variables and parameters; a field may have the name of its JSON member."""
     fields = {
         id(statement.target)
@@ -69,7 +69,7 @@ def variables_name_their_content(source: Source) -> Iterator[str]:
             yield f"line {node.lineno}: name the content instead of '{name}'"
 
 
-def functions_do_one_thing(source: Source) -> Iterator[str]:
+def functions_do_one_thing(source: SourceFile) -> Iterator[str]:
     for node in ast.walk(source.tree):
         if source.in_package and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -77,7 +77,7 @@ def functions_do_one_thing(source: Source) -> Iterator[str]:
                 yield f"line {node.lineno}: {node.name} has {lines} lines, more than {FUNCTION_LINES_MAX}"
 
 
-def packages_only_export(source: Source) -> Iterator[str]:
+def packages_only_export(source: SourceFile) -> Iterator[str]:
     """`__init__.py` holds a docstring, imports, dunder names and at most a lazy `__getattr__`."""
     if not source.in_package or source.path.name != "__init__.py":
         return
@@ -96,7 +96,7 @@ def packages_only_export(source: Source) -> Iterator[str]:
                 yield f"line {node.lineno}: more than exports"
 
 
-def only_entry_points_catch_everything(source: Source) -> Iterator[str]:
+def only_entry_points_catch_everything(source: SourceFile) -> Iterator[str]:
     """Allow a broad `except` only if it ends in `raise`, or at an entry point."""
     for node in ast.walk(source.tree):
         if not isinstance(node, ast.ExceptHandler) or source.module in ENTRY_POINTS:
@@ -110,7 +110,7 @@ def only_entry_points_catch_everything(source: Source) -> Iterator[str]:
             yield f"line {node.lineno}: catches everything"
 
 
-def tests_leave_nothing_to_chance(source: Source) -> Iterator[str]:
+def tests_leave_nothing_to_chance(source: SourceFile) -> Iterator[str]:
     """A generator in a test has a seed; Hypothesis has a profile (`tests/conftest.py`)."""
     if source.in_package or source.path.parts[0] != "tests":
         return
@@ -123,7 +123,7 @@ def tests_leave_nothing_to_chance(source: Source) -> Iterator[str]:
             yield f"line {node.lineno}: {called} has no seed, so every run gets other values"
 
 
-def values_are_frozen(source: Source) -> Iterator[str]:
+def values_are_frozen(source: SourceFile) -> Iterator[str]:
     for node in ast.walk(source.tree):
         if not isinstance(node, ast.ClassDef) or not node.name.endswith(VALUE_NAMES):
             continue
@@ -133,7 +133,7 @@ def values_are_frozen(source: Source) -> Iterator[str]:
                 yield f"line {node.lineno}: {node.name} is a value and must be frozen"
 
 
-def only_tasks_are_pickled(source: Source) -> Iterator[str]:
+def only_tasks_are_pickled(source: SourceFile) -> Iterator[str]:
     """Allow pickle only between a Spark driver and its executors, because unpickling can run code."""
     if not source.in_package or source.module == PICKLING_MODULE:
         return
@@ -152,18 +152,18 @@ def only_tasks_are_pickled(source: Source) -> Iterator[str]:
                 yield f"line {node.lineno}: pickles outside {PICKLING_MODULE}"
 
 
-def _source(path: str, text: str) -> Source:
-    return Source(Path(path), text)
+def _source(path: str, text: str) -> SourceFile:
+    return SourceFile(Path(path), text)
 
 
 RULES: Final = (
-    Rule(names_say_what_is_inside, _source("src/omnigraph/graph/utils.py", "")),
-    Rule(files_hold_one_concept, _source("src/omnigraph/long.py", "\n" * (FILE_LINES_MAX + 1))),
-    Rule(variables_name_their_content, _source("src/omnigraph/graph/a.py", "found = 1\n")),
-    Rule(functions_do_one_thing, _source("src/omnigraph/long.py", "def f():\n" + "  1\n" * 80)),
-    Rule(packages_only_export, _source("src/omnigraph/graph/__init__.py", '"""Graph."""\ndef f(): ...\n')),
-    Rule(only_entry_points_catch_everything, _source("src/omnigraph/a.py", "try: ...\nexcept: pass\n")),
-    Rule(tests_leave_nothing_to_chance, _source("tests/a.py", "random.shuffle(rows)")),
-    Rule(values_are_frozen, _source("src/omnigraph/a.py", "@dataclass(slots=True)\nclass LoadOptions: ...")),
-    Rule(only_tasks_are_pickled, _source("src/omnigraph/graph/a.py", "from pyspark import cloudpickle\n")),
+    StyleRule(names_say_what_is_inside, _source("src/omnigraph/graph/utils.py", "")),
+    StyleRule(files_hold_one_concept, _source("src/omnigraph/long.py", "\n" * (FILE_LINES_MAX + 1))),
+    StyleRule(variables_name_their_content, _source("src/omnigraph/graph/a.py", "found = 1\n")),
+    StyleRule(functions_do_one_thing, _source("src/omnigraph/long.py", "def f():\n" + "  1\n" * 80)),
+    StyleRule(packages_only_export, _source("src/omnigraph/graph/__init__.py", '"""Graph."""\ndef f(): ...\n')),
+    StyleRule(only_entry_points_catch_everything, _source("src/omnigraph/a.py", "try: ...\nexcept: pass\n")),
+    StyleRule(tests_leave_nothing_to_chance, _source("tests/a.py", "random.shuffle(rows)")),
+    StyleRule(values_are_frozen, _source("src/omnigraph/a.py", "@dataclass(slots=True)\nclass LoadOptions: ...")),
+    StyleRule(only_tasks_are_pickled, _source("src/omnigraph/graph/a.py", "from pyspark import cloudpickle\n")),
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.docs.markdown import DOCUMENTS
-from tests.style.source import ROOT, Source, python_sources
+from tests.style.source import ROOT, SourceFile, python_sources
 
 REPLACEMENTS: Final[Mapping[str, str]] = {
     r"told": "reported",
@@ -60,13 +60,13 @@ def test_pages_avoid_these_phrases() -> None:
 
 def test_an_avoided_phrase_is_reported() -> None:
     code = 'def f(x):\n    """Try anew."""\n    raise ValueError(f"{x} is no type here")\n'
-    source = Source(Path("src/omnigraph/a.py"), code)
+    source = SourceFile(Path("src/omnigraph/a.py"), code)
     assert len(list(avoided_in_strings(source))) == 2
     assert list(avoided_in("`anew` is code\nbut anew is not")) == ["line 2: 'anew', write: again"]
     assert list(avoided_in("there is no key, and it is no longer read")) == []
 
 
-def avoided_in_strings(source: Source) -> Iterator[str]:
+def avoided_in_strings(source: SourceFile) -> Iterator[str]:
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from avoided_in(node.value, node.lineno)

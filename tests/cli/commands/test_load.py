@@ -12,7 +12,7 @@ import pytest
 from omnigraph.base.failpoints import Failpoint
 from omnigraph.cli.commands.load import index_messages
 from omnigraph.maintenance.indexed_load import LoadResult
-from tests.cli.process import Outcome, omnigraph, run_in_process, tree
+from tests.cli.process import CommandResult, omnigraph, run_in_process, tree
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -141,7 +141,7 @@ def test_invalid_calls_fail_before_spark_starts(
     (graph.parent / "schema.pg").write_text("", encoding="utf-8")
     (graph.parent / "good.csv").write_text("slug,age\nada,36\n", encoding="utf-8")
     (graph.parent / "bad.parquet").write_text("slug,age\nada,36\n", encoding="utf-8")
-    outcome: Outcome = run_in_process("load", *arguments, "graph.omni", cwd=graph.parent)
+    outcome: CommandResult = run_in_process("load", *arguments, "graph.omni", cwd=graph.parent)
     assert (outcome.exit_code, message in outcome.stderr) == (exit_code, True), outcome.stderr
     assert "hint" in outcome.stderr
 

@@ -37,7 +37,7 @@ from omnigraph.storage.location import Location
 from tests.graph.crash.observe import STEP_MARK
 from tests.graph.writers import COMPANY, KNOWS, PERSON, Change, run, triple
 from tests.maintenance.cleaning import Place, TomorrowClock
-from tests.pipeline.in_place import LargeSource, in_place
+from tests.pipeline.in_place import BucketedSource, in_place
 
 DEV: Final = "dev"
 LOADED: Final = triple(["x", "y"])
@@ -146,7 +146,7 @@ def load_files(location: Location, base: str | None = None) -> None:
         path = Path(folder) / "people.jsonl"
         rows = (f'{{"type":"Person","data":{{"slug":"{slug}","age":{age}}}}}' for slug, age in FROM_FILES[0].upsert)
         path.write_text("\n".join(rows))
-        source = LargeSource(plan_json_pieces(find_inputs([str(path)])))
+        source = BucketedSource(plan_json_pieces(find_inputs([str(path)])))
         load(location, LoadRequest(source, LoadMode.APPEND, "tester", DEV, base=base), in_place)
 
 

@@ -24,7 +24,7 @@ from omnigraph.pipeline.load.tasks import WRITTEN, LoadTask
 from omnigraph.pipeline.runner import Result, Task
 from omnigraph.storage.location import Location, Scheme
 from omnigraph.storage.objects import ObjectStore
-from tests.pipeline.in_place import LargeSource, files, in_place
+from tests.pipeline.in_place import BucketedSource, files, in_place
 from tests.pipeline.load.test_run import contents, people, source
 
 SCHEMA = """\
@@ -39,7 +39,7 @@ def root(store_location: Location) -> Location:
     return store_location
 
 
-@pytest.fixture(params=[InputSource, LargeSource], ids=["driver", "buckets"])
+@pytest.fixture(params=[InputSource, BucketedSource], ids=["driver", "buckets"])
 def kind(request: pytest.FixtureRequest) -> type[InputSource]:
     source_class: type[InputSource] = request.param
     return source_class
@@ -114,7 +114,7 @@ def plant(path: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Bomb:
+class PlantedCode:
     """Unpickling it runs code."""
 
     path: str
@@ -144,7 +144,7 @@ def test_scratch_file_of_another_user_is_ignored(
         in_place(function, tasks)
         notes = next(task.shape.notes for task in tasks if isinstance(task, LoadTask))
         assert notes is not None
-        notes.write(WRITTEN, planted(pickle.dumps(Bomb(str(executed)))))
+        notes.write(WRITTEN, planted(pickle.dumps(PlantedCode(str(executed)))))
         raise KeyboardInterrupt
 
     if root.scheme is Scheme.MEMORY:

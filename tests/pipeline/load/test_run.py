@@ -22,7 +22,7 @@ from omnigraph.pipeline.runner import Result, RunTasks, Task
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
-from tests.pipeline.in_place import LargeSource, in_place
+from tests.pipeline.in_place import BucketedSource, in_place
 
 SCHEMA = """\
 node Person { slug: String @key  age: I32?  email: String? @unique @range(age, 0..150) }
@@ -45,7 +45,7 @@ def root(store_location: Location) -> Location:
     return store_location
 
 
-@pytest.fixture(params=[InputSource, LargeSource], ids=["driver", "buckets"])
+@pytest.fixture(params=[InputSource, BucketedSource], ids=["driver", "buckets"])
 def load_records(request: pytest.FixtureRequest, root: Location, tmp_path: Path) -> Callable[..., Loaded]:
     kind: type[InputSource] = request.param
 

@@ -65,7 +65,7 @@ def plant(path: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Bomb:
+class CodeOfAClient:
     """Unpickling it runs code."""
 
     path: str
@@ -79,7 +79,7 @@ def test_value_that_looks_like_an_encoded_error_is_only_text(tmp_path: Path, for
     """Spark quotes values of the user's data in its own errors."""
     executed = tmp_path / "executed"
     data = {
-        "code": zlib.compress(pickle.dumps(Bomb(str(executed)))),
+        "code": zlib.compress(pickle.dumps(CodeOfAClient(str(executed)))),
         "garbage": zlib.compress(b"\x00\x01"),
         "other json": zlib.compress(b"[1, 2]"),
         "not compressed": b"abcd",
