@@ -122,9 +122,17 @@ def test_representations(tmp_path: Path) -> None:
     plan = graph.plan_schema("node P { k: String @key  age: I32? } node Q { k: String @key }")
     feed = graph.changes()
     rows = [graph.log()[0], *graph.list_branches(), *graph.doctor(), *graph.index_status(), *graph.diff("HEAD")]
-    for value in (*rows, next(feed.commits)):
-        assert len(repr(value).splitlines()) == 1
-    values = (graph, graph.snapshot(), added, result, graph.cleanup(keep=1), graph.repair(), plan, feed)
+    assert {len(repr(row).splitlines()) for row in (*rows, next(feed.commits))} == {1}
+    values: tuple[Any, ...] = (
+        graph,
+        graph.snapshot(),
+        added,
+        result,
+        graph.cleanup(keep=1),
+        graph.repair(),
+        plan,
+        feed,
+    )
     for value in (*values, *rows, og.lint("query q() {", graph.schema)):
         assert 1 <= len(repr(value).splitlines()) <= 10
         html = value._repr_html_()

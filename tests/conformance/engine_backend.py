@@ -96,7 +96,7 @@ class EngineSession:
         checked, _ = query.planner.check(self.snapshot)
         if checked.is_mutation:
             self.snapshot = None
-            mutation_options = MutationOptions("tester", self.branch)
+            mutation_options = MutationOptions(actor="tester", branch=self.branch)
             done = run_mutation_text(self.root, QuerySource(step.text), step.params, mutation_options)
             return Changed(done.affected_nodes, done.affected_edges, committed=done.commit is not None)
         options = EngineOptions(mode=self.backend.mode, cached=self.backend.cached)
@@ -129,7 +129,7 @@ def build(cases: CaseFile, storage: Storage, directory: Path) -> Location:
         _index(root, storage.branch)
     if storage.optimized:
         _load(root, [line for line in cases.data if line not in first], storage.branch, directory)
-        optimize_all_tables(Graph(root, storage.branch), OptimizeOptions(), in_place)
+        optimize_all_tables(Graph(root, branch=storage.branch), OptimizeOptions(), in_place)
     return root
 
 
@@ -137,7 +137,7 @@ def _load(root: Location, lines: list[str], branch: str, directory: Path) -> Non
     path = directory / "data.jsonl"
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     source = InputSource(plan_json_pieces(find_inputs([str(path)])))
-    request = LoadRequest(source, LoadMode.APPEND, "tester", branch)
+    request = LoadRequest(source=source, mode=LoadMode.APPEND, actor="tester", branch=branch)
     load(root, request, in_place)
 
 

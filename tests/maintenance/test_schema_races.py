@@ -53,7 +53,7 @@ def evolve_after(root: Location, text: str, interrupt: Callable[[], object]) -> 
         interrupt()
         return staged
 
-    write(root, MAIN, WriteRequest(WriterKind.SCHEMA_APPLY, "tester", stage))
+    write(root, MAIN, WriteRequest(kind=WriterKind.SCHEMA_APPLY, actor="tester", stage=stage))
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_writer_that_staged_with_the_old_schema(root: Location) -> None:
         return area.finish((area.transaction_effect(target, staged, 2),), frozenset(), {})
 
     with pytest.raises(ReadSetConflictError, match="schema"):
-        write(root, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage))
+        write(root, MAIN, WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage))
     assert contents(root)["node:Person"] == {"ada": {"slug": "ada", "years": 36}}
 
 

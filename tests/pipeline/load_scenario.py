@@ -150,7 +150,7 @@ class LargeWatchedSource(WatchedSource):
 
 def load_file(name: str, mode: LoadMode, kind: type[InputSource]) -> dict[str, int]:
     source = kind(plan_json_pieces(find_inputs([str(folder() / name)]), RANGE_BYTES))
-    return dict(load(graph(), LoadRequest(source, mode, "ada"), SparkRunner()).counts)
+    return dict(load(graph(), LoadRequest(source=source, mode=mode, actor="ada"), SparkRunner()).counts)
 
 
 def run_all() -> dict[str, Any]:

@@ -102,7 +102,7 @@ class StoreCase:
         return plan_files(inputs, read_snapshot(self.root).schema.catalog)
 
     def load(self, pieces: tuple[Piece, ...], run: Any = in_place) -> None:
-        load(self.root, LoadRequest(InputSource(pieces), LoadMode.APPEND, "ada"), run)
+        load(self.root, LoadRequest(source=InputSource(pieces), mode=LoadMode.APPEND, actor="ada"), run)
 
     def rejects(self, run: Callable[[], None]) -> ContentError:
         """The error of a load of a changed file, which leaves the graph and its files unchanged."""

@@ -15,7 +15,7 @@ FILE_LINES_MAX: Final = 600
 FUNCTION_LINES_MAX: Final = 80
 VAGUE_NAMES: Final = {"common", "helper", "helpers", "misc", "shared", "util", "utils"}
 EMPTY_NAMES: Final = {"found", "one", "wanted", "known", "kept", "given", "how", "at", "there"}
-VALUE_NAMES: Final = ("Options", "Plan", "Record", "Snapshot", "Task")
+POSITIONAL_FIELDS_MAX: Final = 4
 
 _SHARED_CHANCE: Final = re.compile(
     r"os\.urandom|secrets\.\w+|random\.(?:random|randint|randrange|choice|choices|shuffle|sample|uniform|randbytes)"
@@ -25,6 +25,16 @@ _SHARED_CHANCE: Final = re.compile(
 # All exceptions to the rules.
 LONG_FILES: Final = {"omnigraph.api.graph"}  # one class, mostly docstrings
 LONG_FUNCTIONS: Final[set[str]] = set()
+MUTABLE: Final = {  # each holds the state of one run, or of one stream of rows
+    *("AutoRunner", "ErrorWriter", "IndexBuild", "KeyWriter", "Lease", "MutationWriter", "Overlay", "PrewrittenParts"),
+    *("ProblemList", "Result", "SchemaWork", "TableResult", "TableWork", "TypeDifference"),
+}
+WITHOUT_SLOTS: Final = {  # cached properties, and a subclass of a class of PySpark
+    *("Adjacency", "AdjacencySide", "Neighbours", "SchemaRecord", "WrittenPart")
+}
+TREES: Final = {  # their nodes are matched by position; `_Rule` of `storage.errors` is a row of a table
+    *("omnigraph.lang.syntax", "omnigraph.query.plan.operators", "omnigraph.query.syntax")
+}
 PICKLING_MODULE: Final = "omnigraph.pipeline.spark.runner"
 PICKLES: Final = {"pickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve", "joblib", "serializers"}
 ENTRY_POINTS: Final[set[str]] = {"omnigraph.cli.main"}  # they turn every exception into an exit code
@@ -123,14 +133,27 @@ def tests_leave_nothing_to_chance(source: SourceFile) -> Iterator[str]:
             yield f"line {node.lineno}: {called} has no seed, so every run gets other values"
 
 
-def values_are_frozen(source: SourceFile) -> Iterator[str]:
+def dataclasses_are_values(source: SourceFile) -> Iterator[str]:
+    """Dataclasses are frozen and have slots; more than four fields are passed by name, at least after the first ones.
+
+    A private class may hold the state of one run.
+    """
+    if not source.in_package:
+        return
     for node in ast.walk(source.tree):
-        if not isinstance(node, ast.ClassDef) or not node.name.endswith(VALUE_NAMES):
+        decorators = node.decorator_list if isinstance(node, ast.ClassDef) else []
+        text = next((text for text in map(ast.unparse, decorators) if text.startswith("dataclass")), None)
+        if not isinstance(node, ast.ClassDef) or text is None:
             continue
-        for decorator in node.decorator_list:
-            text = ast.unparse(decorator)
-            if text.startswith("dataclass") and "frozen=True" not in text:
-                yield f"line {node.lineno}: {node.name} is a value and must be frozen"
+        annotated = [ast.unparse(field.annotation) for field in node.body if isinstance(field, ast.AnnAssign)]
+        fields = [annotation for annotation in annotated if not annotation.startswith("ClassVar")]
+        is_positional = len(fields) > POSITIONAL_FIELDS_MAX and "KW_ONLY" not in fields and "kw_only=True" not in text
+        if "frozen=True" not in text and not node.name.startswith("_") and node.name not in MUTABLE:
+            yield f"line {node.lineno}: {node.name} is not frozen"
+        if "slots=True" not in text and node.name not in WITHOUT_SLOTS:
+            yield f"line {node.lineno}: {node.name} has no slots"
+        if is_positional and source.module not in TREES and node.name != "_Rule":
+            yield f"line {node.lineno}: {node.name} has {len(fields)} fields that are passed by position"
 
 
 def only_tasks_are_pickled(source: SourceFile) -> Iterator[str]:
@@ -164,6 +187,6 @@ RULES: Final = (
     StyleRule(packages_only_export, _source("src/omnigraph/graph/__init__.py", '"""Graph."""\ndef f(): ...\n')),
     StyleRule(only_entry_points_catch_everything, _source("src/omnigraph/a.py", "try: ...\nexcept: pass\n")),
     StyleRule(tests_leave_nothing_to_chance, _source("tests/a.py", "random.shuffle(rows)")),
-    StyleRule(values_are_frozen, _source("src/omnigraph/a.py", "@dataclass(slots=True)\nclass LoadOptions: ...")),
+    StyleRule(dataclasses_are_values, _source("src/omnigraph/a.py", "@dataclass(slots=True)\nclass Options: ...")),
     StyleRule(only_tasks_are_pickled, _source("src/omnigraph/graph/a.py", "from pyspark import cloudpickle\n")),
 )

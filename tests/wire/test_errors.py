@@ -24,8 +24,16 @@ def test_members_without_a_value_are_omitted() -> None:
 
 
 def test_only_existing_ids_are_a_conflict() -> None:
-    existing = Violation("a.jsonl", 1, "id", "ada", Rule.KEY_CONFLICT, "exists", "node:Person")
-    invalid = Violation("a.jsonl", 2, "age", "x", Rule.DUPLICATE_ID, "duplicate")
+    existing = Violation(
+        file="a.jsonl",
+        line=1,
+        property="id",
+        value="ada",
+        rule=Rule.KEY_CONFLICT,
+        message="exists",
+        table="node:Person",
+    )
+    invalid = Violation(file="a.jsonl", line=2, property="age", value="x", rule=Rule.DUPLICATE_ID, message="duplicate")
     for violations, kind in (((existing,), ErrorKind.CONFLICT), ((existing, invalid), ErrorKind.INVALID_CONTENT)):
         report = ViolationReport.of_violations(violations)
         error = ValidationError("rejected", report, head="the input", code="load_rejected", hint="")

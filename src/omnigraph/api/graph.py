@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from os import PathLike, fspath
@@ -144,7 +144,7 @@ def open(  # noqa: A001  # users write omnigraph.open
         from omnigraph.graph.recovery.run import recover_on_open
 
         recover_on_open(location, branch)
-    return Graph(location, branch, read_only, actor, spark)
+    return Graph(location, branch=branch, read_only=read_only, actor=actor, spark=spark)
 
 
 def lint(text: str | Iterable[str], schema: str | PathLike[str], *, limits: QueryLimits | None = None) -> LintReport:
@@ -184,6 +184,7 @@ class Graph(Displayed):
     """
 
     location: Location
+    _: KW_ONLY
     branch: str = MAIN
     """The branch that it reads and writes."""
     read_only: bool = False
@@ -287,7 +288,9 @@ class Graph(Displayed):
         """
         from omnigraph.api.prepared import PreparedQuery
 
-        return PreparedQuery(self.location, self.branch, self.spark, query_source(text, name), limits)
+        return PreparedQuery(
+            location=self.location, branch=self.branch, spark=self.spark, source=query_source(text, name), limits=limits
+        )
 
     def explain(
         self,
@@ -392,7 +395,9 @@ class Graph(Displayed):
         else:
             branch, state = self.branch, select_state(as_of)
         stream = sys.stdout.buffer if target.kind is TargetKind.STREAM else None
-        request = ExportRequest(target, export_format, names, branch, state, stream)
+        request = ExportRequest(
+            target=target, format=export_format, types=names, branch=branch, when=state, stream=stream
+        )
         return export(self.location, request, self._runner(runner, progress))
 
     # Writing
@@ -475,7 +480,7 @@ class Graph(Displayed):
         from omnigraph.engine.options import NO_LIMITS
 
         writer = choose_actor(actor, self.actor)
-        options = MutationOptions(writer, self.branch, if_commit, limits=limits or NO_LIMITS)
+        options = MutationOptions(actor=writer, branch=self.branch, if_commit=if_commit, limits=limits or NO_LIMITS)
         return run_mutation_text(self.location, query_source(text, name), params, options)
 
     def plan_schema(self, schema: str | PathLike[str], *, allow_data_loss: bool = False) -> SchemaPlan:
@@ -528,7 +533,9 @@ class Graph(Displayed):
         from omnigraph.graph.recovery.run import recover_on_open
         from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
 
-        request = SchemaRequest(str(text), choose_actor(actor, self.actor), text.source_name, allow_data_loss)
+        request = SchemaRequest(
+            source=str(text), actor=choose_actor(actor, self.actor), source_name=text.source_name, hard=allow_data_loss
+        )
         recover_on_open(self.location, self.branch)
         tasks = self._runner(runner, progress)
         result = apply_schema(self.location, self.branch, request, tasks)
@@ -623,7 +630,10 @@ class Graph(Displayed):
 
         resolution = make_resolution(strategy, resolve)
         writer = choose_actor(actor, self.actor)
-        return run_merge(self.location, MergeRequest(source, writer, self.branch, resolution, dry_run))
+        return run_merge(
+            self.location,
+            MergeRequest(source=source, actor=writer, target=self.branch, resolution=resolution, dry_run=dry_run),
+        )
 
     def revert(
         self,
@@ -656,7 +666,10 @@ class Graph(Displayed):
         resolution = make_resolution(strategy, resolve)
         writer = choose_actor(actor, self.actor)
         commit_id = self.get_commit(commit).id
-        return run_revert(self.location, MergeRequest(commit_id, writer, self.branch, resolution, dry_run))
+        return run_revert(
+            self.location,
+            MergeRequest(source=commit_id, actor=writer, target=self.branch, resolution=resolution, dry_run=dry_run),
+        )
 
     def log(self, limit: int | None = 50) -> list[CommitRecord]:
         """Return the commits of the branch, newest first.

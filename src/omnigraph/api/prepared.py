@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.manifest.snapshot import Snapshot
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PreparedQuery(Displayed):
     """A read query of a graph that is parsed and planned once. `Graph.prepare` returns it."""
 

@@ -141,7 +141,7 @@ class InvariantError(OmnigraphError):
     """An invariant is broken: a bug in Omnigraph, not a user error."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """An error at a position of schema or query text: a stable code, line and column from 1, and that line."""
 

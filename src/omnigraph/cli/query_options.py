@@ -66,7 +66,7 @@ INLINE_QUERY: Final = "-e"
 _QUERY: Final = TextKind(limits.QUERY_TEXT_BYTES_MAX, QueryTextError, too_large="Q001", not_utf8="Q002")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueryArguments:
     """The arguments for one query: its name, its text, its graph and its parameters."""
 

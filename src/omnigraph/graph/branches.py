@@ -56,7 +56,7 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class BranchStatus(DisplayedRow):
     """A branch, and by how many commits it and main differ."""
 
@@ -86,7 +86,7 @@ def list_branches(root: Location) -> tuple[BranchStatus, ...]:
     main = read_snapshot(root)
     main_lineage = make_lineage(main.head, main.manifest.read_commits())
     others = [record for name, record in sorted(main.state.branches.items()) if name != MAIN]
-    main_status = BranchStatus(main.branch, main_lineage.commits[main_lineage.head], 0, 0)
+    main_status = BranchStatus(record=main.branch, head=main_lineage.commits[main_lineage.head], ahead=0, behind=0)
     if is_moved(main.manifest, root):
         return (main_status, *(_unreadable(record, "the graph was moved") for record in others))
     main_commits = main_lineage.ancestors(main_lineage.head)
@@ -100,7 +100,7 @@ def list_branches(root: Location) -> tuple[BranchStatus, ...]:
         if start in main_commits and _is_unwritten(store, record.lance_branch):
             if start not in behind:
                 behind[start] = len(main_commits - main_lineage.ancestors(start))
-            return BranchStatus(record, main_lineage.commits[start], 0, behind[start])
+            return BranchStatus(record=record, head=main_lineage.commits[start], ahead=0, behind=behind[start])
         try:
             manifest = open_manifest(root, lance_branch=record.lance_branch)
             lineage = make_lineage(*manifest.read_history(main_lineage.commits))
@@ -108,7 +108,10 @@ def list_branches(root: Location) -> tuple[BranchStatus, ...]:
             return _unreadable(record, error.message)
         reached = lineage.ancestors(lineage.head)
         return BranchStatus(
-            record, lineage.commits[lineage.head], len(reached - main_commits), len(main_commits - reached)
+            record=record,
+            head=lineage.commits[lineage.head],
+            ahead=len(reached - main_commits),
+            behind=len(main_commits - reached),
         )
 
     with ThreadPoolExecutor(limits.BRANCHES_READ_AT_ONCE) as pool:
@@ -129,7 +132,7 @@ def _is_unwritten(store: ObjectStore, lance_branch: str) -> bool:
 
 
 def _unreadable(record: BranchRecord, error: str) -> BranchStatus:
-    return BranchStatus(record, None, None, None, error)
+    return BranchStatus(record=record, head=None, ahead=None, behind=None, error=error)
 
 
 def read_all_commits(root: Location) -> tuple[Mapping[CommitId, CommitRecord], Mapping[str, CommitId | None]]:
@@ -227,11 +230,11 @@ def create_branch_with_write(
     _check_name(read_snapshot(root, storage_format=environment.storage_format), name)
     record = _new_record(name, request.actor, source, environment)
     area = StagingArea(
-        replace(source, branch=record),
-        request.kind,
-        request.actor,
-        environment.clock,
-        environment.clock.monotonic(),
+        snapshot=replace(source, branch=record),
+        kind=request.kind,
+        actor=request.actor,
+        clock=environment.clock,
+        began=environment.clock.monotonic(),
         fork_owner=source.branch.id,
     )
     with discard_forks_on_error(area.forks):
@@ -259,7 +262,14 @@ def create_branch_with_write(
 def _new_record(name: str, actor: str, source: Snapshot, environment: WriteEnvironment) -> BranchRecord:
     branch_id = BranchId(new_ulid())
     parent = BranchParent(source.branch.name, source.branch.id, source.head)
-    return BranchRecord(name, branch_id, f"b-{branch_id}", parent, actor, environment.clock.now_us())
+    return BranchRecord(
+        name=name,
+        id=branch_id,
+        lance_branch=f"b-{branch_id}",
+        parent=parent,
+        creator=actor,
+        created_us=environment.clock.now_us(),
+    )
 
 
 def _check_name(main: Snapshot, name: str) -> None:

@@ -22,7 +22,7 @@ from omnigraph.base.hints import Hint
 from omnigraph.integrity.rules import RowOrigins, Rule, RuleViolations
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
     """One violation of a rule in one line. `line` is None for something that the input changes without naming it."""
 
@@ -190,7 +190,15 @@ def gather_findings(findings: Sequence[TaskFindings]) -> ViolationReport:
 def _expand(group: RuleViolations, origins: RowOrigins) -> Iterator[Violation]:
     for row, value in zip(group.rows.tolist(), group.shown_values(), strict=True):
         file, line = origins.of(row)
-        yield Violation(file, line, group.property, value, group.rule, group.message, group.table)
+        yield Violation(
+            file=file,
+            line=line,
+            property=group.property,
+            value=value,
+            rule=group.rule,
+            message=group.message,
+            table=group.table,
+        )
 
 
 def _first_rows(group: RuleViolations, origins: RowOrigins) -> RuleViolations:

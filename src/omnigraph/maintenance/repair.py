@@ -249,7 +249,9 @@ class _BranchRepair:
         failure: OmnigraphError | None = None
         try:
             if self.options.confirm:
-                published = write(self.root, self.branch.name, WriteRequest(WriterKind.REPAIR, ACTOR, self._stage))
+                published = write(
+                    self.root, self.branch.name, WriteRequest(kind=WriterKind.REPAIR, actor=ACTOR, stage=self._stage)
+                )
                 commit = None if published is None else published.publication.commit
             else:
                 self._inspect(read_snapshot(self.root, self.branch.name))

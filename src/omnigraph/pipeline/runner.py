@@ -176,10 +176,10 @@ class _StepProgress:
             self._size += self._info.measure(result)
         self._report(
             Progress(
-                self._info.step,
-                SYSTEM_CLOCK.monotonic() - self._started,
-                self._done,
-                self._total,
+                step=self._info.step,
+                seconds=SYSTEM_CLOCK.monotonic() - self._started,
+                tasks_done=self._done,
+                tasks_total=self._total,
                 rows=self._size.rows if self._size else None,
                 bytes=self._size.bytes if self._size else None,
                 bytes_total=self._bytes_total,

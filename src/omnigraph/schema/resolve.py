@@ -236,7 +236,7 @@ def expand(declaration: Declaration, interfaces: Mapping[str, InterfaceSyntax]) 
     )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _MergedProperties:
     """The properties so far, each with the label of its declaration, and the conflicts between them."""
 

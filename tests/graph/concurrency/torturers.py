@@ -142,7 +142,7 @@ def _write_logged(location: Location, changes: tuple[Change, ...], out: TextIO, 
         _log(out, Line("try", area.commit, changes))
         return staged
 
-    request = WriteRequest(WriterKind.LOAD, "torturer", stage, lambda again, _: stage(again))
+    request = WriteRequest(kind=WriterKind.LOAD, actor="torturer", stage=stage, restage=lambda again, _: stage(again))
     published = write(location, MAIN, request, environment)
     assert published is not None
     assert published.publication.commit is not None

@@ -169,7 +169,7 @@ def test_schema_that_changes_each_time_leaves_fewer_fragments(graph: Location) -
     texts = iter(SCHEMA.replace("note: String?", f"note: String?  extra{number}: I64?") for number in range(9))
 
     def interrupt() -> None:
-        apply_schema(graph, MAIN, SchemaRequest(next(texts), "tester"), in_place)
+        apply_schema(graph, MAIN, SchemaRequest(source=next(texts), actor="tester"), in_place)
 
     rows = optimize(graph, InterruptedRewrite(interrupt, times=99), rows_per_task=1000)
     assert (rows[DOC].committed, rows[DOC].skipped) == (True, None)

@@ -28,8 +28,8 @@ def root(store_location: Location) -> Location:
 
 
 def stream(root: Location, **options: Any) -> CommitStream:
-    chosen = ReadOptions(root, "Person", **options)
-    return CommitStream(chosen, plan_read(ReadOptions(root, "Person", columns=chosen.columns)).schema)
+    chosen = ReadOptions(root=root, type="Person", **options)
+    return CommitStream(chosen, plan_read(ReadOptions(root=root, type="Person", columns=chosen.columns)).schema)
 
 
 class StreamReplay:

@@ -103,7 +103,7 @@ def _load(
         path = Path(root.uri).parent / f"part{number}.jsonl"
         path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
         paths.append(path)
-    request = LoadRequest(source(*paths, kind=kind), mode, "ada", errors=every.extend)
+    request = LoadRequest(source=source(*paths, kind=kind), mode=mode, actor="ada", errors=every.extend)
     return load(root, request, in_place)
 
 

@@ -17,7 +17,16 @@ from omnigraph.graph.coordination.lease import LeaseBusyError
 from omnigraph.pipeline.runner import TaskError
 from omnigraph.pipeline.spark.task_errors import decode_error, decode_failure, encode_error
 
-PROBLEM = Problem("P1", "unknown type", "did you mean Person?", "s.pg", 1, 2, 3, "nod")
+PROBLEM = Problem(
+    code="P1",
+    message="unknown type",
+    hint="did you mean Person?",
+    source="s.pg",
+    line=1,
+    column=2,
+    length=3,
+    text="nod",
+)
 
 
 def send_to_driver(error: Exception) -> OmnigraphError:

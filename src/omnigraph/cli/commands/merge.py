@@ -74,7 +74,10 @@ def merge(
         print_location(target.context, location)
     if deletes:
         confirm_destruction(target.context, location, f"deleting branch {source}", yes=yes)
-    result = run_merge(location, MergeRequest(source, actor or login_name(), into, resolved, dry_run))
+    result = run_merge(
+        location,
+        MergeRequest(source=source, actor=actor or login_name(), target=into, resolution=resolved, dry_run=dry_run),
+    )
     failure = delete_merged(location, result) if deletes else None
     is_deleted = deletes and failure is None
 
@@ -162,7 +165,7 @@ def revert(
     from omnigraph.api.graph import Graph
     from omnigraph.wire.results import merge_output
 
-    graph = Graph(location, branch)
+    graph = Graph(location, branch=branch)
     commit = graph.get_commit(commit_id).id
     if not dry_run:
         print_location(target.context, location)

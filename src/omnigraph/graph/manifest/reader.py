@@ -51,7 +51,7 @@ ManifestRow = Mapping[str, Any]
 """A row as read, by column."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestState:
     """What one version of a manifest publishes. Only the manifest of main has `branches`.
 

@@ -60,7 +60,7 @@ def pin_text(pin: Pin | None) -> str | None:
     return None if pin is None else f"{pin.branch or 'main'}@{pin.version}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableRecord:
     """One published table."""
 
@@ -203,7 +203,7 @@ class BranchParent:
     """The commit that the branch was created from."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BranchRecord:
     """A branch."""
 
@@ -226,7 +226,7 @@ class BranchRecord:
         return to_datetime(self.created_us)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RecoveryRecord(DisplayedRow):
     """One finished recovery of a write that was interrupted."""
 

@@ -100,7 +100,7 @@ class MergeResult(Displayed):
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRequest:
     """What to merge into which branch, or which commit of it to revert; the actor, and how to resolve conflicts.
 
@@ -182,7 +182,9 @@ class _MergeRun:
         if request.dry_run:
             self._plan(read_snapshot(root, request.target))
         else:
-            published = write(root, request.target, WriteRequest(self.kind, request.actor, self._stage), environment)
+            published = write(
+                root, request.target, WriteRequest(kind=self.kind, actor=request.actor, stage=self._stage), environment
+            )
             commit = None if published is None else published.publication.commit
         schema = self.plan.schema
         return MergeResult(

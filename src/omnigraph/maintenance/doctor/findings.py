@@ -8,7 +8,7 @@ such as work for the next optimize or cleanup.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -76,6 +76,7 @@ class Finding(DisplayedRow):
     """The severity."""
     message: str
     """What the check found."""
+    _: KW_ONLY
     where: str = ""
     """A table, a branch or a path; empty for the whole graph."""
     branch: str = ""

@@ -130,7 +130,7 @@ def _find_drift_under_lease(snapshot: Snapshot, environment: WriteEnvironment) -
 def _compact_manifest(root: Location, branch: str, environment: WriteEnvironment) -> TableOptimizeStats:
     started = time.perf_counter()
     snapshot = read_snapshot(root, branch, storage_format=environment.storage_format)
-    reason, compaction = None, ManifestCompaction(snapshot.manifest.version)
+    reason, compaction = None, ManifestCompaction(version=snapshot.manifest.version)
     try:
         compaction = compact_manifest_fully(
             root, snapshot.branch.lance_branch, environment.storage_format, environment.clock

@@ -48,7 +48,7 @@ class LoadOptions:
     progress: Report = ignore_progress
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
     """A load with valid arguments: what it reads, the branch, and the file for violations.
 
@@ -72,7 +72,15 @@ def plan_load(root: Location, branch: str, data: object, options: LoadOptions) -
         options.runner.use_session(inputs.session)
     rejects = None if options.rejects is None else _locate_rejects(options.rejects, inputs, root)
     catalog = _read_catalog(root, branch, options) if inputs.names_types else None
-    return LoadPlan(root, branch, options, inputs, plan_files(inputs, catalog), catalog, rejects)
+    return LoadPlan(
+        root=root,
+        branch=branch,
+        options=options,
+        inputs=inputs,
+        pieces=plan_files(inputs, catalog),
+        catalog=catalog,
+        rejects=rejects,
+    )
 
 
 def run_load(plan: LoadPlan) -> Loaded:
@@ -82,7 +90,15 @@ def run_load(plan: LoadPlan) -> Loaded:
         base = _missing_base(plan)
         rejects = None if plan.rejects is None else _write_rejects_to(plan.rejects)
         mode = LoadMode(options.mode)
-        request = LoadRequest(source, mode, options.actor, plan.branch, options.dry_run, rejects, base=base)
+        request = LoadRequest(
+            source=source,
+            mode=mode,
+            actor=options.actor,
+            branch=plan.branch,
+            dry_run=options.dry_run,
+            errors=rejects,
+            base=base,
+        )
         loaded = load(plan.root, request, options.runner)
     return replace(loaded, branch_created=base is not None)
 

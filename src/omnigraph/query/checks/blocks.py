@@ -25,7 +25,7 @@ from omnigraph.query.plan.types import Entity
 from omnigraph.schema.property_types import ListType
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MatchStage:
     """What one stage matches: an optional block, then entities, links, conditions and negated blocks."""
 
@@ -43,7 +43,7 @@ class MatchStage:
         return introduced | (self.optional.own if self.optional else frozenset())
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class QueryBlock:
     """A checked block. Its clauses can use the variables of `visible`; those of `outer` are bound outside it."""
 
@@ -173,7 +173,7 @@ def _check_traversal(traversal: syntax.Traversal, block: QueryBlock) -> None:
 
 def _check_optional(optional: syntax.OptionalBlock, block: QueryBlock) -> None:
     inner = check_block(optional.clauses, block.context, dict(block.visible), optional.span)
-    block.stages.append(MatchStage(inner))
+    block.stages.append(MatchStage(optional=inner))
     for name, bound in inner.visible.items():
         if name not in block.visible:
             block.visible[name] = replace(bound, nullable=True)
@@ -279,7 +279,7 @@ def assemble(block: QueryBlock, outer: op.Relation | None = None) -> op.Relation
 def _assemble_negation(relation: op.Relation, negation: QueryBlock) -> op.ExistsJoin:
     """Build the anti join of a `not`; `not { not { … } }` needs one semi join instead of two anti joins."""
     match negation.stages:
-        case [MatchStage(None, [], [], [], [inner_negation])]:
+        case [MatchStage(optional=None, entities=[], links=[], conditions=[], negations=[inner_negation])]:
             inner, keys = _assemble_inner(inner_negation)
             return op.ExistsJoin(relation, inner, keys, negated=False)
         case _:

@@ -45,7 +45,7 @@ class VariableBinding:
     nullable: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """The state of checking one query.
 

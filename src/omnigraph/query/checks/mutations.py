@@ -138,7 +138,9 @@ def _check_list(list_literal: syntax.ListLiteral, column: types.Column, name: st
     if required_type is None or (isinstance(column.type, VectorType) and len(list_literal.items) != column.type.size):
         return _check_literal(list_literal, column, name, env)
     checked = [
-        _check_value(syntax.Assignment(Name(f"{name}[{index}]"), item), types.Column(name, required_type), env)
+        _check_value(
+            syntax.Assignment(Name(f"{name}[{index}]"), item), types.Column(name=name, type=required_type), env
+        )
         for index, item in enumerate(list_literal.items)
     ]
     items = tuple(item for item in checked if item is not None)

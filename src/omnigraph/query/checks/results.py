@@ -182,7 +182,7 @@ def _build_relation(matched: _Result, block: QueryBlock) -> op.Relation | None:
     return op.Project(relation, result.columns)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Groups:
     """The distinct group keys and aggregates of a result, each with the name of its column."""
 
