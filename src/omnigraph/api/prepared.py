@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from omnigraph.api.arguments import read_as_of
+from omnigraph.api.arguments import read_as_of, require_choice
 from omnigraph.api.results import Result, ResultSource
 from omnigraph.base.display import Displayed
-from omnigraph.base.errors import UsageError
 from omnigraph.base.limits import SPARK_QUERY_SECONDS_MAX
 from omnigraph.base.progress import ignore_progress
 from omnigraph.engine.options import NO_LIMITS
@@ -61,17 +60,9 @@ class PreparedQuery(Displayed):
             >>> query.run({"s": "bob"}).scalar()
             41
         """
-        if runner not in ("local", "spark"):
-            raise UsageError(
-                f"invalid runner: expected 'local' or 'spark', got {runner!r}",
-                code="usage",
-                hint="Pass it as in `runner='spark'`.",
-            )
+        require_choice("runner", runner, ("local", "spark"), code="usage")
         allowed = limits or self.limits or NO_LIMITS
-        if as_of is None:
-            snapshot = newest_snapshot(self.location, self.branch)
-        else:
-            snapshot = read_as_of(self.location, self.branch, as_of)
+        snapshot = snapshot_to_query(self.location, self.branch, as_of)
         plan = find_planner(self.source, (self.limits or NO_LIMITS).hops).bound_plan(snapshot, params)
         source = ResultSource(plan.name, snapshot.branch.name, snapshot.version, snapshot.head)
         if runner == "local":
@@ -84,3 +75,8 @@ class PreparedQuery(Displayed):
         engine_options = allowed.engine_options(SPARK_QUERY_SECONDS_MAX)
         run = SparkRun(spark_settings(self.spark), engine_options, progress or ignore_progress)
         return Result(source, run_query_on_spark(snapshot, plan, run))
+
+
+def snapshot_to_query(location: Location, branch: str, as_of: str | int | datetime | Snapshot | None) -> Snapshot:
+    """Return the state that a query reads. The newest state is cached as long as it is the newest."""
+    return newest_snapshot(location, branch) if as_of is None else read_as_of(location, branch, as_of)
