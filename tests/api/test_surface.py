@@ -8,6 +8,8 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+import polars as pl
+import pyarrow as pa
 import pytest
 from lance import LanceDataset
 
@@ -140,3 +142,11 @@ def test_representations(tmp_path: Path) -> None:
         assert html.endswith("</table>")
     assert "&lt;p00&gt;" in result._repr_html_()
     assert "4 more rows" in repr(result)
+
+
+def test_results_are_arrow_streams(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "g.omni", "node P { k: String @key }")
+    graph.mutate('query add() { insert P { k: "a" } }')
+    result = graph.query("query q() { match { $p: P } return { $p.k } }")
+    assert pa.table(result) == pa.RecordBatchReader.from_stream(result).read_all() == result.to_arrow()
+    assert list(result) == result.to_pylist() == pl.DataFrame(result).to_dicts() == [{"p.k": "a"}]

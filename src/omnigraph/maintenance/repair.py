@@ -141,7 +141,12 @@ class TableRepairStats(TableStats):
 
 
 def repair_all_tables(graph: GraphTarget, options: RepairOptions | None = None) -> list[TableRepairStats]:
-    """Inspect every table of every live branch, and repair what the options allow."""
+    """Inspect every table of every live branch, and repair what the options allow.
+
+    Example:
+        >>> {row.action.value for row in og.maintenance.repair_all_tables(graph)}
+        {'no_op'}
+    """
     options = options or RepairOptions()
     options.validate()
     root = graph.location

@@ -55,7 +55,13 @@ class BranchTarget(GraphTarget, Protocol):
 def optimize_all_tables(
     graph: BranchTarget, options: OptimizeOptions | None = None, run_tasks: RunTasks | None = None
 ) -> list[TableOptimizeStats]:
-    """Optimize the tables of the graph's branch. `run_tasks` runs the tasks; default: chosen by their size."""
+    """Optimize the tables of the graph's branch. `run_tasks` runs the tasks; default: chosen by their size.
+
+    Example:
+        >>> options = og.maintenance.OptimizeOptions(dry_run=True)
+        >>> [row.table_key for row in og.maintenance.optimize_all_tables(graph, options)]
+        ['node:Person', 'edge:Knows', '__manifest']
+    """
     options = options or OptimizeOptions()
     options.validate()
     root, branch, storage_format = graph.location, graph.branch, options.environment.storage_format
