@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from bench.harness import Result, read_result, report
+from bench.harness import BenchmarkResult, read_result, report
 from bench.page import write_page
 from bench.run import run_in_process
 
@@ -73,11 +73,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _read_results() -> list[Result]:
+def _read_results() -> list[BenchmarkResult]:
     return [result for name in BENCHMARKS if (result := read_result(name)) is not None]
 
 
-def _print_problems(results: list[Result]) -> None:
+def _print_problems(results: list[BenchmarkResult]) -> None:
     for result in results:
         if result.failure:
             print(f"{result.name}: {result.failure}", file=sys.stderr)

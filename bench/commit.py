@@ -101,8 +101,23 @@ def _publish_history(root: Location, table: TableRecord, newest: int, commits: i
     target = PublishTarget(root, MAIN, snapshot.branch.id, None)
     for number in range(commits):
         pin = Pin(None, newest - commits + 1 + number)
-        moved = TableRecord(table.type_id, table.incarnation, table.alias, table.path, pin, table.owner, 0)
-        draft = CommitDraft(CommitId(new_ulid()), "load", OperationId(new_ulid()), "bench", number, {"rows": 1})
-        publish(target, ManifestChange(draft, (moved,)))
+        moved = TableRecord(
+            type_id=table.type_id,
+            incarnation=table.incarnation,
+            alias=table.alias,
+            path=table.path,
+            pin=pin,
+            owner=table.owner,
+            row_count=0,
+        )
+        draft = CommitDraft(
+            id=CommitId(new_ulid()),
+            operation="load",
+            operation_id=OperationId(new_ulid()),
+            actor="bench",
+            created_us=number,
+            counts={"rows": 1},
+        )
+        publish(target, ManifestChange(commit=draft, tables=(moved,)))
         if number % 500 == 499:
             print(f"{number + 1} commits", file=sys.stderr)

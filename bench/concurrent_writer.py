@@ -190,7 +190,9 @@ class _Writer:
     def write(self) -> None:
         self.count += 1
         started = perf_counter()
-        request = WriteRequest(WriterKind.LOAD, "bench", self._stage, lambda area, _: self._change(area))
+        request = WriteRequest(
+            kind=WriterKind.LOAD, actor="bench", stage=self._stage, restage=lambda area, _: self._change(area)
+        )
         assert write(self.graph.location, MAIN, request) is not None
         self.writes.append(perf_counter() - started)
         self.waits.append(self.acquired_at - self.staged_at)

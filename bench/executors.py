@@ -25,13 +25,13 @@ _CONF: Final = {"spark.executor.memory": "512m", "spark.executor.cores": "1"}
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class SparkProcess:
     """A process with a session, which loads the file into a new graph for each line of its stdin."""
 
     process: subprocess.Popen[str]
 
     @classmethod
-    def start(cls, master: str, folder: Path, file: Path, stack: ExitStack) -> Session:
+    def start(cls, master: str, folder: Path, file: Path, stack: ExitStack) -> SparkProcess:
         command = [sys.executable, "-m", "bench.executors", master, str(folder), str(file)]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         # The exit of the stack closes its stdin, which ends it.
@@ -52,7 +52,7 @@ def run(folder: Path) -> list[Ratio]:
     """Return the ratio of two executors over one."""
     file = graph_file(LINES)
     with ExitStack() as stack:
-        sessions = {name: Session.start(master, folder / name, file, stack) for name, master in MASTERS.items()}
+        sessions = {name: SparkProcess.start(master, folder / name, file, stack) for name, master in MASTERS.items()}
         times = median_seconds({name: session.load for name, session in sessions.items()}, ROUNDS)
     return [compare(f"load of {LINES:,} lines", times, ("2 executors", "1 executor"), 0.65, LINES)]
 

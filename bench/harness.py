@@ -59,7 +59,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class BenchmarkResult:
     """The ratios of one benchmark, or why it failed."""
 
     name: str
@@ -113,25 +113,25 @@ def report(name: str, ratios: list[Ratio]) -> bool:
     for ratio in ratios:
         limit = "    -" if ratio.limit is None else f"{ratio.limit:5.1f}"
         print(f"{ratio.name:<{width}}  {ratio.ratio:5.2f} {limit}  {'yes' if ratio.ok else 'NO '}  {ratio.detail}")
-    write_result(Result(name, _today(), is_quick(), this_machine(), tuple(ratios)))
+    write_result(BenchmarkResult(name, _today(), is_quick(), this_machine(), tuple(ratios)))
     return all(ratio.ok for ratio in ratios)
 
 
-def failed_result(name: str, failure: str) -> Result:
+def failed_result(name: str, failure: str) -> BenchmarkResult:
     """Return the result of a benchmark that failed."""
-    return Result(name, _today(), is_quick(), this_machine(), failure=failure)
+    return BenchmarkResult(name, _today(), is_quick(), this_machine(), failure=failure)
 
 
-def write_result(result: Result) -> None:
+def write_result(result: BenchmarkResult) -> None:
     """Write the result of a benchmark to its file."""
     RESULTS.mkdir(exist_ok=True)
     result_path(result.name).write_bytes(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
 
 
-def read_result(name: str) -> Result | None:
+def read_result(name: str) -> BenchmarkResult | None:
     """Read the result of the last run of a benchmark; None if it has none."""
     path = result_path(name)
-    return msgspec.json.decode(path.read_bytes(), type=Result) if path.exists() else None
+    return msgspec.json.decode(path.read_bytes(), type=BenchmarkResult) if path.exists() else None
 
 
 def result_path(name: str) -> Path:

@@ -70,7 +70,7 @@ class People:
         self.write(range(size), name)
         if diverged:
             self.write(range(size, 2 * size), MAIN)
-        return lambda: merge_branch(self.root, MergeRequest(name, "bench"))
+        return lambda: merge_branch(self.root, MergeRequest(source=name, actor="bench"))
 
     def load(self, size: int) -> Prepared:
         """Return an upsert of the same rows to main."""
@@ -110,7 +110,7 @@ def make_tables(path: Path, tables: int, rows: int) -> People:
             )
         return area.finish(tuple(effects), frozenset(), {})
 
-    assert write(root, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
+    assert write(root, MAIN, WriteRequest(kind=WriterKind.LOAD, actor="bench", stage=stage)) is not None
     return People(root, rows)
 
 

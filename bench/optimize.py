@@ -146,7 +146,7 @@ def _fill(graph: Graph, tables: int, span: tuple[int, int], rows: int) -> None:
             effects.append(area.transaction_effect(target, staged, target.table.row_count + (span[1] - span[0]) * rows))
         return area.finish(tuple(effects), frozenset(), {})
 
-    assert write(graph.location, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
+    assert write(graph.location, MAIN, WriteRequest(kind=WriterKind.LOAD, actor="bench", stage=stage)) is not None
 
 
 def _stage_rows(dataset: Dataset, span: tuple[int, int], rows: int) -> StagedTransaction:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bench.harness import RESULTS, Machine, Ratio, Result
+from bench.harness import RESULTS, BenchmarkResult, Machine, Ratio
 from bench.plots import Plot, PlotKind, draw, plotted_ratios, rates_of
 
 IMAGES: Final = Path(__file__).parents[1] / "docs" / "images"
@@ -103,7 +103,7 @@ SECTIONS: Final = (
 )
 
 
-def write_page(results: Sequence[Result]) -> Path:
+def write_page(results: Sequence[BenchmarkResult]) -> Path:
     """Write the page and its plots; return the path of the page."""
     RESULTS.mkdir(exist_ok=True)
     for old in RESULTS.glob("*.svg"):
@@ -119,7 +119,7 @@ def write_page(results: Sequence[Result]) -> Path:
     return path
 
 
-def page(results: Sequence[Result]) -> str:
+def page(results: Sequence[BenchmarkResult]) -> str:
     """Return the page as Markdown."""
     blocks = [
         *_head(results),
@@ -131,7 +131,7 @@ def page(results: Sequence[Result]) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _head(results: Sequence[Result]) -> Iterator[str]:
+def _head(results: Sequence[BenchmarkResult]) -> Iterator[str]:
     yield "# Measurements"
     days = sorted({result.day for result in results})
     machines = dict.fromkeys(_machine(result.machine) for result in results)
@@ -154,7 +154,7 @@ def _machine(machine: Machine) -> str:
     return f"{machine.kind}, {machine.cores} cores, {machine.memory_gb} GB, Python {machine.python}, {packages}"
 
 
-def _above_limit(results: Sequence[Result]) -> str:
+def _above_limit(results: Sequence[BenchmarkResult]) -> str:
     rows = [
         f"| {result.name} | {ratio.name} | {ratio.ratio:.2f} | {ratio.limit:g} | {ratio.ratio / ratio.limit - 1:.0%} |"
         for result in results
@@ -166,7 +166,7 @@ def _above_limit(results: Sequence[Result]) -> str:
     return "\n".join(["| benchmark | measured | ratio | limit | above by |", "|---|---|---|---|---|", *rows])
 
 
-def _failures(results: Sequence[Result]) -> Iterator[str]:
+def _failures(results: Sequence[BenchmarkResult]) -> Iterator[str]:
     failures = {result.name: result.failure for result in results}
     names = [name for section in SECTIONS for name in section.benchmarks]
     rows = [
@@ -177,7 +177,7 @@ def _failures(results: Sequence[Result]) -> Iterator[str]:
         yield "\n".join(rows)
 
 
-def _section(section: Section, results: Sequence[Result]) -> Iterator[str]:
+def _section(section: Section, results: Sequence[BenchmarkResult]) -> Iterator[str]:
     tables = ["\n".join(_table(result)) for result in results if result.name in section.benchmarks and result.ratios]
     if tables:
         yield f"## {section.title}"
@@ -195,7 +195,7 @@ def _plot(plot: Plot, ratios: Sequence[Ratio]) -> Iterator[str]:
         yield "\n".join([f"| | {plot.axis} |", "|---|---|", *rows])
 
 
-def _table(result: Result) -> Iterator[str]:
+def _table(result: BenchmarkResult) -> Iterator[str]:
     yield f"| {result.name} | ratio | limit | | |"
     yield "|---|---|---|---|---|"
     for ratio in result.ratios:

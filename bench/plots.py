@@ -12,7 +12,7 @@ from enum import Enum
 from io import StringIO
 from typing import Any, Final, assert_never
 
-from bench.harness import Ratio, Result
+from bench.harness import BenchmarkResult, Ratio
 
 OURS: Final = "#3465a4"
 OTHERS: Final = ("#c4a000", "#73d216", "#75507b", "#cc0000")
@@ -51,7 +51,7 @@ Series = dict[str, list[tuple[float, float]]]
 """The points of each line."""
 
 
-def plotted_ratios(plot: Plot, results: Sequence[Result]) -> list[Ratio]:
+def plotted_ratios(plot: Plot, results: Sequence[BenchmarkResult]) -> list[Ratio]:
     """Return the ratios of a plot; a plot without ratios is not drawn."""
     return [
         ratio
@@ -80,7 +80,7 @@ def rates_of(ratios: Sequence[Ratio]) -> dict[str, float]:
     return {side: ratio.size / value for ratio in ratios for side, value in ratio.sides.items() if ratio.size}
 
 
-def draw(plot: Plot, results: Sequence[Result]) -> str:
+def draw(plot: Plot, results: Sequence[BenchmarkResult]) -> str:
     """Return the plot as SVG."""
     import matplotlib as mpl
     from matplotlib.figure import Figure

@@ -33,7 +33,7 @@ Prepare = Callable[[str], Callable[[], object]]
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class EngineComparison:
     """One query in two languages, the limit of the ratio, and the other engine."""
 
     ours: str
@@ -44,66 +44,66 @@ class Comparison:
 
 _ONE_HOP: Final = "MATCH (p:Person)-[:Knows]->(f:Person) WHERE p.id = $s"
 _MANY_HOPS: Final = "MATCH (p:Person)-[:Knows*1..{n}]->(f:Person) WHERE p.id = $s"
-COMPARISONS: Final[Mapping[str, Comparison]] = {
-    "point lookup": Comparison(
+COMPARISONS: Final[Mapping[str, EngineComparison]] = {
+    "point lookup": EngineComparison(
         "match { $p: Person { slug: $s } } return { $p.name, $p.age }", f"id = '{PERSON}'", 1.0, "lance"
     ),
-    "one hop": Comparison(
+    "one hop": EngineComparison(
         "match { $p: Person { slug: $s } $p knows $f } return { $f.name }",
         f"{_ONE_HOP} RETURN DISTINCT f.id, f.name",
         1.0,
     ),
-    "two hops": Comparison(
+    "two hops": EngineComparison(
         "match { $p: Person { slug: $s } $p knows{1,2} $f } return { $f.name }",
         f"{_MANY_HOPS.format(n=2)} RETURN DISTINCT f.id, f.name",
         1.0,
     ),
-    "three hops": Comparison(
+    "three hops": EngineComparison(
         "match { $p: Person { slug: $s } $p knows{1,3} $f } return { count($f) as n }",
         f"{_MANY_HOPS.format(n=3)} RETURN count(DISTINCT f.id)",
         1.0,
     ),
-    "three-paths": Comparison(
+    "three-paths": EngineComparison(
         "match { $p: Person { slug: $s } $p knows $a $a knows $b $b knows $f } return { count($f) as n }",
         "MATCH (p:Person)-[:Knows]->()-[:Knows]->()-[:Knows]->(f:Person) WHERE p.id = $s RETURN count(f)",
         1.0,
     ),
-    "filtered two-paths": Comparison(
+    "filtered two-paths": EngineComparison(
         "match { $p: Person $p knows $a $a knows $f $p.age > 80 $a.age < 20 $f.age = 50 } return { count($f) as n }",
         "MATCH (p:Person)-[:Knows]->(a:Person)-[:Knows]->(f:Person) "
         "WHERE p.age > 80 AND a.age < 20 AND f.age = 50 RETURN count(*)",
         1.0,
     ),
-    "top in-degree": Comparison(
+    "top in-degree": EngineComparison(
         "match { $p: Person $p knows $f } return { $f.slug, count($p) as n } order { n desc } limit 10",
         "MATCH (p:Person)-[:Knows]->(f:Person) RETURN f.id, count(p) AS n ORDER BY n DESC LIMIT 10",
         1.0,
     ),
-    "filter and aggregate": Comparison(
+    "filter and aggregate": EngineComparison(
         "match { $p: Person $p.age > 30 } return { $p.city, count($p) as n, avg($p.score) as a }",
         "SELECT city, count(*), avg(score) FROM person WHERE age > 30 GROUP BY city",
         1.5,
         "duckdb",
     ),
-    "text top 10": Comparison(
+    "text top 10": EngineComparison(
         "match { $p: Person } return { $p.slug, bm25($p.bio, $t) as s } order { s desc } limit 10",
         TEXT,
         1.3,
         "lance text",
     ),
-    "text search, top 10": Comparison(
+    "text search, top 10": EngineComparison(
         "match { $p: Person search($p.bio, $t) } return { $p.slug, bm25($p.bio, $t) as s } order { s desc } limit 10",
         TEXT,
         1.3,
         "lance text",
     ),
-    "vector top 10": Comparison(
+    "vector top 10": EngineComparison(
         "match { $p: Person } return { $p.slug, nearest($p.embedding, $v) as d } order { d } limit 10",
         "",
         1.3,
         "lance vector",
     ),
-    "vector top 10, filtered": Comparison(
+    "vector top 10, filtered": EngineComparison(
         "match { $p: Person $p.age < 30 } return { $p.slug, nearest($p.embedding, $v) as d } order { d } limit 10",
         "age < 30",
         1.3,

@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
-from bench.harness import RESULTS, Result, failed_result, read_result, result_path, sized, write_result
+from bench.harness import RESULTS, BenchmarkResult, failed_result, read_result, result_path, sized, write_result
 
 SECONDS_MAX: Final = 3600
 QUICK_SECONDS_MAX: Final = 600
@@ -26,7 +26,7 @@ STOP_SECONDS_MAX: Final = 30
 _ENVIRONMENT: Final = {"OMNIGRAPH_HOME": str(RESULTS / "home"), "OMNIGRAPH_CLASS_ARCHIVE": "off"}
 
 
-def run_in_process(name: str) -> Result:
+def run_in_process(name: str) -> BenchmarkResult:
     """Run a benchmark; store and return its result, or why it failed."""
     seconds_max = sized(SECONDS_MAX, QUICK_SECONDS_MAX)
     result_path(name).unlink(missing_ok=True)

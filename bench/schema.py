@@ -56,7 +56,7 @@ def _make_graph(path: Path, rows: int) -> Location:
 
 
 def _apply(root: Location, text: str) -> Callable[[], object]:
-    return lambda: apply_schema(root, MAIN, SchemaRequest(text, "bench"), _no_tasks)
+    return lambda: apply_schema(root, MAIN, SchemaRequest(source=text, actor="bench"), _no_tasks)
 
 
 def _no_tasks(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Sequence[Result]:

@@ -102,8 +102,15 @@ def _publish_commits(graph: omnigraph.Graph, commits: int) -> None:
         table = tables[number % len(tables)]
         moved = replace(table, pin=Pin(None, table.pin.version + 1))
         tables[number % len(tables)] = moved
-        draft = CommitDraft(CommitId(new_ulid()), "load", OperationId(new_ulid()), "bench", number, {"rows": 1})
-        publish(target, ManifestChange(draft, (moved,)))
+        draft = CommitDraft(
+            id=CommitId(new_ulid()),
+            operation="load",
+            operation_id=OperationId(new_ulid()),
+            actor="bench",
+            created_us=number,
+            counts={"rows": 1},
+        )
+        publish(target, ManifestChange(commit=draft, tables=(moved,)))
         number += 1
         if number % 500 == 0:
             print(f"{number} commits", file=sys.stderr)

@@ -120,8 +120,16 @@ def write_social(path: Path, social: Social) -> Graph:
         )
         return area.finish(effects, frozenset(), {})
 
-    write(graph.location, MAIN, WriteRequest(WriterKind.LOAD, "bench", stage, lambda area, _: stage(area)))
-    write(graph.location, MAIN, WriteRequest(WriterKind.OPTIMIZE, "bench", index, lambda area, _: index(area)))
+    write(
+        graph.location,
+        MAIN,
+        WriteRequest(kind=WriterKind.LOAD, actor="bench", stage=stage, restage=lambda area, _: stage(area)),
+    )
+    write(
+        graph.location,
+        MAIN,
+        WriteRequest(kind=WriterKind.OPTIMIZE, actor="bench", stage=index, restage=lambda area, _: index(area)),
+    )
     return graph
 
 

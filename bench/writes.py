@@ -35,4 +35,4 @@ def commit_rows(root: Location, alias: str, rows: pa.Table, *, mode: Mode = "app
                 staged = stage_upsert(dataset, table)
         return area.finish((area.transaction_effect(target, staged, count),), frozenset(), {})
 
-    assert write(root, branch, WriteRequest(WriterKind.LOAD, "bench", stage)) is not None
+    assert write(root, branch, WriteRequest(kind=WriterKind.LOAD, actor="bench", stage=stage)) is not None

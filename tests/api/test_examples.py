@@ -25,13 +25,18 @@ query people() {
   insert Knows { from: "ada", to: "bob" }
 }
 """
-ON_SPARK: Final = frozenset({"Graph.load", "Graph.export", "Graph.build_indexes", "Graph.apply_schema"})
+ON_SPARK: Final = frozenset(
+    {"Graph.load", "Graph.export", "Graph.build_indexes", "Graph.apply_schema", "spark.session"}
+)
 
 
 def _documented() -> Iterator[tuple[str, Any]]:
     for name in ("init", "open", "lint"):
         yield name, getattr(surface, name)
-    for kind in (surface.Graph, PreparedQuery):
+    for name in ("cleanup_all_tables", "optimize_all_tables", "repair_all_tables"):
+        yield f"maintenance.{name}", getattr(og.maintenance, name)
+    yield "spark.session", og.spark.session
+    for kind in (surface.Graph, PreparedQuery, og.types.Result):
         for name, member in vars(kind).items():
             if inspect.isfunction(member) and not name.startswith("_") and name not in INTERNAL:
                 yield f"{kind.__name__}.{name}", member

@@ -153,7 +153,12 @@ def test_write_staged_on_a_replaced_graph_fails(copies: Copies, restages: bool) 
         copies.restore("c")
         return staged_write
 
-    request = WriteRequest(WriterKind.LOAD, "tester", staged, (lambda again, _: stage(again)) if restages else None)
+    request = WriteRequest(
+        kind=WriterKind.LOAD,
+        actor="tester",
+        stage=staged,
+        restage=(lambda again, _: stage(again)) if restages else None,
+    )
     with pytest.raises(GraphReplacedError) as caught:
         write(copies.location, "main", request)
     assert caught.value.applied is Applied.NO

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+import polars as pl
+import pyarrow as pa
 import pytest
+from lance import LanceDataset
 
 import omnigraph as og
 from omnigraph import types
@@ -66,13 +70,41 @@ def test_options_of_methods_are_keywords() -> None:
         assert len(positional) <= 2, f"{name} takes {positional} by position"
 
 
-def test_every_result_has_short_representations() -> None:
-    results = [getattr(types, name) for name in types.__all__ if name.endswith("Result")]
-    assert len(results) >= 10
-    for result in results:
-        assert issubclass(result, Displayed) or result is types.Result
-    assert issubclass(og.Graph, Displayed)
-    assert issubclass(types.Snapshot, Displayed)
+def test_everything_that_calls_return_has_short_representations() -> None:
+    returned = {kind for call in _public_calls() for kind in _classes(_return_type(call))}
+    ours = {kind for kind in returned if kind.__module__.startswith("omnigraph")}
+    results = {getattr(types, name) for name in types.__all__ if name.endswith("Result")}
+    assert {og.Graph, types.Snapshot, types.CommitRecord, types.Finding, *results} <= ours
+    for kind in ours:
+        assert "_repr_html_" in dir(kind), kind
+        assert issubclass(kind, Displayed) or kind is types.Result
+    assert {kind.__name__ for kind in returned - ours} == {"LanceDataset", "NoneType", "str"}
+
+
+def _public_calls() -> list[Any]:
+    methods = [
+        member
+        for kind in (og.Graph, types.PreparedQuery)
+        for name, member in vars(kind).items()
+        if inspect.isfunction(member) and not name.startswith("_") and name != "summary"
+    ]
+    return [og.init, og.open, og.lint, *methods]
+
+
+def _return_type(call: Any) -> Any:
+    """Return the annotation of a result, which names types that modules import only for type checkers."""
+    names = {name: getattr(types, name) for name in types.__all__}
+    text = inspect.signature(call).return_annotation
+    return eval(text, {"Iterator": Iterator, "LanceDataset": LanceDataset, "Graph": og.Graph, **names})
+
+
+def _classes(annotation: Any) -> Iterator[type]:
+    """Yield the classes of an annotation: those of the items of a list, a tuple or an iterator."""
+    parts = [part for part in get_args(annotation) if part is not ...]
+    if not parts:
+        yield type(None) if annotation is None else annotation
+    for part in parts:
+        yield from _classes(part)
 
 
 def test_values_are_frozen() -> None:
@@ -89,10 +121,32 @@ def test_representations(tmp_path: Path) -> None:
         added = graph.mutate(f'query add() {{ insert P {{ k: "<p{number:02}>" }} }}')
     result = graph.query("query q() { match { $p: P } return { $p.k } }")
     assert len(result) == 12
-    for value in (graph, graph.snapshot(), added, result, graph.cleanup(keep=1), graph.repair()):
+    plan = graph.plan_schema("node P { k: String @key  age: I32? } node Q { k: String @key }")
+    feed = graph.changes()
+    rows = [graph.log()[0], *graph.list_branches(), *graph.doctor(), *graph.index_status(), *graph.diff("HEAD")]
+    assert {len(repr(row).splitlines()) for row in (*rows, next(feed.commits))} == {1}
+    values: tuple[Any, ...] = (
+        graph,
+        graph.snapshot(),
+        added,
+        result,
+        graph.cleanup(keep=1),
+        graph.repair(),
+        plan,
+        feed,
+    )
+    for value in (*values, *rows, og.lint("query q() {", graph.schema)):
         assert 1 <= len(repr(value).splitlines()) <= 10
         html = value._repr_html_()
         assert html.startswith("<table><caption>")
         assert html.endswith("</table>")
     assert "&lt;p00&gt;" in result._repr_html_()
     assert "4 more rows" in repr(result)
+
+
+def test_results_are_arrow_streams(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "g.omni", "node P { k: String @key }")
+    graph.mutate('query add() { insert P { k: "a" } }')
+    result = graph.query("query q() { match { $p: P } return { $p.k } }")
+    assert pa.table(result) == pa.RecordBatchReader.from_stream(result).read_all() == result.to_arrow()
+    assert list(result) == result.to_pylist() == pl.DataFrame(result).to_dicts() == [{"p.k": "a"}]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench.harness import Machine, Ratio, Result, compare
+from bench.harness import BenchmarkResult, Machine, Ratio, compare
 
 _MACHINE: Final = Machine("x86_64", 2, 24, "3.11.2", {"pylance": "14.0.2", "duckdb": "2.0.0"})
 _LOADS: Final = {"load": 4.0, "pyarrow and Lance": 2.5, "DuckDB": 2.0}
@@ -12,8 +12,8 @@ _LOADS: Final = {"load": 4.0, "pyarrow and Lance": 2.5, "DuckDB": 2.0}
 
 def sample_result(
     name: str, *ratios: Ratio, day: str = "2026-11-16", quick: bool = False, failure: str | None = None
-) -> Result:
-    return Result(name, day, quick, _MACHINE, ratios, failure)
+) -> BenchmarkResult:
+    return BenchmarkResult(name, day, quick, _MACHINE, ratios, failure)
 
 
 LOAD: Final = sample_result(

@@ -56,7 +56,7 @@ _VARYING: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CommandResult:
     """What a command printed, and its exit code."""
 
     stdout: str
@@ -71,7 +71,7 @@ class Outcome:
 
 def omnigraph(
     *arguments: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None, weak: bool = False
-) -> Outcome:
+) -> CommandResult:
     """Run a command in another process. `weak`: permissions of files hold for root too."""
     program = (*(DROP_CAPABILITIES if os.geteuid() == 0 else ()), OMNIGRAPH) if weak else (forked_omnigraph(),)
     done = subprocess.run(
@@ -84,18 +84,18 @@ def omnigraph(
         timeout=SECONDS_MAX,
         check=False,
     )
-    return Outcome(done.stdout, done.stderr, done.returncode)
+    return CommandResult(done.stdout, done.stderr, done.returncode)
 
 
-def run_in_process(*arguments: str | Path, cwd: Path) -> Outcome:
+def run_in_process(*arguments: str | Path, cwd: Path) -> CommandResult:
     """Run a command in this process: the same code without the start-up time."""
     stdout, stderr = StringIO(), StringIO()
     with chdir(cwd), redirect_stdout(stdout), redirect_stderr(stderr):
         exit_code = run([str(argument) for argument in arguments])
-    return Outcome(stdout.getvalue(), stderr.getvalue(), exit_code)
+    return CommandResult(stdout.getvalue(), stderr.getvalue(), exit_code)
 
 
-def assert_success_or_one_error(outcome: Outcome) -> None:
+def assert_success_or_one_error(outcome: CommandResult) -> None:
     """Assert that the command succeeded, or failed with one error and a hint."""
     assert "Traceback" not in outcome.stderr
     assert "unexpectedly" not in outcome.stderr

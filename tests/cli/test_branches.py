@@ -11,7 +11,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.base.clock import format_timestamp
-from tests.cli.process import SCHEMA, Outcome, assert_golden, omnigraph, run_in_process
+from tests.cli.process import SCHEMA, CommandResult, assert_golden, omnigraph, run_in_process
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def branch(directory: Path, *arguments: str) -> Outcome:
+def branch(directory: Path, *arguments: str) -> CommandResult:
     return run_in_process("branch", *arguments, "--store", "graph.omni", cwd=directory)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import SCHEMA, Outcome, assert_golden, omnigraph, run_in_process
+from tests.cli.process import SCHEMA, CommandResult, assert_golden, omnigraph, run_in_process
 
 READS = {
     "snapshot": ("snapshot", "graph.omni"),
@@ -47,7 +47,7 @@ def test_init(form: tuple[str, ...], directory: Path, update_golden: bool) -> No
 
 
 def test_id_of_a_commit_ignores_case(graph: Path, update_golden: bool) -> None:
-    def read(*arguments: str) -> Outcome:
+    def read(*arguments: str) -> CommandResult:
         return run_in_process(*arguments, cwd=graph.parent)
 
     listed = json.loads(read("commit", "list", "graph.omni", "--json").stdout)

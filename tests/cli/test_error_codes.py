@@ -10,7 +10,7 @@ from omnigraph.integrity.rules import Rule
 from omnigraph.query.codes import LintCode, QueryCode
 from omnigraph.schema.codes import SchemaCode
 from omnigraph.schema.evolution.codes import EvolutionCode
-from tests.style.source import ROOT, Source, python_sources
+from tests.style.source import ROOT, SourceFile, python_sources
 
 ERRORS: Final = (ROOT / "docs" / "user" / "errors.md").read_text(encoding="utf-8")
 NOT_SHOWN: Final = frozenset({"failpoint", "failpoint_action", "failpoint_hold"})  # only in tests
@@ -43,7 +43,7 @@ def test_codes_of_rules() -> None:
     assert "\n".join(rows) + "\n" in ERRORS
 
 
-def _codes(source: Source) -> Iterator[str]:
+def _codes(source: SourceFile) -> Iterator[str]:
     """Yield the values of `code=`, and the codes in the rules for exceptions of libraries."""
     for node in ast.walk(source.tree):
         match node:

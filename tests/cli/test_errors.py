@@ -90,7 +90,14 @@ def test_every_kind_has_its_exit_code(kind: ErrorKind) -> None:
 
 
 def test_errors_in_a_file_are_not_usage_errors() -> None:
-    assert exit_code(SchemaTextError((Problem("S001", "x", "", "a.pg", 1, 1, 1, ""),))) == 1
+    assert (
+        exit_code(
+            SchemaTextError(
+                (Problem(code="S001", message="x", hint="", source="a.pg", line=1, column=1, length=1, text=""),)
+            )
+        )
+        == 1
+    )
     assert exit_code(UsageError("x", code="x")) == 2
     assert exit_code(ConflictError("x", code="x")) == 1
 

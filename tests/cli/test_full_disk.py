@@ -14,7 +14,7 @@ import lance
 import pytest
 
 import omnigraph as og
-from tests.cli.process import SCHEMA, Outcome, assert_success_or_one_error, omnigraph
+from tests.cli.process import SCHEMA, CommandResult, assert_success_or_one_error, omnigraph
 
 pytestmark = pytest.mark.soak
 KIBIBYTE = 1024
@@ -39,7 +39,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(path)], check=True)
 
 
-def add(disk: Path, slug: str) -> Outcome:
+def add(disk: Path, slug: str) -> CommandResult:
     text = f'query add() {{ insert Person {{ slug: "{slug}" }} }}'
     return omnigraph("mutate", "-e", text, "--store", "graph.omni", "--quiet", cwd=disk)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from tests.cli.process import SCHEMA, Outcome, assert_golden, run_in_process
+from tests.cli.process import SCHEMA, CommandResult, assert_golden, run_in_process
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def make_history(directory: Path) -> Path:
     return directory
 
 
-def run(directory: Path, *arguments: str) -> Outcome:
+def run(directory: Path, *arguments: str) -> CommandResult:
     return run_in_process(*arguments, "--store", "graph.omni", cwd=directory)
 
 

@@ -10,7 +10,7 @@ import lance
 import pytest
 
 from omnigraph.cli.app import make_command
-from tests.cli.process import Outcome, assert_golden, omnigraph, run_in_process, tree
+from tests.cli.process import CommandResult, assert_golden, omnigraph, run_in_process, tree
 
 MANIFEST = "graph.omni/__manifest"
 
@@ -201,7 +201,7 @@ def test_every_command_requires_one_graph(directory: Path) -> None:
         assert "expected one graph, got " in outcome.stderr
 
 
-def assert_one_error(outcome: Outcome, exit_code: int) -> None:
+def assert_one_error(outcome: CommandResult, exit_code: int) -> None:
     """Assert that stderr has one error and one hint, and stdout is empty."""
     assert outcome.exit_code == exit_code, outcome
     assert outcome.stdout == ""

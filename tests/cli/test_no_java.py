@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from tests.cli.process import OMNIGRAPH, SCHEMA, Outcome, assert_success_or_one_error, environment
+from tests.cli.process import OMNIGRAPH, SCHEMA, CommandResult, assert_success_or_one_error, environment
 
 pytestmark = pytest.mark.soak
 
@@ -20,7 +20,7 @@ NEXT_SCHEMA = SCHEMA.replace("age: I32?", "age: I32?\n  rank: I32 @default(1)")
 PEOPLE = "query q() { match { $p: Person } return { $p.slug } }"
 
 
-def without_java(directory: Path, *arguments: str) -> Outcome:
+def without_java(directory: Path, *arguments: str) -> CommandResult:
     hidden = directory / "hidden"
     hidden.mkdir(exist_ok=True)
     (hidden / "sitecustomize.py").write_text(HIDE)
@@ -29,7 +29,7 @@ def without_java(directory: Path, *arguments: str) -> Outcome:
     done = subprocess.run(
         [OMNIGRAPH, *arguments], cwd=directory, env=environment(env), capture_output=True, text=True, check=False
     )
-    return Outcome(done.stdout, done.stderr, done.returncode)
+    return CommandResult(done.stdout, done.stderr, done.returncode)
 
 
 @pytest.mark.parametrize(

@@ -31,14 +31,22 @@ def progress_after(seconds: float, done: int, *, is_last: bool = False) -> Progr
 def test_line_has_finished_work_speed_and_remaining_time() -> None:
     assert describe(progress_after(4.0, 4)) == "load: 4/10 tasks, 4,000 rows, 8.0 MB, 2.0 MB/s, 6 s left"
     assert describe(progress_after(10.0, 10, is_last=True)) == "load: 10/10 tasks, 10,000 rows, 20.0 MB, 2.0 MB/s"
-    assert describe(Progress("load", 5.0, 1, 2)) == "load: 1/2 tasks, 5 s left"
-    assert describe(Progress("load", 5.0, 0, 2)) == "load: 0/2 tasks"
-    assert describe(Progress("load", 5.0, 1, 1, rows=1, is_last=True)) == "load: 1/1 task, 1 row"
+    assert describe(Progress(step="load", seconds=5.0, tasks_done=1, tasks_total=2)) == "load: 1/2 tasks, 5 s left"
+    assert describe(Progress(step="load", seconds=5.0, tasks_done=0, tasks_total=2)) == "load: 0/2 tasks"
+    assert (
+        describe(Progress(step="load", seconds=5.0, tasks_done=1, tasks_total=1, rows=1, is_last=True))
+        == "load: 1/1 task, 1 row"
+    )
 
 
 def test_remaining_time_is_estimated_from_bytes_first() -> None:
-    assert seconds_remaining(Progress("load", 3.0, 1, 2, rows=1, bytes=30, bytes_total=40)) == 1.0
-    assert seconds_remaining(Progress("load", 3.0, 1, 2)) == 3.0
+    assert (
+        seconds_remaining(
+            Progress(step="load", seconds=3.0, tasks_done=1, tasks_total=2, rows=1, bytes=30, bytes_total=40)
+        )
+        == 1.0
+    )
+    assert seconds_remaining(Progress(step="load", seconds=3.0, tasks_done=1, tasks_total=2)) == 3.0
 
 
 def test_at_most_one_line_per_second_and_none_for_fast_work(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +56,7 @@ def test_at_most_one_line_per_second_and_none_for_fast_work(monkeypatch: pytest.
         for tenth in range(35):
             report(progress_after(tenth / 10, tenth // 4))
         report(progress_after(3.5, 10, is_last=True))
-        report(Progress("quick", 0.9, 2, 2, is_last=True))
+        report(Progress(step="quick", seconds=0.9, tasks_done=2, tasks_total=2, is_last=True))
     lines = stderr.getvalue().splitlines()
     assert [line.partition(" ")[2].partition(",")[0] for line in lines] == [
         "2/10 tasks",
@@ -62,10 +70,10 @@ def test_single_task_prints_no_progress(monkeypatch: pytest.MonkeyPatch) -> None
     stderr = StringIO()
     monkeypatch.setattr("sys.stderr", stderr)
     with show_progress(quiet=False) as report:
-        report(Progress("load", 0.1, 0, 1, rows=0, bytes=0))
-        report(Progress("load", 6.0, 0, 1, rows=3, bytes=90))
-        report(Progress("load", 7.0, 1, 1, rows=3, bytes=90))
-        report(Progress("load", 7.1, 1, 1, rows=3, bytes=90, is_last=True))
+        report(Progress(step="load", seconds=0.1, tasks_done=0, tasks_total=1, rows=0, bytes=0))
+        report(Progress(step="load", seconds=6.0, tasks_done=0, tasks_total=1, rows=3, bytes=90))
+        report(Progress(step="load", seconds=7.0, tasks_done=1, tasks_total=1, rows=3, bytes=90))
+        report(Progress(step="load", seconds=7.1, tasks_done=1, tasks_total=1, rows=3, bytes=90, is_last=True))
     assert stderr.getvalue() == ""
 
 

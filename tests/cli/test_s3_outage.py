@@ -15,7 +15,7 @@ import pytest
 import omnigraph as og
 from omnigraph.storage.files import list_files
 from omnigraph.storage.location import Location
-from tests.cli.process import OMNIGRAPH, SCHEMA, Outcome, assert_success_or_one_error, environment, omnigraph
+from tests.cli.process import OMNIGRAPH, SCHEMA, CommandResult, assert_success_or_one_error, environment, omnigraph
 from tests.conftest import S3Server
 from tests.pipeline.in_place import load_here
 from tests.s3_proxy import Fault, Mode, S3Proxy
@@ -100,7 +100,7 @@ def test_workers_without_the_address_of_s3(
 def check(command: str, proxy: S3Proxy, env: dict[str, str], tmp_path: Path) -> None:
     """Stop S3 after one third of the requests of a complete run, and after two thirds."""
 
-    def run(location: Location) -> Outcome:
+    def run(location: Location) -> CommandResult:
         return omnigraph(*{**COMMANDS, **ON_SPARK}[command], location.uri, cwd=tmp_path, env=env)
 
     proxy.is_old = command == "cleanup"

@@ -15,7 +15,7 @@ import pytest
 import omnigraph as og
 from omnigraph.base.failpoints import ENVIRONMENT_VARIABLE, Failpoint
 from omnigraph.storage.location import parse_location
-from tests.cli.process import OMNIGRAPH, SCHEMA, Outcome, assert_success_or_one_error, environment
+from tests.cli.process import OMNIGRAPH, SCHEMA, CommandResult, assert_success_or_one_error, environment
 from tests.pipeline.in_place import load_here
 from tests.pipeline.process import is_alive, processes_with
 from tests.waiting import SECONDS_MAX, wait_until
@@ -86,7 +86,7 @@ def count(graph: Path) -> int:
     return people
 
 
-def run(directory: Path, command: str, env: dict[str, str], victim: str | None = None) -> Outcome:
+def run(directory: Path, command: str, env: dict[str, str], victim: str | None = None) -> CommandResult:
     """Run the command; with a victim, kill that process as soon as a worker of Spark runs."""
     with started(directory, command, environment(env)) as process:
         if victim is not None:
@@ -100,7 +100,7 @@ def run(directory: Path, command: str, env: dict[str, str], victim: str | None =
             wait_until(has_worker)
             os.kill(pids[victim], signal.SIGKILL)
         stdout, stderr = process.communicate(timeout=SECONDS_MAX)
-    return Outcome(stdout, stderr, process.returncode)
+    return CommandResult(stdout, stderr, process.returncode)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from omnigraph.base.clock import format_timestamp
 from omnigraph.cli.main import _prepare_streams, run
 from omnigraph.cli.options import LogFile
 from omnigraph.cli.output import RowsFormat, write_rows
-from tests.cli.process import OMNIGRAPH, SCHEMA, Outcome, environment, run_in_process
+from tests.cli.process import OMNIGRAPH, SCHEMA, CommandResult, environment, run_in_process
 from tests.waiting import SECONDS_MAX
 
 
@@ -182,7 +182,7 @@ def test_log_failure_without_an_error_text_of_the_system(tmp_path: Path, monkeyp
 def test_notice_is_written_to_stderr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMNIGRAPH_HOME", str(tmp_path))
     for more, notice in ((), "no warm Spark server was running\n"), (("--quiet",), ""):
-        assert run_in_process("spark", "stop", *more, cwd=tmp_path) == Outcome("", notice, 0)
+        assert run_in_process("spark", "stop", *more, cwd=tmp_path) == CommandResult("", notice, 0)
 
 
 def test_no_rows_print_no_lines(graph: Path) -> None:

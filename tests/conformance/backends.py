@@ -17,21 +17,21 @@ from omnigraph.query.parameters import bind_plan, coerce_params
 from omnigraph.query.parser import parse_queries
 from omnigraph.query.plan.statements import MutationPlan
 from omnigraph.query.rules.run import rewrite_plan
-from tests.conformance.case_files import Case, CaseFile, Changed, Expected, Failed, Rows, Step
+from tests.conformance.case_files import CaseFile, CaseStep, Changed, Expected, Failed, LanguageCase, Rows
 from tests.conformance.comparison import to_json
 from tests.conformance.model import ModelGraph, RulesBrokenError
 from tests.query.reference import run
 from tests.schema.incarnations import catalog_of
 
 
-class Session(Protocol):
+class BackendSession(Protocol):
     """An open graph of a backend."""
 
-    def run(self, step: Step) -> Expected:
+    def run(self, step: CaseStep) -> Expected:
         """Run one step."""
         ...
 
-    def copy(self, directory: Path) -> Session:
+    def copy(self, directory: Path) -> BackendSession:
         """Return a separate graph with the same contents; the directory is empty."""
         ...
 
@@ -42,16 +42,16 @@ class QueryBackend(Protocol):
     @property
     def name(self) -> str: ...
 
-    def runs(self, case: Case) -> bool:
+    def runs(self, case: LanguageCase) -> bool:
         """Return whether the case can have another result than on other backends."""
         ...
 
-    def open(self, cases: CaseFile, directory: Path) -> Session:
+    def open(self, cases: CaseFile, directory: Path) -> BackendSession:
         """Create the graph of the file in an empty directory."""
         ...
 
 
-def outcome(session: Session, step: Step) -> Expected:
+def outcome(session: BackendSession, step: CaseStep) -> Expected:
     """Return the result of a step, or its error."""
     try:
         return session.run(step)
@@ -78,10 +78,10 @@ class ReferenceBackend:
     def name(self) -> str:
         return "reference, rewritten" if self.rewritten else "reference"
 
-    def runs(self, case: Case) -> bool:
+    def runs(self, case: LanguageCase) -> bool:
         return True
 
-    def open(self, cases: CaseFile, directory: Path) -> Session:
+    def open(self, cases: CaseFile, directory: Path) -> BackendSession:
         graph = ModelGraph(catalog_of(cases.schema))
         graph.load(cases.data)
         assert not list(graph.broken_rules(set())), f"the data of {cases.name} violates rules"
@@ -95,7 +95,7 @@ class ReferenceSession:
     graph: ModelGraph
     rewritten: bool
 
-    def run(self, step: Step) -> Expected:
+    def run(self, step: CaseStep) -> Expected:
         checked = check_query(parse_queries(step.text), None, self.graph.catalog)
         plan = rewrite_plan(checked.plan) if self.rewritten else checked.plan
         bound = bind_plan(plan, coerce_params(plan.parameters, step.params), datetime.now(UTC))
@@ -107,7 +107,7 @@ class ReferenceSession:
         cells = tuple(tuple(to_json(row[field.name], field) for field in fields) for row in rows)
         return Rows(tuple(field.name for field in fields), cells)
 
-    def copy(self, directory: Path) -> Session:
+    def copy(self, directory: Path) -> BackendSession:
         return ReferenceSession(self.graph.copy(), self.rewritten)
 
 

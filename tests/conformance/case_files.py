@@ -62,7 +62,7 @@ Expected = Rows | Changed | Failed
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CaseStep:
     """One query, its expected result, and its line in the file."""
 
     text: str
@@ -72,11 +72,11 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class LanguageCase:
     """One behaviour of the query language."""
 
     title: str
-    steps: tuple[Step, ...]
+    steps: tuple[CaseStep, ...]
 
     @property
     def changes(self) -> bool:
@@ -98,7 +98,7 @@ class CaseFile:
     name: str
     schema: str
     data: tuple[str, ...]
-    cases: tuple[Case, ...]
+    cases: tuple[LanguageCase, ...]
 
 
 def read_case_files() -> tuple[CaseFile, ...]:
@@ -115,7 +115,7 @@ def parse_cases(name: str, text: str) -> CaseFile:
     if [title for title, _, _ in sections[:2]] != ["schema", "data"]:
         raise ValueError(f"{name}: a file must start with `== schema` and `== data`")
     data = tuple(line for line in sections[1][1].splitlines() if line.strip())
-    cases = tuple(Case(title, tuple(_steps(name, body, line))) for title, body, line in sections[2:])
+    cases = tuple(LanguageCase(title, tuple(_steps(name, body, line))) for title, body, line in sections[2:])
     titles = [case.title for case in cases]
     if duplicates := {title for title in titles if titles.count(title) > 1}:
         raise ValueError(f"{name}: duplicate titles: {duplicates}")
@@ -132,11 +132,11 @@ class _Draft:
     expected: str | None = None
     rows: list[list[Any]] = field(default_factory=list)
 
-    def finish(self, name: str) -> Step:
+    def finish(self, name: str) -> CaseStep:
         if self.expected is None:
             raise ValueError(f"{name}:{self.line}: the step has no `--` line with an expected result")
         words = self.expected.split()
-        return Step("\n".join(self.text).strip(), self.params, self._expected(name, words), self.line)
+        return CaseStep("\n".join(self.text).strip(), self.params, self._expected(name, words), self.line)
 
     def _expected(self, name: str, words: list[str]) -> Expected:
         match words:
@@ -155,7 +155,7 @@ class _Draft:
                 raise ValueError(f"{name}:{self.line}: unknown expected result `-- {self.expected}`")
 
 
-def _steps(name: str, body: str, first: int) -> Iterator[Step]:
+def _steps(name: str, body: str, first: int) -> Iterator[CaseStep]:
     draft = _Draft()
     for number, line in enumerate(body.splitlines(), start=first):
         if not line.strip() or line.startswith("#"):

@@ -27,7 +27,7 @@ from omnigraph.pipeline.load.source import InputSource
 from omnigraph.schema.tables import declared_indexes
 from omnigraph.storage.lance.indexes import IndexSpec
 from omnigraph.storage.location import Location, parse_location
-from tests.conformance.case_files import Case, CaseFile, Changed, Expected, Rows, Step
+from tests.conformance.case_files import CaseFile, CaseStep, Changed, Expected, LanguageCase, Rows
 from tests.engine.running import PlannedText
 from tests.graph.writers import run_index
 from tests.pipeline.in_place import in_place
@@ -69,7 +69,7 @@ class EngineBackend:
         mode = self.mode.value if self.mode else "free"
         return f"engine, {self.storage.name}, {mode}{'' if self.cached else ', not cached'}"
 
-    def runs(self, case: Case) -> bool:
+    def runs(self, case: LanguageCase) -> bool:
         """Return whether the case can have another result here: the mode does not change what is written."""
         return self.mode is None or not case.changes
 
@@ -89,14 +89,14 @@ class EngineSession:
     branch: str
     snapshot: Snapshot | None = None
 
-    def run(self, step: Step) -> Expected:
+    def run(self, step: CaseStep) -> Expected:
         if self.snapshot is None:
             self.snapshot = read_snapshot(self.root, self.branch)
         query = _PREPARED.setdefault((self.root.uri, step.text), PlannedText(step.text))
         checked, _ = query.planner.check(self.snapshot)
         if checked.is_mutation:
             self.snapshot = None
-            mutation_options = MutationOptions("tester", self.branch)
+            mutation_options = MutationOptions(actor="tester", branch=self.branch)
             done = run_mutation_text(self.root, QuerySource(step.text), step.params, mutation_options)
             return Changed(done.affected_nodes, done.affected_edges, committed=done.commit is not None)
         options = EngineOptions(mode=self.backend.mode, cached=self.backend.cached)
@@ -129,7 +129,7 @@ def build(cases: CaseFile, storage: Storage, directory: Path) -> Location:
         _index(root, storage.branch)
     if storage.optimized:
         _load(root, [line for line in cases.data if line not in first], storage.branch, directory)
-        optimize_all_tables(Graph(root, storage.branch), OptimizeOptions(), in_place)
+        optimize_all_tables(Graph(root, branch=storage.branch), OptimizeOptions(), in_place)
     return root
 
 
@@ -137,7 +137,7 @@ def _load(root: Location, lines: list[str], branch: str, directory: Path) -> Non
     path = directory / "data.jsonl"
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     source = InputSource(plan_json_pieces(find_inputs([str(path)])))
-    request = LoadRequest(source, LoadMode.APPEND, "tester", branch)
+    request = LoadRequest(source=source, mode=LoadMode.APPEND, actor="tester", branch=branch)
     load(root, request, in_place)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from omnigraph.graph.manifest.snapshot import Snapshot, read_snapshot
 from omnigraph.pipeline.spark.session import SparkSettings, spark_session
-from tests.conformance.case_files import Case, CaseFile, Expected, Rows, Step
+from tests.conformance.case_files import CaseFile, CaseStep, Expected, LanguageCase, Rows
 from tests.conformance.engine_backend import PLAIN, build
 from tests.engine.running import PlannedText
 
@@ -54,7 +54,7 @@ class SparkBackend:
 
     name: str = "spark"
 
-    def runs(self, case: Case) -> bool:
+    def runs(self, case: LanguageCase) -> bool:
         """Return whether Spark supports the case: no mutations, no search."""
         return not case.changes and not case.searches
 
@@ -68,7 +68,7 @@ class SparkGraph:
 
     snapshot: Snapshot
 
-    def run(self, step: Step) -> Expected:
+    def run(self, step: CaseStep) -> Expected:
         result = PlannedText(step.text).run_on_spark(self.snapshot, step.params)
         rows: list[dict[str, Any]] = json.loads(result.to_json())
         return Rows(tuple(result.columns), tuple(tuple(row.values()) for row in rows))

@@ -10,8 +10,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conformance.backends import REFERENCE_BACKENDS, QueryBackend, Session, outcome
-from tests.conformance.case_files import Case, CaseFile, Changed, Expected, Failed, Rows, parse_cases, read_case_files
+from tests.conformance.backends import REFERENCE_BACKENDS, BackendSession, QueryBackend, outcome
+from tests.conformance.case_files import (
+    CaseFile,
+    Changed,
+    Expected,
+    Failed,
+    LanguageCase,
+    Rows,
+    parse_cases,
+    read_case_files,
+)
 from tests.conformance.comparison import difference
 from tests.conformance.engine_backend import ENGINE_BACKENDS, SOAK_BACKENDS
 
@@ -21,7 +30,7 @@ CASES_MIN = 500
 
 
 @pytest.fixture(scope="session")
-def sessions() -> dict[tuple[str, str], Session]:
+def sessions() -> dict[tuple[str, str], BackendSession]:
     """Return the open graphs by file and backend; all cases that do not change a graph share it."""
     return {}
 
@@ -39,9 +48,9 @@ def every_case() -> Iterator[object]:
 @pytest.mark.parametrize(("file", "case", "backends"), tuple(every_case()))
 def test_case(
     file: CaseFile,
-    case: Case,
+    case: LanguageCase,
     backends: tuple[QueryBackend, ...],
-    sessions: dict[tuple[str, str], Session],
+    sessions: dict[tuple[str, str], BackendSession],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     failures = []
@@ -55,7 +64,7 @@ def test_case(
     assert failures == []
 
 
-def failures_of(case: Case, session: Session, file: CaseFile) -> Iterator[str]:
+def failures_of(case: LanguageCase, session: BackendSession, file: CaseFile) -> Iterator[str]:
     """Run the steps until the first with another outcome."""
     for step in case.steps:
         if message := difference(outcome(session, step), step.expected):

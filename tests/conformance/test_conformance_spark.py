@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conformance.backends import outcome
-from tests.conformance.case_files import Case, CaseFile, Rows, read_case_files
+from tests.conformance.case_files import CaseFile, LanguageCase, Rows, read_case_files
 from tests.conformance.comparison import difference
 from tests.conformance.spark_backend import SparkBackend, SparkGraph, small_session
 
@@ -21,7 +21,7 @@ CASES_MIN = 250
 SHARE = 12  # every twelfth case in `make test`, all of them in `make soak`
 
 
-def every_case() -> Iterator[tuple[CaseFile, Case]]:
+def every_case() -> Iterator[tuple[CaseFile, LanguageCase]]:
     for file in read_case_files():
         for case in filter(BACKEND.runs, file.cases):
             # Errors before the run come from the same code for all backends.
@@ -53,7 +53,7 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Spark
     ],
 )
 def test_case(
-    file: CaseFile, case: Case, graphs: dict[str, SparkGraph], tmp_path_factory: pytest.TempPathFactory
+    file: CaseFile, case: LanguageCase, graphs: dict[str, SparkGraph], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     if file.name not in graphs:
         graphs[file.name] = BACKEND.open(file, tmp_path_factory.mktemp("graph"))

@@ -49,7 +49,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ConsoleOutput:
     """The actual output of a command, and its exit code."""
 
     printed: str
@@ -73,7 +73,7 @@ def read_commands(text: str) -> list[Command]:
     return commands
 
 
-def run_commands(commands: list[Command], directory: Path) -> list[Outcome]:
+def run_commands(commands: list[Command], directory: Path) -> list[ConsoleOutput]:
     script = "".join(
         f"{command.typed}\nlast=$?; printf '\\n%s%s\\n' '{_END}' $last; (exit $last)\n" for command in commands
     )
@@ -91,7 +91,7 @@ def run_commands(commands: list[Command], directory: Path) -> list[Outcome]:
         check=False,
     ).stdout
     parts = re.split(rf"\n?{_END}(\d+)\n", output)
-    return [Outcome(printed, int(code)) for printed, code in zip(parts[0::2], parts[1::2], strict=False)]
+    return [ConsoleOutput(printed, int(code)) for printed, code in zip(parts[0::2], parts[1::2], strict=False)]
 
 
 def normalise(text: str, directory: Path) -> str:
@@ -102,7 +102,7 @@ def normalise(text: str, directory: Path) -> str:
     return text
 
 
-def is_as_documented(command: Command, outcome: Outcome, directory: Path) -> bool:
+def is_as_documented(command: Command, outcome: ConsoleOutput, directory: Path) -> bool:
     if not command.printed:
         return True
     lines = normalise(command.printed, directory).split("\n")

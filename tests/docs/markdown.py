@@ -19,7 +19,7 @@ _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class FencedBlock:
     """A fenced block: its language, the rest of its first line, and its text."""
 
     language: str
@@ -27,8 +27,8 @@ class Block:
     text: str
 
 
-def blocks(text: str) -> list[Block]:
-    return [Block(*match.groups()) for match in _FENCE.finditer(text)]
+def blocks(text: str) -> list[FencedBlock]:
+    return [FencedBlock(*match.groups()) for match in _FENCE.finditer(text)]
 
 
 def links(text: str) -> list[str]:

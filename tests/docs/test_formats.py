@@ -6,6 +6,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -62,20 +63,25 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Location:
     dropped = first.tables[COMPANY]
     draft = new_draft("merge")
     change = ManifestChange(
-        commit=type(draft)(
-            draft.id,
-            "merge",
-            draft.operation_id,
-            "me",
-            1,
-            {"rows": 1},
-            first.head,
-            {dropped.id: dropped.pin},
-            StreamBatch("a-query", 3),
+        commit=replace(
+            draft,
+            actor="me",
+            created_us=1,
+            counts={"rows": 1},
+            merged_parent=first.head,
+            pins={dropped.id: dropped.pin},
+            stream=StreamBatch("a-query", 3),
         ),
         tombstones=(TombstoneRecord(dropped.id, COMPANY, dropped.pin.version),),
         schema=SchemaRecord(first.schema.source, first.schema.catalog_json, SchemaHash(first.schema.hash)),
-        recovery=RecoveryRecord(OperationId(new_ulid()), "load", "me", "rolled_back", 1, {dropped.id: "fenced"}),
+        recovery=RecoveryRecord(
+            operation_id=OperationId(new_ulid()),
+            kind="load",
+            actor="me",
+            action="rolled_back",
+            recovered_us=1,
+            tables={dropped.id: "fenced"},
+        ),
     )
     publish(target_of(first), change)
     return location

@@ -11,7 +11,7 @@ import pytest
 
 from omnigraph.base import limits
 from tests.docs.markdown import ROOT
-from tests.style.source import Source, python_sources
+from tests.style.source import SourceFile, python_sources
 
 PAGE: Final = (ROOT / "docs" / "user" / "limits.md").read_text(encoding="utf-8")
 ROWS: Final = dict(re.findall(r"^\| `([A-Z][A-Z0-9_]+)` \| ([^|]+) \| [^|]+ \|$", PAGE, re.MULTILINE))
@@ -77,10 +77,10 @@ A = "OMNIGRAPH_A"
 b = environ.get("B_B") or os.environ["C_C"] or os.getenv("D_D") or "E_E" in os.environ
 F_VARIABLES = ("F_F", "G_G")
 """
-    assert set(_variables(Source(ROOT, text))) == {"OMNIGRAPH_A", "B_B", "C_C", "D_D", "E_E", "F_F", "G_G"}
+    assert set(_variables(SourceFile(ROOT, text))) == {"OMNIGRAPH_A", "B_B", "C_C", "D_D", "E_E", "F_F", "G_G"}
 
 
-def _variables(source: Source) -> Iterator[str]:
+def _variables(source: SourceFile) -> Iterator[str]:
     """Yield Omnigraph's own names wherever they appear, and other names where the code reads the environment."""
     for node in ast.walk(source.tree):
         match node:

@@ -17,7 +17,7 @@ from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, read_snapshot
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import parse_location
 from tests.conformance.backends import ReferenceSession, outcome
-from tests.conformance.case_files import Changed, Expected, Failed, Step
+from tests.conformance.case_files import CaseStep, Changed, Expected, Failed
 from tests.conformance.engine_backend import PLAIN, EngineBackend, EngineSession
 from tests.conformance.model import ModelGraph
 from tests.schema.incarnations import catalog_of
@@ -118,8 +118,8 @@ def test_engine_and_model_agree(seeded: Path, texts: list[str]) -> None:
             assert stored_rows(read_snapshot(root)) == model_rows(model.graph)
 
 
-def step(text: str) -> Step:
-    return Step(text, {}, Changed(0, 0), 0)
+def step(text: str) -> CaseStep:
+    return CaseStep(text, {}, Changed(0, 0), 0)
 
 
 def comparable(result: Expected) -> object:

@@ -22,7 +22,7 @@ def main(uri: str, options: str, times: str) -> None:
     made = []
     for _ in range(int(times)):
         table = moved(table)
-        published = publish(target, ManifestChange(new_draft(), (table,)))
+        published = publish(target, ManifestChange(commit=new_draft(), tables=(table,)))
         assert published.commit is not None
         made.append(published.commit.id)
     sys.stdout.write(json.dumps(made) + "\n")

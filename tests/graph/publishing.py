@@ -46,7 +46,12 @@ def target_of(snapshot: Snapshot) -> PublishTarget:
 
 def new_draft(operation: str = "load") -> CommitDraft:
     return CommitDraft(
-        CommitId(new_ulid()), operation, OperationId(new_ulid()), "tester", SYSTEM_CLOCK.now_us(), {"rows": 1}
+        id=CommitId(new_ulid()),
+        operation=operation,
+        operation_id=OperationId(new_ulid()),
+        actor="tester",
+        created_us=SYSTEM_CLOCK.now_us(),
+        counts={"rows": 1},
     )
 
 
@@ -64,7 +69,7 @@ def publish_next(
 ) -> Publication:
     """Publish one commit that moves the pin of one table."""
     snapshot = read_snapshot(location, branch)
-    change = ManifestChange(new_draft(), (moved(snapshot.tables[alias]),))
+    change = ManifestChange(commit=new_draft(), tables=(moved(snapshot.tables[alias]),))
     return publish(target_of(snapshot), change, requirements, publisher)
 
 

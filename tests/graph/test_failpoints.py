@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from omnigraph.base.failpoints import Failpoint
-from tests.style.source import Source, python_sources
+from tests.style.source import SourceFile, python_sources
 
 # A durable call inside one of these has its failpoint before the call of the function itself.
 WRAPPERS: Final[dict[str, str]] = {
@@ -79,7 +79,7 @@ def test_every_wrapper_exists() -> None:
     ],
 )
 def test_call_without_a_failpoint_is_found(body: str) -> None:
-    source = Source(Path("src/omnigraph/graph/a.py"), f"def f():\n    {body}\n")
+    source = SourceFile(Path("src/omnigraph/graph/a.py"), f"def f():\n    {body}\n")
     assert len(list(_unguarded(source, {"commit_restore"}))) == 1
 
 
@@ -94,11 +94,11 @@ def test_call_without_a_failpoint_is_found(body: str) -> None:
     ],
 )
 def test_call_with_a_failpoint_is_not_reported(body: str) -> None:
-    source = Source(Path("src/omnigraph/graph/a.py"), f"def f():\n    {body}\n")
+    source = SourceFile(Path("src/omnigraph/graph/a.py"), f"def f():\n    {body}\n")
     assert list(_unguarded(source, {"commit_restore"})) == []
 
 
-def _graph_sources() -> list[Source]:
+def _graph_sources() -> list[SourceFile]:
     """Return the packages that make durable calls: the graph, and the command that deletes."""
     packages = ("omnigraph.graph", "omnigraph.maintenance.cleanup")
     return [source for source in python_sources() if source.module.startswith(packages)]
@@ -119,7 +119,7 @@ def _announcing() -> set[str]:
     return {name for name in durable if not name.startswith(("_", HARMLESS_PREFIX)) and name != "announce"}
 
 
-def _unguarded(source: Source, durable: set[str]) -> Iterator[str]:
+def _unguarded(source: SourceFile, durable: set[str]) -> Iterator[str]:
     for function in ast.walk(source.tree):
         if isinstance(function, ast.FunctionDef) and function.name not in WRAPPERS:
             yield from _unguarded_in(function.body, durable, f"{source.path}: {function.name}", False)

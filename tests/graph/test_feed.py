@@ -118,7 +118,7 @@ def test_page_ends_before_a_gap(local_location: Location) -> None:
 def test_drop_is_reported_as_hard_or_soft(hard: bool, local_location: Location) -> None:
     og.init(local_location.uri, "node A { k: String @key }  node B { k: String @key  n: I32? }")
     cursor = read_snapshot(local_location).head
-    request = SchemaRequest("node B { k: String @key }", "tester", hard=hard)
+    request = SchemaRequest(source="node B { k: String @key }", actor="tester", hard=hard)
     apply_schema(local_location, MAIN, request, in_place)
     (changes,) = read_feed(local_location, cursor=cursor).commits
     mode = "hard" if hard else "soft"
@@ -230,7 +230,7 @@ def test_follower_gets_the_rows_of_a_reused_type_name(
 
 
 def apply(location: Location, text: str) -> None:
-    apply_schema(location, MAIN, SchemaRequest(text, "tester"), in_place)
+    apply_schema(location, MAIN, SchemaRequest(source=text, actor="tester"), in_place)
 
 
 def _old_manifests(versions: Path) -> list[Path]:

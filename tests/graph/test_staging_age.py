@@ -38,7 +38,7 @@ def test_write_that_stages_for_too_long_is_an_error(local_location: Location, wi
             run(local_location, [Change(PERSON, insert=("other",))])
         return staged
 
-    request = WriteRequest(WriterKind.LOAD, "tester", stage, lambda area, _: changes(area))
+    request = WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage, restage=lambda area, _: changes(area))
     with pytest.raises(StagingTooOldError):
         write(local_location, "main", request, WriteEnvironment(clock=clock))
     assert "late" not in read_contents(local_location)[PERSON]

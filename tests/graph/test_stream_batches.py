@@ -20,7 +20,13 @@ def write_batch(
     location: Location, batch: int, name: str, environment: WriteEnvironment | None = None, query: str = QUERY
 ) -> Published | None:
     stage = stage_changes([Change(PERSON, insert=(name,))])
-    request = WriteRequest(WriterKind.LOAD, "ada", stage, lambda again, _: stage(again), StreamBatch(query, batch))
+    request = WriteRequest(
+        kind=WriterKind.LOAD,
+        actor="ada",
+        stage=stage,
+        restage=lambda again, _: stage(again),
+        stream=StreamBatch(query, batch),
+    )
     return write(location, MAIN, request, environment)
 
 
@@ -51,7 +57,13 @@ def test_batch_committed_by_another_writer_is_found_under_the_lease(store_locati
         assert write_batch(store_location, 7, "first") is not None
         return plain(area)
 
-    request = WriteRequest(WriterKind.LOAD, "ada", stage, lambda again, _: plain(again), StreamBatch(QUERY, 7))
+    request = WriteRequest(
+        kind=WriterKind.LOAD,
+        actor="ada",
+        stage=stage,
+        restage=lambda again, _: plain(again),
+        stream=StreamBatch(QUERY, 7),
+    )
     assert write(store_location, MAIN, request) is None
     assert len(commits(store_location)) == 1
 

@@ -76,7 +76,12 @@ def run(
 ) -> Published | None:
     """Write `changes` as one commit. If the read set changed, stage again."""
     stage = stage_changes(changes)
-    return write(location, branch, WriteRequest(kind, actor, stage, lambda again, _: stage(again)), environment)
+    return write(
+        location,
+        branch,
+        WriteRequest(kind=kind, actor=actor, stage=stage, restage=lambda again, _: stage(again)),
+        environment,
+    )
 
 
 def run_compaction(
@@ -89,7 +94,9 @@ def run_compaction(
         effects = tuple(area.multi_commit_effect(target, _compact) for target in targets)
         return area.finish(effects, frozenset(), {})
 
-    request = WriteRequest(WriterKind.OPTIMIZE, "omnigraph:optimize", stage, lambda again, _: stage(again))
+    request = WriteRequest(
+        kind=WriterKind.OPTIMIZE, actor="omnigraph:optimize", stage=stage, restage=lambda again, _: stage(again)
+    )
     return write(location, MAIN, request, environment)
 
 
@@ -106,7 +113,9 @@ def run_index(location: Location, alias: str, specs: Sequence[IndexSpec], branch
     def stage(area: StagingArea) -> StagedWrite:
         return area.finish((area.multi_commit_effect(area.open_for_write(alias), build),), frozenset(), {})
 
-    request = WriteRequest(WriterKind.ENSURE_INDICES, "tester", stage, lambda again, _: stage(again))
+    request = WriteRequest(
+        kind=WriterKind.ENSURE_INDICES, actor="tester", stage=stage, restage=lambda again, _: stage(again)
+    )
     return write(location, branch, request)
 
 
@@ -124,7 +133,7 @@ def plant_auto_cleanup(location: Location, alias: str, interval: int | None = No
         planted = StagedTransaction(native.uuid, target.dataset.version, "UpdateConfig", native)
         return area.finish((area.transaction_effect(target, planted, target.table.row_count),), frozenset(), {})
 
-    assert write(location, MAIN, WriteRequest(WriterKind.OPTIMIZE, "tester", stage)) is not None
+    assert write(location, MAIN, WriteRequest(kind=WriterKind.OPTIMIZE, actor="tester", stage=stage)) is not None
 
 
 def _compact(handle: Dataset, hold: Callable[[], None]) -> Dataset:

@@ -31,7 +31,9 @@ from tests.integrity.samples import node, texts
 
 def make_violations(rule: Rule, name: str, rows: list[int]) -> RuleViolations:
     values = texts([f"v{row}" for row in rows])
-    return RuleViolations(rule, name, "is wrong", np.array(rows, dtype=np.int64), values)
+    return RuleViolations(
+        rule=rule, property=name, message="is wrong", rows=np.array(rows, dtype=np.int64), values=values
+    )
 
 
 def test_rule_codes_are_unique_and_stable() -> None:
@@ -79,12 +81,12 @@ def test_row_that_is_not_in_the_input_has_no_line() -> None:
 
 _violations = st.builds(
     Violation,
-    st.sampled_from("ab"),
-    st.none() | st.integers(1, 200),
-    st.none() | st.sampled_from("pq"),
-    st.sampled_from(["1", "2"]),
-    st.sampled_from(Rule),
-    st.just("m"),
+    file=st.sampled_from("ab"),
+    line=st.none() | st.integers(1, 200),
+    property=st.none() | st.sampled_from("pq"),
+    value=st.sampled_from(["1", "2"]),
+    rule=st.sampled_from(Rule),
+    message=st.just("m"),
 )
 
 
@@ -102,7 +104,12 @@ def test_merging_in_any_order_gives_the_same(parts: list[list[Violation]], order
 
 def test_many_reports_merge_into_one() -> None:
     reports = [
-        ViolationReport.of_violations([Violation("f", part * 50 + line, "p", "", Rule.ENUM, "m") for line in range(50)])
+        ViolationReport.of_violations(
+            [
+                Violation(file="f", line=part * 50 + line, property="p", value="", rule=Rule.ENUM, message="m")
+                for line in range(50)
+            ]
+        )
         for part in reversed(range(100))
     ]
     merged = merge_reports(reports)
@@ -112,7 +119,7 @@ def test_many_reports_merge_into_one() -> None:
 
 def test_lines_of_tasks_become_lines_of_files() -> None:
     def findings(file: str, part: int, lines: int, bad: int) -> TaskFindings:
-        violation = Violation(file, bad, "p", "v", Rule.ENUM, "m")
+        violation = Violation(file=file, line=bad, property="p", value="v", rule=Rule.ENUM, message="m")
         return TaskFindings(file, part, lines, ViolationReport.of_violations([violation]))
 
     tasks = [findings("b", 0, 10, 3), findings("a", 1, 7, 1), findings("a", 0, 5, 5), findings("a", 2, 1, 1)]
@@ -134,7 +141,9 @@ def test_task_findings_survive_pickling() -> None:
 
 
 def test_a_line_of_the_error_file() -> None:
-    violation = Violation("a.ndjson", 3, "age", "é", Rule.RANGE, "is outside of 0..200")
+    violation = Violation(
+        file="a.ndjson", line=3, property="age", value="é", rule=Rule.RANGE, message="is outside of 0..200"
+    )
     assert (
         violation.to_ndjson()
         == (
@@ -142,7 +151,7 @@ def test_a_line_of_the_error_file() -> None:
             '"message":"is outside of 0..200"}\n'
         ).encode()
     )
-    odd = Violation("f", None, None, "\ud800", Rule.NOT_UNICODE, "m")
+    odd = Violation(file="f", line=None, property=None, value="\ud800", rule=Rule.NOT_UNICODE, message="m")
     assert json.loads(odd.to_ndjson())["value"] == "?"
 
 
@@ -176,5 +185,7 @@ def test_every_raw_value_can_be_shown() -> None:
     lists = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), not_text)
     far = pa.array([2**62], pa.int64()).view(pa.timestamp("s", "UTC"))
     for values in (not_text, lists, far, MixedColumn(["\ud800", object(), {1: 2}])):
-        violations = RuleViolations(Rule.WRONG_TYPE, "p", "m", np.arange(len(values)), values)
+        violations = RuleViolations(
+            rule=Rule.WRONG_TYPE, property="p", message="m", rows=np.arange(len(values)), values=values
+        )
         assert all(len(text) <= limits.VIOLATION_VALUE_LENGTH_MAX for text in violations.shown_values())

@@ -84,7 +84,7 @@ class Aging:
 
     @property
     def environment(self) -> WriteEnvironment:
-        terms = LeaseTerms(60.0, 600.0, self.leases, lambda: 0.5)
+        terms = LeaseTerms(lease_seconds=60.0, wait_seconds=600.0, clock=self.leases, jitter=lambda: 0.5)
         return WriteEnvironment(clock=self.clock, jitter=lambda: 0.5, terms=terms)
 
     def later(self, seconds: float) -> None:

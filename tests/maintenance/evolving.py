@@ -28,7 +28,7 @@ def evolve(
     environment: WriteEnvironment | None = None,
 ) -> SchemaResult:
     """Apply a schema. `tasks`: in small tasks, as if every table were too large for the driver."""
-    request = SchemaRequest(schema, "tester", hard=hard)
+    request = SchemaRequest(source=schema, actor="tester", hard=hard)
     if tasks:
         request = replace(request, rows_per_task=2)
     return apply_schema(root, branch, request, in_place, environment)

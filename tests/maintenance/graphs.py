@@ -120,7 +120,10 @@ def change(
             effects.append(area.transaction_effect(target, stage_table(target.dataset), row_count))
         return area.finish(tuple(effects), frozenset(), {})
 
-    assert write(location, branch, WriteRequest(WriterKind.LOAD, "tester", stage), environment) is not None
+    assert (
+        write(location, branch, WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage), environment)
+        is not None
+    )
 
 
 def open_table(location: Location, alias: str, branch: str = MAIN) -> Dataset:

@@ -44,7 +44,7 @@ def renamed(row: dict[str, Any], old: str, new: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class SchemaCase:
     """A replacement in the base schema, and the rows after it."""
 
     old: str
@@ -55,17 +55,17 @@ class Case:
 
 PERSON, COMPANY, KNOWS = "node:Person", "node:Company", "edge:Knows"
 CASES = {
-    "add types": Case(
+    "add types": SchemaCase(
         "node Company",
         "node City { name: String @key }\nedge In: Person -> City { v: Vector(4)? @index }\nnode Company",
         lambda before: {**before, "node:City": {}, "edge:In": {}},
     ),
-    "rename a type": Case(
+    "rename a type": SchemaCase(
         "node Company",
         "node Firm @rename_from(Company)",
         lambda before: {"node:Firm" if alias == COMPANY else alias: rows for alias, rows in before.items()},
     ),
-    "rename a type and its column": Case(
+    "rename a type and its column": SchemaCase(
         "node Company { name: String @key }",
         "node Firm @rename_from(Company) { title: String @key @rename_from(name)  size: I64 @default(1) }",
         lambda before: {
@@ -73,62 +73,62 @@ CASES = {
             "node:Firm": {key: {"title": key, "size": 1} for key in before[COMPANY]},
         },
     ),
-    "add nullable properties": Case(
+    "add nullable properties": SchemaCase(
         "mood:",
         "tags: [String]?  photo: Blob?  v: Vector(4)? @index  mood:",
         columns(PERSON, lambda row: {**row, "tags": None, "photo": None, "v": None}),
     ),
-    "add properties with defaults": Case(
+    "add properties with defaults": SchemaCase(
         "mood:",
         'city: String? @default("Rome")  born: Date @default("2024-05-31")  mood:',
         columns(PERSON, lambda row: {**row, "city": "Rome", "born": date(2024, 5, 31)}),
     ),
-    "rename properties": Case(
+    "rename properties": SchemaCase(
         "age: I32? @index",
         "years: I32? @index @rename_from(age)",
         columns(PERSON, lambda row: renamed(row, "age", "years")),
     ),
-    "rename the key": Case(
+    "rename the key": SchemaCase(
         "slug: String @key",
         "handle: String @key @rename_from(slug)",
         columns(PERSON, lambda row: renamed(row, "slug", "handle")),
     ),
-    "add an index": Case("weight: F64?", "weight: F64? @index"),
-    "add rules": Case(
+    "add an index": SchemaCase("weight: F64?", "weight: F64? @index"),
+    "add rules": SchemaCase(
         "name: String @index }",
         'name: String @index @unique @unique(age, name) @range(age, 0..200) @check(name, "[A-Z][a-z]+") }',
     ),
-    "require": Case("age: I32? @index", "age: I32 @index"),
-    "require with a default": Case(
+    "require": SchemaCase("age: I32? @index", "age: I32 @index"),
+    "require with a default": SchemaCase(
         "since: Date?  weight: F64?",
         'since: Date @default("2024-05-31")  weight: F64 @default(2.5)',
         columns(KNOWS, lambda row: {**row, "since": date(2024, 5, 31)}),
     ),
-    "require and rename with a default, with other steps": Case(
+    "require and rename with a default, with other steps": SchemaCase(
         "since: Date?  weight: F64?",
         'weight: F64 @default(2.5)  on: Date @default("2024-05-31") @rename_from(since)  n: I64 @default(1)',
         columns(KNOWS, lambda row: {**renamed(row, "since", "on"), "on": date(2024, 5, 31), "n": 1}),
     ),
-    "tighten a cardinality": Case("@card(0..5)", "@card(1..1)"),
-    "extend an enum": Case("enum(glad, sad)", "enum(glad, sad, calm)"),
-    "relax": Case("name: String @index }", "name: String? @index }"),
-    "relax together with a default": Case(
+    "tighten a cardinality": SchemaCase("@card(0..5)", "@card(1..1)"),
+    "extend an enum": SchemaCase("enum(glad, sad)", "enum(glad, sad, calm)"),
+    "relax": SchemaCase("name: String @index }", "name: String? @index }"),
+    "relax together with a default": SchemaCase(
         "name: String @index }",
         "name: String? @index  score: F32 @default(0.5) }",
         columns(PERSON, lambda row: {**row, "score": 0.5}),
     ),
-    "note": Case("node Company", 'node Company @description("a firm")'),
-    "drop properties": Case(
+    "note": SchemaCase("node Company", 'node Company @description("a firm")'),
+    "drop properties": SchemaCase(
         "age: I32? @index  mood: enum(glad, sad)",
         "",
         columns(PERSON, lambda row: {name: row[name] for name in ("slug", "name")}),
     ),
-    "drop a type": Case(
+    "drop a type": SchemaCase(
         "node Company { name: String @key }\n",
         "",
         lambda before: {alias: rows for alias, rows in before.items() if alias != COMPANY},
     ),
-    "drop an edge and a node": Case(
+    "drop an edge and a node": SchemaCase(
         BASE, "node Company { name: String @key }\n", lambda before: {COMPANY: before[COMPANY]}
     ),
 }

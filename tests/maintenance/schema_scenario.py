@@ -48,5 +48,5 @@ def evolve_on(workers: RunTasks) -> dict[str, Any]:
 
 
 def _apply(root: Location, text: str, workers: RunTasks) -> Any:
-    request = SchemaRequest(text, "tester", hard=True, rows_per_task=1_000)
+    request = SchemaRequest(source=text, actor="tester", hard=True, rows_per_task=1_000)
     return apply_schema(root, MAIN, request, workers).commit

@@ -46,7 +46,7 @@ WHERE = ("size = 3", "size = 1000003", "size > 15", "id = 'a3'", "slug = 'b3'", 
 
 
 @dataclass(slots=True)
-class Interrupted:
+class InterruptedBuild:
     """A runner that calls `interrupt` each time segments were built, at most `times` times."""
 
     interrupt: Callable[[], object]
@@ -76,7 +76,7 @@ def answers_are_right(graph: Location, branch: str = MAIN) -> bool:
 
 
 def test_appended_rows_do_not_invalidate_indexes(graph: Location) -> None:
-    workers = Interrupted(lambda: append(graph, "b", 30))
+    workers = InterruptedBuild(lambda: append(graph, "b", 30))
     outcome = ensure_indices(graph, MAIN, workers)
     assert outcome.commit is not None
     assert workers.built == [10]
@@ -94,7 +94,7 @@ def test_appended_rows_do_not_invalidate_indexes(graph: Location) -> None:
     ids=["update", "delete"],
 )
 def test_rows_changed_during_the_build_are_found(graph: Location, interrupt: Callable[[Location], None]) -> None:
-    workers = Interrupted(lambda: interrupt(graph))
+    workers = InterruptedBuild(lambda: interrupt(graph))
     assert ensure_indices(graph, MAIN, workers).commit is not None
     assert workers.built == [10]
     assert answers_are_right(graph)
@@ -105,7 +105,7 @@ def test_rows_changed_during_the_build_are_found(graph: Location, interrupt: Cal
 
 
 def test_only_indexes_over_rewritten_fragments_are_built_again(graph: Location) -> None:
-    workers = Interrupted(lambda: run_compaction(graph, [CITES]))
+    workers = InterruptedBuild(lambda: run_compaction(graph, [CITES]))
     outcome = ensure_indices(graph, MAIN, workers)
     assert workers.built == [10, 4]
     assert {row.status for row in outcome.built} == {IndexStatus.BUILT}
@@ -119,7 +119,7 @@ def test_rows_overwritten_during_the_build_are_indexed_again(graph: Location) ->
         rows = 20 - open_table(graph, DOC).count_rows()
         change(graph, {DOC: lambda dataset: stage_overwrite(dataset, docs(dataset.schema, "b", 20))}, rows=rows)
 
-    workers = Interrupted(overwrite)
+    workers = InterruptedBuild(overwrite)
     ensure_indices(graph, MAIN, workers)
     assert workers.built == [10, 6]
     assert open_table(graph, DOC).native.to_table(full_text_query="b3").num_rows == 1
@@ -132,7 +132,7 @@ def test_table_rewritten_each_time_is_skipped_and_others_are_published(graph: Lo
         append(graph, f"m{len(workers.built)}x")
         run_compaction(graph, [CITES])
 
-    workers = Interrupted(rewrite, limits.MAINTENANCE_ATTEMPTS_MAX)
+    workers = InterruptedBuild(rewrite, limits.MAINTENANCE_ATTEMPTS_MAX)
     outcome = ensure_indices(graph, MAIN, workers)
     assert len(workers.built) == limits.MAINTENANCE_ATTEMPTS_MAX
     assert outcome.commit is not None
@@ -144,7 +144,7 @@ def test_table_rewritten_each_time_is_skipped_and_others_are_published(graph: Lo
 
 
 def test_two_concurrent_runs_build_each_index_once(graph: Location) -> None:
-    workers = Interrupted(lambda: ensure_indices(graph, MAIN, in_place))
+    workers = InterruptedBuild(lambda: ensure_indices(graph, MAIN, in_place))
     outcome = ensure_indices(graph, MAIN, workers)
     assert outcome.commit is None
     assert {row.status for row in outcome.indexes if row.table_key == DOC} == {IndexStatus.COMPLETE}
@@ -152,12 +152,12 @@ def test_two_concurrent_runs_build_each_index_once(graph: Location) -> None:
 
 
 def test_change_of_another_table_does_not_matter(graph: Location) -> None:
-    workers = Interrupted(lambda: upsert(graph, "a", 5))
+    workers = InterruptedBuild(lambda: upsert(graph, "a", 5))
     outcome = ensure_indices(graph, MAIN, workers, MaintenanceRequest(types=frozenset({"Cites"})))
     assert (workers.built, len(outcome.built)) == ([4], 4)
 
 
-class TestBranch:
+class TestBuildOnBranch:
     @pytest.fixture
     def dev(self, graph: Location) -> str:
         create_branch(graph, "dev", "tester", read_snapshot(graph))
@@ -166,7 +166,7 @@ class TestBranch:
     def test_fork_is_kept_when_another_table_moved(self, graph: Location, dev: str) -> None:
         """The first attempt forks both tables; the first write of the branch to one of them replaces only that fork."""
 
-        workers = Interrupted(lambda: write_docs(graph, dev))
+        workers = InterruptedBuild(lambda: write_docs(graph, dev))
         outcome = ensure_indices(graph, dev, workers)
         assert workers.built == [10, 6]
         assert outcome.commit is not None
@@ -180,7 +180,7 @@ class TestBranch:
 
     def test_deleted_branch_is_a_conflict(self, graph: Location, dev: str) -> None:
         with pytest.raises(ConflictError):
-            ensure_indices(graph, dev, Interrupted(lambda: _recreate(graph, dev)))
+            ensure_indices(graph, dev, InterruptedBuild(lambda: _recreate(graph, dev)))
         assert read_indexes(open_table(graph, DOC, dev)) == ()
 
 

@@ -64,9 +64,9 @@ def test_coverage_follows_the_rows(graph: Graph) -> None:
 def test_coverage_of_a_branch(graph: Graph) -> None:
     create_branch(graph.location, "dev", "tester", read_snapshot(graph.location))
     ensure_indices(graph.location, "dev", in_place)
-    rows = Graph(graph.location, "dev").index_status()
+    rows = Graph(graph.location, branch="dev").index_status()
     assert {row.branch for row in rows} == {"dev"}
     assert not any(row.is_behind for row in rows)
     assert any(row.is_behind for row in graph.index_status())
     with pytest.raises(NotFoundError):
-        Graph(graph.location, "nowhere").index_status()
+        Graph(graph.location, branch="nowhere").index_status()

@@ -34,7 +34,7 @@ def test_version_committed_after_the_listing_keeps_its_files(local_location: Loc
         listing.extend(list_files(table))
         return staged
 
-    assert write(local_location, "main", WriteRequest(WriterKind.LOAD, "tester", stage)) is not None
+    assert write(local_location, "main", WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage)) is not None
     late = {f"data/{name}" for name in open_dataset(table).data_files()}
     assert late & {file.path for file in listing}, "the rows were staged before the listing"
     deletable = _deletable(table, listing, pin)
@@ -50,6 +50,6 @@ def _deletable(table: Location, listing: Sequence[StoredFile], pin: Pin) -> set[
         grace_us=DAY_US,
         age_us_min=0,
     )
-    needs = Needs(frozenset({pin}), frozenset({pin}), frozenset())
+    needs = Needs(pins=frozenset({pin}), heads=frozenset({pin}), live=frozenset())
     decision = decide(read_facts(table, listing), needs, policy)
     return {file.path for file in plan_files(table, listing, decision, needs, policy)}

@@ -31,7 +31,7 @@ def graph(durable_location: Location) -> og.Graph:
 
 
 def finding(check: Check, branch: str, *, health: Health = Health.NOTICE, fix: object = None) -> Finding:
-    return Finding(check, health, "text", "node:Person", branch, fix or optimize_branch(branch))  # type: ignore[arg-type]
+    return Finding(check, health, "text", where="node:Person", branch=branch, fix=fix or optimize_branch(branch))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_graph_is_as_before_or_after_a_crash_at_any_call(local_location: Locatio
         with suppress(ReadSetConflictError):
             evolve(root, AFTER, environment=short_lease_environment(PatientClock()))
     insert = QuerySource('query m() { insert City { name: "x" } }')
-    options = MutationOptions("tester", environment=short_lease_environment(PatientClock()))
+    options = MutationOptions(actor="tester", environment=short_lease_environment(PatientClock()))
     run_mutation_text(root, insert, None, options)
     now = contents(root)
     assert {alias: rows for alias, rows in now.items() if alias != "edge:Knows"} == {

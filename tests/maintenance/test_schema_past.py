@@ -125,7 +125,7 @@ def test_plan_reads_one_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(manifest, "open_dataset", counted)
     for branch, expected in ((MAIN, 1), ("dev", 2)):
         opens.clear()
-        plan = Graph(location, branch, read_only=True).plan_schema(text.replace("a: I32?", "a: I32? @index"))
+        plan = Graph(location, branch=branch, read_only=True).plan_schema(text.replace("a: I32?", "a: I32? @index"))
         assert (len(plan.steps), len(opens)) == (200, expected)
 
 
@@ -141,7 +141,9 @@ def test_everything_on_s3(s3_location: Location) -> None:
     graph.mutate(UPDATE)
     more = BASE.replace("age: I64? @index", "age: I64? @index  rank: I64 @default(1)")
     evolve(s3_location, more + "node City { name: String @key }\n", "dev", tasks=True)
-    Graph(s3_location, "dev").mutate('query m() { insert Person { slug: "bob", rank: 2 }  insert City { name: "c" } }')
+    Graph(s3_location, branch="dev").mutate(
+        'query m() { insert Person { slug: "bob", rank: 2 }  insert City { name: "c" } }'
+    )
     graph.merge("dev")
     now = contents(s3_location)
     assert {name: (row["years"], row["rank"]) for name, row in now["node:Human"].items()} == {

@@ -53,7 +53,7 @@ def evolve_after(root: Location, text: str, interrupt: Callable[[], object]) -> 
         interrupt()
         return staged
 
-    write(root, MAIN, WriteRequest(WriterKind.SCHEMA_APPLY, "tester", stage))
+    write(root, MAIN, WriteRequest(kind=WriterKind.SCHEMA_APPLY, actor="tester", stage=stage))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_ids_of_an_interrupted_change_are_not_reused(root: Location) -> None:
     create_branch(root, "dev", "tester", read_snapshot(root))
     omnigraph.open(root.uri, "dev").mutate(ADD)
     ours, theirs = (BASE.replace("age: I64?", f"age: I64?  {name}: I64?") for name in ("here", "there"))
-    with observed(_die_before_publishing), pytest.raises(_Death):
+    with observed(_die_before_publishing), pytest.raises(_UncaughtError):
         evolve(root, theirs, "dev")
     evolve(root, ours)
     assert [recovery.action for recovery in omnigraph.open(root.uri, "dev").recoveries()] == ["rolled_forward"]
@@ -129,19 +129,19 @@ def test_ids_of_an_interrupted_change_are_not_reused(root: Location) -> None:
 
 def test_next_run_finishes_an_interrupted_change(root: Location) -> None:
     """It reports that the schema is applied, and no conflict with itself."""
-    with observed(_die_before_publishing), pytest.raises(_Death):
+    with observed(_die_before_publishing), pytest.raises(_UncaughtError):
         evolve(root, RENAMED)
     assert evolve(root, RENAMED, environment=short_lease_environment(PatientClock())).commit is None
     assert contents(root)["node:Person"] == {"ada": {"slug": "ada", "years": 36}}
 
 
-class _Death(BaseException):
+class _UncaughtError(BaseException):
     """An exception that no code catches."""
 
 
 def _die_before_publishing(effect: str, target: str) -> None:
     if effect == "dataset.commit" and "__manifest" in target:
-        raise _Death
+        raise _UncaughtError
 
 
 def test_concurrent_changes_are_applied_in_sequence(root: Location, tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_writer_that_staged_with_the_old_schema(root: Location) -> None:
         return area.finish((area.transaction_effect(target, staged, 2),), frozenset(), {})
 
     with pytest.raises(ReadSetConflictError, match="schema"):
-        write(root, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage))
+        write(root, MAIN, WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage))
     assert contents(root)["node:Person"] == {"ada": {"slug": "ada", "years": 36}}
 
 

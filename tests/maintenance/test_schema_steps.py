@@ -20,7 +20,7 @@ from omnigraph.schema.tables import arrow_schema
 from omnigraph.storage.location import Location
 from tests.graph.crash.observe import find_leftovers
 from tests.maintenance.evolving import contents, evolve, opened, snapshot_contents
-from tests.maintenance.schema_cases import BASE, CASES, Case, graph_at, opened_at
+from tests.maintenance.schema_cases import BASE, CASES, SchemaCase, graph_at, opened_at
 from tests.pipeline.in_place import in_place
 
 VARIANTS = list(
@@ -30,18 +30,18 @@ VARIANTS = list(
 
 @pytest.mark.parametrize("variant", VARIANTS, ids="-".join)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_step(case: Case, variant: tuple[str, str, str, str], tmp_path: Path) -> None:
+def test_step(case: SchemaCase, variant: tuple[str, str, str, str], tmp_path: Path) -> None:
     check(case, variant, tmp_path)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("branch", [MAIN, "dev"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_step_on_s3(case: Case, branch: str, s3_location: Location) -> None:
+def test_step_on_s3(case: SchemaCase, branch: str, s3_location: Location) -> None:
     check(case, ("populated", branch, "indexed", "optimize then"), s3_location)
 
 
-def check(case: Case, variant: tuple[str, str, str, str], location: Path | Location) -> None:
+def check(case: SchemaCase, variant: tuple[str, str, str, str], location: Path | Location) -> None:
     rows, branch, indexed, optimized = variant
     root = graph_at(location, populated=rows == "populated", indexed=indexed == "indexed", branch=branch)
     if optimized == "optimize first":

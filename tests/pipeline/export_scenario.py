@@ -53,7 +53,7 @@ def main() -> None:
     runner = SparkRunner()
     with rows_forbidden():
         exported = export(
-            parse_location(str(folder / "graph.omni")), ExportRequest(target, part_bytes=PART_BYTES), runner
+            parse_location(str(folder / "graph.omni")), ExportRequest(target=target, part_bytes=PART_BYTES), runner
         )
     sys.stdout.write(json.dumps({"total": exported.total, "shares_disk": runner.shares_disk(0)}))
 

@@ -53,7 +53,7 @@ def make_graph(location: Location, schema: str) -> Location:
 
 def load_file(root: Location, path: Path, branch: str = MAIN, mode: LoadMode = LoadMode.APPEND) -> Loaded:
     source = InputSource(plan_json_pieces(find_inputs([str(path)])))
-    return load(root, LoadRequest(source, mode, "ada", branch), run_here)
+    return load(root, LoadRequest(source=source, mode=mode, actor="ada", branch=branch), run_here)
 
 
 def load_records(
@@ -76,7 +76,7 @@ def export_here(
 ) -> ExportResult:
     options = dict(root.options) or None if str(out).startswith("s3:") else None
     target = parse_target(str(out), format_, options, force=force)
-    request = ExportRequest(target, format_, **selection)
+    request = ExportRequest(target=target, format=format_, **selection)
     return export(root, request, runner or InProcessRunner(), storage_format)
 
 

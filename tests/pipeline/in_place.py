@@ -17,7 +17,7 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 
 
-class LargeSource(InputSource):
+class BucketedSource(InputSource):
     """Files that are checked in buckets, whatever their size."""
 
     @property
@@ -34,7 +34,7 @@ def load_here(root: Location, data: object, type_name: str | None = None, mode: 
     options = LoadOptions(mode=mode, actor="ada", type=type_name)
     plan = plan_load(root, MAIN, data, options)
     with open_source(plan) as source:
-        return load(root, LoadRequest(source, LoadMode(mode), "ada"), in_place)
+        return load(root, LoadRequest(source=source, mode=LoadMode(mode), actor="ada"), in_place)
 
 
 def violations(root: Location, data: object, type_name: str | None = None) -> list[tuple[Any, ...]]:

@@ -139,7 +139,7 @@ class WaitingSource(WatchedSource):
     function = staticmethod(wait_after_writing)
 
 
-class LargeSource(WatchedSource):
+class LargeWatchedSource(WatchedSource):
     """Files that are checked in buckets, whatever their size."""
 
     function = staticmethod(record_writer)
@@ -151,7 +151,7 @@ class LargeSource(WatchedSource):
 
 def load_file(name: str, mode: LoadMode, kind: type[InputSource]) -> dict[str, int]:
     source = kind(plan_json_pieces(find_inputs([str(folder() / name)]), RANGE_BYTES))
-    return dict(load(graph(), LoadRequest(source, mode, "ada"), SparkRunner()).counts)
+    return dict(load(graph(), LoadRequest(source=source, mode=mode, actor="ada"), SparkRunner()).counts)
 
 
 def run_all() -> dict[str, Any]:
@@ -162,10 +162,10 @@ def run_all() -> dict[str, Any]:
         counts = [load_file("base.jsonl", LoadMode.APPEND, FailingSource)]
     failed = len(list(folder().glob("failed-*")))
     counts.append(load_file("small.jsonl", LoadMode.MERGE, InputSource))
-    counts.append(load_file("large.jsonl", LoadMode.MERGE, LargeSource))
+    counts.append(load_file("large.jsonl", LoadMode.MERGE, LargeWatchedSource))
     head = read_snapshot(graph()).head
     try:
-        load_file("bad.jsonl", LoadMode.APPEND, LargeSource)
+        load_file("bad.jsonl", LoadMode.APPEND, LargeWatchedSource)
     except LoadRejectedError as rejected:
         bad = {rule.word: count for rule, count in rejected.report.counts}
     out = folder() / "out.jsonl"

@@ -51,7 +51,7 @@ FIRST_MOMENT: Final = datetime(1, 1, 1, tzinfo=UTC)
 LAST_MOMENT: Final = datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
 
 
-class Source:
+class SourceScenario:
     """The data source on one graph, with short methods."""
 
     def __init__(self, spark: SparkSession, name: str, schema: str = SCHEMA) -> None:
@@ -91,7 +91,7 @@ def run_local() -> dict[str, Any]:
     """Run the example of the documentation and every type on one local session."""
     seen: dict[str, Any] = {"document": _run_document()}
     spark = _session()
-    seen["types"] = _types(spark, Source(spark, "things.omni"))
+    seen["types"] = _types(spark, SourceScenario(spark, "things.omni"))
     return seen
 
 
@@ -103,7 +103,7 @@ def run_stream() -> dict[str, Any]:
 def run_failures() -> dict[str, Any]:
     """Run failing reads and writes on one local session."""
     spark = _session()
-    source = Source(spark, "things.omni")
+    source = SourceScenario(spark, "things.omni")
     return {
         "emptied": _overwrite_with_nothing(source),
         "errors": _errors(source),
@@ -115,7 +115,7 @@ def run_failures() -> dict[str, Any]:
 def run_executors() -> dict[str, Any]:
     """Write on two executor processes at the same time."""
     spark = _session()
-    source = Source(spark, "graph.omni")
+    source = SourceScenario(spark, "graph.omni")
     frame = spark.range(0, 4_000, 1, 2).mapInArrow(_together(os.environ["SCENARIO_FOLDER"]), PEOPLE)
     source.write(frame, "Person")
     frame = source.read("Person")
@@ -130,7 +130,7 @@ def run_executors() -> dict[str, Any]:
 def run_connect() -> dict[str, Any]:
     """Read, write and stream on a Spark Connect server."""
     spark = _session()
-    source = Source(spark, "graph.omni")
+    source = SourceScenario(spark, "graph.omni")
     source.write(source.people(("a", 1), ("b", 2)), "Person")
     source.write(source.people(("b", 3)), "Person", mode="merge")
     source.graph.mutate('query m() { insert Knows { from: "a", to: "b" } insert Knows { from: "b", to: "b" } }')
@@ -168,7 +168,7 @@ def _session() -> SparkSession:
     return spark
 
 
-def _types(spark: SparkSession, source: Source) -> dict[str, Any]:
+def _types(spark: SparkSession, source: SourceScenario) -> dict[str, Any]:
     """Write every type to Lance, read it, and write it to another graph unchanged."""
     full = (
         "full", True, -(2**31), 2**63 - 1, 2**32 - 1, Decimal(2**64 - 1), 1.5, 0.1,
@@ -179,7 +179,7 @@ def _types(spark: SparkSession, source: Source) -> dict[str, Any]:
     hollow: tuple[Any, ...] = ("hollow", *[None] * 12, [], [], [])
     source.write(spark.createDataFrame([full, empty, hollow], THINGS), "Thing")
     frame = source.read("Thing")
-    other = Source(spark, "other.omni")
+    other = SourceScenario(spark, "other.omni")
     other.write(frame, "node:Thing")
     return {
         "schema": frame.schema.simpleString(),
@@ -188,13 +188,13 @@ def _types(spark: SparkSession, source: Source) -> dict[str, Any]:
     }
 
 
-def _overwrite_with_nothing(source: Source) -> int:
+def _overwrite_with_nothing(source: SourceScenario) -> int:
     source.write(source.people(("ada", 36)), "Person")
     source.write(source.people(("ada", 36)).filter("false"), "Person", "overwrite")
     return len(source.rows(PERSON))
 
 
-def _errors(source: Source) -> dict[str, str]:
+def _errors(source: SourceScenario) -> dict[str, str]:
     """Return the errors of the three stages in which Spark runs our code: planning, a task, the commit."""
     source.write(source.people(("ada", 36)), "Person")
     return {
@@ -204,7 +204,7 @@ def _errors(source: Source) -> dict[str, str]:
     }
 
 
-def _abort(source: Source) -> dict[str, Any]:
+def _abort(source: SourceScenario) -> dict[str, Any]:
     """Fail one task after the other task has written its fragment on its executor."""
     before = source.data_files()
     frame = source.spark.range(0, 2, 1, 2).mapInArrow(_fail_when_written(source.uri, before), PEOPLE)
@@ -277,7 +277,7 @@ def _pushed(spark: SparkSession) -> list[int]:
 
 def _stream_twice(spark: SparkSession) -> dict[str, Any]:
     """Append new commits of one graph to another, and repeat the first batch."""
-    first, second = Source(spark, "first.omni"), Source(spark, "second.omni")
+    first, second = SourceScenario(spark, "first.omni"), SourceScenario(spark, "second.omni")
     location = parse_location(first.uri)
     run(location, [Change(PERSON, insert=("a", "b"))])
     _copy(first, second)
@@ -290,7 +290,7 @@ def _stream_twice(spark: SparkSession) -> dict[str, Any]:
     return {"rows": [row["id"] for row in second.rows(PERSON)], "batches": batches}
 
 
-def _copy(source: Source, target: Source) -> None:
+def _copy(source: SourceScenario, target: SourceScenario) -> None:
     frame = source.spark.readStream.format("omnigraph").option("uri", source.uri).option("type", "Person")
     changes = frame.option("startingCommit", "first").load()
     writer = changes.writeStream.format("omnigraph").option("uri", target.uri).option("type", "Person")

@@ -86,7 +86,7 @@ class ChangingPiece(Piece):
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class StoreCase:
     """A graph and a file for it, on the same kind of store."""
 
     root: Location
@@ -102,7 +102,7 @@ class Case:
         return plan_files(inputs, read_snapshot(self.root).schema.catalog)
 
     def load(self, pieces: tuple[Piece, ...], run: Any = in_place) -> None:
-        load(self.root, LoadRequest(InputSource(pieces), LoadMode.APPEND, "ada"), run)
+        load(self.root, LoadRequest(source=InputSource(pieces), mode=LoadMode.APPEND, actor="ada"), run)
 
     def rejects(self, run: Callable[[], None]) -> ContentError:
         """The error of a load of a changed file, which leaves the graph and its files unchanged."""
@@ -123,15 +123,15 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def case(durable_location: Location, name: str) -> Case:
+def case(durable_location: Location, name: str) -> StoreCase:
     og.init(durable_location.uri, SCHEMA, storage_options=dict(durable_location.options))
     folder = durable_location.uri.rpartition("/")[0]
-    made = Case(durable_location, replace(durable_location, uri=f"{folder}/{name}"))
+    made = StoreCase(durable_location, replace(durable_location, uri=f"{folder}/{name}"))
     made.put(FORMATS[name](ROWS))
     return made
 
 
-def test_file_shrinks_before_its_pieces_are_read(case: Case, name: str) -> None:
+def test_file_shrinks_before_its_pieces_are_read(case: StoreCase, name: str) -> None:
     pieces = case.plan()
     sizes = [len(FORMATS[name](rows)) for rows in (ROWS, 1_000)]
     case.put(FORMATS[name](1_000))
@@ -141,7 +141,7 @@ def test_file_shrinks_before_its_pieces_are_read(case: Case, name: str) -> None:
     assert error.hint.startswith("Nothing was written.")
 
 
-def test_file_changes_while_it_is_read(case: Case, name: str) -> None:
+def test_file_changes_while_it_is_read(case: StoreCase, name: str) -> None:
     """The size is unchanged."""
     other = FORMATS[name](ROWS).replace(b"p", b"q", 1)
     pieces = tuple(ChangingPiece.of(piece, lambda: case.put(other)) for piece in case.plan())
@@ -154,7 +154,7 @@ def test_file_changes_while_it_is_read(case: Case, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["p.jsonl"], indirect=True)
-def test_file_changes_between_two_of_its_pieces(case: Case) -> None:
+def test_file_changes_between_two_of_its_pieces(case: StoreCase) -> None:
     [file] = find_inputs([case.data.uri], dict(case.root.options))
     pieces = plan_json_pieces([file], file.size // 3)
     assert len(pieces) > 2
@@ -168,7 +168,7 @@ def test_file_changes_between_two_of_its_pieces(case: Case) -> None:
 
 
 @pytest.mark.parametrize("name", ["p.jsonl"], indirect=True)
-def test_deleted_file(case: Case) -> None:
+def test_deleted_file(case: StoreCase) -> None:
     pieces = case.plan()
     folder, _, path = case.data.uri.rpartition("/")
     delete_files(replace(case.data, uri=folder), [path])
@@ -180,7 +180,9 @@ def test_touched_file(tmp_path: Path) -> None:
     og.init(tmp_path / "g.omni", SCHEMA)
     path = tmp_path / "p.jsonl"
     path.write_bytes(ndjson(5))
-    case = Case(og.open(tmp_path / "g.omni").location, replace(og.open(tmp_path / "g.omni").location, uri=str(path)))
+    case = StoreCase(
+        og.open(tmp_path / "g.omni").location, replace(og.open(tmp_path / "g.omni").location, uri=str(path))
+    )
     pieces = case.plan()
     os.utime(path, ns=(1, 1))
     assert "modified 1970-01-01T00:00:00.000000001Z" in case.rejects(lambda: case.load(pieces)).message

@@ -88,7 +88,7 @@ _WHOLE_MAX: Final = 2**24
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class SampleParameter:
     """A declared parameter and its value."""
 
     name: str
@@ -127,21 +127,21 @@ class Parameter:
 
 
 parameters: Final = st.lists(st.sampled_from(_CHOICES), min_size=2, max_size=4).map(
-    lambda chosen: tuple(Parameter(f"$x{number}", kind, value) for number, (kind, value) in enumerate(chosen))
+    lambda chosen: tuple(SampleParameter(f"$x{number}", kind, value) for number, (kind, value) in enumerate(chosen))
 )
 
 
-def declared(declared_parameters: tuple[Parameter, ...]) -> str:
+def declared(declared_parameters: tuple[SampleParameter, ...]) -> str:
     """Return the declarations of the parameters."""
     return ", ".join(f"{parameter.name}: {parameter.kind}" for parameter in declared_parameters)
 
 
-def values_of(declared_parameters: tuple[Parameter, ...]) -> dict[str, object]:
+def values_of(declared_parameters: tuple[SampleParameter, ...]) -> dict[str, object]:
     return {parameter.name: parameter.value for parameter in declared_parameters}
 
 
 @st.composite
-def conditions(draw: st.DrawFn, choices: tuple[Parameter, ...]) -> str:
+def conditions(draw: st.DrawFn, choices: tuple[SampleParameter, ...]) -> str:
     """Generate a condition on one of the parameters and another parameter, a column or a literal."""
     parameter = draw(st.sampled_from(choices))
     text = draw(_about_list(parameter, choices) if parameter.is_list else _about_scalar(parameter, choices))
@@ -159,20 +159,20 @@ def conditions(draw: st.DrawFn, choices: tuple[Parameter, ...]) -> str:
             return f"({text})"
 
 
-def _about_any(choices: tuple[Parameter, ...]) -> st.SearchStrategy[str]:
+def _about_any(choices: tuple[SampleParameter, ...]) -> st.SearchStrategy[str]:
     return st.sampled_from(choices).flatmap(
         lambda parameter: _about_list(parameter, choices) if parameter.is_list else _about_scalar(parameter, choices)
     )
 
 
-def _others(parameter: Parameter, choices: tuple[Parameter, ...]) -> list[str]:
+def _others(parameter: SampleParameter, choices: tuple[SampleParameter, ...]) -> list[str]:
     """Return operands for a parameter: columns, and the other parameters twice, because they are few."""
     names = [choice.name for choice in choices if choice.family == parameter.family and not choice.is_list]
     return [*(column for column in _COLUMNS[parameter.family] if parameter.is_exact_with(column)), *names, *names]
 
 
 @st.composite
-def _about_scalar(draw: st.DrawFn, parameter: Parameter, choices: tuple[Parameter, ...]) -> str:
+def _about_scalar(draw: st.DrawFn, parameter: SampleParameter, choices: tuple[SampleParameter, ...]) -> str:
     others = st.sampled_from(_others(parameter, choices))
     lists = [_COLUMN_LISTS[parameter.family]] if parameter.family in _COLUMN_LISTS else []
     lists += [choice.name for choice in choices if choice.is_list and choice.family == parameter.family]
@@ -198,7 +198,9 @@ def _about_scalar(draw: st.DrawFn, parameter: Parameter, choices: tuple[Paramete
             return f"{left} {operator} {right}"
 
 
-def _arithmetic(draw: st.DrawFn, parameter: Parameter, choices: tuple[Parameter, ...], operator: str) -> str:
+def _arithmetic(
+    draw: st.DrawFn, parameter: SampleParameter, choices: tuple[SampleParameter, ...], operator: str
+) -> str:
     small = [choice.name for choice in choices if choice.family == "number" and not choice.is_list and choice.is_small]
     # Columns with small numbers; no product of two parameters, which can overflow I64 (see `is_small`).
     column = draw(st.sampled_from(("$p.age", "$q.age", "$p.height", "1", "2.5")))
@@ -219,13 +221,13 @@ def _arithmetic(draw: st.DrawFn, parameter: Parameter, choices: tuple[Parameter,
 
 
 @st.composite
-def _about_list(draw: st.DrawFn, many: Parameter, choices: tuple[Parameter, ...]) -> str:
+def _about_list(draw: st.DrawFn, many: SampleParameter, choices: tuple[SampleParameter, ...]) -> str:
     item = draw(st.sampled_from(_others(many, choices)))
     return draw(st.sampled_from((f"{item} in {many.name}", f"{many.name} contains {item}", f"{many.name} is null")))
 
 
 @st.composite
-def columns(draw: st.DrawFn, choices: tuple[Parameter, ...]) -> str:
+def columns(draw: st.DrawFn, choices: tuple[SampleParameter, ...]) -> str:
     """Generate result columns that use the parameters."""
     parameter = draw(st.sampled_from(choices))
     match draw(st.integers(0, 4)):
@@ -241,7 +243,7 @@ def columns(draw: st.DrawFn, choices: tuple[Parameter, ...]) -> str:
 
 
 @st.composite
-def aggregates(draw: st.DrawFn, choices: tuple[Parameter, ...]) -> str:
+def aggregates(draw: st.DrawFn, choices: tuple[SampleParameter, ...]) -> str:
     """Generate a group by one parameter, and aggregates of another."""
     key_parameter, parameter = draw(st.sampled_from(choices)), draw(st.sampled_from(choices))
     shown = [f"count({parameter.name}) as pn"]
@@ -254,7 +256,7 @@ def aggregates(draw: st.DrawFn, choices: tuple[Parameter, ...]) -> str:
 
 
 @st.composite
-def inline(draw: st.DrawFn, choices: tuple[Parameter, ...]) -> str:
+def inline(draw: st.DrawFn, choices: tuple[SampleParameter, ...]) -> str:
     """Generate an inline value for the binding of a person, or nothing."""
     parameter = draw(st.sampled_from(choices))
     column = draw(st.sampled_from(_INLINE[parameter.family]))

@@ -12,7 +12,7 @@ from typing import Final
 from hypothesis import strategies as st
 
 from tests.query.sample_parameters import (
-    Parameter,
+    SampleParameter,
     aggregates,
     columns,
     conditions,
@@ -181,7 +181,9 @@ def queries(draw: st.DrawFn, *, searches: bool = False) -> SampleQuery:
 
 
 @st.composite
-def _results(draw: st.DrawFn, bound: frozenset[str], choices: tuple[Parameter, ...], scores: tuple[str, ...]) -> str:
+def _results(
+    draw: st.DrawFn, bound: frozenset[str], choices: tuple[SampleParameter, ...], scores: tuple[str, ...]
+) -> str:
     names = sorted(bound)
     ids = ", ".join(f"${name}.id" for name in names) or "1"
     more = draw(columns(choices)) if choices else ""

@@ -26,7 +26,7 @@ ACCESSES: dict[str, Callable[[Location], object]] = {
 
 def main() -> None:
     text, *names = sys.argv[1:]
-    location = parse_location(text) if "://" in text else Location(Scheme.LOCAL, text)
+    location = parse_location(text) if "://" in text else Location(scheme=Scheme.LOCAL, uri=text)
     if os.geteuid() == 0:
         os.setgid(NOBODY)
         os.setuid(NOBODY)

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import os
+import pickle
 from pathlib import Path
 
 import pytest
 
 from omnigraph.base.errors import UsageError
-from omnigraph.storage.location import S3_DEFAULTS, Scheme, parse_location
+from omnigraph.storage.location import S3_DEFAULTS, Durability, Location, Scheme, parse_location
 
 
 def test_a_path_becomes_absolute_with_links_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,3 +84,10 @@ def test_a_plain_http_endpoint_allows_http(monkeypatch: pytest.MonkeyPatch) -> N
     assert dict(parse_location("s3://bucket/g").options)["allow_http"] == "true"
     secure = parse_location("s3://bucket/g", {"aws_endpoint": "https://h"})
     assert "allow_http" not in dict(secure.options)
+
+
+def test_executors_receive_every_member() -> None:
+    options = (("aws_region", "eu"),)
+    child = Location(scheme=Scheme.S3, uri="s3://bucket/g", options=options, durability=Durability.PROCESS).child("a")
+    received: Location = pickle.loads(pickle.dumps(child))
+    assert (received, received.root) == (child, "s3://bucket/g")

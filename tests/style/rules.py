@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.style.source import Source
+from tests.style.source import SourceFile
 from tests.style.words import strings_are_plain_english
 
 FILE_LINES_MAX: Final = 600
 FUNCTION_LINES_MAX: Final = 80
 VAGUE_NAMES: Final = {"common", "helper", "helpers", "misc", "shared", "util", "utils"}
 EMPTY_NAMES: Final = {"found", "one", "wanted", "known", "kept", "given", "how", "at", "there"}
-VALUE_NAMES: Final = ("Options", "Plan", "Record", "Snapshot", "Task")
+POSITIONAL_FIELDS_MAX: Final = 4
 
 _SHARED_CHANCE: Final = re.compile(
     r"os\.urandom|secrets\.\w+|random\.(?:random|randint|randrange|choice|choices|shuffle|sample|uniform|randbytes)"
@@ -26,6 +26,16 @@ _SHARED_CHANCE: Final = re.compile(
 # All exceptions to the rules.
 LONG_FILES: Final = {"omnigraph.api.graph"}  # one class, mostly docstrings
 LONG_FUNCTIONS: Final[set[str]] = set()
+MUTABLE: Final = {  # each holds the state of one run, or of one stream of rows
+    *("AutoRunner", "ErrorWriter", "IndexBuild", "KeyWriter", "Lease", "MutationWriter", "Overlay", "PrewrittenParts"),
+    *("ProblemList", "Result", "SchemaWork", "TableResult", "TableWork", "TypeDifference"),
+}
+WITHOUT_SLOTS: Final = {  # cached properties, and a subclass of a class of PySpark
+    *("Adjacency", "AdjacencySide", "Neighbours", "SchemaRecord", "WrittenPart")
+}
+TREES: Final = {  # their nodes are matched by position; `_Rule` of `storage.errors` is a row of a table
+    *("omnigraph.lang.syntax", "omnigraph.query.plan.operators", "omnigraph.query.syntax")
+}
 PICKLING_MODULE: Final = "omnigraph.pipeline.spark.runner"
 PICKLES: Final = {"pickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve", "joblib", "serializers"}
 ENTRY_POINTS: Final[set[str]] = {
@@ -35,25 +45,25 @@ ENTRY_POINTS: Final[set[str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class StyleRule:
     """A function that yields the violations of a source, and a source with one violation."""
 
-    check: Callable[[Source], Iterator[str]]
-    violation: Source
+    check: Callable[[SourceFile], Iterator[str]]
+    violation: SourceFile
 
 
-def names_say_what_is_inside(source: Source) -> Iterator[str]:
+def names_say_what_is_inside(source: SourceFile) -> Iterator[str]:
     for name in VAGUE_NAMES.intersection(source.path.with_suffix("").parts):
         yield f"'{name}' does not say what is inside"
 
 
-def files_hold_one_concept(source: Source) -> Iterator[str]:
+def files_hold_one_concept(source: SourceFile) -> Iterator[str]:
     lines = source.text.count("\n")
     if source.in_package and lines > FILE_LINES_MAX and source.module not in LONG_FILES:
         yield f"{lines} lines, more than {FILE_LINES_MAX}"
 
 
-def variables_name_their_content(source: Source) -> Iterator[str]:
+def variables_name_their_content(source: SourceFile) -> Iterator[str]:
     """Reject empty names of variables and parameters; a field may have the name of its JSON member."""
     fields = {
         id(statement.target)
@@ -73,7 +83,7 @@ def variables_name_their_content(source: Source) -> Iterator[str]:
             yield f"line {node.lineno}: name the content instead of '{name}'"
 
 
-def functions_do_one_thing(source: Source) -> Iterator[str]:
+def functions_do_one_thing(source: SourceFile) -> Iterator[str]:
     for node in source.nodes:
         if source.in_package and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -81,7 +91,7 @@ def functions_do_one_thing(source: Source) -> Iterator[str]:
                 yield f"line {node.lineno}: {node.name} has {lines} lines, more than {FUNCTION_LINES_MAX}"
 
 
-def packages_only_export(source: Source) -> Iterator[str]:
+def packages_only_export(source: SourceFile) -> Iterator[str]:
     """`__init__.py` holds a docstring, imports, dunder names and at most a lazy `__getattr__`."""
     if not source.in_package or source.path.name != "__init__.py":
         return
@@ -100,7 +110,7 @@ def packages_only_export(source: Source) -> Iterator[str]:
                 yield f"line {node.lineno}: more than exports"
 
 
-def only_entry_points_catch_everything(source: Source) -> Iterator[str]:
+def only_entry_points_catch_everything(source: SourceFile) -> Iterator[str]:
     """Allow a broad `except` only if it ends in `raise`, or at an entry point."""
     for node in source.nodes:
         if not isinstance(node, ast.ExceptHandler) or source.module in ENTRY_POINTS:
@@ -114,7 +124,7 @@ def only_entry_points_catch_everything(source: Source) -> Iterator[str]:
             yield f"line {node.lineno}: catches everything"
 
 
-def tests_leave_nothing_to_chance(source: Source) -> Iterator[str]:
+def tests_leave_nothing_to_chance(source: SourceFile) -> Iterator[str]:
     """A generator in a test has a seed; Hypothesis has a profile (`tests/conftest.py`)."""
     if source.in_package or source.path.parts[0] != "tests":
         return
@@ -127,17 +137,30 @@ def tests_leave_nothing_to_chance(source: Source) -> Iterator[str]:
             yield f"line {node.lineno}: {called} has no seed, so every run gets other values"
 
 
-def values_are_frozen(source: Source) -> Iterator[str]:
-    for node in source.nodes:
-        if not isinstance(node, ast.ClassDef) or not node.name.endswith(VALUE_NAMES):
+def dataclasses_are_values(source: SourceFile) -> Iterator[str]:
+    """Dataclasses are frozen and have slots; more than four fields are passed by name, at least after the first ones.
+
+    A private class may hold the state of one run.
+    """
+    if not source.in_package:
+        return
+    for node in ast.walk(source.tree):
+        decorators = node.decorator_list if isinstance(node, ast.ClassDef) else []
+        text = next((text for text in map(ast.unparse, decorators) if text.startswith("dataclass")), None)
+        if not isinstance(node, ast.ClassDef) or text is None:
             continue
-        for decorator in node.decorator_list:
-            text = ast.unparse(decorator)
-            if text.startswith("dataclass") and "frozen=True" not in text:
-                yield f"line {node.lineno}: {node.name} is a value and must be frozen"
+        annotated = [ast.unparse(field.annotation) for field in node.body if isinstance(field, ast.AnnAssign)]
+        fields = [annotation for annotation in annotated if not annotation.startswith("ClassVar")]
+        is_positional = len(fields) > POSITIONAL_FIELDS_MAX and "KW_ONLY" not in fields and "kw_only=True" not in text
+        if "frozen=True" not in text and not node.name.startswith("_") and node.name not in MUTABLE:
+            yield f"line {node.lineno}: {node.name} is not frozen"
+        if "slots=True" not in text and node.name not in WITHOUT_SLOTS:
+            yield f"line {node.lineno}: {node.name} has no slots"
+        if is_positional and source.module not in TREES and node.name != "_Rule":
+            yield f"line {node.lineno}: {node.name} has {len(fields)} fields that are passed by position"
 
 
-def only_tasks_are_pickled(source: Source) -> Iterator[str]:
+def only_tasks_are_pickled(source: SourceFile) -> Iterator[str]:
     """Allow pickle only between a Spark driver and its executors, because unpickling can run code."""
     if not source.in_package or source.module == PICKLING_MODULE:
         return
@@ -156,19 +179,19 @@ def only_tasks_are_pickled(source: Source) -> Iterator[str]:
                 yield f"line {node.lineno}: pickles outside {PICKLING_MODULE}"
 
 
-def _source(path: str, text: str) -> Source:
-    return Source(Path(path), text)
+def _source(path: str, text: str) -> SourceFile:
+    return SourceFile(Path(path), text)
 
 
 RULES: Final = (
-    Rule(names_say_what_is_inside, _source("src/omnigraph/graph/utils.py", "")),
-    Rule(files_hold_one_concept, _source("src/omnigraph/long.py", "\n" * (FILE_LINES_MAX + 1))),
-    Rule(variables_name_their_content, _source("src/omnigraph/graph/a.py", "found = 1\n")),
-    Rule(functions_do_one_thing, _source("src/omnigraph/long.py", "def f():\n" + "  1\n" * 80)),
-    Rule(packages_only_export, _source("src/omnigraph/graph/__init__.py", '"""Graph."""\ndef f(): ...\n')),
-    Rule(only_entry_points_catch_everything, _source("src/omnigraph/a.py", "try: ...\nexcept: pass\n")),
-    Rule(tests_leave_nothing_to_chance, _source("tests/a.py", "random.shuffle(rows)")),
-    Rule(values_are_frozen, _source("src/omnigraph/a.py", "@dataclass(slots=True)\nclass LoadOptions: ...")),
-    Rule(only_tasks_are_pickled, _source("src/omnigraph/graph/a.py", "from pyspark import cloudpickle\n")),
-    Rule(strings_are_plain_english, _source("src/omnigraph/a.py", 'f"{x} is no type here"')),
+    StyleRule(names_say_what_is_inside, _source("src/omnigraph/graph/utils.py", "")),
+    StyleRule(files_hold_one_concept, _source("src/omnigraph/long.py", "\n" * (FILE_LINES_MAX + 1))),
+    StyleRule(variables_name_their_content, _source("src/omnigraph/graph/a.py", "found = 1\n")),
+    StyleRule(functions_do_one_thing, _source("src/omnigraph/long.py", "def f():\n" + "  1\n" * 80)),
+    StyleRule(packages_only_export, _source("src/omnigraph/graph/__init__.py", '"""Graph."""\ndef f(): ...\n')),
+    StyleRule(only_entry_points_catch_everything, _source("src/omnigraph/a.py", "try: ...\nexcept: pass\n")),
+    StyleRule(tests_leave_nothing_to_chance, _source("tests/a.py", "random.shuffle(rows)")),
+    StyleRule(dataclasses_are_values, _source("src/omnigraph/a.py", "@dataclass(slots=True)\nclass Options: ...")),
+    StyleRule(only_tasks_are_pickled, _source("src/omnigraph/graph/a.py", "from pyspark import cloudpickle\n")),
+    StyleRule(strings_are_plain_english, _source("src/omnigraph/a.py", 'f"{x} is no type here"')),
 )

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFile:
     """A Python file: its path relative to the repository, and its text."""
 
     path: Path
@@ -38,10 +38,10 @@ class Source:
         return self.path.parts[0] == "src"
 
 
-def python_sources() -> Iterator[Source]:
+def python_sources() -> Iterator[SourceFile]:
     for folder in ("src", "tests", "bench"):
         for path in sorted((ROOT / folder).rglob("*.py")):
-            yield Source(path.relative_to(ROOT), path.read_text())
+            yield SourceFile(path.relative_to(ROOT), path.read_text())
 
 
 def text_files() -> Iterator[tuple[Path, str]]:

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from hypothesis import settings
 
-from tests.style.rules import RULES, Rule
+from tests.style.rules import RULES, StyleRule
 from tests.style.source import ROOT, python_sources
 
 
@@ -24,17 +24,13 @@ def test_sources_follow_the_rules() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.check.__name__)
-def test_rule_reports_its_violation(rule: Rule) -> None:
+def test_rule_reports_its_violation(rule: StyleRule) -> None:
     assert len(list(rule.check(rule.violation))) == 1
 
 
 def test_class_names_are_unique() -> None:
     names = Counter(
-        node.name
-        for source in python_sources()
-        if source.in_package
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.ClassDef)
+        node.name for source in python_sources() for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef)
     )
     assert [name for name, count in names.items() if count > 1] == []
 

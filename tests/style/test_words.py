@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.docs.markdown import DOCUMENTS
-from tests.style.source import ROOT, Source
+from tests.style.source import ROOT, SourceFile
 from tests.style.words import avoided_in, strings_are_plain_english
 
 
@@ -15,7 +15,7 @@ def test_pages_avoid_these_phrases() -> None:
 
 def test_an_avoided_phrase_is_reported() -> None:
     code = 'def f(x):\n    """Try anew."""\n    raise ValueError(f"{x} is no type here")\n'
-    source = Source(Path("src/omnigraph/a.py"), code)
+    source = SourceFile(Path("src/omnigraph/a.py"), code)
     assert len(list(strings_are_plain_english(source))) == 2
     assert list(avoided_in("`anew` is code\nbut anew is not")) == ["line 2: 'anew', write: again"]
     assert list(avoided_in("there is no key, and it is no longer read")) == []

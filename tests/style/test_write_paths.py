@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from tests.style.source import Source, python_sources
+from tests.style.source import SourceFile, python_sources
 
 # The name of a package includes its modules. A new entry is a decision about the design.
 CALLERS: Final[dict[str, tuple[str, ...]]] = {
@@ -40,13 +40,13 @@ CALLERS: Final[dict[str, tuple[str, ...]]] = {
 
 
 @pytest.fixture(scope="module")
-def sources() -> list[Source]:
+def sources() -> list[SourceFile]:
     """The files of the package, parsed once."""
     return [source for source in python_sources() if source.in_package]
 
 
 @pytest.mark.parametrize("prefix", CALLERS)
-def test_only_listed_modules_call_storage(prefix: str, sources: list[Source]) -> None:
+def test_only_listed_modules_call_storage(prefix: str, sources: list[SourceFile]) -> None:
     guarded = {name for source in sources if _is_in(source, STORAGE) for name in _defined(source, prefix)}
     assert guarded, f"storage has no {prefix} function: this test checks the wrong prefix"
     others = [source for source in sources if not _is_in(source, (*STORAGE, *CALLERS[prefix]))]
@@ -56,23 +56,23 @@ def test_only_listed_modules_call_storage(prefix: str, sources: list[Source]) ->
 
 def test_all_ways_to_name_a_function_are_recognized() -> None:
     text = "from a import commit_b as x\nimport c\nc.commit_d()\ncommit_e()\n"
-    assert set(_used(Source(Path("src/omnigraph/f.py"), text))) >= {"commit_b", "commit_d", "commit_e"}
+    assert set(_used(SourceFile(Path("src/omnigraph/f.py"), text))) >= {"commit_b", "commit_d", "commit_e"}
 
 
 STORAGE: Final = ("omnigraph.storage",)
 
 
-def _is_in(source: Source, modules: tuple[str, ...]) -> bool:
+def _is_in(source: SourceFile, modules: tuple[str, ...]) -> bool:
     return any(source.module == module or source.module.startswith(f"{module}.") for module in modules)
 
 
-def _defined(source: Source, prefix: str) -> Iterator[str]:
+def _defined(source: SourceFile, prefix: str) -> Iterator[str]:
     for node in source.nodes:
         if isinstance(node, ast.FunctionDef) and node.name.startswith(prefix):
             yield node.name
 
 
-def _used(source: Source) -> Iterator[str]:
+def _used(source: SourceFile) -> Iterator[str]:
     for node in source.nodes:
         match node:
             case ast.Name(id=name) | ast.Attribute(attr=name) | ast.alias(name=name):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.style.source import ROOT, Source
+from tests.style.source import ROOT, SourceFile
 
 REPLACEMENTS: Final[Mapping[str, str]] = {
     r"told": "reported",
@@ -48,7 +48,7 @@ _CODE: Final = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 _WITH_EXAMPLES: Final = Path(__file__).parent.relative_to(ROOT)
 
 
-def strings_are_plain_english(source: Source) -> Iterator[str]:
+def strings_are_plain_english(source: SourceFile) -> Iterator[str]:
     if source.path.parent == _WITH_EXAMPLES:
         return
     for node in source.nodes:

@@ -55,8 +55,17 @@ def test_code_is_the_word_of_the_status(kind: ErrorKind, error_code: str, status
 
 
 def test_only_existing_ids_are_a_conflict() -> None:
-    existing = Violation("a.jsonl", 1, "id", "ad…", Rule.KEY_CONFLICT, "exists", "node:Person", "ada")
-    invalid = Violation("a.jsonl", 2, "age", "x", Rule.DUPLICATE_ID, "duplicate")
+    existing = Violation(
+        file="a.jsonl",
+        line=1,
+        property="id",
+        value="ad…",
+        rule=Rule.KEY_CONFLICT,
+        message="exists",
+        table="node:Person",
+        entity_id="ada",
+    )
+    invalid = Violation(file="a.jsonl", line=2, property="age", value="x", rule=Rule.DUPLICATE_ID, message="duplicate")
     for violations, kind in (((existing,), ErrorKind.CONFLICT), ((existing, invalid), ErrorKind.INVALID_CONTENT)):
         report = ViolationReport.of_violations(violations)
         error = ValidationError("rejected", report, head="the input", code="load_rejected", hint="")

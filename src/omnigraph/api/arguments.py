@@ -5,7 +5,7 @@ A string where a list of names is expected, a time without an offset and a limit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from os import PathLike
 from pathlib import Path
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from omnigraph.base.actors import login_name, require_actor_name
 from omnigraph.base.clock import to_datetime
 from omnigraph.base.errors import UsageError
-from omnigraph.base.hints import Argument, hint
 from omnigraph.graph.manifest.refs import SnapshotSelector, parse_timestamp, read_state
 from omnigraph.graph.manifest.snapshot import Snapshot
 from omnigraph.storage.location import Location
 
 if TYPE_CHECKING:
     from omnigraph.engine.prepare import QuerySource
+    from omnigraph.schema.catalog import Catalog
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -51,6 +51,14 @@ def read_schema(schema: str | PathLike[str]) -> NamedText:
     return NamedText.make(read_schema_file(path), str(path))
 
 
+def build_schema(text: NamedText) -> Catalog:
+    """Return the catalog of schema text; raise with every error in it."""
+    from omnigraph.schema.build import build_catalog
+    from omnigraph.schema.parser import parse_schema
+
+    return build_catalog(parse_schema(text, text.source_name))
+
+
 def source_name(text: str, default: str) -> str:
     """Return the name that messages use for a text."""
     return text.source_name if isinstance(text, NamedText) else default
@@ -78,9 +86,16 @@ def require_positive(argument: str, count: int) -> None:
         raise _invalid(argument, f"expected a number of 1 or more, got {count}", "10")
 
 
-def read_duration(argument: str, duration: timedelta | str) -> timedelta:
-    """Return a duration. Text is a number and a unit, such as `14d`."""
-    if isinstance(duration, timedelta):
+def require_choice(argument: str, value: str, choices: Sequence[str], code: str = "argument") -> None:
+    """Raise if a value is not one of the choices."""
+    if value not in choices:
+        *first, last = map(repr, choices)
+        raise _invalid(argument, f"expected {', '.join(first)} or {last}, got {value!r}", last, code)
+
+
+def read_duration(argument: str, duration: timedelta | str | None) -> timedelta | None:
+    """Return a duration, or None. Text is a number and a unit, such as `14d`."""
+    if duration is None or isinstance(duration, timedelta):
         return duration
     from omnigraph.maintenance.cleanup.options import parse_duration
 
@@ -135,7 +150,7 @@ def read_as_of(location: Location, branch: str, as_of: str | int | datetime | Sn
         raise UsageError(
             f"the snapshot is of another graph: expected {location.uri}, got {as_of.root.uri}",
             code="argument",
-            hint=hint("Pass a snapshot of this graph as {}.", Argument("as_of", "graph.snapshot()")),
+            hint="Pass a snapshot of this graph, as in `as_of=graph.snapshot()`.",
             facts={"argument": "as_of"},
         )
     return as_of
@@ -148,10 +163,10 @@ def query_source(text: str, name: str | None) -> QuerySource:
     return QuerySource(str(text), source_name(text, "<query>"), name)
 
 
-def _invalid(argument: str, problem: str, example: str) -> UsageError:
+def _invalid(argument: str, problem: str, example: str, code: str = "argument") -> UsageError:
     return UsageError(
         f"invalid {argument}: {problem}",
-        code="argument",
+        code=code,
         hint=f"Pass it as in `{argument}={example}`.",
         facts={"argument": argument},
     )

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, BinaryIO
 
 from omnigraph.api.arguments import (
+    build_schema,
     check_storage_options,
     choose_actor,
     query_source,
@@ -23,6 +24,7 @@ from omnigraph.api.arguments import (
     read_duration,
     read_names,
     read_schema,
+    require_choice,
     require_positive,
     select_state,
     source_name,
@@ -97,11 +99,8 @@ def init(
     creator = choose_actor(actor, None)
     text = read_schema(schema)
     from omnigraph.graph.create import NewGraph, create_graph
-    from omnigraph.schema.build import build_catalog
-    from omnigraph.schema.parser import parse_schema
 
-    catalog = build_catalog(parse_schema(text, text.source_name))
-    create_graph(location, NewGraph(str(text), catalog, creator, allow_other_files=force))
+    create_graph(location, NewGraph(str(text), build_schema(text), creator, allow_other_files=force))
     return Graph(location, actor=actor)
 
 
@@ -144,7 +143,7 @@ def open(  # noqa: A001  # users write omnigraph.open
         from omnigraph.graph.recovery.run import recover_on_open
 
         recover_on_open(location, branch)
-    return Graph(location, branch, read_only, actor, spark)
+    return Graph(location, branch=branch, read_only=read_only, actor=actor, spark=spark)
 
 
 def lint(text: str | Iterable[str], schema: str | PathLike[str], *, limits: QueryLimits | None = None) -> LintReport:
@@ -159,21 +158,20 @@ def lint(text: str | Iterable[str], schema: str | PathLike[str], *, limits: Quer
         >>> og.lint("query q() { match { $p: Persn } return { $p.slug } }", graph.schema).is_valid
         False
     """
-    schema_text = read_schema(schema)
-    from omnigraph.engine.options import NO_LIMITS
+    catalog = build_schema(read_schema(schema))
     from omnigraph.query.lint import lint_queries
-    from omnigraph.schema.build import build_catalog
-    from omnigraph.schema.parser import parse_schema
 
-    catalog = build_catalog(parse_schema(schema_text, schema_text.source_name))
     texts = [text] if isinstance(text, str) else list(text)
     named = [(source_name(part, "<query>"), str(part)) for part in texts]
-    return lint_queries(named, catalog, (limits or NO_LIMITS).hops)
+    return lint_queries(named, catalog, None if limits is None else limits.hops)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Graph(Displayed):
     """A graph on one branch. `omnigraph.open` and `omnigraph.init` return it.
+
+    `runner` says where the tasks of a call run: `local` is this process, `spark` is Spark, and `auto` is this process
+    if the job is small, and Spark otherwise. The variable `OMNIGRAPH_RUNNER` changes the default.
 
     Example:
         >>> graph
@@ -184,6 +182,7 @@ class Graph(Displayed):
     """
 
     location: Location
+    _: KW_ONLY
     branch: str = MAIN
     """The branch that it reads and writes."""
     read_only: bool = False
@@ -287,7 +286,9 @@ class Graph(Displayed):
         """
         from omnigraph.api.prepared import PreparedQuery
 
-        return PreparedQuery(self.location, self.branch, self.spark, query_source(text, name), limits)
+        return PreparedQuery(
+            location=self.location, branch=self.branch, spark=self.spark, source=query_source(text, name), limits=limits
+        )
 
     def explain(
         self,
@@ -316,7 +317,7 @@ class Graph(Displayed):
         from omnigraph.engine.options import NO_LIMITS
         from omnigraph.engine.prepare import explain_query
 
-        snapshot = read_snapshot(self.location, self.branch) if as_of is None else self.snapshot(as_of)
+        snapshot = self.snapshot(as_of)
         source = query_source(text, name)
         return explain_query(snapshot, source, params, analyze=analyze, limits=limits or NO_LIMITS)
 
@@ -370,8 +371,7 @@ class Graph(Displayed):
             types: Types by name or alias. Default: all.
             as_of: The state to export, as for `snapshot`.
             force: Replace an earlier export.
-            runner: Where the tasks run. `auto`: in this process if the job is small, otherwise on Spark. Default:
-                `OMNIGRAPH_RUNNER`, or `auto`.
+            runner: Where the tasks run: `auto` (default), `local` or `spark`; see `Graph`.
             progress: A function that receives the progress.
 
         Example:
@@ -394,7 +394,9 @@ class Graph(Displayed):
             branch, state = self.branch, select_state(as_of)
         if target.kind is TargetKind.STREAM and stream is None:
             stream = sys.stdout.buffer
-        request = ExportRequest(target, export_format, names, branch, state, stream)
+        request = ExportRequest(
+            target=target, format=export_format, types=names, branch=branch, when=state, stream=stream
+        )
         return export(self.location, request, self._runner(runner, progress))
 
     # Writing
@@ -425,8 +427,7 @@ class Graph(Displayed):
             dry_run: Check the input and write nothing.
             rejects: A file for every violation, as lines of JSON.
             build_indexes: Build the declared indexes of the loaded types directly after the commit.
-            runner: Where the tasks run. `auto`: in this process if the job is small, otherwise on Spark. Default:
-                `OMNIGRAPH_RUNNER`, or `auto`.
+            runner: Where the tasks run: `auto` (default), `local` or `spark`; see `Graph`.
             progress: A function that receives the progress.
 
         Example:
@@ -480,7 +481,7 @@ class Graph(Displayed):
         from omnigraph.engine.options import NO_LIMITS
 
         writer = choose_actor(actor, self.actor)
-        options = MutationOptions(writer, self.branch, if_commit, limits=limits or NO_LIMITS)
+        options = MutationOptions(actor=writer, branch=self.branch, if_commit=if_commit, limits=limits or NO_LIMITS)
         return run_mutation_text(self.location, query_source(text, name), params, options)
 
     def plan_schema(self, schema: str | PathLike[str], *, allow_data_loss: bool = False) -> SchemaPlan:
@@ -519,8 +520,7 @@ class Graph(Displayed):
             schema: As for `init`.
             allow_data_loss: Delete the values of what is dropped permanently.
             actor: Who changes it. Default: the actor of the graph.
-            runner: Where the tasks run. `auto`: in this process if the job is small, otherwise on Spark. Default:
-                `OMNIGRAPH_RUNNER`, or `auto`.
+            runner: Where the tasks run: `auto` (default), `local` or `spark`; see `Graph`.
             progress: A function that receives the progress.
 
         Example:
@@ -533,7 +533,9 @@ class Graph(Displayed):
         from omnigraph.graph.recovery.run import recover_on_open
         from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
 
-        request = SchemaRequest(str(text), choose_actor(actor, self.actor), text.source_name, allow_data_loss)
+        request = SchemaRequest(
+            source=str(text), actor=choose_actor(actor, self.actor), source_name=text.source_name, hard=allow_data_loss
+        )
         recover_on_open(self.location, self.branch)
         tasks = self._runner(runner, progress)
         result = apply_schema(self.location, self.branch, request, tasks)
@@ -633,7 +635,10 @@ class Graph(Displayed):
 
         resolution = make_resolution(strategy, resolve)
         writer = choose_actor(actor, self.actor)
-        return run_merge(self.location, MergeRequest(source, writer, self.branch, resolution, dry_run))
+        return run_merge(
+            self.location,
+            MergeRequest(source=source, actor=writer, target=self.branch, resolution=resolution, dry_run=dry_run),
+        )
 
     def revert(
         self,
@@ -666,7 +671,10 @@ class Graph(Displayed):
         resolution = make_resolution(strategy, resolve)
         writer = choose_actor(actor, self.actor)
         commit_id = self.get_commit(commit).id
-        return run_revert(self.location, MergeRequest(commit_id, writer, self.branch, resolution, dry_run))
+        return run_revert(
+            self.location,
+            MergeRequest(source=commit_id, actor=writer, target=self.branch, resolution=resolution, dry_run=dry_run),
+        )
 
     def log(self, limit: int | None = 50) -> list[CommitRecord]:
         """Return the commits of the branch, newest first.
@@ -748,8 +756,7 @@ class Graph(Displayed):
             partial_progress: Commit groups of tasks as they finish.
             max_rows_per_task: How many rows one task rewrites at most.
             max_tasks: How many tasks the run executes at most.
-            runner: Where the tasks run. `auto`: in this process if the job is small, otherwise on Spark. Default:
-                `OMNIGRAPH_RUNNER`, or `auto`.
+            runner: Where the tasks run: `auto` (default), `local` or `spark`; see `Graph`.
             progress: A function that receives the progress.
 
         Example:
@@ -789,8 +796,7 @@ class Graph(Displayed):
 
         Args:
             types: Types by name or alias. Default: all.
-            runner: Where the tasks run. `auto`: in this process if the job is small, otherwise on Spark. Default:
-                `OMNIGRAPH_RUNNER`, or `auto`.
+            runner: Where the tasks run: `auto` (default), `local` or `spark`; see `Graph`.
             progress: A function that receives the progress.
 
         Example:
@@ -834,13 +840,7 @@ class Graph(Displayed):
         from omnigraph.graph.recovery.run import recover_every_branch
         from omnigraph.maintenance.repair import RepairOptions, repair_all_tables
 
-        if unverified not in {"skip", "publish", "discard"}:
-            raise UsageError(
-                f"invalid unverified: expected 'skip', 'publish' or 'discard', got {unverified!r}",
-                code="argument",
-                hint="Pass it as in `unverified='discard'`.",
-                facts={"argument": "unverified"},
-            )
+        require_choice("unverified", unverified, ("skip", "publish", "discard"))
         options = RepairOptions()
         if not dry_run:
             self.require_writable()
@@ -867,8 +867,7 @@ class Graph(Displayed):
             older_than: Keep versions that are not older, such as `"14d"`.
             orphans_older_than: How old an unreferenced file must be, at least 2 days. Default: 3 days.
             dry_run: Only report what would be deleted.
-            runner: Where the tasks run. `auto`: in this process if the job is small, otherwise on Spark. Default:
-                `OMNIGRAPH_RUNNER`, or `auto`.
+            runner: Where the tasks run: `auto` (default), `local` or `spark`; see `Graph`.
             progress: A function that receives the progress.
 
         Example:
@@ -879,10 +878,9 @@ class Graph(Displayed):
         from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
         from omnigraph.maintenance.cleanup.run import run_cleanup
 
-        age = None if older_than is None else read_duration("older_than", older_than)
-        options = CleanupPolicyOptions(keep, age, confirm=not dry_run)
-        if orphans_older_than is not None:
-            grace = read_duration("orphans_older_than", orphans_older_than)
+        options = CleanupPolicyOptions(keep, read_duration("older_than", older_than), confirm=not dry_run)
+        grace = read_duration("orphans_older_than", orphans_older_than)
+        if grace is not None:
             options = replace(options, orphans_older_than=grace)
         if not dry_run:
             self.require_writable()
@@ -913,8 +911,7 @@ class Graph(Displayed):
             branches: The branches to optimize. Default: those that need it.
             max_tasks: How many tasks optimize runs per branch at most.
             dry_run: Whether cleanup only reports what it would delete.
-            runner: Where the tasks run. `auto`: in this process if the job is small, otherwise on Spark. Default:
-                `OMNIGRAPH_RUNNER`, or `auto`.
+            runner: Where the tasks run: `auto` (default), `local` or `spark`; see `Graph`.
             progress: A function that receives the progress.
 
         Example:
@@ -925,8 +922,7 @@ class Graph(Displayed):
         from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
         from omnigraph.maintenance.maintain import MaintainOptions, maintain
 
-        age = None if older_than is None else read_duration("older_than", older_than)
-        policy = CleanupPolicyOptions(keep, age, confirm=not dry_run)
+        policy = CleanupPolicyOptions(keep, read_duration("older_than", older_than), confirm=not dry_run)
         policy.policy(0)  # raises for an invalid policy before anything is written
         options = MaintainOptions(read_names("branches", branches), max_tasks, policy if cleanup else None)
         return maintain(self, options, self._runner(runner, progress))

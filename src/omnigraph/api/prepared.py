@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from omnigraph.api.arguments import read_as_of
+from omnigraph.api.arguments import read_as_of, require_choice
 from omnigraph.api.results import Result, ResultSource
 from omnigraph.base.display import Displayed
-from omnigraph.base.errors import UsageError
 from omnigraph.base.limits import SPARK_QUERY_SECONDS_MAX
 from omnigraph.base.progress import ignore_progress
 from omnigraph.engine.options import NO_LIMITS
 from omnigraph.engine.prepare import QuerySource, find_planner
-from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.storage.location import Location
 
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.manifest.snapshot import Snapshot
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PreparedQuery(Displayed):
     """A read query of a graph that is parsed and planned once. `Graph.prepare` returns it."""
 
@@ -62,17 +60,9 @@ class PreparedQuery(Displayed):
             >>> query.run({"s": "bob"}).scalar()
             41
         """
-        if runner not in ("local", "spark"):
-            raise UsageError(
-                f"invalid runner: expected 'local' or 'spark', got {runner!r}",
-                code="usage",
-                hint="Pass it as in `runner='spark'`.",
-            )
+        require_choice("runner", runner, ("local", "spark"), code="usage")
         allowed = limits or self.limits or NO_LIMITS
-        if as_of is None:
-            snapshot = read_snapshot(self.location, self.branch)
-        else:
-            snapshot = read_as_of(self.location, self.branch, as_of)
+        snapshot = read_as_of(self.location, self.branch, as_of)
         plan = find_planner(self.source, (self.limits or NO_LIMITS).hops).bound_plan(snapshot, params)
         source = ResultSource(plan.name, snapshot.branch.name, snapshot.version, snapshot.head)
         if runner == "local":

@@ -71,7 +71,13 @@ class Result:
         return list(self.schema.names)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows as Arrow batches while they are computed. Without `to_arrow` before it, this works once."""
+        """Yield the rows as Arrow batches while they are computed. Without `to_arrow` before it, this works once.
+
+        Example:
+            >>> rows = graph.query("query q() { match { $p: Person } return { $p.slug } }")
+            >>> sum(batch.num_rows for batch in rows.batches())
+            2
+        """
         if self._table is not None:
             yield from self._table.to_batches()
             return
@@ -85,17 +91,32 @@ class Result:
         yield from self.stream.batches
 
     def to_arrow(self) -> pa.Table:
-        """Return all rows as an Arrow table. The rows count against the memory limit of the query."""
+        """Return all rows as an Arrow table. The rows count against the memory limit of the query.
+
+        Example:
+            >>> graph.query("query q() { match { $p: Person } return { $p.slug } }").to_arrow().num_rows
+            2
+        """
         if self._table is None:
             self._table = pa.Table.from_batches(list(self._held_batches()), schema=self.schema)
         return self._table
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return all rows as a pandas frame."""
+        """Return all rows as a pandas frame.
+
+        Example:
+            >>> list(graph.query("query q() { match { $p: Person } return { $p.slug } }").to_pandas()["p.slug"])
+            ['ada', 'bob']
+        """
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:
-        """Return all rows as a Polars frame. Polars is not installed with Omnigraph."""
+        """Return all rows as a Polars frame. Polars is not installed with Omnigraph.
+
+        Example:
+            >>> graph.query("query q() { match { $p: Person } return { $p.slug } }").to_polars().height
+            2
+        """
         try:
             import polars
         except ImportError as missing:
@@ -105,16 +126,31 @@ class Result:
         return polars.from_arrow(self.to_arrow())
 
     def to_pylist(self) -> list[dict[str, Any]]:
-        """Return all rows as dictionaries of Python values. An entity is a dictionary of its non-null members."""
+        """Return all rows as dictionaries of Python values. An entity is a dictionary of its non-null members.
+
+        Example:
+            >>> graph.query("query q() { match { $p: Person } return { $p.slug } }").to_pylist()
+            [{'p.slug': 'ada'}, {'p.slug': 'bob'}]
+        """
         return list(self)
 
     def to_json(self) -> str:
-        """Return all rows as JSON text: a list of objects."""
+        """Return all rows as JSON text: a list of objects.
+
+        Example:
+            >>> graph.query("query q() { match { $p: Person } return { $p.slug } }").to_json()
+            '[{"p.slug": "ada"}, {"p.slug": "bob"}]'
+        """
         rows = [row for batch in self.to_arrow().to_batches() for row in json_rows(batch)]
         return json.dumps(rows, ensure_ascii=False)
 
     def row(self) -> dict[str, Any]:
-        """Return the only row; raise if there is none or more than one."""
+        """Return the only row; raise if there is none or more than one.
+
+        Example:
+            >>> graph.query("query q() { match { $p: Person } return { count($p) as people } }").row()
+            {'people': 2}
+        """
         if len(self) != 1:
             raise UsageError(
                 f"expected one row, got {len(self):,}",
@@ -125,7 +161,12 @@ class Result:
         return next(iter(self))
 
     def scalar(self) -> Any:
-        """Return the only value of the only row; raise if there are more rows or columns."""
+        """Return the only value of the only row; raise if there are more rows or columns.
+
+        Example:
+            >>> graph.query("query q() { match { $p: Person } return { count($p) as people } }").scalar()
+            2
+        """
         if len(self.columns) != 1:
             raise UsageError(
                 f"expected one column, got {len(self.columns):,}",

@@ -16,7 +16,7 @@ class Displayed:
     __slots__ = ()
 
     def summary(self) -> Mapping[str, object]:
-        """Return what to show, by label."""
+        """Return what to show, by label. An empty string is not shown."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -26,6 +26,15 @@ class Displayed:
 
     def _repr_html_(self) -> str:
         return html_table(type(self).__name__, ("", ""), _rows(self.summary()))
+
+
+class DisplayedRow(Displayed):
+    """A value of a list: its `__repr__` is one line."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{label}={value}' for label, value in _rows(self.summary()))})"
 
 
 def html_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
@@ -48,7 +57,7 @@ def shorten(value: object) -> str:
 
 
 def _rows(summary: Mapping[str, object]) -> list[tuple[str, str]]:
-    rows = [(label, shorten(value)) for label, value in summary.items()]
+    rows = [(label, shorten(value)) for label, value in summary.items() if value != ""]
     if len(rows) < LINES_MAX:
         return rows
     shown = rows[: LINES_MAX - 2]

@@ -156,7 +156,7 @@ class ResourceLimit:
         return {"resource_limit": document if self.actual is None else {**document, "actual": self.actual}}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """An error at a position of schema or query text: a stable code, line and column from 1, and that line.
 

@@ -7,7 +7,7 @@ No layer below `cli` writes a flag, and nothing parses a hint.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -44,6 +44,9 @@ class Action:
     name: str
     arguments: tuple[Argument, ...] = ()
 
+
+CAUSE: Final = Argument("debug")
+"""Where the original error is shown: `--debug` prints it, an exception of Python has it."""
 
 Part = Argument | Action | str
 """A call, an argument, or text that is only known at run time, such as a path."""
@@ -122,7 +125,8 @@ _METHODS: Final = {
     "schema apply": "apply_schema",
     "schema plan": "plan_schema",
 }
-_OTHER_CALLS: Final = {"init": "omnigraph.init(…)", "schema show": "graph.schema"}
+_LIMITS: Final = frozenset({"memory_bytes", "seconds"})
+"""The arguments that are members of `limits`."""
 _METHODS_OF_THE_SAME_NAME: Final = frozenset(
     {
         "cleanup",
@@ -145,30 +149,39 @@ _METHODS_OF_THE_SAME_NAME: Final = frozenset(
 def _python_text(part: Argument | Action) -> str:
     match part:
         case Argument():
-            return f"`{_keyword(part)}`"
+            if part == CAUSE:
+                return "`error.__cause__`"
+            return f"`limits=QueryLimits({_keyword(part)})`" if part.name in _LIMITS else f"`{_keyword(part)}`"
+        case Action("init"):
+            return "`omnigraph.init(…)`"
+        case Action("schema show", arguments):
+            state = f"snapshot({_keywords(arguments)}).schema.source"
+            return f"`graph.{state if arguments else 'schema'}`"
         case Action(name, arguments):
-            if name in _OTHER_CALLS:
-                return f"`{_OTHER_CALLS[name]}`"
             method = _METHODS.get(name, name if name in _METHODS_OF_THE_SAME_NAME else None)
             if method is None:
                 return f"`omnigraph {name}`"  # a command without a method
-            branches = [f".checkout('{item.value}')" for item in arguments if item.name == "branch"]
-            keywords = [_keyword(_as_of(item)) for item in arguments if item.name != "branch"]
-            return f"`graph{''.join(branches)}.{method}({', '.join(keywords)})`"
+            branches = [item for item in arguments if item.name in ("branch", "into")]
+            others = [item for item in arguments if item not in branches]
+            checkout = "".join(f".checkout({_value_text(item.value)})" for item in branches)
+            return f"`graph{checkout}.{method}({_keywords(others)})`"
 
 
-def _as_of(argument: Argument) -> Argument:
-    """Return the argument of a method: one keyword names a commit, a version or a time."""
-    return Argument("as_of", argument.value) if argument.name in ("commit", "version", "at") else argument
+def _keywords(arguments: Iterable[Argument]) -> str:
+    """Return the arguments of a method. One keyword names a commit, a version or a time."""
+    as_of = ("commit", "version", "at")
+    return ", ".join(_keyword(Argument("as_of", item.value) if item.name in as_of else item) for item in arguments)
 
 
 def _keyword(argument: Argument) -> str:
-    match argument.value:
+    return f"{argument.name}={_value_text(argument.value)}"
+
+
+def _value_text(value: Value) -> str:
+    match value:
         case Placeholder():
-            return f"{argument.name}=…"
+            return "…"
         case OneOf(values):
-            return f"{argument.name}=" + " or ".join(f"'{value}'" for value in values)
-        case str():
-            return f"{argument.name}='{argument.value}'"
+            return " or ".join(map(repr, values))
         case _:
-            return f"{argument.name}={argument.value}"
+            return repr(value)

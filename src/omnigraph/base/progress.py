@@ -23,7 +23,7 @@ def log_event(
     logger.log(level, message, extra={"facts": facts, "in_result": in_result})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """The progress of one step, as `report` receives it. A number that is not known yet is None."""
 

@@ -73,7 +73,10 @@ def decode_text(data: bytes, path: Path, kind: TextKind) -> str:
 
 def file_problem(path: Path, code: str, message: str, advice: str, position: tuple[int, int] = (1, 1)) -> Problem:
     """Return a problem at a line and column of a file, without that line."""
-    return Problem(code, message, advice, str(path), *position, 1, "")
+    line, column = position
+    return Problem(
+        code=code, message=message, hint=advice, source=str(path), line=line, column=column, length=1, text=""
+    )
 
 
 def _unreadable(path: Path, content: str, message: str, advice: Hint) -> UsageError:

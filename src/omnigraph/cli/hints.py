@@ -18,10 +18,11 @@ _FLAGS: Final = {
 }
 _FLAGS_BY_VALUE: Final[dict[tuple[str, object], str]] = {
     ("dry_run", False): "--confirm",
+    ("runner", "local"): "--engine process",
     ("unverified", "publish"): "--confirm --force",
     ("unverified", "discard"): "--confirm --discard",
 }
-_POSITIONAL: Final = frozenset({"name"})
+_POSITIONAL: Final = frozenset({"name", "source"})
 _COMMANDS_WITH_URI: Final = frozenset(
     {"cleanup", "doctor", "index status", "optimize", "recovery list", "repair", "snapshot"}
 )

@@ -66,7 +66,7 @@ INLINE_QUERY: Final = "-e"
 _QUERY: Final = TextKind(limits.QUERY_TEXT_BYTES_MAX, QueryTextError, "query_text", too_large="Q001", not_utf8="Q002")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueryArguments:
     """The arguments for one query: its name, its text, its graph and its parameters."""
 
@@ -128,7 +128,7 @@ class LimitArguments:
 def read_queries(command: str, files: list[Path] | None, text: str | None) -> list[tuple[str, str]]:
     """Return the source names and query texts of all `--query` and of `-e`, in this order."""
     texts = [
-        (str(path), decode_text(_read(path, limits.QUERY_TEXT_BYTES_MAX, "query", "--query"), path, _QUERY))
+        (str(path), decode_text(_read(path, limits.QUERY_TEXT_BYTES_MAX, "query", "query"), path, _QUERY))
         for path in files or ()
     ]
     if text is not None:
@@ -147,7 +147,7 @@ def read_params(text: str | None, file: Path | None) -> dict[str, Any] | None:
             "`--params` and `--params-file` cannot be used together", code="params_twice", hint=PASS_ONLY_ONE
         )
     if file is not None:
-        data = _read(file, limits.PARAMETERS_BYTES_MAX, "parameter", "--params-file")
+        data = _read(file, limits.PARAMETERS_BYTES_MAX, "parameter", "params_file")
         if len(data) > limits.PARAMETERS_BYTES_MAX:
             reason = f"expected at most {limits.PARAMETERS_BYTES_MAX:,} bytes, got more"
             raise _bad_params(reason, file, ResourceLimit("parameters", limits.PARAMETERS_BYTES_MAX, "bytes"))
@@ -205,7 +205,7 @@ def _bad_params(reason: str, file: Path | None, limit: ResourceLimit | None = No
     )
 
 
-def _read(path: Path, bytes_max: int, content: str, flag: str) -> bytes:
+def _read(path: Path, bytes_max: int, content: str, argument: str) -> bytes:
     if str(path) == STDIN:
         return sys.stdin.buffer.read(bytes_max + 1)
-    return read_bytes(path, bytes_max, content, flag)
+    return read_bytes(path, bytes_max, content, argument)

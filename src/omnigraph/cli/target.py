@@ -61,7 +61,7 @@ class GraphArguments:
 
         from omnigraph.api.graph import Graph
 
-        return Graph(location, branch, read_only=True, spark=spark)
+        return Graph(location, branch=branch, read_only=True, spark=spark)
 
 
 def locate(context: typer.Context, address: str) -> Location:

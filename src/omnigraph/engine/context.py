@@ -22,7 +22,7 @@ RequiredColumns = frozenset[str]
 Dispatch = Callable[[Relation, RequiredColumns, "ExecutionContext"], Iterator[Frame]]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Trace:
     """Measurements of a run, keyed by `id(operator)`: rows, seconds including inputs, and the mode with its reason."""
 

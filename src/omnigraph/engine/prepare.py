@@ -45,7 +45,7 @@ class QuerySource:
     name: str | None = None
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueryPlanner:
     """One query of a text, parsed once. It keeps plans for the last few schemas and table versions."""
 

@@ -121,11 +121,11 @@ def create_branch_with_write(
     _check_name(read_snapshot(root, storage_format=environment.storage_format), name)
     record = _new_record(name, request.actor, source, environment)
     area = StagingArea(
-        replace(source, branch=record),
-        request.kind,
-        request.actor,
-        environment.clock,
-        environment.clock.monotonic(),
+        snapshot=replace(source, branch=record),
+        kind=request.kind,
+        actor=request.actor,
+        clock=environment.clock,
+        began=environment.clock.monotonic(),
         fork_owner=source.branch.id,
     )
     with discard_forks_on_error(area.forks):
@@ -153,7 +153,14 @@ def create_branch_with_write(
 def _new_record(name: str, actor: str, source: Snapshot, environment: WriteEnvironment) -> BranchRecord:
     branch_id = BranchId(new_ulid())
     parent = BranchParent(source.branch.name, source.branch.id, source.head)
-    return BranchRecord(name, branch_id, f"b-{branch_id}", parent, actor, environment.clock.now_us())
+    return BranchRecord(
+        name=name,
+        id=branch_id,
+        lance_branch=f"b-{branch_id}",
+        parent=parent,
+        creator=actor,
+        created_us=environment.clock.now_us(),
+    )
 
 
 def _check_name(main: Snapshot, name: str) -> None:

@@ -121,11 +121,21 @@ def _create_tables(root: Location, catalog: Catalog, operation: OperationId) -> 
 
 def _create_manifest(root: Location, new: NewGraph, operation: OperationId) -> None:
     now = SYSTEM_CLOCK.now_us()
-    main = BranchRecord(MAIN, BranchId(new_ulid()), None, None, new.actor, now)
+    main = BranchRecord(
+        name=MAIN, id=BranchId(new_ulid()), lance_branch=None, parent=None, creator=new.actor, created_us=now
+    )
     schema = SchemaRecord(new.source, catalog_to_json(new.catalog), schema_hash(new.catalog))
     first = Pin(None, 1)
     tables = [
-        TableRecord(entity.id, entity.incarnation, entity.alias, layout.table_path(entity), first, main.id, 0)
+        TableRecord(
+            type_id=entity.id,
+            incarnation=entity.incarnation,
+            alias=entity.alias,
+            path=layout.table_path(entity),
+            pin=first,
+            owner=main.id,
+            row_count=0,
+        )
         for entity in new.catalog.types
     ]
     commit = CommitRecord(

@@ -12,7 +12,7 @@ was dropped with its values raises an error. Nothing here writes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
+from omnigraph.base.display import DisplayedRow
 from omnigraph.base.errors import RefusedError
 from omnigraph.base.hints import Placeholder, action, hint
 from omnigraph.graph.manifest.records import TableId, TableRecord
@@ -46,8 +47,8 @@ class ChangeKind(StrEnum):
     DELETED = "deleted"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntityChange:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class EntityChange(DisplayedRow):
     """One node or edge that changed."""
 
     table: str
@@ -64,6 +65,10 @@ class EntityChange:
     """Its state after, in the same form; None if it was deleted."""
     properties: tuple[str, ...]
     """The properties of its type. A state does not contain those that are null."""
+
+    def summary(self) -> Mapping[str, object]:
+        states = {"before": self.before or "", "after": self.after or ""}
+        return {"table": self.table, "id": self.id, "kind": self.kind.value, **states}
 
 
 def diff_snapshots(before: Snapshot, after: Snapshot) -> Iterator[EntityChange]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from omnigraph.base.display import Displayed, DisplayedRow
 from omnigraph.base.errors import ErrorKind, Fact, NotFoundError, OmnigraphError, RefusedError
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import CommitId, TypeId
@@ -42,8 +43,8 @@ class SchemaStep:
     """The table of its type, as in changes of rows; None if the step is not about one type."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommitChanges:
+@dataclass(frozen=True, slots=True, repr=False)
+class CommitChanges(DisplayedRow):
     """One commit and what it changed against its first parent."""
 
     commit: CommitRecord
@@ -55,9 +56,12 @@ class CommitChanges:
     changes: Iterator[EntityChange]
     """What it did to nodes and edges, under the new names of types and properties. It can be iterated once."""
 
+    def summary(self) -> Mapping[str, object]:
+        return {**self.commit.summary(), "schema_steps": len(self.schema_steps)}
 
-@dataclass(frozen=True, slots=True)
-class ChangeFeed:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ChangeFeed(Displayed):
     """Some commits of a branch after a cursor."""
 
     commits: Iterator[CommitChanges]
@@ -66,6 +70,9 @@ class ChangeFeed:
     """The cursor to pass to the next call, after all of these commits were read."""
     has_more: bool
     """Whether there are more commits."""
+
+    def summary(self) -> Mapping[str, object]:
+        return {"cursor": self.cursor, "has more": self.has_more}
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,15 @@ def _create_table(area: StagingArea, entity: Entity, main: BranchId) -> TableRec
     failpoint(Failpoint.SCHEMA_TABLE_BEFORE)
     dataset = create_dataset(location, arrow_schema(entity).empty_table(), area.properties)
     pin = Pin(None, dataset.version)
-    return TableRecord(entity.id, entity.incarnation, entity.alias, path, pin, main, 0)
+    return TableRecord(
+        type_id=entity.id,
+        incarnation=entity.incarnation,
+        alias=entity.alias,
+        path=path,
+        pin=pin,
+        owner=main,
+        row_count=0,
+    )
 
 
 def _hard_drops(plan: SchemaPlan) -> list[DropProperty | DropType]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from omnigraph.base.display import Displayed
 from omnigraph.base.errors import Fact, RefusedError, fact_rows, list_all
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import CommitId, TypeId
@@ -58,8 +59,8 @@ class PlannedStep:
     """The number of rows that get a default: all if the property is new, those with null if it becomes required."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaPlan:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SchemaPlan(Displayed):
     """The steps from the schema of a branch to another schema."""
 
     branch: str
@@ -83,6 +84,14 @@ class SchemaPlan:
     def can_apply(self) -> bool:
         """Whether every change is supported."""
         return not self.unsupported
+
+    def summary(self) -> Mapping[str, object]:
+        return {
+            "branch": self.branch,
+            "can apply": self.can_apply,
+            **{f"step {number}": planned.step.describe() for number, planned in enumerate(self.steps, 1)},
+            **{f"unsupported {number}": change.describe() for number, change in enumerate(self.unsupported, 1)},
+        }
 
     def require_supported(self) -> None:
         """Raise `UnsupportedSchemaChangeError` unless every change is supported."""

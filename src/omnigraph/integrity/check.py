@@ -82,7 +82,7 @@ def check_batch(entity: Entity, raw: RawBatch) -> CheckedBatch:
     return CheckedBatch(build(arrays, schema=schema), violations, ids.comparable)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _BatchConverter:
     """Converts the columns of one batch and collects their violations."""
 

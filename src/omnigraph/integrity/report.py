@@ -24,7 +24,7 @@ from omnigraph.integrity.raw import values_of
 from omnigraph.integrity.rules import RowOrigins, Rule, RuleViolations
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
     """One violation of a rule in one line. `line` is None for something that the input changes without naming it."""
 
@@ -197,7 +197,16 @@ def _expand(group: RuleViolations, origins: RowOrigins) -> Iterator[Violation]:
         ids = map(str, values_of(group.values))
     for row, value, entity_id in zip(group.rows.tolist(), group.shown_values(), ids, strict=True):
         file, line = origins.of(row)
-        yield Violation(file, line, group.property, value, group.rule, group.message, group.table, entity_id)
+        yield Violation(
+            file=file,
+            line=line,
+            property=group.property,
+            value=value,
+            rule=group.rule,
+            message=group.message,
+            table=group.table,
+            entity_id=entity_id,
+        )
 
 
 def _first_rows(group: RuleViolations, origins: RowOrigins) -> RuleViolations:

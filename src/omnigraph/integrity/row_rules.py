@@ -44,7 +44,7 @@ def check_property_values(entity: Entity, columns: Mapping[str, Column]) -> Iter
 def check_required(name: str, column: RawColumn) -> Iterator[RuleViolations]:
     """Check that every row has a value."""
     if len(rows := null_rows(column)):
-        yield RuleViolations(Rule.REQUIRED, name, "a value is required", rows)
+        yield RuleViolations(rule=Rule.REQUIRED, property=name, message="a value is required", rows=rows)
 
 
 def _check_enum(definition: Property, enum: EnumType, column: Column) -> Iterator[RuleViolations]:
@@ -83,4 +83,6 @@ def _check_pattern(rule: CheckRule, column: Column) -> Iterator[RuleViolations]:
 
 def _violations(rule: Rule, name: str, message: str, column: Column, is_invalid: Column) -> Iterator[RuleViolations]:
     rows: Rows = rows_where(is_invalid)
-    yield RuleViolations(rule, name, message, rows, canonical_text(take_rows(column, rows)))
+    yield RuleViolations(
+        rule=rule, property=name, message=message, rows=rows, values=canonical_text(take_rows(column, rows))
+    )

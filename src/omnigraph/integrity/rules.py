@@ -71,7 +71,7 @@ class Rule(Enum):
 NO_ROW: Final = -1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class RuleViolations:
     """Rows that violate one rule in one way. `values` are their values, or None without values to show.
 
@@ -100,7 +100,11 @@ class RuleViolations:
 
 def violations_in(rule: Rule, name: str, message: str, rows: Rows, column: RawColumn) -> tuple[RuleViolations, ...]:
     """Return the violations of some rows of a column, with their values; nothing without rows."""
-    return (RuleViolations(rule, name, message, rows, take_values(column, rows)),) if len(rows) else ()
+    return (
+        (RuleViolations(rule=rule, property=name, message=message, rows=rows, values=take_values(column, rows)),)
+        if len(rows)
+        else ()
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -114,7 +114,13 @@ def check_cardinality(
         message = f"has more than {edges_of_type(cardinality.high)}"
         checks.insert(0, (Rule.CARDINALITY_MAX, message, after > cardinality.high))
     return tuple(
-        RuleViolations(rule, FROM, message, last[is_invalid], counts.sources.filter(pa.array(is_invalid)))
+        RuleViolations(
+            rule=rule,
+            property=FROM,
+            message=message,
+            rows=last[is_invalid],
+            values=counts.sources.filter(pa.array(is_invalid)),
+        )
         for rule, message, is_invalid in checks
         if is_invalid.any()
     )

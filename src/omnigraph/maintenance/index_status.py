@@ -7,10 +7,11 @@ read up to its first vector. Nothing here writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from omnigraph.base.display import DisplayedRow
 from omnigraph.graph.manifest.records import TableId, TableRecord
 from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, open_table, read_snapshot
 from omnigraph.maintenance.target import GraphTarget
@@ -36,8 +37,8 @@ FREE_TEXT: Final = "is free text: its index serves search, and `=` reads every r
 NO_KIND: Final = "is of a type that has no index"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexCoverage:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class IndexCoverage(DisplayedRow):
     """How well one column is indexed."""
 
     table_key: str
@@ -79,6 +80,16 @@ class IndexCoverage:
     def is_behind(self) -> bool:
         """Whether optimize can extend a declared index over rows that it does not cover."""
         return self.declared and self.uncovered_rows > 0 and not self.reason
+
+    def summary(self) -> Mapping[str, object]:
+        uncovered_rows = self.coverage.uncovered_rows if isinstance(self.coverage, Degraded) else 0
+        return {
+            "table": self.table_key,
+            "column": self.column,
+            "kind": self.kind.value if self.kind else None,
+            "uncovered_rows": uncovered_rows,
+            "reason": self.reason,
+        }
 
 
 def index_status(graph: GraphTarget, branch: str = MAIN) -> list[IndexCoverage]:

@@ -141,7 +141,12 @@ class TableRepairStats(TableStats):
 
 
 def repair_all_tables(graph: GraphTarget, options: RepairOptions | None = None) -> list[TableRepairStats]:
-    """Inspect every table of every live branch, and repair what the options allow."""
+    """Inspect every table of every live branch, and repair what the options allow.
+
+    Example:
+        >>> {row.action.value for row in og.maintenance.repair_all_tables(graph)}
+        {'no_op'}
+    """
     options = options or RepairOptions()
     options.validate()
     root = graph.location
@@ -249,7 +254,9 @@ class _BranchRepair:
         failure: OmnigraphError | None = None
         try:
             if self.options.confirm:
-                published = write(self.root, self.branch.name, WriteRequest(WriterKind.REPAIR, ACTOR, self._stage))
+                published = write(
+                    self.root, self.branch.name, WriteRequest(kind=WriterKind.REPAIR, actor=ACTOR, stage=self._stage)
+                )
                 commit = None if published is None else published.publication.commit
             else:
                 self._inspect(read_snapshot(self.root, self.branch.name))

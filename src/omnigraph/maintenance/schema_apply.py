@@ -62,7 +62,7 @@ class SchemaRejectedError(ValidationError):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaRequest:
     """The schema to apply and its actor. `source_name` names the text in errors. `hard`: drop data permanently."""
 
@@ -102,7 +102,9 @@ def apply_schema(
     """Change the branch to the schema as one commit, or raise with nothing written."""
     run = _SchemaRun(request, run_tasks)
     try:
-        published = write(root, branch, WriteRequest(WriterKind.SCHEMA_APPLY, request.actor, run.stage), environment)
+        published = write(
+            root, branch, WriteRequest(kind=WriterKind.SCHEMA_APPLY, actor=request.actor, stage=run.stage), environment
+        )
     except ReadSetConflictError:
         # The conflict may be that recovery has just finished an interrupted apply of this schema.
         run.plan = run.plan_for(read_snapshot(root, branch))
@@ -182,11 +184,24 @@ def _check_tasks(
     reduced = _with_only(new, rules)
     if required or reduced.rules != Rules():
         for part in group_fragments(rows, rows_per_task):
-            yield RowsTask(table, reduced, required, part, size_bytes * len(part) // len(rows))
+            yield RowsTask(
+                table=table,
+                entity=reduced,
+                required=required,
+                fragment_ids=part,
+                size_bytes=size_bytes * len(part) // len(rows),
+            )
     for rule in rules:
         if isinstance(rule, UniqueRule | CardRule):
             for bucket in range(buckets):
-                yield RuleBucketTask(table, rule, tuple(rows), size_bytes, bucket=bucket, buckets=buckets)
+                yield RuleBucketTask(
+                    table=table,
+                    rule=rule,
+                    fragment_ids=tuple(rows),
+                    size_bytes=size_bytes,
+                    bucket=bucket,
+                    buckets=buckets,
+                )
 
 
 def _with_only(entity: Entity, rules: Sequence[Constraint]) -> Entity:
@@ -225,7 +240,7 @@ class CheckedTable:
         return column
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RowsTask:
     """Check rules about single values. `entity` has only new rules; `required` are columns that must have values."""
 
@@ -236,7 +251,7 @@ class RowsTask:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RuleBucketTask:
     """Check one `@unique` for the keys of one bucket, or one `@card` for the sources of one bucket."""
 
@@ -311,7 +326,13 @@ def _check_unique(task: RuleBucketTask, names: tuple[str, ...]) -> ViolationRepo
     if not len(rows):
         return ViolationReport()
     named = ", ".join(names)
-    breach = RuleViolations(Rule.UNIQUE, named, f"another row has the same {named}", rows, whole.take(pa.array(rows)))
+    breach = RuleViolations(
+        rule=Rule.UNIQUE,
+        property=named,
+        message=f"another row has the same {named}",
+        rows=rows,
+        values=whole.take(pa.array(rows)),
+    )
     return _report(task.table.alias, breach, whole_array(pa.chunked_array(ids, pa.utf8())))
 
 
@@ -327,7 +348,7 @@ def _check_card(task: RuleBucketTask, cardinality: Cardinality) -> ViolationRepo
         breaches.append((Rule.CARDINALITY_MAX, message, np.flatnonzero(counts > high)))
     breaches.append((Rule.CARDINALITY_MIN, f"has fewer than {edges_of_type(low)}", np.flatnonzero(counts < low)))
     return merge_reports(
-        _report(task.table.alias, RuleViolations(rule, "from", message, rows), names)
+        _report(task.table.alias, RuleViolations(rule=rule, property="from", message=message, rows=rows), names)
         for rule, message, rows in breaches
         if len(rows)
     )
@@ -337,7 +358,14 @@ def _report(alias: str, breach: RuleViolations, ids: Column) -> ViolationReport:
     """Return the first rows of a breach, named by their ids, and the total number."""
     shown = breach.only(np.arange(min(len(breach), limits.VIOLATIONS_KEPT_MAX), dtype=np.int64))
     first = tuple(
-        Violation(f"{alias} {ids[row].as_py()}", None, breach.property, value, breach.rule, breach.message)
+        Violation(
+            file=f"{alias} {ids[row].as_py()}",
+            line=None,
+            property=breach.property,
+            value=value,
+            rule=breach.rule,
+            message=breach.message,
+        )
         for row, value in zip(shown.rows.tolist(), shown.shown_values(), strict=True)
     )
     return ViolationReport(first, ((breach.rule, len(breach)),))

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 from omnigraph.base import limits
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.errors import ErrorKind, OmnigraphError, UsageError
-from omnigraph.base.hints import Argument, hint
+from omnigraph.base.hints import CAUSE, hint
 from omnigraph.base.progress import Progress, Report, ignore_progress
 
 Task = TypeVar("Task")
@@ -155,7 +155,7 @@ def task_failed(error: Exception) -> TaskError:
     return TaskError(
         f"a task failed: {name}: {error}"[: limits.SPARK_ERROR_BYTES_MAX],
         code="task_failed",
-        hint=hint("Run the command again with {} to see the traceback.", Argument("debug")),
+        hint=hint("{} shows the cause.", CAUSE),
         facts={"exception": name},
     )
 
@@ -176,10 +176,10 @@ class _StepProgress:
             self._size += self._info.measure(result)
         self._report(
             Progress(
-                self._info.step,
-                SYSTEM_CLOCK.monotonic() - self._started,
-                self._done,
-                self._total,
+                step=self._info.step,
+                seconds=SYSTEM_CLOCK.monotonic() - self._started,
+                tasks_done=self._done,
+                tasks_total=self._total,
                 rows=self._size.rows if self._size else None,
                 bytes=self._size.bytes if self._size else None,
                 bytes_total=self._bytes_total,

@@ -6,9 +6,10 @@ valid query. Never raises for a problem of a text, and reads no files itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from omnigraph.base.display import Displayed
 from omnigraph.base.errors import Problem, QueryTextError
 from omnigraph.lang.problems import QueryProblems, quoted
 from omnigraph.lang.syntax import Name, NumberLiteral, StringLiteral, TimeLiteral
@@ -24,8 +25,8 @@ from omnigraph.query.shapes import QueryShape, query_shape
 from omnigraph.schema.catalog import Catalog
 
 
-@dataclass(frozen=True, slots=True)
-class LintReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class LintReport(Displayed):
     """The result of lint. Only errors make the files invalid, warnings do not."""
 
     errors: tuple[Problem, ...]
@@ -35,6 +36,18 @@ class LintReport:
     @property
     def is_valid(self) -> bool:
         return not self.errors
+
+    def summary(self) -> Mapping[str, object]:
+        problems = {"error": self.errors, "warning": self.warnings}
+        return {
+            "valid": self.is_valid,
+            "queries": len(self.queries),
+            **{
+                f"{kind} {number}": f"{problem.source}:{problem.line}: {problem.message}"
+                for kind, members in problems.items()
+                for number, problem in enumerate(members, 1)
+            },
+        }
 
     def render(self) -> str:
         """Return every problem with its line and caret, errors first."""

@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -54,7 +55,7 @@ class Durability(StrEnum):
     """The crash of any process, but not of the machine."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
     """One directory or object-store prefix.
 
@@ -69,7 +70,15 @@ class Location:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the location without the secrets that must not leave this machine."""
-        return Location, (self.scheme, self.uri, options_to_send(self.options), self.durability, self.root)
+        make = partial(
+            Location,
+            scheme=self.scheme,
+            uri=self.uri,
+            options=options_to_send(self.options),
+            durability=self.durability,
+            root=self.root,
+        )
+        return make, ()
 
     def child(self, path: str) -> Location:
         """Return the location of a relative path below this one."""
@@ -135,13 +144,13 @@ def _parse(text: str, options: Mapping[str, str] | None) -> Location:
         raise UsageError("graph URI is empty: expected a path or URI", code="uri_empty", hint=_HINT)
     match _scheme_of(text):
         case None:
-            return Location(Scheme.LOCAL, _absolute(text), settings)
+            return Location(scheme=Scheme.LOCAL, uri=_absolute(text), options=settings)
         case "file":
-            return Location(Scheme.LOCAL, _absolute(_file_path(text)), settings)
+            return Location(scheme=Scheme.LOCAL, uri=_absolute(_file_path(text)), options=settings)
         case "s3":
-            return Location(Scheme.S3, _bucket_uri(text), _s3_options(options or {}))
+            return Location(scheme=Scheme.S3, uri=_bucket_uri(text), options=_s3_options(options or {}))
         case "memory":
-            return Location(Scheme.MEMORY, _bucket_uri(text), settings)
+            return Location(scheme=Scheme.MEMORY, uri=_bucket_uri(text), options=settings)
         case "http" | "https":
             raise UsageError(
                 f"invalid graph URI '{text}': expected a storage location, got a server address",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import Outcome, assert_golden, run_in_process
+from tests.cli.process import CommandResult, assert_golden, run_in_process
 
 QUERIES = """\
 query friends($slug: String) {
@@ -25,7 +25,7 @@ def files(graph: Path) -> Path:
     return graph.parent
 
 
-def explain(directory: Path, *arguments: str) -> Outcome:
+def explain(directory: Path, *arguments: str) -> CommandResult:
     return run_in_process("explain", *arguments, "--store", "graph.omni", cwd=directory)
 
 

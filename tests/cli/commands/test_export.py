@@ -75,7 +75,9 @@ def test_export_to_a_file_loads_into_an_equal_graph(full_graph: Path, warm_spark
     ],
 )
 def test_summary_names_the_target(kind: TargetKind, files: int, text: str) -> None:
-    result = ExportResult({}, CommitId("01"), ("x",) * files, 0, kind, ExportFormat.PARQUET)
+    result = ExportResult(
+        counts={}, commit=CommitId("01"), files=("x",) * files, size_bytes=0, kind=kind, format=ExportFormat.PARQUET
+    )
     assert describe_target("there", result) == text
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import Outcome, assert_golden, run_in_process
+from tests.cli.process import CommandResult, assert_golden, run_in_process
 
 GOOD = "query find($slug: String) { match { $p: Person { slug: $slug } } return { $p.age } }\n"
 WARNED = "query all($unused: I32) { match { $p: Person } return { $p.age } }\n"
@@ -21,7 +21,7 @@ def files(directory: Path) -> Path:
     return directory
 
 
-def lint(directory: Path, *arguments: str) -> Outcome:
+def lint(directory: Path, *arguments: str) -> CommandResult:
     return run_in_process("lint", *arguments, cwd=directory)
 
 
@@ -70,7 +70,7 @@ def test_aliases_of_lint(arguments: tuple[str, ...], warning: str, files: Path) 
     rest = ("--query", "bad.gq", "--schema", "schema.pg")
     quiet = ("--quiet",) if "--quiet" in arguments else ()
     named, other = lint(files, *rest, *quiet), run_in_process(*arguments, *rest, cwd=files)
-    assert other == Outcome(named.stdout, warning + named.stderr, 1)
+    assert other == CommandResult(named.stdout, warning + named.stderr, 1)
 
 
 def test_messages_of_aliases_name_lint(files: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from omnigraph.base.failpoints import Failpoint
 from omnigraph.cli.commands.load import index_messages
 from omnigraph.maintenance.indexed_load import LoadResult
-from tests.cli.process import Outcome, omnigraph, run_in_process, tree
+from tests.cli.process import CommandResult, omnigraph, run_in_process, tree
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -124,6 +124,7 @@ def test_failed_index_build_reports_the_load_as_applied(directory: Path) -> None
         (("--data", "schema.pg"), 2, "unknown data format of 'schema.pg'"),
         (("--data", "good.jsonl", "--mode", "replace"), 2, "unknown load mode: 'replace'"),
         (("--data", "good.jsonl", "--branch", "nowhere"), 1, NOWHERE),
+        (("--data", "good.jsonl", "--from", "main"), 2, "no branch to create from 'main': the load writes to main"),
         (("--data", "good.jsonl", "--type", "Person"), 2, "in which every line names its type"),
         (("--data", "good.csv"), 2, "missing type: 'good.csv' is csv"),
         (("--data", "good.csv", "--type", "Persn"), 1, "unknown type 'Persn': did you mean 'Person'?"),
@@ -140,7 +141,7 @@ def test_invalid_calls_fail_before_spark_starts(
     (graph.parent / "schema.pg").write_text("", encoding="utf-8")
     (graph.parent / "good.csv").write_text("slug,age\nada,36\n", encoding="utf-8")
     (graph.parent / "bad.parquet").write_text("slug,age\nada,36\n", encoding="utf-8")
-    outcome: Outcome = run_in_process("load", *arguments, "graph.omni", cwd=graph.parent)
+    outcome: CommandResult = run_in_process("load", *arguments, "graph.omni", cwd=graph.parent)
     assert (outcome.exit_code, message in outcome.stderr) == (exit_code, True), outcome.stderr
     assert "hint" in outcome.stderr
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.process import Outcome, assert_golden, run_in_process
+from tests.cli.process import CommandResult, assert_golden, run_in_process
 
 QUERIES = """\
 query add($slug: String, $age: I32?) { insert Person { slug: $slug, age: $age } }
@@ -27,7 +27,7 @@ def directory(graph: Path) -> Path:
     return graph.parent
 
 
-def mutate(directory: Path, *arguments: str) -> Outcome:
+def mutate(directory: Path, *arguments: str) -> CommandResult:
     return run_in_process("mutate", *arguments, "--store", "graph.omni", "--as", "ada", cwd=directory)
 
 

@@ -12,7 +12,7 @@ import pytest
 from omnigraph.api.graph import open as open_graph
 from omnigraph.base.clock import format_timestamp
 from omnigraph.storage.location import parse_location
-from tests.cli.process import Outcome, assert_golden, run_in_process
+from tests.cli.process import CommandResult, assert_golden, run_in_process
 from tests.graph.writers import Change, create, run
 
 QUERIES = """\
@@ -35,7 +35,7 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def query(directory: Path, *arguments: str) -> Outcome:
+def query(directory: Path, *arguments: str) -> CommandResult:
     return run_in_process("query", *arguments, "--store", "graph.omni", cwd=directory)
 
 
@@ -98,12 +98,18 @@ def test_invalid_calls_are_rejected(directory: Path, arguments: tuple[str, ...],
     assert json.loads(query(directory, *arguments, "--json").stdout)["error_code"] == code
 
 
+def test_missing_files_are_reported_with_their_flag(directory: Path) -> None:
+    assert "hint: Check the path in `--query FILE`." in query(directory, "--query", "missing.gq").stderr
+    parameters = query(directory, "-e", EVERYONE, "--params-file", "missing.json")
+    assert "hint: Check the path in `--params-file FILE`." in parameters.stderr
+
+
 def test_error_in_jsonl_is_one_line(directory: Path) -> None:
     (line,) = query(directory, "noone", "--query", "people.gq", "--format", "jsonl").stdout.splitlines()
     assert json.loads(line)["error_code"] == "query_missing"
 
 
-def rows(outcome: Outcome) -> object:
+def rows(outcome: CommandResult) -> object:
     assert outcome.exit_code == 0, outcome.stderr
     lines = outcome.stdout.split()
     assert lines[0] == "n"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from tests.cli.process import SCHEMA, Outcome, assert_golden, run_in_process
+from tests.cli.process import SCHEMA, CommandResult, assert_golden, run_in_process
 
 NEXT = SCHEMA.replace("age: I32?", "years: I32? @rename_from(age)") + "node City { name: String @key }\n"
 TEXTS = {
@@ -18,7 +18,7 @@ TEXTS = {
 }
 
 
-def apply(directory: Path, text: str, *arguments: str) -> Outcome:
+def apply(directory: Path, text: str, *arguments: str) -> CommandResult:
     (directory / "next.pg").write_text(text, encoding="utf-8")
     return run_in_process(
         "schema", "apply", "--schema", "next.pg", "graph.omni", "--as", "ada", *arguments, cwd=directory

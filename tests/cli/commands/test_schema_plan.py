@@ -10,14 +10,14 @@ import pytest
 
 import omnigraph
 from omnigraph.wire.results import schema_plan_output
-from tests.cli.process import SCHEMA, Outcome, assert_golden, run_in_process, tree
+from tests.cli.process import SCHEMA, CommandResult, assert_golden, run_in_process, tree
 
 NEXT = SCHEMA.replace("age: I32?", "years: I32? @rename_from(age)") + "node City { name: String @key }\n"
 BAD = SCHEMA.replace("age: I32?", "age: String?")
 TEXTS = {"same": (0, SCHEMA), "next": (0, NEXT), "bad": (3, BAD)}
 
 
-def plan(directory: Path, text: str, *arguments: str) -> Outcome:
+def plan(directory: Path, text: str, *arguments: str) -> CommandResult:
     (directory / "next.pg").write_text(text, encoding="utf-8")
     return run_in_process("schema", "plan", "--schema", "next.pg", "graph.omni", *arguments, cwd=directory)
 

@@ -62,7 +62,7 @@ def run_with_concurrent_write(graph: Graph, text: str, other: Callable[[], objec
             other()
         return bound
 
-    return mutate(graph.location, prepare, MutationOptions("tester")), prepared
+    return mutate(graph.location, prepare, MutationOptions(actor="tester")), prepared
 
 
 def test_insert_is_validated_again_but_not_run_again(graph: Graph) -> None:
@@ -156,7 +156,7 @@ class TestIfCommit:
             return bind_mutation(snapshot, source, {}, datetime.now(UTC))
 
         with pytest.raises(PreconditionFailedError):
-            mutate(graph.location, prepare, MutationOptions("tester", if_commit=head))
+            mutate(graph.location, prepare, MutationOptions(actor="tester", if_commit=head))
         assert "j" not in people(graph)
 
 

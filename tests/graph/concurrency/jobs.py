@@ -54,7 +54,7 @@ def write_in_threads(location: Location, writers: int, writes: int, branch: str 
 def write_changes_once(location: Location, changes: Sequence[Change], branch: str = MAIN) -> str | None:
     """Write `changes` without a function that stages again."""
     stage = stage_changes(changes)
-    return _commit_id(write(location, branch, WriteRequest(WriterKind.LOAD, "tester", stage)))
+    return _commit_id(write(location, branch, WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage)))
 
 
 def write_with_lease(location: Location, changes: Sequence[Change], lease_seconds: float) -> str | None:
@@ -64,7 +64,7 @@ def write_with_lease(location: Location, changes: Sequence[Change], lease_second
 
 
 def merge(location: Location, source: str, target: str) -> str | None:
-    commit = merge_branch(location, MergeRequest(source, "tester", target)).commit
+    commit = merge_branch(location, MergeRequest(source=source, actor="tester", target=target)).commit
     return None if commit is None else commit.id
 
 
@@ -96,7 +96,7 @@ def insert_edges(location: Location, names: Sequence[str]) -> str | None:
         effect = area.transaction_effect(target, staged, target.table.row_count + len(names))
         return area.finish((effect,), frozenset({area.table(PERSON).id}), {"inserted": len(names)})
 
-    request = WriteRequest(WriterKind.MUTATE, "tester", stage, lambda again, _: stage(again))
+    request = WriteRequest(kind=WriterKind.MUTATE, actor="tester", stage=stage, restage=lambda again, _: stage(again))
     return _commit_id(write(location, MAIN, request))
 
 
@@ -113,7 +113,7 @@ def delete_lonely_nodes(location: Location, names: Sequence[str]) -> str | None:
         effect = area.transaction_effect(target, staged, target.table.row_count - len(names))
         return area.finish((effect,), frozenset({area.table(KNOWS).id}), {"deleted": len(names)})
 
-    request = WriteRequest(WriterKind.MUTATE, "tester", stage, lambda again, _: stage(again))
+    request = WriteRequest(kind=WriterKind.MUTATE, actor="tester", stage=stage, restage=lambda again, _: stage(again))
     return _commit_id(write(location, MAIN, request))
 
 

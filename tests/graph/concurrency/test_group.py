@@ -268,7 +268,8 @@ def test_failing_write_in_a_group(local_location: Location) -> None:
     def write_rows(name: str, *, fails: bool) -> None:
         stage = stage_changes([Change(PERSON, insert=(name,))])
         restage = fail if fails else (lambda area, _: stage(area))
-        assert write(local_location, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage, restage)) is not None
+        request = WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage, restage=restage)
+        assert write(local_location, MAIN, request) is not None
 
     futures = []
     with lease.shared():

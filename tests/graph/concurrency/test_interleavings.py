@@ -104,7 +104,9 @@ def test_stale_restaging_is_rejected(graph: Location) -> None:
         run(graph, [Change(PERSON, insert=("theirs",))])
         return staged
 
-    request = WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken, lambda _, staged: staged)
+    request = WriteRequest(
+        kind=WriterKind.LOAD, actor="tester", stage=stage_and_be_overtaken, restage=lambda _, staged: staged
+    )
     with pytest.raises(ReadSetConflictError):
         write(graph, MAIN, request)
     contents = check_final_state(graph, read_contents(graph))
@@ -131,7 +133,12 @@ def test_lease_is_renewed_while_a_write_is_staged_again(graph: Location) -> None
         waiting.join(5 * terms.lease_seconds)
         return stage(area)
 
-    assert write(graph, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken, take_long), environment)
+    assert write(
+        graph,
+        MAIN,
+        WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage_and_be_overtaken, restage=take_long),
+        environment,
+    )
     waiting.join()
     assert {"mine", "theirs", "later"} <= set(check_final_state(graph, read_contents(graph))[PERSON])
 
@@ -247,7 +254,13 @@ class TestSchemaChangedBetweenStageAndCheck:
 def _change_schema(location: Location) -> None:
     now = read_snapshot(location)
     schema = replace(now.schema, source=now.schema.source + "\n", hash=SchemaHash("0" * 64))
-    commit = CommitDraft(CommitId(new_ulid()), "schema_apply", OperationId(new_ulid()), "tester", 1)
+    commit = CommitDraft(
+        id=CommitId(new_ulid()),
+        operation="schema_apply",
+        operation_id=OperationId(new_ulid()),
+        actor="tester",
+        created_us=1,
+    )
     publish(PublishTarget(location, MAIN, now.branch.id, None), ManifestChange(commit=commit, schema=schema))
 
 
@@ -274,7 +287,12 @@ class TestStagedFilesDeletedBeforeCommit:
             return staged
 
         with pytest.raises(StagingTooOldError) as failed:
-            write(graph, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage_and_age), WriteEnvironment(clock=clock))
+            write(
+                graph,
+                MAIN,
+                WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage_and_age),
+                WriteEnvironment(clock=clock),
+            )
         assert failed.value.applied is Applied.NO
         check_final_state(graph, before)
 

@@ -127,7 +127,9 @@ def test_publisher_paused_during_other_commits(graph: Location, missed: int, col
 def test_publisher_gives_up_after_repeated_conflicts(graph: Location) -> None:
     """The number of retries is bounded, and the error reports that nothing was applied."""
     now = read_snapshot(graph)
-    draft = CommitDraft(CommitId(new_ulid()), "load", OperationId(new_ulid()), "tester", 1)
+    draft = CommitDraft(
+        id=CommitId(new_ulid()), operation="load", operation_id=OperationId(new_ulid()), actor="tester", created_us=1
+    )
 
     def publish_first() -> None:
         run(graph, [Change("node:Company", insert=(new_ulid(),))])

@@ -18,7 +18,7 @@ from omnigraph.graph.recovery.run import RECOVERY_ACTOR, recover_on_open
 from omnigraph.storage.location import Location
 from tests.graph.concurrency.actors import Actor
 from tests.graph.concurrency.checks import EMPTY, linear_history, pending, read_drifted_tables
-from tests.graph.concurrency.torturers import Outcome, read_logs, read_until, replay, write_until
+from tests.graph.concurrency.torturers import WriterLogs, read_logs, read_until, replay, write_until
 from tests.graph.writers import create, read_contents, run, triple
 from tests.waiting import SECONDS_MAX
 
@@ -97,7 +97,7 @@ def _kill_at_random(processes: _Processes) -> None:
         victim.kill()
 
 
-def _check(location: Location, outcome: Outcome) -> None:
+def _check(location: Location, outcome: WriterLogs) -> None:
     recover_on_open(location, MAIN, WriteEnvironment(terms=LeaseTerms(wait_seconds=SECONDS_MAX)))
     assert pending(location) == ()
     history = linear_history(location)

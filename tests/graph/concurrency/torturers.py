@@ -42,7 +42,7 @@ class Line(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class WriterLogs(msgspec.Struct, frozen=True):
     """The contents of the logs of all writers."""
 
     tried: dict[str, tuple[Change, ...]]
@@ -110,9 +110,9 @@ def acquire_repeatedly(location: Location, done: Path, processes: int, share: in
     return count
 
 
-def read_logs(logs: Iterable[Path]) -> Outcome:
+def read_logs(logs: Iterable[Path]) -> WriterLogs:
     """Read all logs. An incomplete last line of a killed writer is skipped."""
-    outcome = Outcome({}, set(), [])
+    outcome = WriterLogs({}, set(), [])
     for log in logs:
         for text in log.read_bytes().split(b"\n")[:-1]:
             line = msgspec.json.decode(text, type=Line)
@@ -142,7 +142,7 @@ def _write_logged(location: Location, changes: tuple[Change, ...], out: TextIO, 
         _log(out, Line("try", area.commit, changes))
         return staged
 
-    request = WriteRequest(WriterKind.LOAD, "torturer", stage, lambda again, _: stage(again))
+    request = WriteRequest(kind=WriterKind.LOAD, actor="torturer", stage=stage, restage=lambda again, _: stage(again))
     published = write(location, MAIN, request, environment)
     assert published is not None
     assert published.publication.commit is not None

@@ -37,7 +37,7 @@ from omnigraph.storage.location import Location
 from tests.graph.crash.observe import STEP_MARK
 from tests.graph.writers import COMPANY, KNOWS, PERSON, Change, run, triple
 from tests.maintenance.cleaning import Place, TomorrowClock
-from tests.pipeline.in_place import LargeSource, in_place
+from tests.pipeline.in_place import BucketedSource, in_place
 
 DEV: Final = "dev"
 LOADED: Final = triple(["x", "y"])
@@ -88,11 +88,11 @@ def renew(location: Location) -> None:
 
 
 def mutate(location: Location) -> None:
-    run_mutation_text(location, QuerySource(MUTATION), None, MutationOptions("tester"))
+    run_mutation_text(location, QuerySource(MUTATION), None, MutationOptions(actor="tester"))
 
 
 def delete_rows(location: Location) -> None:
-    run_mutation_text(location, QuerySource(DELETION), None, MutationOptions("tester"))
+    run_mutation_text(location, QuerySource(DELETION), None, MutationOptions(actor="tester"))
 
 
 def optimize(location: Location) -> None:
@@ -118,22 +118,22 @@ def build_indices(location: Location) -> None:
 
 
 def schema_apply(location: Location) -> None:
-    apply_schema(location, MAIN, SchemaRequest(EVOLVED, "tester"), in_place)
+    apply_schema(location, MAIN, SchemaRequest(source=EVOLVED, actor="tester"), in_place)
 
 
 def schema_apply_on_branch(location: Location) -> None:
-    apply_schema(location, DEV, SchemaRequest(EVOLVED, "tester"), in_place)
+    apply_schema(location, DEV, SchemaRequest(source=EVOLVED, actor="tester"), in_place)
 
 
 def schema_apply_to_new_type(location: Location) -> None:
     """Add a column to the type that the branch created: its table is forked."""
     text = EVOLVED.replace("node City { name: String @key }", "node City { name: String @key  mayor: String? }")
-    apply_schema(location, DEV, SchemaRequest(text, "tester"), in_place)
+    apply_schema(location, DEV, SchemaRequest(source=text, actor="tester"), in_place)
 
 
 def drop_with_values(location: Location) -> None:
     text = EVOLVED.replace('note: String @default("d")', "").replace("since: I64?  label: String?", "since: I64?")
-    apply_schema(location, MAIN, SchemaRequest(text, "tester", hard=True), in_place)
+    apply_schema(location, MAIN, SchemaRequest(source=text, actor="tester", hard=True), in_place)
 
 
 def fork(location: Location) -> None:
@@ -146,8 +146,10 @@ def load_files(location: Location, base: str | None = None) -> None:
         path = Path(folder) / "people.jsonl"
         rows = (f'{{"type":"Person","data":{{"slug":"{slug}","age":{age}}}}}' for slug, age in FROM_FILES[0].upsert)
         path.write_text("\n".join(rows))
-        source = LargeSource(plan_json_pieces(find_inputs([str(path)])))
-        load(location, LoadRequest(source, LoadMode.APPEND, "tester", DEV, base=base), in_place)
+        source = BucketedSource(plan_json_pieces(find_inputs([str(path)])))
+        load(
+            location, LoadRequest(source=source, mode=LoadMode.APPEND, actor="tester", branch=DEV, base=base), in_place
+        )
 
 
 def load_to_new_branch(location: Location) -> None:
@@ -163,16 +165,16 @@ def delete_dev(location: Location) -> None:
 
 
 def merge_dev(location: Location) -> None:
-    merge_branch(location, MergeRequest(DEV, "tester"))
+    merge_branch(location, MergeRequest(source=DEV, actor="tester"))
 
 
 def merge_into_branch(location: Location) -> None:
     """Merge main into the branch: one table gets rows, and the branch adopts a table that it never wrote."""
-    merge_branch(location, MergeRequest(MAIN, "tester", DEV))
+    merge_branch(location, MergeRequest(source=MAIN, actor="tester", target=DEV))
 
 
 def revert_head(location: Location) -> None:
-    revert_commit(location, MergeRequest(read_snapshot(location).head, "tester"))
+    revert_commit(location, MergeRequest(source=read_snapshot(location).head, actor="tester"))
 
 
 def recover(location: Location) -> None:

@@ -39,7 +39,7 @@ class Faults(msgspec.Struct, frozen=True):
     is_permanent: bool = False
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class WriteOutcome(msgspec.Struct, frozen=True):
     """The result of a write with failing files: no error, or its code and whether the write was applied."""
 
     code: str = ""
@@ -156,7 +156,7 @@ def _act_with_faults(request: Request, location: Location) -> None:
         limit_file_size(resource.RLIM_INFINITY)
     else:
         arm("")
-    Path(request.outcome).write_bytes(msgspec.json.encode(Outcome(code, applied, message, writes, syncs)))
+    Path(request.outcome).write_bytes(msgspec.json.encode(WriteOutcome(code, applied, message, writes, syncs)))
 
 
 def _die(late_ms: float) -> None:

@@ -43,7 +43,7 @@ class PatientClock:
 
 def short_lease_environment(clock: Clock, lease_seconds: float = 0.1) -> WriteEnvironment:
     """Return an environment in which a lease is over as soon as another writer waits for it."""
-    terms = LeaseTerms(lease_seconds, WAIT_SECONDS, clock, lambda: 0.5)
+    terms = LeaseTerms(lease_seconds=lease_seconds, wait_seconds=WAIT_SECONDS, clock=clock, jitter=lambda: 0.5)
     return WriteEnvironment(clock=clock, jitter=lambda: 0.5, terms=terms)
 
 

@@ -83,12 +83,16 @@ def test_branch_is_created_with_its_first_write_or_not_at_all(graph: Location) -
     changes = [Change(PERSON, insert=("x",))]
     before = lance_branches(graph)
     with pytest.raises(ContentError) as rejected:
-        create_branch_with_write(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", stage_and_reject))
+        create_branch_with_write(
+            graph, "new", DEV, WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage_and_reject)
+        )
     assert rejected.value.applied is Applied.NO
     assert set(read_snapshot(graph).state.branches) == {MAIN, DEV}
     assert lance_branches(graph) == before
     run(graph, [Change(COMPANY, insert=("dev",))], branch=DEV)
-    made = create_branch_with_write(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", stage_changes(changes)))
+    made = create_branch_with_write(
+        graph, "new", DEV, WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage_changes(changes))
+    )
     assert made is not None
     now, base = read_snapshot(graph, "new"), read_snapshot(graph, DEV)
     assert made.publication.commit is not None
@@ -114,7 +118,9 @@ def test_first_write_with_a_missing_file_is_not_published(graph: Location) -> No
         return staged
 
     with pytest.raises(IncompleteFileError) as raised:
-        create_branch_with_write(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken))
+        create_branch_with_write(
+            graph, "new", DEV, WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage_and_be_overtaken)
+        )
     assert raised.value.code == "file_missing"
     assert set(read_snapshot(graph).state.branches) == {MAIN, DEV}
 
@@ -127,7 +133,9 @@ def test_branch_name_is_taken_while_the_first_write_is_staged(graph: Location) -
 
     before = lance_branches(graph)
     with pytest.raises(ConflictError) as caught:
-        create_branch_with_write(graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken))
+        create_branch_with_write(
+            graph, "new", MAIN, WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage_and_be_overtaken)
+        )
     assert (caught.value.code, caught.value.applied) == ("branch_exists", Applied.NO)
     other = read_snapshot(graph, "new").branch
     assert (other.creator, lance_branches(graph)) == ("other", before | {other.lance_branch})
@@ -140,7 +148,9 @@ def test_base_is_deleted_while_the_first_write_is_staged(graph: Location) -> Non
         return staged
 
     with pytest.raises(ConflictError) as caught:
-        create_branch_with_write(graph, "new", DEV, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken))
+        create_branch_with_write(
+            graph, "new", DEV, WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage_and_be_overtaken)
+        )
     assert (caught.value.code, caught.value.applied) == ("read_set_conflict", Applied.NO)
     assert set(read_snapshot(graph).state.branches) == {MAIN}
 
@@ -154,12 +164,17 @@ def test_cleanup_keeps_the_forks_of_a_staged_first_write(graph: Location) -> Non
         cleanup_all_tables(Place(graph), options, environment=WriteEnvironment(clock=TomorrowClock()))
         return staged
 
-    create_branch_with_write(graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", wait))
+    create_branch_with_write(graph, "new", MAIN, WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=wait))
     assert "x" in read_contents(graph, "new")[PERSON]
 
 
 def test_first_write_without_rows_creates_the_branch(graph: Location) -> None:
-    assert create_branch_with_write(graph, "new", MAIN, WriteRequest(WriterKind.LOAD, "tester", lambda _: None)) is None
+    assert (
+        create_branch_with_write(
+            graph, "new", MAIN, WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=lambda _: None)
+        )
+        is None
+    )
     assert read_snapshot(graph, "new").head == read_snapshot(graph).head
 
 
@@ -173,7 +188,9 @@ def test_first_write_is_staged_again_after_a_concurrent_first_write(graph: Locat
         run(graph, [Change(PERSON, insert=("fast",))], branch=DEV)
         return staged
 
-    request = WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken, lambda again, _: stage(again))
+    request = WriteRequest(
+        kind=WriterKind.LOAD, actor="tester", stage=stage_and_be_overtaken, restage=lambda again, _: stage(again)
+    )
     published = write(graph, DEV, request)
     assert published is not None
     contents = read_contents(graph, DEV)
@@ -195,7 +212,11 @@ def test_effects_based_on_an_older_pin_are_rejected(graph: Location) -> None:
         return again.finish(staged.effects, staged.reads, staged.counts)
 
     with pytest.raises(ConflictError) as caught:
-        write(graph, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage_and_be_overtaken, keep_old_effects))
+        write(
+            graph,
+            MAIN,
+            WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage_and_be_overtaken, restage=keep_old_effects),
+        )
     assert caught.value.code == "read_set_conflict"
     assert set(read_contents(graph)[PERSON]) == {"a", "fast"}
 

@@ -20,7 +20,7 @@ import pytest
 
 from omnigraph.storage.location import Location
 from tests.file_faults import built_library
-from tests.graph.crash.child import Faults, Outcome, Request
+from tests.graph.crash.child import Faults, Request, WriteOutcome
 from tests.graph.crash.killer import Killer, start_killer
 from tests.graph.crash.observe import GraphState, observe
 from tests.graph.crash.scenarios import SCENARIOS
@@ -39,7 +39,7 @@ def failing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class PreparedGraph:
     """A prepared graph that can be restored at the same location, because branches have absolute paths."""
 
     killer: Killer
@@ -49,14 +49,14 @@ class Case:
     before: GraphState
 
     @classmethod
-    def prepare(cls, killer: Killer, scenario: str) -> Case:
+    def prepare(cls, killer: Killer, scenario: str) -> PreparedGraph:
         location = killer.prepare_graph(scenario)
         copy = Path(f"{location.uri}.copy")
         if Path(location.uri).exists():
             shutil.copytree(location.uri, copy)
         return cls(killer, scenario, location, copy, observe(location, SCENARIOS[scenario].environment))
 
-    def run(self, faults: Faults) -> Outcome:
+    def run(self, faults: Faults) -> WriteOutcome:
         """Restore the graph, and run the writer with these faults in another process."""
         shutil.rmtree(self.location.uri, ignore_errors=True)
         if self.copy.exists():
@@ -64,9 +64,9 @@ class Case:
         outcome = self.copy.with_suffix(".outcome")
         request = Request(self.scenario, self.location.uri, {}, faults=faults, outcome=str(outcome), durability="sync")
         assert self.killer.run(request) == 0, "the writer raises only errors of Omnigraph"
-        return msgspec.json.decode(outcome.read_bytes(), type=Outcome)
+        return msgspec.json.decode(outcome.read_bytes(), type=WriteOutcome)
 
-    def violations(self, faults: Faults, outcome: Outcome) -> list[str]:
+    def violations(self, faults: Faults, outcome: WriteOutcome) -> list[str]:
         """Return the problems of the graph after the writer ended with `outcome`."""
         scenario = SCENARIOS[self.scenario]
         before, after = self.before, scenario.after(self.before)
@@ -102,7 +102,7 @@ def _is_in_sample(scenario: str, kind: str, number: int) -> bool:
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("scenario", WRITERS)
 def test_failing_disk(scenario: str, every: bool, failing: Killer) -> None:
-    case = Case.prepare(failing, scenario)
+    case = PreparedGraph.prepare(failing, scenario)
     clean = case.run(Faults())
     assert not clean.code, clean
     problems: list[str] = []
@@ -119,7 +119,7 @@ def test_failing_disk(scenario: str, every: bool, failing: Killer) -> None:
 @pytest.mark.parametrize("scenario", [pytest.param(name, marks=pytest.mark.soak) for name in WRITERS])
 def test_file_size_limit(scenario: str, failing: Killer) -> None:
     """A size limit has the effect of a quota and needs no compiler."""
-    case = Case.prepare(failing, scenario)
+    case = PreparedGraph.prepare(failing, scenario)
     problems: list[str] = []
     for size in FILE_BYTES:
         faults = Faults(file_bytes=size)

@@ -73,7 +73,7 @@ def test_staged_transactions_of_a_recovered_write_are_rejected(graph: Location, 
         staged_writes.append(stage(area))
         return staged_writes[0]
 
-    request = WriteRequest(WriterKind.LOAD, "tester", stage_and_keep)
+    request = WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage_and_keep)
     victim = Victim(death)
     assert not victim.run(lambda: write(graph, MAIN, request, short_lease_environment(PatientClock())))
     run(graph, triple(["c"]), environment=short_lease_environment(PatientClock()))

@@ -98,15 +98,41 @@ METADATA = {
     ),
 }
 ROWS: dict[str, Row] = {
-    "table": encode_table(TableRecord(TYPE, INCARNATION, "node:Person", PATH, Pin("g-B-O", BIG), BranchId("B"), 2**40)),
+    "table": encode_table(
+        TableRecord(
+            type_id=TYPE,
+            incarnation=INCARNATION,
+            alias="node:Person",
+            path=PATH,
+            pin=Pin("g-B-O", BIG),
+            owner=BranchId("B"),
+            row_count=2**40,
+        )
+    ),
     "table_tombstone": encode_tombstone(TombstoneRecord(TABLE, "node:Person", 9)),
     "schema": encode_schema(SchemaRecord("node A {}\n", "{}", HASH)),
     "graph_head": encode_head(CommitId(ULID)),
     "graph_commit": encode_commit(COMMIT),
     "branch": encode_branch(
-        BranchRecord("review/1", BranchId("B"), "b-B", BranchParent("main", BranchId("A"), CommitId("C")), "me", 5)
+        BranchRecord(
+            name="review/1",
+            id=BranchId("B"),
+            lance_branch="b-B",
+            parent=BranchParent("main", BranchId("A"), CommitId("C")),
+            creator="me",
+            created_us=5,
+        )
     ),
-    "recovery": encode_recovery(RecoveryRecord(OperationId(ULID), "load", "me", "rolled_back", 6, {TABLE: "fenced"})),
+    "recovery": encode_recovery(
+        RecoveryRecord(
+            operation_id=OperationId(ULID),
+            kind="load",
+            actor="me",
+            action="rolled_back",
+            recovered_us=6,
+            tables={TABLE: "fenced"},
+        )
+    ),
 }
 OBJECT_IDS = {
     "table": f"table:{TABLE}",
@@ -262,7 +288,9 @@ hexes = st.text("0123456789abcdef", min_size=16, max_size=16)
 table_ids = st.builds(lambda a, b: TableId(f"{a}:{b}"), hexes, hexes)
 counts = st.dictionaries(text, st.integers(-(2**63), 2**64 - 1), max_size=3)
 paths = st.builds("{}/{}-{}".format, st.sampled_from(["nodes", "edges"]), hexes, hexes)
-tables = st.builds(TableRecord, hexes, hexes, text, paths, pins, text, versions)
+tables = st.builds(
+    TableRecord, type_id=hexes, incarnation=hexes, alias=text, path=paths, pin=pins, owner=text, row_count=versions
+)
 commits = st.builds(
     CommitRecord,
     id=text,
@@ -281,9 +309,24 @@ commits = st.builds(
     pins=st.none() | st.dictionaries(table_ids, pins, max_size=2),
 )
 branches = st.builds(
-    BranchRecord, text, text, st.none() | text, st.none() | st.builds(BranchParent, text, text, text), text, versions
+    BranchRecord,
+    name=text,
+    id=text,
+    lance_branch=st.none() | text,
+    parent=st.none() | st.builds(BranchParent, text, text, text),
+    creator=text,
+    created_us=versions,
 )
-recoveries = st.builds(RecoveryRecord, text, text, text, text, versions, st.dictionaries(text, text), text)
+recoveries = st.builds(
+    RecoveryRecord,
+    operation_id=text,
+    kind=text,
+    actor=text,
+    action=text,
+    recovered_us=versions,
+    tables=st.dictionaries(text, text),
+    detail=text,
+)
 
 
 @given(tables)

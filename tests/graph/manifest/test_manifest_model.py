@@ -74,31 +74,39 @@ def _change(model: Model, kind: str, which: int, number: int) -> ManifestChange:
     if kind == "add" or chosen is None:
         added = _new_table(number)
         model.tables[added.alias] = added
-        return ManifestChange(new_draft(), (added,))
+        return ManifestChange(commit=new_draft(), tables=(added,))
     match kind:
         case "drop":
             del model.tables[chosen.alias]
             stone = TombstoneRecord(chosen.id, chosen.alias, chosen.pin.version)
-            return ManifestChange(new_draft("schema_apply"), tombstones=(stone,))
+            return ManifestChange(commit=new_draft("schema_apply"), tombstones=(stone,))
         case "rename":
             del model.tables[chosen.alias]
             renamed = replace(chosen, alias=f"node:Renamed{number}")
             model.tables[renamed.alias] = renamed
-            return ManifestChange(new_draft("schema_apply"), (renamed,))
+            return ManifestChange(commit=new_draft("schema_apply"), tables=(renamed,))
         case "schema":
             model.schema = f"hash-{number}"
-            return ManifestChange(new_draft("schema_apply"), schema=_ANY_SCHEMA)
+            return ManifestChange(commit=new_draft("schema_apply"), schema=_ANY_SCHEMA)
         case "nothing":
             return ManifestChange()
         case _:
             model.tables[chosen.alias] = moved(chosen)
-            return ManifestChange(new_draft(), (model.tables[chosen.alias],))
+            return ManifestChange(commit=new_draft(), tables=(model.tables[chosen.alias],))
 
 
 def _new_table(number: int) -> TableRecord:
     type_id, incarnation = TypeId(f"{100 + number:016x}"), Incarnation(f"{number:016x}")
     path = f"nodes/{type_id}-{incarnation}"
-    return TableRecord(type_id, incarnation, f"node:New{number}", path, Pin(None, 1), _OWNER, 0)
+    return TableRecord(
+        type_id=type_id,
+        incarnation=incarnation,
+        alias=f"node:New{number}",
+        path=path,
+        pin=Pin(None, 1),
+        owner=_OWNER,
+        row_count=0,
+    )
 
 
 def _record_state(model: Model, location: Location, commit: CommitId | None) -> None:

@@ -48,7 +48,7 @@ def test_state_after_publishes_is_that_of_a_scan(store_location: Location, branc
     for number in range(3 * limits.MANIFEST_FRAGMENTS_MAX):
         snapshot = read_snapshot(store_location, branch)
         tables = [snapshot.tables[PERSON], snapshot.tables[COMPANY]][: 1 + number % 2]
-        change = ManifestChange(new_draft(), tuple(map(moved, tables)))
+        change = ManifestChange(commit=new_draft(), tables=tuple(map(moved, tables)))
         publish(target_of(snapshot), change, observed=snapshot)
         _require_equal_to_scan(read_snapshot(store_location, branch))
 
@@ -57,10 +57,12 @@ def test_publish_of_other_rows_is_read_again(store_location: Location) -> None:
     """A row of a branch is added and removed, and a schema is published again."""
     first = make_graph(store_location)
     branch_id = BranchId(new_ulid())
-    record = BranchRecord("review", branch_id, f"b-{branch_id}", None, "me", 1)
+    record = BranchRecord(
+        name="review", id=branch_id, lance_branch=f"b-{branch_id}", parent=None, creator="me", created_us=1
+    )
     changes = [
         ManifestChange(branches=(record,)),
-        ManifestChange(new_draft(), schema=replace(first.schema, source=f"{first.schema.source}\n")),
+        ManifestChange(commit=new_draft(), schema=replace(first.schema, source=f"{first.schema.source}\n")),
         ManifestChange(removed=("branch:review",)),
     ]
     for change in changes:

@@ -45,14 +45,14 @@ class Interruptions:
 
 def _branch(name: str) -> BranchRecord:
     branch_id = BranchId(new_ulid())
-    return BranchRecord(name, branch_id, f"b-{branch_id}", None, "me", 1)
+    return BranchRecord(name=name, id=branch_id, lance_branch=f"b-{branch_id}", parent=None, creator="me", created_us=1)
 
 
 def test_publish_computes_parent_hint_and_moves(store_location: Location) -> None:
     first = make_graph(store_location)
     draft = new_draft()
     table = moved(first.tables[PERSON])
-    published = publish(target_of(first), ManifestChange(draft, (table,)))
+    published = publish(target_of(first), ManifestChange(commit=draft, tables=(table,)))
     record = published.commit
     assert record is not None
     assert (record.id, record.parent, record.manifest_hint) == (draft.id, first.head, Pin(None, 2))
@@ -141,7 +141,7 @@ def test_publish_that_loses_to_a_compaction_is_retried_with_if_commit(durable_lo
 
 def test_repeated_publish_returns_the_first_commit(store_location: Location) -> None:
     first = make_graph(store_location)
-    change = ManifestChange(new_draft(), (moved(first.tables[PERSON]),))
+    change = ManifestChange(commit=new_draft(), tables=(moved(first.tables[PERSON]),))
     once = publish(target_of(first), change, (HeadIs(first.head),))
     publish_next(store_location, COMPANY)
     again = publish(target_of(first), change, (HeadIs(first.head),))
@@ -152,9 +152,11 @@ def test_repeated_publish_returns_the_first_commit(store_location: Location) -> 
 
 def test_repeated_recovery_publish_writes_nothing(store_location: Location) -> None:
     target = target_of(make_graph(store_location))
-    audit = RecoveryRecord(OperationId(new_ulid()), "load", "me", "rolled_back", 1, {})
+    audit = RecoveryRecord(
+        operation_id=OperationId(new_ulid()), kind="load", actor="me", action="rolled_back", recovered_us=1, tables={}
+    )
     publish(target, ManifestChange(recovery=audit))
-    publish(target, ManifestChange(new_draft("recovery"), recovery=audit))
+    publish(target, ManifestChange(commit=new_draft("recovery"), recovery=audit))
     assert newest(store_location).version == 2
     assert len(newest(store_location).read_commits()) == 1
 
@@ -180,7 +182,7 @@ def test_encoded_rows_of_an_intent_are_listed_in_the_commit(store_location: Loca
     schema = replace(first.schema, hash=SchemaHash("next"))
     stone = TombstoneRecord(dropped.id, COMPANY, dropped.pin.version)
     rows = (encode_table(table), encode_tombstone(stone), encode_schema(schema))
-    published = publish(target_of(first), ManifestChange(new_draft("schema_apply"), rows=rows))
+    published = publish(target_of(first), ManifestChange(commit=new_draft("schema_apply"), rows=rows))
     assert published.commit is not None
     assert published.commit.schema_hash == "next"
     assert [move.table for move in published.commit.tables] == [table.id, dropped.id]
@@ -194,7 +196,7 @@ def test_contention_is_bounded_and_not_applied(local_location: Location) -> None
     hold = Interruptions(lambda: publish(target, ManifestChange()), times=limits.PUBLISHER_RETRY_BUDGET)
     draft = new_draft()
     with pytest.raises(PublishContentionError) as caught:
-        publish(target, ManifestChange(draft), (), Publisher(hold, clock, lambda: 1.0))
+        publish(target, ManifestChange(commit=draft), (), Publisher(hold, clock, lambda: 1.0))
     assert caught.value.applied is Applied.NO
     assert len(clock.slept) == limits.PUBLISHER_RETRY_BUDGET
     assert clock.slept == sorted(clock.slept)
@@ -210,5 +212,5 @@ def test_lease_is_checked_between_open_and_write(local_location: Location) -> No
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        publish(target_of(first), ManifestChange(new_draft()), (), Publisher(lost))
+        publish(target_of(first), ManifestChange(commit=new_draft()), (), Publisher(lost))
     assert tree(local_location) == before

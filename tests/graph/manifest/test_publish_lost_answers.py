@@ -39,7 +39,7 @@ def _location(proxy: S3Proxy, retries: int) -> Location:
 def test_lost_response_is_found_to_be_published(proxy: S3Proxy, mode: Mode, retries: int) -> None:
     location = _location(proxy, retries)
     first = make_graph(location)
-    change = ManifestChange(new_draft(), (moved(first.tables[PERSON]),))
+    change = ManifestChange(commit=new_draft(), tables=(moved(first.tables[PERSON]),))
     with proxy.fault(Fault(mode, VERSION_FILE)) as fault:
         published = publish(target_of(first), change, (HeadIs(first.head),))
     assert len(fault.acted) == 1
@@ -54,7 +54,7 @@ def test_error_that_was_not_applied_is_retried_by_the_client(proxy: S3Proxy) -> 
     location = _location(proxy, 3)
     first = make_graph(location)
     with proxy.fault(Fault(Mode.FAIL, VERSION_FILE)) as fault:
-        publish(target_of(first), ManifestChange(new_draft()))
+        publish(target_of(first), ManifestChange(commit=new_draft()))
     assert fault.hits == 2
     assert len(newest(location).read_commits()) == 2
 
@@ -64,10 +64,10 @@ def test_error_without_retries_is_raised_and_not_applied(proxy: S3Proxy) -> None
     first = make_graph(location)
     draft = new_draft()
     with proxy.fault(Fault(Mode.FAIL, VERSION_FILE)), pytest.raises(StorageError) as caught:
-        publish(target_of(first), ManifestChange(draft))
+        publish(target_of(first), ManifestChange(commit=draft))
     assert caught.value.applied is Applied.UNKNOWN
     assert newest(location).find_commit(draft.id) is None
-    publish(target_of(first), ManifestChange(draft), (HeadIs(first.head),))
+    publish(target_of(first), ManifestChange(commit=draft), (HeadIs(first.head),))
     assert read_snapshot(location).head == draft.id
 
 
@@ -78,7 +78,7 @@ def test_store_that_stops_responding_is_applied_unknown(proxy: S3Proxy) -> None:
     silence = _After(lost, Mode.FAIL, r"__manifest|list-type")
     draft = new_draft()
     with proxy.fault(lost), proxy.fault(silence), pytest.raises(PublishUnknownError) as caught:
-        publish(target_of(first), ManifestChange(draft))
+        publish(target_of(first), ManifestChange(commit=draft))
     assert caught.value.applied is Applied.UNKNOWN
     assert caught.value.facts == {"commit": draft.id, "recovery_required": {"operation_id": draft.operation_id}}
     assert len(newest(location).read_commits()) == 2
@@ -99,7 +99,7 @@ def test_late_response_is_applied_once(proxy: S3Proxy) -> None:
     location = _location(proxy, 3)
     first = make_graph(location)
     with proxy.fault(Fault(Mode.HOLD, VERSION_FILE)) as fault, ThreadPoolExecutor(1) as pool:
-        publishing = pool.submit(publish, target_of(first), ManifestChange(new_draft()))
+        publishing = pool.submit(publish, target_of(first), ManifestChange(commit=new_draft()))
         wait_until(lambda: fault.acted, "the request is held")
         assert not publishing.done()
         fault.gate.set()

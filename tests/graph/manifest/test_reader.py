@@ -50,7 +50,7 @@ def test_tombstone_removes_a_table_from_its_version_on(store_location: Location)
     publish_next(store_location, COMPANY)
     table = read_snapshot(store_location).tables[COMPANY]
     stone = TombstoneRecord(table.id, COMPANY, table.pin.version)
-    publish(target_of(snapshot), ManifestChange(new_draft("schema_apply"), tombstones=(stone,)))
+    publish(target_of(snapshot), ManifestChange(commit=new_draft("schema_apply"), tombstones=(stone,)))
     after = read_snapshot(store_location)
     assert set(after.tables) == {PERSON, KNOWS}
     assert table.id in newest(store_location).read_state().tables
@@ -63,7 +63,7 @@ def test_tombstone_removes_a_table_from_its_version_on(store_location: Location)
 def test_tombstone_of_a_later_version_has_no_effect_yet(store_location: Location) -> None:
     snapshot = make_graph(store_location)
     stone = TombstoneRecord(snapshot.tables[COMPANY].id, COMPANY, 2)
-    publish(target_of(snapshot), ManifestChange(new_draft(), tombstones=(stone,)))
+    publish(target_of(snapshot), ManifestChange(commit=new_draft(), tombstones=(stone,)))
     assert COMPANY in read_snapshot(store_location).tables
     publish_next(store_location, COMPANY)
     assert COMPANY not in read_snapshot(store_location).tables
@@ -77,7 +77,14 @@ def test_long_history_reads_the_same_state(store_location: Location) -> None:
     history = tuple(
         replace(record, id=CommitId(f"OLD{number:06}")) for number in range(limits.MANIFEST_WHOLE_READ_ROWS_MAX)
     )
-    audit = RecoveryRecord(OperationId(new_ulid()), "load", "me", "rolled_back", 1, {"a:b": "fenced"})
+    audit = RecoveryRecord(
+        operation_id=OperationId(new_ulid()),
+        kind="load",
+        actor="me",
+        action="rolled_back",
+        recovered_us=1,
+        tables={"a:b": "fenced"},
+    )
     publish(target_of(snapshot), ManifestChange(ancestors=history, recovery=audit))
     publish_next(store_location)
     manifest = newest(store_location)
@@ -103,7 +110,9 @@ def test_publish_keeps_unknown_columns_and_keys(store_location: Location) -> Non
     ]
     commit_upsert(manifest.dataset, rows_to_table(newer_rows, manifest.dataset.schema), "object_id")
     again = replace(snapshot.schema, source="node Person {}\n")
-    change = ManifestChange(new_draft(), (moved(snapshot.tables[PERSON]),), schema=again, branches=(snapshot.branch,))
+    change = ManifestChange(
+        commit=new_draft(), tables=(moved(snapshot.tables[PERSON]),), schema=again, branches=(snapshot.branch,)
+    )
     publish(target_of(snapshot), change)
     after = {row["object_id"]: row for row in newest(store_location).dataset.read().to_pylist()}
     for row in newer_rows:

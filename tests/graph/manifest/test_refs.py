@@ -70,9 +70,11 @@ def test_deleted_state_is_snapshot_collected(branch: str, graph: Location) -> No
         reads: list[Callable[[], object]] = [
             lambda when=when: read_state(graph, branch, when),  # type: ignore[misc]
             lambda when=when: export(  # type: ignore[misc]
-                graph, ExportRequest(ExportTarget(TargetKind.STREAM), branch=branch, when=when), InProcessRunner()
+                graph,
+                ExportRequest(target=ExportTarget(TargetKind.STREAM), branch=branch, when=when),
+                InProcessRunner(),
             ),
-            lambda when=when: plan_read(ReadOptions(graph, "Person", branch, when)),  # type: ignore[misc]
+            lambda when=when: plan_read(ReadOptions(root=graph, type="Person", branch=branch, when=when)),  # type: ignore[misc]
         ]
         for read in reads:
             with pytest.raises(NotFoundError) as caught:

@@ -19,14 +19,32 @@ from omnigraph.graph.manifest.requirements import (
     require_all,
 )
 
-LIVE = TableRecord(TypeId("1"), Incarnation("a"), "node:A", "nodes/1-a", Pin("g-X", 4), BranchId("X"), 0)
-DROPPED = TableRecord(TypeId("2"), Incarnation("b"), "node:B", "nodes/2-b", Pin(None, 4), BranchId("X"), 0)
+LIVE = TableRecord(
+    type_id=TypeId("1"),
+    incarnation=Incarnation("a"),
+    alias="node:A",
+    path="nodes/1-a",
+    pin=Pin("g-X", 4),
+    owner=BranchId("X"),
+    row_count=0,
+)
+DROPPED = TableRecord(
+    type_id=TypeId("2"),
+    incarnation=Incarnation("b"),
+    alias="node:B",
+    path="nodes/2-b",
+    pin=Pin(None, 4),
+    owner=BranchId("X"),
+    row_count=0,
+)
 STATE = ManifestState(
     head=CommitId("H"),
     schema=SchemaRecord("", "{}", SchemaHash("S")),
     tables={LIVE.id: LIVE, DROPPED.id: DROPPED},
     tombstones=(TombstoneRecord(DROPPED.id, "node:B", 4),),
-    branches={"x": BranchRecord("x", BranchId("X"), "b-X", None, "me", 1)},
+    branches={
+        "x": BranchRecord(name="x", id=BranchId("X"), lance_branch="b-X", parent=None, creator="me", created_us=1)
+    },
 )
 MET: tuple[Requirement, ...] = (
     HeadIs(CommitId("H")),

@@ -83,7 +83,7 @@ def test_versions_before_the_hint_are_not_searched(store_location: Location) -> 
     record = newest(store_location).find_commit(snapshot.head)
     assert record is not None
     wrong = replace(record, id=CommitId("WRONG"), manifest_hint=Pin(None, 2))
-    publish(target_of(snapshot), ManifestChange(new_draft(), ancestors=(wrong,)))
+    publish(target_of(snapshot), ManifestChange(commit=new_draft(), ancestors=(wrong,)))
     publish_next(store_location)
     with pytest.raises(NotFoundError) as caught:
         read_commit_snapshot(store_location, wrong.id)

@@ -95,7 +95,7 @@ def test_unsupported_stamp_is_an_error_and_nothing_is_written(
         lambda: read_snapshot(durable_location),
         lambda: read_snapshot(durable_location, version=1),
         lambda: read_commit_snapshot(durable_location, snapshot.head),
-        lambda: publish(target_of(snapshot), ManifestChange(new_draft())),
+        lambda: publish(target_of(snapshot), ManifestChange(commit=new_draft())),
         lambda: run(durable_location, [Change(PERSON, insert=("x",))]),
     ):
         with pytest.raises(FormatError) as caught:
@@ -148,7 +148,7 @@ def test_step_is_repeated_after_a_crash(durable_location: Location, crash_in: in
     first = make_graph(durable_location)
     steps = Steps(crash_in)
     storage_format = steps.storage_format(3)
-    change = ManifestChange(new_draft(), (moved(first.tables[PERSON]),))
+    change = ManifestChange(commit=new_draft(), tables=(moved(first.tables[PERSON]),))
     with pytest.raises(KeyboardInterrupt):
         publish(target_of(first), change, (), Publisher(storage_format=storage_format))
     assert _stamp_of(durable_location) == str(crash_in)

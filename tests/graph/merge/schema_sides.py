@@ -35,7 +35,7 @@ TOWN = BASE + "node Town { name: String @key }\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class MergeSide:
     """What one branch does: a schema, if any, and then mutations in that schema."""
 
     schema: str | None = None

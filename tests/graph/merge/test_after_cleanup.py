@@ -35,7 +35,7 @@ def set_ages(location: Location, branch_name: str, **ages: int) -> None:
 
 
 def merge(location: Location, source: str, target: str = MAIN) -> MergeOutcome:
-    return merge_branch(location, MergeRequest(source, "tester", target)).outcome
+    return merge_branch(location, MergeRequest(source=source, actor="tester", target=target)).outcome
 
 
 @pytest.fixture
@@ -83,10 +83,10 @@ def test_long_lived_branch_is_compared_since_its_last_merge(local_location: Loca
     for number in range(1, 5):
         set_ages(local_location, "long", a=number, **{f"l{number}": number})
         set_ages(local_location, MAIN, b=number, **{f"m{number}": number})
-        done = merge_branch(local_location, MergeRequest("long", "tester"))
+        done = merge_branch(local_location, MergeRequest(source="long", actor="tester"))
         assert [(table.inserted, table.updated, table.deleted) for table in done.tables] == [(1, 1, 0)]
         clean(local_location)
-    back = merge_branch(local_location, MergeRequest(MAIN, "tester", "long"))
+    back = merge_branch(local_location, MergeRequest(source=MAIN, actor="tester", target="long"))
     assert [table.adopted for table in back.tables] == [True]
     expected = {"a": 4, "b": 4, **{f"{side}{n}": n for side in "lm" for n in range(1, 5)}}
     assert read_contents(local_location)[PERSON] == expected
@@ -100,5 +100,5 @@ def test_deleted_commit_cannot_be_reverted(local_location: Location) -> None:
     set_ages(local_location, MAIN, a=1)
     clean(local_location)
     with pytest.raises(NotFoundError) as caught:
-        revert_commit(local_location, MergeRequest(old, "tester"))
+        revert_commit(local_location, MergeRequest(source=old, actor="tester"))
     assert caught.value.code == "snapshot_collected"

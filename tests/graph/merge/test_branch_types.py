@@ -147,7 +147,7 @@ class _NextWeek(SystemClock):
         return super().now_us() + 7 * 24 * 3600 * 1_000_000
 
 
-class _Death(BaseException):
+class _UnhandledError(BaseException):
     """An error that the code does not handle."""
 
 
@@ -162,9 +162,9 @@ def test_crash_during_the_merge_of_a_type(root: Location, commits: int, with_oth
     def die(effect: str, _: str) -> None:
         seen.append(effect)
         if effect == "dataset.commit" and seen.count(effect) > commits:
-            raise _Death
+            raise _UnhandledError
 
-    with observed(die), pytest.raises(_Death):
+    with observed(die), pytest.raises(_UnhandledError):
         omnigraph.open(root.uri).merge("dev")
     assert sorted(contents(root)) == ["node:Person"]
     recovered = [record.action for record in omnigraph.open(root.uri).recoveries()]

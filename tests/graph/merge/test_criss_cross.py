@@ -17,11 +17,11 @@ def test_criss_cross(durable_location: Location) -> None:
     run(durable_location, [Change(PERSON, upsert=(("a", 1),))])
     run(durable_location, [Change(PERSON, upsert=(("b", 1),))], branch="x")
     main, x = read_snapshot(durable_location).head, read_snapshot(durable_location, "x").head
-    merge_branch(durable_location, MergeRequest(x, "tester"))
-    merge_branch(durable_location, MergeRequest(main, "tester", "x"))
+    merge_branch(durable_location, MergeRequest(source=x, actor="tester"))
+    merge_branch(durable_location, MergeRequest(source=main, actor="tester", target="x"))
     run(durable_location, [Change(PERSON, upsert=(("b", 2),))])
     run(durable_location, [Change(PERSON, upsert=(("a", 2),))], branch="x")
-    merge_branch(durable_location, MergeRequest("x", "tester"))
+    merge_branch(durable_location, MergeRequest(source="x", actor="tester"))
     assert read_contents(durable_location)[PERSON] == {"a": 2, "b": 2}
     old = read_commit_snapshot(durable_location, x)[0]
     assert snapshot_contents(old)[PERSON] == {"a": 0, "b": 1}

@@ -28,7 +28,7 @@ def test_base_with_only_its_pins(local_location: Location) -> None:
     run(local_location, [Change(PERSON, upsert=(("dev", 1),))], branch="dev")
     create_branch(local_location, "other", "tester", read_snapshot(local_location, "dev"))
     run(local_location, [Change(PERSON, upsert=(("other", 2),))], branch="other")
-    assert merge_branch(local_location, MergeRequest("dev", "tester")).commit is not None
+    assert merge_branch(local_location, MergeRequest(source="dev", actor="tester")).commit is not None
     run(local_location, [Change(PERSON, upsert=(("main", 3),))])
     dev = read_snapshot(local_location, "dev")
     before = _base(local_location, dev.head)
@@ -37,7 +37,7 @@ def test_base_with_only_its_pins(local_location: Location) -> None:
     assert dev.branch.lance_branch is not None
     shutil.rmtree(Path(local_location.uri, MANIFEST, "tree", dev.branch.lance_branch, "_versions"))
     assert _base(local_location, dev.head) == before
-    assert merge_branch(local_location, MergeRequest("other", "tester")).commit is not None
+    assert merge_branch(local_location, MergeRequest(source="other", actor="tester")).commit is not None
     assert read_contents(local_location, MAIN)[PERSON] == {"a": None, "dev": 1, "other": 2, "main": 3}
 
 
@@ -48,7 +48,7 @@ def test_base_without_its_schema_is_a_conflict(local_location: Location) -> None
     for branch, source in (("dev", MAIN), ("other", "dev")):
         create_branch(local_location, branch, "tester", read_snapshot(local_location, source))
         omnigraph.open(local_location.uri, branch).mutate(f'query m() {{ insert Person {{ slug: "{branch}" }} }}')
-    merge_branch(local_location, MergeRequest("dev", "tester"))
+    merge_branch(local_location, MergeRequest(source="dev", actor="tester"))
     dev = read_snapshot(local_location, "dev")
     evolving.evolve(local_location, person + "node City { name: String @key }\n")
     evolving.evolve(local_location, person + "node Town { name: String @key }\n", "other")
@@ -56,7 +56,7 @@ def test_base_without_its_schema_is_a_conflict(local_location: Location) -> None
     shutil.rmtree(Path(local_location.uri, MANIFEST, "tree", dev.branch.lance_branch, "_versions"))
     before = evolving.contents(local_location)
     with pytest.raises(MergeConflictError) as caught:
-        merge_branch(local_location, MergeRequest("other", "tester"))
+        merge_branch(local_location, MergeRequest(source="other", actor="tester"))
     (conflict,) = caught.value.conflicts
     assert conflict.kind is ConflictKind.SCHEMA_DIVERGED
     assert "not known" in conflict.message

@@ -69,7 +69,7 @@ def check(location: Location, branches: int, commits: int) -> None:
         for number in range(branches):
             branch = apply(start, [change for commit in changes_of(number) for change in commit])
             merged, model_conflicts = merge_states(start, expected, branch)
-            request = MergeRequest(f"b{number}", "tester")
+            request = MergeRequest(source=f"b{number}", actor="tester")
             if model_conflicts:
                 conflicts += 1
                 with pytest.raises(MergeConflictError) as caught:

@@ -126,7 +126,7 @@ def test_our_rows_break_a_unique_rule_of_theirs(
     graph = og.init(str(tmp_path / "graph.omni"), PLAIN)
     mutate(graph, 'insert P { k: "x" }')
     graph.create_branch("b", from_="main")
-    apply_schema(graph.location, "b", SchemaRequest(PLAIN.replace("a: I64?", rule), "tester"), in_place)
+    apply_schema(graph.location, "b", SchemaRequest(source=PLAIN.replace("a: I64?", rule), actor="tester"), in_place)
     mutate(graph, pairs)
     (conflict,) = conflicts(graph, strategy="ours")
     own, name, other = of.split()
@@ -146,7 +146,7 @@ def test_of_two_rows_of_ours_the_one_that_theirs_has_is_kept(tmp_path: Path) -> 
     mutate(branch, 'insert P { k: "later", a: 5 }')
     graph.merge("b")
     unique = PLAIN.replace("a: I64?", "a: I64? @unique")
-    apply_schema(graph.location, "b", SchemaRequest(unique, "tester"), in_place)
+    apply_schema(graph.location, "b", SchemaRequest(source=unique, actor="tester"), in_place)
     assert conflict_names(graph) == [("unique_violation", "node:P", "later")]
     graph.merge("b", strategy="theirs")
     assert ids(graph, "node:P") == {"later"}
@@ -156,7 +156,7 @@ def test_their_rows_break_a_unique_rule_of_ours(tmp_path: Path) -> None:
     graph = og.init(str(tmp_path / "graph.omni"), PLAIN)
     branch = graph.create_branch("b", from_="main")
     unique = PLAIN.replace("a: I64?", "a: I64? @unique")
-    apply_schema(graph.location, "main", SchemaRequest(unique, "tester"), in_place)
+    apply_schema(graph.location, "main", SchemaRequest(source=unique, actor="tester"), in_place)
     mutate(branch, 'insert P { k: "y", a: 5 } insert P { k: "z", a: 5 }')
     (conflict,) = conflicts(graph, strategy="theirs")
     assert conflict["message"] == "a is equal to that of P y of the source, which breaks a rule of the target"
@@ -169,7 +169,7 @@ def test_our_edges_exceed_a_maximum_of_theirs(tmp_path: Path) -> None:
     graph = og.init(str(tmp_path / "graph.omni"), text)
     mutate(graph, 'insert P { k: "x" } insert P { k: "y" }')
     graph.create_branch("b", from_="main")
-    request = SchemaRequest(text.replace("0..2", "0..1"), "tester")
+    request = SchemaRequest(source=text.replace("0..2", "0..1"), actor="tester")
     apply_schema(graph.location, "b", request, in_place)
     mutate(graph, 'insert To { from: "x", to: "x" } insert To { from: "x", to: "y" }')
     assert conflict_names(graph, strategy="ours") == [("cardinality_violation", "node:P", "x")]
@@ -236,7 +236,7 @@ def test_value_that_breaks_a_rule(graph: og.Graph) -> None:
 def test_diverged_schemas(graph: og.Graph) -> None:
     for branch, kind in (("main", "String"), ("b", "I64")):
         text = SCHEMA.replace("age: I64?", f"age: I64?  note: {kind}?")
-        apply_schema(graph.location, branch, SchemaRequest(text, "tester"), in_place)
+        apply_schema(graph.location, branch, SchemaRequest(source=text, actor="tester"), in_place)
     (conflict,) = conflicts(graph)
     assert _name(conflict) == ("schema_diverged", None, None)
     assert conflict_names(graph, strategy="theirs") == [("schema_diverged", None, None)]
@@ -251,4 +251,4 @@ def _write_unchecked(graph: og.Graph, slug: str, age: int) -> None:
         effect = area.transaction_effect(target, staged, target.table.row_count + 1)
         return area.finish((effect,), frozenset(), {})
 
-    assert write(graph.location, "b", WriteRequest(WriterKind.LOAD, "tester", stage)) is not None
+    assert write(graph.location, "b", WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage)) is not None

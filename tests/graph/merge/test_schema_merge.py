@@ -33,7 +33,7 @@ from tests.graph.merge.schema_sides import (
     SCORED,
     TOWN,
     UPDATE_BOB,
-    Side,
+    MergeSide,
     forked,
     person,
 )
@@ -46,20 +46,20 @@ def root(tmp_path: Path) -> Location:
     return forked(tmp_path)
 
 
-MERGES: dict[str, tuple[Side, Side, dict[str, Any]]] = {
+MERGES: dict[str, tuple[MergeSide, MergeSide, dict[str, Any]]] = {
     "only theirs, without rows": (
-        Side(),
-        Side(RENAMED),
+        MergeSide(),
+        MergeSide(RENAMED),
         {"ada": {"years": 36, "note": "n"}, "bob": {"years": 7, "note": None}},
     ),
     "only theirs, with rows": (
-        Side(),
-        Side(RENAMED, ('query m() { update Person set { years: 8 } where slug = "bob" }',), ADD_CAT),
+        MergeSide(),
+        MergeSide(RENAMED, ('query m() { update Person set { years: 8 } where slug = "bob" }',), ADD_CAT),
         {"ada": {"years": 36, "note": "n"}, "bob": {"years": 8, "note": None}, "cat": {"years": 3, "note": None}},
     ),
     "theirs with our rows": (
-        Side(mutations=(UPDATE_BOB,)),
-        Side(RANKED, ('query m() { insert Person { slug: "cat", rank: 5 } }',)),
+        MergeSide(mutations=(UPDATE_BOB,)),
+        MergeSide(RANKED, ('query m() { insert Person { slug: "cat", rank: 5 } }',)),
         {
             "ada": {**ADA, "rank": 1},
             "bob": {"age": 8, "note": None, "rank": 1},
@@ -67,8 +67,8 @@ MERGES: dict[str, tuple[Side, Side, dict[str, Any]]] = {
         },
     ),
     "a deletion with a new column": (
-        Side(),
-        Side(
+        MergeSide(),
+        MergeSide(
             RANKED,
             (
                 "query m() { delete Knows where since is null }",
@@ -79,18 +79,18 @@ MERGES: dict[str, tuple[Side, Side, dict[str, Any]]] = {
         {"ada": {**ADA, "rank": 9}},
     ),
     "only ours": (
-        Side(RENAMED),
-        Side(mutations=(UPDATE_BOB,)),
+        MergeSide(RENAMED),
+        MergeSide(mutations=(UPDATE_BOB,)),
         {"ada": {"years": 36, "note": "n"}, "bob": {"years": 8, "note": None}},
     ),
     "two properties": (
-        Side(RANKED, ('query m() { update Person set { rank: 2 } where slug = "ada" }',)),
-        Side(SCORED, ('query m() { update Person set { score: 0.5 } where slug = "bob" }',)),
+        MergeSide(RANKED, ('query m() { update Person set { rank: 2 } where slug = "ada" }',)),
+        MergeSide(SCORED, ('query m() { update Person set { score: 0.5 } where slug = "bob" }',)),
         {"ada": {**ADA, "rank": 2, "score": None}, "bob": {**BOB, "rank": 1, "score": 0.5}},
     ),
     "a rename and a property": (
-        Side(RENAMED),
-        Side(SCORED, (ADD_CAT,)),
+        MergeSide(RENAMED),
+        MergeSide(SCORED, (ADD_CAT,)),
         {
             "ada": {"years": 36, "note": "n", "score": None},
             "bob": {"years": 7, "note": None, "score": None},
@@ -98,60 +98,62 @@ MERGES: dict[str, tuple[Side, Side, dict[str, Any]]] = {
         },
     ),
     "a drop with our rows": (
-        Side(mutations=(ADD_CAT,)),
-        Side(BASE.replace("note: String?", "")),
+        MergeSide(mutations=(ADD_CAT,)),
+        MergeSide(BASE.replace("note: String?", "")),
         {"ada": {"age": 36}, "bob": {"age": 7}, "cat": {"age": 3}},
     ),
     "a default that was removed later": (
-        Side(mutations=(ADD_CAT,)),
-        Side(RANKED, then=RANKED.replace(" @default(1)", "")),
+        MergeSide(mutations=(ADD_CAT,)),
+        MergeSide(RANKED, then=RANKED.replace(" @default(1)", "")),
         {"ada": {**ADA, "rank": 1}, "bob": {**BOB, "rank": 1}, "cat": {"age": 3, "note": None, "rank": 1}},
     ),
     "a new property with the name of a dropped one": (
-        Side(mutations=(UPDATE_BOB,)),
-        Side(BASE.replace("note: String?", ""), then=BASE.replace("note: String?", "note: I64 @default(5)")),
+        MergeSide(mutations=(UPDATE_BOB,)),
+        MergeSide(BASE.replace("note: String?", ""), then=BASE.replace("note: String?", "note: I64 @default(5)")),
         {"ada": {"age": 36, "note": 5}, "bob": {"age": 8, "note": 5}},
     ),
     "a default for null": (
-        Side(mutations=(UPDATE_BOB, ADD_CAT)),
-        Side(NOTED, ('query m() { insert Person { slug: "dan" } }',)),
+        MergeSide(mutations=(UPDATE_BOB, ADD_CAT)),
+        MergeSide(NOTED, ('query m() { insert Person { slug: "dan" } }',)),
         {"ada": ADA, "bob": {"age": 8, "note": "x"}, "cat": {"age": 3, "note": "x"}, "dan": {"age": None, "note": "x"}},
     ),
     "a default for null with a value of ours": (
-        Side(mutations=('query m() { update Person set { note: "ours" } where slug = "bob" }',)),
-        Side(NOTED, ('query m() { update Person set { age: 37 } where slug = "ada" }',)),
+        MergeSide(mutations=('query m() { update Person set { note: "ours" } where slug = "bob" }',)),
+        MergeSide(NOTED, ('query m() { update Person set { age: 37 } where slug = "ada" }',)),
         {"ada": {"age": 37, "note": "n"}, "bob": {"age": 7, "note": "ours"}},
     ),
     "a default for null on our side": (
-        Side(NOTED),
-        Side(mutations=(UPDATE_BOB, ADD_CAT)),
+        MergeSide(NOTED),
+        MergeSide(mutations=(UPDATE_BOB, ADD_CAT)),
         {"ada": ADA, "bob": {"age": 8, "note": "x"}, "cat": {"age": 3, "note": "x"}},
     ),
     "a default for null that was changed later": (
-        Side(mutations=(ADD_CAT,)),
-        Side(NOTED, then=NOTED.replace('"x"', '"y"')),
+        MergeSide(mutations=(ADD_CAT,)),
+        MergeSide(NOTED, then=NOTED.replace('"x"', '"y"')),
         {"ada": ADA, "bob": {"age": 7, "note": "x"}, "cat": {"age": 3, "note": "x"}},
     ),
     "a default for null in a property that is nullable again": (
-        Side(mutations=(ADD_CAT,)),
-        Side(NOTED, then=BASE),
+        MergeSide(mutations=(ADD_CAT,)),
+        MergeSide(NOTED, then=BASE),
         {"ada": ADA, "bob": {"age": 7, "note": "x"}, "cat": {"age": 3, "note": "x"}},
     ),
     "a default for null in a property that our side does not have": (
-        Side(mutations=(ADD_CAT,)),
-        Side(SCORED, then=SCORED.replace("F64?", "F64 @default(0.5)")),
+        MergeSide(mutations=(ADD_CAT,)),
+        MergeSide(SCORED, then=SCORED.replace("F64?", "F64 @default(0.5)")),
         {"ada": {**ADA, "score": 0.5}, "bob": {**BOB, "score": 0.5}, "cat": {"age": 3, "note": None, "score": 0.5}},
     ),
     "a default that was changed later": (
-        Side(),
-        Side(RANKED, ('query m() { insert Person { slug: "cat" } }',), then=RANKED.replace("(1)", "(5)")),
+        MergeSide(),
+        MergeSide(RANKED, ('query m() { insert Person { slug: "cat" } }',), then=RANKED.replace("(1)", "(5)")),
         {"ada": {**ADA, "rank": 1}, "bob": {**BOB, "rank": 1}, "cat": {"age": None, "note": None, "rank": 1}},
     ),
 }
 
 
 @pytest.mark.parametrize(("ours", "theirs", "expected"), MERGES.values(), ids=MERGES.keys())
-def test_schemas_that_can_be_merged(root: Location, ours: Side, theirs: Side, expected: dict[str, Any]) -> None:
+def test_schemas_that_can_be_merged(
+    root: Location, ours: MergeSide, theirs: MergeSide, expected: dict[str, Any]
+) -> None:
     ours.apply(root, MAIN)
     theirs.apply(root, "dev")
     before, head, dev = contents(root), read_snapshot(root).head, contents(root, "dev")
@@ -176,9 +178,9 @@ def test_schemas_that_can_be_merged(root: Location, ours: Side, theirs: Side, ex
 
 
 def test_types_of_both_sides(root: Location) -> None:
-    Side(TOWN, ('query m() { insert Town { name: "t" } }',)).apply(root, MAIN)
+    MergeSide(TOWN, ('query m() { insert Town { name: "t" } }',)).apply(root, MAIN)
     live = 'query m() { insert City { name: "c" }  insert LivesIn { from: "ada", to: "c" } }'
-    Side(CITY, (live,)).apply(root, "dev")
+    MergeSide(CITY, (live,)).apply(root, "dev")
     graph = omnigraph.open(root.uri)
     graph.merge("dev")
     now = contents(root)
@@ -213,86 +215,98 @@ def test_dropped_type(root: Location) -> None:
 
 
 def test_renamed_type(root: Location) -> None:
-    Side(BASE.replace("node Company", "node Firm @rename_from(Company)")).apply(root, "dev")
-    Side(mutations=('query m() { insert Company { name: "New" } }',)).apply(root, MAIN)
+    MergeSide(BASE.replace("node Company", "node Firm @rename_from(Company)")).apply(root, "dev")
+    MergeSide(mutations=('query m() { insert Company { name: "New" } }',)).apply(root, MAIN)
     omnigraph.open(root.uri).merge("dev")
     assert sorted(contents(root)["node:Firm"]) == ["Acme", "New"]
 
 
 NARROW = BASE.replace("note: String?", "note: String?  @range(age, 0..50)")
-CONFLICTS: dict[str, tuple[Side, Side, list[str]]] = {
-    "two names": (Side(RENAMED), Side(BASE.replace("age: I64?", "old: I64? @rename_from(age)")), ["schema_diverged"]),
-    "duplicate name": (Side(CITY), Side(CITY), ["schema_diverged"]),
+CONFLICTS: dict[str, tuple[MergeSide, MergeSide, list[str]]] = {
+    "two names": (
+        MergeSide(RENAMED),
+        MergeSide(BASE.replace("age: I64?", "old: I64? @rename_from(age)")),
+        ["schema_diverged"],
+    ),
+    "duplicate name": (MergeSide(CITY), MergeSide(CITY), ["schema_diverged"]),
     "a type that was written to": (
-        Side(mutations=('query m() { insert Company { name: "New" } }',)),
-        Side(BASE.replace("node Company { name: String @key }\n", "")),
+        MergeSide(mutations=('query m() { insert Company { name: "New" } }',)),
+        MergeSide(BASE.replace("node Company { name: String @key }\n", "")),
         ["schema_diverged"],
     ),
     "our rows and their rule": (
-        Side(mutations=('query m() { update Person set { age: 99 } where slug = "bob" }',)),
-        Side(NARROW),
+        MergeSide(mutations=('query m() { update Person set { age: 99 } where slug = "bob" }',)),
+        MergeSide(NARROW),
         ["value_constraint_violation"],
     ),
     "their rows and our rule": (
-        Side(NARROW),
-        Side(mutations=('query m() { update Person set { age: 99 } where slug = "bob" }',)),
+        MergeSide(NARROW),
+        MergeSide(mutations=('query m() { update Person set { age: 99 } where slug = "bob" }',)),
         ["value_constraint_violation"],
     ),
     "our rows and their unique": (
-        Side(mutations=('query m() { update Person set { age: 36 } where slug = "bob" }',)),
-        Side(BASE.replace("age: I64?", "age: I64? @unique")),
+        MergeSide(mutations=('query m() { update Person set { age: 36 } where slug = "bob" }',)),
+        MergeSide(BASE.replace("age: I64?", "age: I64? @unique")),
         ["unique_violation"],
     ),
     "an edge of theirs to a node that ours deleted": (
-        Side(
+        MergeSide(
             mutations=(
                 "query m() { delete Knows where since is null }",
                 'query m() { delete Person where slug = "ada" }',
             )
         ),
-        Side(CITY, ('query m() { insert City { name: "c" }  insert LivesIn { from: "ada", to: "c" } }',)),
+        MergeSide(CITY, ('query m() { insert City { name: "c" }  insert LivesIn { from: "ada", to: "c" } }',)),
         ["orphan_edge"],
     ),
     "our old and new rows and their unique over a new column": (
-        Side(mutations=(ADD_CAT,)),
-        Side(BASE.replace("note: String?", 'note: String?  tag: String? @default("x") @unique'), first=ONLY_ADA),
+        MergeSide(mutations=(ADD_CAT,)),
+        MergeSide(BASE.replace("note: String?", 'note: String?  tag: String? @default("x") @unique'), first=ONLY_ADA),
         ["unique_violation"],
     ),
     "our last edge and their minimum": (
-        Side(mutations=("query m() { delete Knows where since is null }",)),
-        Side(BASE.replace("Person -> Person", "Person -> Person @card(1..5)")),
+        MergeSide(mutations=("query m() { delete Knows where since is null }",)),
+        MergeSide(BASE.replace("Person -> Person", "Person -> Person @card(1..5)")),
         ["cardinality_violation"],
     ),
     "our new row and their required property": (
-        Side(mutations=(ADD_CAT,)),
-        Side(SCORED, (SCORE_ALL,), then=SCORED.replace("F64?", "F64")),
+        MergeSide(mutations=(ADD_CAT,)),
+        MergeSide(SCORED, (SCORE_ALL,), then=SCORED.replace("F64?", "F64")),
         ["value_constraint_violation"],
     ),
     "our rows of a type that was empty there": (
-        Side(mutations=('query m() { insert Company { name: "New" } }',)),
-        Side(
+        MergeSide(mutations=('query m() { insert Company { name: "New" } }',)),
+        MergeSide(
             BASE.replace("name: String @key", "name: String @key  code: String"),
             first="query m() { delete Company where name is not null }",
         ),
         ["value_constraint_violation"],
     ),
-    "our value of a property that theirs dropped": (Side(mutations=(UPDATE_BOB,)), Side(AGELESS), ["schema_diverged"]),
-    "our new row with a property that theirs dropped": (Side(mutations=(ADD_CAT,)), Side(AGELESS), ["schema_diverged"]),
+    "our value of a property that theirs dropped": (
+        MergeSide(mutations=(UPDATE_BOB,)),
+        MergeSide(AGELESS),
+        ["schema_diverged"],
+    ),
+    "our new row with a property that theirs dropped": (
+        MergeSide(mutations=(ADD_CAT,)),
+        MergeSide(AGELESS),
+        ["schema_diverged"],
+    ),
     "their value of a property that ours dropped": (
-        Side(AGELESS),
-        Side(SCORED, (UPDATE_BOB, ADD_CAT)),
+        MergeSide(AGELESS),
+        MergeSide(SCORED, (UPDATE_BOB, ADD_CAT)),
         ["schema_diverged"],
     ),
     "both changed a row": (
-        Side(mutations=('query m() { update Person set { age: 9 } where slug = "bob" }',)),
-        Side(RENAMED, ('query m() { update Person set { years: 10 } where slug = "bob" }',)),
+        MergeSide(mutations=('query m() { update Person set { age: 9 } where slug = "bob" }',)),
+        MergeSide(RENAMED, ('query m() { update Person set { years: 10 } where slug = "bob" }',)),
         ["divergent_update"],
     ),
 }
 
 
 @pytest.mark.parametrize(("ours", "theirs", "kinds"), CONFLICTS.values(), ids=CONFLICTS.keys())
-def test_schemas_that_conflict(root: Location, ours: Side, theirs: Side, kinds: list[str]) -> None:
+def test_schemas_that_conflict(root: Location, ours: MergeSide, theirs: MergeSide, kinds: list[str]) -> None:
     ours.apply(root, MAIN)
     theirs.apply(root, "dev")
     before, head = contents(root), read_snapshot(root).head
@@ -327,21 +341,21 @@ def test_minimum_of_theirs_and_edges_that_ours_deleted(root: Location) -> None:
 
 
 def test_dropped_properties_are_counted_by_name(root: Location) -> None:
-    Side(AGELESS.replace("note: String?", "")).apply(root, "dev")
-    Side(mutations=(UPDATE_BOB, ADD_CAT)).apply(root, MAIN)
+    MergeSide(AGELESS.replace("note: String?", "")).apply(root, "dev")
+    MergeSide(mutations=(UPDATE_BOB, ADD_CAT)).apply(root, MAIN)
     (conflict,) = omnigraph.open(root.uri).merge("dev", dry_run=True).conflicts
     assert conflict.message == "one side dropped node:Person.age (2 rows) and the other wrote to it"
 
 
 def test_required_property_that_every_row_of_theirs_has(root: Location) -> None:
-    Side(RANKED, then=RANKED.replace(" @default(1)", "")).apply(root, "dev")
-    Side(mutations=('query m() { insert Company { name: "New" } }',)).apply(root, MAIN)
+    MergeSide(RANKED, then=RANKED.replace(" @default(1)", "")).apply(root, "dev")
+    MergeSide(mutations=('query m() { insert Company { name: "New" } }',)).apply(root, MAIN)
     omnigraph.open(root.uri).merge("dev")
     assert person(contents(root)) == {"ada": {**ADA, "rank": 1}, "bob": {**BOB, "rank": 1}}
 
 
 def test_required_column_without_values_is_an_error(root: Location) -> None:
-    Side(SCORED, (SCORE_ALL,), then=SCORED.replace("F64?", "F64")).apply(root, "dev")
+    MergeSide(SCORED, (SCORE_ALL,), then=SCORED.replace("F64?", "F64")).apply(root, "dev")
     old, new = (read_snapshot(root, name).schema.catalog.type_named("Person") for name in (MAIN, "dev"))
     assert old is not None
     assert new is not None
@@ -360,8 +374,8 @@ def test_revert_of_a_schema_change_is_a_conflict(root: Location) -> None:
 def test_rule_with_rows_that_the_source_fixed_before(root: Location) -> None:
     """Rows that the source fixed before it added the rule are not checked in their old state."""
     fix = 'query m() { update Person set { age: 5 } where slug = "ada" }'
-    Side(BASE.replace("note: String?", "note: String?  @range(age, 0..9)"), (), fix).apply(root, "dev")
-    Side(mutations=('query m() { insert Company { name: "New" } }',)).apply(root, MAIN)
+    MergeSide(BASE.replace("note: String?", "note: String?  @range(age, 0..9)"), (), fix).apply(root, "dev")
+    MergeSide(mutations=('query m() { insert Company { name: "New" } }',)).apply(root, MAIN)
     omnigraph.open(root.uri).merge("dev")
     assert contents(root)["node:Person"]["ada"]["age"] == 5
 
@@ -370,7 +384,7 @@ def test_dry_run_and_merge_report_the_schema_steps(root: Location) -> None:
     text = CITY.replace("age: I64?", "years: I64? @rename_from(age)").replace(
         "node Company { name: String @key }\n", ""
     )
-    Side(text, ('query m() { insert City { name: "c" } }',)).apply(root, "dev")
+    MergeSide(text, ('query m() { insert City { name: "c" } }',)).apply(root, "dev")
     graph = omnigraph.open(root.uri)
     planned, done = graph.merge("dev", dry_run=True), graph.merge("dev")
     for outcome in (planned, done):

@@ -181,7 +181,7 @@ class MergeMachine(RuleBasedStateMachine):
         self.names += 1
         state = self.state(branch)
         facts = next_facts(state[FACTS], kind, self.names)
-        request = SchemaRequest(schema_text(facts, state[FACTS]), "tester")
+        request = SchemaRequest(source=schema_text(facts, state[FACTS]), actor="tester")
         act = lambda: apply_schema(self.location, branch, request, in_place, self.environment)  # noqa: E731
         self.attempt(branch, act, death, ModelCommit((self.heads[branch],), with_facts(state, facts)))
 
@@ -202,7 +202,7 @@ class MergeMachine(RuleBasedStateMachine):
     def merge(self, source: str, into: str, side: str | None, death: int) -> None:
         source, into = self.near(source), self.near(into)
         ours, theirs = self.heads[into], self.heads[source]
-        request = MergeRequest(source, "tester", into, make_resolution(side, None))
+        request = MergeRequest(source=source, actor="tester", target=into, resolution=make_resolution(side, None))
         if source == into:
             with pytest.raises(UsageError, match="into itself"):
                 merge_branch(self.location, request, self.environment)
@@ -266,7 +266,7 @@ class MergeMachine(RuleBasedStateMachine):
         state = self.history.commits[commit].state
         expected, conflicts = merge_graphs(state, self.state(branch), before)
         conflicts = reported_conflicts(conflicts) if before[FACTS] == state[FACTS] else DIVERGED
-        request = MergeRequest(CommitId(commit), "tester", branch)
+        request = MergeRequest(source=CommitId(commit), actor="tester", target=branch)
         try:
             revert_commit(self.location, replace(request, dry_run=True))
         except NotFoundError as error:
@@ -314,7 +314,7 @@ class MergeMachine(RuleBasedStateMachine):
         branch = self.near(branch)
         same = ModelCommit((self.heads[branch],), self.state(branch))
         options = OptimizeOptions(tables=frozenset({PERSON, KNOWS}), environment=self.environment)
-        graph = Graph(self.location, branch)
+        graph = Graph(self.location, branch=branch)
         self.attempt(branch, lambda: optimize_all_tables(graph, options, in_place), death, same)
 
     @rule(keep=st.sampled_from([1, 1, 3]), death=st.one_of(st.just(0), st.integers(1, 40)))

@@ -140,7 +140,7 @@ def pairs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="module")
 def planned(pairs: Pairs) -> MergeResult:
-    return merge_branch(pairs.location, MergeRequest("b", "tester", dry_run=True))
+    return merge_branch(pairs.location, MergeRequest(source="b", actor="tester", dry_run=True))
 
 
 CASES: Final = [
@@ -165,7 +165,7 @@ def test_merged_entities_match_the_table(pairs: Pairs) -> None:
     """Without a conflict the merged entity is as in the table; choosing sides resolves the conflicts."""
     ours, theirs = read_contents(pairs.location), read_contents(pairs.location, "b")
     create_branch(pairs.location, "resolved", "tester", read_snapshot(pairs.location))
-    request = MergeRequest("b", "tester", "resolved", make_resolution("ours", None))
+    request = MergeRequest(source="b", actor="tester", target="resolved", resolution=make_resolution("ours", None))
     assert merge_branch(pairs.location, request).conflicts == ()
     merged = read_contents(pairs.location, "resolved")
     for table, entity_id, outcome in CASES:
@@ -185,7 +185,9 @@ def test_merged_entities_match_the_table(pairs: Pairs) -> None:
 def test_strategy_resolves_every_conflict(side: str, pairs: Pairs, planned: MergeResult) -> None:
     target = f"all-{side}"
     create_branch(pairs.location, target, "tester", read_snapshot(pairs.location))
-    merge_branch(pairs.location, MergeRequest("b", "tester", target, make_resolution(side, None)))
+    merge_branch(
+        pairs.location, MergeRequest(source="b", actor="tester", target=target, resolution=make_resolution(side, None))
+    )
     merged = read_contents(pairs.location, target)
     expected = read_contents(pairs.location, "b" if side == "theirs" else "main")
     for conflict in planned.conflicts:

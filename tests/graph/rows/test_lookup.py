@@ -42,7 +42,7 @@ def _append(root: Location, alias: str, columns: dict[str, list[str | None] | li
         staged = area.transaction_effect(target, stage_append(target.dataset, rows), ROWS)
         return area.finish((staged,), frozenset(), {"inserted": ROWS})
 
-    assert write(root, MAIN, WriteRequest(WriterKind.LOAD, "test", stage)) is not None
+    assert write(root, MAIN, WriteRequest(kind=WriterKind.LOAD, actor="test", stage=stage)) is not None
 
 
 @pytest.mark.parametrize("count", MANY)

@@ -31,7 +31,7 @@ def test_no_fork_is_left_if_a_lease_is_busy(is_graph_lease: bool, local_location
         forks.extend(path.name for path in _lance_branches(local_location))
         return replace(staged, counter_catalog=area.snapshot.schema.catalog)
 
-    request = WriteRequest(WriterKind.MUTATE, "tester", stage)
+    request = WriteRequest(kind=WriterKind.MUTATE, actor="tester", stage=stage)
     environment = WriteEnvironment(terms=LeaseTerms(wait_seconds=0))
     with (
         hold_lease(ObjectStore(local_location), None if is_graph_lease else branch.id, "other"),

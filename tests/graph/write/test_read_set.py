@@ -29,7 +29,9 @@ def snapshot(local_location: Location) -> Snapshot:
 
 def staged_on(snapshot: Snapshot) -> StagedWrite:
     """Stage a write of `Person` that was also validated against `Company`."""
-    area = StagingArea(snapshot, WriterKind.MUTATE, "tester", SYSTEM_CLOCK, SYSTEM_CLOCK.monotonic())
+    area = StagingArea(
+        snapshot=snapshot, kind=WriterKind.MUTATE, actor="tester", clock=SYSTEM_CLOCK, began=SYSTEM_CLOCK.monotonic()
+    )
     staged = stage_changes([Change(PERSON, insert=("a",))])(area)
     return replace(staged, reads=staged.reads | {snapshot.tables[COMPANY].id})
 

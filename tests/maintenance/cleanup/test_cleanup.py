@@ -174,7 +174,7 @@ def test_versions_of_a_branch_created_by_a_load_are_reported_for_it(aging: Aging
     """The load forks tables before the branch exists, so the names of the forks have the id of the base."""
     location = aging.location
     create_branch(location, "dev", "tester", read_snapshot(location), aging.environment)
-    load = WriteRequest(WriterKind.LOAD, "tester", stage_changes(triple(["new"])))
+    load = WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage_changes(triple(["new"])))
     create_branch_with_write(location, "new", base, load, aging.environment)
     fork = read_snapshot(location, "new").tables[PERSON].pin.branch
     assert fork is not None

@@ -64,7 +64,13 @@ def test_staging_write_is_not_affected(aging: Aging, branch: str) -> None:
 
     before = read_contents(location, branch)
     assert (
-        write(location, branch, WriteRequest(WriterKind.LOAD, "tester", stage_and_wait), aging.environment) is not None
+        write(
+            location,
+            branch,
+            WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage_and_wait),
+            aging.environment,
+        )
+        is not None
     )
     assert read_contents(location, branch)[PERSON].keys() == {*before[PERSON], "staged"}
 

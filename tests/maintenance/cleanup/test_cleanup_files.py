@@ -137,4 +137,4 @@ def _overwrite(location: Location) -> None:
         staged = stage_overwrite(target.dataset, rows_table(target, [("only", 1)]))
         return area.finish((area.transaction_effect(target, staged, 1),), frozenset(), {})
 
-    write(location, MAIN, WriteRequest(WriterKind.LOAD, "tester", stage))
+    write(location, MAIN, WriteRequest(kind=WriterKind.LOAD, actor="tester", stage=stage))

@@ -113,9 +113,15 @@ class Cleanups(RuleBasedStateMachine):
         record = snapshot.branch
         table = snapshot.tables[COMPANY]
         target = PublishTarget(self.aging.location, record.name, record.id, record.lance_branch)
-        draft = CommitDraft(CommitId(new_ulid()), "schema", OperationId(new_ulid()), "tester", 0)
+        draft = CommitDraft(
+            id=CommitId(new_ulid()),
+            operation="schema",
+            operation_id=OperationId(new_ulid()),
+            actor="tester",
+            created_us=0,
+        )
         stone = TombstoneRecord(table.id, table.alias, table.pin.version)
-        publish(target, ManifestChange(draft, tombstones=(stone,)))
+        publish(target, ManifestChange(commit=draft, tombstones=(stone,)))
         self.note()
 
     @rule(branch=BRANCHES)

@@ -20,7 +20,7 @@ NOW = 1_000_000
 POLICY = Policy(now_us=NOW, keep=1, older_than_us=None, grace_us=5_000, age_us_min=100)
 LIVE, DELETED = "A" * 26, "B" * 26
 FORK = f"g-{DELETED}-{'0' * 26}"
-NEEDS = Needs(frozenset(), frozenset(), frozenset({LIVE}))
+NEEDS = Needs(pins=frozenset(), heads=frozenset(), live=frozenset({LIVE}))
 
 
 def old(*paths: str) -> list[StoredFile]:

@@ -25,7 +25,8 @@ NOW, AGE, GRACE = 1_000_000, 100, 5_000
 LIVE, DELETED = "A" * 26, "B" * 26
 OP = "0" * 26
 OLD: VersionTimes = dict.fromkeys(range(1, 7), 0)
-NOTHING = Needs(frozenset(), frozenset(), frozenset({LIVE}))
+NOTHING = Needs(pins=frozenset(), heads=frozenset(), live=frozenset({LIVE}))
+OF_A_MERGE = Needs(pins=frozenset({Pin(f"g-{DELETED}-{OP}", 6)}), heads=frozenset(), live=frozenset())
 
 
 def policy(keep: int | None = 1, older_than: int | None = None) -> Policy:
@@ -96,7 +97,7 @@ def test_only_published_versions_count(keep: int, published: set[int], expected:
 def test_published_versions_count_per_lance_branch() -> None:
     made = fork(LIVE, Pin(None, 2))
     published = frozenset({Pin(None, 1), Pin(None, 6), Pin(made.name, 3), Pin(made.name, 5)})
-    needs = Needs(frozenset({Pin(made.name, 5)}), frozenset(), frozenset({LIVE}), published=published)
+    needs = Needs(pins=frozenset({Pin(made.name, 5)}), heads=frozenset(), live=frozenset({LIVE}), published=published)
     times = dict.fromkeys(range(3, 6), 0)
     decision = decide(facts(OLD, made, version_times={made.name: times}), needs, policy(2))
     assert decision.retained == {None: {1, 2, 6}, made.name: {3, 5}}
@@ -108,17 +109,22 @@ def test_published_versions_count_per_lance_branch() -> None:
         (NOTHING, (), OLD, {}),
         (NOTHING, (), {1: 0, 2: 0, 3: NOW - AGE}, {2: KeepReason.YOUNG}),
         (NOTHING, (2,), OLD, {2: KeepReason.TAG}),
-        (Needs(frozenset({Pin(None, 2)}), frozenset(), frozenset()), (2,), OLD, {2: KeepReason.TAG}),
-        (Needs(frozenset({Pin(None, 2)}), frozenset(), frozenset()), (), OLD, {2: KeepReason.SNAPSHOT}),
+        (Needs(pins=frozenset({Pin(None, 2)}), heads=frozenset(), live=frozenset()), (2,), OLD, {2: KeepReason.TAG}),
+        (Needs(pins=frozenset({Pin(None, 2)}), heads=frozenset(), live=frozenset()), (), OLD, {2: KeepReason.SNAPSHOT}),
         (
-            Needs(frozenset({Pin(None, 2)}), frozenset(), frozenset(), reasons={Pin(None, 2): KeepReason.MERGE_BASE}),
+            Needs(
+                pins=frozenset({Pin(None, 2)}),
+                heads=frozenset(),
+                live=frozenset(),
+                reasons={Pin(None, 2): KeepReason.MERGE_BASE},
+            ),
             (),
             OLD,
             {2: KeepReason.MERGE_BASE},
         ),
-        (Needs(frozenset(), frozenset({Pin(None, 6)}), frozenset()), (), OLD, {}),
+        (Needs(pins=frozenset(), heads=frozenset({Pin(None, 6)}), live=frozenset()), (), OLD, {}),
         (
-            Needs(frozenset({Pin(None, 4)}), frozenset({Pin(None, 4)}), frozenset()),
+            Needs(pins=frozenset({Pin(None, 4)}), heads=frozenset({Pin(None, 4)}), live=frozenset()),
             (4,),
             OLD,
             {4: KeepReason.BRANCH, 5: KeepReason.UNPUBLISHED},
@@ -133,7 +139,7 @@ def test_reasons(needs: Needs, tags: tuple[int, ...], times: VersionTimes, reaso
 
 
 def test_pins_heads_and_tags_are_retained() -> None:
-    needs = Needs(frozenset({Pin(None, 2)}), frozenset({Pin(None, 5)}), frozenset({LIVE}))
+    needs = Needs(pins=frozenset({Pin(None, 2)}), heads=frozenset({Pin(None, 5)}), live=frozenset({LIVE}))
     decision = decide(facts(OLD, tags=frozenset({Pin(None, 3)})), needs, policy())
     assert decision.retained == {None: {2, 3, 5, 6}}
     assert decision.missing == frozenset()
@@ -141,18 +147,18 @@ def test_pins_heads_and_tags_are_retained() -> None:
 
 def test_versions_above_the_published_one_are_retained() -> None:
     """An external tool moved the head: repair must see every version of it."""
-    needs = Needs(frozenset(), frozenset({Pin(None, 3)}), frozenset({LIVE}))
+    needs = Needs(pins=frozenset(), heads=frozenset({Pin(None, 3)}), live=frozenset({LIVE}))
     assert decide(facts(OLD), needs, policy()).retained == {None: {3, 4, 5, 6}}
 
 
 def test_missing_needed_version_is_reported() -> None:
-    needs = Needs(frozenset({Pin(None, 9)}), frozenset({Pin("g-x", 1)}), frozenset())
+    needs = Needs(pins=frozenset({Pin(None, 9)}), heads=frozenset({Pin("g-x", 1)}), live=frozenset())
     assert decide(facts(OLD), needs, policy()).missing == {Pin(None, 9), Pin("g-x", 1)}
 
 
 def test_base_of_a_branch_is_retained_with_the_branch() -> None:
     made = fork(LIVE, Pin(None, 2))
-    needs = Needs(frozenset({Pin(made.name, 6)}), frozenset(), frozenset({LIVE}))
+    needs = Needs(pins=frozenset({Pin(made.name, 6)}), heads=frozenset(), live=frozenset({LIVE}))
     decision = decide(facts(OLD, made), needs, policy())
     assert decision.retained == {None: {2, 6}, made.name: {6}}
     after = decide(facts(OLD, made), NOTHING, policy())
@@ -169,7 +175,7 @@ def test_base_of_a_branch_is_retained_with_the_branch() -> None:
         (fork(LIVE, Pin(None, 1), made=NOW - GRACE), NOTHING, True),
         (fork(LIVE, Pin(None, 1), made=NOW - GRACE - 1), NOTHING, False),
         (Fork("their-branch", Pin(None, 1), 0), NOTHING, True),
-        (fork(DELETED, Pin(None, 1)), Needs(frozenset({Pin(f"g-{DELETED}-{OP}", 6)}), frozenset(), frozenset()), True),
+        (fork(DELETED, Pin(None, 1)), OF_A_MERGE, True),
     ],
     ids=["deleted", "deleted_young", "deleted_old", "staging", "abandoned", "external", "merge_base"],
 )  # fmt: skip
@@ -203,7 +209,7 @@ def test_fork_of_a_deleted_branch_is_retained_for_its_live_child() -> None:
     parent = fork(DELETED, Pin(None, 1))
     child = fork(LIVE, Pin(parent.name, 4))
     dataset_facts = facts(OLD, parent, child, version_times={parent.name: OLD})
-    needs = Needs(frozenset({Pin(child.name, 6)}), frozenset(), frozenset({LIVE}))
+    needs = Needs(pins=frozenset({Pin(child.name, 6)}), heads=frozenset(), live=frozenset({LIVE}))
     decision = decide(dataset_facts, needs, policy())
     assert decision.deletable_forks == ()
     assert decision.retained == {None: {1, 6}, parent.name: {4, 6}, child.name: {6}}

@@ -40,7 +40,10 @@ def fragment(number: int, rows: int, deleted: int = 0, *, path: str = "") -> Fra
 
 
 def as_now(*natives: FragmentMetadata) -> dict[int, Fragment]:
-    return {native.id: Fragment(native.num_rows, (), 0, 0, native=native) for native in natives}
+    return {
+        native.id: Fragment(rows=native.num_rows, files=(), deleted_rows=0, size_bytes=0, native=native)
+        for native in natives
+    }
 
 
 def offsets(*numbers: int) -> Positions:

@@ -154,16 +154,16 @@ def test_rebuild_covers_every_fragment() -> None:
     assert rebuild(_more(IndexStatus.EXTENDED, 4), ROWS) == _more(IndexStatus.REBUILT, 0, 1, 4)
 
 
-A, B, C = (Fragment(10, ((f"{name}.lance", (0, 1)),), 0, 1) for name in "abc")
+A, B, C = (Fragment(rows=10, files=((f"{name}.lance", (0, 1)),), deleted_rows=0, size_bytes=1) for name in "abc")
 FITS: dict[str, tuple[IndexStatus, Mapping[int, Fragment], tuple[IndexDescription, ...], bool]] = {
     "nothing happened": (IndexStatus.BUILT, {0: A, 1: B}, (), True),
     "an append": (IndexStatus.BUILT, {0: A, 1: B, 2: C}, (), True),
-    "a delete": (IndexStatus.BUILT, {0: Fragment(3, A.files, 7, 1), 1: B}, (), True),
+    "a delete": (IndexStatus.BUILT, {0: Fragment(rows=3, files=A.files, deleted_rows=7, size_bytes=1), 1: B}, (), True),
     "a fragment no longer exists": (IndexStatus.BUILT, {0: A, 2: C}, (), False),
     "a fragment was replaced": (IndexStatus.BUILT, {0: A, 1: C}, (), False),
     "a column was rewritten": (
         IndexStatus.BUILT,
-        {0: A, 1: Fragment(10, (("b.lance", (0, -2)), ("c.lance", (1,))), 0, 1)},
+        {0: A, 1: Fragment(rows=10, files=(("b.lance", (0, -2)), ("c.lance", (1,))), deleted_rows=0, size_bytes=1)},
         (),
         False,
     ),

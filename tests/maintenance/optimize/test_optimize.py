@@ -58,7 +58,7 @@ def graph(local_location: Location) -> Location:
 
 
 def optimize(graph: Location, branch: str = MAIN, **options: Any) -> dict[str, TableOptimizeStats]:
-    rows = optimize_all_tables(Graph(graph, branch), OptimizeOptions(**options), in_place)
+    rows = optimize_all_tables(Graph(graph, branch=branch), OptimizeOptions(**options), in_place)
     return {row.table_key: row for row in rows}
 
 
@@ -115,7 +115,7 @@ def test_updates_deletes_and_a_schema_change_succeed_afterwards(graph: Location)
     assert opened.mutate('query up() { update Doc set { size: 77 } where slug = "c5" }').commit is not None
     assert opened.mutate('query remove() { delete Doc where slug = "c6" }').commit is not None
     evolved = SCHEMA.replace("note: String?", "note: String?  pages: I32?")
-    assert apply_schema(graph, MAIN, SchemaRequest(evolved, "tester"), in_place).commit is not None
+    assert apply_schema(graph, MAIN, SchemaRequest(source=evolved, actor="tester"), in_place).commit is not None
     dataset = open_table(graph, DOC)
     assert (dataset.count_rows("size = 77"), dataset.count_rows("id = 'c6'")) == (1, 0)
     assert "pages" in dataset.schema.names

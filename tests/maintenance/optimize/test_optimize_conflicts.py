@@ -42,7 +42,7 @@ from tests.storage.raw_writes import stage_append, stage_overwrite
 
 
 @dataclass(slots=True)
-class Interrupted:
+class InterruptedRewrite:
     """A runner that calls `interrupt` after each run of the function `after`, at most `times` times."""
 
     interrupt: Callable[[], object]
@@ -67,7 +67,7 @@ def graph(local_location: Location) -> Location:
     return local_location
 
 
-def optimize(graph: Location, workers: Interrupted, rows_per_task: int = 40) -> dict[str, TableOptimizeStats]:
+def optimize(graph: Location, workers: InterruptedRewrite, rows_per_task: int = 40) -> dict[str, TableOptimizeStats]:
     options = OptimizeOptions(rows_per_task=rows_per_task)
     return {row.table_key: row for row in optimize_all_tables(Graph(graph), options, workers)}
 
@@ -84,7 +84,7 @@ def identities(graph: Location) -> list[Any]:
 
 
 def test_appends_do_not_invalidate_groups(graph: Location) -> None:
-    workers = Interrupted(lambda: append(graph, "e"))
+    workers = InterruptedRewrite(lambda: append(graph, "e"))
     rows = optimize(graph, workers)
     assert workers.tasks == [4]
     assert rows[DOC].committed
@@ -109,7 +109,7 @@ def test_row_changes_invalidate_no_group_and_old_rows_do_not_return(
     graph: Location, interrupt: Callable[[Location], None], after: Callable[..., object]
 ) -> None:
     """There are four groups of two fragments, two in each table; one of them has the rows."""
-    workers = Interrupted(lambda: interrupt(graph), after)
+    workers = InterruptedRewrite(lambda: interrupt(graph), after)
     expected: list[Any] = []
 
     def counted(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
@@ -127,13 +127,13 @@ def test_row_changes_invalidate_no_group_and_old_rows_do_not_return(
     assert identities(graph) == expected
     assert len(read_fragment_files(open_table(graph, DOC))) < before
     assert answers_are_right(graph)
-    optimize(graph, Interrupted(lambda: None))
+    optimize(graph, InterruptedRewrite(lambda: None))
     assert identities(graph) == expected, "also when the masked rows are dropped from the files"
 
 
 def test_table_with_continuous_changes_is_compacted(graph: Location) -> None:
     left = iter(range(20))
-    workers = Interrupted(lambda: delete(graph, f"id = 'a{next(left)}'"), times=99)
+    workers = InterruptedRewrite(lambda: delete(graph, f"id = 'a{next(left)}'"), times=99)
     rows = optimize(graph, workers, rows_per_task=1000)
     assert workers.tasks == [2]
     assert rows[DOC].skipped is None
@@ -152,7 +152,7 @@ def test_table_that_loses_its_groups_each_time_gets_fewer_fragments(graph: Locat
         counts.append(len(read_fragment_files(open_table(graph, DOC))))
 
     counts: list[int] = []
-    workers = Interrupted(interrupt, times=99)
+    workers = InterruptedRewrite(interrupt, times=99)
     rows = optimize(graph, workers, rows_per_task=1000)
     assert len(workers.tasks) == limits.MAINTENANCE_ATTEMPTS_MAX
     assert rows[DOC].committed
@@ -161,7 +161,7 @@ def test_table_that_loses_its_groups_each_time_gets_fewer_fragments(graph: Locat
     assert len(ids(graph)) == 80 + 6 * limits.MAINTENANCE_ATTEMPTS_MAX
     assert {pending.property for pending in rows[DOC].pending_indexes} >= {"id", "slug", "size"}
     assert answers_are_right(graph)
-    assert optimize(graph, Interrupted(lambda: None), rows_per_task=1000)[DOC].committed
+    assert optimize(graph, InterruptedRewrite(lambda: None), rows_per_task=1000)[DOC].committed
     assert answers_are_right(graph)
 
 
@@ -169,9 +169,9 @@ def test_schema_that_changes_each_time_leaves_fewer_fragments(graph: Location) -
     texts = iter(SCHEMA.replace("note: String?", f"note: String?  extra{number}: I64?") for number in range(9))
 
     def interrupt() -> None:
-        apply_schema(graph, MAIN, SchemaRequest(next(texts), "tester"), in_place)
+        apply_schema(graph, MAIN, SchemaRequest(source=next(texts), actor="tester"), in_place)
 
-    rows = optimize(graph, Interrupted(interrupt, times=99), rows_per_task=1000)
+    rows = optimize(graph, InterruptedRewrite(interrupt, times=99), rows_per_task=1000)
     assert (rows[DOC].committed, rows[DOC].skipped) == (True, None)
     assert (rows[DOC].fragments_removed, rows[DOC].fragments_added) == (4, 1)
     assert "extra2" in open_table(graph, DOC).schema.names
@@ -183,7 +183,7 @@ def test_table_without_a_bounded_part_is_skipped(graph: Location) -> None:
     def interrupt() -> None:
         change(graph, {DOC: lambda dataset: stage_overwrite(dataset, docs(dataset.schema, "a", 80))}, rows=0)
 
-    rows = optimize(graph, Interrupted(interrupt, build_segments, times=99))
+    rows = optimize(graph, InterruptedRewrite(interrupt, build_segments, times=99))
     assert rows[DOC].skipped is SkipReason.CONFLICTING_WRITES
     assert rows[CITES].committed
     assert read_snapshot(graph).tables[CITES].pin.version == rows[CITES].manifest_version
@@ -191,15 +191,15 @@ def test_table_without_a_bounded_part_is_skipped(graph: Location) -> None:
 
 
 def test_two_concurrent_runs(graph: Location) -> None:
-    workers = Interrupted(lambda: optimize(graph, Interrupted(lambda: None)), build_segments)
+    workers = InterruptedRewrite(lambda: optimize(graph, InterruptedRewrite(lambda: None)), build_segments)
     optimize(graph, workers)
     assert len(ids(graph)) == 80
     assert answers_are_right(graph)
-    assert not any(row.committed for row in optimize(graph, Interrupted(lambda: None)).values())
+    assert not any(row.committed for row in optimize(graph, InterruptedRewrite(lambda: None)).values())
 
 
 def test_drift_that_begins_during_the_run_skips_only_its_table(graph: Location) -> None:
-    workers = Interrupted(lambda: open_table(graph, DOC).newest().native_copy().delete("id = 'a3'"))
+    workers = InterruptedRewrite(lambda: open_table(graph, DOC).newest().native_copy().delete("id = 'a3'"))
     rows = optimize(graph, workers)
     assert rows[DOC].skipped is SkipReason.DRIFT_NEEDS_REPAIR
     assert rows[DOC].lance_head_version == rows[DOC].manifest_version + 1
@@ -220,7 +220,7 @@ def test_external_compaction_committed_first_is_not_reported_as_ours(graph: Loca
             versions.append(dataset.version)
 
     with observed(compact_externally):
-        rows = optimize(graph, Interrupted(lambda: None))
+        rows = optimize(graph, InterruptedRewrite(lambda: None))
     assert len(versions) == 2
     row = rows[DOC]
     assert {rows[alias].skipped for alias in (DOC, CITES)} == {SkipReason.CONFLICTING_WRITES}
@@ -229,7 +229,7 @@ def test_external_compaction_committed_first_is_not_reported_as_ours(graph: Loca
     published = read_snapshot(graph).tables[DOC].pin.version
     assert published == row.manifest_version >= versions[1], "the external compaction changed no row either"
     assert len(ids(graph)) == 80
-    again = optimize(graph, Interrupted(lambda: None))
+    again = optimize(graph, InterruptedRewrite(lambda: None))
     assert (again[DOC].skipped, again[DOC].committed) == (None, True)
     assert answers_are_right(graph)
 

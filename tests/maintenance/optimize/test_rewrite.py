@@ -21,7 +21,10 @@ BOUNDS = RewriteBounds(rows=100, size_bytes=1_000)
 
 
 def fragments(*rows: int, deleted: int = 0, size_bytes: int = 0) -> dict[int, Fragment]:
-    return {number: Fragment(count, (), deleted, size_bytes) for number, count in enumerate(rows)}
+    return {
+        number: Fragment(rows=count, files=(), deleted_rows=deleted, size_bytes=size_bytes)
+        for number, count in enumerate(rows)
+    }
 
 
 def index(name: str, kind: IndexKind, *parts: set[int]) -> IndexDescription:

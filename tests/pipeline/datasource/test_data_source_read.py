@@ -33,7 +33,7 @@ def rows(reader: SparkTableReader) -> list[dict[str, Any]]:
 
 
 def ages(root: Location, **options: Any) -> dict[str, int]:
-    read = plan_read(ReadOptions(root, "Person", **options))
+    read = plan_read(ReadOptions(root=root, type="Person", **options))
     return {row["id"]: row["age"] for row in rows(SparkTableReader(read))}
 
 
@@ -65,14 +65,16 @@ def test_earlier_states_across_renames(root: Location) -> None:
     evolve(root, renamed)
     run(root, [Change("node:Human", delete=("a",))])
     assert ages(root, when=SnapshotSelector(commit=before)) == {"a": 1, "b": 3, "c": 4}
-    now = {row["id"]: row["years"] for row in rows(SparkTableReader(plan_read(ReadOptions(root, "Human"))))}
+    now = {row["id"]: row["years"] for row in rows(SparkTableReader(plan_read(ReadOptions(root=root, type="Human"))))}
     assert now == {"b": 3, "c": 4}
-    filtered = ReadOptions(root, "Person", columns=("slug",), where="age > 2", when=SnapshotSelector(commit=before))
+    filtered = ReadOptions(
+        root=root, type="Person", columns=("slug",), where="age > 2", when=SnapshotSelector(commit=before)
+    )
     assert rows(SparkTableReader(plan_read(filtered))) == [{"slug": "b"}, {"slug": "c"}]
     for wrong in (
-        ReadOptions(root, "Person"),
-        ReadOptions(root, "Human", when=SnapshotSelector(commit=before)),
-        ReadOptions(root, "Human", columns=("age",)),
+        ReadOptions(root=root, type="Person"),
+        ReadOptions(root=root, type="Human", when=SnapshotSelector(commit=before)),
+        ReadOptions(root=root, type="Human", columns=("age",)),
     ):
         with pytest.raises((NotFoundError, UsageError)):
             plan_read(wrong)
@@ -89,7 +91,7 @@ def test_read_keeps_its_pinned_version(root: Location) -> None:
 
 
 def test_columns_and_a_filter_on_another_column(root: Location) -> None:
-    read = plan_read(ReadOptions(root, "node:Person", columns=("slug",), where="age > 2 AND id <> 'x)'"))
+    read = plan_read(ReadOptions(root=root, type="node:Person", columns=("slug",), where="age > 2 AND id <> 'x)'"))
     assert rows(SparkTableReader(read)) == [{"slug": "b"}, {"slug": "c"}]
 
 
@@ -98,15 +100,15 @@ def test_columns_and_a_filter_on_another_column(root: Location) -> None:
 )
 def test_bad_filter_is_rejected_before_any_task_starts(root: Location, where: str) -> None:
     with pytest.raises(UsageError) as refused:
-        plan_read(ReadOptions(root, "Person", where=where))
+        plan_read(ReadOptions(root=root, type="Person", where=where))
     assert refused.value.code == "filter_malformed"
 
 
 def test_unknown_names_are_reported_with_the_valid_ones(root: Location) -> None:
     with pytest.raises(UsageError, match="unknown column 'years' of Person: expected id, slug, age"):
-        plan_read(ReadOptions(root, "Person", columns=("id", "years")))
+        plan_read(ReadOptions(root=root, type="Person", columns=("id", "years")))
     with pytest.raises(NotFoundError, match="unknown type 'Persn': expected one of Person, Company, Knows"):
-        plan_read(ReadOptions(root, "Persn"))
+        plan_read(ReadOptions(root=root, type="Persn"))
 
 
 def test_schema_of_the_caller_must_match_the_type(root: Location) -> None:
@@ -114,10 +116,10 @@ def test_schema_of_the_caller_must_match_the_type(root: Location) -> None:
     source = OmnigraphDataSource(CaseInsensitiveDict(options))
     source.reader(source.schema())
     with pytest.raises(DataSourceError, match="Omit the schema"):
-        source.reader(plan_read(ReadOptions(root, "Person", columns=("id",))).schema)
+        source.reader(plan_read(ReadOptions(root=root, type="Person", columns=("id",))).schema)
 
 
 def test_partition_that_spark_adds_is_empty(root: Location) -> None:
-    reader = SparkTableReader(plan_read(ReadOptions(root, "Company")))
+    reader = SparkTableReader(plan_read(ReadOptions(root=root, type="Company")))
     assert reader.partitions() == []
     assert list(reader.read(InputPartition(None))) == []

@@ -28,11 +28,11 @@ def root(store_location: Location) -> Location:
 
 
 def stream(root: Location, **options: Any) -> CommitStream:
-    chosen = ReadOptions(root, "Person", **options)
-    return CommitStream(chosen, plan_read(ReadOptions(root, "Person", columns=chosen.columns)).schema)
+    chosen = ReadOptions(root=root, type="Person", **options)
+    return CommitStream(chosen, plan_read(ReadOptions(root=root, type="Person", columns=chosen.columns)).schema)
 
 
-class Query:
+class StreamReplay:
     """Does what Spark does with a stream: it keeps an offset as JSON."""
 
     def __init__(self, root: Location, **options: Any) -> None:
@@ -52,7 +52,7 @@ class Query:
 
 
 def test_new_query_sees_only_later_commits(root: Location) -> None:
-    query = Query(root)
+    query = StreamReplay(root)
     assert query.batch() is None
     run(root, [Change(PERSON, insert=("c",))])
     assert query.batch() == [("c", None)]
@@ -60,7 +60,7 @@ def test_new_query_sees_only_later_commits(root: Location) -> None:
 
 
 def test_inserted_and_updated_rows_with_current_values(root: Location) -> None:
-    query = Query(root)
+    query = StreamReplay(root)
     run(root, [Change(PERSON, upsert=(("b", 3), ("c", 4)))])
     run(root, [Change(PERSON, upsert=(("c", 5),))])
     run(root, [Change(PERSON, delete=("a",))])
@@ -68,7 +68,7 @@ def test_inserted_and_updated_rows_with_current_values(root: Location) -> None:
 
 
 def test_commit_of_other_types_gives_no_batch(root: Location) -> None:
-    query = Query(root)
+    query = StreamReplay(root)
     run(root, [Change(COMPANY, insert=("x",))])
     assert query.batch() is None
 
@@ -77,16 +77,16 @@ def test_commit_of_other_types_gives_no_batch(root: Location) -> None:
     "steps", [["years: I64? @rename_from(age)"], [""], ["", "age: I64?"]], ids=["renamed", "dropped", "replaced"]
 )
 def test_replaced_column(root: Location, steps: list[str]) -> None:
-    query = Query(root)
+    query = StreamReplay(root)
     for properties in steps:
         evolve(root, SCHEMA.replace("age: I64?", properties))
     with pytest.raises(DataSourceError, match="column 'age' of Person was renamed"):
         query.batch()
-    assert Query(root, columns=("id", "slug")).batch() is None
+    assert StreamReplay(root, columns=("id", "slug")).batch() is None
 
 
 def test_new_column(root: Location) -> None:
-    query = Query(root)
+    query = StreamReplay(root)
     evolve(root, SCHEMA.replace("age: I64?", "age: I64?  note: String?"))
     run(root, [Change(PERSON, upsert=(("c", 4),))])
     assert query.batch() == [("c", 4)]
@@ -94,7 +94,7 @@ def test_new_column(root: Location) -> None:
 
 def test_a_compaction_changes_no_row(root: Location) -> None:
     run(root, [Change(PERSON, insert=("c",))])
-    query = Query(root)
+    query = StreamReplay(root)
     run_compaction(root, [PERSON])
     assert query.batch() == []
     run(root, [Change(PERSON, insert=("d",))])
@@ -104,10 +104,10 @@ def test_a_compaction_changes_no_row(root: Location) -> None:
 def test_where_a_query_starts(root: Location) -> None:
     before = read_snapshot(root).head
     run(root, [Change(PERSON, insert=("c",))])
-    assert Query(root, starting_commit=before).batch() == [("c", None)]
-    assert Query(root, starting_commit="first").batch() == [("a", 1), ("b", 2), ("c", None)]
+    assert StreamReplay(root, starting_commit=before).batch() == [("c", None)]
+    assert StreamReplay(root, starting_commit="first").batch() == [("a", 1), ("b", 2), ("c", None)]
     with pytest.raises(DataSourceError, match="has no commit"):
-        Query(root, starting_commit="never")
+        StreamReplay(root, starting_commit="never")
 
 
 def test_columns_and_a_filter(root: Location) -> None:
@@ -120,7 +120,7 @@ def test_columns_and_a_filter(root: Location) -> None:
 
 def test_branch_forks_its_table_between_two_batches(root: Location) -> None:
     create_branch(root, "review", "ada", read_snapshot(root))
-    query = Query(root, branch="review")
+    query = StreamReplay(root, branch="review")
     run(root, [Change(PERSON, upsert=(("a", 100), ("m", 100)))])
     assert query.batch() is None
     run(root, [Change(PERSON, upsert=(("b", 3), ("c", 4)))], branch="review")
@@ -131,12 +131,12 @@ def test_branch_forks_its_table_between_two_batches(root: Location) -> None:
 
 def test_a_branch_of_a_branch(root: Location) -> None:
     create_branch(root, "one", "ada", read_snapshot(root))
-    query = Query(root, branch="one")
+    query = StreamReplay(root, branch="one")
     start = query.offset
     run(root, [Change(PERSON, insert=("c",))], branch="one")
     create_branch(root, "two", "ada", read_snapshot(root, "one"))
     run(root, [Change(PERSON, insert=("d",))], branch="two")
-    two = Query(root, branch="two")
+    two = StreamReplay(root, branch="two")
     two.offset = start
     assert two.batch() == [("c", None), ("d", None)]
 
@@ -144,17 +144,17 @@ def test_a_branch_of_a_branch(root: Location) -> None:
 def test_unrelated_table_is_delivered_completely(root: Location) -> None:
     create_branch(root, "review", "ada", read_snapshot(root))
     run(root, [Change(PERSON, insert=("c",))], branch="review")
-    query = Query(root, branch="review")
-    other = Query(root)
+    query = StreamReplay(root, branch="review")
+    other = StreamReplay(root)
     other.offset = query.offset
     assert other.batch() == [("a", 1), ("b", 2)]
-    facts = {**json.loads(Query(root).offset), "table": "0000000000000009:0000000000000009"}
+    facts = {**json.loads(StreamReplay(root).offset), "table": "0000000000000009:0000000000000009"}
     other.offset = json.dumps(facts)
     assert other.batch() == [("a", 1), ("b", 2)]
 
 
 def test_available_now_ends_at_the_head_of_the_start(root: Location) -> None:
-    query = Query(root, starting_commit="first")
+    query = StreamReplay(root, starting_commit="first")
     query.stream.prepareForTriggerAvailableNow()
     run(root, [Change(PERSON, insert=("late",))])
     assert query.batch() == [("a", 1), ("b", 2)]

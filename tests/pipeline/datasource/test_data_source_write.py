@@ -46,7 +46,7 @@ def root(store_location: Location) -> Location:
 
 
 def plan(root: Location, mode: LoadMode = LoadMode.APPEND, branch: str = MAIN) -> WritePlan:
-    return plan_write(WriteOptions(root, "Person", mode, "ada", branch), PEOPLE)
+    return plan_write(WriteOptions(root=root, type="Person", mode=mode, actor="ada", branch=branch), PEOPLE)
 
 
 def people(**ages: int | None) -> pa.RecordBatch:
@@ -187,7 +187,7 @@ def test_a_repeated_batch_is_not_committed_and_leaves_no_files(root: Location) -
 def test_edges_by_column_names_or_load_names(root: Location) -> None:
     for number, (source, target) in enumerate((("src", "dst"), ("from", "to"))):
         schema = StructType().add(source, StringType()).add(target, StringType()).add("since", LongType())
-        write_plan = plan_write(WriteOptions(root, "Knows", LoadMode.APPEND, "ada"), schema)
+        write_plan = plan_write(WriteOptions(root=root, type="Knows", mode=LoadMode.APPEND, actor="ada"), schema)
         batch = pa.RecordBatch.from_pydict({source: ["a"], target: ["b"], "since": [number]})
         commit_parts(write_plan, written(write_plan, batch))
     assert sorted(read_contents(root)[KNOWS].values(), key=str) == [0, 1]
@@ -200,7 +200,7 @@ def test_unknown_columns(root: Location, names: tuple[str, ...]) -> None:
     for name in names:
         schema = schema.add(name, StringType())
     with pytest.raises(UsageError) as refused:
-        plan_write(WriteOptions(root, of, LoadMode.APPEND, "ada"), schema)
+        plan_write(WriteOptions(root=root, type=of, mode=LoadMode.APPEND, actor="ada"), schema)
     assert refused.value.code == "source_column"
 
 

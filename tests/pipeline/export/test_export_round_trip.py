@@ -52,7 +52,7 @@ def _base64(data: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class SampleGraph:
     """A schema and its data: nodes by type, and edges whose endpoints are numbers of nodes."""
 
     schema: str
@@ -94,7 +94,7 @@ def _is_seen(value: object) -> bool:
 
 
 @st.composite
-def samples(draw: st.DrawFn) -> Sample:
+def samples(draw: st.DrawFn) -> SampleGraph:
     texts, nodes = [], {}
     for name in ("Abc", "Def")[: draw(st.integers(1, 2))]:
         text, rows, key = draw(_bodies(is_edge=False))
@@ -114,7 +114,7 @@ def samples(draw: st.DrawFn) -> Sample:
             distinct = partial(_edge_key_of, key) if key else None
             edge_rows = draw(st.lists(st.tuples(*ends, rows), max_size=5, unique_by=distinct))
         edges[name] = (source, target, edge_rows)
-    return Sample("\n".join(texts), nodes, edges)
+    return SampleGraph("\n".join(texts), nodes, edges)
 
 
 def _key_of(key: list[str], row: dict[str, Any]) -> str:
@@ -128,7 +128,7 @@ def _edge_key_of(key: list[str], row: tuple[int, int, dict[str, Any]]) -> str:
 
 @given(samples())
 @settings(max_examples=40)
-def test_any_graph_round_trips(sample: Sample) -> None:
+def test_any_graph_round_trips(sample: SampleGraph) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         root = make_graph(parse_location(f"{name}/graph.omni"), sample.schema)

@@ -168,7 +168,7 @@ def test_parts_of_a_stream_are_deleted_before_the_next_are_written(root: Locatio
             most = max(most, sum("/parts/" in path for path in files(root)))
             return super().write(data)
 
-    request = ExportRequest(ExportTarget(TargetKind.STREAM), stream=Watched(), part_bytes=4_000)
+    request = ExportRequest(target=ExportTarget(TargetKind.STREAM), stream=Watched(), part_bytes=4_000)
     export(root, request, runner)
     runs = [count for step, count in runner.steps if step == "export"]
     assert sum(runs) > 2 * limits.EXPORT_STREAMED_PARTS
@@ -178,7 +178,7 @@ def test_parts_of_a_stream_are_deleted_before_the_next_are_written(root: Locatio
 def test_a_stream_gets_the_lines_in_order(root: Location, tmp_path: Path) -> None:
     export_here(root, tmp_path / "dump.jsonl")
     stream = BytesIO()
-    export(root, ExportRequest(ExportTarget(TargetKind.STREAM), stream=stream), InProcessRunner())
+    export(root, ExportRequest(target=ExportTarget(TargetKind.STREAM), stream=stream), InProcessRunner())
     assert stream.getvalue() == (tmp_path / "dump.jsonl").read_bytes()
 
 
@@ -288,7 +288,7 @@ def test_s3_from_and_to(s3_location: Location, tmp_path: Path) -> None:
     load_records(root, tmp_path, RECORDS)
     export_here(root, tmp_path / "dump.jsonl", runner=InProcessRunner(has_shared_disk=False))
     place = s3_location.uri.removesuffix("/graph.omni")
-    store = ObjectStore(Location(s3_location.scheme, place, s3_location.options))
+    store = ObjectStore(Location(scheme=s3_location.scheme, uri=place, options=s3_location.options))
     export_here(root, f"{place}/out/dump.jsonl")
     assert store.read("out/dump.jsonl") == (tmp_path / "dump.jsonl").read_bytes()
     with pytest.raises(RefusedError):
@@ -369,7 +369,7 @@ def test_an_export_is_as_durable_as_the_graph(
 
     monkeypatch.setattr(os, "fsync", record)
     target = parse_target(f"{folder}/{out}", ExportFormat.NDJSON, durability=durability)
-    export(replace(root, durability=Durability(durability)), ExportRequest(target), InProcessRunner())
+    export(replace(root, durability=Durability(durability)), ExportRequest(target=target), InProcessRunner())
     if durability == "process":
         assert synced == []
         return

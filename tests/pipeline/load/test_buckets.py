@@ -25,7 +25,7 @@ from omnigraph.pipeline.load.upsert import replace_rows
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.lance.stage import stage_replacement, stage_upsert, write_deletions, write_moved_rows, write_rows
 from omnigraph.storage.location import Location, parse_location
-from tests.pipeline.in_place import LargeSource, in_place
+from tests.pipeline.in_place import BucketedSource, in_place
 from tests.pipeline.load.test_run import contents, source
 
 SCHEMA = """\
@@ -72,7 +72,7 @@ BASE: tuple[Record, ...] = (
 @given(inputs=_inputs, mode=st.sampled_from(LoadMode))
 def test_buckets_and_driver_agree(inputs: Sequence[Sequence[Record]], mode: LoadMode) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        answers = [_answer(Path(folder), inputs, mode, kind) for kind in (InputSource, LargeSource)]
+        answers = [_answer(Path(folder), inputs, mode, kind) for kind in (InputSource, BucketedSource)]
     assert answers[0] == answers[1]
 
 
@@ -103,7 +103,7 @@ def _load(
         path = Path(root.uri).parent / f"part{number}.jsonl"
         path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
         paths.append(path)
-    request = LoadRequest(source(*paths, kind=kind), mode, "ada", errors=every.extend)
+    request = LoadRequest(source=source(*paths, kind=kind), mode=mode, actor="ada", errors=every.extend)
     return load(root, request, in_place)
 
 
@@ -175,10 +175,10 @@ def test_bucket_has_all_rows_of_its_keys_in_order(tmp_path: Path, monkeypatch: p
 def test_large_and_small_loads_after_each_other(tmp_path: Path) -> None:
     root = parse_location(str(tmp_path / "graph.omni"))
     og.init(root.uri, SCHEMA)
-    _load(root, [BASE], LoadMode.APPEND, LargeSource, [])
+    _load(root, [BASE], LoadMode.APPEND, BucketedSource, [])
     changed = {"type": "Person", "data": {"slug": "ada", "email": "new"}}
     taken = {"type": "Person", "data": {"slug": "dee", "email": "x"}}
-    _load(root, [[changed, taken]], LoadMode.MERGE, LargeSource, [])
+    _load(root, [[changed, taken]], LoadMode.MERGE, BucketedSource, [])
     rows = {row["id"]: row["email"] for row in contents(root)["node:Person"]}
     assert rows == {"ada": "new", "bob": "y", "cy": None, "dee": "x"}
     assert read_snapshot(root).tables["node:Person"].row_count == 4

@@ -24,7 +24,7 @@ from omnigraph.pipeline.load.tasks import WRITTEN, LoadTask
 from omnigraph.pipeline.runner import Result, Task
 from omnigraph.storage.location import Location, Scheme
 from omnigraph.storage.objects import ObjectStore
-from tests.pipeline.in_place import LargeSource, files, in_place
+from tests.pipeline.in_place import BucketedSource, files, in_place
 from tests.pipeline.load.test_run import contents, people, source
 
 SCHEMA = """\
@@ -39,7 +39,7 @@ def root(store_location: Location) -> Location:
     return store_location
 
 
-@pytest.fixture(params=[InputSource, LargeSource], ids=["driver", "buckets"])
+@pytest.fixture(params=[InputSource, BucketedSource], ids=["driver", "buckets"])
 def kind(request: pytest.FixtureRequest) -> type[InputSource]:
     source_class: type[InputSource] = request.param
     return source_class
@@ -59,7 +59,9 @@ def test_damaged_file(root: Location, tmp_path: Path, kind: type[InputSource], b
     cut = tmp_path / "cut.jsonl.gz"
     cut.write_bytes(gzip.compress(b'{"type":"Note","data":{"text":"a"}}\n' * 1000)[:-20])
     before = files(root)
-    request = LoadRequest(source(person(tmp_path, "ada"), cut, kind=kind), LoadMode.APPEND, "ada", branch)
+    request = LoadRequest(
+        source=source(person(tmp_path, "ada"), cut, kind=kind), mode=LoadMode.APPEND, actor="ada", branch=branch
+    )
     with pytest.raises(ContentError) as refused:
         load(root, request, in_place)
     assert refused.value.code == "input_unreadable"
@@ -73,7 +75,7 @@ def test_large_blobs(root: Location, tmp_path: Path, kind: type[InputSource], mo
     before = files(root)
     input_source = source(person(tmp_path, *(f"p{number}" for number in range(20)), "p0", photo=photo), kind=kind)
     with pytest.raises(LoadRejectedError):
-        load(root, LoadRequest(input_source, mode, "ada"), in_place)
+        load(root, LoadRequest(source=input_source, mode=mode, actor="ada"), in_place)
     assert files(root) == before
 
 
@@ -82,7 +84,9 @@ def test_unwritable_error_file(root: Location, tmp_path: Path, kind: type[InputS
         raise OSError(28, "No space left on device", str(list(violations)))
 
     before = files(root)
-    request = LoadRequest(source(person(tmp_path, "ada"), kind=kind), LoadMode.APPEND, "ada", errors=full)
+    request = LoadRequest(
+        source=source(person(tmp_path, "ada"), kind=kind), mode=LoadMode.APPEND, actor="ada", errors=full
+    )
     with pytest.raises(OSError, match="No space left"):
         load(root, request, in_place)
     assert files(root) == before
@@ -95,11 +99,11 @@ def test_overwrite_after_a_concurrent_load(root: Location, tmp_path: Path, kind:
 
     def overtaken(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         if not after:
-            load(root, LoadRequest(theirs, LoadMode.APPEND, "bob"), in_place)
+            load(root, LoadRequest(source=theirs, mode=LoadMode.APPEND, actor="bob"), in_place)
             after.update(files(root))
         return in_place(function, tasks)
 
-    request = LoadRequest(source(person(tmp_path, "mine"), kind=kind), LoadMode.OVERWRITE, "ada")
+    request = LoadRequest(source=source(person(tmp_path, "mine"), kind=kind), mode=LoadMode.OVERWRITE, actor="ada")
     with pytest.raises(ConflictError) as refused:
         load(root, request, overtaken)
     assert refused.value.code == "read_set_conflict"
@@ -114,7 +118,7 @@ def plant(path: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Bomb:
+class PlantedCode:
     """Unpickling it runs code."""
 
     path: str
@@ -138,13 +142,13 @@ def test_scratch_file_of_another_user_is_ignored(
 ) -> None:
     """An interrupted load reads which files its tasks wrote; other users may be able to write to the directory."""
     executed = tmp_path / "executed"
-    load(root, LoadRequest(source(person(tmp_path, "kept")), LoadMode.APPEND, "ada"), in_place)
+    load(root, LoadRequest(source=source(person(tmp_path, "kept")), mode=LoadMode.APPEND, actor="ada"), in_place)
 
     def interrupted(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         in_place(function, tasks)
         notes = next(task.shape.notes for task in tasks if isinstance(task, LoadTask))
         assert notes is not None
-        notes.write(WRITTEN, planted(pickle.dumps(Bomb(str(executed)))))
+        notes.write(WRITTEN, planted(pickle.dumps(PlantedCode(str(executed)))))
         raise KeyboardInterrupt
 
     if root.scheme is Scheme.MEMORY:
@@ -152,7 +156,7 @@ def test_scratch_file_of_another_user_is_ignored(
     store = ObjectStore(root)
     store.create("precious.lance", b"mine")
     before = files(root)
-    request = LoadRequest(source(person(tmp_path, "mine")), LoadMode.APPEND, "ada")
+    request = LoadRequest(source=source(person(tmp_path, "mine")), mode=LoadMode.APPEND, actor="ada")
     with pytest.raises(KeyboardInterrupt):
         load(root, request, interrupted)
     assert not executed.exists()
@@ -170,7 +174,7 @@ def test_interrupt_while_tasks_run(root: Location, tmp_path: Path, kind: type[In
     if root.scheme is Scheme.MEMORY:
         pytest.skip("its workers are in the same process")
     before = files(root)
-    request = LoadRequest(source(person(tmp_path, "mine"), kind=kind), LoadMode.APPEND, "ada")
+    request = LoadRequest(source=source(person(tmp_path, "mine"), kind=kind), mode=LoadMode.APPEND, actor="ada")
     with pytest.raises(KeyboardInterrupt):
         load(root, request, interrupted)
     assert files(root) == before

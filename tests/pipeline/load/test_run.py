@@ -22,7 +22,7 @@ from omnigraph.pipeline.runner import Result, RunTasks, Task
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.location import Location, parse_location
 from omnigraph.storage.objects import ObjectStore
-from tests.pipeline.in_place import LargeSource, in_place
+from tests.pipeline.in_place import BucketedSource, in_place
 
 SCHEMA = """\
 node Person { slug: String @key  age: I32?  email: String? @unique @range(age, 0..150) }
@@ -49,14 +49,14 @@ def root(store_location: Location) -> Location:
 def load_records(
     request: pytest.FixtureRequest, root: Location, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Loaded]:
-    kind = LargeSource if request.param == "buckets" else InputSource
+    kind = BucketedSource if request.param == "buckets" else InputSource
     if request.param == "driver with files":
         monkeypatch.setattr("omnigraph.base.limits.LOAD_PART_BYTES_MAX", 0)
 
     def run(*records: Record, mode: LoadMode = LoadMode.APPEND, branch: str = MAIN, dry_run: bool = False) -> Loaded:
         path = tmp_path / "data.jsonl"
         path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-        request = LoadRequest(source(path, kind=kind), mode, "ada", branch, dry_run)
+        request = LoadRequest(source=source(path, kind=kind), mode=mode, actor="ada", branch=branch, dry_run=dry_run)
         return load(root, request, in_place)
 
     return run
@@ -180,12 +180,12 @@ def test_concurrent_load_is_checked_again_but_not_read_again(tmp_path: Path) -> 
             runs.append(len(tasks))
             parts = in_place(function, tasks)
             theirs.write_text(json.dumps(record), encoding="utf-8")
-            load(root, LoadRequest(source(theirs), LoadMode.APPEND, "bob"), in_place)
+            load(root, LoadRequest(source=source(theirs), mode=LoadMode.APPEND, actor="bob"), in_place)
             return parts
 
         return run
 
-    request = LoadRequest(source(mine), LoadMode.APPEND, "ada")
+    request = LoadRequest(source=source(mine), mode=LoadMode.APPEND, actor="ada")
     load(root, request, run_with_concurrent_load(ADA))
     assert sorted(people(root)) == ["ada", "grace"]
     assert runs == [1]
@@ -193,7 +193,7 @@ def test_concurrent_load_is_checked_again_but_not_read_again(tmp_path: Path) -> 
     with pytest.raises(LoadRejectedError) as rejected:
         load(
             root,
-            LoadRequest(source(mine), LoadMode.APPEND, "ada"),
+            LoadRequest(source=source(mine), mode=LoadMode.APPEND, actor="ada"),
             run_with_concurrent_load({"type": "Person", "data": {"slug": "late", "age": 9}}),
         )
     assert dict(rejected.value.report.counts) == {Rule.KEY_CONFLICT: 1}
@@ -209,7 +209,7 @@ def test_lines_are_counted_over_ranges_and_files(root: Location, tmp_path: Path)
         lines[20] = "broken"
         path.write_text("\n".join(lines), encoding="utf-8")
         names.append(path)
-    request = LoadRequest(source(*names), LoadMode.APPEND, "ada")
+    request = LoadRequest(source=source(*names), mode=LoadMode.APPEND, actor="ada")
     with pytest.raises(LoadRejectedError) as rejected:
         load(root, request, in_place)
     assert [(Path(v.file).name, v.line) for v in rejected.value.report.first] == [
@@ -218,7 +218,9 @@ def test_lines_are_counted_over_ranges_and_files(root: Location, tmp_path: Path)
 
 
 def test_large_numbers_can_be_read() -> None:
-    first = Violation("people.jsonl", 1, "slug", "", Rule.REQUIRED, "a value is required")
+    first = Violation(
+        file="people.jsonl", line=1, property="slug", value="", rule=Rule.REQUIRED, message="a value is required"
+    )
     rejected = LoadRejectedError(ViolationReport((first,), ((Rule.REQUIRED, 300_000),)))
     assert rejected.message.endswith("V101 slug: a value is required (and 299,999 more)")
     assert rejected.render().startswith("the input has 300,000 errors; showing the first 1")

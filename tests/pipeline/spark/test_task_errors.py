@@ -17,7 +17,16 @@ from omnigraph.graph.coordination.lease import LeaseBusyError
 from omnigraph.pipeline.runner import TaskError
 from omnigraph.pipeline.spark.task_errors import decode_error, decode_failure, encode_error
 
-PROBLEM = Problem("P1", "unknown type", "did you mean Person?", "s.pg", 1, 2, 3, "nod")
+PROBLEM = Problem(
+    code="P1",
+    message="unknown type",
+    hint="did you mean Person?",
+    source="s.pg",
+    line=1,
+    column=2,
+    length=3,
+    text="nod",
+)
 
 
 def send_to_driver(error: Exception) -> OmnigraphError:
@@ -65,7 +74,7 @@ def plant(path: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Bomb:
+class CodeOfAClient:
     """Unpickling it runs code."""
 
     path: str
@@ -79,7 +88,7 @@ def test_value_that_looks_like_an_encoded_error_is_only_text(tmp_path: Path, for
     """Spark quotes values of the user's data in its own errors."""
     executed = tmp_path / "executed"
     data = {
-        "code": zlib.compress(pickle.dumps(Bomb(str(executed)))),
+        "code": zlib.compress(pickle.dumps(CodeOfAClient(str(executed)))),
         "garbage": zlib.compress(b"\x00\x01"),
         "other json": zlib.compress(b"[1, 2]"),
         "not compressed": b"abcd",

@@ -20,7 +20,7 @@ from tests.schema.incarnations import catalog_of
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class DifferenceCase:
     """A replacement in the base text, and the expected steps with their costs on types with rows."""
 
     old: str
@@ -30,100 +30,106 @@ class Case:
 
 
 CASES = {
-    "add a type": Case(
+    "add a type": DifferenceCase(
         COMPANY,
         COMPANY + "node City { name: String @key }  edge In: Person -> City\n",
         ("add_type: add type node:City", "add_type: add type edge:In"),
         "mm",
     ),
-    "rename a type": Case(
+    "rename a type": DifferenceCase(
         "node Company {", "node Firm @rename_from(Company) {", ("rename_type: rename type node:Company to Firm",), "m"
     ),
-    "rename an edge": Case(
+    "rename an edge": DifferenceCase(
         "edge Knows: Person -> Person",
         "edge Meets: Person -> Person @rename_from(Knows)",
         ("rename_type: rename type edge:Knows to Meets",),
         "m",
     ),
-    "add a nullable property": Case(
+    "add a nullable property": DifferenceCase(
         "age: I32?", "age: I32?  city: String?", ("add_property: add property node:Person.city: String?",), "m"
     ),
-    "add a property with a default": Case(
+    "add a property with a default": DifferenceCase(
         "age: I32?",
         "age: I32?  score: F64 @default(0.5)",
         ("add_property: add property node:Person.score: F64, filled with its default",),
         "w",
     ),
-    "rename a property": Case(
+    "rename a property": DifferenceCase(
         "age: I32?",
         "years: I32? @rename_from(age)",
         ("rename_property: rename property node:Person.age to years",),
         "m",
     ),
-    "rename the property of a key": Case(
+    "rename the property of a key": DifferenceCase(
         "slug: String @key",
         "handle: String @key @rename_from(slug)",
         ("rename_property: rename property node:Person.slug to handle",),
         "m",
     ),
-    "add an index": Case("age: I32?", "age: I32? @index", ("add_index: declare an index on node:Person.age",), "m"),
-    "add unique": Case(
+    "add an index": DifferenceCase(
+        "age: I32?", "age: I32? @index", ("add_index: declare an index on node:Person.age",), "m"
+    ),
+    "add unique": DifferenceCase(
         "name: String }", "name: String @unique }", ("add_constraint: add @unique(name) to node:Person",), "r"
     ),
-    "add a range": Case(
+    "add a range": DifferenceCase(
         "name: String }",
         "name: String @range(age, 0..200) }",
         ("add_constraint: add @range(age, 0..200) to node:Person",),
         "r",
     ),
-    "add a check": Case(
+    "add a check": DifferenceCase(
         "name: String }",
         'name: String @check(name, "[a-z]+") }',
         ('add_constraint: add @check(name, "[a-z]+") to node:Person',),
         "r",
     ),
-    "tighten a cardinality": Case(
+    "tighten a cardinality": DifferenceCase(
         "@card(0..5)",
         "@card(1..2)",
         ("drop_constraint: drop @card(0..5) of edge:Knows", "add_constraint: add @card(1..2) to edge:Knows"),
         "mr",
     ),
-    "widen a cardinality": Case(
+    "widen a cardinality": DifferenceCase(
         "@card(0..5)",
         "@card(0..9)",
         ("drop_constraint: drop @card(0..5) of edge:Knows", "add_constraint: add @card(0..9) to edge:Knows"),
         "mm",
     ),
-    "drop a cardinality": Case("@card(0..5)", "", ("drop_constraint: drop @card(0..5) of edge:Knows",), "m"),
-    "require": Case("age: I32?", "age: I32", ("add_constraint: require a value of node:Person.age in every row",), "r"),
-    "extend an enum": Case(
+    "drop a cardinality": DifferenceCase("@card(0..5)", "", ("drop_constraint: drop @card(0..5) of edge:Knows",), "m"),
+    "require": DifferenceCase(
+        "age: I32?", "age: I32", ("add_constraint: require a value of node:Person.age in every row",), "r"
+    ),
+    "extend an enum": DifferenceCase(
         "enum(glad, sad)",
         "enum(sad, calm, glad, bored)",
         ("extend_enum: extend the enum node:Person.mood by bored, calm",),
         "m",
     ),
-    "relax": Case("name: String }", "name: String? }", ("relax_nullability: make node:Person.name nullable",), "m"),
-    "note": Case(
+    "relax": DifferenceCase(
+        "name: String }", "name: String? }", ("relax_nullability: make node:Person.name nullable",), "m"
+    ),
+    "note": DifferenceCase(
         "age: I32?",
         'age: I32? @description("years") @default(3)',
         ("update_metadata: change the annotations of node:Person.age",),
         "m",
     ),
-    "note of a type": Case(
+    "note of a type": DifferenceCase(
         "node Company {",
         'node Company @description("a firm") {',
         ("update_metadata: change the annotations or interfaces of node:Company",),
         "m",
     ),
-    "drop a property": Case("age: I32?", "", ("drop_property: drop property node:Person.age [soft]",), "m"),
-    "drop a type": Case(COMPANY, "", ("drop_type: drop type node:Company [soft]",), "m"),
-    "drop a node and its edge": Case(
+    "drop a property": DifferenceCase("age: I32?", "", ("drop_property: drop property node:Person.age [soft]",), "m"),
+    "drop a type": DifferenceCase(COMPANY, "", ("drop_type: drop type node:Company [soft]",), "m"),
+    "drop a node and its edge": DifferenceCase(
         PERSON + COMPANY + KNOWS,
         COMPANY,
         ("drop_type: drop type edge:Knows [soft]", "drop_type: drop type node:Person [soft]"),
         "mm",
     ),
-    "many changes together, in an order that can be applied": Case(
+    "many changes together, in an order that can be applied": DifferenceCase(
         "age: I32?  mood: enum(glad, sad)  name: String }",
         "title: String? @rename_from(name)  size: I64 @default(1) @index @range(size, 0..9) @unique(title, size) }",
         (
@@ -137,7 +143,7 @@ CASES = {
         ),
         "mmmmwrm",
     ),
-    "an interface": Case(
+    "an interface": DifferenceCase(
         "node Company {",
         "interface Tagged { tag: String? }\nnode Company implements Tagged {",
         (
@@ -151,7 +157,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_step(case: Case) -> None:
+def test_step(case: DifferenceCase) -> None:
     assert BASE.count(case.old) == 1
     accepted = catalog_of(BASE)
     desired = catalog_of(BASE.replace(case.old, case.new))

@@ -84,10 +84,12 @@ def cleanup(
     """
     from omnigraph.api.arguments import read_duration
 
+    grace = read_duration("orphans_older_than", orphans_older_than)
+    assert grace is not None, "the flag has a default"
     options = CleanupPolicyOptions(
         keep_versions=keep,
-        older_than=None if older_than is None else read_duration("older_than", older_than),
-        orphans_older_than=read_duration("orphans_older_than", orphans_older_than),
+        older_than=read_duration("older_than", older_than),
+        orphans_older_than=grace,
         confirm=confirm,
     )
     options.policy(0)  # rejects an invalid policy before the graph is opened

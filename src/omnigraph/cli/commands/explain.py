@@ -49,7 +49,7 @@ def explain(
     from omnigraph.api.graph import Graph
     from omnigraph.wire.results import explain_output
 
-    graph = Graph(location, state.branch, read_only=True)
+    graph = Graph(location, branch=state.branch, read_only=True)
     explained = graph.explain(text, params, name=query.name, as_of=as_of, analyze=analyze, limits=allowed)
     requested = state.requested_commit(explained.snapshot.head)
     output.show(lambda: explain_output(explained, requested), text=explained.text)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from omnigraph.base.actors import login_name
 from omnigraph.base.display import format_count
+from omnigraph.base.errors import NotFoundError, UsageError
+from omnigraph.base.hints import Hint
 from omnigraph.cli.command import command
 from omnigraph.cli.options import Actor, RunnerArguments, TargetBranch, Yes
 from omnigraph.cli.results import TextOutput
@@ -81,6 +84,12 @@ def load(
     the columns from and to.
     """
     location = target.locate()
+    if base is not None and branch == "main":  # main always exists, so the caller means another branch
+        raise UsageError(
+            f"no branch to create from '{base}': the load writes to main",
+            code="load_base",
+            hint="Pass `--branch NAME` with the branch to create, or omit `--from BASE`.",
+        )
     if mode == "overwrite" and not dry_run:
         confirm_destruction(target.context, location, f"load --mode {mode}", yes=yes)
 
@@ -91,7 +100,7 @@ def load(
     from omnigraph.pipeline.spark.session import SparkSettings
     from omnigraph.wire.results import ingest_output
 
-    with output.progress() as report:
+    with output.progress() as report, _offer_to_create(branch):
         options = LoadOptions(
             mode=mode,
             actor=actor or login_name(),
@@ -114,6 +123,17 @@ def load(
         lambda: ingest_output(location.uri, result, read_new_names(location, result.commit)),
         notices=[summary, *messages],
     )
+
+
+@contextmanager
+def _offer_to_create(branch: str) -> Iterator[None]:
+    """Add to the error of a missing branch that the load can create it."""
+    try:
+        yield
+    except NotFoundError as error:
+        if error.code == "branch_missing" and error.facts.get("branch") == branch:
+            error.advice += Hint("To create the branch first, pass `--from BASE`.")
+        raise
 
 
 def index_messages(address: str, branch: str, result: LoadResult) -> Iterator[str]:

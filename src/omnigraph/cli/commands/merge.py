@@ -74,7 +74,7 @@ def merge(
         print_location(target.context, location)
     if deletes:
         confirm_destruction(target.context, location, f"deleting branch {source}", yes=yes)
-    graph = Graph(location, into)
+    graph = Graph(location, branch=into)
     result = graph.merge(source, strategy=strategy, resolve=decisions, dry_run=dry_run, actor=actor)
     failure = _delete_source(graph, result) if deletes else None
 
@@ -174,7 +174,7 @@ def revert(
     from omnigraph.api.history import read_new_names
     from omnigraph.wire.results import merge_output
 
-    graph = Graph(location, branch)
+    graph = Graph(location, branch=branch)
     commit = graph.get_commit(commit_id).id
     if not dry_run:
         print_location(target.context, location)

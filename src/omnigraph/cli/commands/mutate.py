@@ -54,7 +54,7 @@ def mutate(
     from omnigraph.wire.results import change_output
 
     print_location(query.context, location)
-    result = Graph(location, branch).mutate(
+    result = Graph(location, branch=branch).mutate(
         text, params, name=query.name, if_commit=if_commit, actor=actor, limits=allowed
     )
     output.show(lambda: change_output(result, read_new_names(location, result.commit)), notices=[_summary(result)])

@@ -85,7 +85,7 @@ def optimize(
     from omnigraph.wire.maintenance import optimize_output
 
     with output.progress() as report:
-        result = Graph(location, branch, read_only=dry_run, spark=execution.spark_master).optimize(
+        result = Graph(location, branch=branch, read_only=dry_run, spark=execution.spark_master).optimize(
             types=tables,
             dry_run=dry_run,
             partial_progress=partial_progress,

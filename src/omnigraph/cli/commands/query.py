@@ -60,7 +60,7 @@ def query(
 
     from omnigraph.api.graph import Graph
 
-    graph = Graph(location, state.branch, read_only=True, spark=spark_master)
+    graph = Graph(location, branch=state.branch, read_only=True, spark=spark_master)
     prepared = graph.prepare(text, name=query.name, limits=allowed)
     if engine is QueryEngine.PROCESS:
         result = prepared.run(params, as_of=as_of)

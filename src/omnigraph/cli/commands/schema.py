@@ -64,7 +64,7 @@ def plan(
 
     text = read_schema(Path(schema))
     location = target.locate_and_print()
-    graph = Graph(location, branch, read_only=True)
+    graph = Graph(location, branch=branch, read_only=True)
     schema_plan = graph.plan_schema(text, allow_data_loss=allow_data_loss)
     output.show(
         lambda: schema_plan_output(schema_plan), text=_steps_text(schema_plan), notices=_plan_notices(schema_plan)
@@ -141,7 +141,7 @@ def apply(
     if allow_data_loss:
         confirm_destruction(target.context, location, "schema apply --allow-data-loss", yes=yes)
     with output.progress() as report:
-        result = Graph(location, branch, spark=execution.spark_master).apply_schema(
+        result = Graph(location, branch=branch, spark=execution.spark_master).apply_schema(
             text, actor=actor, allow_data_loss=allow_data_loss, runner=execution.runner, progress=report
         )
     steps = _steps_text(result.plan)

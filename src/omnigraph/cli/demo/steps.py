@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from omnigraph.api.graph import Graph
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class DemoState:
     """The directory and the size of the demo, and the commits that later steps use by name."""
 
@@ -90,7 +90,14 @@ def _hire_many(state: DemoState) -> None:
     with show_progress(quiet=not sys.stderr.isatty()) as report:
         for number in range(state.commit_count):
             graph.mutate(_HIRE, params={"slug": f"hire{number}"})
-            report(Progress("commits", perf_counter() - started, number + 1, state.commit_count))
+            report(
+                Progress(
+                    step="commits",
+                    seconds=perf_counter() - started,
+                    tasks_done=number + 1,
+                    tasks_total=state.commit_count,
+                )
+            )
     each_ms = (perf_counter() - started) / state.commit_count * 1e3
     write_text(f"{format_count(state.commit_count, 'commit')}, {each_ms:.0f} ms each")
 

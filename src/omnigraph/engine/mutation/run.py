@@ -78,7 +78,7 @@ class MutationRejectedError(ValidationError):
         )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class MutationChange:
     """The overlays of a mutation, its violations so far, and the types that its validity depends on."""
 
@@ -125,7 +125,7 @@ def require_valid(snapshot: Snapshot, mutation: BoundMutation, change: MutationC
         raise MutationRejectedError(mutation.plan.name, report)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _MutationRun:
     """A mutation in progress."""
 
@@ -212,7 +212,13 @@ class _MutationRun:
             converted = convert(raw, prop.type)
             new_values[prop.name] = columns[prop.name] = converted.values
             violations = [
-                RuleViolations(error.rule, prop.name, error.message, error.rows, take_values(raw, error.rows))
+                RuleViolations(
+                    rule=error.rule,
+                    property=prop.name,
+                    message=error.message,
+                    rows=error.rows,
+                    values=take_values(raw, error.rows),
+                )
                 for error in converted.invalid
             ]
             self._report(violations, lines)

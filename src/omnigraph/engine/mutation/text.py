@@ -37,7 +37,7 @@ from omnigraph.query.syntax import MutationBody
 from omnigraph.storage.location import Location
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MutationOptions:
     """Actor, branch, the commit that the branch must have, and the limits of the query."""
 
@@ -99,7 +99,7 @@ def mutate(root: Location, prepare: Prepare, options: MutationOptions) -> Mutati
     """Run a mutation as one commit, or raise with nothing written; `prepare` is called for each snapshot."""
     if_commit = None if options.if_commit is None else require_full_id(options.if_commit)
     writer = MutationWriter(prepare=prepare, if_commit=if_commit, limits=options.limits)
-    request = WriteRequest(WriterKind.MUTATE, options.actor, writer.stage, writer.restage)
+    request = WriteRequest(kind=WriterKind.MUTATE, actor=options.actor, stage=writer.stage, restage=writer.restage)
     published = write(root, options.branch, request, options.environment)
     assert writer.mutation is not None, "a write is staged"
     commit = None if published is None else published.publication.commit

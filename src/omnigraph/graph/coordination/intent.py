@@ -7,13 +7,14 @@ interpreted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
 
+from omnigraph.base.display import DisplayedRow
 from omnigraph.base.errors import FormatError, InvariantError
 from omnigraph.base.hints import action, hint
 from omnigraph.base.ids import BranchId, CommitId, OperationId, SchemaHash
@@ -185,8 +186,8 @@ class PendingState(StrEnum):
     """Its intent cannot be read. Nothing changes or deletes it."""
 
 
-@dataclass(frozen=True, slots=True)
-class PendingIntent:
+@dataclass(frozen=True, slots=True, repr=False)
+class PendingIntent(DisplayedRow):
     """A write in progress, or a write that stopped partially."""
 
     path: str
@@ -197,6 +198,11 @@ class PendingIntent:
     """The intent; None if it cannot be read."""
     problem: str = ""
     """Why the intent or its lease cannot be read; else empty."""
+
+    def summary(self) -> Mapping[str, object]:
+        intent = self.intent
+        write = {"operation": intent.kind, "branch": intent.branch, "actor": intent.actor} if intent else {}
+        return {"path": self.path, "state": self.state.value, **write, "problem": self.problem}
 
 
 def list_pending(root: Location) -> tuple[PendingIntent, ...]:

@@ -57,7 +57,7 @@ class LockObject(msgspec.Struct, frozen=True):
         return f"{self.purpose} by process {self.pid} on {self.host}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseTerms:
     """The times of the protocol, the clock, and the identity of the process that takes and inspects leases."""
 
@@ -91,7 +91,7 @@ class _Listing:
         return any(name.endswith(".release.json") for name in self.marks)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Lease:
     """A held epoch. Writers call `hold` before every durable step."""
 
@@ -166,7 +166,7 @@ def acquire_lease(store: ObjectStore, branch: BranchId | None, purpose: str, ter
     """Wait for the lease of the branch (None: of the graph) and take it, or raise an error that names the holder."""
     terms = terms or LeaseTerms()
     directory = lock_directory(branch)
-    waiter = _Waiter(store, directory, terms)
+    waiter = _Waiter(store=store, directory=directory, terms=terms)
     while True:
         listing = _list(store, directory)
         if waiter.is_free(listing):
@@ -233,7 +233,7 @@ def inspect_lock(store: ObjectStore, directory: str) -> LockInspection:
     return LockInspection(directory, is_over, "" if lock is None else lock.describe())
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Waiter:
     """Watches the holder on the clock of this process, and polls more often the longer it waits."""
 
@@ -278,7 +278,7 @@ def _try_epoch(store: ObjectStore, directory: str, listing: _Listing, purpose: s
     if not store.create(f"{directory}/{epoch:020d}.json", msgspec.json.encode(lock)):
         return None
     failpoint(Failpoint.ACQUIRE_AFTER)
-    lease = Lease(store, directory, epoch, token, terms, started)
+    lease = Lease(store=store, directory=directory, epoch=epoch, token=token, terms=terms, renewed_at=started)
     try:
         listing_after = _list(store, directory)
     except OmnigraphError:

@@ -45,7 +45,7 @@ def compact_manifest(manifest: Manifest, storage_format: StorageFormat = FORMAT)
     return Manifest(dataset, read_stamp(dataset, storage_format))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestCompaction:
     """What a compaction of the manifest did; nothing unless `committed`."""
 
@@ -69,7 +69,7 @@ def plan_manifest_compaction(manifest: Manifest) -> ManifestCompaction:
     ]
     rows = sum(fragment.rows for fragment in chosen) if _is_worth_it(fragments, anchor) else 0
     return ManifestCompaction(
-        manifest.version,
+        version=manifest.version,
         fragments_removed=len(chosen) if rows else 0,
         fragments_added=-(-rows // limits.MANIFEST_ROWS_PER_FRAGMENT),
         bytes_before=size,

@@ -184,7 +184,17 @@ def decode_tables(rows: Iterable[tuple[Any, ...]]) -> list[TableRecord]:
             raise _malformed("table", object_id)
         if path is None or not TABLE_PATH.fullmatch(path):
             raise _malformed("table", object_id)
-        records.append(TableRecord(type_id, incarnation, alias, path, Pin(branch, version), owner, row_count))
+        records.append(
+            TableRecord(
+                type_id=type_id,
+                incarnation=incarnation,
+                alias=alias,
+                path=path,
+                pin=Pin(branch, version),
+                owner=owner,
+                row_count=row_count,
+            )
+        )
     return records
 
 

@@ -48,7 +48,7 @@ _UNCONFIRMED_FAILURES: Final = frozenset({"commit_unknown", "store_unreachable"}
 """Codes of failures after which the store may still apply the request."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommitDraft:
     """A commit before it is published; its parent, hint and moves come from the manifest that it replaces."""
 
@@ -63,7 +63,7 @@ class CommitDraft:
     stream: StreamBatch | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestChange:
     """The rows of one publish, in addition to `graph_head`. Without a commit the head does not change.
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from omnigraph.base import limits
 from omnigraph.base.errors import FormatError, NotFoundError, OmnigraphError, StorageError
-from omnigraph.base.hints import Argument, Placeholder, action, hint
+from omnigraph.base.hints import CAUSE, Placeholder, action, hint
 from omnigraph.base.ids import CommitId, OperationId
 from omnigraph.graph.manifest import encoding
 from omnigraph.graph.manifest.layout import INIT_MARKERS, MANIFEST
@@ -51,7 +51,7 @@ ManifestRow = Mapping[str, Any]
 """A row as read, by column."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestState:
     """What one version of a manifest publishes. Only the manifest of main has `branches`.
 
@@ -240,7 +240,7 @@ def _explain_damage(graph_uri: str) -> Iterator[None]:
         raise FormatError(
             f"the manifest of the graph at {graph_uri} is damaged: a file is corrupt, truncated or missing",
             code=broken.code,
-            hint=hint("Restore the directory of the graph from a backup. Pass {} for details.", Argument("debug")),
+            hint=hint("Restore the directory of the graph from a backup. {} shows the cause.", CAUSE),
             facts={**broken.facts, "uri": graph_uri},
         ) from broken
 

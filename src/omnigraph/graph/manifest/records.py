@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Final, NewType
 
 from omnigraph.base.clock import to_datetime
+from omnigraph.base.display import DisplayedRow
 from omnigraph.base.errors import FormatError
 from omnigraph.base.hints import Placeholder, action, hint
 from omnigraph.base.ids import BranchId, CommitId, Incarnation, OperationId, SchemaHash, TypeId
@@ -59,7 +60,7 @@ def pin_text(pin: Pin | None) -> str | None:
     return None if pin is None else f"{pin.branch or 'main'}@{pin.version}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableRecord:
     """One published table."""
 
@@ -141,8 +142,8 @@ class StreamBatch:
     """The number of the batch in the query, from 0."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitRecord:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class CommitRecord(DisplayedRow):
     """One commit. It never changes."""
 
     id: CommitId
@@ -180,6 +181,15 @@ class CommitRecord:
         """When it was created, in UTC."""
         return to_datetime(self.created_us)
 
+    def summary(self) -> Mapping[str, object]:
+        return {
+            "id": self.id,
+            "operation": self.operation,
+            "branch": self.branch,
+            "actor": self.actor,
+            "created_at": self.created_at.isoformat(timespec="seconds"),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class BranchParent:
@@ -193,7 +203,7 @@ class BranchParent:
     """The commit that the branch was created from."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BranchRecord:
     """A branch."""
 
@@ -216,8 +226,8 @@ class BranchRecord:
         return to_datetime(self.created_us)
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveryRecord:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RecoveryRecord(DisplayedRow):
     """One finished recovery of a write that was interrupted."""
 
     operation_id: OperationId
@@ -239,3 +249,11 @@ class RecoveryRecord:
     def recovered_at(self) -> datetime:
         """When it was recovered, in UTC."""
         return to_datetime(self.recovered_us)
+
+    def summary(self) -> Mapping[str, object]:
+        return {
+            "operation": self.kind,
+            "actor": self.actor,
+            "action": self.action,
+            "recovered_at": self.recovered_at.isoformat(timespec="seconds"),
+        }

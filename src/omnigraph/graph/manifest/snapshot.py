@@ -48,7 +48,7 @@ class Identities:
         return self.main if pin.branch is None else self.own
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Snapshot(Displayed):
     """One published state of a graph: its tables and its schema. It never changes."""
 
@@ -242,7 +242,16 @@ def make_snapshot(
     tables = {table.alias: table for table in live}
     if len(tables) != len(live):
         raise damaged_manifest(manifest.dataset.uri, "two tables have the same name")
-    return Snapshot(root, branch, manifest, state.head, state.schema, tables, state, identities)
+    return Snapshot(
+        root=root,
+        branch=branch,
+        manifest=manifest,
+        head=state.head,
+        schema=state.schema,
+        tables=tables,
+        state=state,
+        identities=identities,
+    )
 
 
 def find_branch(state: ManifestState, name: str) -> BranchRecord:

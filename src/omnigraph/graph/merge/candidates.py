@@ -55,7 +55,7 @@ class TableSides:
         return open_pin(self.location, pin)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
     """Some rows of a table by their ids, on all of its sides. A side is read when it is needed first."""
 

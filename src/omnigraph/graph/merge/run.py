@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from omnigraph.base.display import Displayed
 from omnigraph.base.errors import RefusedError, UsageError
-from omnigraph.base.hints import Argument, Placeholder, hint
+from omnigraph.base.hints import Placeholder, action, hint
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.coordination.environment import WriteEnvironment
 from omnigraph.graph.coordination.intent import WriterKind
@@ -100,7 +100,7 @@ class MergeResult(Displayed):
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRequest:
     """What to merge into which branch, or which commit of it to revert; the actor, and how to resolve conflicts.
 
@@ -120,7 +120,10 @@ def merge_branch(root: Location, request: MergeRequest, environment: WriteEnviro
         raise UsageError(
             f"cannot merge branch '{request.source}' into itself",
             code="merge_into_itself",
-            hint=hint("Nothing was written. Pass another branch as {}.", Argument("into", Placeholder("BRANCH"))),
+            hint=hint(
+                "Nothing was written. Merge into another branch: {}.",
+                action("branch merge", source=request.source, into=Placeholder("BRANCH")),
+            ),
             facts={"branch": request.source},
         )
     theirs = read_reference(root, request.source)
@@ -179,7 +182,9 @@ class _MergeRun:
         if request.dry_run:
             self._plan(read_snapshot(root, request.target))
         else:
-            published = write(root, request.target, WriteRequest(self.kind, request.actor, self._stage), environment)
+            published = write(
+                root, request.target, WriteRequest(kind=self.kind, actor=request.actor, stage=self._stage), environment
+            )
             commit = None if published is None else published.publication.commit
         schema = self.plan.schema
         return MergeResult(

@@ -292,13 +292,22 @@ class _IntentRecovery:
         rows = [self._row_to_publish(table, is_forward=is_forward) for table in tables]
         records = tuple(record for record in rows if record is not None)
         results: dict[str, str] = {table.table.id: table.describe(action) for table in tables}
-        audit = RecoveryRecord(intent.op_id, intent.kind, intent.actor, action.value, now, results)
+        audit = RecoveryRecord(
+            operation_id=intent.op_id,
+            kind=intent.kind,
+            actor=intent.actor,
+            action=action.value,
+            recovered_us=now,
+            tables=results,
+        )
         if is_forward:
             draft = _draft_of(intent)
             change = ManifestChange(commit=draft, tables=records, recovery=audit, rows=tuple(intent.rows))
         elif records:
             commit, operation = CommitId(new_ulid()), intent.op_id
-            draft = CommitDraft(commit, "recovery", operation, RECOVERY_ACTOR, now)
+            draft = CommitDraft(
+                id=commit, operation="recovery", operation_id=operation, actor=RECOVERY_ACTOR, created_us=now
+            )
             change = ManifestChange(commit=draft, tables=records, recovery=audit)
         else:
             change = ManifestChange(recovery=audit)
@@ -348,13 +357,13 @@ def _new_table_record(table: IntentTable) -> TableRecord:
     """Return the row of a table that the branch did not have before the write."""
     type_id, _, incarnation = table.id.partition(":")
     return TableRecord(
-        TypeId(type_id),
-        Incarnation(incarnation),
-        table.alias or "",
-        table.path,
-        Pin(table.lance_branch, table.base),
-        table.owner,
-        0,
+        type_id=TypeId(type_id),
+        incarnation=Incarnation(incarnation),
+        alias=table.alias or "",
+        path=table.path,
+        pin=Pin(table.lance_branch, table.base),
+        owner=table.owner,
+        row_count=0,
     )
 
 
@@ -377,7 +386,14 @@ def _discard_orphan(recoverer: Recoverer, intent: Intent) -> RecoveryAction:
     action = decide_recovery(finished=False, branch_alive=False, tables=())
     now = recoverer.publisher.clock.now_us()
     results: dict[str, str] = {table.id: "discarded" for table in intent.tables}
-    record = RecoveryRecord(intent.op_id, intent.kind, intent.actor, action.value, now, results)
+    record = RecoveryRecord(
+        operation_id=intent.op_id,
+        kind=intent.kind,
+        actor=intent.actor,
+        action=action.value,
+        recovered_us=now,
+        tables=results,
+    )
     failpoint(Failpoint.RECOVERY_PUBLISH_BEFORE)
     publish(recoverer.target, ManifestChange(recovery=record), (), recoverer.publisher)
     return _delete_recovered(recoverer, intent, action)

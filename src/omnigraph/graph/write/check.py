@@ -183,8 +183,15 @@ def restore_head(target: PublishTarget, table: TableRecord, dataset: Dataset, pu
         raise drift(table, restored.version)
     now = publisher.clock.now_us()
     record = replace(table, pin=Pin(restored.branch, restored.version))
-    draft = CommitDraft(commit, "recovery", operation, RECOVERY_ACTOR, now)
-    audit = RecoveryRecord(operation, "recovery", RECOVERY_ACTOR, "healed", now, {table.id: "restored"})
+    draft = CommitDraft(id=commit, operation="recovery", operation_id=operation, actor=RECOVERY_ACTOR, created_us=now)
+    audit = RecoveryRecord(
+        operation_id=operation,
+        kind="recovery",
+        actor=RECOVERY_ACTOR,
+        action="healed",
+        recovered_us=now,
+        tables={table.id: "restored"},
+    )
     failpoint(Failpoint.HEAL_PUBLISH_BEFORE)
     publish(target, ManifestChange(commit=draft, tables=(record,), recovery=audit), (), publisher)
 

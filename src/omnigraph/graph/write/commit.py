@@ -63,7 +63,7 @@ logger = logging.getLogger("omnigraph.commit")
 Restage = Callable[[StagingArea, StagedWrite], StagedWrite | None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRequest:
     """Who writes, and the functions that stage the write.
 
@@ -114,7 +114,14 @@ def write(
     if _is_committed(request.stream, snapshot):
         return None
     clock = environment.clock
-    area = StagingArea(snapshot, request.kind, request.actor, clock, clock.monotonic(), request.stream)
+    area = StagingArea(
+        snapshot=snapshot,
+        kind=request.kind,
+        actor=request.actor,
+        clock=clock,
+        began=clock.monotonic(),
+        stream=request.stream,
+    )
     with discard_forks_on_error(area.forks):
         staged = request.stage(area)
     if staged is None:
@@ -237,12 +244,12 @@ class _Session:
     def _restage(self, restage: Restage, staged: StagedWrite, now: Snapshot) -> StagedWrite | None:
         # It is a new operation: a fork is named after its operation, and no name is used again.
         area = StagingArea(
-            now,
-            staged.kind,
-            staged.actor,
-            self.environment.clock,
-            staged.began,
-            staged.stream,
+            snapshot=now,
+            kind=staged.kind,
+            actor=staged.actor,
+            clock=self.environment.clock,
+            began=staged.began,
+            stream=staged.stream,
             commit=staged.commit,
             forks=self.forks,
         )

@@ -75,7 +75,7 @@ def discard_forks(forks: Sequence[WritableTable]) -> None:
         discard_fork(fork)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StagingArea:
     """One attempt to stage a write: a snapshot, and the ids that everything staged carries.
 

@@ -95,7 +95,9 @@ class _GraphFacts:
         current = frozenset(self.current.get(path, ()))
         counted = _newest_versions(current.union(self.published.get(path, ())), policy.keep)
         floors = self.floors.get(path, frozenset())
-        return Needs(frozenset(reasons), current, self.live, floors, counted, reasons)
+        return Needs(
+            pins=frozenset(reasons), heads=current, live=self.live, floors=floors, published=counted, reasons=reasons
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,7 +82,7 @@ class DatasetFacts:
     tags: frozenset[Pin]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
     """The pins of retained snapshots, those of the heads of live branches, and the ids of live graph branches.
 

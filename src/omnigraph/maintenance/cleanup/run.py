@@ -59,6 +59,11 @@ def cleanup_all_tables(
     """Delete what the policy does not keep; without `confirm` only report it.
 
     `run_tasks` runs the tasks; default: threads of this process. Pass one for a graph with many versions.
+
+    Example:
+        >>> options = og.maintenance.CleanupPolicyOptions(keep_versions=10)
+        >>> sum(row.files_removed for row in og.maintenance.cleanup_all_tables(graph, options))
+        0
     """
     environment = environment or WriteEnvironment()
     policy = options.policy(environment.clock.now_us())

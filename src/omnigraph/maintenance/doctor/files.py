@@ -48,7 +48,16 @@ class DamagedFile:
         ]
         message = f"{text}: {', '.join(sizes)}" if sizes else text
         where = f"{root}/{self.path}"
-        return Finding(Check.FILES, Health.PROBLEM, message, where, self.branch, RESTORE_FILE, expected, actual)
+        return Finding(
+            Check.FILES,
+            Health.PROBLEM,
+            message,
+            where=where,
+            branch=self.branch,
+            fix=RESTORE_FILE,
+            expected_bytes=expected,
+            actual_bytes=actual,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +145,7 @@ def find_unneeded(main: Snapshot, branches: Sequence[Snapshot], unreadable: froz
         ):
             if sizes:
                 text = f"{_count(len(sizes), 'file')} {description}, {sum(sizes):,} bytes"
-                yield Finding(Check.ORPHANS, Health.NOTICE, text, directory, fix=fix)
+                yield Finding(Check.ORPHANS, Health.NOTICE, text, where=directory, fix=fix)
 
 
 def _find_orphans_and_forks(
@@ -157,7 +166,7 @@ def _find_orphans_and_forks(
         sizes = [file.size_bytes for file in plan.deletable if file.reason is Reason.ORPHAN]
         if sizes:
             text = f"{_count(len(sizes), 'unreferenced file')}, {sum(sizes):,} bytes"
-            yield Finding(Check.ORPHANS, Health.NOTICE, text, plan.table_key, fix=CLEANUP)
+            yield Finding(Check.ORPHANS, Health.NOTICE, text, where=plan.table_key, fix=CLEANUP)
 
 
 def _plan_cleanup(heads: Sequence[Snapshot], policy: Policy) -> Sequence[DatasetPlan]:
@@ -174,7 +183,7 @@ def _plan_cleanup(heads: Sequence[Snapshot], policy: Policy) -> Sequence[Dataset
             path=path,
             table_key=alias,
             policy=policy,
-            needs=Needs(frozenset(), frozenset(table_pins), live),
+            needs=Needs(pins=frozenset(), heads=frozenset(table_pins), live=live),
         )
         for (path, alias), table_pins in pins.items()
     ]
@@ -218,7 +227,7 @@ def _fork_findings(names: list[str], deletable: frozenset[str | None], where: st
     ):
         if group:
             text = f"{_count(len(group), 'Lance branch')} {description}"
-            yield Finding(Check.ORPHANS, Health.NOTICE, text, where, fix=fix)
+            yield Finding(Check.ORPHANS, Health.NOTICE, text, where=where, fix=fix)
 
 
 def _count(number: int, noun: str) -> str:

@@ -7,11 +7,13 @@ such as work for the next optimize or cleanup.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from typing import Final
 
 from omnigraph.base import limits
+from omnigraph.base.display import DisplayedRow
 from omnigraph.base.hints import Hint, action, hint
 from omnigraph.graph.manifest.snapshot import MAIN
 
@@ -64,8 +66,8 @@ class Health(StrEnum):
     """Something is refused, unsafe or broken until it is fixed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+@dataclass(frozen=True, slots=True, repr=False)
+class Finding(DisplayedRow):
     """One result of a check."""
 
     check: Check
@@ -74,6 +76,7 @@ class Finding:
     """The severity."""
     message: str
     """What the check found."""
+    _: KW_ONLY
     where: str = ""
     """A table, a branch or a path; empty for the whole graph."""
     branch: str = ""
@@ -84,6 +87,15 @@ class Finding:
     """The recorded size of a file; None if none is recorded, or the finding is not about a file."""
     actual_bytes: int | None = None
     """The size of a file; None if it is missing, or the finding is not about a file."""
+
+    def summary(self) -> Mapping[str, object]:
+        return {
+            "check": self.check.value,
+            "health": self.health.value,
+            "message": self.message,
+            "where": self.where,
+            "fix": str(self.fix),
+        }
 
 
 def is_healthy(findings: list[Finding]) -> bool:

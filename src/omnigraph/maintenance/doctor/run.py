@@ -76,12 +76,12 @@ def check_graph(graph: GraphTarget | None, *, deep: bool = False) -> list[Findin
         if all(file.problem.kind is FileKind.VERSION for file in damaged):
             main = read_snapshot(root)
     except OmnigraphError as error:
-        findings.append(Finding(Check.FORMAT, Health.PROBLEM, error.message, str(root), fix=error.advice))
+        findings.append(Finding(Check.FORMAT, Health.PROBLEM, error.message, where=str(root), fix=error.advice))
         is_damage = isinstance(error, FormatError)
         return findings + [file.finding(root) for file in damaged if is_damage]
     if damaged:
         text = f"{MANIFEST} has damaged files, so nothing else was checked"
-        findings.append(Finding(Check.FORMAT, Health.PROBLEM, text, str(root), fix=RESTORE_FILE))
+        findings.append(Finding(Check.FORMAT, Health.PROBLEM, text, where=str(root), fix=RESTORE_FILE))
         return findings + [file.finding(root) for file in damaged]
     inspection = _GraphInspection(root=root, main=main, deep=deep)
     checks: dict[Check, Callable[[], Iterable[Finding]]] = {
@@ -119,7 +119,7 @@ def _failed(check: Check, error: OmnigraphError) -> Finding:
     if error.code != LINK_CODE:
         return Finding(check, Health.PROBLEM, error.message, fix=error.advice)
     text = "symbolic link: not checked, because links below the graph are not followed"
-    return Finding(check, Health.PROBLEM, text, str(error.facts["path"]), fix=REPLACE_LINK)
+    return Finding(check, Health.PROBLEM, text, where=str(error.facts["path"]), fix=REPLACE_LINK)
 
 
 def _machine() -> Iterator[Finding]:
@@ -155,18 +155,18 @@ class _GraphInspection:
             try:
                 if name != MAIN and self._is_manifest_damaged(name):
                     text = f"{MANIFEST} of the branch has damaged files"
-                    yield Finding(Check.FORMAT, Health.PROBLEM, text, name, name, RESTORE_FILE)
+                    yield Finding(Check.FORMAT, Health.PROBLEM, text, where=name, branch=name, fix=RESTORE_FILE)
                     continue
                 snapshot = self.main if name == MAIN else read_snapshot(self.root, name)
                 snapshot.schema.require_intact()
             except OmnigraphError as error:
-                yield Finding(Check.FORMAT, Health.PROBLEM, error.message, name, name, error.advice)
+                yield Finding(Check.FORMAT, Health.PROBLEM, error.message, where=name, branch=name, fix=error.advice)
                 continue
             self.branches.append(snapshot)
             if snapshot.stamp != FORMAT.current:
                 text = f"format {snapshot.stamp}; this release writes {FORMAT.current}"
                 fix = Hint("The next write migrates it.")
-                yield Finding(Check.FORMAT, Health.NOTICE, text, name, name, fix)
+                yield Finding(Check.FORMAT, Health.NOTICE, text, where=name, branch=name, fix=fix)
         count = len(self.branches)
         text = f"format {self.main.stamp}, {count} {'branch' if count == 1 else 'branches'}"
         yield Finding(Check.FORMAT, Health.OK, text)
@@ -191,7 +191,7 @@ class _GraphInspection:
             yield file.finding(self.root)
         for link in find_links(self.root, checked.links):
             text = "symbolic link: cleanup deletes nothing through it"
-            yield Finding(Check.FILES, Health.PROBLEM, text, f"{self.root}/{link}", fix=REPLACE_LINK)
+            yield Finding(Check.FILES, Health.PROBLEM, text, where=f"{self.root}/{link}", fix=REPLACE_LINK)
 
     def _can_read(self, table: TableRecord) -> bool:
         return table.id not in self.unreadable and (table.id, table.pin) not in self.damaged
@@ -208,7 +208,7 @@ class _GraphInspection:
                 case PendingState.UNREADABLE:
                     text = f"the intent cannot be read: {pending.problem}"
                     fix = hint("Upgrade Omnigraph, or move the file away and run {}.", action("repair"))
-            yield Finding(Check.RECOVERY, health, text, pending.path, branch, fix)
+            yield Finding(Check.RECOVERY, health, text, where=pending.path, branch=branch, fix=fix)
 
     def locks(self) -> Iterator[Finding]:
         store = ObjectStore(self.root)
@@ -216,10 +216,10 @@ class _GraphInspection:
             try:
                 lock = inspect_lock(store, directory)
             except FormatError as error:
-                yield Finding(Check.LOCKS, Health.PROBLEM, error.message, directory, fix=error.advice)
+                yield Finding(Check.LOCKS, Health.PROBLEM, error.message, where=directory, fix=error.advice)
                 continue
             if not lock.is_over:
-                yield Finding(Check.LOCKS, Health.NOTICE, f"held by {lock.holder}", directory)
+                yield Finding(Check.LOCKS, Health.NOTICE, f"held by {lock.holder}", where=directory)
 
     def drift(self) -> Iterator[Finding]:
         for snapshot in self.branches:
@@ -238,14 +238,14 @@ class _GraphInspection:
             if (table.id, table.pin) in self.damaged:
                 return None  # the check of files names the file
             text, fix = inspection.obstacles.publish, Hint("Restore its files from a copy.")
-            return Finding(Check.DRIFT, Health.PROBLEM, text, table.alias, branch, fix)
+            return Finding(Check.DRIFT, Health.PROBLEM, text, where=table.alias, branch=branch, fix=fix)
         operations = ", ".join(dict.fromkeys(drift.operations))
         text = (
             f"{drift.classification.value}: published version {table.pin.version}, "
             f"head {inspection.head.version} ({operations})"
         )
         health = Health.NOTICE if drift.is_ours else Health.PROBLEM
-        return Finding(Check.DRIFT, health, text, table.alias, branch, REPAIR)
+        return Finding(Check.DRIFT, health, text, where=table.alias, branch=branch, fix=REPAIR)
 
     def edges(self) -> Iterator[Finding]:
         """Check that the nodes of edges exist, once for each combination of published versions."""
@@ -260,9 +260,9 @@ class _GraphInspection:
                 checked.add(versions)
                 if sum(table.row_count for table in tables) > limits.DOCTOR_EDGE_ROWS_MAX and not self.deep:
                     text = "not checked for edges without nodes, because the table is large"
-                    yield Finding(Check.EDGES, Health.OK, text, edge.alias, name, DEEP_CHECK)
+                    yield Finding(Check.EDGES, Health.OK, text, where=edge.alias, branch=name, fix=DEEP_CHECK)
                 elif text := _describe_dangling_edges(snapshot, edge):
-                    yield Finding(Check.EDGES, Health.PROBLEM, text, edge.alias, name, FIX_EDGES)
+                    yield Finding(Check.EDGES, Health.PROBLEM, text, where=edge.alias, branch=name, fix=FIX_EDGES)
 
     def fragments(self) -> Iterator[Finding]:
         for snapshot in self.branches:
@@ -289,10 +289,10 @@ class _GraphInspection:
                 elif row.kind is IndexKind.VECTOR and row.reason == NO_VECTORS:
                     text = f"the index on {row.column} is not built: {row.reason}"
                     fix = Hint(f"Load vectors into '{row.column}', or remove its @index.")
-                    yield Finding(Check.INDEXES, Health.NOTICE, text, row.table_key, name, fix)
+                    yield Finding(Check.INDEXES, Health.NOTICE, text, where=row.table_key, branch=name, fix=fix)
             for alias, columns in behind.items():
                 text = f"rows that no index covers: {', '.join(dict.fromkeys(columns))}"
-                yield Finding(Check.INDEXES, Health.NOTICE, text, alias, name, optimize_branch(name))
+                yield Finding(Check.INDEXES, Health.NOTICE, text, where=alias, branch=name, fix=optimize_branch(name))
 
     def orphans(self) -> Iterator[Finding]:
         tables = [table for snapshot in self.branches for table in snapshot.tables.values()]
@@ -330,16 +330,16 @@ def _describe_dangling_edges(snapshot: Snapshot, edge: EdgeType) -> str:
 def _settings(dataset: Dataset, where: str, branch: str, fix: Hint) -> Iterator[Finding]:
     if has_auto_cleanup(dataset):
         text = "automatic cleanup is on: Lance may delete old versions that a branch needs"
-        yield Finding(Check.FRAGMENTS, Health.PROBLEM, text, where, branch, fix)
+        yield Finding(Check.FRAGMENTS, Health.PROBLEM, text, where=where, branch=branch, fix=fix)
 
 
 def _files(dataset: Dataset, where: str, branch: str, fix: Hint) -> Iterator[Finding]:
     rows = dataset.fragment_rows()
     small = sum(1 for count in rows.values() if count < limits.HEALTHY_FRAGMENT_ROWS_MIN)
     if small > limits.HEALTHY_SMALL_FRAGMENTS_MAX:
-        yield Finding(Check.FRAGMENTS, Health.NOTICE, f"{small:,} small fragments", where, branch, fix)
+        yield Finding(Check.FRAGMENTS, Health.NOTICE, f"{small:,} small fragments", where=where, branch=branch, fix=fix)
     deleted, total = count_deleted_rows(dataset), sum(rows.values())
     if deleted > limits.HEALTHY_DELETED_SHARE_MAX * (total + deleted):
         noun = "deleted row" if deleted == 1 else "deleted rows"
         text = f"{deleted:,} {noun} still in the files, {total:,} live"
-        yield Finding(Check.FRAGMENTS, Health.NOTICE, text, where, branch, fix)
+        yield Finding(Check.FRAGMENTS, Health.NOTICE, text, where=where, branch=branch, fix=fix)

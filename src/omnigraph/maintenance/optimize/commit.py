@@ -60,7 +60,7 @@ class PublishedWork:
     work: TableWork
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class TableResult:
     """One table of a run. It grows while the run plans, works and commits.
 
@@ -86,7 +86,9 @@ class TableResult:
 
     def skip_index(self, spec: IndexSpec, reason: str) -> None:
         """Report an index as not built."""
-        self.indexes[spec] = IndexRow(self.alias, spec.column, spec.kind, IndexStatus.SKIPPED, reason)
+        self.indexes[spec] = IndexRow(
+            table_key=self.alias, property=spec.column, kind=spec.kind, status=IndexStatus.SKIPPED, reason=reason
+        )
 
     def discard_work(self) -> None:
         """Forget the work and delete the fork that was created for it."""
@@ -133,7 +135,12 @@ def run_maintenance(
     environment: WriteEnvironment | None = None,
 ) -> MaintenanceResult:
     """Do the work that the tables need, as at most one commit, or with `partial_progress` as several."""
-    run = _MaintenanceRun(run_tasks, request, environment or WriteEnvironment(), request.tasks_max)
+    run = _MaintenanceRun(
+        run_tasks=run_tasks,
+        request=request,
+        environment=environment or WriteEnvironment(),
+        tasks_left=request.tasks_max,
+    )
     newest: CommitRecord | None = None
     for _ in range(limits.OPTIMIZE_COMMITS_MAX if request.partial_progress else 1):
         commit = run.commit(root, branch)
@@ -149,7 +156,7 @@ class _WorkLostError(ConflictError):
     applied = Applied.NO
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _MaintenanceRun:
     """One run. Finished work is kept over the attempts of a commit, as long as it fits.
 
@@ -183,7 +190,9 @@ class _MaintenanceRun:
     def commit(self, root: Location, branch: str) -> CommitRecord | None:
         """Do work and publish it as one commit; None if there is nothing to do."""
         self.attempts_left, self.began = limits.MAINTENANCE_ATTEMPTS_MAX, None
-        write_request = WriteRequest(self.request.kind, self.request.actor, self.stage, self.restage)
+        write_request = WriteRequest(
+            kind=self.request.kind, actor=self.request.actor, stage=self.stage, restage=self.restage
+        )
         while True:  # ends: the last attempt leaves out what was lost, and a table is skipped for drift only once
             try:
                 published = write(root, branch, write_request, self.environment)
@@ -251,7 +260,7 @@ class _MaintenanceRun:
         return self._stage_work(area)
 
     def _table(self, alias: str) -> TableResult:
-        return self.all_tables.setdefault(alias, TableResult(alias))
+        return self.all_tables.setdefault(alias, TableResult(alias=alias))
 
     def _read_views(self, area: StagingArea) -> list[TableView]:
         """Read the requested tables; return those to work on."""
@@ -282,7 +291,7 @@ class _MaintenanceRun:
             if plan.has_work and table.work is None:
                 table.work = self._isolated(
                     table,
-                    lambda: TableWork(area.keep_fork(view.alias), strip=plan.strip),  # noqa: B023  # called here
+                    lambda: TableWork(target=area.keep_fork(view.alias), strip=plan.strip),  # noqa: B023  # called here
                 )
         busy = [view for view in views if self.all_tables[view.alias].work is not None]
         idle = [view for view in views if self.all_tables[view.alias].work is None]
@@ -306,7 +315,15 @@ class _MaintenanceRun:
             for group in table.plan.groups:
                 planned.append(view)
                 rows = sum(view.fragments[number].rows for number in group)
-                tasks.append(RewriteTask(version, group, rows, view.size_of(group), bounds.rows))
+                tasks.append(
+                    RewriteTask(
+                        table=version,
+                        fragment_ids=group,
+                        rows=rows,
+                        size_bytes=view.size_of(group),
+                        rows_per_fragment=bounds.rows,
+                    )
+                )
         outcomes = self.run_tasks(rewrite_group, tasks) if tasks else ()
         for view, outcome in zip(planned, outcomes, strict=True):
             table, result = self.all_tables[view.alias], outcome.result
@@ -448,13 +465,15 @@ def _start_builds(table: TableResult, view: TableView, rows_max: int) -> Iterato
         if built is not None and built.fragments.keys() >= set(planned.fragment_ids):
             table.indexes[spec] = built.row
             continue
-        table.indexes[spec] = IndexRow(table.alias, spec.column, spec.kind, planned.status, planned.reason)
+        table.indexes[spec] = IndexRow(
+            table_key=table.alias, property=spec.column, kind=spec.kind, status=planned.status, reason=planned.reason
+        )
         if planned.fragment_ids and work is not None and plan is not None and plan.builds_indexes:
             own = work.target.dataset
             is_clone = view.dataset.location != own.location
             # A fork has the same rows as the table that it was created from, but its own files.
             readable = view if is_clone else replace(view, dataset=own)
-            yield IndexBuild(readable, planned, DatasetVersion.of(own) if is_clone else None)
+            yield IndexBuild(view=readable, work=planned, owner=DatasetVersion.of(own) if is_clone else None)
 
 
 def _finish_work(table: TableResult, commit: CommitRecord) -> None:

@@ -118,7 +118,7 @@ def split_positions(positions: Positions, rows: Sequence[int]) -> tuple[Position
     )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ChangeReads:
     """Cached reads of one table on one Lance branch. Versions and deletion files never change."""
 

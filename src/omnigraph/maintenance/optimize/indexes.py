@@ -86,7 +86,7 @@ def build_segments(task: BuildTask) -> BuiltSegments:
     return BuiltSegments(tuple(built), sum(part.rows for part in task.segments))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class IndexBuild:
     """One index while it is built. `view` is the table to read; `owner` gets the files if that is another table.
 
@@ -112,7 +112,14 @@ class IndexBuild:
         spec, rows = self.work.spec, sum(part.rows for part in self.planned)
         fragments = sum(len(part.fragment_ids) for part in self.planned)
         return IndexRow(
-            self.view.alias, spec.column, spec.kind, self.work.status, "", fragments, rows, len(self.segments)
+            table_key=self.view.alias,
+            property=spec.column,
+            kind=spec.kind,
+            status=self.work.status,
+            reason="",
+            fragments=fragments,
+            rows=rows,
+            segments=len(self.segments),
         )
 
 

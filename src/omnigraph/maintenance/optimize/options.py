@@ -28,7 +28,7 @@ from omnigraph.storage.lance.compaction import LANCE_SUPPORTS_BLOB_COMPACTION
 OPTIMIZE_ACTOR: Final = "omnigraph:optimize"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IndexRow:
     """One declared index."""
 
@@ -144,7 +144,7 @@ class TableOptimizeStats(TableStats):
     """`error` as a value, for other surfaces."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizeOptions:
     """How to optimize."""
 

@@ -43,7 +43,7 @@ class MaintenanceRequest:
     partial_progress: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableMaintenancePlan:
     """What to do for one table. `strip`: remove settings for automatic cleanup. `has_more`: another run has work.
 
@@ -78,7 +78,7 @@ def plan_run(
         if tasks_left is not None:
             tasks_left -= len(chosen) + does_index_work_alone
         yield TableMaintenancePlan(
-            view.alias,
+            alias=view.alias,
             strip=request.rewrite is not None and view.has_auto_cleanup,
             groups=chosen,
             builds_indexes=bool(chosen) or bool(finished) or does_index_work_alone,

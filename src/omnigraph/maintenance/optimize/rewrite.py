@@ -163,7 +163,7 @@ class _Group:
         return len(self.numbers) > 1 or self.deleted_share > limits.COMPACTION_DELETED_SHARE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteTask:
     """One group of one table, its number of rows and its size."""
 

@@ -55,7 +55,13 @@ class BranchTarget(GraphTarget, Protocol):
 def optimize_all_tables(
     graph: BranchTarget, options: OptimizeOptions | None = None, run_tasks: RunTasks | None = None
 ) -> list[TableOptimizeStats]:
-    """Optimize the tables of the graph's branch. `run_tasks` runs the tasks; default: chosen by their size."""
+    """Optimize the tables of the graph's branch. `run_tasks` runs the tasks; default: chosen by their size.
+
+    Example:
+        >>> options = og.maintenance.OptimizeOptions(dry_run=True)
+        >>> [row.table_key for row in og.maintenance.optimize_all_tables(graph, options)]
+        ['node:Person', 'edge:Knows', '__manifest']
+    """
     options = options or OptimizeOptions()
     options.validate()
     root, branch, storage_format = graph.location, graph.branch, options.environment.storage_format
@@ -130,7 +136,7 @@ def _find_drift_under_lease(snapshot: Snapshot, environment: WriteEnvironment) -
 def _compact_manifest(root: Location, branch: str, environment: WriteEnvironment) -> TableOptimizeStats:
     started = time.perf_counter()
     snapshot = read_snapshot(root, branch, storage_format=environment.storage_format)
-    reason, compaction = None, ManifestCompaction(snapshot.manifest.version)
+    reason, compaction = None, ManifestCompaction(version=snapshot.manifest.version)
     try:
         compaction = compact_manifest_fully(
             root, snapshot.branch.lance_branch, environment.storage_format, environment.clock

@@ -35,7 +35,7 @@ from omnigraph.storage.lance.fragments import Fragment, data_files, read_fragmen
 from omnigraph.storage.lance.indexes import IndexDescription, IndexSpec, read_indexes
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class TableWork:
     """The work on one table. It is used again in later attempts as long as it fits the table.
 
@@ -170,7 +170,7 @@ def rewrite_lease_part(
     table = area.snapshot.tables.get(view.alias)
     if table is None or table.owner != area.snapshot.branch.id:
         return work
-    grown = work or TableWork(area.open_for_write(view.alias))
+    grown = work or TableWork(target=area.open_for_write(view.alias))
     now = reread_view(view, grown.target.dataset)
     taken = {number for group in grown.groups for number in group.old_ids}
     taken.update(number for index in grown.built.values() for number in index.fragments)
@@ -192,7 +192,9 @@ def fragments_after(now: Mapping[int, Fragment], groups: Sequence[FragmentRewrit
         for new in group.new:
             size = sum(file.file_size_bytes or 0 for file in new.files)
             live = group.live_rows(new)
-            after[new.id] = Fragment(live, data_files(new), new.physical_rows - live, size, native=new)
+            after[new.id] = Fragment(
+                rows=live, files=data_files(new), deleted_rows=new.physical_rows - live, size_bytes=size, native=new
+            )
     return after
 
 

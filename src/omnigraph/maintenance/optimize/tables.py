@@ -24,7 +24,7 @@ from omnigraph.storage.lance.indexes import IndexDescription, IndexSpec, read_in
 _FLOAT_BYTES = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableView:
     """One table at one version."""
 
@@ -105,14 +105,14 @@ def _read_view(snapshot: Snapshot, entity: Entity) -> TableView | OmnigraphError
         }
         present = read_indexes(dataset)
         return TableView(
-            entity.alias,
-            dataset,
-            read_fragment_files(dataset),
-            tuple(
+            alias=entity.alias,
+            dataset=dataset,
+            fragments=read_fragment_files(dataset),
+            declared=tuple(
                 DeclaredIndex(_name_index(index.column, index.kind, present), widths.get(index.column, 0))
                 for index in declared_indexes(entity)
             ),
-            present,
+            present=present,
             has_auto_cleanup=has_auto_cleanup(dataset),
             has_blobs=any(column.type == ScalarType(Scalar.BLOB) for column in entity.properties),
         )

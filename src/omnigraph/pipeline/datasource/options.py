@@ -68,7 +68,7 @@ _NAMES: Final[dict[Purpose, tuple[str, ...]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
     """What to read: a type at the head of a branch, or in an earlier state of it."""
 
@@ -81,7 +81,7 @@ class ReadOptions:
     starting_commit: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
     """What to write: rows of a type, to which branch, by which actor."""
 

@@ -104,7 +104,7 @@ def commit_parts(plan: WritePlan, parts: Sequence[WrittenPart], stream: StreamBa
     """Commit what the tasks wrote, on the driver, or raise with nothing written."""
     options = plan.options
     source = PrewrittenParts(plan, [written.part for written in parts])
-    request = LoadRequest(source, options.mode, options.actor, options.branch, stream=stream)
+    request = LoadRequest(source=source, mode=options.mode, actor=options.actor, branch=options.branch, stream=stream)
     try:
         loaded = load(options.root, request, run_here)
     except TableMovedError:

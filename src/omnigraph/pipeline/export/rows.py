@@ -116,7 +116,7 @@ def _blob_sizes(described: Column) -> Column:
     return sizes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunTask:
     """Rows to sort, and where the second and each later part starts."""
 

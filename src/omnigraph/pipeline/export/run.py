@@ -52,7 +52,7 @@ from omnigraph.storage.lance.read import slice_dataset
 from omnigraph.storage.location import Location
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExportRequest:
     """What to export, and where to. Without types, all are exported. A target of kind stream needs `stream`.
 
@@ -68,7 +68,7 @@ class ExportRequest:
     part_bytes: int = limits.EXPORT_PART_BYTES
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ExportResult(Displayed):
     """The result of an export."""
 
@@ -124,7 +124,15 @@ def export(
     rows = _count_rows(tasks, parts)
     counts = {table.entity.alias: rows[table.entity.alias] for table in tables}
     uris = tuple(file.uri for file in files)
-    return ExportResult(counts, snapshot.head, uris, size, request.target.kind, request.format, runner.description)
+    return ExportResult(
+        counts=counts,
+        commit=snapshot.head,
+        files=uris,
+        size_bytes=size,
+        kind=request.target.kind,
+        format=request.format,
+        runner=runner.description,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +163,12 @@ class _Export:
         runs = self._run_by_table(
             write_run,
             [
-                [RunTask(table, pieces, plan.batch_rows, plan.bounds, self.scratch) for pieces in plan.runs]
+                [
+                    RunTask(
+                        table=table, slices=pieces, batch_rows=plan.batch_rows, bounds=plan.bounds, scratch=self.scratch
+                    )
+                    for pieces in plan.runs
+                ]
                 for table, plan in zip(tables, plans, strict=True)
             ],
         )

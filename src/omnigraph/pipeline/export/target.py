@@ -193,7 +193,7 @@ def delete_parts(parts: Sequence[Part]) -> None:
     """Delete parts that are already copied, so that a stream needs little disk space."""
     for part in parts:
         directory, _, name = part.output.uri.rpartition("/")
-        ObjectStore(Location(part.output.scheme, directory, part.output.options)).delete(name)
+        ObjectStore(Location(scheme=part.output.scheme, uri=directory, options=part.output.options)).delete(name)
 
 
 def deliver_folder(target: ExportTarget, parts: Sequence[Part]) -> tuple[Location, ...]:

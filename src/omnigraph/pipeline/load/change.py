@@ -138,7 +138,15 @@ def stranded_breach(edge: str, column: str, ids: Column) -> tuple[RuleViolations
         return ()
     end = FROM if column == "src" else TO
     message = f"the overwrite would delete the '{end}' node of this {edge} in the graph; overwrite {edge} too"
-    return (RuleViolations(Rule.DANGLING_END, end, message, np.full(len(ids), NO_ROW, dtype=np.int64), ids),)
+    return (
+        RuleViolations(
+            rule=Rule.DANGLING_END,
+            property=end,
+            message=message,
+            rows=np.full(len(ids), NO_ROW, dtype=np.int64),
+            values=ids,
+        ),
+    )
 
 
 def _stranded_edges(

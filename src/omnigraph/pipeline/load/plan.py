@@ -13,10 +13,10 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from omnigraph.base.errors import NotFoundError, RefusedError, UsageError
+from omnigraph.base.errors import RefusedError, UsageError
 from omnigraph.base.hints import Argument, Placeholder, hint
 from omnigraph.base.progress import Report, ignore_progress
-from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
+from omnigraph.graph.manifest.snapshot import read_snapshot
 from omnigraph.graph.scratch import open_scratch
 from omnigraph.integrity.report import Violation
 from omnigraph.pipeline.load.change import LoadMode
@@ -48,7 +48,7 @@ class LoadOptions:
     progress: Report = ignore_progress
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
     """A load with valid arguments: what it reads, the branch, and the file for violations.
 
@@ -66,14 +66,21 @@ class LoadPlan:
 
 def plan_load(root: Location, branch: str, data: object, options: LoadOptions) -> LoadPlan:
     """Return the plan of a load; raise for a mode, a name, a type or a file that load cannot use."""
-    _require_valid(branch, options)
+    _require_valid(options)
     inputs = classify_inputs(data, options.type, dict(root.options))
     if inputs.session is not None:
         options.runner.use_session(inputs.session)
     rejects = None if options.rejects is None else _locate_rejects(options.rejects, inputs, root)
-    with _branch_hint(branch):
-        catalog = _read_catalog(root, branch, options) if inputs.names_types else None
-    return LoadPlan(root, branch, options, inputs, plan_files(inputs, catalog), catalog, rejects)
+    catalog = _read_catalog(root, branch, options) if inputs.names_types else None
+    return LoadPlan(
+        root=root,
+        branch=branch,
+        options=options,
+        inputs=inputs,
+        pieces=plan_files(inputs, catalog),
+        catalog=catalog,
+        rejects=rejects,
+    )
 
 
 def run_load(plan: LoadPlan) -> Loaded:
@@ -83,21 +90,17 @@ def run_load(plan: LoadPlan) -> Loaded:
         base = _missing_base(plan)
         rejects = None if plan.rejects is None else _write_rejects_to(plan.rejects)
         mode = LoadMode(options.mode)
-        request = LoadRequest(source, mode, options.actor, plan.branch, options.dry_run, rejects, base=base)
-        with _branch_hint(plan.branch):
-            loaded = load(plan.root, request, options.runner)
+        request = LoadRequest(
+            source=source,
+            mode=mode,
+            actor=options.actor,
+            branch=plan.branch,
+            dry_run=options.dry_run,
+            errors=rejects,
+            base=base,
+        )
+        loaded = load(plan.root, request, options.runner)
     return replace(loaded, branch_created=base is not None)
-
-
-@contextmanager
-def _branch_hint(branch: str) -> Iterator[None]:
-    """Say that the load can create a missing branch."""
-    try:
-        yield
-    except NotFoundError as error:
-        if error.code == "branch_missing" and error.facts.get("branch") == branch:
-            error.advice += hint("To create the branch first, pass {}.", Argument("from_", Placeholder("BASE")))
-        raise
 
 
 @contextmanager
@@ -147,21 +150,11 @@ def _has_branch(root: Location, branch: str) -> bool:
     return branch in read_snapshot(root).manifest.read_state().branches
 
 
-def _require_valid(branch: str, options: LoadOptions) -> None:
+def _require_valid(options: LoadOptions) -> None:
     modes = [mode.value for mode in LoadMode]
     if options.mode not in modes:
         raise UsageError(
             f"unknown load mode: '{options.mode}'", code="load_mode", hint=f"Use one of {', '.join(modes)}."
-        )
-    if options.base is not None and branch == MAIN:  # main always exists, so the caller means another branch
-        raise UsageError(
-            f"no branch to create from '{options.base}': the load writes to {MAIN}",
-            code="load_base",
-            hint=hint(
-                "Pass {} with the branch to create, or omit {}.",
-                Argument("branch", Placeholder("NAME")),
-                Argument("from_", Placeholder("BASE")),
-            ),
         )
 
 

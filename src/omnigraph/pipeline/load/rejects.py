@@ -66,12 +66,12 @@ def _read(scratch: Scratch, stream: ErrorStream) -> Iterator[Violation]:
         for line in _lines(scratch, name):
             members = msgspec.json.decode(line)
             yield Violation(
-                members["file"],
-                members["line"],
-                members["property"],
-                members["value"],
-                _RULES[members["code"]],
-                members["message"],
+                file=members["file"],
+                line=members["line"],
+                property=members["property"],
+                value=members["value"],
+                rule=_RULES[members["code"]],
+                message=members["message"],
             ).shift_lines(stream.lines_before)
 
 

@@ -67,7 +67,7 @@ ErrorSink = Callable[[Iterable[Violation]], None]
 """A function that takes all violations of an input, in line order. It is called again after a restage."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRequest:
     """What to load, and where to. A batch of a `stream` that was already committed is not committed again.
 
@@ -136,7 +136,9 @@ def load(root: Location, request: LoadRequest, run_tasks: RunTasks) -> Loaded:
             return Loaded(loading.counts(), None)
         # A changed branch fails an overwrite: the caller did not see the new rows that it would delete.
         restage = loading.reject_stale if request.mode is LoadMode.OVERWRITE else loading.restage
-        write_request = WriteRequest(WriterKind.LOAD, request.actor, loading.stage, restage, request.stream)
+        write_request = WriteRequest(
+            kind=WriterKind.LOAD, actor=request.actor, stage=loading.stage, restage=restage, stream=request.stream
+        )
         if request.base is None:
             published = write(root, request.branch, write_request)
         else:

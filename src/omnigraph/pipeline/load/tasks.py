@@ -158,7 +158,15 @@ class _PieceLoad:
     def add(self, block: Block) -> None:
         first = self._lines + 1
         bad = [
-            Violation(self._name, first + line.line, None, line.value, line.rule, line.message) for line in block.bad
+            Violation(
+                file=self._name,
+                line=first + line.line,
+                property=None,
+                value=line.value,
+                rule=line.rule,
+                message=line.message,
+            )
+            for line in block.bad
         ]
         reports = [ViolationReport.of_violations(bad)] if bad else []
         every = list(bad)

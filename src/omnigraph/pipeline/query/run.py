@@ -77,8 +77,7 @@ def _reject_search(plan: ReadPlan) -> None:
                 f"query {plan.name} searches, which Spark does not support",
                 code="spark_search",
                 hint=hint(
-                    "Pass {}, or remove search, match_text, fuzzy, bm25, nearest and rrf.",
-                    Argument("engine", "process"),
+                    "Pass {}, or remove search, match_text, fuzzy, bm25, nearest and rrf.", Argument("runner", "local")
                 ),
             )
 

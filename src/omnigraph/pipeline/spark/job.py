@@ -110,10 +110,10 @@ class Watch:
         self._last_report = (tasks_done, size)
         self._report(
             Progress(
-                self._step,
-                SYSTEM_CLOCK.monotonic() - self._started,
-                tasks_done,
-                self._tasks_total,
+                step=self._step,
+                seconds=SYSTEM_CLOCK.monotonic() - self._started,
+                tasks_done=tasks_done,
+                tasks_total=self._tasks_total,
                 rows=size.rows if size else None,
                 bytes=size.bytes if size else None,
                 bytes_total=self._bytes_total,

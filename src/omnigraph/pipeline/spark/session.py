@@ -54,7 +54,12 @@ class SparkSettings:
 
 
 def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """Return a session: the active one, that of `master` or of Spark's settings, the warm one, or a new local one."""
+    """Return a session: the active one, that of `master` or of Spark's settings, the warm one, or a new local one.
+
+    Example:
+        >>> og.spark.session().range(3).count()
+        3
+    """
     return spark_session(SparkSettings(master, conf or {}), shared=False)
 
 

@@ -26,7 +26,7 @@ from omnigraph.base.process import ProcessIdentity, current_process, has_certain
 from omnigraph.pipeline.spark.connect import is_listening
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WarmServer:
     """A server that was ready at `started_us`. `process` supervises the JVM and ends with it.
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import Span
 from omnigraph.query import syntax
-from omnigraph.query.checks.context import SHOW_TYPES_HINT, Context, Env, ExpressionPosition, VariableBinding
+from omnigraph.query.checks.context import Context, Env, ExpressionPosition, VariableBinding
 from omnigraph.query.checks.expressions import check_condition, report_unknown_property
 from omnigraph.query.checks.traversals import check_traversal
 from omnigraph.query.codes import QueryCode
@@ -135,7 +135,7 @@ def _report_unknown_node(name: str, span: Span, context: Context) -> None:
             f"Bind a node type that implements it: {', '.join(nodes)}." if nodes else "No node type implements it."
         )
     else:
-        hint = context.problems.did_you_mean(name, (node.name for node in catalog.nodes)) or SHOW_TYPES_HINT
+        hint = context.suggest_name(name, [node.name for node in catalog.nodes])
     context.report(QueryCode.UNKNOWN_TYPE, span, f"unknown node type {quoted(name)}", hint)
 
 
@@ -173,7 +173,7 @@ def _check_traversal(traversal: syntax.Traversal, block: QueryBlock) -> None:
 
 def _check_optional(optional: syntax.OptionalBlock, block: QueryBlock) -> None:
     inner = check_block(optional.clauses, block.context, dict(block.visible), optional.span)
-    block.stages.append(MatchStage(inner))
+    block.stages.append(MatchStage(optional=inner))
     for name, bound in inner.visible.items():
         if name not in block.visible:
             block.visible[name] = replace(bound, nullable=True)
@@ -279,7 +279,7 @@ def assemble(block: QueryBlock, outer: op.Relation | None = None) -> op.Relation
 def _assemble_negation(relation: op.Relation, negation: QueryBlock) -> op.ExistsJoin:
     """Build the anti join of a `not`; `not { not { … } }` needs one semi join instead of two anti joins."""
     match negation.stages:
-        case [MatchStage(None, [], [], [], [inner_negation])]:
+        case [MatchStage(optional=None, entities=[], links=[], conditions=[], negations=[inner_negation])]:
             inner, keys = _assemble_inner(inner_negation)
             return op.ExistsJoin(relation, inner, keys, negated=False)
         case _:

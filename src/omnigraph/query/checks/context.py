@@ -6,7 +6,7 @@ see and where in the query it is. No module of this package raises: a problem is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from itertools import count
 from typing import Final
@@ -22,8 +22,8 @@ from omnigraph.query.plan.types import Entity, Table, ValueType, table_of
 from omnigraph.query.syntax import Expression, Variable
 from omnigraph.schema.catalog import Catalog, EdgeType, NodeType
 
-SHOW_TYPES_HINT: Final = "The schema of the graph lists its types."
 PROPERTY_HINT: Final = "Name a property: `$x.prop`."
+_SUGGESTED_MAX: Final = 8
 
 
 class ExpressionPosition(Enum):
@@ -71,6 +71,14 @@ class Context(Struct):
         """Report a variable that has the name of a parameter."""
         message = f"variable {quoted(f'${variable.name}')} has the name of a parameter"
         self.report(QueryCode.PARAMETER_SHADOWED, variable.span, message, "Rename the variable.")
+
+    def suggest_name(self, word: str, names: Sequence[str]) -> str:
+        """Return a hint with the most similar name, or with the first names."""
+        near = self.problems.did_you_mean(word, names)
+        if near or not names:
+            return near or "The schema declares none."
+        more = len(names) - _SUGGESTED_MAX
+        return f"Use one of {', '.join(map(quoted, names[:_SUGGESTED_MAX]))}{f' and {more} more' if more > 0 else ''}."
 
     def table(self, entity_type: NodeType | EdgeType) -> Table:
         """Return the table of a type; each is built once."""

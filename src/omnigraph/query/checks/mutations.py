@@ -11,7 +11,7 @@ from typing import assert_never
 from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import Name, NumberLiteral, StringLiteral, TimeLiteral
 from omnigraph.query import syntax
-from omnigraph.query.checks.context import SHOW_TYPES_HINT, Context, Env, ExpressionPosition
+from omnigraph.query.checks.context import Context, Env, ExpressionPosition
 from omnigraph.query.checks.expressions import check_condition, check_expression, report_unknown_property
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan import expressions as ex
@@ -73,7 +73,7 @@ def _find_type(name: Name, context: Context) -> NodeType | EdgeType | None:
     entity_type = context.catalog.type_named(name.text)
     if entity_type is None:
         type_names = [candidate.name for candidate in context.catalog.types]
-        near = context.problems.did_you_mean(name.text, type_names) or SHOW_TYPES_HINT
+        near = context.suggest_name(name.text, type_names)
         if context.catalog.interface_named(name.text):
             near = f"{name.text} is an interface, which has no rows. Name a node or edge type."
         context.report(QueryCode.UNKNOWN_TYPE, name.span, f"unknown type {quoted(name.text)}", near)
@@ -138,7 +138,9 @@ def _check_list(list_literal: syntax.ListLiteral, column: types.Column, name: st
     if required_type is None or (isinstance(column.type, VectorType) and len(list_literal.items) != column.type.size):
         return _check_literal(list_literal, column, name, env)
     checked = [
-        _check_value(syntax.Assignment(Name(f"{name}[{index}]"), item), types.Column(name, required_type), env)
+        _check_value(
+            syntax.Assignment(Name(f"{name}[{index}]"), item), types.Column(name=name, type=required_type), env
+        )
         for index, item in enumerate(list_literal.items)
     ]
     items = tuple(item for item in checked if item is not None)

@@ -56,7 +56,11 @@ def check_file(
     for query in file.queries:
         own = QueryProblems(file.source, file.text)
         context = Context(
-            catalog, own, f"query {query.name.text}", hops_ceiling=hops_ceiling, reserved=frozenset(variables_of(query))
+            catalog=catalog,
+            problems=own,
+            label=f"query {query.name.text}",
+            hops_ceiling=hops_ceiling,
+            reserved=frozenset(variables_of(query)),
         )
         checked = _check_query(query, context)
         problems.include(own)

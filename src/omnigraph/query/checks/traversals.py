@@ -12,7 +12,7 @@ from msgspec import Struct
 from omnigraph.base import limits
 from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import NumberLiteral
-from omnigraph.query.checks.context import SHOW_TYPES_HINT, Env, VariableBinding
+from omnigraph.query.checks.context import Env, VariableBinding
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan.operators import Link
 from omnigraph.query.plan.types import Entity
@@ -67,7 +67,7 @@ def _binding_of(variable: Variable, env: Env) -> VariableBinding | None:
 def _report_unknown_edge(traversal: Traversal, env: Env) -> None:
     name = traversal.edge.text
     edge_names = [edge.name[:1].lower() + edge.name[1:] for edge in env.context.catalog.edges]
-    hint = env.context.problems.did_you_mean(name, edge_names) or SHOW_TYPES_HINT
+    hint = env.context.suggest_name(name, edge_names)
     if env.context.catalog.node_named(name):
         hint = f"{name} is a node type. Write the name of an edge type."
     env.report(QueryCode.UNKNOWN_EDGE, traversal.edge.span, f"unknown edge type {quoted(name)}", hint)

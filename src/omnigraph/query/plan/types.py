@@ -66,7 +66,7 @@ _EDGE_NAMES: Final = {"from": "src", "to": "dst"}
 STRING: Final = ScalarType(Scalar.STRING)
 
 
-class Column(Struct, frozen=True):
+class Column(Struct, frozen=True, kw_only=True):
     """A column of a table. `embedded` marks a vector that a provider computes from text with `model`."""
 
     name: str
@@ -76,7 +76,7 @@ class Column(Struct, frozen=True):
     model: str | None = None
 
 
-class Table(Struct, frozen=True):
+class Table(Struct, frozen=True, kw_only=True):
     """The table of one node or edge type: system columns first, then the properties."""
 
     kind: TypeKind
@@ -119,11 +119,15 @@ class Entity(Struct, frozen=True):
 
 def table_of(entity: NodeType | EdgeType) -> Table:
     """Return the table of a type of the catalog."""
-    columns = [Column(name, STRING) for name in system_columns(entity)]
+    columns = [Column(name=name, type=STRING) for name in system_columns(entity)]
     for prop in entity.properties:
         model = prop.embedding.model if prop.embedding else None
-        columns.append(Column(prop.name, prop.type, prop.nullable, prop.embedding is not None, model))
-    return Table(entity.kind, entity.id, entity.name, tuple(columns), entity.key)
+        columns.append(
+            Column(
+                name=prop.name, type=prop.type, nullable=prop.nullable, embedded=prop.embedding is not None, model=model
+            )
+        )
+    return Table(kind=entity.kind, type_id=entity.id, name=entity.name, columns=tuple(columns), key=entity.key)
 
 
 class EntityValueType(Struct, frozen=True):

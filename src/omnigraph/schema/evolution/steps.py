@@ -94,7 +94,7 @@ TypeRule = UniqueRule | RangeRule | CheckRule | CardRule
 Constraint = TypeRule | RequiredRule
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Notes:
     """The parts of a type or a property that change no existing row. Each applies where it has a meaning."""
 

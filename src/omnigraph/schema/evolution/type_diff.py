@@ -74,7 +74,7 @@ class TypePair:
         return (after.default,) if becomes_required and after.default is not None else ()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class TypeDifference:
     """The steps of one type, by the phase in which they can be applied."""
 
@@ -225,8 +225,20 @@ def _compare_property(
     if pair.row_count and embedding and after.embedding and not embedding.has_same_vectors(after.embedding):
         detail = f"{format_count(pair.row_count, 'row')} may have vectors computed from {embedding.source}"
         difference.reject(EvolutionCode.EMBEDDING_CHANGED, pair, name, detail)
-    notes = step.Notes(after.description, after.metadata, (), after.default, after.embedding)
-    if notes != step.Notes(before.description, before.metadata, (), before.default, embedding):
+    notes = step.Notes(
+        description=after.description,
+        metadata=after.metadata,
+        implements=(),
+        default=after.default,
+        embedding=after.embedding,
+    )
+    if notes != step.Notes(
+        description=before.description,
+        metadata=before.metadata,
+        implements=(),
+        default=before.default,
+        embedding=embedding,
+    ):
         difference.property_notes.append(step.UpdateMetadata(type_id, alias, name, notes))
 
 
@@ -271,7 +283,7 @@ def _compare_nullability(pair: TypePair, before: Property, after: Property, diff
 
 def _type_notes(entity: Entity) -> step.Notes:
     implements = entity.implements if isinstance(entity, NodeType) else ()
-    return step.Notes(entity.description, entity.metadata, implements)
+    return step.Notes(description=entity.description, metadata=entity.metadata, implements=implements)
 
 
 def _rules(entity: Entity, rules: Rules) -> list[step.TypeRule]:

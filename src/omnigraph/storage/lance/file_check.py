@@ -203,7 +203,7 @@ def _link_target(location: Location, link: str) -> Location:
     return replace(location, uri=os.path.realpath(f"{location.uri}/{link}"), root="")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _DatasetCheck:
     """One check of a dataset."""
 

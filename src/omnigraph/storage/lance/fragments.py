@@ -18,7 +18,7 @@ from omnigraph.storage.errors import substrate_errors
 from omnigraph.storage.lance.dataset import ADDRESS, Dataset
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fragment:
     """A fragment: live rows, data files (paths, and the ids of the fields read from them), deleted rows and bytes.
 

@@ -125,7 +125,7 @@ def _expand_remote(name: str, location: Location) -> Iterator[InputFile]:
     bucket, _, key = location.uri.split("://", 1)[1].partition("/")
     fixed = key[: min((key.index(c) for c in _GLOB_CHARACTERS & set(key)), default=len(key))]
     directory = fixed.rpartition("/")[0] if fixed != key else key
-    whole_bucket = Location(location.scheme, f"{location.scheme.value}://{bucket}", location.options)
+    whole_bucket = Location(scheme=location.scheme, uri=f"{location.scheme.value}://{bucket}", options=location.options)
     denied: StorageError | None = None
     if key and fixed == key:
         try:
