@@ -24,7 +24,9 @@ import omnigraph
 from omnigraph import maintenance, spark, types
 from omnigraph.base.errors import OmnigraphError
 
-HIDDEN_ERRORS: Final = frozenset({"FailpointError", "InconsistentCatalogError", "WireError"})
+HIDDEN_ERRORS: Final = frozenset(
+    {"FailpointError", "InconsistentCatalogError", "RemoteError", "RequestError", "WireError"}
+)
 """Errors that no caller receives."""
 
 INTERNAL: Final[Mapping[str, tuple[str, ...]]] = {

@@ -32,7 +32,7 @@ READ, WRITE = "read-token", "write-token"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class HttpAnswer:
     """The response to a request."""
 
     status: int
@@ -63,7 +63,7 @@ class ServerProcess:
         body: Any = None,
         token: str | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Send one request. A path that does not begin with `/` is one of the graph."""
         url = f"{self.scheme}://{self.address}" + (path if path.startswith("/") else f"/graphs/default/{path}")
         sent = {"Authorization": f"Bearer {token}"} if token else {}
@@ -71,15 +71,15 @@ class ServerProcess:
             body = json.dumps(document).encode()
             sent["Content-Type"] = "application/json"
         response = self.pool.request(method, url, body=body, headers={**sent, **(headers or {})}, retries=False)
-        return Answer(status=response.status, headers=response.headers, body=response.data)
+        return HttpAnswer(status=response.status, headers=response.headers, body=response.data)
 
-    def query(self, text: str = ALL_PEOPLE, **members: Any) -> Answer:
+    def query(self, text: str = ALL_PEOPLE, **members: Any) -> HttpAnswer:
         return self.send("POST", "query", {"query": text, **members})
 
-    def mutate(self, text: str, **members: Any) -> Answer:
+    def mutate(self, text: str, **members: Any) -> HttpAnswer:
         return self.send("POST", "mutate", {"query": text, **members})
 
-    def insert(self, slug: str, **members: Any) -> Answer:
+    def insert(self, slug: str, **members: Any) -> HttpAnswer:
         return self.mutate(f'query add() {{ insert Person {{ slug: "{slug}" }} }}', **members)
 
     def slugs(self, **members: Any) -> list[str]:

@@ -28,7 +28,7 @@ LONG_FILES: Final = {"omnigraph.api.graph"}  # one class, mostly docstrings
 LONG_FUNCTIONS: Final[set[str]] = set()
 MUTABLE: Final = {  # each holds the state of one run, or of one stream of rows
     *("AutoRunner", "ErrorWriter", "IndexBuild", "KeyWriter", "Lease", "MutationWriter", "Overlay", "PrewrittenParts"),
-    *("ProblemList", "Result", "SchemaWork", "TableResult", "TableWork", "TypeDifference"),
+    *("PageSize", "ProblemList", "Result", "SchemaWork", "TableResult", "TableWork", "TypeDifference"),
 }
 WITHOUT_SLOTS: Final = {  # cached properties, and a subclass of a class of PySpark
     *("Adjacency", "AdjacencySide", "Neighbours", "SchemaRecord", "WrittenPart")

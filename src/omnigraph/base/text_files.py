@@ -14,7 +14,7 @@ from omnigraph.base.errors import Problem, ResourceLimit, SchemaTextError, TextE
 from omnigraph.base.hints import Argument, Hint, Placeholder, hint
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TextKind:
     """A language that is read from files: the size limit, its error class, and the codes of file errors."""
 
@@ -26,7 +26,11 @@ class TextKind:
 
 
 _SCHEMA: Final = TextKind(
-    limits.SCHEMA_TEXT_BYTES_MAX, SchemaTextError, "schema_text", too_large="S002", not_utf8="S003"
+    bytes_max=limits.SCHEMA_TEXT_BYTES_MAX,
+    error=SchemaTextError,
+    resource="schema_text",
+    too_large="S002",
+    not_utf8="S003",
 )
 
 

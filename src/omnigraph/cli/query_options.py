@@ -63,7 +63,13 @@ MaxHops = Annotated[
 STDIN: Final = "-"
 INLINE_QUERY: Final = "-e"
 """The source name of query text that was passed on the command line."""
-_QUERY: Final = TextKind(limits.QUERY_TEXT_BYTES_MAX, QueryTextError, "query_text", too_large="Q001", not_utf8="Q002")
+_QUERY: Final = TextKind(
+    bytes_max=limits.QUERY_TEXT_BYTES_MAX,
+    error=QueryTextError,
+    resource="query_text",
+    too_large="Q001",
+    not_utf8="Q002",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

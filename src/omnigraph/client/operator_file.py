@@ -81,7 +81,7 @@ def read_operator_file(environment: Mapping[str, str] = os.environ) -> OperatorF
 
 def parse_operator_file(text: str, path: Path) -> OperatorFile:
     """Return the settings of a text."""
-    reader = _Reader(str(path))
+    reader = _SettingsReader(str(path))
     root = reader.mapping(read_yaml(text, str(path)), "", ("operator", "defaults", "servers", "profiles"))
     operator = reader.mapping(root.get("operator"), "operator", ("actor",))
     defaults = reader.mapping(root.get("defaults"), "defaults", ("output", "server", "store", "default_graph"))
@@ -105,7 +105,7 @@ def parse_operator_file(text: str, path: Path) -> OperatorFile:
     )
 
 
-class _Reader:
+class _SettingsReader:
     """Reads values of expected types and collects warnings about unknown keys."""
 
     def __init__(self, source: str) -> None:

@@ -142,7 +142,7 @@ class RemoteGraph:
         return f"/graphs/{quote(self.graph_id, safe='')}/{path}"
 
     def _get(
-        self, path: str, parameters: wr.Request | None, kind: type[Document], wait_seconds: float = 0.0
+        self, path: str, parameters: wr.WireRequest | None, kind: type[Document], wait_seconds: float = 0.0
     ) -> Document:
         request = HttpRequest(
             method="GET",
@@ -155,7 +155,7 @@ class RemoteGraph:
     def _post(
         self,
         path: str,
-        document: wr.Request,
+        document: wr.WireRequest,
         kind: type[Document],
         *,
         is_write: bool = False,
@@ -177,6 +177,6 @@ class RemoteGraph:
             raise with_source(error, text) from error
 
 
-def _fields(parameters: wr.Request) -> dict[str, Any]:
+def _fields(parameters: wr.WireRequest) -> dict[str, Any]:
     """Return the parameters that are not the default, by their names in a URL."""
     return dict(msgspec.to_builtins(parameters))

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from omnigraph.base import limits
+from omnigraph.base.display import DisplayedRow
 from omnigraph.base.errors import FormatError, NotFoundError
 from omnigraph.base.ids import CommitId
 from omnigraph.graph.manifest.layout import MANIFEST
@@ -23,8 +24,8 @@ from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
 
 
-@dataclass(frozen=True, slots=True)
-class BranchStatus:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class BranchStatus(DisplayedRow):
     """A branch, and by how many commits it and main differ."""
 
     record: BranchRecord
@@ -43,13 +44,17 @@ class BranchStatus:
         """False if files of the branch are missing or damaged, and for every branch but main in a moved graph."""
         return self.head is not None
 
+    def summary(self) -> Mapping[str, object]:
+        state = {"commit": self.head.id, "ahead": self.ahead, "behind": self.behind} if self.head else {}
+        return {"name": self.record.name, **state, "error": self.error}
+
 
 def list_branches(root: Location) -> tuple[BranchStatus, ...]:
     """Return every live branch, main first and then by name. Commits are counted along both parents."""
     main = read_snapshot(root)
     main_lineage = make_lineage(main.head, main.manifest.read_commits())
     others = [record for name, record in sorted(main.state.branches.items()) if name != MAIN]
-    main_status = BranchStatus(main.branch, main_lineage.commits[main_lineage.head], 0, 0)
+    main_status = BranchStatus(record=main.branch, head=main_lineage.commits[main_lineage.head], ahead=0, behind=0)
     if is_moved(main.manifest, root):
         return (main_status, *(_unreadable(record, "the graph was moved") for record in others))
     main_commits = main_lineage.ancestors(main_lineage.head)
@@ -63,7 +68,7 @@ def list_branches(root: Location) -> tuple[BranchStatus, ...]:
         if start in main_commits and _is_unwritten(store, record.lance_branch):
             if start not in behind:
                 behind[start] = len(main_commits - main_lineage.ancestors(start))
-            return BranchStatus(record, main_lineage.commits[start], 0, behind[start])
+            return BranchStatus(record=record, head=main_lineage.commits[start], ahead=0, behind=behind[start])
         try:
             manifest = open_manifest(root, lance_branch=record.lance_branch)
             lineage = make_lineage(*manifest.read_history(main_lineage.commits))
@@ -71,7 +76,10 @@ def list_branches(root: Location) -> tuple[BranchStatus, ...]:
             return _unreadable(record, error.message)
         reached = lineage.ancestors(lineage.head)
         return BranchStatus(
-            record, lineage.commits[lineage.head], len(reached - main_commits), len(main_commits - reached)
+            record=record,
+            head=lineage.commits[lineage.head],
+            ahead=len(reached - main_commits),
+            behind=len(main_commits - reached),
         )
 
     with ThreadPoolExecutor(limits.BRANCHES_READ_AT_ONCE) as pool:
@@ -92,7 +100,7 @@ def _is_unwritten(store: ObjectStore, lance_branch: str) -> bool:
 
 
 def _unreadable(record: BranchRecord, error: str) -> BranchStatus:
-    return BranchStatus(record, None, None, None, error)
+    return BranchStatus(record=record, head=None, ahead=None, behind=None, error=error)
 
 
 def read_all_commits(root: Location) -> tuple[Mapping[CommitId, CommitRecord], Mapping[str, CommitId | None]]:

@@ -29,7 +29,7 @@ from omnigraph.server.admission import Admission, run_in_thread
 from omnigraph.server.auth import ANONYMOUS
 from omnigraph.server.boot import AccessState
 from omnigraph.server.errors import RequestError, error_answer
-from omnigraph.server.gate import Gate, GraphAction, Subject
+from omnigraph.server.gate import ActionGate, GraphAction, Subject
 from omnigraph.server.logs import log_event
 from omnigraph.server.metrics import CONTENT_TYPE as METRICS_TYPE
 from omnigraph.server.metrics import Metrics
@@ -70,7 +70,7 @@ class Serving:
     """What a server serves: its graphs by id, who may use them, and how many requests run."""
 
     graphs: dict[str, LocalGraph]
-    gate: Gate
+    gate: ActionGate
     state: AccessState
     admission: Admission
     tokens: Callable[[], TokenTable]

@@ -36,7 +36,7 @@ class Subject:
     target: str | None = None
 
 
-class Gate(Protocol):
+class ActionGate(Protocol):
     """Decides what actors may do with a graph."""
 
     def require(self, actor: str, action: GraphAction, subject: Subject) -> None:

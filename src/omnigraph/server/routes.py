@@ -64,8 +64,8 @@ class Route:
     """What the action concerns."""
     is_subject_in_url: bool = True
     """Whether the subject is known before the body is read."""
-    parameters: type[requests.Request] = requests.NoParameters
-    body: type[requests.Request] | type[bytes] | None = None
+    parameters: type[requests.WireRequest] = requests.NoParameters
+    body: type[requests.WireRequest] | type[bytes] | None = None
     lane: LaneName = LaneName.READ
     body_bytes_max: int = limits.SERVER_BODY_BYTES_MAX
     is_conditional: bool = False

@@ -10,11 +10,11 @@ from typing import Any, Literal
 import msgspec
 
 
-class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class WireRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A document or the parameters of a request."""
 
 
-class StateParameters(Request, frozen=True, kw_only=True):
+class StateParameters(WireRequest, frozen=True, kw_only=True):
     """The state to read: the newest of a branch, or the one of a commit. Without both, the newest of main."""
 
     branch: str | None = None
@@ -35,7 +35,7 @@ class ExplainRequest(QueryRequest, frozen=True, kw_only=True):
     analyze: bool = False
 
 
-class ChangeRequest(Request, frozen=True, kw_only=True):
+class ChangeRequest(WireRequest, frozen=True, kw_only=True):
     """A query that changes a branch."""
 
     query: str
@@ -44,7 +44,7 @@ class ChangeRequest(Request, frozen=True, kw_only=True):
     branch: str = "main"
 
 
-class LintFile(Request, frozen=True, kw_only=True):
+class LintFile(WireRequest, frozen=True, kw_only=True):
     """A query text with a name for messages."""
 
     name: str
@@ -60,7 +60,7 @@ class LintRequest(StateParameters, frozen=True, kw_only=True):
 LoadModeName = Literal["append", "merge", "overwrite"]
 
 
-class LoadParameters(Request, frozen=True, kw_only=True, rename={"base": "from"}):
+class LoadParameters(WireRequest, frozen=True, kw_only=True, rename={"base": "from"}):
     """Where and how to load lines of graph data. `base`: the branch to create a missing branch from."""
 
     branch: str = "main"
@@ -80,14 +80,14 @@ class ExportStateRequest(StateParameters, frozen=True, kw_only=True):
     type_names: list[str] | None = None
 
 
-class BranchCreateRequest(Request, frozen=True, kw_only=True, rename={"source": "from"}):
+class BranchCreateRequest(WireRequest, frozen=True, kw_only=True, rename={"source": "from"}):
     """A branch to create, and the branch or commit to create it from."""
 
     name: str
     source: str = "main"
 
 
-class ConflictDecision(Request, frozen=True, kw_only=True):
+class ConflictDecision(WireRequest, frozen=True, kw_only=True):
     """Which side of a conflict a merge takes for one entity."""
 
     entity_kind: Literal["node", "edge"]
@@ -96,7 +96,7 @@ class ConflictDecision(Request, frozen=True, kw_only=True):
     take: Literal["ours", "theirs"]
 
 
-class BranchMergeRequest(Request, frozen=True, kw_only=True):
+class BranchMergeRequest(WireRequest, frozen=True, kw_only=True):
     """A branch or commit to merge. `strategy` decides every conflict, or every conflict of a kind."""
 
     source: str
@@ -107,25 +107,25 @@ class BranchMergeRequest(Request, frozen=True, kw_only=True):
     resolve: list[ConflictDecision] | None = None
 
 
-class NoParameters(Request, frozen=True, kw_only=True):
+class NoParameters(WireRequest, frozen=True, kw_only=True):
     """The parameters of an operation that has none."""
 
 
-class CommitListParameters(Request, frozen=True, kw_only=True):
+class CommitListParameters(WireRequest, frozen=True, kw_only=True):
     """The branch, and how many of its newest commits to list."""
 
     branch: str = "main"
     limit: int = 50
 
 
-class LogParameters(Request, frozen=True, kw_only=True):
+class LogParameters(WireRequest, frozen=True, kw_only=True):
     """How many commits of all branches to list on a page."""
 
     limit: int = 100
     page_token: str | None = None
 
 
-class ChangeFilter(Request, frozen=True, kw_only=True):
+class ChangeFilter(WireRequest, frozen=True, kw_only=True):
     """Which changed entities to list, and how many on a page."""
 
     kind: list[Literal["node", "edge"]] | None = None

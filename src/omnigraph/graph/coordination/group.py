@@ -91,7 +91,7 @@ class _Turn:
     lease: Lease | None = None
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class _WriterQueue:
     """The writers of one branch in this process. `lease` is what the writer before left for the next one."""
 
@@ -133,7 +133,7 @@ def _join(key: _GroupKey, terms: LeaseTerms, turn: _Turn) -> _WriterQueue:
         groups = _groups.setdefault(key, [])
         group = next((group for group in groups if group.terms == terms), None)
         if group is None:
-            group = _WriterQueue(key, terms)
+            group = _WriterQueue(key=key, terms=terms)
             groups.append(group)
         turn.group = group
         is_free = group.is_free()
