@@ -407,7 +407,6 @@ class Graph(Displayed):
         *,
         type: str | None = None,  # noqa: A002  # as in `table`
         mode: str = "append",
-        from_: str | None = None,
         actor: str | None = None,
         dry_run: bool = False,
         rejects: str | PathLike[str] | None = None,
@@ -422,7 +421,6 @@ class Graph(Displayed):
                 frames or files by type.
             type: The type of the rows of a frame, or of Parquet and CSV files.
             mode: `append`, `merge` or `overwrite`.
-            from_: The branch to create the branch of the graph from if that does not exist.
             actor: Who loads. Default: the actor of the graph.
             dry_run: Check the input and write nothing.
             rejects: A file for every violation, as lines of JSON.
@@ -443,7 +441,6 @@ class Graph(Displayed):
             mode=mode,
             actor=choose_actor(actor, self.actor),
             type=type,
-            base=from_,
             dry_run=dry_run,
             rejects=None if rejects is None else fspath(rejects),
             runner=self._runner(runner, progress),

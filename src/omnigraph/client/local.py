@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, BinaryIO
 
+from omnigraph.api.arguments import choose_actor
 from omnigraph.api.graph import Graph
 from omnigraph.api.history import TableNames, read_new_names
 from omnigraph.base.errors import OmnigraphError, UsageError
@@ -148,12 +149,20 @@ class LocalGraph:
 
     def load(self, parameters: wr.LoadParameters, data: bytes) -> IngestOutput:
         """Load lines of graph data."""
+        from omnigraph.maintenance.indexed_load import load_with_indexes
+        from omnigraph.pipeline.load.plan import LoadOptions, plan_load
+        from omnigraph.pipeline.spark.auto import AutoRunner, parse_runner
+
+        options = LoadOptions(
+            mode=parameters.mode,
+            actor=choose_actor(None, self.graph.actor),
+            base=parameters.base,
+            runner=AutoRunner(parse_runner("local")),
+        )
         with NamedTemporaryFile(suffix=".ndjson") as file:
             file.write(data)
             file.flush()
-            result = self._on(parameters.branch).load(
-                file.name, mode=parameters.mode, from_=parameters.base, runner="local"
-            )
+            result = load_with_indexes(plan_load(self.graph.location, parameters.branch.strip(), file.name, options))
         return ingest_output(self.uri, result, self._new_names(result.commit))
 
     # Branches and history
