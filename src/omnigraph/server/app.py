@@ -28,7 +28,7 @@ from omnigraph.client.paging import head_of_cursor
 from omnigraph.server.admission import Admission, run_in_thread
 from omnigraph.server.auth import ANONYMOUS
 from omnigraph.server.boot import AccessState
-from omnigraph.server.errors import RequestError, error_answer
+from omnigraph.server.errors import RequestError, error_answer, hide_locations
 from omnigraph.server.gate import ActionGate, GraphAction, Subject
 from omnigraph.server.logs import log_event
 from omnigraph.server.metrics import CONTENT_TYPE as METRICS_TYPE
@@ -99,7 +99,9 @@ def make_app(serving: Serving) -> ASGIApp:
         endpoint = _endpoint(serving, graph_route)
         routes.append(WebRoute(f"/graphs/{{graph_id}}{graph_route.path}", endpoint, methods=[graph_route.method]))
     handlers: Any = {404: _unknown_address, 405: _unknown_method, OmnigraphError: _failed, Exception: _defect}
-    return RequestLog(Starlette(routes=routes, exception_handlers=handlers), serving.metrics)
+    app = Starlette(routes=routes, exception_handlers=handlers)
+    app.state.addresses = {graph.graph.location.uri: graph.uri for graph in serving.graphs.values()}
+    return RequestLog(app, serving.metrics)
 
 
 def _server_endpoint(
@@ -353,7 +355,8 @@ async def _failed(request: WebRequest, error: Exception) -> Response:
     answer = error_answer(error)
     if answer.status == 500:
         log_event("request failed", error=error, id=request.scope["omnigraph.request_id"])
-    response = json_response(answer.document, request, answer.status)
+    document = hide_locations(answer.document, request.app.state.addresses)
+    response = json_response(document, request, answer.status)
     response.headers.update(answer.headers)
     return response
 

@@ -67,6 +67,19 @@ def _without_files(document: dict[str, Fact]) -> dict[str, Fact]:
     return {**document, "error": message, "validation_errors": violations}
 
 
+def hide_locations(value: Fact, addresses: Mapping[str, str]) -> Fact:
+    """Return a document in which each location of a graph is replaced by its address on the server."""
+    if isinstance(value, str):
+        for location, address in addresses.items():
+            value = value.replace(location, address)
+        return value
+    if isinstance(value, list):
+        return [hide_locations(item, addresses) for item in value]
+    if isinstance(value, dict):
+        return {name: hide_locations(item, addresses) for name, item in value.items()}
+    return value
+
+
 def _internal_document(error: OmnigraphError) -> dict[str, Fact]:
     message = "the server failed" if error.kind is ErrorKind.INTERNAL else "the stored graph cannot be read"
     return {

@@ -29,7 +29,7 @@ def log_event(event: str, *, error: BaseException | None = None, **facts: object
 class _TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         head, *traceback = super().format(record).split("\n")
-        return "\n".join([" ".join([head, *(f"{name}={value}" for name, value in _facts(record))]), *traceback])
+        return "\n".join([" ".join([head, *(f"{name}={_plain(value)}" for name, value in _facts(record))]), *traceback])
 
 
 class _JsonLines(logging.Formatter):
@@ -39,6 +39,12 @@ class _JsonLines(logging.Formatter):
         if record.exc_info:
             document["traceback"] = self.formatException(record.exc_info)
         return json.dumps(document, ensure_ascii=False, default=str)
+
+
+def _plain(value: object) -> str:
+    """Return a value without blanks and control characters, so that a client cannot write lines of the log."""
+    text = str(value)
+    return text if text.isprintable() and " " not in text else json.dumps(text)
 
 
 def _facts(record: logging.LogRecord) -> list[tuple[str, object]]:
