@@ -203,8 +203,8 @@ class BranchParent:
     """The commit that the branch was created from."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BranchRecord:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class BranchRecord(DisplayedRow):
     """A branch."""
 
     name: str
@@ -224,6 +224,10 @@ class BranchRecord:
     def created_at(self) -> datetime:
         """When it was created, in UTC."""
         return to_datetime(self.created_us)
+
+    def summary(self) -> Mapping[str, object]:
+        parent = {} if self.parent is None else {"parent": self.parent.branch, "commit": self.parent.commit}
+        return {"name": self.name, "creator": self.creator, **parent}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
