@@ -108,7 +108,9 @@ class UnsupportedFlag:
 
 
 PASS_A_STORE: Final = "Pass the graph as `--store URI`: a local path, file:///path or s3://bucket/prefix."
-PASS_A_URI: Final = "Pass the graph as URI or `--store URI`: a local path, file:///path or s3://bucket/prefix."
+PASS_A_URI: Final = (
+    "Pass the graph as a URI argument or with `--store URI`: a local path, file:///path or s3://bucket/prefix."
+)
 
 UNSUPPORTED_FLAGS: Final = {
     "--server": UnsupportedFlag(

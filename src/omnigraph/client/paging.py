@@ -82,7 +82,7 @@ def decode_token(text: str, kind: type[Token], *, graph: str, chosen: str = "") 
             raise rejected("it is damaged")
         token = msgspec.json.decode(data[4:], type=kind)
     except (Base64Error, ValueError, msgspec.DecodeError) as error:
-        raise rejected("it is not one of this request") from error
+        raise rejected("another kind of request issued it") from error
     if token.graph != graph:
         raise rejected("it belongs to another graph")
     if token.filter != chosen:

@@ -83,7 +83,7 @@ _PREFETCHED_MAX: Final = 2
 
 
 def iterate_until_deadline(items: Iterator[Item], budget: Budget) -> Iterator[Item]:
-    """Yield the items; raise as soon as the budget's time is over."""
+    """Yield the items; raise as soon as the time of the budget has expired."""
     # A message is a tuple of one item, the error of the iterator, or None at the end.
     messages: Queue[tuple[Item] | OmnigraphError | None] = Queue(_PREFETCHED_MAX)
     is_cancelled = Event()

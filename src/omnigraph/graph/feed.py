@@ -1,10 +1,10 @@
 """The change feed of a branch: its commits after a cursor, oldest first, each with the state before and after it.
 
-In: a branch and a cursor, which is a commit id that the caller stores. Out: a page of commits. The same cursor
-returns the same commits again, complete, so delivery is at least once. The commits are those along first parents; a
-merge is one commit with everything that it merged. A commit that changed the schema has its schema steps, so that
-renames are visible. It is a gap if the history no longer has the cursor, a state in between was deleted, or a
-property was dropped with its values: the caller then needs a new export. Nothing here writes.
+In: a branch and a cursor, which is a commit id that the caller stores. Out: a page of commits. A repeated call with the
+same cursor returns the same commits with all their changes, so delivery is at least once. The feed follows first
+parents; a merge is one commit with everything that it merged. A commit that changed the schema has its schema steps,
+so that renames are visible. The feed has a gap if the history no longer contains the cursor, a state in between was
+deleted, or a property was dropped with its values: the caller then needs a new export. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class CommitChanges(DisplayedRow):
     commit: CommitRecord
     """The commit."""
     schema_steps: tuple[SchemaStep, ...]
-    """What it did to the schema, before its changes of rows; in an order in which the steps can be repeated."""
+    """Its schema steps, to apply before its row changes, in an order in which they can be applied."""
     table_names: Mapping[TableId, str]
     """The alias of each table by its id, including types that were dropped; the new alias if there are two."""
     changes: Iterator[EntityChange]
@@ -62,7 +62,7 @@ class CommitChanges(DisplayedRow):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ChangeFeed(Displayed):
-    """Some commits of a branch after a cursor."""
+    """One page of the commits of a branch after a cursor."""
 
     commits: Iterator[CommitChanges]
     """The commits, oldest first. They can be iterated once."""
@@ -134,7 +134,7 @@ def read_feed(root: Location, branch: str = MAIN, cursor: str | None = None, lim
         cursor_id = resolve_commit(cursor, newest.head, lambda: (commit.id for commit in history))
         position = next((index for index, commit in enumerate(history) if commit.id == cursor_id), -2)
         if position == -2:
-            raise _gap(branch, cursor_id, "it is not a commit of the history of the branch", cursor_id)
+            raise _gap(branch, cursor_id, "the commit is not in the history of the branch", cursor_id)
     later = history[position + 1 :]
     readable = tuple(_readable_commits(newest, history[position] if position >= 0 else None, later[:limit]))
     next_cursor = readable[-1].commit.id if readable else cursor_id or newest.head
@@ -178,7 +178,7 @@ def _readable_commits(
 
 
 def _require_no_gap(states: _CommitStates) -> None:
-    """Raise for a property that was dropped with its values: followers need a new export."""
+    """Raise for a property that was dropped with its values: the caller needs a new export."""
     try:
         if states.before is not None:
             require_no_lost_values(states.before, states.after)

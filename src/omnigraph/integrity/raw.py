@@ -155,7 +155,7 @@ class Lists:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HugeIntegers:
-    """Integers beyond 64 bits, as the nearest floats; infinite if there is none."""
+    """Integers beyond 64 bits as the nearest floats, which are infinite beyond the range of floats."""
 
     nearest: Column
 
@@ -226,7 +226,7 @@ def _nearest(value: object) -> float:
     try:
         return float(value)
     except OverflowError:
-        return float("inf")
+        return float("inf") if value > 0 else float("-inf")
 
 
 def _datetimes(values: list[object]) -> Column:

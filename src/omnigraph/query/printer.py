@@ -1,4 +1,4 @@
-"""Prints an expression as canonical text, which names a column of a result without an alias.
+"""Prints an expression as canonical text, which is the name of a result column that has no alias.
 
 Parsing the text gives an equal expression.
 """

@@ -3,7 +3,7 @@
 Immutable values. The ids of types and properties are assigned by counters that only grow; the catalog has the next free
 number of each, so a rename keeps the id and a drop leaves a gap. Constraints refer to columns by name: the properties
 of the same type, and `src` and `dst` on edges. Interfaces are already expanded into the nodes; they are only shown and
-printed. `renamed_from` is the request of the text; `evolution` acts on it when it compares two catalogs.
+printed. `renamed_from` is the old name from `@rename_from`; `evolution` acts on it when it compares two catalogs.
 """
 
 from __future__ import annotations

@@ -26,11 +26,14 @@ def require_consistent(catalog: Catalog) -> None:
     _require_distinct("edge name", (edge_lookup_name(edge.name) for edge in catalog.edges))
     node_ids = {node.id for node in catalog.nodes}
     for entity in catalog.types:
-        if not _ID.fullmatch(entity.id) or not _ID.fullmatch(entity.incarnation):
-            raise InconsistentCatalogError(f"{entity.alias} has an id that is not 16 lower-case hex digits")
+        for name, value in (("id", entity.id), ("incarnation", entity.incarnation)):
+            if not _ID.fullmatch(value):
+                raise InconsistentCatalogError(
+                    f"invalid {name} of {entity.alias}: expected 16 lower-case hex digits, got '{value}'"
+                )
         if int(entity.id, 16) >= catalog.next_type_id:
             raise InconsistentCatalogError(
-                f"{entity.alias} has the id {entity.id}, expected one below the next id {catalog.next_type_id}"
+                f"invalid id of {entity.alias}: expected less than {catalog.next_type_id:016x}, got {entity.id}"
             )
         if isinstance(entity, EdgeType) and not {entity.source, entity.target} <= node_ids:
             raise InconsistentCatalogError(f"{entity.alias} has an endpoint that does not exist")

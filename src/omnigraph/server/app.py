@@ -232,10 +232,10 @@ def _body_too_long(size_max: int, size: int | None = None) -> RequestError:
     if size is not None:
         limit["actual"] = size
     return RequestError(
-        f"the body is too long: expected at most {size_max:,} bytes",
+        f"the body is too long: expected at most {size_max:,} bytes" + (f", got {size:,}" if size is not None else ""),
         code="body_too_long",
         kind=ErrorKind.LIMIT_EXCEEDED,
-        hint="Send less, or load the data on the machine of the graph.",
+        hint="Nothing was written. Send smaller requests, or load the data on a machine that can access the storage.",
         facts={"resource_limit": limit},
     )
 
@@ -252,7 +252,7 @@ def _decode_parameters(request: WebRequest, route: Route) -> Any:
         if "list" in str(fields[name].type):
             values[name] = texts
         elif len(texts) > 1:
-            raise _bad_request(f"the parameter '{name}' is there twice", "parameter_twice")
+            raise _bad_request(f"duplicate parameter '{name}': expected one value, got {len(texts)}", "parameter_twice")
         else:
             values[name] = texts[0]
     try:
@@ -270,7 +270,9 @@ def _read_condition(request: WebRequest, route: Route) -> str | None:
             )
         return None
     if len(values) != 1:
-        raise _bad_request(f"expected one header `{CONDITION}` with a commit id", "condition_missing")
+        raise _bad_request(
+            f"expected exactly one header `{CONDITION}` with a commit id, got {len(values)}", "condition_missing"
+        )
     return str(values[0].strip())
 
 
@@ -304,7 +306,11 @@ async def _read_body(request: WebRequest, route: Route) -> Any:
 
 
 def _bad_request(message: str, code: str) -> RequestError:
-    return RequestError(message, code=code, hint="Send `GET /openapi.json` for the requests of each route.")
+    return RequestError(
+        message,
+        code=code,
+        hint="Read `GET /openapi.json`: it describes the parameters, headers and body of each route.",
+    )
 
 
 def json_response(document: Any, request: WebRequest, status: int = 200) -> Response:

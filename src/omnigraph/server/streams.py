@@ -1,7 +1,8 @@
-"""Streams: the lines of an export while they are produced, and reads that end when their client does.
+"""Streams: the lines of an export while they are produced, and reads that stop when their client disconnects.
 
-A thread produces chunks into a short queue, so that a slow reader slows the producer and memory stays small. What fails
-before the first chunk is an error response; a failure after it leaves the body incomplete, so that the client notices.
+A thread produces chunks into a short queue, so that a slow reader slows the producer and memory use is bounded. A
+failure before the first chunk becomes an error response; a failure after it leaves the body incomplete, so that the
+client notices.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _QUEUED_CHUNKS: Final = 2
 
 
 async def run_until_disconnect(request: Request, lane: Lane, work: Callable[[Event], Work]) -> Work:
-    """Run a read in a thread. The event that it gets is set when the client disconnects."""
+    """Run a read in a thread. `work` receives an event, which is set when the client disconnects."""
     cancelled = Event()
     outcome: list[Work] = []
     failures: list[Exception] = []
@@ -75,7 +76,7 @@ class NdjsonStream(Response):
         await send({"type": "http.response.body", "body": b""})
 
     async def _fill(self, sender: MemoryObjectSendStream[bytes]) -> None:
-        """Produce the chunks, until the client is gone."""
+        """Produce the chunks until the client disconnects."""
         try:
             with sender:
                 await run_in_thread(lambda: _write_chunks(self._produce, sender))
@@ -112,7 +113,7 @@ def _write_chunks(produce: Callable[[BinaryIO], None], sender: MemoryObjectSendS
 
 
 class _ChunkWriter(io.RawIOBase):
-    """A file whose bytes become chunks of a queue. Writing waits while the queue is full."""
+    """A file whose bytes are sent to a queue in chunks. Writing waits while the queue is full."""
 
     def __init__(self, sender: MemoryObjectSendStream[bytes]) -> None:
         self._sender = sender

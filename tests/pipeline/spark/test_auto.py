@@ -52,7 +52,7 @@ def test_choice_of_the_caller_precedes_the_environment(
 
 @pytest.mark.parametrize(("name", "source"), [("sparc", "runner"), (None, "OMNIGRAPH_RUNNER")])
 def test_unknown_runner_is_rejected(name: str | None, source: str) -> None:
-    with pytest.raises(UsageError, match=rf"invalid {source}: expected auto, local, spark, got 'sparc'"):
+    with pytest.raises(UsageError, match=rf"invalid {source}: expected auto, local or spark, got 'sparc'"):
         parse_runner(name, {"OMNIGRAPH_RUNNER": "sparc"})
 
 

@@ -61,7 +61,7 @@ def _ambiguous(text: str, matches: list[CommitId]) -> UsageError:
     return UsageError(
         f"'{text}' is ambiguous: {len(matches)} commits begin or end with it: {', '.join(shown)}{more}",
         code="commit_ambiguous",
-        hint="Pass more digits of the id. The last digits differ most.",
+        hint="Pass more characters of the id, best from its end.",
         facts={"commit": text, "candidates": list(shown)},
     )
 
@@ -81,11 +81,11 @@ class Lineage:
                 return
             commit = self.commits.get(commit_id)
             if commit is None:
-                raise _damaged(commit_id)
+                raise _damaged(commit_id, f"commit {commit_id} is missing")
             yield commit
             commit_id = commit.parent
         if commit_id is not None:
-            raise _damaged(commit_id)
+            raise _damaged(commit_id, f"the parents of commit {commit_id} form a cycle")
 
     def ancestors(self, *tips: CommitId) -> frozenset[CommitId]:
         """Return the tips and everything that is reachable from them along both parents."""
@@ -97,7 +97,7 @@ class Lineage:
                 continue
             commit = self.commits.get(commit_id)
             if commit is None:
-                raise _damaged(commit_id)
+                raise _damaged(commit_id, f"commit {commit_id} is missing")
             reached.add(commit_id)
             waiting += [parent for parent in (commit.parent, commit.merged_parent) if parent is not None]
         return frozenset(reached)
@@ -108,9 +108,9 @@ def make_lineage(head: CommitId, commits: Iterable[CommitRecord]) -> Lineage:
     return Lineage(head, {commit.id: commit for commit in commits})
 
 
-def _damaged(commit_id: CommitId) -> FormatError:
+def _damaged(commit_id: CommitId, reason: str) -> FormatError:
     return FormatError(
-        f"the history is damaged: commit {commit_id} is missing or part of a cycle",
+        f"the history is damaged: {reason}",
         code="lineage_broken",
         hint="Restore the directory of the graph from a backup.",
         facts={"commit": commit_id},

@@ -52,14 +52,14 @@ def choose_runner(choice: RunnerChoice, size: JobSize, *, names_spark: bool) -> 
 
 
 def parse_runner(name: str | None, environ: Mapping[str, str] = os.environ) -> RunnerChoice:
-    """Return the choice of a caller; None is the environment variable, or `auto`."""
+    """Return the choice of a caller; None: the value of the environment variable, or `auto`."""
     text = name if name is not None else environ.get(RUNNER_VARIABLE) or RunnerChoice.AUTO
     try:
         return RunnerChoice(text)
     except ValueError:
         source = "runner" if name is not None else RUNNER_VARIABLE
         raise UsageError(
-            f"invalid {source}: expected {', '.join(RunnerChoice)}, got '{text}'",
+            f"invalid {source}: expected auto, local or spark, got '{text}'",
             code="runner",
             hint="Use `auto` to run small jobs in this process and large ones on Spark.",
         ) from None

@@ -153,9 +153,9 @@ def _make_partition_function(
 
 @cache
 def freeze_imported_objects() -> None:
-    """Exclude what this process has imported from garbage collection, once.
+    """Exclude all current objects of this process from garbage collection, once.
 
-    A worker of Spark collects all its garbage after each task. The objects of the libraries, hundreds of thousands,
-    made that a quarter of the time of a task.
+    A Spark worker runs a full garbage collection after each task. With hundreds of thousands of objects of libraries,
+    this took a quarter of the time of a task.
     """
     gc.freeze()

@@ -2,7 +2,7 @@
 
 A step has everything that it needs to be applied. It names a type by its id, and for people by the alias that the type
 has when the step is applied. Applying a step keeps the order and the ids of everything that it does not name; new types
-and properties are added at the end, and counters of ids only grow, so no id is used twice.
+and properties are added at the end, and counters of ids only grow, so no id is reused.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from omnigraph.schema.values import Value
 
 
 class Cost(Enum):
-    """How the time of a step grows."""
+    """How the run time of a step depends on the number of rows."""
 
     METADATA = "metadata_only"
     """The time does not depend on the number of rows."""
@@ -314,7 +314,7 @@ class RelaxNullability(PropertyStep):
 
 @dataclass(frozen=True, slots=True)
 class ExtendEnum(PropertyStep):
-    """Add words to an enum. `added` are the new ones."""
+    """Add values to an enum. `added` has the new values."""
 
     kind = "extend_enum"
     added: tuple[str, ...]
@@ -385,7 +385,7 @@ class DropConstraint(TypeStep):
 
 @dataclass(frozen=True, slots=True)
 class UpdateMetadata(TypeStep):
-    """Change descriptions, unknown annotations or defaults for later rows. `property` None: of the type itself."""
+    """Change descriptions, unknown annotations or defaults for later rows: those of the type if `property` is None."""
 
     kind = "update_metadata"
     property: str | None
