@@ -26,11 +26,12 @@ demo: $(READY)  ## run the demo: the main features on a sample graph
 test: $(READY)  ## run all tests except the soak tests
 	$(BIN)/pytest -n 3
 
-check: $(READY)  ## check lint, format, types and import rules
+check: $(READY)  ## check lint, format, types, import rules, style and documentation
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/pytest tests/style tests/docs --ignore tests/docs/test_commands.py --ignore tests/docs/test_formats.py
 
 format: $(READY)  ## fix and format the code with ruff
 	$(BIN)/ruff check --fix
