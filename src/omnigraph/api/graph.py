@@ -893,7 +893,7 @@ class Graph(Displayed):
         cleanup: bool = True,
         branches: Iterable[str] | None = None,
         max_tasks: int | None = None,
-        dry_run: bool = True,
+        delete: bool = False,
         runner: Literal["auto", "local", "spark"] | None = None,
         progress: Report | None = None,
     ) -> MaintainResult:
@@ -907,7 +907,7 @@ class Graph(Displayed):
             cleanup: Whether to clean up.
             branches: The branches to optimize. Default: those that need it.
             max_tasks: How many tasks optimize runs per branch at most.
-            dry_run: Whether cleanup only reports what it would delete.
+            delete: Whether cleanup deletes; otherwise it only reports what it would delete.
             runner: Where the tasks run: `auto` (default), `local` or `spark`; see `Graph`.
             progress: A function that receives the progress.
 
@@ -919,7 +919,7 @@ class Graph(Displayed):
         from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
         from omnigraph.maintenance.maintain import MaintainOptions, maintain
 
-        policy = CleanupPolicyOptions(keep, read_duration("older_than", older_than), confirm=not dry_run)
+        policy = CleanupPolicyOptions(keep, read_duration("older_than", older_than), confirm=delete)
         policy.policy(0)  # raises for an invalid policy before anything is written
         options = MaintainOptions(read_names("branches", branches), max_tasks, policy if cleanup else None)
         return maintain(self, options, self._runner(runner, progress))

@@ -52,7 +52,7 @@ class CommitChanges(DisplayedRow):
     schema_steps: tuple[SchemaStep, ...]
     """Its schema steps, to apply before its row changes, in an order in which they can be applied."""
     table_names: Mapping[TableId, str]
-    """The alias of each table by its id, including types that were dropped; the new alias if there are two."""
+    """The alias of each table by its id, including dropped types; the new alias if the commit renamed the type."""
     changes: Iterator[EntityChange]
     """What it did to nodes and edges, under the new names of types and properties. It can be iterated once."""
 
@@ -79,7 +79,7 @@ class ChangeFeed(Displayed):
 class _CommitStates:
     """One commit, with the state before and after it. The first commit of a graph has no state before.
 
-    `cursor` is that of the page, for the error of a gap.
+    `cursor` is the cursor of the page; the error of a gap reports it.
     """
 
     commit: CommitRecord

@@ -59,7 +59,7 @@ def array_text(columns: Sequence[Column]) -> Column:
 
 
 def escaped_text(text: Column) -> Column:
-    """Return the text between the quotes of JSON. Most columns have nothing to escape."""
+    """Return each value escaped for a JSON string, without the quotes. Most columns have nothing to escape."""
     offsets, data = text_buffers(text)
     used = data[offsets[0] : offsets[-1]]
     if not ((used < _CONTROLS_END) | (used == ord('"')) | (used == ord("\\"))).any():
@@ -77,7 +77,7 @@ def _joined(*pieces: Column | str) -> Column:
 
 
 def _float_text(column: Column) -> Column:
-    # Adding zero turns -0.0 into 0.0. Arrow gives the shortest digits of a 32-bit float, Python the form of the text.
+    # Adding zero turns -0.0 into 0.0. Arrow finds the shortest digits of a 32-bit float; `repr` formats them.
     positive = pc.add(column, pa.scalar(0.0, column.type))
     wide: Column = positive
     if pa.types.is_float32(column.type):
@@ -122,7 +122,7 @@ def row_ids(entity: Entity, columns: Mapping[str, Column], explicit: Column) -> 
 
 
 def derived_ids(entity: Entity, columns: Mapping[str, Column]) -> Column:
-    """Return the ids that the key of a type gives."""
+    """Return the ids derived from the key of a type."""
     parts = [columns[name] for name in entity.key]
     return array_text(parts) if isinstance(entity, EdgeType) else key_text(parts)
 
@@ -135,7 +135,7 @@ def _check_mismatches(ids: Column, explicit: Column) -> tuple[RuleViolations, ..
 
 
 def _check_blank(ids: Column, name: str) -> tuple[RuleViolations, ...]:
-    texts = ids.drop_null() if ids.null_count else ids  # the bytes under a null need not be text
+    texts = ids.drop_null() if ids.null_count else ids  # the bytes of a null may be invalid UTF-8
     blank = rows_where(pc.or_(pc.equal(pc.binary_length(texts), 0), pc.utf8_is_space(texts)))
     rows = rows_where(ids.is_valid())[blank] if len(blank) and ids.null_count else blank
     return violations_in(Rule.BLANK_ID, name, "is an id, which cannot be empty or only whitespace", rows, ids)

@@ -37,7 +37,7 @@ TO: Final = "to"
 
 @dataclass(frozen=True, slots=True)
 class MixedColumn:
-    """Values of mixed kinds: None, bool, int, float, str, list, dict, and from programs bytes, date, datetime."""
+    """Values of mixed kinds: None, bool, int, float, str, list, dict; from Python also bytes, date, datetime."""
 
     values: Sequence[object]
 
@@ -70,7 +70,7 @@ class RawBatch:
 
 
 def raw_schema(entity: Entity) -> pa.Schema:
-    """Return the schema for a native JSON parser: types without loss that the parser checks strictly."""
+    """Return the schema for a native JSON parser: lossless types that the parser enforces."""
     endpoints = [FROM, TO] if isinstance(entity, EdgeType) else []
     text: pa.DataType = pa.utf8()
     fields = [pa.field(name, text) for name in (ID, *endpoints)]
@@ -136,7 +136,7 @@ def values_of(column: RawColumn) -> Iterator[object]:
         try:
             yield scalar.as_py()
         except (UnicodeDecodeError, ValueError, OverflowError):
-            # Lists with text that is not UTF-8, and datetimes outside of Python's calendar.
+            # Lists with text that is not UTF-8, and datetimes outside the range of Python's `datetime`.
             yield f"({column.type})"
 
 

@@ -95,7 +95,11 @@ def maintain(graph: GraphTarget, options: MaintainOptions, runner: AutoRunner) -
         before = _problems(graph)
         recovered = tuple(str(write.intent.op_id) for write in recover_every_branch(root))
         names = options.branches or branches_to_optimize(before)
-        optimized = {name: _optimize(root, name, options, runner) for name in names}
+        optimized = {}
+        for name in names:
+            lease.hold()
+            optimized[name] = _optimize(root, name, options, runner)
+        lease.hold()
         cleaned = None if options.cleanup is None else tuple(run_cleanup(graph, options.cleanup, runner))
     return MaintainResult(
         problems=before,

@@ -164,7 +164,7 @@ class EntityType(Struct, frozen=True, kw_only=True):
 
     @property
     def alias(self) -> str:
-        """`node:T` or `edge:E`; `display_order` sorts several of them."""
+        """`node:T` or `edge:E`; `display_order` is the sort key for aliases."""
         return f"{self.kind.value}:{self.name}"
 
     @property
@@ -197,7 +197,7 @@ class EdgeType(EntityType, frozen=True, kw_only=True):
 Entity = NodeType | EdgeType
 """A type that has a table."""
 AnyEntity = TypeVar("AnyEntity", NodeType, EdgeType)
-"""A node type or an edge type, the same in and out."""
+"""A node type or an edge type, the result has the type of the argument."""
 
 
 class Catalog(Struct, frozen=True, kw_only=True, dict=True):
@@ -210,7 +210,7 @@ class Catalog(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def types(self) -> tuple[Entity, ...]:
-        """Nodes, then edges, each in the order of the text that introduced them."""
+        """Nodes, then edges, each in the order in which they were added."""
         return (*self.nodes, *self.edges)
 
     @cached_property
@@ -236,7 +236,7 @@ class Catalog(Struct, frozen=True, kw_only=True, dict=True):
         return next((interface for interface in self.interfaces if interface.name == name), None)
 
     def type_named(self, name: str) -> Entity | None:
-        """Return the node or edge of exactly this name."""
+        """Return the node or edge with exactly this name."""
         edge = self.edge_named(name)
         return self.node_named(name) or (edge if edge and edge.name == name else None)
 

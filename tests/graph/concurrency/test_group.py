@@ -171,6 +171,42 @@ def test_thread_that_ended_within_its_turn_does_not_block_the_others(lease: _Sto
         assert epoch == 2
 
 
+def test_writer_whose_turn_has_started_is_not_dead(lease: _Store) -> None:
+    """The turn can start between the end of a wait and the look at the group."""
+    turn, waiting = group_module._Turn(), group_module._Turn()
+    held = acquire_lease(lease.store, lease.branch, "test", lease.terms)
+    key = group_module._GroupKey(lease.store.location, held.directory)
+    group = group_module._WriterQueue(key=key, terms=lease.terms, current=turn, lease=held)
+    group.queue.append(waiting)
+    turn.ready.set()
+    group_module._replace_dead_writer(group, turn)
+    assert group.current is turn
+    assert group.lease is held
+    assert not waiting.ready.is_set()
+    held.release()
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_writer_that_fails_before_it_uses_its_lease_hands_it_over(lease: _Store, is_alone: bool) -> None:
+    """Ctrl-C, or the end of its wait, can come directly after its turn started."""
+    turn, waiting = group_module._Turn(), group_module._Turn()
+    held = acquire_lease(lease.store, lease.branch, "test", lease.terms)
+    key = group_module._GroupKey(lease.store.location, held.directory)
+    now = lease.terms.clock.monotonic()
+    group = group_module._WriterQueue(key=key, terms=lease.terms, current=turn, lease=held, acquired_at=now)
+    turn.group = waiting.group = group
+    if not is_alone:
+        group.queue.append(waiting)
+    group_module._leave(turn)
+    assert group.lease is (None if is_alone else held)
+    assert group.current is (None if is_alone else waiting)
+    if not is_alone:
+        held.hold()
+        held.release()
+    with lease.shared() as epoch:
+        assert epoch == held.epoch + 1, "the lease was released"
+
+
 def test_forked_process_has_no_group() -> None:
     program = (
         "import os, tempfile\n"

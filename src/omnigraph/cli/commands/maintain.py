@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -11,12 +12,14 @@ import typer
 
 from omnigraph.base.clock import SYSTEM_CLOCK
 from omnigraph.base.display import format_count
+from omnigraph.base.errors import ConflictError, StorageError
 from omnigraph.cli.command import command
 from omnigraph.cli.commands.cleanup import Confirm, Keep, OlderThan
 from omnigraph.cli.commands.optimize import MaxTasks
 from omnigraph.cli.errors import ExitCode
 from omnigraph.cli.hints import render_command, render_hint
 from omnigraph.cli.options import LogFileOption, RunnerArguments, Yes
+from omnigraph.cli.output import printable
 from omnigraph.cli.results import TextOutput
 from omnigraph.cli.target import GraphArguments, confirm_destruction
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
@@ -90,7 +93,7 @@ def maintain(
                 cleanup=not no_cleanup,
                 branches=branches,
                 max_tasks=max_tasks,
-                dry_run=not confirm,
+                delete=confirm,
                 runner=execution.runner,
                 progress=report,
             )
@@ -111,10 +114,16 @@ def maintain(
 def _repeat(
     run_once: Callable[[], MaintainResult], interval: timedelta, show: Callable[[MaintainResult], None]
 ) -> None:
-    """Run rounds until Ctrl-C or SIGTERM. What an interrupted round has not published is undone by the next one."""
+    """Run rounds until Ctrl-C or SIGTERM. What an interrupted round has not published is undone by the next one.
+
+    A round that fails because the store or another process is busy is a warning; the next round tries again.
+    """
     try:
         while True:
-            show(run_once())
+            try:
+                show(run_once())
+            except (StorageError, ConflictError) as error:
+                sys.stderr.write(f"warning: this round failed: {printable(error.message)}\n")
             SYSTEM_CLOCK.sleep(interval.total_seconds() * random.uniform(1 - JITTER, 1 + JITTER))
     except KeyboardInterrupt:
         return

@@ -90,7 +90,7 @@ def evaluate_entity(expr: ex.EntityRef, frame: Frame) -> Array:
 
 
 def condition_mask(conditions: tuple[ex.Expr, ...], frame: Frame) -> Mask:
-    """Return where all conditions are true; null is not true."""
+    """Return a mask of the rows for which all conditions are true; null counts as false."""
     mask = np.ones(frame.length, dtype=np.bool_)
     for condition in conditions:
         value = _value(condition, frame)
@@ -155,13 +155,13 @@ def _condition(expr: ex.Expr, frame: Frame) -> Value:
 
 
 def _text_match(column: Column, mode: ex.TextMode, query: Value, edits: int) -> Value:
-    """Evaluate a text predicate with the words in the texts; null for a null text."""
+    """Evaluate a full-text predicate on the words in each value; null where the value is null."""
     assert isinstance(query, pa.Scalar), "a text predicate has one query for all rows"
     coded = DictionaryColumn.of(column)
     words, size = str(query.as_py()), int(coded.dictionary.array.nbytes)
     if size <= limits.ENGINE_WORDS_BYTES_MAX or coded.dictionary.has_words:
         return _match_texts(coded, mode, words, edits)
-    # An index of all these texts together would take many times their bytes.
+    # An index of all values needs many times their size in memory, so they are indexed in chunks.
     step = max(1, limits.ENGINE_WORDS_BYTES_MAX * len(coded.dictionary) // size)
     parts: list[Array] = [pa.nulls(0, pa.bool_())]
     for start in range(0, len(coded.codes), step):
@@ -190,7 +190,7 @@ def _test_null(operand: ex.Expr, is_not: bool, frame: Frame) -> Value:
 
 
 def _compare_codes(operator: ComparisonOperator, left: ex.Expr, right: ex.Expr, frame: Frame) -> Value | None:
-    """Compare two ids of one dictionary by their codes, without creating texts; None if that is impossible."""
+    """Compare two ids of one dictionary by their codes, without decoding them; None if that is impossible."""
     if operator not in {ComparisonOperator.EQ, ComparisonOperator.NE}:
         return None
     columns = []

@@ -150,14 +150,22 @@ def _wait_for_turn(group: _WriterQueue, turn: _Turn) -> float:
     started = clock.monotonic()
     while not turn.ready.wait(_STALE_POLL_SECONDS):
         with _lock:
-            if group.is_free():
-                group.lease = None
-                _start_next(group)
+            _replace_dead_writer(group, turn)
             epoch = 0 if group.lease is None else group.lease.epoch
         waited = clock.monotonic() - started
         if waited > seconds_max and not turn.ready.is_set():
             raise lease_busy("other writers of this process", waited, epoch)
     return max(0.0, seconds_max - (clock.monotonic() - started))
+
+
+def _replace_dead_writer(group: _WriterQueue, turn: _Turn) -> None:
+    """Start the next writer if the current one ended without leaving. The caller waits for `turn` and has the lock.
+
+    The turn may have started after the last look at `ready`. Then the current writer is this one, and not dead.
+    """
+    if not turn.ready.is_set() and group.is_free():
+        group.lease = None
+        _start_next(group)
 
 
 def _use_lease(turn: _Turn, group: _WriterQueue, acquire: Callable[[], Lease]) -> Lease:
@@ -183,22 +191,28 @@ def _leave(turn: _Turn) -> None:
     group = turn.group
     if group is None:
         return
-    with _lock:
-        if turn in group.queue:
-            group.queue.remove(turn)
-            return
-        is_current = group.current is turn
-        lease, age = turn.lease, group.terms.clock.monotonic() - group.acquired_at
-        is_held = lease is not None and not lease.lost
-        handover = decide_handover(GroupFacts(is_held=is_held, age_seconds=age, waiting=len(group.queue)))
-        if is_current and handover is not Handover.PASS_ON:
-            group.lease, group.must_yield = None, handover is Handover.YIELD
+    lease: Lease | None = None
+    is_passed_on = False
     try:
-        if lease is not None and not (is_current and handover is Handover.PASS_ON):
+        with _lock:
+            if turn in group.queue:
+                group.queue.remove(turn)
+                return
+            is_current = group.current is turn
+            # A writer that got its turn but failed before it used the lease must still release it or pass it on.
+            lease = turn.lease or (group.lease if is_current else None)
+            age = group.terms.clock.monotonic() - group.acquired_at
+            is_held = lease is not None and not lease.lost
+            handover = decide_handover(GroupFacts(is_held=is_held, age_seconds=age, waiting=len(group.queue)))
+            is_passed_on = is_current and handover is Handover.PASS_ON
+            if is_current:
+                group.lease = lease if is_passed_on else None
+                group.must_yield = handover is Handover.YIELD
+        if lease is not None and not is_passed_on:
             lease.release()
     finally:
-        if is_current:
-            with _lock:
+        with _lock:
+            if group.current is turn:
                 _start_next(group)
 
 

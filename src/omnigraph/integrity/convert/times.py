@@ -1,9 +1,9 @@
 """Converts raw columns to dates and datetimes, with Arrow's kernels and without a loop over the rows.
 
-Text: dates are `YYYY-MM-DD`, datetimes are RFC 3339 with at most three digits of a second; `t` and `z` may be lower
-case, an offset is at most 23:59, second 60 does not exist. Arrow's cast accepts more spellings of datetimes, and fails
-for the whole column, so a regular expression that knows the calendar selects the rows to cast; a column of valid dates
-does not need it. Years are 0001 to 9999, for datetimes also in UTC. Pure.
+Text: dates are `YYYY-MM-DD`, datetimes are RFC 3339 with at most three fractional digits; `t` and `z` may be lower
+case, an offset is at most 23:59, second 60 is rejected. Arrow's cast accepts more spellings of datetimes, and fails for
+the whole column, so a regular expression that accepts only existing days selects the rows to cast; a column of valid
+dates does not need it. Years are 0001 to 9999, for datetimes also in UTC. Pure.
 """
 
 from __future__ import annotations

@@ -182,6 +182,10 @@ def _read_references(location: Location, files: Sequence[StoredFile], decision: 
         for branch, versions in decision.retained.items()
     }
     datasets = {branch: open_dataset(location, branch=branch) for branch in deleted}
+    if not location.is_local:  # version files can be searched on a local disk only
+        return ReferencedFiles.union(
+            read_referenced_files(dataset, deleted[branch]) for branch, dataset in datasets.items()
+        )
     references = ReferencedFiles.union(
         read_referenced_files(dataset, deleted[branch], min(decision.retained[branch], default=None))
         for branch, dataset in datasets.items()

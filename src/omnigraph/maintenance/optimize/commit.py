@@ -1,11 +1,11 @@
 """Maintenance run: rewrites fragments, builds indexes and strips settings of a branch's tables, as one commit.
 
 In: a graph, a branch, a `MaintenanceRequest`, a function that runs tasks. Out: `MaintenanceResult`: one `TableResult`
-per table, and the commit; with `partial_progress` one commit per group of tasks. No row changes. The driver plans,
-workers write files without the branch's lease, and the driver commits all tables together through the write path. A
-table of another branch is forked only if there is work for it. Rows that others append, update or delete do not
-invalidate the work (decision 0018). A group that was lost to another compaction, an overwrite or a schema change is
-planned again, at most `MAINTENANCE_ATTEMPTS_MAX` times; the last attempt rewrites a bounded part under the lease. A
+per table, and the commit; with `partial_progress` one commit per group of tasks. The run does not change any row. The
+driver plans, workers write files without the branch's lease, and the driver commits all tables together through the
+write path. A table of another branch is forked only if there is work for it. Rows that others append, update or delete
+do not invalidate the work (decision 0018). A group that was lost to another compaction, an overwrite or a schema change
+is planned again, at most `MAINTENANCE_ATTEMPTS_MAX` times; the last attempt rewrites a bounded part under the lease. A
 crash leaves unreferenced files, or a commit that recovery publishes.
 """
 
@@ -48,7 +48,7 @@ logger = logging.getLogger("omnigraph.maintenance")
 
 Result = TypeVar("Result")
 
-CONFLICT = "other writers replaced the fragments it was built over"
+CONFLICT = "other writers replaced the fragments that the index covers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class PublishedWork:
 
 @dataclass(slots=True, kw_only=True)
 class TableResult:
-    """One table of a run. It grows while the run plans, works and commits.
+    """One table of a run. Its fields are filled while the run plans, works and commits.
 
     `view` is the table before the newest commit; None: it could not be read. `work` is what is done and not published
     yet. `has_conflict`: other writers replaced what was rewritten. `seconds` sums the work on this table and its tasks.

@@ -3,8 +3,8 @@
 In: a top-level function and small picklable tasks, or a DataFrame and a function of its partitions. Out: the results in
 the order of the tasks. Rows never pass through the JVM: a task reads and writes by itself and returns what the driver
 needs. One call is one Spark job. Spark may run a task more than once, so a function must be safe to repeat; the driver
-sees only the result of a successful attempt. A task that keeps failing ends the job, and its error is raised here.
-Ctrl-C cancels the job and waits until its tasks have stopped.
+sees only the result of a successful attempt. A task whose attempts all fail makes the job fail, and its error is raised
+here. Ctrl-C cancels the job and waits until its tasks have stopped.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def run_partitions(
     watch: Watch,
     measure: Callable[[Result], TaskSize] | None = None,
 ) -> tuple[Result, ...]:
-    """Return the results of the function for each partition of a DataFrame, in their order, in one Spark job.
+    """Return the results of the function for each partition of a DataFrame, in partition order, in one Spark job.
 
     The function takes the number of the partition and its batches. `measure` is a top-level function that returns the
     size of a result; it is called on the executor. Spark Connect has no accumulators, so it reports no sizes.
@@ -92,7 +92,7 @@ def run_partitions(
 
 
 def pack_tasks(tasks: Sequence[Any]) -> tuple[bytes, ...]:
-    """Return the tasks in small compressed packs. Spark sends all packs with every task, and tasks are similar."""
+    """Return the tasks in compressed packs: Spark sends all packs with every task, and similar tasks compress well."""
     return tuple(
         lzma.compress(pickle.dumps([pickle.dumps(task) for task in pack]), preset=0)
         for pack in batches_of(tasks, TASKS_PER_PACK)

@@ -185,7 +185,7 @@ def _upper_bound(bounds: Bounds, env: Env) -> int | None:
 
 
 def _parse_hops(number: NumberLiteral) -> int | None:
-    """Return the number, or None if it is not an integer; a huge number is cut, since it is too high anyway."""
+    """Return the number, or None if it is not an integer; 10**9 for more than 9 digits, which exceeds every limit."""
     digits = number.text.lstrip("0") or "0"
     if not digits.isdecimal():
         return None

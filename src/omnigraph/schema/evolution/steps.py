@@ -1,4 +1,4 @@
-"""The steps that change a schema, as values: what each is called, costs and does to a catalog. Pure.
+"""The steps that change a schema, as values: the name, cost and effect of each. Pure.
 
 A step has everything that it needs to be applied. It names a type by its id, and for people by the alias that the type
 has when the step is applied. Applying a step keeps the order and the ids of everything that it does not name; new types
@@ -45,7 +45,7 @@ class Cost(Enum):
     READS = "reads_data"
     """The step reads every row of the type."""
     REWRITES = "rewrites_data"
-    """The step writes every row of the type again, at least in part."""
+    """The step rewrites all or some columns of every row of the type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class UniqueRule:
 
 @dataclass(frozen=True, slots=True)
 class CardRule:
-    """How many edges a source has."""
+    """The number of edges that a source may have (`@card`)."""
 
     cardinality: Cardinality
 
@@ -96,7 +96,7 @@ Constraint = TypeRule | RequiredRule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notes:
-    """The parts of a type or a property that change no existing row. Each applies where it has a meaning."""
+    """The parts of a type or a property that change no existing row. A part that it cannot have is ignored."""
 
     description: str | None = None
     metadata: tuple[Annotation, ...] = ()
@@ -170,7 +170,7 @@ class AddType(TypeStep):
 
 @dataclass(frozen=True, slots=True)
 class DropType(TypeStep):
-    """Drop a type for later commits. Hard: the next cleanup deletes the earlier commits and its table."""
+    """Drop a type for later commits. If `hard`, the next `cleanup` deletes the earlier commits and its table."""
 
     kind = "drop_type"
     hard: bool = False
@@ -329,7 +329,7 @@ class ExtendEnum(PropertyStep):
 
 @dataclass(frozen=True, slots=True)
 class AddConstraint(TypeStep):
-    """Add a rule that the existing rows must obey. `implied`: they certainly do, so no row is read."""
+    """Add a rule that the existing rows must obey. `implied`: the old rules guarantee this, so no row is read."""
 
     kind = "add_constraint"
     constraint: Constraint
@@ -418,7 +418,7 @@ class UpdateMetadata(TypeStep):
 
 @dataclass(frozen=True, slots=True)
 class UpdateInterfaces(EvolutionStep):
-    """Change the declared interfaces; what they add to nodes has its own steps."""
+    """Change the declared interfaces; separate steps change the node types."""
 
     kind = "update_metadata"
     text = "update the interfaces"
@@ -430,7 +430,7 @@ class UpdateInterfaces(EvolutionStep):
 
 @dataclass(frozen=True, slots=True)
 class UpdateText(EvolutionStep):
-    """Store another text of the same schema: comments, order, spaces, a `@rename_from` that is done."""
+    """Store new text with the same meaning: other comments, order or spaces, or no applied `@rename_from`."""
 
     kind = "update_text"
     text = "store the new text, which has the same meaning"
@@ -449,7 +449,7 @@ def _change_rules(rules: Rules, rule: UniqueRule | RangeRule | CheckRule, *, is_
 
 
 def _rule_text(rule: TypeRule) -> str:
-    """Return a rule about as the schema language writes it."""
+    """Return a rule approximately in the syntax of schemas."""
     match rule:
         case UniqueRule(columns):
             return f"@unique({', '.join(columns)})"

@@ -120,6 +120,10 @@ def find_mentioned(
     return frozenset(mentioned)
 
 
+_DATA_NAME_LENGTH_MIN: Final = 32
+"""Lance's names of data files are random and longer. A shorter name could be a part of anything."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Search:
     """A file, what a version that names it contains, and the versions to search, the last one first."""
@@ -142,7 +146,7 @@ def _mark(path: str) -> tuple[int | None, bytes]:
             return read_version + 1, b"".join(number_field(*field) for field in fields)
         case "_indices":
             return None, UUID(name).bytes
-        case "data":
+        case "data" if len(name) >= _DATA_NAME_LENGTH_MIN:
             return None, name.partition(".")[0].encode()
         case _:
             raise ValueError(path)

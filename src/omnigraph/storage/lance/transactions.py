@@ -195,7 +195,7 @@ def _transaction_of(directory: Location, path: str, tail: _Tail) -> bytes | None
         raise WireError(f"{path} is truncated: expected at least {_FOOTER.size} bytes, got {tail.size}")
     position, _, _, magic = _FOOTER.unpack(tail.data[-_FOOTER.size :])
     if magic != _MAGIC:
-        raise WireError(f"{path} does not end like a Lance manifest")
+        raise WireError(f"{path} is not a Lance manifest")
     message = _read_section(directory, path, tail, position)
     section: int | None = None
     name = ""
