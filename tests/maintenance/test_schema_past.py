@@ -111,7 +111,7 @@ def test_index_keeps_its_column_and_another_gets_its_own_name(root: Location) ->
 
 
 def test_plan_reads_one_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The manifest is opened once on main and twice on a branch, for any number of types and branches."""
+    """The manifest is opened at most once on main and twice on a branch, for any number of types and branches."""
     text = "\n".join(f"node N{number} {{ a: I32? }}" for number in range(200))
     location = parse_location(str(tmp_path / "graph.omni"))
     create(location, text)
@@ -123,10 +123,11 @@ def test_plan_reads_one_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         return open_dataset(dataset, **options)
 
     monkeypatch.setattr(manifest, "open_dataset", counted)
-    for branch, expected in ((MAIN, 1), ("dev", 2)):
+    for branch, opens_max in ((MAIN, 1), ("dev", 2)):
         opens.clear()
         plan = Graph(location, branch=branch, read_only=True).plan_schema(text.replace("a: I32?", "a: I32? @index"))
-        assert (len(plan.steps), len(opens)) == (200, expected)
+        assert len(plan.steps) == 200
+        assert len(opens) <= opens_max
 
 
 @pytest.mark.soak

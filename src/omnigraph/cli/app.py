@@ -69,6 +69,7 @@ COMMANDS: Final[Mapping[str, str | CommandFamily]] = {
         {"start": "commands.spark.start", "stop": "commands.spark.stop", "status": "commands.spark.status"},
     ),
     "serve": "commands.serve.serve",
+    "mcp": "commands.mcp.mcp",
     "demo": "demo.run.demo",
     "version": "commands.version.version",
 }

@@ -24,6 +24,7 @@ from omnigraph import __version__
 from omnigraph.base import limits
 from omnigraph.base.errors import ErrorKind, InvariantError, OmnigraphError
 from omnigraph.base.version import INTERNAL_SCHEMA_VERSION
+from omnigraph.client.mcp import Tool, answer, is_write
 from omnigraph.client.paging import head_of_cursor
 from omnigraph.server.admission import Admission, run_in_thread
 from omnigraph.server.auth import ANONYMOUS
@@ -65,6 +66,9 @@ _COMPRESSED_BYTES_MIN: Final = 1_024
 DEFAULT_GRAPH: Final = "default"
 
 
+_ROUTES_BY_OPERATION: Final = {route.operation: route for route in ROUTES}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
     """What a server serves: its graphs by id, who may use them, and how many requests run."""
@@ -80,6 +84,8 @@ class Serving:
     root_path: str = ""
     """The prefix that a proxy removes."""
     has_public_metrics: bool = False
+    cors_origins: tuple[str, ...] = ()
+    """The origins whose pages may use the server."""
 
 
 def make_app(serving: Serving) -> ASGIApp:
@@ -99,6 +105,7 @@ def make_app(serving: Serving) -> ASGIApp:
         endpoint = _endpoint(serving, graph_route)
         routes.append(WebRoute(f"/graphs/{{graph_id}}{graph_route.path}", endpoint, methods=[graph_route.method]))
     handlers: Any = {404: _unknown_address, 405: _unknown_method, OmnigraphError: _failed, Exception: _defect}
+    routes.append(WebRoute("/graphs/{graph_id}/mcp", _mcp_endpoint(serving), methods=["POST"]))
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.state.addresses = {graph.graph.location.uri: graph.uri for graph in serving.graphs.values()}
     return RequestLog(app, serving.metrics)
@@ -136,7 +143,7 @@ def _endpoint(serving: Serving, route: Route) -> Callable[[WebRequest], Awaitabl
             path=request.path_params,
             parameters=_decode_parameters(request, route),
             condition=_read_condition(request, route),
-            may_delete=lambda branch: serving.gate.require(actor, GraphAction.BRANCH_DELETE, Subject(target=branch)),
+            may_delete=_may_delete(serving, actor),
         )
         if route.is_subject_in_url:
             await _authorize(serving, route, call, actor)
@@ -145,6 +152,43 @@ def _endpoint(serving: Serving, route: Route) -> Callable[[WebRequest], Awaitabl
         if not route.is_subject_in_url:
             await _authorize(serving, route, call, actor)
         return await _run(serving, route, call, request)
+
+    return handle
+
+
+def _mcp_endpoint(serving: Serving) -> Callable[[WebRequest], Awaitable[Response]]:
+    """Return the function that answers messages of agents: each tool is a route, behind the same gate."""
+
+    async def handle(request: WebRequest) -> Response:
+        request.scope["omnigraph.route"] = "/graphs/{graph_id}/mcp"
+        actor = _authenticate(serving, request)
+        origin = request.headers.get("origin")
+        if origin is not None and origin not in serving.cors_origins:
+            raise RequestError(
+                f"pages of {origin} may not use this server", code="origin_denied", kind=ErrorKind.FORBIDDEN
+            )
+        graph = _find_graph(serving, request.path_params["graph_id"]).as_actor(actor)
+        message = await _receive(request, limits.SERVER_BODY_BYTES_MAX)
+        actions = frozenset(action for action, amount in serving.gate.allowed(actor).items() if amount != "none")
+
+        def call_tool(tool: Tool, arguments: Any) -> Any:
+            route = _ROUTES_BY_OPERATION[tool.operation]
+            path = {"commit": getattr(arguments, "commit", ""), "branch": getattr(arguments, "name", "")}
+            call = RouteCall(
+                graph=graph, path=path, parameters=arguments, body=arguments, may_delete=_may_delete(serving, actor)
+            )
+            serving.gate.require(actor, route.action, route.subject(call))
+            return route.run(call)
+
+        def work() -> bytes | None:
+            return answer(message, call_tool, actions)
+
+        if is_write(message):
+            async with serving.admission.change(actor):
+                reply = await serving.admission.writes.run(work)
+        else:
+            reply = await serving.admission.reads.run(work)
+        return Response(status_code=202) if reply is None else Response(reply, media_type="application/json")
 
     return handle
 
@@ -181,6 +225,11 @@ async def _poll(serving: Serving, route: Route, call: RouteCall, request: WebReq
 async def _authorize(serving: Serving, route: Route, call: RouteCall, actor: str) -> None:
     subject = await run_in_thread(lambda: route.subject(call))
     serving.gate.require(actor, route.action, subject)
+
+
+def _may_delete(serving: Serving, actor: str) -> Callable[[str], None]:
+    """Return a function that raises if an actor must not delete a branch."""
+    return lambda branch: serving.gate.require(actor, GraphAction.BRANCH_DELETE, Subject(target=branch))
 
 
 def _authenticate(serving: Serving, request: WebRequest) -> str:
@@ -281,14 +330,25 @@ async def _read_body(request: WebRequest, route: Route) -> Any:
     expected = "application/x-ndjson" if route.body is bytes else "application/json"
     if kind != expected:
         raise _bad_request(f"expected the content type {expected}, got '{kind}'", "content_type")
+    data = await _receive(request, route.body_bytes_max)
+    if route.body is bytes:
+        return data
+    try:
+        return msgspec.json.decode(data, type=route.body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _bad_request(f"invalid body: {error}", "body_invalid") from error
+
+
+async def _receive(request: WebRequest, size_max: int) -> bytes:
+    """Return the body of a request; raise if it is too long or too slow."""
     parts: list[bytes] = []
     size = 0
     try:
         with anyio.fail_after(limits.SERVER_BODY_SECONDS_MAX):
             async for part in request.stream():
                 size += len(part)
-                if size > route.body_bytes_max:
-                    raise _body_too_long(route.body_bytes_max)
+                if size > size_max:
+                    raise _body_too_long(size_max)
                 parts.append(part)
     except TimeoutError as error:
         raise RequestError(
@@ -296,13 +356,7 @@ async def _read_body(request: WebRequest, route: Route) -> Any:
             code="body_timeout",
             kind=ErrorKind.LIMIT_EXCEEDED,
         ) from error
-    data = b"".join(parts)
-    if route.body is bytes:
-        return data
-    try:
-        return msgspec.json.decode(data, type=route.body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _bad_request(f"invalid body: {error}", "body_invalid") from error
+    return b"".join(parts)
 
 
 def _bad_request(message: str, code: str) -> RequestError:

@@ -83,6 +83,7 @@ def run_server(settings: ServerSettings, environment: Mapping[str, str] = os.env
         waiting=waiting,
         root_path=settings.root_path.rstrip("/"),
         has_public_metrics=settings.has_public_metrics,
+        cors_origins=settings.cors_origins,
     )
     app = make_app(serving)
     if settings.cors_origins:

@@ -1,0 +1,308 @@
+"""The Model Context Protocol for agents: JSON-RPC messages in and out, over the client of a graph. No transport.
+
+In: one message, and a function that calls a tool. Out: one message, or None for a notification. The result of a tool
+carries `structuredContent`, which is the document of the same call over HTTP. A tool that fails returns `isError` with
+the document of the error, so that an agent can correct its call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from omnigraph import __version__
+from omnigraph.base.errors import OmnigraphError
+from omnigraph.wire import requests as wr
+from omnigraph.wire.errors import error_document
+
+if TYPE_CHECKING:
+    from omnigraph.client.protocol import GraphClient
+
+PROTOCOL_VERSIONS: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+"""The versions of the protocol, newest first."""
+_PARSE_ERROR: Final = -32_700
+_INVALID_REQUEST: Final = -32_600
+_METHOD_NOT_FOUND: Final = -32_601
+_INVALID_PARAMS: Final = -32_602
+_SCHEMA: Final = "omnigraph://schema"
+_BRANCHES: Final = "omnigraph://branches"
+
+
+class CommitArguments(wr.WireRequest, frozen=True, kw_only=True):
+    """A commit by its id, or a unique part of it."""
+
+    commit: str
+
+
+class CommitChangesArguments(wr.ChangeFilter, frozen=True, kw_only=True):
+    """A commit, and which of its changes to list."""
+
+    commit: str
+
+
+class BranchArguments(wr.WireRequest, frozen=True, kw_only=True):
+    """A branch by its name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A tool for agents. `operation` is the operation of the HTTP interface that does the same."""
+
+    name: str
+    description: str
+    operation: str
+    action: str
+    arguments: type[wr.WireRequest]
+    run: Callable[[GraphClient, Any], Any]
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it changes nothing."""
+        return self.action == "read"
+
+
+TOOLS: Final = (
+    Tool(
+        name="query",
+        description="Run a read query in the language .gq and return its rows.",
+        operation="query",
+        action="read",
+        arguments=wr.QueryRequest,
+        run=lambda client, request: client.query(request),
+    ),
+    Tool(
+        name="schema_get",
+        description="Return the schema: the types of nodes and edges with their properties.",
+        operation="getSchema",
+        action="read",
+        arguments=wr.StateParameters,
+        run=lambda client, request: client.schema(request),
+    ),
+    Tool(
+        name="snapshot",
+        description="Return the tables of a state, with the number of their entities.",
+        operation="getSnapshot",
+        action="read",
+        arguments=wr.StateParameters,
+        run=lambda client, request: client.snapshot(request),
+    ),
+    Tool(
+        name="branches_list",
+        description="List the branches with their newest commits.",
+        operation="listBranches",
+        action="read",
+        arguments=wr.NoParameters,
+        run=lambda client, _: client.list_branches(),
+    ),
+    Tool(
+        name="commits_list",
+        description="List the newest commits of a branch.",
+        operation="listCommits",
+        action="read",
+        arguments=wr.CommitListParameters,
+        run=lambda client, request: client.list_commits(request),
+    ),
+    Tool(
+        name="commits_get",
+        description="Return a commit.",
+        operation="getCommit",
+        action="read",
+        arguments=CommitArguments,
+        run=lambda client, request: client.get_commit(request.commit),
+    ),
+    Tool(
+        name="commits_changes",
+        description="List the nodes and edges that a commit changed.",
+        operation="getCommitChanges",
+        action="read",
+        arguments=CommitChangesArguments,
+        run=lambda client, request: client.commit_changes(request.commit, request),
+    ),
+    Tool(
+        name="changes_poll",
+        description="List the commits of a branch after a cursor, with what they changed.",
+        operation="pollChanges",
+        action="read",
+        arguments=wr.FeedParameters,
+        run=lambda client, request: client.poll_changes(request),
+    ),
+    Tool(
+        name="mutate",
+        description="Run a query that inserts, updates or deletes, as one commit.",
+        operation="mutate",
+        action="change",
+        arguments=wr.ChangeRequest,
+        run=lambda client, request: client.mutate(request),
+    ),
+    Tool(
+        name="load",
+        description="Load lines of graph data, as one commit.",
+        operation="load",
+        action="change",
+        arguments=wr.IngestRequest,
+        run=lambda client, request: client.load(request, request.data.encode()),
+    ),
+    Tool(
+        name="branches_create",
+        description="Create a branch from a branch or a commit.",
+        operation="createBranch",
+        action="branch_create",
+        arguments=wr.BranchCreateRequest,
+        run=lambda client, request: client.create_branch(request),
+    ),
+    Tool(
+        name="branches_delete",
+        description="Delete a branch.",
+        operation="deleteBranch",
+        action="branch_delete",
+        arguments=BranchArguments,
+        run=lambda client, request: client.delete_branch(request.name),
+    ),
+    Tool(
+        name="branches_merge",
+        description="Merge a branch into another; with dry_run, only show the conflicts.",
+        operation="mergeBranches",
+        action="branch_merge",
+        arguments=wr.BranchMergeRequest,
+        run=lambda client, request: client.merge(request),
+    ),
+)
+TOOLS_BY_NAME: Final = {tool.name: tool for tool in TOOLS}
+
+CallTool = Callable[[Tool, Any], Any]
+"""Runs a tool with its arguments and returns its document."""
+
+
+class _Message(msgspec.Struct, kw_only=True):
+    """A request or a notification, which has no id."""
+
+    jsonrpc: str
+    method: str
+    id: int | str | msgspec.UnsetType | None = msgspec.UNSET
+    params: dict[str, Any] = {}
+
+
+class _RpcError(Exception):
+    """A message that cannot be answered."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def answer(message: bytes, call_tool: CallTool, allowed_actions: frozenset[str]) -> bytes | None:
+    """Return the answer to a message; None if it needs none."""
+    request_id: int | str | None = None
+    try:
+        request = _decode(message)
+        if request.id is msgspec.UNSET:
+            return None
+        assert not isinstance(request.id, msgspec.UnsetType)
+        request_id = request.id
+        result = _result(request, call_tool, allowed_actions)
+        return msgspec.json.encode({"jsonrpc": "2.0", "id": request_id, "result": result})
+    except _RpcError as error:
+        failure = {"code": error.code, "message": str(error)}
+        return msgspec.json.encode({"jsonrpc": "2.0", "id": request_id, "error": failure})
+
+
+def is_write(message: bytes) -> bool:
+    """Return whether a message calls a tool that changes something."""
+    try:
+        request = _decode(message)
+    except _RpcError:
+        return False
+    tool = TOOLS_BY_NAME.get(str(request.params.get("name")))
+    return request.method == "tools/call" and tool is not None and not tool.is_read
+
+
+def _decode(message: bytes) -> _Message:
+    try:
+        request = msgspec.json.decode(message, type=_Message)
+    except msgspec.ValidationError as error:
+        raise _RpcError(_INVALID_REQUEST, f"invalid request: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _RpcError(_PARSE_ERROR, f"invalid JSON: {error}") from error
+    if request.jsonrpc != "2.0":
+        raise _RpcError(_INVALID_REQUEST, f"invalid request: expected jsonrpc 2.0, got '{request.jsonrpc}'")
+    return request
+
+
+def _result(request: _Message, call_tool: CallTool, allowed_actions: frozenset[str]) -> dict[str, Any]:
+    match request.method:
+        case "initialize":
+            return _initialize(request.params)
+        case "ping":
+            return {}
+        case "tools/list":
+            return {"tools": [_describe(tool) for tool in TOOLS if tool.action in allowed_actions]}
+        case "tools/call":
+            return _call(request.params, call_tool)
+        case "resources/list":
+            return {"resources": [_resource(_SCHEMA, "The schema"), _resource(_BRANCHES, "The branches")]}
+        case "resources/read":
+            return _read(str(request.params.get("uri")), call_tool)
+        case _:
+            raise _RpcError(_METHOD_NOT_FOUND, f"unknown method '{request.method}'")
+
+
+def _initialize(params: dict[str, Any]) -> dict[str, Any]:
+    asked = params.get("protocolVersion")
+    return {
+        "protocolVersion": asked if asked in PROTOCOL_VERSIONS else PROTOCOL_VERSIONS[0],
+        "capabilities": {"tools": {"listChanged": False}, "resources": {"listChanged": False, "subscribe": False}},
+        "serverInfo": {"name": "omnigraph", "version": __version__},
+    }
+
+
+def _describe(tool: Tool) -> dict[str, Any]:
+    schema, components = msgspec.json.schema_components([tool.arguments])
+    (reference,) = schema
+    arguments = components[str(reference["$ref"]).rpartition("/")[2]]
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "inputSchema": {**arguments, **({"$defs": components} if len(components) > 1 else {})},
+        "annotations": {"readOnlyHint": tool.is_read, "destructiveHint": not tool.is_read, "openWorldHint": False},
+    }
+
+
+def _call(params: dict[str, Any], call_tool: CallTool) -> dict[str, Any]:
+    tool = TOOLS_BY_NAME.get(str(params.get("name")))
+    if tool is None:
+        raise _RpcError(_INVALID_PARAMS, f"unknown tool '{params.get('name')}'")
+    try:
+        arguments = msgspec.convert(params.get("arguments") or {}, tool.arguments)
+    except msgspec.ValidationError as error:
+        raise _RpcError(_INVALID_PARAMS, f"invalid arguments of {tool.name}: {error}") from error
+    try:
+        document = msgspec.to_builtins(call_tool(tool, arguments))
+    except OmnigraphError as error:
+        return {**_content(error_document(error, error.hint)), "isError": True}
+    return _content(document)
+
+
+def _content(document: Any) -> dict[str, Any]:
+    text = msgspec.json.encode(document).decode()
+    return {"content": [{"type": "text", "text": text}], "structuredContent": document}
+
+
+def _resource(uri: str, name: str) -> dict[str, Any]:
+    return {"uri": uri, "name": name, "mimeType": "application/json"}
+
+
+def _read(uri: str, call_tool: CallTool) -> dict[str, Any]:
+    names = {_SCHEMA: "schema_get", _BRANCHES: "branches_list"}
+    if uri not in names:
+        raise _RpcError(_INVALID_PARAMS, f"unknown resource '{uri}'")
+    tool = TOOLS_BY_NAME[names[uri]]
+    try:
+        text = msgspec.json.encode(call_tool(tool, tool.arguments())).decode()
+    except OmnigraphError as error:
+        raise _RpcError(_INVALID_PARAMS, error.message) from error
+    return {"contents": [{"uri": uri, "mimeType": "application/json", "text": text}]}
