@@ -62,7 +62,7 @@ def test_unknown_keys_are_warnings() -> None:
         ("servers: {a: {}}", "servers.a.url: expected the address"),
         ("servers: {a: {url: [x]}}", "servers.a.url: expected text"),
         ("profiles: {a: x}", "profiles.a: expected a mapping"),
-        ("a: 1\na: 2", "config.yaml:2:1: the key 'a' is there twice"),
+        ("a: 1\na: 2", "config.yaml:2:1: duplicate key 'a'"),
         ("a: &x 1\nb: *x", "config.yaml:1:4: anchors and aliases are not allowed"),
         ("1: x", "config.yaml:1:1: expected text as a key, got 1"),
         ("a: !!python/object:os.system x", "could not determine a constructor"),

@@ -25,7 +25,7 @@ from omnigraph.integrity.report import (
     lines_before,
     merge_reports,
 )
-from omnigraph.integrity.rules import NO_ROW, RowOrigins, Rule, RuleViolations, shown
+from omnigraph.integrity.rules import NO_ROW, RowOrigins, Rule, RuleViolations, short_text
 from tests.integrity.samples import node, texts
 
 
@@ -172,12 +172,12 @@ def test_a_line_of_the_error_file() -> None:
     ],
 )
 def test_values_are_shown_short(value: object, expected: str) -> None:
-    assert shown(value) == expected
+    assert short_text(value) == expected
 
 
 @pytest.mark.parametrize("size", [10**6, 10**7])
 def test_huge_values_are_cut(size: int) -> None:
-    assert len(shown([0] * size)) == limits.VIOLATION_VALUE_LENGTH_MAX
+    assert len(short_text([0] * size)) == limits.VIOLATION_VALUE_LENGTH_MAX
 
 
 def test_every_raw_value_can_be_shown() -> None:

@@ -57,7 +57,7 @@ class HashPrefilter:
         self._slots = np.zeros(int(self._mask) + 1, dtype=np.bool_)
         self._slots[hash_texts(texts) & self._mask] = True
 
-    def may_have(self, texts: Column) -> Mask:
+    def may_contain(self, texts: Column) -> Mask:
         """Return False for strings that are certainly not in the set. True can be wrong, for a few strings."""
         possible: Mask = self._slots[hash_texts(texts) & self._mask]
         return possible

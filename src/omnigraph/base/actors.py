@@ -1,7 +1,7 @@
 """The actor of a write: the name in the history that says who wrote a commit.
 
-In: the `actor` of a call, or nothing. Out: that name, or the login name of this process. A separate module, because
-every package that writes needs it and `process` is about other processes.
+In: the `actor` of a call, or None. Out: that name, checked, and the login name, which callers use as the default. Never
+reads or writes the history.
 """
 
 from __future__ import annotations

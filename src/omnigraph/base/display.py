@@ -1,4 +1,7 @@
-"""How values show themselves in a console and in a notebook: a title and a few lines, at most ten. Pure."""
+"""How values are shown in a console (`__repr__`, at most ten lines) and in a notebook (an HTML table). Pure.
+
+In: the summary of a value, by label. Out: text or HTML. Never prints.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Directories of this installation and this user.
 
 The cache directory holds files that can be created again: launchers, archives, logs and the state of a warm server.
+Never creates a directory.
 """
 
 from __future__ import annotations

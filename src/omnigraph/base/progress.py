@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 
 from omnigraph.base.errors import Fact
 
@@ -35,7 +35,6 @@ class Progress:
     """The number of finished tasks."""
     tasks_total: int
     """The number of tasks."""
-    _: KW_ONLY
     rows: int | None = None
     """The rows of the finished tasks."""
     bytes: int | None = None

@@ -40,10 +40,10 @@ class RecentValues(Generic[Key, Value]):
             if len(self._values) > self._values_max:
                 self._values.popitem(last=False)
 
-    def forget(self, keys: Callable[[Key], bool]) -> None:
-        """Drop the values whose key passes the test."""
+    def forget(self, is_forgotten: Callable[[Key], bool]) -> None:
+        """Drop the values of the keys for which the function returns True."""
         with self._lock:
-            for key in [key for key in self._values if keys(key)]:
+            for key in [key for key in self._values if is_forgotten(key)]:
                 del self._values[key]
 
     def _forget_parent(self) -> None:

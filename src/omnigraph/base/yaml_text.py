@@ -30,12 +30,12 @@ def read_yaml(text: str, source: str) -> Any:
                 if not isinstance(key, str):
                     raise _invalid(source, key_node.start_mark, f"expected text as a key, got {key!r}")
                 if key in keys:
-                    raise _invalid(source, key_node.start_mark, f"the key '{key}' is there twice")
+                    raise _invalid(source, key_node.start_mark, f"duplicate key '{key}'")
                 keys.add(key)
             return super().construct_mapping(node, deep)
 
     try:
-        return yaml.load(text, StrictLoader)  # the loader is a safe one
+        return yaml.load(text, StrictLoader)  # a subclass of `SafeLoader`
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise _invalid(source, mark, getattr(error, "problem", None) or "invalid YAML") from error

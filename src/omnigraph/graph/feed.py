@@ -23,7 +23,7 @@ from omnigraph.graph.manifest.snapshot import MAIN, Snapshot, find_named_commit,
 from omnigraph.graph.schema_change import HARD_DROPS
 from omnigraph.graph.schema_plan import PlannedStep, planned_step, read_null_counts
 from omnigraph.schema.evolution.diff import find_steps_by_id
-from omnigraph.schema.evolution.steps import DropType, Step, TypeStep, UpdateText
+from omnigraph.schema.evolution.steps import DropType, EvolutionStep, TypeStep, UpdateText
 from omnigraph.storage.location import Location
 
 
@@ -103,7 +103,7 @@ class _CommitStates:
         nulls = read_null_counts(self.before, new.catalog)
         return tuple(SchemaStep(planned_step(step, rows, nulls), self._table_of(step)) for step in steps)
 
-    def _table_of(self, step: Step) -> TableId | None:
+    def _table_of(self, step: EvolutionStep) -> TableId | None:
         if not isinstance(step, TypeStep):
             return None
         state = self.before if isinstance(step, DropType) else self.after

@@ -24,8 +24,8 @@ from omnigraph.schema.evolution.steps import (
     AddProperty,
     AddType,
     Cost,
+    EvolutionStep,
     RequiredRule,
-    Step,
     TypeStep,
     Unsupported,
     UpdateText,
@@ -50,7 +50,7 @@ class UnsupportedSchemaChangeError(RefusedError):
 class PlannedStep:
     """One step of a schema plan."""
 
-    step: Step
+    step: EvolutionStep
     cost: Cost
     """How its time grows with the rows."""
     rows: int
@@ -165,7 +165,9 @@ def count_nulls(dataset: Dataset, old: Entity, new: Entity) -> dict[str, int]:
     }
 
 
-def planned_step(step: Step, rows: Mapping[TypeId, int], nulls: NullCounts = MappingProxyType({})) -> PlannedStep:
+def planned_step(
+    step: EvolutionStep, rows: Mapping[TypeId, int], nulls: NullCounts = MappingProxyType({})
+) -> PlannedStep:
     """Return a step with its cost, from the rows of each type and the nulls that get a default."""
     if isinstance(step, AddType) or not isinstance(step, TypeStep):
         return PlannedStep(step, step.cost(0), 0)

@@ -1,9 +1,9 @@
-"""The ids of rows: derived from the key, explicit, or new.
+"""The id of each row, and the text form of values that are part of a key.
 
-A type with a key has the id that its key gives; an explicit id in addition (an export writes it) must be the same. A
-type without a key has the explicit id, or else a new ULID. The key of an edge starts with its endpoints, so its id is
-always an array. An id that is empty or only whitespace is invalid. Pure, except that new ULIDs depend on time and
-chance.
+In: typed columns, and the explicit ids of the input. Out: ids, and violations: an explicit id that differs from the
+key, or an id that is empty or only whitespace. If a type has a key, the id is the text of the key: of its only column,
+or a JSON array if there are several columns (always for edges, whose keys start with both endpoints). If it has no key,
+the id is the explicit id, or a new ULID. New ULIDs depend on the clock and on random numbers; everything else is pure.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class RuleViolations:
 
     def shown_values(self) -> Iterator[str]:
         """Return the values as short text."""
-        return repeat("", len(self.rows)) if self.values is None else map(shown, values_of(self.values))
+        return repeat("", len(self.rows)) if self.values is None else map(short_text, values_of(self.values))
 
 
 def violations_in(rule: Rule, name: str, message: str, rows: Rows, column: RawColumn) -> tuple[RuleViolations, ...]:
@@ -133,7 +133,7 @@ class RowOrigins:
         return np.where(rows == NO_ROW, 0, (order[self.file[rows]] << 40) + self.line[rows] + 1)
 
 
-def shown(value: object) -> str:
+def short_text(value: object) -> str:
     """Return a value as short text: strings unchanged, other values as JSON."""
     if isinstance(value, bytes):
         text = repr(value[: limits.VIOLATION_VALUE_LENGTH_MAX])

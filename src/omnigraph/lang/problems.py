@@ -1,8 +1,8 @@
 """The list of problems of one schema or query text, raised together.
 
 In: codes, positions, messages and hints. Out: one `SchemaTextError` or `QueryTextError` with the problems in the order
-of the text. A list has at most `SCHEMA_PROBLEMS_MAX` problems, and long names and lines are shortened, so a hostile
-text cannot cause a huge answer.
+of the text. The number of problems is limited, and long names and lines are shortened, so a hostile text cannot cause a
+huge answer.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class ProblemList:
     """The problems of one schema text."""
 
     error_class: ClassVar[type[SchemaTextError] | type[QueryTextError]] = SchemaTextError
+    problems_max: ClassVar[int] = limits.SCHEMA_PROBLEMS_MAX
     source: str
     text: str
     _by_position: dict[tuple[int, int, str], Problem] = field(default_factory=dict)
@@ -55,7 +56,7 @@ class ProblemList:
 
     @property
     def is_full(self) -> bool:
-        return len(self._by_position) >= limits.SCHEMA_PROBLEMS_MAX
+        return len(self._by_position) >= self.problems_max
 
     def did_you_mean(self, word: str, candidates: Iterable[str]) -> str:
         """Return a hint with the most similar candidate, or an empty string. Compares few enough to be fast."""
@@ -96,6 +97,7 @@ class QueryProblems(ProblemList):
 
     __slots__ = ()
     error_class = QueryTextError
+    problems_max = limits.QUERY_PROBLEMS_MAX
 
     def include(self, others: QueryProblems) -> None:
         """Add the problems of another list of the same text."""

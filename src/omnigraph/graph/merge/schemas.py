@@ -28,7 +28,7 @@ from omnigraph.schema.catalog import Catalog, EdgeType, Entity, Property
 from omnigraph.schema.catalog_json import catalog_to_json, schema_hash
 from omnigraph.schema.evolution.diff import find_steps_by_id
 from omnigraph.schema.evolution.merge import Diverged, merge_catalogs
-from omnigraph.schema.evolution.steps import AddConstraint, AddProperty, CardRule, Constraint, Step
+from omnigraph.schema.evolution.steps import AddConstraint, AddProperty, CardRule, Constraint, EvolutionStep
 from omnigraph.schema.printer import print_schema, schema_from_catalog
 from omnigraph.schema.tables import arrow_schema
 
@@ -74,7 +74,7 @@ class MergedSchema:
 
     ours: Snapshot
     theirs: Catalog
-    steps: tuple[Step, ...] = ()
+    steps: tuple[EvolutionStep, ...] = ()
     added: tuple[TableRecord, ...] = ()
     dropped: frozenset[TableId] = frozenset()
     row_counts: Mapping[TypeId, int] = field(default_factory=dict)
@@ -156,7 +156,7 @@ def _base_catalog(base: Base) -> Catalog | None:
             assert_never(base)
 
 
-def diverged(reason: str, ours: tuple[Step, ...] = (), theirs: tuple[Step, ...] = ()) -> Conflict:
+def diverged(reason: str, ours: tuple[EvolutionStep, ...] = (), theirs: tuple[EvolutionStep, ...] = ()) -> Conflict:
     """Return the conflict about the whole schema, with the changes of both sides."""
     plans = (tuple(step.describe() for step in ours), tuple(step.describe() for step in theirs))
     return Conflict(kind=ConflictKind.SCHEMA_DIVERGED, entity=None, message=reason, plans=plans)

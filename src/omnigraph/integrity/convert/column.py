@@ -24,7 +24,7 @@ from omnigraph.integrity.convert.scalars import (
     convert_integers,
     convert_strings,
     reject_huge,
-    split_unicode,
+    reject_invalid_unicode,
 )
 from omnigraph.integrity.convert.times import convert_dates, convert_datetimes
 from omnigraph.integrity.raw import HugeIntegers, Lists, MixedColumn, RawColumn, split_kinds
@@ -52,7 +52,7 @@ def convert(raw: RawColumn, target: PropertyType) -> ConvertedColumn:
         return ConvertedColumn(nulls(len(array), arrow_type(target)))
     if not pa.types.is_string(array.type):
         return _convert_array(array, target)
-    array, invalid = split_unicode(array)
+    array, invalid = reject_invalid_unicode(array)
     converted = _convert_array(array, target)
     return ConvertedColumn(converted.values, (*invalid, *converted.invalid))
 

@@ -119,8 +119,8 @@ _URI_MESSAGE: Final = "expected `base64:…` (Blob); a URI outside of the graph 
 _UNICODE_MESSAGE: Final = "expected text in UTF-8"
 
 
-def split_unicode(array: Column) -> tuple[Column, tuple[InvalidValues, ...]]:
-    """Set text that is not UTF-8 to null."""
+def reject_invalid_unicode(array: Column) -> tuple[Column, tuple[InvalidValues, ...]]:
+    """Return the column with null for text that is not UTF-8, and the rows of that text."""
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:

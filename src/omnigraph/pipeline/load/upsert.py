@@ -64,7 +64,7 @@ def replace_rows(dataset: Dataset, rows: pa.Table) -> tuple[StagedTransaction, i
     ids = whole_column(rows, "id")
     every = dataset.read_fragments(list(dataset.fragment_rows()), ["id"], with_identities=True)
     prefilter = HashPrefilter(ids)
-    likely = [batch.filter(pa.array(prefilter.may_have(batch.column("id")))) for batch in every]
+    likely = [batch.filter(pa.array(prefilter.may_contain(batch.column("id")))) for batch in every]
     matches = _match_rows(rows, make_address_table(likely))
     fragments = _write_matches(dataset, matches)
     if not matches.moved.num_rows:

@@ -14,10 +14,10 @@ from omnigraph.base.ids import PropertyId
 from omnigraph.schema.catalog import AnyEntity, Catalog
 
 if TYPE_CHECKING:
-    from omnigraph.schema.evolution.steps import Step
+    from omnigraph.schema.evolution.steps import EvolutionStep
 
 
-def next_catalog(accepted: Catalog, steps: Iterable[Step]) -> Catalog:
+def next_catalog(accepted: Catalog, steps: Iterable[EvolutionStep]) -> Catalog:
     """Return the catalog after the steps, in their order."""
     catalog = accepted
     for step in steps:

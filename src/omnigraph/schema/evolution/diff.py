@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from omnigraph.base.ids import TypeId, type_id_from_number
 from omnigraph.schema.catalog import Catalog, EdgeType, Entity, Interface, NodeType
 from omnigraph.schema.evolution.codes import EvolutionCode
-from omnigraph.schema.evolution.steps import AddType, DropType, RenameType, Step, Unsupported, UpdateInterfaces
+from omnigraph.schema.evolution.steps import AddType, DropType, EvolutionStep, RenameType, Unsupported, UpdateInterfaces
 from omnigraph.schema.evolution.type_diff import TypePair, compare_type
 
 
@@ -23,7 +23,7 @@ from omnigraph.schema.evolution.type_diff import TypePair, compare_type
 class Evolution:
     """The steps, in order, and the rejected changes. No step may be applied while `unsupported` is not empty."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[EvolutionStep, ...]
     unsupported: tuple[Unsupported, ...] = ()
 
 
@@ -57,7 +57,7 @@ def find_steps(
     return Evolution(tuple(steps), tuple(unsupported))
 
 
-def find_steps_by_id(old: Catalog, new: Catalog, *, hard: bool = False) -> tuple[Step, ...]:
+def find_steps_by_id(old: Catalog, new: Catalog, *, hard: bool = False) -> tuple[EvolutionStep, ...]:
     """Return the steps between two catalogs of one graph, with types and properties matched by id."""
     pairs = [(before, after) for after in new.types if (before := old.same_type(after)) is not None]
     dropped = [entity for entity in old.types if new.same_type(entity) is None]
@@ -73,12 +73,12 @@ def _add_type(entity: Entity) -> AddType:
     return AddType(entity.id, entity.alias, entity)
 
 
-def _drop_steps(types: Iterable[Entity], hard: bool) -> list[Step]:
+def _drop_steps(types: Iterable[Entity], hard: bool) -> list[EvolutionStep]:
     edges_first = sorted(types, key=lambda entity: isinstance(entity, NodeType))
     return [DropType(entity.id, entity.alias, hard) for entity in edges_first]
 
 
-def _rename_steps(pairs: Iterable[tuple[Entity, Entity]]) -> list[Step]:
+def _rename_steps(pairs: Iterable[tuple[Entity, Entity]]) -> list[EvolutionStep]:
     return [RenameType(old.id, old.alias, new.name) for old, new in pairs if old.name != new.name]
 
 
@@ -145,7 +145,7 @@ def _with_accepted_ids(entity: Entity, ids: Mapping[TypeId, TypeId]) -> Entity:
     )
 
 
-def _interface_steps(old: Catalog, new: Catalog) -> list[Step]:
+def _interface_steps(old: Catalog, new: Catalog) -> list[EvolutionStep]:
     interfaces = _without_renames(new.interfaces)
     return [UpdateInterfaces(interfaces)] if _without_renames(old.interfaces) != interfaces else []
 

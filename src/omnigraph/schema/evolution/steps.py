@@ -131,9 +131,6 @@ class EvolutionStep(ABC):
         """Return the catalog after the step."""
 
 
-Step = EvolutionStep
-
-
 @dataclass(frozen=True, slots=True)
 class TypeStep(EvolutionStep):
     """A change of one type."""

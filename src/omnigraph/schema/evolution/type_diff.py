@@ -78,18 +78,18 @@ class TypePair:
 class TypeDifference:
     """The steps of one type, by the phase in which they can be applied."""
 
-    removing: list[step.Step] = field(default_factory=list)
-    columns: list[step.Step] = field(default_factory=list)
-    property_notes: list[step.Step] = field(default_factory=list)
-    adding: list[step.Step] = field(default_factory=list)
+    removing: list[step.EvolutionStep] = field(default_factory=list)
+    columns: list[step.EvolutionStep] = field(default_factory=list)
+    property_notes: list[step.EvolutionStep] = field(default_factory=list)
+    adding: list[step.EvolutionStep] = field(default_factory=list)
     unsupported: list[step.Unsupported] = field(default_factory=list)
 
     @property
-    def steps(self) -> tuple[step.Step, ...]:
+    def steps(self) -> tuple[step.EvolutionStep, ...]:
         return (*self.removing, *self.columns, *self.property_notes, *self.adding)
 
     @property
-    def supported_steps(self) -> tuple[step.Step, ...]:
+    def supported_steps(self) -> tuple[step.EvolutionStep, ...]:
         """The steps without those of rejected properties."""
         rejected = {change.property for change in self.unsupported}
         return tuple(change for change in self.steps if rejected.isdisjoint(change.column_names()))
