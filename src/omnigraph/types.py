@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.cleanup.retention import KeepReason
     from omnigraph.maintenance.doctor.findings import Check, Finding, Health
     from omnigraph.maintenance.drift import Classification
-    from omnigraph.maintenance.index_status import IndexCoverage
+    from omnigraph.maintenance.index_status import IndexCoverage, IndexState
     from omnigraph.maintenance.indexed_load import LoadResult
     from omnigraph.maintenance.maintain import MaintainResult
     from omnigraph.maintenance.optimize.index_plan import IndexStatus
@@ -88,6 +88,7 @@ __all__ = [
     "IndexKind",
     "IndexResult",
     "IndexRow",
+    "IndexState",
     "IndexStatus",
     "Indexed",
     "KeepReason",
@@ -155,7 +156,7 @@ _NAMES_BY_MODULE: Final = {
     "maintenance.cleanup.retention": "KeepReason",
     "maintenance.doctor.findings": "Check Finding Health",
     "maintenance.drift": "Classification",
-    "maintenance.index_status": "IndexCoverage",
+    "maintenance.index_status": "IndexCoverage IndexState",
     "maintenance.indexed_load": "LoadResult",
     "maintenance.maintain": "MaintainResult",
     "maintenance.optimize.index_plan": "IndexStatus",

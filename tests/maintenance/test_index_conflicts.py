@@ -79,7 +79,7 @@ def test_appended_rows_do_not_invalidate_indexes(graph: Location) -> None:
     workers = InterruptedBuild(lambda: append(graph, "b", 30))
     outcome = ensure_indices(graph, MAIN, workers)
     assert outcome.commit is not None
-    assert workers.built == [10]
+    assert workers.built == [11]
     assert {(row.status, row.rows) for row in outcome.built} == {(IndexStatus.BUILT, 40)}
     dataset = open_table(graph, DOC)
     assert read_coverage(dataset, [SIZE]) == {SIZE: Degraded((2,), 30)}
@@ -96,7 +96,7 @@ def test_appended_rows_do_not_invalidate_indexes(graph: Location) -> None:
 def test_rows_changed_during_the_build_are_found(graph: Location, interrupt: Callable[[Location], None]) -> None:
     workers = InterruptedBuild(lambda: interrupt(graph))
     assert ensure_indices(graph, MAIN, workers).commit is not None
-    assert workers.built == [10]
+    assert workers.built == [11]
     assert answers_are_right(graph)
     words = open_table(graph, DOC).native.to_table(full_text_query="a3")
     assert words.num_rows == open_table(graph, DOC).count_rows("id = 'a3'")
@@ -107,7 +107,7 @@ def test_rows_changed_during_the_build_are_found(graph: Location, interrupt: Cal
 def test_only_indexes_over_rewritten_fragments_are_built_again(graph: Location) -> None:
     workers = InterruptedBuild(lambda: run_compaction(graph, [CITES]))
     outcome = ensure_indices(graph, MAIN, workers)
-    assert workers.built == [10, 4]
+    assert workers.built == [11, 4]
     assert {row.status for row in outcome.built} == {IndexStatus.BUILT}
     assert rows_scanned(open_table(graph, CITES), "src = 'a3'") == 1
     assert rows_scanned(open_table(graph, DOC), "size = 3") == 2
@@ -121,7 +121,7 @@ def test_rows_overwritten_during_the_build_are_indexed_again(graph: Location) ->
 
     workers = InterruptedBuild(overwrite)
     ensure_indices(graph, MAIN, workers)
-    assert workers.built == [10, 6]
+    assert workers.built == [11, 7]
     assert open_table(graph, DOC).native.to_table(full_text_query="b3").num_rows == 1
     assert answers_are_right(graph)
     assert rows_scanned(open_table(graph, DOC), "slug = 'b3'") == 1
@@ -168,7 +168,7 @@ class TestBuildOnBranch:
 
         workers = InterruptedBuild(lambda: write_docs(graph, dev))
         outcome = ensure_indices(graph, dev, workers)
-        assert workers.built == [10, 6]
+        assert workers.built == [11, 7]
         assert outcome.commit is not None
         assert rows_scanned(open_table(graph, CITES, dev), "src = 'a3'") == 1
         assert answers_are_right(graph, dev)

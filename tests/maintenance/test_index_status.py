@@ -4,21 +4,32 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pyarrow as pa
 import pytest
 
-from omnigraph.api.graph import Graph
+from omnigraph.api.graph import Graph, init
 from omnigraph.base.errors import NotFoundError
 from omnigraph.graph.branches import create_branch
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
-from omnigraph.maintenance.index_status import FREE_TEXT, NO_INDEX, IndexCoverage
+from omnigraph.maintenance.index_status import NO_INDEX, IndexCoverage, IndexState
 from omnigraph.maintenance.optimize.run import ensure_indices
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.indexes import NO_ROWS, Degraded, Indexed
 from omnigraph.storage.location import Location
-from tests.maintenance.graphs import CITES, DOC, EMPTY, append, create, in_place
+from tests.maintenance.graphs import (
+    CITES,
+    DOC,
+    EMPTY,
+    append,
+    count_scanned,
+    create,
+    in_place,
+    open_table,
+    rows_scanned,
+)
 
-# Equality on free text and on columns without @index is never indexed.
-BY_DESIGN = {(DOC, "title"): FREE_TEXT, (DOC, "note"): NO_INDEX}
+# Equality on columns without @index is never indexed.
+BY_DESIGN = {(DOC, "note"): NO_INDEX}
 
 
 @pytest.fixture
@@ -26,6 +37,10 @@ def graph(local_location: Location) -> Graph:
     create(local_location)
     append(local_location, "a")
     return Graph(local_location)
+
+
+def _states(rows: list[IndexCoverage]) -> Counter[IndexState]:
+    return Counter(row.state for row in rows)
 
 
 def _by_design(rows: list[IndexCoverage]) -> dict[tuple[str, str], str]:
@@ -36,7 +51,7 @@ def test_coverage_follows_the_rows(graph: Graph) -> None:
     rows = graph.index_status()
     declared = [row for row in rows if row.declared]
     assert Counter((row.table_key, row.kind) for row in declared) == {
-        (DOC, IndexKind.BTREE): 4,
+        (DOC, IndexKind.BTREE): 5,
         (DOC, IndexKind.INVERTED): 1,
         (DOC, IndexKind.VECTOR): 1,
         (EMPTY, IndexKind.BTREE): 2,
@@ -44,12 +59,13 @@ def test_coverage_follows_the_rows(graph: Graph) -> None:
     }
     assert {row.coverage for row in declared if row.table_key != EMPTY} == {Degraded((0,), 20)}
     assert {row.reason for row in declared if row.table_key == EMPTY} == {NO_ROWS}
+    assert _states(rows) == {IndexState.MISSING: 11, IndexState.EMPTY: 2, IndexState.NONE: 1}
     assert _by_design(rows) == BY_DESIGN
 
     ensure_indices(graph.location, MAIN, in_place)
     rows = graph.index_status()
     assert {row.coverage for row in rows if row.declared and row.table_key != EMPTY} == {Indexed()}
-    assert not any(row.is_behind for row in rows)
+    assert _states(rows) == {IndexState.COMPLETE: 11, IndexState.EMPTY: 2, IndexState.NONE: 1}
     assert _by_design(rows) == BY_DESIGN
     assert {row.coverage for row in rows if not row.declared} == {Degraded((0,), 20)}
 
@@ -58,7 +74,7 @@ def test_coverage_follows_the_rows(graph: Graph) -> None:
     behind = [row for row in rows if row.is_behind]
     assert {row.coverage for row in behind} == {Degraded((1,), 5)}
     assert {row.rows for row in behind} == {25}
-    assert len(behind) == 10
+    assert _states(rows) == {IndexState.BEHIND: 11, IndexState.EMPTY: 2, IndexState.NONE: 1}
 
 
 def test_coverage_of_a_branch(graph: Graph) -> None:
@@ -66,7 +82,23 @@ def test_coverage_of_a_branch(graph: Graph) -> None:
     ensure_indices(graph.location, "dev", in_place)
     rows = Graph(graph.location, branch="dev").index_status()
     assert {row.branch for row in rows} == {"dev"}
-    assert not any(row.is_behind for row in rows)
-    assert any(row.is_behind for row in graph.index_status())
+    assert not any(row.is_missing for row in rows)
+    assert any(row.is_missing for row in graph.index_status())
     with pytest.raises(NotFoundError):
         Graph(graph.location, branch="nowhere").index_status()
+
+
+@pytest.mark.parametrize("annotation", ["@unique", "@index", "@unique @index", "@key"])
+def test_equality_on_text_reads_one_row(local_location: Location, annotation: str) -> None:
+    init(local_location.uri, f"node Person {{ email: String {annotation}  note: String? }}", actor="tester")
+    graph = Graph(local_location)
+    graph.load({"Person": pa.table({"email": [f"{number}@example.org" for number in range(50)]})})
+    graph.build_indexes()
+    dataset = open_table(local_location, "node:Person")
+    for where, matches in (("email = '7@example.org'", 1), ("email LIKE '4%'", 11)):
+        assert (rows_scanned(dataset, where), count_scanned(dataset, where)) == (matches, matches)
+    assert rows_scanned(dataset, "note = '7@example.org'") == 50
+    rows = graph.query('query q() { match { $p: Person { email: "7@example.org" } } return { $p.email } }')
+    assert rows.scalar() == "7@example.org"
+    explained = graph.explain('query q() { match { $p: Person { email: "7@example.org" } } return { $p.email } }')
+    assert "using btree on email" in explained.text

@@ -1,14 +1,15 @@
 """Index status: how well the indexes of a branch cover its columns, from metadata.
 
-In: a graph and a branch. Out: one row per declared index, and one per column on which `=` and ranges are not indexed by
-design: columns without `@index`, free text that is not a key, lists and blobs. A vector column that no index covers is
-read up to its first vector. Nothing here writes.
+In: a graph and a branch. Out: one row per declared index, and one per column on which `=` and ranges have no index:
+columns without `@index`, vectors, lists and blobs. A vector column that no index covers is read up to its first vector.
+Nothing here writes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from omnigraph.base.display import DisplayedRow
@@ -33,8 +34,22 @@ from omnigraph.storage.lance.indexes import (
 )
 
 NO_INDEX: Final = "has no @index"
-FREE_TEXT: Final = "is free text: its index serves search, and `=` reads every row"
 NO_KIND: Final = "is of a type that has no index"
+
+
+class IndexState(StrEnum):
+    """The state of the index of one column."""
+
+    COMPLETE = "complete"
+    """It covers every row."""
+    BEHIND = "behind"
+    """It exists, and some rows were added after it was built or last extended."""
+    MISSING = "missing"
+    """The schema declares it, and it was never built."""
+    EMPTY = "empty"
+    """The schema declares it, and the table has no rows."""
+    NONE = "none"
+    """The schema declares no index that serves `=` and ranges on this column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -53,8 +68,10 @@ class IndexCoverage(DisplayedRow):
     """Which rows the index does not cover, if any."""
     rows: int
     """The number of rows of the table."""
+    is_built: bool = False
+    """Whether the table has an index of this kind on the column."""
     reason: str = ""
-    """Why the column has no index; empty if it has one."""
+    """Why the column has no index; empty if it has one or if `optimize` builds it."""
 
     @property
     def declared(self) -> bool:
@@ -77,17 +94,33 @@ class IndexCoverage(DisplayedRow):
         return self.coverage.uncovered_rows if isinstance(self.coverage, Degraded) else 0
 
     @property
+    def state(self) -> IndexState:
+        """Whether the index is complete, behind or missing, or why there is none."""
+        if not self.declared:
+            return IndexState.NONE
+        if not self.is_degraded:
+            return IndexState.COMPLETE
+        if self.is_built:
+            return IndexState.BEHIND
+        return IndexState.MISSING if self.rows else IndexState.EMPTY
+
+    @property
     def is_behind(self) -> bool:
-        """Whether optimize can extend a declared index over rows that it does not cover."""
-        return self.declared and self.uncovered_rows > 0 and not self.reason
+        """Whether the index exists and does not cover every row."""
+        return self.state is IndexState.BEHIND
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the index is declared and was never built, although the table has rows."""
+        return self.state is IndexState.MISSING
 
     def summary(self) -> Mapping[str, object]:
-        uncovered_rows = self.coverage.uncovered_rows if isinstance(self.coverage, Degraded) else 0
         return {
             "table": self.table_key,
             "column": self.column,
             "kind": self.kind.value if self.kind else None,
-            "uncovered_rows": uncovered_rows,
+            "state": self.state.value,
+            "uncovered_rows": self.uncovered_rows,
             "reason": self.reason,
         }
 
@@ -122,9 +155,10 @@ def _coverage(snapshot: Snapshot, entity: Entity, table: TableRecord) -> Iterato
             kind=index.kind,
             coverage=coverage,
             rows=rows,
+            is_built=any((built.column, built.kind) == (index.column, index.kind) for built in present),
             reason=reason,
         )
-    served = {index.column for index in declared if index.kind is not IndexKind.INVERTED}
+    served = {index.column for index in declared}
     nothing = Degraded(tuple(sorted(fragments)), rows)
     for column in entity.properties:
         if column.name not in served:
@@ -147,6 +181,4 @@ def _why_unbuildable(dataset: Dataset, declared: ColumnIndex, rows: int) -> str:
 
 
 def _why_unindexed(column: Property) -> str:
-    if index_kind(column.type) is None:
-        return NO_KIND
-    return FREE_TEXT if column.indexed else NO_INDEX
+    return NO_INDEX if index_kind(column.type) else NO_KIND

@@ -104,9 +104,17 @@ def declared_indexes(entity: Entity) -> tuple[ColumnIndex, ...]:
     """Return every index of a type's table, in the order of its columns."""
     indexes = [ColumnIndex(name, types.IndexKind.BTREE) for name in system_columns(entity)]
     for property_ in entity.properties:
-        declared = types.index_kind(property_.type) if property_.indexed else None
-        if declared is not None:
-            indexes.append(ColumnIndex(property_.name, declared))
-        if property_.name in entity.key and declared is not types.IndexKind.BTREE:
-            indexes.append(ColumnIndex(property_.name, types.IndexKind.BTREE))
+        indexes.extend(ColumnIndex(property_.name, kind) for kind in _index_kinds(entity, property_))
     return tuple(indexes)
+
+
+def _index_kinds(entity: Entity, property_: Property) -> tuple[types.IndexKind, ...]:
+    """Return a BTREE for a column that is looked up by its value, then the index of its type."""
+    declared = types.index_kind(property_.type) if property_.indexed else None
+    is_looked_up = (
+        property_.name in entity.key
+        or (property_.name,) in entity.rules.uniques
+        or declared is types.IndexKind.INVERTED  # text is searched, and also compared
+    )
+    kinds = (types.IndexKind.BTREE if is_looked_up else None, declared)
+    return tuple(dict.fromkeys(kind for kind in kinds if kind is not None))

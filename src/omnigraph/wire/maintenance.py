@@ -189,6 +189,7 @@ def _coverage_row(row: IndexCoverage) -> dict[str, Any]:
         "property": row.column,
         "kind": None if row.kind is None else row.kind.value,
         "declared": row.declared,
+        "state": row.state.value,
         "coverage": "Degraded" if row.is_degraded else "Indexed",
         "uncovered_fragments": row.uncovered_fragments,
         "uncovered_rows": row.uncovered_rows,

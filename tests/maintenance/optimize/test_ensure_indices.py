@@ -40,6 +40,7 @@ BUILT, EXTENDED, COMPLETE = IndexStatus.BUILT, IndexStatus.EXTENDED, IndexStatus
 FILTERS = {
     "text id": (DOC, "id = 'a3'"),
     "text key": (DOC, "slug = 'a3'"),
+    "text": (DOC, "title = 'the fox a3'"),
     "integer": (DOC, "size = 3"),
     "integer range": (DOC, "size >= 3 AND size < 4"),
     "enum": (DOC, "tag = 'red'"),
@@ -48,7 +49,7 @@ FILTERS = {
     "target": (CITES, "dst = 'a3'"),
     "float": (CITES, "weight = 3.0"),
 }
-UNINDEXED = {"free text": (DOC, "title = 'the fox a3'"), "not declared": (DOC, "note = 'note a3'")}
+UNINDEXED = {"not declared": (DOC, "note = 'note a3'")}
 
 
 @pytest.fixture
@@ -82,6 +83,7 @@ def test_every_declared_index_is_built_in_one_commit(store_location: Location) -
     assert [(row.property, row.kind.value) for row in outcome.built if row.table_key == DOC] == [
         ("id", "btree"),
         ("slug", "btree"),
+        ("title", "btree"),
         ("title", "inverted"),
         ("size", "btree"),
         ("tag", "btree"),
@@ -153,7 +155,7 @@ def test_only_indexes_are_committed(graph: Location) -> None:
     after = read_snapshot(graph).tables[DOC]
     dataset = open_table(graph, DOC)
     records = read_operations(dataset, before.pin.version, after.pin.version)
-    assert len(records) == 6
+    assert len(records) == 7
     assert {record.operation for record in records if isinstance(record, TransactionRecord)} == {Operation.CREATE_INDEX}
     assert (dataset.read(), after.row_count) == (rows, before.row_count)
     assert open_dataset(graph.child(before.path), version=before.pin.version).read() == rows

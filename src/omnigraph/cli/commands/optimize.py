@@ -113,7 +113,7 @@ def _as_row(row: TableOptimizeStats, *, dry_run: bool) -> dict[str, Any]:
         "fragments": f"-{row.fragments_removed} +{row.fragments_added}" if changed else "",
         "bytes": f"{row.bytes_before} -> {row.bytes_after}" if changed else "",
         "indexes_folded": ", ".join(row.indexes_folded),
-        "indexes_built": ", ".join(dict.fromkeys(row.indexes_built)),
+        "indexes_built": ", ".join(row.indexes_built),
         "result": _result(row, dry_run=dry_run),
     }
 
@@ -124,7 +124,7 @@ def _with_text(fields: dict[str, Any]) -> dict[str, Any]:
         **fields,
         "pending_indexes": "; ".join(f"{index['property']}: {index['reason']}" for index in fields["pending_indexes"]),
         "indexes_folded": ", ".join(fields["indexes_folded"]),
-        "indexes_built": ", ".join(dict.fromkeys(fields["indexes_built"])),
+        "indexes_built": ", ".join(fields["indexes_built"]),
     }
 
 

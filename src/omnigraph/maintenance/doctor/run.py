@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 from omnigraph.base import limits
+from omnigraph.base.display import format_count
 from omnigraph.base.errors import FormatError, OmnigraphError
 from omnigraph.base.hints import Hint, action, hint
 from omnigraph.base.progress import log_event
@@ -38,7 +39,7 @@ from omnigraph.maintenance.doctor.findings import (
     optimize_branch,
 )
 from omnigraph.maintenance.drift import TableInspection, inspect_until_stable, is_in_progress, owned_tables
-from omnigraph.maintenance.index_status import coverage_of_snapshot
+from omnigraph.maintenance.index_status import IndexCoverage, IndexState, coverage_of_snapshot
 from omnigraph.maintenance.target import GraphTarget
 from omnigraph.pipeline.spark.java import find_java
 from omnigraph.schema.catalog import EdgeType
@@ -282,16 +283,19 @@ class _GraphInspection:
                 for table in snapshot.tables.values()
                 if table.owner != snapshot.branch.id or not self._can_read(table)
             )
-            behind: dict[str, list[str]] = {}
+            incomplete: dict[tuple[str, IndexState], list[IndexCoverage]] = {}
             for row in coverage_of_snapshot(snapshot, skipped):
-                if row.is_behind:
-                    behind.setdefault(row.table_key, []).append(row.column)
-                elif row.kind is IndexKind.VECTOR and row.reason == NO_VECTORS:
+                if row.kind is IndexKind.VECTOR and row.reason == NO_VECTORS:
                     text = f"the index on {row.column} is not built: {row.reason}"
                     fix = Hint(f"Load vectors into '{row.column}', or remove its @index.")
                     yield Finding(Check.INDEXES, Health.NOTICE, text, where=row.table_key, branch=name, fix=fix)
-            for alias, columns in behind.items():
-                text = f"rows that no index covers: {', '.join(dict.fromkeys(columns))}"
+                elif row.is_behind or row.is_missing:
+                    incomplete.setdefault((row.table_key, row.state), []).append(row)
+            for (alias, state), rows in incomplete.items():
+                columns = ", ".join(dict.fromkeys(row.column for row in rows))
+                uncovered = format_count(max(row.uncovered_rows for row in rows), "row")
+                is_missing = state is IndexState.MISSING
+                text = f"indexes not built: {columns}" if is_missing else f"indexes behind by {uncovered}: {columns}"
                 yield Finding(Check.INDEXES, Health.NOTICE, text, where=alias, branch=name, fix=optimize_branch(name))
 
     def orphans(self) -> Iterator[Finding]:

@@ -178,7 +178,7 @@ def _plan_row(
         pending_indexes=tuple(
             PendingIndex(index.spec.column, reasons[index.spec]) for index in indexes if index.spec in reasons
         ),
-        indexes_folded=tuple(spec.column for spec in buildable if spec.name in existing_names),
-        indexes_built=tuple(spec.column for spec in buildable if spec.name not in existing_names),
+        indexes_folded=tuple(dict.fromkeys(spec.column for spec in buildable if spec.name in existing_names)),
+        indexes_built=tuple(dict.fromkeys(spec.column for spec in buildable if spec.name not in existing_names)),
         stripped=plan.strip,
     )
