@@ -25,7 +25,7 @@ from omnigraph import maintenance, spark, types
 from omnigraph.base.errors import OmnigraphError
 
 HIDDEN_ERRORS: Final = frozenset(
-    {"FailpointError", "InconsistentCatalogError", "RemoteError", "RequestError", "WireError"}
+    {"FailpointError", "InconsistentCatalogError", "RemoteError", "RequestError", "ProtobufError"}
 )
 """Errors that no caller receives."""
 

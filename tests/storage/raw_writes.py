@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pyarrow as pa
 
-from omnigraph.storage.errors import substrate_errors
+from omnigraph.storage.errors import translate_errors
 from omnigraph.storage.lance.dataset import ADDRESS, Dataset
 from omnigraph.storage.lance.indexes import (
     IndexSpec,
@@ -44,7 +44,7 @@ def stage_delete(dataset: Dataset, where: str) -> StagedTransaction | None:
 def commit_upsert(dataset: Dataset, rows: pa.Table, key: str) -> Dataset:
     """Insert or replace rows by key as one version, like an external tool."""
     native = dataset.native_copy()
-    with substrate_errors("upsert", dataset.uri):
+    with translate_errors("upsert", dataset.uri):
         builder = native.merge_insert(key).when_matched_update_all().when_not_matched_insert_all()
         builder.conflict_retries(0).retry_timeout(timedelta(seconds=30)).execute(rows)
     return Dataset(dataset.location, dataset.branch, native)

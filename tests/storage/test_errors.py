@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.base.errors import ErrorKind, FormatError, InvariantError, NotFoundError, OmnigraphError, StorageError
-from omnigraph.storage.errors import CommitRaceError, DatasetExistsError, substrate_errors, translate_error
+from omnigraph.storage.errors import CommitRaceError, DatasetExistsError, translate_error, translate_errors
 from omnigraph.storage.lance.commit import commit_branch
 from omnigraph.storage.lance.dataset import open_dataset
 from omnigraph.storage.lance.stage import write_rows
@@ -174,7 +174,7 @@ def test_interrupt_in_a_library_is_raised_as_keyboard_interrupt(local_location: 
 
     with pytest.raises(KeyboardInterrupt):
         write_rows(dataset, pa.RecordBatchReader.from_batches(rows.schema, interrupted()))
-    with pytest.raises(KeyboardInterrupt), substrate_errors("read", local_location.uri):
+    with pytest.raises(KeyboardInterrupt), translate_errors("read", local_location.uri):
         raise pa.ArrowInvalid("External error: KeyboardInterrupt: ")
 
 
@@ -270,7 +270,7 @@ class PanicException(BaseException):
     ],
 )
 def test_cause_of_a_panic_is_in_its_message(cause: str, code: str) -> None:
-    with pytest.raises(OmnigraphError) as caught, substrate_errors("read", "/data/graph.omni"):
+    with pytest.raises(OmnigraphError) as caught, translate_errors("read", "/data/graph.omni"):
         raise PanicException(f"called `Result::unwrap()` on an `Err` value: {cause}")
     assert caught.value.code == code
 
@@ -288,7 +288,7 @@ def test_every_storage_call_names_its_operation_and_location() -> None:
         for source in python_sources()
         if source.in_package
         for call in ast.walk(source.tree)
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == "substrate_errors"
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "translate_errors"
     ]
     assert len(calls) > 50
     for what, where in calls:

@@ -150,7 +150,7 @@ def _diff_table(root: Location, old: _Table | None, new: _Table | None) -> Itera
         if differs.any():
             mask: Any = pa.array(differs)
             names = ids.slice(start, rows).filter(mask).to_pylist()
-            states = (_states(entity, image.only(differs)) for image in (before, after))
+            states = (_states(entity, side.only(differs)) for side in (before, after))
             for name, state_before, state_after in zip(names, *states, strict=True):
                 kind = ChangeKind.INSERTED if state_before is None else ChangeKind.UPDATED
                 kind = ChangeKind.DELETED if state_after is None else kind
@@ -165,8 +165,8 @@ def _diff_table(root: Location, old: _Table | None, new: _Table | None) -> Itera
                 )
 
 
-def _states(entity: Entity, image: entity_rows.EntityRows) -> Iterator[dict[str, Any] | None]:
-    for line in entity_rows.entity_lines(entity, image):
+def _states(entity: Entity, rows: entity_rows.EntityRows) -> Iterator[dict[str, Any] | None]:
+    for line in entity_rows.entity_lines(entity, rows):
         yield None if line is None else json.loads(line)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from omnigraph.arrow.hashing import Hashes, digest_rows, hash_texts
 from omnigraph.base import limits
 from omnigraph.storage.lance.dataset import Dataset
-from omnigraph.storage.lance.fragments import read_fragment_files
+from omnigraph.storage.lance.fragments import describe_fragments
 from omnigraph.storage.lance.read import TableScan, scan_fragments
 
 
@@ -31,8 +31,8 @@ class RowCounts:
 
 def compare_rows(before: Dataset | None, after: Dataset, rows_per_pass: int = limits.REPAIR_ROWS_PER_PASS) -> RowCounts:
     """Compare two versions of one table by the column `id`. Without `before` every row is new."""
-    fragments_before = {} if before is None else read_fragment_files(before)
-    fragments_after = read_fragment_files(after)
+    fragments_before = {} if before is None else describe_fragments(before)
+    fragments_after = describe_fragments(after)
     is_comparable = before is not None and before.schema.equals(after.schema)
     shared = fragments_before.keys() & fragments_after.keys() if is_comparable else ()
     same = {number for number in shared if fragments_before[number].has_same_rows(fragments_after[number])}

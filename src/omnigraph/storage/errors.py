@@ -197,8 +197,8 @@ _INTERRUPTED: Final = re.compile(r"(?:^|External error: )KeyboardInterrupt\b", r
 
 
 @contextmanager
-def substrate_errors(operation: str, uri: str) -> Iterator[None]:
-    """Raise our error instead of the library's within the block. `operation` is a phrase such as "open the dataset"."""
+def translate_errors(operation: str, uri: str) -> Iterator[None]:
+    """Translate errors of the libraries within the block. `operation` is a phrase such as "open the dataset"."""
     try:
         yield
     except errors.OmnigraphError:

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from omnigraph.base.errors import UsageError
 from omnigraph.base.failpoints import announce
-from omnigraph.storage.errors import substrate_errors
+from omnigraph.storage.errors import translate_errors
 from omnigraph.storage.local_tree import walk_tree
 from omnigraph.storage.location import Location, Scheme
 from omnigraph.storage.objects import ObjectStore, open_s3_store
@@ -69,7 +69,7 @@ def read_stamp(location: Location) -> FileStamp | None:
         directory, name = _split_location(location)
         entry = ObjectStore(directory).entry(name)
         return None if entry is None else FileStamp(entry.size, entry.version)
-    with substrate_errors("read the file", location.uri):
+    with translate_errors("read the file", location.uri):
         try:
             return local_stamp(Path(location.uri).stat())
         except FileNotFoundError:
@@ -91,14 +91,14 @@ def list_files(location: Location) -> tuple[StoredFile, ...]:
 def list_tree(location: Location) -> Listing:
     """Return the files and symbolic links. Raise for a location that is reached through a link below its root."""
     links: list[str] = []
-    with substrate_errors("list files", location.uri):
+    with translate_errors("list files", location.uri):
         files = tuple(sorted(_iterate_files(location, links), key=lambda file: file.path))
     return Listing(files, tuple(sorted(links)))
 
 
 def has_more_files(location: Location, count: int) -> bool:
     """Return whether there are more than `count` files below the location; list no more than needed."""
-    with substrate_errors("list files", location.uri):
+    with translate_errors("list files", location.uri):
         return sum(1 for _ in islice(_iterate_files(location, []), count + 1)) > count
 
 
@@ -139,7 +139,7 @@ def compression_of(name: str) -> Compression:
 @contextmanager
 def write_file(location: Location) -> Iterator[BinaryIO]:
     """Yield a file to write to. It gets its name when the block ends; an error in the block leaves no file."""
-    with substrate_errors("write the file", location.uri):
+    with translate_errors("write the file", location.uri):
         announce("file.write", location.uri)
         if location.is_local:
             with _draft_on_disk(Path(location.uri), synced=location.is_synced) as draft:
@@ -154,7 +154,7 @@ def write_file(location: Location) -> Iterator[BinaryIO]:
 
 def move_file(source: Location, target: Location) -> None:
     """Rename a file on the same disk; replace an existing file of that name."""
-    with substrate_errors("rename the file", target.uri):
+    with translate_errors("rename the file", target.uri):
         announce("file.write", target.uri)
         Path(source.uri).replace(target.uri)
         if target.is_synced:
@@ -188,7 +188,7 @@ def _split_location(location: Location) -> tuple[Location, str]:
 
 def read_bytes(location: Location, start: int, length: int) -> bytes:
     """Read up to `length` bytes from `start`; fewer at the end of the file, none after it."""
-    with substrate_errors("read the file", location.uri):
+    with translate_errors("read the file", location.uri):
         if location.scheme is Scheme.LOCAL:
             with Path(location.uri).open("rb") as file:
                 file.seek(start)
@@ -199,7 +199,7 @@ def read_bytes(location: Location, start: int, length: int) -> bytes:
 
 def open_bytes(location: Location, size: int) -> pa.NativeFile:
     """Open the whole file for Arrow's readers, which may seek in it; `size` is the listed size."""
-    with substrate_errors("read the file", location.uri):
+    with translate_errors("read the file", location.uri):
         if location.scheme is Scheme.LOCAL:
             return pa.OSFile(location.uri, "rb")
         return pa.PythonFile(_Reader(location, size), mode="r")

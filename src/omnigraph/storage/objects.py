@@ -25,7 +25,7 @@ from obstore.exceptions import AlreadyExistsError
 from obstore.store import LocalStore, MemoryStore, S3Store
 
 from omnigraph.base.failpoints import announce
-from omnigraph.storage.errors import substrate_errors
+from omnigraph.storage.errors import translate_errors
 from omnigraph.storage.local_tree import remove_empty_directories, require_no_link, unlink_files, walk_tree
 from omnigraph.storage.location import Location, Scheme
 from omnigraph.storage.settings import require_settings, settings_id
@@ -177,7 +177,7 @@ class ObjectStore:
                 yield ObjectEntry(posixpath.join(prefix, path), status.st_size)
 
     def _errors(self, doing: str, path: str) -> AbstractContextManager[None]:
-        return substrate_errors(doing, f"{self.location.uri}/{path}" if path else self.location.uri)
+        return translate_errors(doing, f"{self.location.uri}/{path}" if path else self.location.uri)
 
 
 def _create_synced(root: Path, path: str, data: bytes) -> None:

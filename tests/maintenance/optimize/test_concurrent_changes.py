@@ -24,7 +24,7 @@ from omnigraph.maintenance.optimize.concurrent_changes import (
 from omnigraph.storage.lance.commit import commit_staged
 from omnigraph.storage.lance.compaction import FragmentRewrite, Positions, rewrite_fragments, stage_rewrite
 from omnigraph.storage.lance.dataset import Dataset
-from omnigraph.storage.lance.fragments import Fragment, read_fragment_files
+from omnigraph.storage.lance.fragments import Fragment, describe_fragments
 from omnigraph.storage.lance.stage import stage_restore, stage_upsert
 from omnigraph.storage.lance.transactions import Operation
 from omnigraph.storage.location import Location
@@ -154,7 +154,7 @@ def test_each_deletion_file_is_read_once(local_location: Location) -> None:
     staged = stage_delete(dataset, "id = 'b'")
     assert staged is not None
     dataset = commit_staged(dataset, staged)
-    native = read_fragment_files(dataset)[0].native
+    native = describe_fragments(dataset)[0].native
     reads, opened = ChangeReads(), list[int]()
 
     def open_version() -> Dataset:
@@ -176,7 +176,7 @@ def test_operations_are_read_from_transactions(local_location: Location) -> None
     dataset = commit_staged(dataset, stage_upsert(dataset, dataset.read(where="id = 'a'")))
     reads = ChangeReads()
     assert reads.only_rows_changed(dataset, first)
-    rewritten = rewrite_fragments(dataset, sorted(read_fragment_files(dataset)), 100).numbered(90)
+    rewritten = rewrite_fragments(dataset, sorted(describe_fragments(dataset)), 100).numbered(90)
     later = commit_staged(dataset, stage_rewrite(dataset, [rewritten]))
     assert not reads.only_rows_changed(later, first)
     assert reads.only_rows_changed(later, later.version)

@@ -18,7 +18,7 @@ from omnigraph.maintenance.optimize.run import optimize_all_tables
 from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
 from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.dataset import Dataset
-from omnigraph.storage.lance.fragments import read_fragment_files
+from omnigraph.storage.lance.fragments import describe_fragments
 from omnigraph.storage.lance.indexes import Degraded, Indexed, IndexSpec, read_coverage, read_indexes
 from omnigraph.storage.location import Location
 from omnigraph.storage.objects import ObjectStore
@@ -101,7 +101,7 @@ def test_all_work_is_one_commit_that_changes_no_row(graph: Location) -> None:
     assert {alias: rows_of(open_table(graph, alias)) for alias in (DOC, CITES)} == before
     assert doc.manifest_version == doc.lance_head_version == after.tables[DOC].pin.version
     assert open_table(graph, DOC).newest_version() == doc.manifest_version
-    assert len(read_fragment_files(open_table(graph, DOC))) == 1
+    assert len(describe_fragments(open_table(graph, DOC))) == 1
     assert {index.segments for index in read_indexes(open_table(graph, DOC))} == {1}
     assert rows_scanned(open_table(graph, DOC), "size = 3") == 4
     assert answers_are_right(graph)
@@ -194,7 +194,7 @@ def test_dry_run_reports_a_vector_index_without_vectors(local_location: Location
 def test_dry_run_counts_the_fragments_of_a_split_fragment(graph: Location) -> None:
     """A fragment with many deleted rows is rewritten alone, even if its live rows exceed the bound."""
     optimize(graph, rows_per_task=80)
-    assert len(read_fragment_files(open_table(graph, DOC))) == 1
+    assert len(describe_fragments(open_table(graph, DOC))) == 1
     delete(graph, "size > 15")
     planned, done = (optimize(graph, dry_run=True, rows_per_task=25)[DOC], optimize(graph, rows_per_task=25)[DOC])
     assert (planned.fragments_removed, planned.fragments_added) == (1, done.fragments_added)
@@ -210,7 +210,7 @@ def test_bounds_hold_and_repeated_runs_converge(graph: Location) -> None:
             break
     else:
         pytest.fail("the runs do not converge")
-    sizes = [fragment.rows for fragment in read_fragment_files(open_table(graph, DOC)).values()]
+    sizes = [fragment.rows for fragment in describe_fragments(open_table(graph, DOC)).values()]
     assert max(sizes) <= 40
     assert len(sizes) == 2
     assert rows_of(open_table(graph, DOC)) == before
@@ -240,7 +240,7 @@ def test_partial_progress_is_several_commits(graph: Location, monkeypatch: pytes
 def test_only_requested_tables(graph: Location) -> None:
     rows = optimize(graph, tables=frozenset({"Cites"}))
     assert list(rows) == [CITES, MANIFEST]
-    assert len(read_fragment_files(open_table(graph, DOC))) == 5
+    assert len(describe_fragments(open_table(graph, DOC))) == 5
 
 
 def test_unknown_type_is_rejected_before_any_work(graph: Location) -> None:

@@ -20,7 +20,7 @@ from omnigraph.maintenance.optimize.options import OptimizeOptions, TableOptimiz
 from omnigraph.maintenance.optimize.rewrite import rewrite_group
 from omnigraph.maintenance.optimize.run import optimize_all_tables
 from omnigraph.storage.lance.dataset import Dataset
-from omnigraph.storage.lance.fragments import read_fragment_files
+from omnigraph.storage.lance.fragments import describe_fragments
 from omnigraph.storage.lance.row_changes import row_changes
 from omnigraph.storage.location import Location, parse_location
 from tests.graph.concurrency.actors import Actor
@@ -175,7 +175,7 @@ def test_next_to_a_process_that_updates_continuously(local_location: Location, t
         return results
 
     def small_fragments() -> int:
-        fragments = read_fragment_files(open_table(local_location, PERSON))
+        fragments = describe_fragments(open_table(local_location, PERSON))
         return sum(fragment.rows + fragment.deleted_rows <= 3 for fragment in fragments.values())
 
     stop = tmp_path / "stop"

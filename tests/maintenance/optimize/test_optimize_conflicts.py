@@ -19,7 +19,7 @@ from omnigraph.maintenance.optimize.options import OptimizeOptions, SkipReason, 
 from omnigraph.maintenance.optimize.rewrite import rewrite_group
 from omnigraph.maintenance.optimize.run import optimize_all_tables
 from omnigraph.maintenance.schema_apply import SchemaRequest, apply_schema
-from omnigraph.storage.lance.fragments import read_fragment_files
+from omnigraph.storage.lance.fragments import describe_fragments
 from omnigraph.storage.location import Location
 from tests.graph.writers import run_compaction
 from tests.maintenance.graphs import (
@@ -90,7 +90,7 @@ def test_appends_do_not_invalidate_groups(graph: Location) -> None:
     assert rows[DOC].committed
     assert (rows[DOC].fragments_removed, rows[DOC].skipped) == (4, None)
     assert len(ids(graph)) == 100
-    assert max(read_fragment_files(open_table(graph, DOC))) >= limits.COMPACTION_NUMBER_GAP
+    assert max(describe_fragments(open_table(graph, DOC))) >= limits.COMPACTION_NUMBER_GAP
     assert answers_are_right(graph)
 
 
@@ -117,7 +117,7 @@ def test_row_changes_invalidate_no_group_and_old_rows_do_not_return(
         expected[:] = identities(graph)
         return results
 
-    before = len(read_fragment_files(open_table(graph, DOC)))
+    before = len(describe_fragments(open_table(graph, DOC)))
     options = OptimizeOptions(rows_per_task=40)
     rows = {row.table_key: row for row in optimize_all_tables(Graph(graph), options, counted)}
     assert len(workers.tasks) == 1, "no group is rewritten again"
@@ -125,7 +125,7 @@ def test_row_changes_invalidate_no_group_and_old_rows_do_not_return(
     assert rows[DOC].skipped is None
     assert set(rows[DOC].indexes_built) >= {"id", "slug", "size"}
     assert identities(graph) == expected
-    assert len(read_fragment_files(open_table(graph, DOC))) < before
+    assert len(describe_fragments(open_table(graph, DOC))) < before
     assert answers_are_right(graph)
     optimize(graph, InterruptedRewrite(lambda: None))
     assert identities(graph) == expected, "also when the masked rows are dropped from the files"
@@ -149,7 +149,7 @@ def test_table_that_loses_its_groups_each_time_gets_fewer_fragments(graph: Locat
         run_compaction(graph, [DOC])
         for _ in range(3):
             change(graph, {DOC: lambda dataset: stage_append(dataset, docs(dataset.schema, new_ulid(), 2))}, rows=2)
-        counts.append(len(read_fragment_files(open_table(graph, DOC))))
+        counts.append(len(describe_fragments(open_table(graph, DOC))))
 
     counts: list[int] = []
     workers = InterruptedRewrite(interrupt, times=99)
@@ -157,7 +157,7 @@ def test_table_that_loses_its_groups_each_time_gets_fewer_fragments(graph: Locat
     assert len(workers.tasks) == limits.MAINTENANCE_ATTEMPTS_MAX
     assert rows[DOC].committed
     assert rows[DOC].skipped is None
-    assert len(read_fragment_files(open_table(graph, DOC))) == 1 < counts[-1]
+    assert len(describe_fragments(open_table(graph, DOC))) == 1 < counts[-1]
     assert len(ids(graph)) == 80 + 6 * limits.MAINTENANCE_ATTEMPTS_MAX
     assert {pending.property for pending in rows[DOC].pending_indexes} >= {"id", "slug", "size"}
     assert answers_are_right(graph)

@@ -26,7 +26,7 @@ from omnigraph.storage.lance.compaction import (
     write_deletion_file,
 )
 from omnigraph.storage.lance.dataset import Dataset, branch_location, create_dataset
-from omnigraph.storage.lance.fragments import has_same_data, read_fragment_files, read_live_offsets
+from omnigraph.storage.lance.fragments import describe_fragments, has_same_data, read_live_offsets
 from omnigraph.storage.lance.indexes import (
     PQ_ROWS_MIN,
     Degraded,
@@ -133,7 +133,7 @@ def built_in_clone(clone: Dataset, dataset: Dataset, pq_rows_min: int) -> Built:
     built = []
     present = {index.name: index.fragment_ids for index in read_indexes(clone)}
     for spec in SPECS:
-        uncovered = sorted(read_fragment_files(clone).keys() - present.get(spec.name, frozenset()))
+        uncovered = sorted(describe_fragments(clone).keys() - present.get(spec.name, frozenset()))
         segment = build_index_segment(clone, plan(clone, spec, pq_rows_min), uncovered)
         directory = branch_location(dataset.location, dataset.branch)
         built.append((spec, adopt_segment(pickle.loads(pickle.dumps(segment)), clone.location, directory)))
@@ -169,7 +169,7 @@ def rewrite_two_groups(store_location: Location, pq_rows_min: int, *, on_branch:
     ]
     assert [group.new_ids for group in groups] == [(GAP,), (GAP + 3,)]
     clone = clone_rewritten(dataset, store_location.child("scratch/clone"), groups)
-    assert set(read_fragment_files(clone)) == {2, GAP, GAP + 3}
+    assert set(describe_fragments(clone)) == {2, GAP, GAP + 3}
     answers_are_right(clone)
     built = built_in_clone(clone, dataset, pq_rows_min)
     assert dataset.newest_version() == dataset.version, "no head moved"
@@ -190,7 +190,7 @@ def rewrite_two_groups(store_location: Location, pq_rows_min: int, *, on_branch:
     assert set(read_coverage(moved, SPECS).values()) == {Degraded((5,), ROWS)}
     assert {name: row_ids(moved)[name] for name in before} == before
     later = append(moved, 6 * ROWS)
-    assert max(read_fragment_files(later)) == GAP + 4, "Lance continues after the highest fragment id"
+    assert max(describe_fragments(later)) == GAP + 4, "Lance continues after the highest fragment id"
     later.native_copy().optimize.optimize_indices()
     later.newest().native_copy().optimize.compact_files()
     answers_are_right(later.newest())
@@ -217,9 +217,9 @@ def test_rewrite_of_a_partially_covered_group_requires_a_segment_drop(durable_lo
 
 def test_changed_fragments_are_detected(local_location: Location) -> None:
     dataset = make_people(local_location, ["a", "a2"], ["b"], ["c"])
-    then = read_fragment_files(dataset)
-    assert read_fragment_files(dataset.newest()) == then
-    now = read_fragment_files(delete(dataset, "id = 'a'"))
+    then = describe_fragments(dataset)
+    assert describe_fragments(dataset.newest()) == then
+    now = describe_fragments(delete(dataset, "id = 'a'"))
     assert [number for number in then if now[number] != then[number]] == [0]
     assert now[0].files == then[0].files
     assert (now[0].rows, now[0].deleted_rows) == (1, 1)
@@ -233,7 +233,7 @@ def test_rewrite_keeps_row_ids_and_drops_deleted_rows(local_location: Location) 
     group = rewrite_fragments(dataset, (0, 1), 100).numbered(GAP)
     assert group.new[0].physical_rows == 2
     moved = commit_staged(dataset, stage_rewrite(dataset, [group]))
-    assert list(read_fragment_files(moved)) == [2, 3, GAP], "in the order of their ids"
+    assert list(describe_fragments(moved)) == [2, 3, GAP], "in the order of their ids"
     assert ids_of(moved) == ["a2", "b", "c", "d"]
     assert row_ids(moved) == before
     assert ids_of(dataset) == ["a2", "b", "c", "d"]
@@ -262,15 +262,15 @@ def test_rewrite_may_have_deletion_files(durable_location: Location) -> None:
     assert clone.count_rows() == 16, "the clone of a masked group reads the deletion file where it is"
     moved = commit_staged(now, stage_rewrite(now, [group]))
     assert _versioned_rows(moved) == before
-    assert {number: f.deleted_rows for number, f in read_fragment_files(moved).items()} == {2: 0, GAP: 2}
+    assert {number: f.deleted_rows for number, f in describe_fragments(moved).items()} == {2: 0, GAP: 2}
     assert read_live_offsets(moved, GAP).tolist() == [row for row in range(18) if row not in (3, 10)]
     checked: Any = moved.native
     checked.validate()
     later = delete(commit_staged(moved, stage_upsert(moved, things(0, 1))), "number = 19")
-    assert read_fragment_files(later)[GAP].deleted_rows == 4
+    assert describe_fragments(later)[GAP].deleted_rows == 4
     assert set(later.read(["number"])["number"].to_pylist()) == {0, 1, *range(4, 12), *range(13, 19)}
     assert later.count_rows() == 16
-    again = rewrite_fragments(later, sorted(read_fragment_files(later)), 100).numbered(2 * GAP)
+    again = rewrite_fragments(later, sorted(describe_fragments(later)), 100).numbered(2 * GAP)
     assert _versioned_rows(commit_staged(later, stage_rewrite(later, [again]))) == _versioned_rows(later)
 
 
@@ -289,25 +289,25 @@ def test_large_deletion_file_as_an_array_is_read(local_location: Location) -> No
 def test_an_update_and_a_delete_change_only_the_deletion_file_of_a_fragment(local_location: Location) -> None:
     """And a fragment without live rows no longer exists; its id is not reused."""
     dataset = append(create_dataset(local_location, things(0, 10)), 10, 1)
-    then = read_fragment_files(dataset)
+    then = describe_fragments(dataset)
     now = delete(commit_staged(dataset, stage_upsert(dataset, things(5, 1))), "number = 6")
     now = commit_staged(now, stage_update(now, things(7, 1).select(["id", "words"])))
     assert now.count_rows("number = 7") == 1
-    assert has_same_data(then[0].native, read_fragment_files(now)[0].native)
+    assert has_same_data(then[0].native, describe_fragments(now)[0].native)
     assert read_live_offsets(now, 0).tolist() == [0, 1, 2, 3, 4, 8, 9]
     now = commit_staged(now, stage_upsert(now, things(10, 1)))
-    numbers = set(read_fragment_files(now))
+    numbers = set(describe_fragments(now))
     assert 1 not in numbers
     now = append(delete(now, "number = 10"), 20, 1)
-    assert max(numbers) not in read_fragment_files(now)
-    assert max(read_fragment_files(now)) == max(numbers) + 1
+    assert max(numbers) not in describe_fragments(now)
+    assert max(describe_fragments(now)) == max(numbers) + 1
 
 
 def test_segment_may_have_fragments_without_rows(local_location: Location) -> None:
     dataset = append(append(create_dataset(local_location, things(0, 10)), 10, 1), 11, 10)
     built = [(spec, build_index_segment(dataset, plan(dataset, spec), (0, 1, 2))) for spec in SPECS]
     now = delete(commit_staged(dataset, stage_upsert(dataset, things(10, 1))), "number = 7")
-    assert 1 not in read_fragment_files(now)
+    assert 1 not in describe_fragments(now)
     now = committed(now, built)
     answers_are_right(now)
     assert now.count_rows("number = 10") == 1

@@ -1,4 +1,4 @@
-"""Surface guards: a version file names its files in plain bytes, as `find_mentioned` searches for them."""
+"""Surface guards: a version file names its files in plain bytes, as `find_committed_files` searches for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from omnigraph.storage.files import StoredFile, list_files
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.layout import file_group, manifest_version
-from omnigraph.storage.lance.references import find_mentioned, read_referenced_files
+from omnigraph.storage.lance.references import find_committed_files, read_referenced_files
 from omnigraph.storage.location import Location
 
 
@@ -63,7 +63,7 @@ def test_versions_mention_every_file_that_they_reference(dataset: Dataset) -> No
     assert directories == {"data", "_deletions", "_indices", "_transactions"}
     referenced = read_referenced_files(dataset, ()).by_any
     assert {file.path for file in files} <= referenced
-    assert find_mentioned(dataset.location, times, files) == {file.path for file in files}
+    assert find_committed_files(dataset.location, times, files) == {file.path for file in files}
 
 
 def test_files_that_were_never_committed_are_not_mentioned(dataset: Dataset) -> None:
@@ -77,7 +77,7 @@ def test_files_that_were_never_committed_are_not_mentioned(dataset: Dataset) -> 
         "another tool's data": "_deletions/notes.txt",
     }
     orphans = [StoredFile(path, 1, files[0].modified_us) for path in paths.values()]
-    assert find_mentioned(dataset.location, times, orphans) == frozenset()
+    assert find_committed_files(dataset.location, times, orphans) == frozenset()
 
 
 def test_times_of_files_may_be_wrong(dataset: Dataset) -> None:
@@ -85,7 +85,7 @@ def test_times_of_files_may_be_wrong(dataset: Dataset) -> None:
     for path in Path(dataset.location.uri).rglob("*.*"):
         os.utime(path, (1, 1))
     times, files = split_listing(dataset)
-    mentioned = find_mentioned(dataset.location, times, files)
+    mentioned = find_committed_files(dataset.location, times, files)
     assert mentioned <= {file.path for file in files}
     assert {file.path for file in files if file.path.startswith("_deletions/")} <= mentioned
 

@@ -26,7 +26,7 @@ from omnigraph.storage.lance.commit import (
     has_auto_cleanup,
 )
 from omnigraph.storage.lance.dataset import Dataset
-from omnigraph.storage.lance.fragments import Fragment, read_fragment_files
+from omnigraph.storage.lance.fragments import Fragment, describe_fragments
 from omnigraph.storage.location import Location
 
 
@@ -60,7 +60,7 @@ class ManifestCompaction:
 
 def plan_manifest_compaction(manifest: Manifest) -> ManifestCompaction:
     """Return what a compaction would do. The size after it is an estimate."""
-    fragments, anchor = read_fragment_files(manifest.dataset), anchor_fragment(manifest.dataset)
+    fragments, anchor = describe_fragments(manifest.dataset), anchor_fragment(manifest.dataset)
     size = sum(fragment.size_bytes for fragment in fragments.values())
     chosen = [
         fragment
@@ -89,7 +89,7 @@ def compact_manifest_fully(
     for attempt in range(limits.MANIFEST_COMPACTION_ATTEMPTS_MAX):
         manifest = open_manifest(root, lance_branch=lance_branch, storage_format=storage_format)
         dataset = manifest.dataset
-        before = after = read_fragment_files(dataset)
+        before = after = describe_fragments(dataset)
         if has_auto_cleanup(dataset) or _is_worth_it(before, anchor_fragment(dataset)):
             try:
                 dataset = _strip(dataset)
@@ -98,7 +98,7 @@ def compact_manifest_fully(
             except CommitRaceError:
                 clock.sleep(backoff_seconds(attempt) * (0.5 + random.random()))
                 continue
-            after = read_fragment_files(dataset)
+            after = describe_fragments(dataset)
         return ManifestCompaction(
             version=dataset.version,
             committed=stripped or dataset.version != manifest.version,

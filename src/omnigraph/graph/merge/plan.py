@@ -232,12 +232,12 @@ def _read_states(sides: GraphSides, alias: str, ids: list[str]) -> dict[EntityNa
     )
     states = {}
     for start, rows in row_ranges(entity, len(ids)):
-        images = (
+        sides_rows = (
             candidates.base_rows(start, rows),
             candidates.rows_at(None if ours is None else ours.pin, start, rows),
             candidates.rows_at(None if theirs is None else theirs.pin, start, rows),
         )
-        lines = zip(*(entity_lines(entity, image, digest_of) for image in images), strict=True)
+        lines = zip(*(entity_lines(entity, side_rows, digest_of) for side_rows in sides_rows), strict=True)
         for name, lines_of_row in zip(ids[start : start + rows], lines, strict=True):
             states[EntityName(alias, name)] = EntityStates(*lines_of_row)
     return states

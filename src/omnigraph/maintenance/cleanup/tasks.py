@@ -30,7 +30,7 @@ from omnigraph.pipeline.runner import task
 from omnigraph.storage.files import StoredFile, list_files
 from omnigraph.storage.lance.dataset import branch_location, open_dataset
 from omnigraph.storage.lance.layout import file_group, file_group_key, file_group_keys, is_unfinished, split_branch
-from omnigraph.storage.lance.references import ReferencedFiles, find_mentioned, read_referenced_files
+from omnigraph.storage.lance.references import ReferencedFiles, find_committed_files, read_referenced_files
 from omnigraph.storage.location import Location
 
 _REFS = "_refs/"
@@ -193,7 +193,7 @@ def _read_references(location: Location, files: Sequence[StoredFile], decision: 
     is_explained = True
     for branch, unexplained in _unexplained_files(files, references, deleted.keys()).items():
         directory = branch_location(location, branch)
-        mentioned = find_mentioned(directory, deleted[branch], unexplained)
+        mentioned = find_committed_files(directory, deleted[branch], unexplained)
         by_any = references.by_any.union(file_group_key(branch, path) for path in mentioned)
         references = replace(references, by_any=by_any)
         is_explained = is_explained and len(mentioned) == len(unexplained)

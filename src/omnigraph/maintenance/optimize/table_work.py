@@ -31,7 +31,7 @@ from omnigraph.schema.property_types import IndexKind
 from omnigraph.storage.lance.commit import has_auto_cleanup
 from omnigraph.storage.lance.compaction import FragmentRewrite, Positions, rewrite_fragments
 from omnigraph.storage.lance.dataset import Dataset
-from omnigraph.storage.lance.fragments import Fragment, data_files, read_fragment_files
+from omnigraph.storage.lance.fragments import Fragment, data_files, describe_fragments
 from omnigraph.storage.lance.indexes import IndexDescription, IndexSpec, read_indexes
 
 
@@ -88,7 +88,7 @@ class TableWork:
             How many groups were lost, and which indexes.
         """
         dataset, after = target.dataset, self.target.dataset.version
-        fragments, present = read_fragment_files(dataset), read_indexes(dataset)
+        fragments, present = describe_fragments(dataset), read_indexes(dataset)
         self._note_emptied(dataset, fragments, after)
         self.target = target
 
@@ -132,7 +132,7 @@ class TableWork:
             self.groups, self.strip, self.built = (), False, {}
             return lost
         table = self.target.dataset.at_version(pin.version)
-        fragments = read_fragment_files(table)
+        fragments = describe_fragments(table)
         segments = frozenset(part.uuid for index in read_indexes(table) for part in index.parts)
         has_settings = has_auto_cleanup(table)
         groups = tuple(group for group in self.groups if _is_in_place(group, fragments))

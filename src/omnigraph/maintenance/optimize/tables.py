@@ -18,7 +18,7 @@ from omnigraph.schema.property_types import IndexKind, Scalar, ScalarType, Vecto
 from omnigraph.schema.tables import declared_indexes
 from omnigraph.storage.lance.commit import has_auto_cleanup
 from omnigraph.storage.lance.dataset import Dataset
-from omnigraph.storage.lance.fragments import Fragment, read_fragment_files
+from omnigraph.storage.lance.fragments import Fragment, describe_fragments
 from omnigraph.storage.lance.indexes import IndexDescription, IndexSpec, read_indexes
 
 _FLOAT_BYTES = 4
@@ -92,7 +92,7 @@ def requested_types(snapshot: Snapshot, types: frozenset[str] | None) -> list[En
 
 def reread_view(view: TableView, dataset: Dataset) -> TableView:
     """Read the same table at another version or in a clone."""
-    return replace(view, dataset=dataset, fragments=read_fragment_files(dataset), present=read_indexes(dataset))
+    return replace(view, dataset=dataset, fragments=describe_fragments(dataset), present=read_indexes(dataset))
 
 
 def _read_view(snapshot: Snapshot, entity: Entity) -> TableView | OmnigraphError:
@@ -107,7 +107,7 @@ def _read_view(snapshot: Snapshot, entity: Entity) -> TableView | OmnigraphError
         return TableView(
             alias=entity.alias,
             dataset=dataset,
-            fragments=read_fragment_files(dataset),
+            fragments=describe_fragments(dataset),
             declared=tuple(
                 DeclaredIndex(_name_index(index.column, index.kind, present), widths.get(index.column, 0))
                 for index in declared_indexes(entity)

@@ -24,7 +24,7 @@ from omnigraph.base.hints import Argument, Hint, Placeholder, hint
 from omnigraph.graph.scratch import Scratch, open_scratch
 from omnigraph.pipeline.export.tasks import ExportFormat, Part, compressed
 from omnigraph.schema.catalog import Entity
-from omnigraph.storage.errors import substrate_errors
+from omnigraph.storage.errors import translate_errors
 from omnigraph.storage.files import Compression, compression_of, file_exists, move_file, read_bytes, write_file
 from omnigraph.storage.location import Location, Scheme, parse_location
 from omnigraph.storage.objects import ObjectStore
@@ -154,7 +154,7 @@ def open_work_directory(root: Location, target: ExportTarget, *, shares_disk: bo
     local_path = Path(target.destination.uri) if target.location is not None and target.destination.is_local else None
     parent_directory = None if local_path is None else str(local_path.parent)
     prefix = "omnigraph-export-" if local_path is None else f".{local_path.name}."
-    with substrate_errors("write", parent_directory or tempfile.gettempdir()):
+    with translate_errors("write", parent_directory or tempfile.gettempdir()):
         directory = tempfile.TemporaryDirectory(dir=parent_directory, prefix=prefix, ignore_cleanup_errors=True)
     durability = (target.location or root).durability
     with directory as name:
@@ -164,7 +164,7 @@ def open_work_directory(root: Location, target: ExportTarget, *, shares_disk: bo
 def _create_parts_directory(scratch: Scratch) -> Scratch:
     # Workers do not create it: a late worker must not write after the end.
     if scratch.location.is_local:
-        with substrate_errors("write", scratch.location.uri):
+        with translate_errors("write", scratch.location.uri):
             Path(scratch.location.child(PARTS).uri).mkdir(parents=True)
     return scratch
 
@@ -200,7 +200,7 @@ def deliver_folder(target: ExportTarget, parts: Sequence[Part]) -> tuple[Locatio
     """Move each part to the directory under its name; delete parts of an earlier export; return the new locations."""
     names = [part.output.uri.rpartition("/")[2] for part in parts]
     if target.destination.is_local:
-        with substrate_errors("write the directory", target.destination.uri):
+        with translate_errors("write the directory", target.destination.uri):
             _fill_directory(target.destination, dict(zip(names, parts, strict=True)))
             if target.destination.is_synced:
                 directory = Path(target.destination.uri)

@@ -22,9 +22,10 @@ from lance.fragment import FragmentMetadata
 from lance.schema import LanceSchema
 
 from omnigraph.base.failpoints import announce
-from omnigraph.storage.errors import substrate_errors
+from omnigraph.storage.errors import translate_errors
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.durability import fragment_files, make_durable
+from omnigraph.storage.lance.protobuf import bytes_field, number_field, text_field
 from omnigraph.storage.lance.stage import (
     NO_PARENT,
     Deletions,
@@ -38,7 +39,6 @@ from omnigraph.storage.lance.stage import (
     write_deletions,
     write_rows,
 )
-from omnigraph.storage.lance.transactions import bytes_field, number_field, text_field
 
 _COPY_PREFIX: Final = "__copy_"
 _FILL_PREFIX: Final = "__fill_"
@@ -98,7 +98,7 @@ class WrittenColumns:
 def stage_columns(dataset: Dataset, plan: ColumnPlan, written: Sequence[WrittenColumns] = ()) -> StagedTransaction:
     """Stage a plan. If it writes values, `written` has those of every fragment of this version."""
     assert plan.writes == bool(written), "a plan with values is written first"
-    with substrate_errors("stage columns", dataset.uri):
+    with translate_errors("stage columns", dataset.uri):
         schema = _compose_schema(dataset, plan, written[0].schema if written else None)
     if not written:
         return StagedTransaction.of(lance.LanceOperation.Project(schema), dataset.version)
@@ -130,7 +130,7 @@ def write_columns(dataset: Dataset, plan: ColumnPlan, fragment_ids: Sequence[int
 
     fragments: list[FragmentMetadata] = []
     schema = None
-    with substrate_errors("write columns", dataset.uri):
+    with translate_errors("write columns", dataset.uri):
         for number in fragment_ids:
             fragment = dataset.native.get_fragment(number)
             assert fragment is not None, "the fragment is one of this version"

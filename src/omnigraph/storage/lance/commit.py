@@ -25,12 +25,12 @@ from lance.optimize import Compaction, RewriteResult
 from omnigraph.base.errors import ConflictError, OmnigraphError, StorageError
 from omnigraph.base.failpoints import announce
 from omnigraph.base.hints import action, hint
-from omnigraph.storage.errors import CommitRaceError, substrate_errors
+from omnigraph.storage.errors import CommitRaceError, translate_errors
 from omnigraph.storage.lance.dataset import ADDRESS, DATA_STORAGE_VERSION, Dataset, any_of
 from omnigraph.storage.lance.durability import (
     StagedFile,
-    delete_torn_references,
-    delete_torn_versions,
+    delete_empty_references,
+    delete_empty_versions,
     fragment_files,
     make_branch_durable,
     make_durable,
@@ -112,7 +112,7 @@ def commit_replacement(dataset: Dataset, change: Replacement, before: pa.Table |
     if before is None:
         before = dataset.read([change.key], any_of(change.key, sorted(change.keys())), with_addresses=True)
     deletions = _delete_rows(dataset, change.addresses(before))
-    with substrate_errors("stage a replacement", dataset.uri):
+    with translate_errors("stage a replacement", dataset.uri):
         added = write_fragments(
             change.rows, dataset.native, schema=dataset.schema, data_storage_version=DATA_STORAGE_VERSION
         )
@@ -132,9 +132,9 @@ def commit_compaction(
 ) -> CompactionOutcome:
     """Merge small fragments in place, in this process. The rows do not change."""
     announce("dataset.compact", dataset.uri)
-    delete_torn_versions(dataset.directory, dataset.version + 1)
+    delete_empty_versions(dataset.directory, dataset.version + 1)
     native = dataset.native_copy()
-    with substrate_errors("compact the dataset", dataset.uri):
+    with translate_errors("compact the dataset", dataset.uri):
         options: Any = {
             "target_rows_per_fragment": rows_per_fragment,
             "excluded_fragment_ids": list(excluded_fragment_ids),
@@ -159,20 +159,20 @@ def commit_strip_auto_cleanup(dataset: Dataset) -> Dataset | None:
     if not keys:
         return None
     announce("dataset.config", dataset.uri)
-    return _change(dataset, "remove the automatic cleanup", lambda native: native.delete_config_keys(keys))
+    return _commit_with(dataset, "remove the automatic cleanup", lambda native: native.delete_config_keys(keys))
 
 
 def commit_schema_metadata(dataset: Dataset, values: Mapping[str, str]) -> Dataset:
     """Set schema-level metadata in one new version."""
     announce("dataset.metadata", dataset.uri)
-    return _change(dataset, "write the metadata", lambda native: native.update_schema_metadata(dict(values)))
+    return _commit_with(dataset, "write the metadata", lambda native: native.update_schema_metadata(dict(values)))
 
 
 def commit_branch(dataset: Dataset, name: str) -> Dataset:
     """Create the Lance branch `name` from the handle's version. The caller never reuses a name."""
     announce("dataset.branch", f"{dataset.uri}#{name}")
-    delete_torn_references(dataset.location)
-    with substrate_errors("create the Lance branch", dataset.uri), remove_escaped_dirs(dataset.location):
+    delete_empty_references(dataset.location)
+    with translate_errors("create the Lance branch", dataset.uri), remove_escaped_dirs(dataset.location):
         native = dataset.native.create_branch(name, (dataset.branch, dataset.version))
     created = Dataset(dataset.location, name, native)
     make_branch_durable(created.location, name, created.directory, created.version)
@@ -208,19 +208,19 @@ def remove_escaped_dirs(location: Location) -> Iterator[None]:
 
 def _commit(dataset: Dataset, transaction: lance.Transaction) -> Dataset:
     announce("dataset.commit", dataset.uri)
-    delete_torn_versions(dataset.directory, dataset.version + 1)
-    with substrate_errors("commit", dataset.uri):
+    delete_empty_versions(dataset.directory, dataset.version + 1)
+    with translate_errors("commit", dataset.uri):
         native = lance.LanceDataset.commit(
             dataset.native, transaction, max_retries=0, storage_options=dataset.location.storage_options
         )
     return Dataset(dataset.location, dataset.branch, native)
 
 
-def _change(dataset: Dataset, operation: str, commit: Callable[[lance.LanceDataset], object]) -> Dataset:
+def _commit_with(dataset: Dataset, operation: str, commit: Callable[[lance.LanceDataset], object]) -> Dataset:
     """Call a function that commits with a copy of the handle, which becomes the new version."""
-    delete_torn_versions(dataset.directory, dataset.version + 1)
+    delete_empty_versions(dataset.directory, dataset.version + 1)
     native = dataset.native_copy()
-    with substrate_errors(operation, dataset.uri):
+    with translate_errors(operation, dataset.uri):
         commit(native)
     make_version_durable(dataset.directory, native.version)
     return Dataset(dataset.location, dataset.branch, native)
@@ -244,7 +244,7 @@ def _require_directly_above_base(committed: Dataset, staged: StagedTransaction) 
     expected = staged.base_version + 1
     uuid = ""
     if committed.version == expected:
-        with substrate_errors("verify a commit", committed.uri):
+        with translate_errors("verify a commit", committed.uri):
             transaction = committed.native.read_transaction(expected)
             uuid = transaction.uuid if transaction is not None else ""
     if uuid != staged.uuid:

@@ -28,7 +28,7 @@ from lance.optimize import CompactionTask
 
 from omnigraph.base.errors import InvariantError
 from omnigraph.base.failpoints import announce
-from omnigraph.storage.errors import substrate_errors
+from omnigraph.storage.errors import translate_errors
 from omnigraph.storage.lance.dataset import DATA_STORAGE_VERSION, IDENTITY, Dataset
 from omnigraph.storage.lance.durability import StagedFile, fragment_files, make_durable
 from omnigraph.storage.lance.indexes import IndexSegment, stage_segment_drop
@@ -115,7 +115,7 @@ class FragmentRewrite:
 def rewrite_fragments(dataset: Dataset, fragment_ids: Sequence[int], rows_per_fragment: int) -> FragmentRewrite:
     """Write the live rows of some fragments again. Moves no head, can be repeated and runs on any machine."""
     announce("dataset.rewrite", dataset.uri)
-    with substrate_errors("rewrite fragments", dataset.uri):
+    with translate_errors("rewrite fragments", dataset.uri):
         requested_ids = set(fragment_ids)
         parts = [part for part in dataset.native.get_fragments() if part.fragment_id in requested_ids]
         sources = tuple(part.metadata for part in parts)
@@ -136,7 +136,7 @@ def rewrite_fragments(dataset: Dataset, fragment_ids: Sequence[int], rows_per_fr
 
 def stage_rewrite(dataset: Dataset, groups: Sequence[FragmentRewrite]) -> StagedTransaction:
     """Stage the transaction that replaces the old fragments of all groups. Indexes do not cover the new ones."""
-    with substrate_errors("read the fragments", dataset.uri):
+    with translate_errors("read the fragments", dataset.uri):
         return StagedTransaction.of(_rewrite_operation(dataset.native, groups), dataset.version)
 
 
@@ -154,7 +154,7 @@ def write_deletion_file(dataset: Dataset, fragment: FragmentMetadata, positions:
     deletion_file = DeletionFile(dataset.version, secrets.randbits(63), "array", len(positions), None)
     data = sink.getvalue().to_pybytes()
     file = StagedFile(deletion_file.path(fragment.id, ""), len(data))
-    with substrate_errors("write deletions", dataset.uri):
+    with translate_errors("write deletions", dataset.uri):
         _create_file(dataset.directory, file.path, data)
     make_durable(dataset.directory, [file])
     return replace(fragment, deletion_file=deletion_file)
@@ -168,7 +168,7 @@ def clone_rewritten(
     `dropped` are the index segments that are dropped before the rewrite.
     """
     announce("dataset.stage", location.uri)
-    with substrate_errors("clone the dataset", location.uri):
+    with translate_errors("clone the dataset", location.uri):
         native = dataset.native
         clone = native.shallow_clone(
             location.lance_uri, reference=dataset.version, storage_options=location.storage_options
@@ -191,7 +191,7 @@ def adopt_segment(segment: IndexSegment, clone: Location, dataset: Location) -> 
 def _move_objects(source: Location, target: Location) -> None:
     """Move every object below one location to the same path below another of the same store, which must be empty."""
     announce("object.move", target.uri)
-    with substrate_errors("move files", source.uri):
+    with translate_errors("move files", source.uri):
         match source.scheme:
             case Scheme.LOCAL:
                 Path(target.uri).parent.mkdir(parents=True, exist_ok=True)

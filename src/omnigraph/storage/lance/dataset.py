@@ -26,11 +26,11 @@ from lance.fragment import LanceFragment, write_fragments
 from omnigraph.base import limits
 from omnigraph.base.errors import FormatError, NotFoundError, OmnigraphError, StorageError
 from omnigraph.base.failpoints import announce
-from omnigraph.storage.errors import DatasetExistsError, substrate_errors, translate_error
+from omnigraph.storage.errors import DatasetExistsError, translate_error, translate_errors
 from omnigraph.storage.lance.durability import (
     delete_first_version,
     file_path,
-    find_newest_whole_version,
+    find_newest_complete_version,
     fragment_files,
     make_change_durable,
     make_durable,
@@ -103,7 +103,7 @@ class Dataset:
         self, columns: list[str] | None = None, where: str | None = None, *, with_addresses: bool = False
     ) -> pa.Table:
         """Read the rows as one table. `where` is SQL over the columns. `with_addresses` adds the column `ADDRESS`."""
-        with substrate_errors("read the dataset", self.uri):
+        with translate_errors("read the dataset", self.uri):
             return self.native.scanner(
                 columns=columns, filter=where, late_materialization=True, with_row_address=with_addresses
             ).to_table()
@@ -125,7 +125,7 @@ class Dataset:
         batch_bytes: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read the rows of a table of any size as batches of at most about `batch_rows` and `batch_bytes`."""
-        with substrate_errors("read the dataset", self.uri):
+        with translate_errors("read the dataset", self.uri):
             yield from self.native.scanner(
                 columns=columns, filter=where, batch_size=batch_rows, batch_size_bytes=batch_bytes
             ).to_batches()
@@ -137,27 +137,27 @@ class Dataset:
 
     def data_bytes(self) -> int:
         """Return the total size of the data files, as far as metadata records it."""
-        with substrate_errors("list the data files", self.uri):
+        with translate_errors("list the data files", self.uri):
             files = (file for part in self.native.get_fragments() for file in part.data_files())
             return sum(file.file_size_bytes or 0 for file in files)
 
     def indexes_used(self, columns: list[str], where: str) -> tuple[str, ...]:
         """Return the names of the indexes that Lance plans to use for a scan with this filter."""
-        with substrate_errors("plan a scan", self.uri):
+        with translate_errors("plan a scan", self.uri):
             plan = self.native.scanner(columns=columns, filter=where).explain_plan()
         lines = (line for line in plan.splitlines() if line.lstrip().startswith("ScalarIndexQuery"))
         return tuple(dict.fromkeys(name for line in lines for name in _INDEX_IN_PLAN.findall(line)))
 
     def take(self, offsets: Sequence[int], columns: Sequence[str]) -> pa.Table:
         """Read the rows at these offsets, which count the live rows from 0 in scan order."""
-        with substrate_errors("read rows of the dataset", self.uri):
+        with translate_errors("read rows of the dataset", self.uri):
             return self.native.take(list(offsets), columns=list(columns))
 
     def read_fragments(
         self, fragments: Sequence[int], columns: list[str], *, with_identities: bool = False
     ) -> Iterator[pa.RecordBatch]:
         """Read the rows of some fragments as batches. `with_identities` adds the columns `IDENTITY` and `ADDRESS`."""
-        with substrate_errors("read the dataset", self.uri):
+        with translate_errors("read the dataset", self.uri):
             yield from self.native.scanner(
                 columns=columns,
                 fragments=self.fragments(fragments),
@@ -172,27 +172,27 @@ class Dataset:
 
     def fragment_rows(self) -> dict[int, int]:
         """Return the number of live rows by fragment id, in order, from metadata alone."""
-        with substrate_errors("count the rows", self.uri):
+        with translate_errors("count the rows", self.uri):
             return {fragment.fragment_id: fragment.metadata.num_rows for fragment in self.native.get_fragments()}
 
     def new_fragment_rows(self, older: Dataset) -> dict[int, int]:
         """Return the number of live rows of each fragment that an older version does not have, by fragment id."""
-        with substrate_errors("count the rows", self.uri):
+        with translate_errors("count the rows", self.uri):
             added = sorted(set(self.native.fragment_ids()) - set(older.native.fragment_ids()))
             return {fragment.fragment_id: fragment.metadata.num_rows for fragment in self.fragments(added)}
 
     def count_rows(self, where: str | None = None) -> int:
-        with substrate_errors("count the rows", self.uri):
+        with translate_errors("count the rows", self.uri):
             return int(self.native.count_rows(where))
 
     def data_files(self) -> tuple[str, ...]:
         """Return the names of the data files. Names are never reused, so they distinguish two datasets."""
-        with substrate_errors("list the data files", self.uri):
+        with translate_errors("list the data files", self.uri):
             return tuple(file_path(file) for part in self.native.get_fragments() for file in part.data_files())
 
     def row_files(self) -> tuple[str, ...]:
         """Return the names of the files that determine the rows: data files and deletion files."""
-        with substrate_errors("list the data files", self.uri):
+        with translate_errors("list the data files", self.uri):
             deletions = (part.deletion_file() for part in self.native.get_fragments())
             return (*self.data_files(), *(name for name in deletions if name))
 
@@ -208,7 +208,7 @@ class Dataset:
         """
         native = self.native_copy()
         try:
-            with substrate_errors("open the dataset", self.uri):
+            with translate_errors("open the dataset", self.uri):
                 native.checkout_latest()  # type: ignore[no-untyped-call]
         except OmnigraphError:
             return open_dataset(self.location, branch=self.branch)
@@ -216,7 +216,7 @@ class Dataset:
 
     def newest_version(self) -> int:
         """Return the newest version of this dataset and branch, from a listing."""
-        with substrate_errors("list the versions", self.uri):
+        with translate_errors("list the versions", self.uri):
             return int(self.native.latest_version)
 
     def native_copy(self) -> lance.LanceDataset:
@@ -225,12 +225,12 @@ class Dataset:
 
     def config(self) -> dict[str, str]:
         """Return Lance's settings of the dataset, such as those of automatic cleanup."""
-        with substrate_errors("read the settings", self.uri):
+        with translate_errors("read the settings", self.uri):
             return dict(self.native.config())
 
     def lance_branches(self) -> dict[str, BranchVersion]:
         """Return every Lance branch of the dataset, with the version that it was created from."""
-        with substrate_errors("list the Lance branches", self.uri):
+        with translate_errors("list the Lance branches", self.uri):
             branches = self.native.branches.list()
         return {
             name: BranchVersion(branch["parent_branch"], int(branch["parent_version"]))
@@ -239,13 +239,13 @@ class Dataset:
 
     def lance_tags(self) -> frozenset[BranchVersion]:
         """Return the versions that have a tag of Lance."""
-        with substrate_errors("list the tags", self.uri):
+        with translate_errors("list the tags", self.uri):
             tags = self.native.tags.list().values()
         return frozenset(BranchVersion(tag["branch"], int(tag["version"])) for tag in tags)
 
     def versions(self) -> tuple[int, ...]:
         """Return every version that can be opened, oldest first, from one listing."""
-        with substrate_errors("list the versions", self.uri):
+        with translate_errors("list the versions", self.uri):
             return tuple(sorted(int(ref["version"]) for ref in self.native.version_refs()))
 
 
@@ -273,7 +273,7 @@ def create_dataset(location: Location, rows: pa.Table, properties: Mapping[str, 
     other creator's rows as version 2.
     """
     announce("dataset.create", location.uri)
-    with substrate_errors("create the dataset", location.uri):
+    with translate_errors("create the dataset", location.uri):
         staged: Any = write_fragments(
             rows,
             location.lance_uri,
@@ -332,7 +332,7 @@ def open_dataset(location: Location, *, branch: str | None = None, version: int 
     try:
         native = _open_native(directory, version)
     except (FormatError, StorageError):
-        whole = find_newest_whole_version(directory) if version is None else None
+        whole = find_newest_complete_version(directory) if version is None else None
         if whole is None:
             raise
         if whole == 0:
@@ -362,7 +362,7 @@ def shared_session() -> Session:
 
 
 def _open_native(directory: Location, version: int | None) -> lance.LanceDataset:
-    with substrate_errors("open the dataset", directory.uri):
+    with translate_errors("open the dataset", directory.uri):
         return lance.dataset(
             directory.lance_uri, version=version, storage_options=directory.storage_options, session=shared_session()
         )

@@ -19,9 +19,9 @@ from lance.fragment import FragmentMetadata
 from omnigraph.base import limits
 from omnigraph.base.errors import InvariantError, NotFoundError
 from omnigraph.base.failpoints import announce
-from omnigraph.storage.errors import substrate_errors
+from omnigraph.storage.errors import translate_errors
 from omnigraph.storage.lance.dataset import Dataset
-from omnigraph.storage.lance.durability import delete_torn_references
+from omnigraph.storage.lance.durability import delete_empty_references
 from omnigraph.storage.local_tree import require_no_link, unlink_files
 from omnigraph.storage.location import Location, Scheme
 from omnigraph.storage.objects import ObjectStore, open_s3_store
@@ -33,8 +33,8 @@ _DATA_NAME: Final = re.compile(r"[0-9A-Za-z_-]+\.lance")
 
 def delete_branch(dataset: Dataset, name: str) -> bool:
     """Delete a Lance branch and its files; return False if it does not exist. Raise if it has children or tags."""
-    delete_torn_references(dataset.location)
-    with substrate_errors("delete a Lance branch", dataset.uri):
+    delete_empty_references(dataset.location)
+    with translate_errors("delete a Lance branch", dataset.uri):
         if dataset.location.is_local:
             require_no_link(dataset.location, f"tree/{name}")
         if name not in dataset.native.branches.list():
@@ -91,7 +91,7 @@ def _has_blobs(dataset: Dataset) -> bool:
 
 def _unlink_files(location: Location, paths: Sequence[str]) -> None:
     """Delete with several threads, because a busy disk is slow to answer; in any order."""
-    with substrate_errors("delete files", location.uri), ThreadPoolExecutor(limits.DELETE_THREADS) as threads:
+    with translate_errors("delete files", location.uri), ThreadPoolExecutor(limits.DELETE_THREADS) as threads:
         tasks = []
         for start in range(0, len(paths), limits.DELETE_CHUNK_FILES):
             chunk = paths[start : start + limits.DELETE_CHUNK_FILES]
@@ -106,14 +106,14 @@ def _delete_objects(location: Location, paths: Sequence[str]) -> None:
     """Delete objects with one request, in any order."""
     for path in paths:
         announce("dataset.delete_file", f"{location.uri}/{path}")
-    with substrate_errors("delete files", location.uri):
+    with translate_errors("delete files", location.uri):
         obstore.delete(open_s3_store(location), list(paths))
 
 
 def _delete_file(session: LanceFileSession, location: Location, path: str) -> None:
     announce("dataset.delete_file", f"{location.uri}/{path}")
     try:
-        with substrate_errors("delete a file", f"{location.uri}/{path}"):
+        with translate_errors("delete a file", f"{location.uri}/{path}"):
             session.delete_file(path)
     except NotFoundError as missing:
         if missing.code != "object_missing":

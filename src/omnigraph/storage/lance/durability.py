@@ -1,4 +1,4 @@
-"""Checks that the files of a write are complete, and syncs them; deletes files of which a power cut left only the name.
+"""Checks that the files of a write are complete, and syncs them; deletes files that a power cut left empty.
 
 In: the directory of a dataset or of one of its Lance branches, and the files that a write created there, with the sizes
 that Lance recorded. Out: nothing, or an error. Lance reports success when the last `write` of a file on a local disk
@@ -26,7 +26,7 @@ from lance.fragment import DataFile, FragmentMetadata
 
 from omnigraph.base import limits
 from omnigraph.base.errors import Fact, NotFoundError, StorageError
-from omnigraph.storage.errors import substrate_errors
+from omnigraph.storage.errors import translate_errors
 from omnigraph.storage.lance.deletion_file import count_deleted_rows
 from omnigraph.storage.local_tree import require_no_link, unlink_files
 from omnigraph.storage.location import Location, Scheme
@@ -105,7 +105,7 @@ def make_durable(directory: Location, files: Sequence[StagedFile]) -> None:
     if not directory.is_local:
         return
     for file in files:
-        _require_whole(directory, file)
+        _require_complete(directory, file)
     if not directory.is_synced:
         return
     paths = [Path(directory.uri, file.path) for file in files]
@@ -162,7 +162,7 @@ def make_branch_durable(location: Location, branch: str, directory: Location, ve
 
 def make_indexes_durable(directory: Location, native: lance.LanceDataset) -> None:
     """Check and sync the files of committed index segments: Lance finishes some of them only during the commit."""
-    with substrate_errors("check an index", directory.uri):
+    with translate_errors("check an index", directory.uri):
         try:
             transaction = native.read_transaction(native.version)
         except TypeError:  # Lance cannot read a compaction by an external tool, see lance/transactions.py
@@ -179,19 +179,19 @@ def make_change_durable(directory: Location, newer: lance.LanceDataset, base: la
 
     For recovery, which finds versions that another process committed and perhaps did not sync.
     """
-    with substrate_errors("compare two versions", directory.uri):
+    with translate_errors("compare two versions", directory.uri):
         fragments = [fragment.metadata for fragment in newer.get_fragments()]
         make_durable(directory, fragment_files(fragments, base))
         first = newer.version if base is None else base.version + 1
     for version in range(first, newer.version):
         with suppress(NotFoundError):  # an external tool deleted it
-            with substrate_errors("open a version", directory.uri):
+            with translate_errors("open a version", directory.uri):
                 native = newer.checkout_version(version)
             make_indexes_durable(directory, native)
     make_indexes_durable(directory, newer)
 
 
-def find_newest_whole_version(directory: Location) -> int | None:
+def find_newest_complete_version(directory: Location) -> int | None:
     """Return the newest version below empty version files, 0 if there is none; None if the newest is not empty.
 
     A power cut may leave a file without its content. Its commit was never acknowledged.
@@ -210,7 +210,7 @@ def find_newest_whole_version(directory: Location) -> int | None:
     return None if newest == max(sizes, default=0) else newest
 
 
-def delete_torn_versions(directory: Location, version: int) -> None:
+def delete_empty_versions(directory: Location, version: int) -> None:
     """Delete the file of a version to commit, and those above it, if a power cut left them empty."""
     while directory.is_local and _delete_if_empty(directory, _version_path(directory, version)):
         version += 1
@@ -218,11 +218,11 @@ def delete_torn_versions(directory: Location, version: int) -> None:
 
 def delete_first_version(directory: Location) -> None:
     """Undo the creation of a dataset on a local disk that could not be synced."""
-    with substrate_errors("delete a version", directory.uri):
+    with translate_errors("delete a version", directory.uri):
         unlink_files(directory, [_version_path(directory, 1)])
 
 
-def delete_torn_references(location: Location) -> None:
+def delete_empty_references(location: Location) -> None:
     """Delete empty references to Lance branches, which a power cut leaves: with one, Lance cannot list branches."""
     if location.is_local:
         for path in Path(location.uri, "_refs", "branches").glob("*.json"):
@@ -237,7 +237,7 @@ def _delete_if_empty(directory: Location, path: str) -> bool:
     stores on disk do not list, and checked again.
     """
     file = Path(directory.uri, path)
-    with substrate_errors("delete an empty file", str(file)), suppress(FileNotFoundError):
+    with translate_errors("delete an empty file", str(file)), suppress(FileNotFoundError):
         if not _is_empty(file):
             return False
         require_no_link(directory, path.rpartition("/")[0])
@@ -271,17 +271,17 @@ def _fragment_files(fragment: FragmentMetadata) -> list[StagedFile]:
     return files
 
 
-def _require_whole(directory: Location, file: StagedFile) -> None:
+def _require_complete(directory: Location, file: StagedFile) -> None:
     """Compare the size; if Lance recorded none, or the size that it read from the disk, read the end of the file."""
     path = Path(directory.uri, file.path)
     size = _local_size(path)
     _require_size(directory, file, size)
-    with substrate_errors("check a file", str(path)):
+    with translate_errors("check a file", str(path)):
         if file.path.endswith(_LANCE_SUFFIX):
-            is_whole = _ends_like_lance(path)
+            is_complete = _ends_like_lance(path)
         else:
-            is_whole = file.size_bytes is not None or _is_whole_deletion_file(path)
-    if not is_whole:
+            is_complete = file.size_bytes is not None or _is_complete_deletion_file(path)
+    if not is_complete:
         raise _incomplete_file(directory, file, size)
 
 
@@ -292,7 +292,7 @@ def _require_size(directory: Location, file: StagedFile, size: int | None) -> No
 
 
 def _local_size(path: Path) -> int | None:
-    with substrate_errors("check a file", str(path)):
+    with translate_errors("check a file", str(path)):
         try:
             return path.stat().st_size
         except FileNotFoundError:
@@ -351,7 +351,7 @@ def _ends_like_lance(path: Path) -> bool:
         return file.read() == _MAGIC
 
 
-def _is_whole_deletion_file(path: Path) -> bool:
+def _is_complete_deletion_file(path: Path) -> bool:
     """Return whether a deletion file is complete: a truncated one would make Lance end the process."""
     try:
         count_deleted_rows(path.name, path.read_bytes())

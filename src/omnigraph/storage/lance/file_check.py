@@ -25,7 +25,7 @@ from lance.file import LanceFileSession
 
 from omnigraph.base import limits
 from omnigraph.base.errors import FormatError, NotFoundError, OmnigraphError, RefusedError
-from omnigraph.storage.errors import substrate_errors
+from omnigraph.storage.errors import translate_errors
 from omnigraph.storage.files import list_tree
 from omnigraph.storage.lance.dataset import Dataset, open_dataset
 from omnigraph.storage.lance.deletion_file import count_deleted_rows
@@ -114,7 +114,7 @@ def _open_version(location: Location, key: VersionKey) -> _OpenedVersion | Omnig
 
 
 def _references(dataset: Dataset) -> Iterator[_Reference]:
-    with substrate_errors("read the fragments", dataset.uri):
+    with translate_errors("read the fragments", dataset.uri):
         directory_of = _base_directories(dataset)
         for fragment in dataset.native.get_fragments():
             metadata = fragment.metadata
@@ -128,7 +128,7 @@ def _references(dataset: Dataset) -> Iterator[_Reference]:
                 yield _Reference(
                     path=path, kind=FileKind.DELETIONS, size_bytes=None, rows=deletions.num_deleted_rows, rows_max=rows
                 )
-    with substrate_errors("read the indexes", dataset.uri):
+    with translate_errors("read the indexes", dataset.uri):
         for index in dataset.native.describe_indices():
             for segment in index.segments:
                 path = f"{directory_of(segment.base_id)}_indices/{segment.uuid}"
@@ -288,7 +288,7 @@ class _DatasetCheck:
     def _read_problems(self, path: str, reference: _Reference, read: Callable[[], object]) -> tuple[FileProblem, ...]:
         """Read a file and return the problem that this shows, if any. Raise an error of the store."""
         try:
-            with substrate_errors("read the file", f"{self.location.uri}/{path}"):
+            with translate_errors("read the file", f"{self.location.uri}/{path}"):
                 read()
         except (FormatError, NotFoundError) as error:
             return (

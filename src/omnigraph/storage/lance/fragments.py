@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from omnigraph.storage.errors import substrate_errors
+from omnigraph.storage.errors import translate_errors
 from omnigraph.storage.lance.dataset import ADDRESS, Dataset
 
 
@@ -54,9 +54,9 @@ def has_same_data(then: Any, now: Any) -> bool:
     return bool(replace(then, deletion_file=None) == replace(now, deletion_file=None))
 
 
-def read_fragment_files(dataset: Dataset) -> Mapping[int, Fragment]:
+def describe_fragments(dataset: Dataset) -> Mapping[int, Fragment]:
     """Return every fragment of the version by its id, in the order of the rows."""
-    with substrate_errors("read the fragments", dataset.uri):
+    with translate_errors("read the fragments", dataset.uri):
         fragments = {}
         for fragment in dataset.native.get_fragments():
             metadata = fragment.metadata
@@ -74,7 +74,7 @@ def read_fragment_files(dataset: Dataset) -> Mapping[int, Fragment]:
 
 def read_live_offsets(dataset: Dataset, number: int) -> npt.NDArray[np.uint32]:
     """Return the offsets of the live rows of a fragment in this version, ascending. Reads no data file."""
-    with substrate_errors("read the deletions", dataset.uri):
+    with translate_errors("read the deletions", dataset.uri):
         parts = dataset.fragments([number])
         rows = dataset.native.scanner(columns=[], fragments=parts, with_row_address=True).to_table()
     offsets: npt.NDArray[np.uint32] = rows.column(ADDRESS).to_numpy().astype(np.uint32)
@@ -83,7 +83,7 @@ def read_live_offsets(dataset: Dataset, number: int) -> npt.NDArray[np.uint32]:
 
 def count_deleted_rows(dataset: Dataset) -> int:
     """Return the number of rows that are marked as deleted and still use space in a file."""
-    with substrate_errors("read the fragments", dataset.uri):
+    with translate_errors("read the fragments", dataset.uri):
         return sum(fragment.num_deletions for fragment in dataset.native.get_fragments())
 
 

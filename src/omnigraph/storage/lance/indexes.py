@@ -19,9 +19,9 @@ from lance.indices import IndicesBuilder
 
 from omnigraph.base.failpoints import announce
 from omnigraph.schema.property_types import IndexKind
-from omnigraph.storage.errors import substrate_errors
+from omnigraph.storage.errors import translate_errors
 from omnigraph.storage.lance.dataset import Dataset
-from omnigraph.storage.lance.durability import delete_torn_versions, index_files, make_durable, make_indexes_durable
+from omnigraph.storage.lance.durability import delete_empty_versions, index_files, make_durable, make_indexes_durable
 from omnigraph.storage.lance.stage import StagedTransaction
 
 NO_ROWS: Final = "the table has no rows"
@@ -91,7 +91,7 @@ def plan_index(
     dataset: Dataset, spec: IndexSpec, fragment_ids: Sequence[int] | None = None, *, pq_rows_min: int = PQ_ROWS_MIN
 ) -> IndexPlan | Unbuildable:
     """Plan an index over some fragments (default: all). Large vector indexes are trained here."""
-    with substrate_errors("plan an index", dataset.uri):
+    with translate_errors("plan an index", dataset.uri):
         existing_ids = {fragment.fragment_id for fragment in dataset.native.get_fragments()}
         covered = tuple(sorted(existing_ids if fragment_ids is None else existing_ids.intersection(fragment_ids)))
         if not covered:
@@ -103,7 +103,7 @@ def plan_index(
 
 def has_vectors(dataset: Dataset, column: str) -> bool:
     """Return whether any row has a vector; read up to the first one."""
-    with substrate_errors("find vectors", dataset.uri):
+    with translate_errors("find vectors", dataset.uri):
         scanner = dataset.native.scanner(columns=[], filter=f"`{column}` IS NOT NULL", limit=1, with_row_id=True)
         return bool(scanner.to_table().num_rows)
 
@@ -111,7 +111,7 @@ def has_vectors(dataset: Dataset, column: str) -> bool:
 def build_index_segment(dataset: Dataset, plan: IndexPlan, fragment_ids: Sequence[int]) -> IndexSegment:
     """Write the index files of some of the plan's fragments. Can be repeated; runs on any machine."""
     announce("index.build", dataset.uri)
-    with substrate_errors("build an index", dataset.uri):
+    with translate_errors("build an index", dataset.uri):
         native = dataset.native.create_index_uncommitted(
             plan.spec.column,
             plan.lance_type,
@@ -128,9 +128,9 @@ def build_index_segment(dataset: Dataset, plan: IndexPlan, fragment_ids: Sequenc
 def commit_index_segments(dataset: Dataset, spec: IndexSpec, segments: Sequence[IndexSegment]) -> Dataset:
     """Commit segments in one new version of the dataset; segments of other fragments are kept."""
     announce("dataset.index", dataset.uri)
-    delete_torn_versions(dataset.directory, dataset.version + 1)
+    delete_empty_versions(dataset.directory, dataset.version + 1)
     native = dataset.native_copy()
-    with substrate_errors("commit an index", dataset.uri):
+    with translate_errors("commit an index", dataset.uri):
         native.commit_existing_index_segments(spec.name, spec.column, [segment.native for segment in segments])
     make_indexes_durable(dataset.directory, native)
     return Dataset(dataset.location, dataset.branch, native)
@@ -138,7 +138,7 @@ def commit_index_segments(dataset: Dataset, spec: IndexSpec, segments: Sequence[
 
 def stage_segment_drop(dataset: Dataset, uuids: Collection[str]) -> StagedTransaction:
     """Stage the transaction that removes segments from their indexes; other segments of an index are kept."""
-    with substrate_errors("drop a part of an index", dataset.uri):
+    with translate_errors("drop a part of an index", dataset.uri):
         removed = [
             Index(
                 uuid=part.uuid,
@@ -222,7 +222,7 @@ Coverage = Indexed | Degraded
 
 def read_indexes(dataset: Dataset) -> tuple[IndexDescription, ...]:
     """Return every index of the version, ordered by name, without Lance's internal entries."""
-    with substrate_errors("read the indexes", dataset.uri):
+    with translate_errors("read the indexes", dataset.uri):
         natives = dataset.native.describe_indices()
     indexes = (
         IndexDescription(

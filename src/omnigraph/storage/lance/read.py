@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from omnigraph.base import limits
 from omnigraph.base.errors import UsageError
-from omnigraph.storage.errors import plain_cause, substrate_errors
+from omnigraph.storage.errors import plain_cause, translate_errors
 from omnigraph.storage.lance.dataset import ADDRESS, IDENTITY, Dataset, Texts, any_of
 
 LAST_UPDATED: Final = "_row_last_updated_at_version"
@@ -57,7 +57,7 @@ def scan_rows(
     dataset: Dataset, columns: list[str], where: str | None = None, fragments: Sequence[int] | None = None
 ) -> pa.Table:
     """Read the columns, `IDENTITY` and `ADDRESS` of the rows that pass a filter; default: of all fragments."""
-    with substrate_errors("find rows", dataset.uri):
+    with translate_errors("find rows", dataset.uri):
         return dataset.native.scanner(
             columns=columns,
             filter=where,
@@ -77,7 +77,7 @@ def locate_rows(dataset: Dataset, ids: Texts, fragments: Sequence[int] | None = 
     """Read `id`, `IDENTITY` and `ADDRESS` of the existing rows among the ids, in no order; in some fragments or all."""
     if len(ids) <= limits.LOOKUP_FILTER_VALUES_MAX:
         return make_address_table(find_rows(dataset, ids, ["id"], fragments).to_batches())
-    with substrate_errors("find rows", dataset.uri):
+    with translate_errors("find rows", dataset.uri):
         scanner = dataset.native.scanner(
             columns=["id"],
             fragments=None if fragments is None else dataset.fragments(fragments),
@@ -101,7 +101,7 @@ def read_rows_at(dataset: Dataset, identities: Numbers, addresses: Numbers, colu
 
 def read_rows_by_identity(dataset: Dataset, identities: Numbers, columns: list[str]) -> pa.Table:
     """Read the columns of the rows with these identities, in this order."""
-    with substrate_errors("read rows of the dataset", dataset.uri):
+    with translate_errors("read rows of the dataset", dataset.uri):
         if not len(identities):
             return dataset.native.scanner(columns=columns, limit=0).to_table()
         return dataset.native._take_rows(identities.tolist(), columns=columns)
@@ -153,7 +153,7 @@ def require_valid_filter(dataset: Dataset, where: str) -> None:
 
 def scan_fragments(dataset: Dataset, fragments: tuple[int, ...], scan: TableScan) -> Iterator[pa.RecordBatch]:
     """Read the rows of these fragments that the scan selects, in their order."""
-    with substrate_errors("read the dataset", dataset.uri):
+    with translate_errors("read the dataset", dataset.uri):
         yield from dataset.native.scanner(
             columns=list(scan.columns),
             filter=_condition(scan),
@@ -178,7 +178,7 @@ def slice_dataset(dataset: Dataset, rows_max: int) -> tuple[RowSlice, ...]:
 
 def read_slice(dataset: Dataset, piece: RowSlice, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
     """Read the rows in their order, each with its address; a blob is described by a struct with its `size`."""
-    with substrate_errors("read the dataset", dataset.uri):
+    with translate_errors("read the dataset", dataset.uri):
         fragment = dataset.native.get_fragment(piece.fragment)
         assert fragment is not None, "the slice is one of this version"
         yield from dataset.native.scanner(
@@ -197,7 +197,7 @@ def read_blobs(dataset: Dataset, column: str, addresses: Sequence[int]) -> list[
     """Read the contents of the blobs of some rows, in their order."""
     if not addresses:
         return []
-    with substrate_errors("read blobs", dataset.uri):
+    with translate_errors("read blobs", dataset.uri):
         blobs: Any = dataset.native.read_blobs(column, addresses=list(addresses), preserve_order=True)
     return [content for _, content in blobs]
 

@@ -1,9 +1,9 @@
 """Reads which files the versions of a dataset reference.
 
 In: a dataset and some of its versions, or files of a listing. Out: the paths of files below the dataset's root.
-`read_referenced_files` lets Lance read every version from a given one on. Each version names all of its files, so that
-costs the square of the history. `find_mentioned` is cheaper: to show that a listed file was committed, it searches the
-bytes of a single version file for the file. Nothing here writes or deletes.
+With `read_referenced_files`, Lance reads every version from a given one on. Each version names all of its files, so the
+cost grows with the square of the history. `find_committed_files` is cheaper: to show that a listed file was committed,
+it searches the bytes of a few version files for its name. Nothing here writes or deletes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import pyarrow.compute as pc
 
 from omnigraph.base import limits
 from omnigraph.base.errors import FormatError
-from omnigraph.storage.errors import substrate_errors
+from omnigraph.storage.errors import translate_errors
 from omnigraph.storage.files import StoredFile
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.durability import version_file
+from omnigraph.storage.lance.protobuf import number_field
 from omnigraph.storage.lance.read import combine_batches
-from omnigraph.storage.lance.transactions import number_field
 from omnigraph.storage.location import Location
 
 _FIELD_DELETION_READ_VERSION: Final = 2
@@ -62,7 +62,7 @@ def read_referenced_files(
     versions = pa.array(sorted(deleted_versions), pa.int64())
     by_retained: set[str] = set()
     by_any: set[str] = set()
-    with substrate_errors("read the referenced files", dataset.uri):
+    with translate_errors("read the referenced files", dataset.uri):
         # Lance yields one batch per version, which is too small to process alone.
         for batch in combine_batches(dataset.native.tracked_files(min_version=version_min), limits.REACH_ROWS):
             by_any |= _paths(batch, dataset.location)
@@ -86,7 +86,7 @@ def path_below(base: str, root: Location) -> str:
     )
 
 
-def find_mentioned(
+def find_committed_files(
     directory: Location, version_times: Mapping[int, int], files: Sequence[StoredFile]
 ) -> frozenset[str]:
     """Return the paths of files that one of these versions, or the transaction that created it, names.
@@ -155,7 +155,7 @@ def _mark(path: str) -> tuple[int | None, bytes]:
 def _read_version(directory: Location, version: int) -> bytes:
     """Read a version file; nothing if it was deleted, or if an old release of Lance named it."""
     path = Path(directory.uri, version_file(version))
-    with substrate_errors("read a version", str(path)):
+    with translate_errors("read a version", str(path)):
         try:
             return path.read_bytes()
         except FileNotFoundError:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from omnigraph.base.errors import NotFoundError
 from omnigraph.storage.lance.dataset import ADDRESS, IDENTITY, BranchVersion, Dataset, Texts, open_dataset
-from omnigraph.storage.lance.fragments import Fragment, read_fragment_files
+from omnigraph.storage.lance.fragments import Fragment, describe_fragments
 from omnigraph.storage.lance.read import (
     LAST_UPDATED,
     Numbers,
@@ -100,7 +100,7 @@ class RowChanges:
 
 def row_changes(ancestor: Dataset, dataset: Dataset) -> RowChanges:
     """Return what was inserted, updated and deleted since the ancestor."""
-    before, after = read_fragment_files(ancestor), read_fragment_files(dataset)
+    before, after = describe_fragments(ancestor), describe_fragments(dataset)
     same = _unchanged_fragments(before, after)
     fresh = tuple(number for number in after if number not in same)
     written = make_address_table(scan_rows(dataset, ["id"], f"{LAST_UPDATED} > {ancestor.version}", fresh).to_batches())
@@ -125,7 +125,7 @@ def row_changes(ancestor: Dataset, dataset: Dataset) -> RowChanges:
 
 def written_rows_max(ancestor: Dataset, dataset: Dataset) -> int:
     """Return the maximum number of rows written since the ancestor, from metadata alone."""
-    before, after = read_fragment_files(ancestor), read_fragment_files(dataset)
+    before, after = describe_fragments(ancestor), describe_fragments(dataset)
     same = _unchanged_fragments(before, after)
     return sum(fragment.rows for number, fragment in after.items() if number not in same)
 

@@ -16,7 +16,7 @@ from lance.fragment import FragmentMetadata, RowIdSequence, write_fragments
 from lance.schema import LanceSchema
 
 from omnigraph.base.failpoints import announce
-from omnigraph.storage.errors import substrate_errors
+from omnigraph.storage.errors import translate_errors
 from omnigraph.storage.lance.dataset import DATA_STORAGE_VERSION, Dataset
 from omnigraph.storage.lance.durability import fragment_files, make_durable, operation_files
 
@@ -70,7 +70,7 @@ def stage_update(dataset: Dataset, rows: pa.Table) -> StagedTransaction:
 
 def _stage_merge_insert(dataset: Dataset, builder: Any, rows: pa.Table) -> StagedTransaction:
     announce("dataset.stage", dataset.uri)
-    with substrate_errors("stage rows", dataset.uri):
+    with translate_errors("stage rows", dataset.uri):
         native, _ = builder.execute_uncommitted(rows)
     make_durable(dataset.directory, operation_files(dataset.native, native.operation))
     return StagedTransaction(native.uuid, dataset.version, type(native.operation).__name__, native)
@@ -113,7 +113,7 @@ def write_deletion_files(dataset: Dataset, addresses: Iterable[int]) -> Deletion
         offsets.setdefault(address >> 32, []).append(address & 0xFFFFFFFF)
     updated: list[FragmentMetadata] = []
     removed: list[int] = []
-    with substrate_errors("write deletions", dataset.uri):
+    with translate_errors("write deletions", dataset.uri):
         for fragment_id, rows in sorted(offsets.items()):
             fragment = dataset.native.get_fragment(fragment_id)
             assert fragment is not None, "the address is one of this version"
@@ -215,7 +215,7 @@ def write_rows(dataset: Dataset, rows: Rows, *, with_other_columns: bool = False
     `with_other_columns`: the columns are those of the rows, and their field ids start at 0.
     """
     announce("dataset.stage", dataset.uri)
-    with substrate_errors("write fragments", dataset.uri):
+    with translate_errors("write fragments", dataset.uri):
         fragments = list(
             write_fragments(
                 rows,

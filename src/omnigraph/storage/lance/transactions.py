@@ -3,15 +3,15 @@
 In: a dataset (main or a branch) and a range of versions. Out: one `TransactionRecord` per version, or a
 `TransactionGap` where a transaction is missing or damaged. An operation with an unknown number is `UNKNOWN`. Lance's
 own reader is not used, because it raises for a compaction that rewrote an index, and because it shows ReserveFragments
-and UpdateBases as the same unnamed operation. Also encodes the few protobuf fields that `columns` writes. Nothing here
-writes to a store.
+and UpdateBases as the same unnamed operation. Version files and transaction files are read from the store and parsed
+here, never from Lance's cache. Nothing here writes.
 """
 
 from __future__ import annotations
 
 import struct
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -21,9 +21,10 @@ from typing import Final
 import obstore
 from lance.file import LanceFileSession
 
-from omnigraph.storage.errors import substrate_errors
+from omnigraph.storage.errors import translate_errors
 from omnigraph.storage.lance.dataset import Dataset
 from omnigraph.storage.lance.durability import version_file
+from omnigraph.storage.lance.protobuf import ProtobufError, parse_fields
 from omnigraph.storage.location import Location, Scheme
 from omnigraph.storage.objects import open_s3_store, require_bucket
 
@@ -38,11 +39,6 @@ _LENGTH: Final = struct.Struct("<I")
 _MAGIC: Final = b"LANC"
 _FIELD_TRANSACTION_FILE: Final = 12
 _FIELD_TRANSACTION_SECTION: Final = 23
-_VARINT_BYTES_MAX: Final = 10
-
-
-class WireError(ValueError):
-    """The bytes are not a valid protobuf message."""
 
 
 class Operation(Enum):
@@ -113,7 +109,7 @@ def read_operation(dataset: Dataset, version: int) -> VersionRecord:
         if message is None:
             return TransactionGap(version, GapReason.MISSING, "the version or its transaction was deleted")
         return parse_transaction(version, message)
-    except (WireError, UnicodeDecodeError) as damage:
+    except (ProtobufError, UnicodeDecodeError) as damage:
         return TransactionGap(version, GapReason.UNREADABLE, str(damage))
 
 
@@ -127,7 +123,7 @@ def find_transaction(dataset: Dataset, uuid: str, after: int, upto: int) -> Tran
 
 
 def parse_transaction(version: int, message: bytes) -> TransactionRecord:
-    """Parse a transaction's protobuf message; raise `WireError` if it is not valid."""
+    """Parse a transaction's protobuf message; raise `ProtobufError` if it is not valid."""
     uuid, read_version = "", 0
     operation: Operation | None = None
     restored: int | None = None
@@ -143,7 +139,7 @@ def parse_transaction(version: int, message: bytes) -> TransactionRecord:
             operation = _OPERATION_OF_FIELD.get(number, Operation.UNKNOWN)
             restored = _parse_restored(value) if operation is Operation.RESTORE else None
     if operation is None or not uuid:
-        raise WireError("the transaction has no operation or no uuid")
+        raise ProtobufError("the transaction has no operation or no uuid")
     return TransactionRecord(
         version=version,
         operation=operation,
@@ -162,14 +158,14 @@ def _parse_property(entry: bytes) -> tuple[str, str]:
 def _parse_restored(body: bytes) -> int:
     versions = [value for number, value in parse_fields(body) if number == _FIELD_RESTORED_VERSION]
     if len(versions) != 1 or not isinstance(versions[0], int):
-        raise WireError("the Restore has no version")
+        raise ProtobufError("the Restore has no version")
     return versions[0]
 
 
 def read_transaction_bytes(dataset: Dataset, version: int) -> bytes | None:
     """Read the protobuf message of the transaction of `version`; None if the version or its transaction was deleted.
 
-    Raises `WireError` if the file is damaged, and a storage error if the store does not answer.
+    Raises `ProtobufError` if the file is damaged, and a storage error if the store does not answer.
     """
     for path in (version_file(version), f"_versions/{version}.manifest"):
         tail = _read_tail(dataset.directory, path)
@@ -192,10 +188,10 @@ class _Tail:
 
 def _transaction_of(directory: Location, path: str, tail: _Tail) -> bytes | None:
     if len(tail.data) < _FOOTER.size:
-        raise WireError(f"{path} is truncated: expected at least {_FOOTER.size} bytes, got {tail.size}")
+        raise ProtobufError(f"{path} is truncated: expected at least {_FOOTER.size} bytes, got {tail.size}")
     position, _, _, magic = _FOOTER.unpack(tail.data[-_FOOTER.size :])
     if magic != _MAGIC:
-        raise WireError(f"{path} is not a Lance manifest")
+        raise ProtobufError(f"{path} is not a Lance manifest")
     message = _read_section(directory, path, tail, position)
     section: int | None = None
     name = ""
@@ -215,21 +211,21 @@ def _read_section(directory: Location, path: str, tail: _Tail, position: int) ->
     if position < tail.start:
         whole = _read_tail(directory, path, whole=True)
         if whole is None:
-            raise WireError(f"{path} was deleted while it was read")
+            raise ProtobufError(f"{path} was deleted while it was read")
         tail = whole
     offset = position - tail.start
     if offset + _LENGTH.size > len(tail.data):
-        raise WireError(f"{path} points beyond its end")
+        raise ProtobufError(f"{path} points beyond its end")
     (length,) = _LENGTH.unpack_from(tail.data, offset)
     start = offset + _LENGTH.size
     if start + length > len(tail.data):
-        raise WireError(f"{path} is truncated")
+        raise ProtobufError(f"{path} is truncated")
     return tail.data[start : start + length]
 
 
 def _read_tail(directory: Location, path: str, *, whole: bool = False) -> _Tail | None:
     """Read the end of a file, or the whole file; None if it does not exist."""
-    with substrate_errors("read a version", f"{directory.uri}/{path}"):
+    with translate_errors("read a version", f"{directory.uri}/{path}"):
         try:
             match directory.scheme:
                 case Scheme.LOCAL:
@@ -249,64 +245,3 @@ def _read_tail(directory: Location, path: str, *, whole: bool = False) -> _Tail 
             require_bucket(missing)
             return None
     return _Tail(data, len(data))
-
-
-def parse_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the number and value of each field in order: an int for a varint, bytes for other types."""
-    position, size = 0, len(message)
-    while position < size:
-        tag = message[position]
-        position += 1
-        if tag > 127:
-            tag, position = _parse_varint(message, position - 1)
-        kind = tag & 7
-        if kind == 0:
-            value, position = _parse_varint(message, position)
-            yield tag >> 3, value
-            continue
-        if kind == 2:
-            length, position = _parse_varint(message, position)
-        elif kind in (1, 5):
-            length = 8 if kind == 1 else 4
-        else:
-            raise WireError(f"unknown field type {kind} before byte {position}")
-        end = position + length
-        if end > size:
-            raise WireError(f"message ends early: expected {length} bytes at byte {position}, got {size - position}")
-        yield tag >> 3, message[position:end]
-        position = end
-
-
-def text_field(number: int, text: str) -> bytes:
-    """Encode a field with a string."""
-    return bytes_field(number, text.encode())
-
-
-def bytes_field(number: int, data: bytes) -> bytes:
-    """Encode a field with bytes or with a message."""
-    return _varint(number << 3 | 2) + _varint(len(data)) + data
-
-
-def number_field(number: int, value: int) -> bytes:
-    """Encode a field with a number; a negative number needs ten bytes."""
-    return _varint(number << 3) + _varint(value & (1 << 64) - 1)
-
-
-def _varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 127:
-        encoded.append(value & 127 | 128)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
-
-
-def _parse_varint(message: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    for byte in message[position : position + _VARINT_BYTES_MAX]:
-        position += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, position
-        shift += 7
-    raise WireError(f"number without an end before byte {position}")

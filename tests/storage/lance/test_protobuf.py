@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.storage.lance.transactions import TransactionRecord, WireError, parse_fields, parse_transaction
+from omnigraph.storage.lance.protobuf import ProtobufError, parse_fields
+from omnigraph.storage.lance.transactions import TransactionRecord, parse_transaction
 
 
 def test_every_field_type_is_read() -> None:
@@ -14,7 +15,7 @@ def test_every_field_type_is_read() -> None:
 
 @pytest.mark.parametrize("message", [b"\x12\x05abc", b"\x08", b"\x08" + b"\xff" * 11, b"\x0b", b"\x19\x00", b"\x80"])
 def test_invalid_message_is_rejected(message: bytes) -> None:
-    with pytest.raises(WireError):
+    with pytest.raises(ProtobufError):
         list(parse_fields(message))
 
 
@@ -22,6 +23,6 @@ def test_invalid_message_is_rejected(message: bytes) -> None:
 def test_no_bytes_crash_the_parser(message: bytes) -> None:
     try:
         record = parse_transaction(7, message)
-    except (WireError, UnicodeDecodeError):
+    except (ProtobufError, UnicodeDecodeError):
         return
     assert isinstance(record, TransactionRecord)
