@@ -12,9 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import urllib3
 
+from tests.server.contract import check_response
 from tests.waiting import SECONDS_MAX
 
 SCHEMA = """
@@ -64,13 +66,17 @@ class ServerProcess:
         token: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> HttpAnswer:
-        """Send one request. A path that does not begin with `/` is one of the graph."""
+        """Send one request and check the response by the OpenAPI document.
+
+        A path that does not begin with `/` is one of the graph.
+        """
         url = f"{self.scheme}://{self.address}" + (path if path.startswith("/") else f"/graphs/default/{path}")
         sent = {"Authorization": f"Bearer {token}"} if token else {}
         if document is not None:
             body = json.dumps(document).encode()
             sent["Content-Type"] = "application/json"
         response = self.pool.request(method, url, body=body, headers={**sent, **(headers or {})}, retries=False)
+        check_response(method, urlsplit(url).path, response.status, response.headers, response.data)
         return HttpAnswer(status=response.status, headers=response.headers, body=response.data)
 
     def query(self, text: str = ALL_PEOPLE, **members: Any) -> HttpAnswer:

@@ -60,6 +60,7 @@ def test_access_read(graph_path: Path, tmp_path: Path) -> None:
         assert server.send("POST", "branches", {"name": "x"}, token=READ).status == 403
         assert server.send("DELETE", "branches/x", token=READ).status == 403
         assert server.send("POST", "branches/merge", {"source": "x"}, token=READ).status == 403
+        assert server.send("POST", "branches/merge", {"source": "main", "dry_run": True}, token=READ).status != 403
         assert server.send("POST", "load", {"data": ""}, token=READ).status == 403
     assert READ not in server.log.read_text()
     assert "wrong" not in server.log.read_text()

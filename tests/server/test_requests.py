@@ -332,3 +332,38 @@ def test_metrics(server: ServerProcess) -> None:
     server.query()
     text = server.send("GET", "/metrics").body.decode()
     assert 'omnigraph_requests_total{method="POST",route="/graphs/{graph_id}/query",status="200"}' in text
+
+
+def test_64_bit_integers_as_text(server: ServerProcess) -> None:
+    text = 'query add($a: I64) { insert Person { slug: "wide", age: $a } }'
+    commit = server.mutate(text, params={"a": 2**62}).document["commit"]["graph_commit_id"]
+    query = {"query": 'query q() { match { $p: Person {slug: "wide"} } return { $p.age, $p } }'}
+    accepted = {"Accept": "application/json; bigint=string"}
+    (row,) = server.send("POST", "query", query, headers=accepted).document["rows"]
+    assert row["p.age"] == row["p"]["age"] == str(2**62)
+    path = f"commits/{commit}/changes"
+    (change,) = server.send("GET", path, headers=accepted).document["changes"]
+    assert change["after"]["properties"]["age"] == str(2**62)
+    (plain,) = server.send("GET", path, headers={"Accept": "application/json"}).document["changes"]
+    assert plain["after"]["properties"]["age"] == 2**62
+
+
+def test_catalog_of_a_commit(server: ServerProcess) -> None:
+    before = server.send("GET", "catalog").document
+    server.insert("catalogued")
+    after = server.send("GET", "catalog").document
+    people = "node:Person"
+    assert after["entity_counts"][people] == before["entity_counts"][people] + 1
+    earlier = server.send("GET", f"catalog?snapshot={before['graph_commit_id']}").document
+    assert earlier == before
+
+
+def test_commits_are_counted(server: ServerProcess) -> None:
+    def count() -> float:
+        text = server.send("GET", "/metrics").body.decode()
+        return float(next(line for line in text.splitlines() if line.startswith("omnigraph_commits_total")).split()[1])
+
+    before = count()
+    server.insert("counted")
+    server.mutate('query d() { delete Person where slug = "absent" }')
+    assert count() == before + 1

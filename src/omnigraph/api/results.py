@@ -290,6 +290,21 @@ def json_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Json]]:
     return _rows(batch, _as_json)
 
 
+def integers_as_text(table: pa.Table) -> pa.Table:
+    """Return a table with its 64-bit integers as text, also those in lists and entities."""
+    return table.cast(pa.schema([field.with_type(_text_type(field.type)) for field in table.schema]))
+
+
+def _text_type(kind: Any) -> Any:
+    if pa.types.is_int64(kind) or pa.types.is_uint64(kind):
+        return pa.utf8()
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_text_type(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_text_type(field.type)) for field in kind])
+    return kind
+
+
 def _rows(batch: pa.RecordBatch, convert: Any) -> Iterator[dict[str, Any]]:
     names = batch.schema.names
     columns = [convert(batch.column(number)) for number in range(len(names))]

@@ -82,7 +82,7 @@ def read_page_of_log(graph: Graph, parameters: wr.LogParameters) -> LogOutput:
     return msgspec.structs.replace(page, next_page_token=encode_token(token))
 
 
-def poll_changes(graph: Graph, parameters: wr.FeedParameters) -> ChangeFeedOutput:
+def poll_changes(graph: Graph, parameters: wr.FeedParameters, *, wide_as_text: bool = False) -> ChangeFeedOutput:
     """Return a page of the feed of a branch."""
     newest = graph.snapshot()
     graph_id, branch_id, chosen = _first_commit(newest), newest.branch.id, filter_text(parameters)
@@ -92,7 +92,8 @@ def poll_changes(graph: Graph, parameters: wr.FeedParameters) -> ChangeFeedOutpu
     while after != token.until and len(blocks) < _FEED_COMMITS and not size.is_full:
         feed = read_feed(graph.location, graph.branch, after, _FEED_COMMITS)
         for commit_changes in feed.commits:
-            changes, has_more = size.take(select_changes(commit_changes.changes, parameters), skipped)
+            selected = select_changes(commit_changes.changes, parameters, wide_as_text=wide_as_text)
+            changes, has_more = size.take(selected, skipped)
             if changes or not chosen or commit_changes.schema_steps:
                 blocks.append(msgspec.structs.replace(block_output(commit_changes), changes=changes))
             if has_more:
@@ -141,20 +142,23 @@ def _feed_position(newest: Snapshot, parameters: wr.FeedParameters, graph_id: st
     return FeedToken(graph=graph_id, filter=chosen, branch=newest.branch.id, after=after, until=newest.head)
 
 
-def commit_changes(graph: Graph, commit: str, parameters: wr.ChangeFilter) -> CommitChangesOutput:
+def commit_changes(
+    graph: Graph, commit: str, parameters: wr.ChangeFilter, *, wide_as_text: bool = False
+) -> CommitChangesOutput:
     """Return a page of what a commit changed."""
     snapshot, record = _find(graph, commit)
     graph_id, chosen = _first_commit(snapshot), filter_text(parameters)
     token = DiffToken(graph=graph_id, filter=chosen, before=None, after=record.id)
     token = _diff_position(parameters, token)
-    changes = read_commit_diff(graph.location, snapshot.branch.name, record.id)
-    page, has_more = PageSize.of(parameters.limit).take(select_changes(changes, parameters), token.skipped)
+    commit_diff = read_commit_diff(graph.location, snapshot.branch.name, record.id)
+    changes = select_changes(commit_diff, parameters, wide_as_text=wide_as_text)
+    page, has_more = PageSize.of(parameters.limit).take(changes, token.skipped)
     return CommitChangesOutput(
         cause=cause_output(record), changes=page, next_page_token=_next_token(token, len(page), has_more)
     )
 
 
-def diff_states(graph: Graph, parameters: wr.DiffParameters) -> DiffOutput:
+def diff_states(graph: Graph, parameters: wr.DiffParameters, *, wide_as_text: bool = False) -> DiffOutput:
     """Return a page of what differs between two branches or commits."""
     main = read_snapshot(graph.location, MAIN)
     graph_id, chosen = _first_commit(main), filter_text(parameters)
@@ -165,7 +169,7 @@ def diff_states(graph: Graph, parameters: wr.DiffParameters) -> DiffOutput:
     before, after = read_reference(graph.location, left), read_reference(graph.location, right)
     token = DiffToken(graph=graph_id, filter=chosen, before=before.head, after=after.head)
     token = _diff_position(parameters, token)
-    changes = select_changes(diff_snapshots(before, after), parameters)
+    changes = select_changes(diff_snapshots(before, after), parameters, wide_as_text=wide_as_text)
     page, has_more = PageSize.of(parameters.limit).take(changes, token.skipped)
     return DiffOutput(
         before=before.head, after=after.head, changes=page, next_page_token=_next_token(token, len(page), has_more)

@@ -40,6 +40,7 @@ from omnigraph.wire.results import (
     ChangeOutput,
     ExplainOutput,
     IngestOutput,
+    LintOutput,
     ReadOutput,
     change_output,
     explain_output,
@@ -52,11 +53,12 @@ from omnigraph.wire.service import CatalogOutput
 
 if TYPE_CHECKING:
     from threading import Event
-    from typing import Any
 
+    from omnigraph.base.hints import Hint
     from omnigraph.engine.options import QueryLimits
     from omnigraph.types import CommitRecord
     from omnigraph.wire import requests as wr
+    from omnigraph.wire.maintenance import GraphHealthOutput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,8 @@ class LocalGraph:
     """The address of the graph for documents. A server never shows where a graph is stored."""
     limits: QueryLimits = NO_LIMITS
     """The limits of each query."""
+    wide_as_text: bool = False
+    """Whether documents have 64-bit integers of properties as text, for clients without such numbers."""
 
     def as_actor(self, actor: str) -> LocalGraph:
         """Return the graph as another actor writes it."""
@@ -87,6 +91,10 @@ class LocalGraph:
         """Return the branch of a branch or commit."""
         return read_reference(self.graph.location, name.strip()).branch.name
 
+    def has_branch(self, name: str) -> bool:
+        """Return whether a branch exists."""
+        return name in read_snapshot(self.graph.location, MAIN).state.branches
+
     def snapshot(self, state: wr.StateParameters) -> SnapshotOutput:
         """Return what a state publishes."""
         return snapshot_output(self._read(state))
@@ -97,11 +105,12 @@ class LocalGraph:
 
     def catalog(self, state: wr.StateParameters) -> CatalogOutput:
         """Return the types of a state, with the number of their entities and their indexes."""
+        from omnigraph.maintenance.index_status import coverage_of_snapshot
         from omnigraph.wire.maintenance import index_status_output
 
         snapshot = self._read(state)
         schema = schema_output(snapshot)
-        coverage = self._on(snapshot.branch.name).index_status()
+        coverage = coverage_of_snapshot(snapshot)
         return CatalogOutput(
             graph_branch=schema.graph_branch,
             graph_commit_id=schema.graph_commit_id,
@@ -111,11 +120,22 @@ class LocalGraph:
             indexes=index_status_output(self.uri, snapshot.branch.name, coverage)["indexes"],
         )
 
+    def health(self, render_hint: Callable[[Hint], str] = str) -> GraphHealthOutput:
+        """Return what doctor finds about the graph, and the figures of its tables."""
+        from omnigraph.maintenance.doctor.run import check_graph
+        from omnigraph.maintenance.doctor.tables import read_table_figures
+        from omnigraph.wire.maintenance import graph_health_output
+
+        location = self.graph.location
+        findings = check_graph(self.graph, machine=False)
+        return graph_health_output(self.uri, location.uri, findings, read_table_figures(location), render_hint)
+
     def query(self, request: wr.QueryRequest) -> ReadOutput:
         """Run a read query."""
         graph, as_of = self._state(request)
         result = graph.prepare(request.query, name=request.name, limits=self.limits).run(request.params, as_of=as_of)
-        return read_output(result, None if as_of is None else as_of.head)
+        requested_commit = None if as_of is None else as_of.head
+        return read_output(result, requested_commit, wide_as_text=self.wide_as_text)
 
     def explain(self, request: wr.ExplainRequest) -> ExplainOutput:
         """Return how a query runs."""
@@ -125,7 +145,7 @@ class LocalGraph:
         )
         return explain_output(explained, None if as_of is None else as_of.head)
 
-    def lint(self, request: wr.LintRequest) -> dict[str, Any]:
+    def lint(self, request: wr.LintRequest) -> LintOutput:
         """Check query texts against the schema of a state."""
         from omnigraph.query.lint import lint_queries
 
@@ -211,15 +231,15 @@ class LocalGraph:
 
     def commit_changes(self, commit: str, parameters: wr.ChangeFilter) -> CommitChangesOutput:
         """Return what a commit changed."""
-        return history.commit_changes(self.graph, commit, parameters)
+        return history.commit_changes(self.graph, commit, parameters, wide_as_text=self.wide_as_text)
 
     def poll_changes(self, parameters: wr.FeedParameters) -> ChangeFeedOutput:
         """Return the commits of a branch after a cursor, with their changes."""
-        return history.poll_changes(self._on(parameters.branch), parameters)
+        return history.poll_changes(self._on(parameters.branch), parameters, wide_as_text=self.wide_as_text)
 
     def diff(self, parameters: wr.DiffParameters) -> DiffOutput:
         """Return what differs between two states."""
-        return history.diff_states(self.graph, parameters)
+        return history.diff_states(self.graph, parameters, wide_as_text=self.wide_as_text)
 
     def log(self, parameters: wr.LogParameters) -> LogOutput:
         """Return the commits of all branches."""

@@ -110,10 +110,12 @@ def filter_text(chosen: ChangeFilter) -> str:
     return msgspec.json.encode(parts).decode() if any(parts) else ""
 
 
-def select_changes(changes: Iterator[EntityChange], chosen: ChangeFilter) -> Iterator[EntityChangeOutput]:
+def select_changes(
+    changes: Iterator[EntityChange], chosen: ChangeFilter, *, wide_as_text: bool = False
+) -> Iterator[EntityChangeOutput]:
     """Yield the changes that pass the filter. A type is named with or without its kind."""
     types = None if chosen.type is None else {name.rpartition(":")[2] for name in chosen.type}
-    for change in map(entity_change_output, changes):
+    for change in (entity_change_output(change, wide_as_text=wide_as_text) for change in changes):
         passes = (
             (chosen.kind is None or change.kind in chosen.kind)
             and (types is None or change.type.name in types)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 if TYPE_CHECKING:
-    from omnigraph.wire import changes, commits, results, service
+    from omnigraph.wire import changes, commits, maintenance, results, service
     from omnigraph.wire import requests as wr
 
 
@@ -25,13 +25,16 @@ class GraphClient(Protocol):
     def catalog(self, state: wr.StateParameters) -> service.CatalogOutput:
         """Return the types of a state, with the number of their entities and their indexes."""
 
+    def health(self) -> maintenance.GraphHealthOutput:
+        """Return what doctor finds about the graph, and the figures of its tables."""
+
     def query(self, request: wr.QueryRequest) -> results.ReadOutput:
         """Run a read query."""
 
     def explain(self, request: wr.ExplainRequest) -> results.ExplainOutput:
         """Return how a query runs."""
 
-    def lint(self, request: wr.LintRequest) -> dict[str, Any]:
+    def lint(self, request: wr.LintRequest) -> results.LintOutput:
         """Check query texts against the schema of a state."""
 
     def export(self, request: wr.ExportStateRequest, stream: BinaryIO) -> None:

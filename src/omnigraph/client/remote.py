@@ -11,7 +11,7 @@ import msgspec
 from omnigraph.base import limits
 from omnigraph.base.errors import ErrorKind
 from omnigraph.client.http import Connection, HttpRequest, RemoteError, with_source
-from omnigraph.wire import changes, commits, results, service
+from omnigraph.wire import changes, commits, maintenance, results, service
 
 if TYPE_CHECKING:
     from omnigraph.wire import requests as wr
@@ -46,6 +46,10 @@ class RemoteGraph:
         """Return the types of a state, with the number of their entities and their indexes."""
         return self._get("catalog", state, service.CatalogOutput)
 
+    def health(self) -> maintenance.GraphHealthOutput:
+        """Return what doctor finds about the graph, and the figures of its tables."""
+        return self._get("health", None, maintenance.GraphHealthOutput)
+
     def query(self, request: wr.QueryRequest) -> results.ReadOutput:
         """Run a read query."""
         return self._post("query", request, results.ReadOutput)
@@ -54,9 +58,9 @@ class RemoteGraph:
         """Return how a query runs."""
         return self._post("explain", request, results.ExplainOutput)
 
-    def lint(self, request: wr.LintRequest) -> dict[str, Any]:
+    def lint(self, request: wr.LintRequest) -> results.LintOutput:
         """Check query texts against the schema of a state."""
-        return self._post("lint", request, dict[str, Any])
+        return self._post("lint", request, results.LintOutput)
 
     def export(self, request: wr.ExportStateRequest, stream: BinaryIO) -> None:
         """Write a state as lines of graph data."""

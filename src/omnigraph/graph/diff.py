@@ -29,7 +29,7 @@ from omnigraph.graph.manifest.snapshot import Snapshot, open_pin
 from omnigraph.graph.rows import entity_rows
 from omnigraph.graph.rows.changed_rows import compare_pins
 from omnigraph.schema.catalog import Entity, Property
-from omnigraph.schema.property_types import EnumType
+from omnigraph.schema.property_types import EnumType, is_wide
 from omnigraph.storage.lance.dataset import Dataset, Texts
 from omnigraph.storage.lance.read import read_all_ids
 from omnigraph.storage.location import Location
@@ -65,6 +65,8 @@ class EntityChange(DisplayedRow):
     """Its state after, in the same form; None if it was deleted."""
     properties: tuple[str, ...]
     """The properties of its type. A state does not contain those that are null."""
+    wide_properties: frozenset[str] = frozenset()
+    """Those of them that are 64-bit integers or lists of them."""
 
     def summary(self) -> Mapping[str, object]:
         states = {"before": self.before or "", "after": self.after or ""}
@@ -141,6 +143,7 @@ def _diff_table(root: Location, old: _Table | None, new: _Table | None) -> Itera
     ids, left, right = _candidates(root.child(table.path), old, new)
     bare_entity = _without_fills(entity)
     properties = tuple(property_.name for property_ in entity.properties)
+    wide_properties = frozenset(property_.name for property_ in entity.properties if is_wide(property_.type))
     for start, rows in entity_rows.row_ranges(entity, len(ids)):
         before, after = (
             entity_rows.read_entity_rows(side.dataset, bare_entity, side.located.slice(start, rows))
@@ -162,6 +165,7 @@ def _diff_table(root: Location, old: _Table | None, new: _Table | None) -> Itera
                     before=state_before,
                     after=state_after,
                     properties=properties,
+                    wide_properties=wide_properties,
                 )
 
 

@@ -108,6 +108,15 @@ def is_free_text(property_type: PropertyType) -> bool:
     return property_type == ScalarType(Scalar.STRING)
 
 
+def is_wide(property_type: PropertyType) -> bool:
+    """Return whether values are 64-bit integers, or lists of them."""
+    match property_type:
+        case ScalarType(scalar) | ListType(scalar):
+            return scalar in (Scalar.I64, Scalar.U64)
+        case VectorType() | EnumType():
+            return False
+
+
 class IndexKind(Enum):
     """The kind of an index, by the queries that use it."""
 

@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -31,6 +32,7 @@ from omnigraph.server.auth import ANONYMOUS
 from omnigraph.server.boot import AccessState
 from omnigraph.server.errors import RequestError, error_answer, hide_locations
 from omnigraph.server.gate import ActionGate, GraphAction, Subject
+from omnigraph.server.health import HealthCache
 from omnigraph.server.logs import log_event
 from omnigraph.server.metrics import CONTENT_TYPE as METRICS_TYPE
 from omnigraph.server.metrics import Metrics
@@ -62,6 +64,8 @@ CONTRACT_VERSION: Final = "0.13"
 _CONTRACT_VERSIONS: Final = frozenset({"0.10", "0.11", "0.12", "0.13"})
 _GRAPH_ID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_WIDE_AS_TEXT: Final = re.compile(r"application/json\s*;[^,]*\bbigint\s*=\s*\"?string\b", re.IGNORECASE)
+"""The request header `Accept` of clients whose numbers have fewer than 64 bits."""
 _COMPRESSED_BYTES_MIN: Final = 1_024
 DEFAULT_GRAPH: Final = "default"
 
@@ -81,6 +85,8 @@ class Serving:
     """The current tokens; they change when the file is read again."""
     metrics: Metrics
     waiting: Waiting
+    health: dict[str, HealthCache]
+    """The last check of each graph."""
     root_path: str = ""
     """The prefix that a proxy removes."""
     has_public_metrics: bool = False
@@ -136,7 +142,9 @@ def _endpoint(serving: Serving, route: Route) -> Callable[[WebRequest], Awaitabl
         request.scope["omnigraph.route"] = f"/graphs/{{graph_id}}{route.path}"
         actor = _authenticate(serving, request)
         _check_contract(request)
-        graph = _find_graph(serving, request.path_params["graph_id"]).as_actor(actor)
+        graph_id = request.path_params["graph_id"]
+        graph = _find_graph(serving, graph_id).as_actor(actor)
+        graph = replace(graph, wide_as_text=_WIDE_AS_TEXT.search(request.headers.get("accept", "")) is not None)
         _check_length(request, route.body_bytes_max)
         call = RouteCall(
             graph=graph,
@@ -144,13 +152,14 @@ def _endpoint(serving: Serving, route: Route) -> Callable[[WebRequest], Awaitabl
             parameters=_decode_parameters(request, route),
             condition=_read_condition(request, route),
             may_delete=_may_delete(serving, actor),
+            health=serving.health[graph_id].read,
         )
         if route.is_subject_in_url:
-            await _authorize(serving, route, call, actor)
+            await run_in_thread(partial(_authorize, serving, route, call, actor))
         if route.body is not None:
             call = replace(call, body=await _read_body(request, route))
         if not route.is_subject_in_url:
-            await _authorize(serving, route, call, actor)
+            await run_in_thread(partial(_authorize, serving, route, call, actor))
         return await _run(serving, route, call, request)
 
     return handle
@@ -167,7 +176,8 @@ def _mcp_endpoint(serving: Serving) -> Callable[[WebRequest], Awaitable[Response
             raise RequestError(
                 f"pages of {origin} may not use this server", code="origin_denied", kind=ErrorKind.FORBIDDEN
             )
-        graph = _find_graph(serving, request.path_params["graph_id"]).as_actor(actor)
+        graph_id = request.path_params["graph_id"]
+        graph = _find_graph(serving, graph_id).as_actor(actor)
         message = await _receive(request, limits.SERVER_BODY_BYTES_MAX)
         actions = frozenset(action for action, amount in serving.gate.allowed(actor).items() if amount != "none")
 
@@ -175,9 +185,14 @@ def _mcp_endpoint(serving: Serving) -> Callable[[WebRequest], Awaitable[Response
             route = _ROUTES_BY_OPERATION[tool.operation]
             path = {"commit": getattr(arguments, "commit", ""), "branch": getattr(arguments, "name", "")}
             call = RouteCall(
-                graph=graph, path=path, parameters=arguments, body=arguments, may_delete=_may_delete(serving, actor)
+                graph=graph,
+                path=path,
+                parameters=arguments,
+                body=arguments,
+                may_delete=_may_delete(serving, actor),
+                health=serving.health[graph_id].read,
             )
-            serving.gate.require(actor, route.action, route.subject(call))
+            _authorize(serving, route, call, actor)
             return route.run(call)
 
         def work() -> bytes | None:
@@ -197,11 +212,14 @@ async def _run(serving: Serving, route: Route, call: RouteCall, request: WebRequ
     admission = serving.admission
     if route.lane is LaneName.STREAM:
         return NdjsonStream(admission.streams, route.run(call))
-    if route.lane is LaneName.READ:
+    if route.lane is LaneName.READ or route.is_preview(call):
         run = _poll if isinstance(call.parameters, FeedParameters) else _read
         return json_response(await run(serving, route, call, request), request)
     async with admission.change(request.scope["omnigraph.actor"]):
-        return json_response(await admission.writes.run(lambda: route.run(call)), request)
+        document = await admission.writes.run(lambda: route.run(call))
+    if getattr(document, "commit", None) is not None:
+        serving.metrics.count_commit()
+    return json_response(document, request)
 
 
 async def _read(serving: Serving, route: Route, call: RouteCall, request: WebRequest) -> Any:
@@ -222,9 +240,17 @@ async def _poll(serving: Serving, route: Route, call: RouteCall, request: WebReq
     return await _read(serving, route, replace(call, parameters=following), request)
 
 
-async def _authorize(serving: Serving, route: Route, call: RouteCall, actor: str) -> None:
-    subject = await run_in_thread(lambda: route.subject(call))
+def _authorize(serving: Serving, route: Route, call: RouteCall, actor: str) -> None:
+    """Raise unless the actor may do what a request asks for."""
+    subject = route.subject(call)
+    if route.is_preview(call):
+        serving.gate.require(actor, GraphAction.READ, Subject(branch=subject.branch))
+        serving.gate.require(actor, GraphAction.READ, Subject(branch=subject.target))
+        return
     serving.gate.require(actor, route.action, subject)
+    created = route.creates(call)
+    if created is not None:
+        serving.gate.require(actor, GraphAction.BRANCH_CREATE, created)
 
 
 def _may_delete(serving: Serving, actor: str) -> Callable[[str], None]:

@@ -13,6 +13,7 @@ from omnigraph.server.routes import CONDITION, ROUTES, SERVER_ROUTES, LaneName, 
 
 _REFERENCE: Final = "#/components/schemas/{name}"
 _ALWAYS: Final = (400, 401, 403, 404, 500, 503)
+_ALWAYS_OF_SERVER: Final = (400, 500)
 _WITH_BODY: Final = (408, 413, 415)
 _TEXT: Final = {"type": "string"}
 _ERROR_SCHEMA: Final = {
@@ -44,6 +45,7 @@ def openapi_document(root_path: str = "") -> dict[str, Any]:
     for route in ROUTES:
         path = "/graphs/{graph_id}" + route.path.replace(":path}", "}")
         paths.setdefault(path, {})[route.method.lower()] = _operation(route)
+    paths["/graphs/{graph_id}/mcp"] = {"post": _mcp_operation()}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Omnigraph", "version": __version__},
@@ -65,11 +67,12 @@ def _components() -> dict[str, Any]:
 
 
 def _server_operation(route: ServerRoute) -> dict[str, Any]:
-    operation = {
-        "operationId": route.operation,
-        "summary": route.summary,
-        "responses": {"200": _answer(route.response, route.media_type), **({} if route.is_public else _errors(401))},
-    }
+    responses = {"200": _answer(route.response, route.media_type), **_errors(*_ALWAYS_OF_SERVER)}
+    if not route.is_public:
+        responses |= _errors(401, 403)
+    if route.operation == "ready":
+        responses["503"] = {**responses["200"], "description": "It cannot answer requests"}
+    operation = {"operationId": route.operation, "summary": route.summary, "responses": responses}
     return {**operation, "security": []} if route.is_public else operation
 
 
@@ -77,7 +80,7 @@ def _operation(route: Route) -> dict[str, Any]:
     statuses = (*_ALWAYS, *route.statuses, *(_WITH_BODY if route.body is not None else ()))
     media_type = "application/x-ndjson" if route.lane is LaneName.STREAM else "application/json"
     operation: dict[str, Any] = {
-        "operationId": route.operation,
+        "operationId": route.operation_id,
         "summary": route.summary,
         "parameters": [*_path_parameters(route), *_url_parameters(route), *_condition(route)],
         "responses": {"200": _answer(route.response, media_type), **_errors(*statuses)},
@@ -88,6 +91,21 @@ def _operation(route: Route) -> dict[str, Any]:
         schema = {"$ref": _REFERENCE.format(name=route.body.__name__)}
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
     return operation
+
+
+def _mcp_operation() -> dict[str, Any]:
+    message = {"application/json": {"schema": {"type": "object"}}}
+    return {
+        "operationId": "mcp",
+        "summary": "A message of the Model Context Protocol",
+        "parameters": [{"name": "graph_id", "in": "path", "required": True, "schema": _TEXT}],
+        "requestBody": {"required": True, "content": message},
+        "responses": {
+            "200": {"description": "The answer", "content": message},
+            "202": {"description": "A notification was accepted"},
+            **_errors(*_ALWAYS, *_WITH_BODY, 429),
+        },
+    }
 
 
 def _answer(response: type[msgspec.Struct] | None, media_type: str) -> dict[str, Any]:

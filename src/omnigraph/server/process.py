@@ -12,8 +12,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from starlette.middleware.cors import CORSMiddleware
 from omnigraph.api.graph import Graph
 from omnigraph.base import limits
 from omnigraph.base.errors import OmnigraphError, UsageError
+from omnigraph.base.hints import Hint
 from omnigraph.client.local import LocalGraph
 from omnigraph.engine.options import QueryLimits
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
@@ -33,6 +35,7 @@ from omnigraph.server.app import CONTRACT, DEFAULT_GRAPH, Serving, make_app
 from omnigraph.server.auth import TokenTable
 from omnigraph.server.boot import UNAUTHENTICATED, AccessState, decide_state, read_flag, read_tokens
 from omnigraph.server.gate import AccessGate
+from omnigraph.server.health import HealthCache
 from omnigraph.server.logs import log_event, start_log
 from omnigraph.server.metrics import Metrics
 from omnigraph.server.routes import CONDITION
@@ -55,6 +58,8 @@ class ServerSettings:
     has_public_metrics: bool
     logs_json: bool
     grace_seconds: int
+    render_hint: Callable[[Hint], str] = str
+    """Returns the commands that fix the findings of `/health`."""
 
 
 def run_server(settings: ServerSettings, environment: Mapping[str, str] = os.environ) -> int:
@@ -73,8 +78,10 @@ def run_server(settings: ServerSettings, environment: Mapping[str, str] = os.env
     current_tokens = _Tokens(environment, TokenTable.make(tokens))
     signal.signal(signal.SIGHUP, current_tokens.read_again)
     admission, waiting = Admission(), Waiting()
+    graph = _open_graph(settings.store, admission)
     serving = Serving(
-        graphs={DEFAULT_GRAPH: _open_graph(settings.store, admission)},
+        graphs={DEFAULT_GRAPH: graph},
+        health={DEFAULT_GRAPH: HealthCache(partial(graph.health, settings.render_hint))},
         gate=AccessGate(state),
         state=state,
         admission=admission,

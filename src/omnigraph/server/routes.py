@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.base import limits
 from omnigraph.server.gate import GraphAction, Subject
-from omnigraph.wire import changes, commits, requests, results, service
+from omnigraph.wire import changes, commits, maintenance, requests, results, service
 
 if TYPE_CHECKING:
     import msgspec
@@ -42,6 +42,8 @@ class RouteCall:
     parameters: Any
     may_delete: Callable[[str], None]
     """Raises if the caller must not delete a branch."""
+    health: Callable[[], maintenance.GraphHealthOutput]
+    """Returns the health of the graph, which is cached."""
     condition: str | None = None
     """The commit of the header `Omnigraph-If-Graph-Commit`."""
     body: Any = None
@@ -54,7 +56,7 @@ class Route:
     method: str
     path: str
     operation: str
-    """The operation id of the OpenAPI document."""
+    """The name of the operation."""
     summary: str
     action: GraphAction
     run: Callable[[RouteCall], Any]
@@ -62,6 +64,12 @@ class Route:
     response: type[msgspec.Struct] | None
     subject: Callable[[RouteCall], Subject] = lambda _: Subject()
     """What the action concerns."""
+    is_preview: Callable[[RouteCall], bool] = lambda _: False
+    """Whether a request to a route that writes only shows what it would do: it then needs `read` of the branches."""
+    creates: Callable[[RouteCall], Subject | None] = lambda _: None
+    """The branch that a request creates, which needs `branch_create` too."""
+    is_ours: bool = False
+    """Whether the route is not one of the public OmniGraph HTTP API."""
     is_subject_in_url: bool = True
     """Whether the subject is known before the body is read."""
     parameters: type[requests.WireRequest] = requests.NoParameters
@@ -72,6 +80,11 @@ class Route:
     """Whether it requires the header `Omnigraph-If-Graph-Commit`."""
     statuses: tuple[int, ...] = ()
     """The statuses besides those of every route."""
+
+    @property
+    def operation_id(self) -> str:
+        """The name of the operation in the OpenAPI document."""
+        return self.operation if self.is_ours else f"cluster_{self.operation}"
 
 
 def _state_of_parameters(call: RouteCall) -> Subject:
@@ -88,6 +101,14 @@ def _branch_of_body(call: RouteCall) -> Subject:
 
 def _branch_of_parameters(call: RouteCall) -> Subject:
     return Subject(branch=call.parameters.branch.strip())
+
+
+def _created_by_load(call: RouteCall) -> Subject | None:
+    parameters = call.parameters if call.body is None or isinstance(call.body, bytes) else call.body
+    name = parameters.branch.strip()
+    if parameters.base is None or call.graph.has_branch(name):
+        return None
+    return Subject(branch=parameters.base.strip(), target=name)
 
 
 def _merge(call: RouteCall) -> results.BranchMergeOutput:
@@ -125,6 +146,7 @@ ROUTES: Final = (
         method="GET",
         path="/catalog",
         operation="getCatalog",
+        is_ours=True,
         summary="The types of a state, with counts and indexes",
         action=GraphAction.READ,
         subject=_state_of_parameters,
@@ -149,6 +171,7 @@ ROUTES: Final = (
         method="POST",
         path="/explain",
         operation="explainQuery",
+        is_ours=True,
         summary="How a query runs",
         action=GraphAction.READ,
         subject=_state_of_body,
@@ -162,13 +185,14 @@ ROUTES: Final = (
         method="POST",
         path="/lint",
         operation="lintQueries",
+        is_ours=True,
         summary="Check query texts",
         action=GraphAction.READ,
         subject=_state_of_body,
         is_subject_in_url=False,
         body=requests.LintRequest,
         run=lambda call: call.graph.lint(call.body),
-        response=None,
+        response=results.LintOutput,
     ),
     Route(
         method="POST",
@@ -222,6 +246,7 @@ ROUTES: Final = (
         is_subject_in_url=False,
         body=requests.IngestRequest,
         body_bytes_max=_LOAD,
+        creates=_created_by_load,
         run=lambda call: call.graph.load(call.body, call.body.data.encode()),
         response=results.IngestOutput,
         lane=LaneName.WRITE,
@@ -237,6 +262,7 @@ ROUTES: Final = (
         parameters=requests.LoadParameters,
         body=bytes,
         body_bytes_max=_LOAD,
+        creates=_created_by_load,
         run=lambda call: call.graph.load(call.parameters, call.body),
         response=results.IngestOutput,
         lane=LaneName.WRITE,
@@ -272,6 +298,7 @@ ROUTES: Final = (
         summary="Merge a branch into another",
         action=GraphAction.BRANCH_MERGE,
         subject=lambda call: Subject(branch=call.body.source.strip(), target=call.body.target.strip()),
+        is_preview=lambda call: call.body.dry_run,
         is_subject_in_url=False,
         body=requests.BranchMergeRequest,
         run=_merge,
@@ -330,6 +357,7 @@ ROUTES: Final = (
         method="GET",
         path="/diff",
         operation="diffStates",
+        is_ours=True,
         summary="What differs between two branches or commits",
         action=GraphAction.READ,
         subject=lambda call: Subject(
@@ -345,11 +373,22 @@ ROUTES: Final = (
         method="GET",
         path="/log",
         operation="listLog",
+        is_ours=True,
         summary="The commits of all branches",
         action=GraphAction.READ,
         parameters=requests.LogParameters,
         run=lambda call: call.graph.log(call.parameters),
         response=commits.LogOutput,
+    ),
+    Route(
+        method="GET",
+        path="/health",
+        operation="getGraphHealth",
+        is_ours=True,
+        summary="What doctor finds about the graph, and the figures of its tables",
+        action=GraphAction.READ,
+        run=lambda call: call.health(),
+        response=maintenance.GraphHealthOutput,
     ),
     Route(
         method="GET",

@@ -98,16 +98,17 @@ class DiffOutput(msgspec.Struct, frozen=True, kw_only=True, rename={"before": "f
     next_page_token: str | msgspec.UnsetType = msgspec.UNSET
 
 
-def entity_change_output(change: EntityChange) -> EntityChangeOutput:
-    """Return the document of a changed entity."""
+def entity_change_output(change: EntityChange, *, wide_as_text: bool = False) -> EntityChangeOutput:
+    """Return the document of a changed entity; with `wide_as_text`, 64-bit integers are text."""
+    wide = change.wide_properties if wide_as_text else frozenset()
     kind, _, type_name = change.table.partition(":")
     return EntityChangeOutput(
         kind=kind,
         type=EntityTypeOutput(change.table_id, type_name),
         id=change.id,
         op=_OPERATIONS[change.kind.value],
-        before=_state_output(change.before, change.properties),
-        after=_state_output(change.after, change.properties),
+        before=_state_output(change.before, change.properties, wide),
+        after=_state_output(change.after, change.properties, wide),
     )
 
 
@@ -134,10 +135,20 @@ def cause_output(commit: CommitRecord) -> ChangeCauseOutput:
     )
 
 
-def _state_output(entity: dict[str, Any] | None, properties: tuple[str, ...]) -> EntityStateOutput | msgspec.UnsetType:
+def _state_output(
+    entity: dict[str, Any] | None, properties: tuple[str, ...], wide: frozenset[str]
+) -> EntityStateOutput | msgspec.UnsetType:
     if entity is None:
         return msgspec.UNSET
     values = {name: entity["data"].get(name) for name in properties}
+    values.update({name: _as_text(values[name]) for name in wide})
     return EntityStateOutput(
         values, EndpointsOutput(entity["from"], entity["to"]) if "from" in entity else msgspec.UNSET
     )
+
+
+def _as_text(value: Any) -> Any:
+    """Return an integer as text, and a list of them as a list of texts."""
+    if isinstance(value, list):
+        return [_as_text(item) for item in value]
+    return str(value) if isinstance(value, int) else value

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from omnigraph.base.clock import format_timestamp
+from omnigraph.base.clock import SYSTEM_CLOCK, format_timestamp
+from omnigraph.base.hints import hint_to_json
 
 if TYPE_CHECKING:
     from omnigraph.base.hints import Hint
     from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions
+    from omnigraph.maintenance.doctor.tables import TableFigures
     from omnigraph.types import (
         CleanupResult,
         Finding,
@@ -45,6 +47,8 @@ class FindingOutput(msgspec.Struct, frozen=True, kw_only=True):
     fix: str | None
     expected_bytes: int | None
     actual_bytes: int | None
+    advice: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    """The hint as values, over HTTP: a client renders it in its own syntax."""
 
 
 class DoctorOutput(msgspec.Struct, frozen=True):
@@ -53,6 +57,27 @@ class DoctorOutput(msgspec.Struct, frozen=True):
     uri: str | None
     healthy: bool
     findings: list[FindingOutput]
+
+
+class TableFiguresOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """The files of a table on the branch that owns them."""
+
+    table_key: str
+    branch: str
+    rows: int
+    fragments: int
+    small_fragments: int
+    deleted_share: float
+
+
+class GraphHealthOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """The findings of doctor about a graph, and the figures of its tables. `checked_at` is in microseconds."""
+
+    uri: str
+    healthy: bool
+    findings: list[FindingOutput]
+    checked_at: int
+    tables: list[TableFiguresOutput]
 
 
 def optimize_output(
@@ -143,6 +168,30 @@ def doctor_output(uri: str | None, findings: list[Finding], render_hint: RenderH
     from omnigraph.maintenance.doctor.findings import is_healthy
 
     return DoctorOutput(uri, is_healthy(findings), [finding_output(finding, render_hint) for finding in findings])
+
+
+def graph_health_output(
+    uri: str, location: str, findings: list[Finding], tables: Iterable[TableFigures], render_hint: RenderHint
+) -> GraphHealthOutput:
+    """Return the document of the health of a graph. It contains paths relative to the graph, never its location."""
+    from omnigraph.maintenance.doctor.findings import is_healthy
+
+    def relative(row: FindingOutput, advice: Hint) -> FindingOutput:
+        where = None if row.where is None or row.where == location else row.where.removeprefix(f"{location}/")
+        return msgspec.structs.replace(
+            row,
+            where=where,
+            message=row.message.replace(location, uri),
+            advice=hint_to_json(advice) if advice.parts else msgspec.UNSET,
+        )
+
+    return GraphHealthOutput(
+        uri=uri,
+        healthy=is_healthy(findings),
+        findings=[relative(finding_output(finding, render_hint), finding.fix) for finding in findings],
+        checked_at=SYSTEM_CLOCK.now_us(),
+        tables=[msgspec.convert(table, TableFiguresOutput, from_attributes=True) for table in tables],
+    )
 
 
 def finding_output(finding: Finding, render_hint: RenderHint) -> FindingOutput:

@@ -151,6 +151,14 @@ class BranchDeletion:
         return None if self.failure is None else error_document(self.failure, self.hint)
 
 
+class LintOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """What checking query texts found, and the interface of each query."""
+
+    errors: list[dict[str, Any]]
+    warnings: list[dict[str, Any]]
+    queries: list[dict[str, Any]]
+
+
 class SchemaApplyOutput(msgspec.Struct, frozen=True, kw_only=True):
     """What applying a schema did."""
 
@@ -160,11 +168,15 @@ class SchemaApplyOutput(msgspec.Struct, frozen=True, kw_only=True):
     runner: str
 
 
-def read_output(result: Result, requested_commit: str | None) -> ReadOutput:
-    """Return the document of a query. `requested_commit` is the commit that the caller asked for."""
-    from omnigraph.api.results import json_rows
+def read_output(result: Result, requested_commit: str | None, *, wide_as_text: bool = False) -> ReadOutput:
+    """Return the document of a query.
 
-    rows = [row for batch in result.to_arrow().to_batches() for row in json_rows(batch)]
+    `requested_commit` is the commit that the caller asked for. With `wide_as_text`, 64-bit integers are text.
+    """
+    from omnigraph.api.results import integers_as_text, json_rows
+
+    table = integers_as_text(result.to_arrow()) if wide_as_text else result.to_arrow()
+    rows = [row for batch in table.to_batches() for row in json_rows(batch)]
     source = result.source
     return ReadOutput(
         query_name=source.query_name,
@@ -296,13 +308,13 @@ def feed_step_output(step: SchemaStep) -> dict[str, Any]:
             return document
 
 
-def lint_output(report: LintReport) -> dict[str, Any]:
+def lint_output(report: LintReport) -> LintOutput:
     """Return the document of checked query files."""
-    return {
-        "errors": [problem.to_json() for problem in report.errors],
-        "warnings": [problem.to_json() for problem in report.warnings],
-        "queries": [query_output(query) for query in report.queries],
-    }
+    return LintOutput(
+        errors=[dict(problem.to_json()) for problem in report.errors],
+        warnings=[dict(problem.to_json()) for problem in report.warnings],
+        queries=[query_output(query) for query in report.queries],
+    )
 
 
 def query_output(query: QueryShape) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import typer
 
 from omnigraph.base.errors import MachineError, UsageError
 from omnigraph.cli.command import command
+from omnigraph.cli.hints import render_command
 from omnigraph.cli.target import GraphArguments
 
 Bind = Annotated[str, typer.Option("--bind", metavar="HOST:PORT", help="Where to listen; port 0 chooses a free port.")]
@@ -105,5 +106,6 @@ def serve(
         has_public_metrics=metrics_public,
         logs_json=log_format is LogFormat.JSON,
         grace_seconds=grace_seconds,
+        render_hint=lambda fix: render_command(fix, "GRAPH"),
     )
     raise typer.Exit(run_server(settings))

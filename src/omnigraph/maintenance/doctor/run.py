@@ -60,14 +60,15 @@ FIX_EDGES: Final = Hint("Insert the nodes, or delete these edges.")
 _PACKAGES: Final = {"Lance": "pylance", "Spark": "pyspark"}
 
 
-def check_graph(graph: GraphTarget | None, *, deep: bool = False) -> list[Finding]:
+def check_graph(graph: GraphTarget | None, *, deep: bool = False, machine: bool = True) -> list[Finding]:
     """Run every check. Without a graph only the machine is checked.
 
     Args:
         graph: The graph.
         deep: Whether to open every data file and index, and to read large tables.
+        machine: Whether to check this machine too.
     """
-    findings = _run(Check.MACHINE, _machine)
+    findings = _run(Check.MACHINE, _machine) if machine else []
     if graph is None:
         return findings
     root = graph.location
