@@ -417,9 +417,9 @@ class Graph(Displayed):
         """Load files or frames as one commit, or raise with nothing written.
 
         Args:
-            data: A file, a directory or a glob, a list of them, a frame (pyarrow, pandas, Polars, Spark), or a dict of
-                frames or files by type.
-            type: The type of the rows of a frame, or of Parquet and CSV files.
+            data: A file, a directory or a glob, a list of them, a frame (pyarrow, pandas, Polars, Spark), a list of
+                dicts, or a dict of frames, lists of dicts or files by type.
+            type: The type of the rows of a frame, of dicts, or of Parquet and CSV files.
             mode: `append`, `merge` or `overwrite`.
             actor: Who loads. Default: the actor of the graph.
             dry_run: Check the input and write nothing.

@@ -194,6 +194,8 @@ def read_bytes(location: Location, start: int, length: int) -> bytes:
                 file.seek(start)
                 return file.read(length)
         directory, name = _split_location(location)
+        if location.scheme is Scheme.MEMORY:
+            return (ObjectStore(directory).read(name) or b"")[start : start + length]
         return bytes(obstore.get_range(open_s3_store(directory), name, start=start, length=length))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from omnigraph.base.failpoints import Failpoint
-from omnigraph.cli.commands.load import index_messages
+from omnigraph.cli.commands.load import index_messages, split_data
 from omnigraph.maintenance.indexed_load import LoadResult
-from tests.cli.process import CommandResult, omnigraph, run_in_process, tree
+from tests.cli.process import OMNIGRAPH, CommandResult, omnigraph, run_in_process, tree
+from tests.waiting import SECONDS_MAX
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -131,6 +133,11 @@ def test_failed_index_build_reports_the_load_as_applied(directory: Path) -> None
         (("--data", "good.csv", "--type", "Person", "--branch", "nowhere"), 1, NOWHERE),
         (("--data", "good.csv", "--type", "Knows"), 1, "no column of the header of 'good.csv' belongs to Knows"),
         (("--data", "bad.parquet", "--type", "Person"), 1, "'bad.parquet' is not readable as parquet"),
+        (("--data", "good.csv", "--type", "Person", "--type", "Knows"), 2, "duplicate --type: expected one type, got"),
+        (("--data", "Person=good.csv", "--type", "Person"), 2, "unexpected `--type Person`: each --data names its"),
+        (("--data", "Persn=good.csv"), 1, "unknown type 'Persn': did you mean 'Person'?"),
+        (("--data", "Person=good.csv", "--data", "good.csv", "--type", "Company"), 2, "got Person and Company"),
+        (("--data", "-", "--data", "Person=-"), 2, "duplicate `--data -`"),
         ((), 2, "--data"),
     ],
 )
@@ -151,3 +158,66 @@ def test_overwrite_of_a_remote_target_requires_yes() -> None:
     outcome = run_in_process("load", "--data", "x.jsonl", "--mode", "overwrite", "s3://bucket/graph", cwd=directory)
     assert outcome.exit_code == 3
     assert "Pass `--yes`" in outcome.stderr
+
+
+def test_several_types_are_one_commit(directory: Path) -> None:
+    run_in_process("init", "--schema", "schema.pg", "graph.omni", cwd=directory)
+    pq.write_table(pa.table({"slug": ["ada", "grace"], "age": [36, None]}), directory / "people.parquet")
+    (directory / "knows.csv").write_text("from,to,since\nada,grace,1843-01-01\n", encoding="utf-8")
+    write(directory, "more.jsonl", {"type": "Company", "data": {"name": "acme"}})
+    data = ("--data", "Person=people.parquet", "--data", "edge:Knows=knows.csv", "--data", "more.jsonl")
+    done = run_in_process("load", *data, "graph.omni", "--json", cwd=directory)
+    document = json.loads(done.stdout)
+    assert [(each["name"], each["entities_loaded"]) for each in document["nodes"]] == [("Person", 2), ("Company", 1)]
+    assert [(each["name"], each["entities_loaded"]) for each in document["edges"]] == [("Knows", 1)]
+    commits = json.loads(run_in_process("commit", "list", "graph.omni", "--json", cwd=directory).stdout)
+    assert len(commits["commits"]) == 2
+
+
+def test_exported_parquet_is_loaded_without_types(directory: Path) -> None:
+    run_in_process("init", "--schema", "schema.pg", "graph.omni", cwd=directory)
+    write(directory, "good.jsonl", *GOOD)
+    run_in_process("load", "--data", "good.jsonl", "graph.omni", cwd=directory)
+    run_in_process("export", "graph.omni", "--format", "parquet", "--out", "dump", cwd=directory)
+    run_in_process("init", "--schema", "schema.pg", "copy.omni", cwd=directory)
+    done = run_in_process("load", "--data", "dump", "copy.omni", cwd=directory)
+    assert done.exit_code == 0, done.stderr
+    for name in ("graph", "copy"):
+        run_in_process("export", f"{name}.omni", "--out", f"{name}.jsonl", cwd=directory)
+    assert (directory / "copy.jsonl").read_bytes() == (directory / "graph.jsonl").read_bytes() != b""
+
+
+def test_standard_input_is_read(directory: Path) -> None:
+    run_in_process("init", "--schema", "schema.pg", "graph.omni", cwd=directory)
+    arguments = [OMNIGRAPH, "load", "--data", "-", "graph.omni", "--quiet"]
+    outcomes = []
+    for records in ([*GOOD, {"type": "Person"}], GOOD):
+        text = "".join(json.dumps(record) + "\n" for record in records)
+        done = subprocess.run(
+            arguments, cwd=directory, input=text, text=True, capture_output=True, timeout=SECONDS_MAX, check=False
+        )
+        outcomes.append((done.returncode, done.stderr))
+    assert "<stdin>:4: V101 slug: a value is required" in outcomes[0][1]
+    assert outcomes[1] == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("Person=people.csv", ("Person", "people.csv")),
+        ("node:Person=a=b.csv", ("node:Person", "a=b.csv")),
+        ("Person=-", ("Person", "-")),
+        ("people.csv", (None, "people.csv")),
+        ("./Person=people.csv", (None, "./Person=people.csv")),
+        ("year=2024/people.csv", (None, "year=2024/people.csv")),
+        ("year=2025/people.csv", ("year", "2025/people.csv")),
+        ("s3://bucket/year=2024/x.csv", (None, "s3://bucket/year=2024/x.csv")),
+        ("Person=", (None, "Person=")),
+    ],
+)
+def test_data_names_a_type_unless_the_directory_exists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, parts: tuple[str | None, str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "year=2024").mkdir()
+    assert split_data(text) == parts

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -19,17 +22,24 @@ from omnigraph.cli.results import TextOutput
 from omnigraph.cli.target import GraphArguments, confirm_destruction, print_location
 
 if TYPE_CHECKING:
+    from omnigraph.pipeline.load.source import NamedData
     from omnigraph.types import LoadResult
 
+_TYPE_NAME: Final = re.compile(r"(?:(?:node|edge):)?[A-Za-z_][A-Za-z0-9_]*")
 Data = Annotated[
     list[str],
     typer.Option(
-        "--data", metavar="PATH", help="A file, directory or quoted glob of NDJSON, Parquet or CSV. Repeatable."
+        "--data",
+        metavar="[TYPE=]PATH",
+        help="A file, directory or quoted glob of NDJSON, Parquet or CSV, or - for standard input. TYPE= names the "
+        "type of the rows of Parquet and CSV. Repeatable: all data become one commit.",
     ),
 ]
 Type = Annotated[
-    str | None,
-    typer.Option("--type", metavar="NAME", help="The node or edge type of the rows of Parquet and CSV files."),
+    list[str] | None,
+    typer.Option(
+        "--type", metavar="NAME", help="The node or edge type of Parquet and CSV files whose --data names no type."
+    ),
 ]
 Mode = Annotated[
     str,
@@ -56,6 +66,8 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Check the data and writ
     "omnigraph load --data people.jsonl graph.omni",
     "omnigraph load --data 'parts/*.jsonl.gz' --mode merge --branch import/1 --from main graph.omni",
     "omnigraph load --data people.parquet --type Person --mode merge graph.omni",
+    "omnigraph load --data Person=people.parquet --data Knows=knows.csv graph.omni",
+    "zcat people.jsonl.gz | omnigraph load --data - graph.omni",
     "omnigraph load --data people.jsonl --dry-run --errors errors.jsonl --json graph.omni",
     "omnigraph load --data people.jsonl --with-indexes graph.omni",
 )
@@ -63,7 +75,7 @@ def load(
     data: Data,
     target: GraphArguments,
     *,
-    type_name: Type = None,
+    types: Type = None,
     mode: Mode = "append",
     branch: TargetBranch = "main",
     base: Base = None,
@@ -80,10 +92,11 @@ def load(
     Small data is loaded in this process, large data on Spark. One load is one commit, whatever its size. If any line is
     invalid, nothing is written, and the first 100 errors are shown with file, line and property.
 
-    Each line of NDJSON names its type. Parquet and CSV files contain rows of one type, which --type names; edges have
-    the columns from and to.
+    Each line of NDJSON names its type. Parquet and CSV files contain rows of one type, which --type or TYPE= names;
+    edges have the columns from and to. A directory that `export --format parquet` wrote needs no types.
     """
     location = target.locate()
+    type_name = _only_type(types or [])
     if base is not None and branch == "main":  # main always exists, so the caller means another branch
         raise UsageError(
             f"no branch to create from '{base}': the load writes to main",
@@ -100,18 +113,17 @@ def load(
     from omnigraph.pipeline.spark.session import SparkSettings
     from omnigraph.wire.results import ingest_output
 
-    with output.progress() as report, _offer_to_create(branch):
+    with output.progress() as report, _more_advice(branch):
         options = LoadOptions(
             mode=mode,
             actor=actor or login_name(),
-            type=type_name,
             base=base,
             dry_run=dry_run,
             rejects=errors,
             runner=AutoRunner(parse_runner(execution.runner), SparkSettings(master=execution.spark_master), report),
             progress=report,
         )
-        plan = plan_load(location, branch, data, options)
+        plan = plan_load(location, branch, _named_inputs(data, type_name), options)
         print_location(target.context, location)
         result = load_with_indexes(plan, build_indexes=with_indexes)
     summary = f"{'checked' if dry_run else 'loaded'} {format_count(result.total, 'entity', 'entities')}"
@@ -125,14 +137,66 @@ def load(
     )
 
 
+def _only_type(types: list[str]) -> str | None:
+    if len(types) > 1:
+        raise UsageError(
+            f"duplicate --type: expected one type, got {', '.join(types)}",
+            code="load_type_twice",
+            hint="Nothing was written. Name the type of each file: `--data Person=a.parquet --data Knows=b.csv`.",
+        )
+    return types[0] if types else None
+
+
+def _named_inputs(data: list[str], type_name: str | None) -> list[NamedData]:
+    """Return the inputs in their order, paths of one type together."""
+    from omnigraph.pipeline.load.inputs.staged_text import StreamInput
+    from omnigraph.pipeline.load.source import NamedData
+
+    paths_by_type: dict[str | None, list[str]] = {}
+    streams = []
+    for text in data:
+        own_type, path = split_data(text)
+        if path == "-":
+            streams.append(NamedData(StreamInput(sys.stdin.buffer, "<stdin>"), own_type or type_name))
+        else:
+            paths_by_type.setdefault(own_type, []).append(path)
+    if len(streams) > 1:
+        raise UsageError(
+            "duplicate `--data -`: standard input can be read once",
+            code="input_twice",
+            hint="Nothing was written. Pass `--data -` once, and files for the other data.",
+        )
+    if type_name is not None and None not in paths_by_type and not any(text == "-" for text in data):
+        raise UsageError(
+            f"unexpected `--type {type_name}`: each --data names its own type",
+            code="load_type_unused",
+            hint=f"Omit `--type {type_name}`.",
+        )
+    files = [NamedData(paths, own_type or type_name) for own_type, paths in paths_by_type.items()]
+    return [*files, *streams]
+
+
+def split_data(text: str) -> tuple[str | None, str]:
+    """Return the type, if any, and the path of `[TYPE=]PATH`. A path whose first directory exists is not divided."""
+    name, equals, path = text.partition("=")
+    first_entry = text.partition("/")[0]
+    if not equals or not path or _TYPE_NAME.fullmatch(name) is None or Path(first_entry).exists():
+        return None, text
+    return name, path
+
+
 @contextmanager
-def _offer_to_create(branch: str) -> Iterator[None]:
-    """Add to the error of a missing branch that the load can create it."""
+def _more_advice(branch: str) -> Iterator[None]:
+    """Add to an error the arguments of this command that solve it."""
     try:
         yield
     except NotFoundError as error:
         if error.code == "branch_missing" and error.facts.get("branch") == branch:
             error.advice += Hint("To create the branch first, pass `--from BASE`.")
+        raise
+    except UsageError as error:
+        if error.code == "load_type_missing":
+            error.advice += Hint("For several types, name the type of each file: `--data TYPE=PATH`.")
         raise
 
 

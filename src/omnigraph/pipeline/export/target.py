@@ -31,7 +31,7 @@ from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.sync import sync_entries
 
 _SUFFIXES: Final = {ExportFormat.NDJSON: ".jsonl", ExportFormat.PARQUET: ".parquet"}
-_PART_NAME: Final = re.compile(r"(node|edge)-[A-Za-z0-9_]+-[0-9]{5,}\.(jsonl|parquet)")
+_PART_NAME: Final = re.compile(r"(node|edge)-([A-Za-z0-9_]+)-[0-9]{5,}\.(jsonl|parquet)")
 _FORCE: Final = Argument("force")
 _STREAM: Final = "-"
 PARTS: Final = "parts"
@@ -138,6 +138,12 @@ def require_free_target(target: ExportTarget) -> None:
 def part_name(entity: Entity, number: int, format_: ExportFormat) -> str:
     """Return the name of a part; the names of the parts of a type sort in id order."""
     return f"{entity.kind.value}-{entity.name}-{number:05d}{_SUFFIXES[format_]}"
+
+
+def type_of_part(name: str) -> str | None:
+    """Return the type of the rows of a part, from the name of its file; None for another file."""
+    match = _PART_NAME.fullmatch(name)
+    return None if match is None else match[2]
 
 
 @contextmanager

@@ -71,7 +71,7 @@ def plan_load(root: Location, branch: str, data: object, options: LoadOptions) -
     if inputs.session is not None:
         options.runner.use_session(inputs.session)
     rejects = None if options.rejects is None else _locate_rejects(options.rejects, inputs, root)
-    catalog = _read_catalog(root, branch, options) if inputs.names_types else None
+    catalog = _read_catalog(root, branch, options) if inputs.type_names else None
     return LoadPlan(
         root=root,
         branch=branch,

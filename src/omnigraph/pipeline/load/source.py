@@ -1,22 +1,25 @@
-"""The sources of a load: which inputs are files and which are frames, and how workers read each of them.
+"""The sources of a load: which inputs are files, frames or text, and how workers read each of them.
 
 In: file names or objects from Python, and a type for inputs that do not name it. Out: one `LoadSource`. Inputs are
-classified by the names of files only; planning reads footers and headers, and writes frames of this process to the
-scratch directory. A DataFrame of Spark is read by its own session. No row of a graph is read or written here.
+classified by the names of files only; planning reads footers and headers, and writes frames, dicts and streams of this
+process to the scratch directory. A DataFrame of Spark is read by its own session. No row of a graph is read or written
+here.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Protocol
 
 from omnigraph.base.errors import UsageError
-from omnigraph.base.hints import Argument, Placeholder, hint
+from omnigraph.base.hints import Argument, hint
 from omnigraph.base.progress import Report
 from omnigraph.graph.scratch import Scratch
+from omnigraph.pipeline.export.target import type_of_part
 from omnigraph.pipeline.load.inputs.blocks import (
     Block,
     Piece,
@@ -26,20 +29,36 @@ from omnigraph.pipeline.load.inputs.blocks import (
     require_type,
 )
 from omnigraph.pipeline.load.inputs.csv_rows import plan_csv_pieces
-from omnigraph.pipeline.load.inputs.files import InputFile, InputFormat, find_inputs
+from omnigraph.pipeline.load.inputs.files import InputFile, InputFormat, find_inputs, missing_type
 from omnigraph.pipeline.load.inputs.frames import frame_name, is_spark_frame, stage_frame, unsupported_data
 from omnigraph.pipeline.load.inputs.ndjson import plan_json_pieces
 from omnigraph.pipeline.load.inputs.parquet import plan_parquet_pieces
+from omnigraph.pipeline.load.inputs.staged_text import (
+    Record,
+    StreamInput,
+    is_records,
+    stage_records,
+    stage_stream,
+    unexpected_type,
+)
 from omnigraph.pipeline.load.tasks import LoadPart, LoadShape, LoadTask, load_blocks, load_piece, part_size
 from omnigraph.pipeline.runner import RunTasks
 from omnigraph.pipeline.spark.job import Watch
 from omnigraph.pipeline.spark.runner import run_partitions
-from omnigraph.schema.catalog import Catalog
+from omnigraph.schema.catalog import Catalog, Entity
 from omnigraph.schema.catalog_json import catalog_from_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class NamedData:
+    """One of several inputs, and the type of its rows; None if they name it themselves."""
+
+    data: object
+    type_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +78,30 @@ class TypedFrame:
 
 
 @dataclass(frozen=True, slots=True)
+class TypedText:
+    """A stream or dicts, and the type of rows that do not name it."""
+
+    text: StreamInput | Sequence[Record]
+    type_name: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class LoadInputs:
-    """The files and frames of one load."""
+    """The files, the frames, and the streams and dicts of one load."""
 
     files: tuple[TypedFiles, ...] = ()
     frames: tuple[TypedFrame, ...] = ()
+    texts: tuple[TypedText, ...] = ()
 
     @property
-    def names_types(self) -> bool:
-        """Return whether the caller named a type, so that planning needs the catalog."""
-        return bool(self.frames) or any(typed.type_name is not None for typed in self.files)
+    def type_names(self) -> tuple[str, ...]:
+        """The types that the caller named. Planning needs the catalog if there are any."""
+        inputs: tuple[TypedFiles | TypedFrame | TypedText, ...] = (*self.files, *self.frames, *self.texts)
+        return tuple(dict.fromkeys(typed.type_name for typed in inputs if typed.type_name is not None))
 
     @property
     def needs_scratch(self) -> bool:
-        return any(not is_spark_frame(typed.frame) for typed in self.frames)
+        return bool(self.texts) or any(not is_spark_frame(typed.frame) for typed in self.frames)
 
     @property
     def session(self) -> SparkSession | None:
@@ -82,28 +111,38 @@ class LoadInputs:
 
 
 def classify_inputs(data: object, type_name: str | None, options: Mapping[str, str] | None) -> LoadInputs:
-    """Separate files and frames; raise `UsageError` for other objects. `options` are for an object store."""
-    if isinstance(data, Mapping | list | tuple) and not data:
+    """Separate files, frames and text; raise `UsageError` for other objects. `options` are for an object store."""
+    if isinstance(data, Mapping | list | tuple) and not data and (type_name is None or isinstance(data, Mapping)):
         raise UsageError(
             f"nothing to load: the {type(data).__name__} is empty",
             code="load_data",
             hint="Pass file names, or a frame with its type. A frame may have no rows.",
         )
     if not isinstance(data, Mapping):
-        return _classify(data, type_name, options)
+        return _combine(_classify(part.data, part.type_name, options) for part in _named_parts(data, type_name))
     if type_name is not None:
         raise UsageError(
             f"unexpected type '{type_name}': the keys of the dict are the types",
             code="load_type_unused",
             hint=hint("Omit {}, or pass one frame instead of a dict.", Argument("type", type_name)),
         )
-    inputs_by_type = [_classify(value, str(name), options) for name, value in data.items()]
-    inputs = LoadInputs(
-        tuple(files for part in inputs_by_type for files in part.files),
-        tuple(frame for part in inputs_by_type for frame in part.frames),
+    return _combine(_classify(value, str(name), options) for name, value in data.items())
+
+
+def _named_parts(data: object, type_name: str | None) -> Sequence[NamedData]:
+    """Return the inputs that name their types, or all data as one input."""
+    if isinstance(data, list | tuple) and data and all(isinstance(item, NamedData) for item in data):
+        return data
+    return [NamedData(data, type_name)]
+
+
+def _combine(parts: Iterable[LoadInputs]) -> LoadInputs:
+    every = list(parts)
+    return LoadInputs(
+        _distinct_files([files for part in every for files in part.files]),
+        tuple(frame for part in every for frame in part.frames),
+        tuple(text for part in every for text in part.texts),
     )
-    _reject_duplicate_files(inputs.files)
-    return inputs
 
 
 def plan_files(inputs: LoadInputs, catalog: Catalog | None) -> tuple[Piece, ...]:
@@ -114,11 +153,10 @@ def plan_files(inputs: LoadInputs, catalog: Catalog | None) -> tuple[Piece, ...]
 def plan_source(
     inputs: LoadInputs, pieces: tuple[Piece, ...], catalog: Catalog | None, scratch: Scratch | None, report: Report
 ) -> InputSource:
-    """Return one source for the pieces of files and for all frames."""
+    """Return one source for the pieces of files, and for all frames, streams and dicts."""
     spark_frames: list[SparkFrame] = []
     for typed in inputs.frames:
-        assert catalog is not None, "frames have named types"
-        entity = require_type(catalog, typed.type_name)
+        entity = _require_entity(catalog, typed.type_name)
         if is_spark_frame(typed.frame):
             name = frame_name(entity)
             reject_duplicate_columns(name, typed.frame.columns)
@@ -127,7 +165,17 @@ def plan_source(
         else:
             assert scratch is not None, "workers read frames of this process from scratch"
             pieces += stage_frame(typed.frame, entity, scratch)
+    for text in inputs.texts:
+        assert scratch is not None, "workers read text of this process from scratch"
+        type_ = None if text.type_name is None else _require_entity(catalog, text.type_name)
+        stage: Any = stage_stream if isinstance(text.text, StreamInput) else stage_records
+        pieces += stage(text.text, type_, scratch)
     return InputSource(pieces, tuple(spark_frames))
+
+
+def _require_entity(catalog: Catalog | None, type_name: str) -> Entity:
+    assert catalog is not None, "a type was named"
+    return require_type(catalog, type_name)
 
 
 class LoadSource(Protocol):
@@ -193,7 +241,9 @@ def _load_partition(
 def _classify(data: object, type_name: str | None, options: Mapping[str, str] | None) -> LoadInputs:
     names = _file_names(data)
     if names is not None:
-        return LoadInputs(files=(_typed_files(find_inputs(names, options), type_name),))
+        return LoadInputs(files=tuple(_typed_files(find_inputs(names, options), type_name)))
+    if isinstance(data, StreamInput) or is_records(data):
+        return LoadInputs(texts=(TypedText(data, type_name),))
     if isinstance(data, str | bytes | int | float | Sequence | set | None):
         raise unsupported_data(data)
     if type_name is None:
@@ -214,45 +264,53 @@ def _file_names(data: object) -> list[str] | None:
     return None
 
 
-def _typed_files(files: tuple[InputFile, ...], type_name: str | None) -> TypedFiles:
+def _typed_files(files: tuple[InputFile, ...], type_name: str | None) -> Iterator[TypedFiles]:
+    """Yield the files by type. Without a type, that of an exported Parquet file is in its name."""
     untyped = [file for file in files if file.format is not InputFormat.NDJSON]
-    if untyped and type_name is None:
-        raise UsageError(
-            f"missing type: '{untyped[0].name}' is {untyped[0].format.value}, which does not name the type of its rows",
-            code="load_type_missing",
-            hint=hint("Pass {}.", Argument("type", Placeholder("TYPE"))),
-            facts={"data": untyped[0].name},
-        )
     if not untyped and type_name is not None:
-        raise UsageError(
-            f"unexpected type '{type_name}': '{files[0].name}' is NDJSON, in which every line names its type",
-            code="load_type_unused",
-            hint=hint("Omit {}. It is for Parquet and CSV.", Argument("type", type_name)),
-            facts={"data": files[0].name},
-        )
-    return TypedFiles(files, type_name)
+        raise unexpected_type(files[0].name, type_name)
+    if type_name is not None:
+        yield TypedFiles(files, type_name)
+        return
+    exported: dict[str, list[InputFile]] = {}
+    for file in untyped:
+        name = type_of_part(PurePath(file.location.uri).name)
+        if name is None:
+            raise missing_type(file)
+        exported.setdefault(name, []).append(file)
+    lines = tuple(file for file in files if file.format is InputFormat.NDJSON)
+    if lines:
+        yield TypedFiles(lines, None)
+    for name, parts in exported.items():
+        yield TypedFiles(tuple(parts), name)
 
 
-def _reject_duplicate_files(inputs: Sequence[TypedFiles]) -> None:
+def _distinct_files(inputs: Sequence[TypedFiles]) -> tuple[TypedFiles, ...]:
+    """Return the inputs with each file once; raise if two inputs have it with different types."""
     types: dict[str, str | None] = {}
-    for files in inputs:
-        for file in files.files:
-            other = types.setdefault(file.location.uri, files.type_name)
-            if other != files.type_name:
+    distinct = []
+    for typed in inputs:
+        new_files = []
+        for file in typed.files:
+            if file.location.uri not in types:
+                new_files.append(file)
+            other = types.setdefault(file.location.uri, typed.type_name)
+            if other != typed.type_name:
                 raise UsageError(
-                    f"duplicate input '{file.name}': expected one type, got {other} and {files.type_name}",
+                    f"duplicate input '{file.name}': expected one type, got {other} and {typed.type_name}",
                     code="input_twice",
                     hint="Load the file once as each type.",
                     facts={"data": file.name},
                 )
+        distinct.append(TypedFiles(tuple(new_files), typed.type_name))
+    return tuple(distinct)
 
 
 def _plan_files(typed: TypedFiles, catalog: Catalog | None) -> tuple[Piece, ...]:
     by_format = {kind: [file for file in typed.files if file.format is kind] for kind in InputFormat}
     pieces: tuple[Piece, ...] = plan_json_pieces(by_format[InputFormat.NDJSON])
     if typed.type_name is not None:
-        assert catalog is not None, "a type was named"
-        entity = require_type(catalog, typed.type_name)
+        entity = _require_entity(catalog, typed.type_name)
         pieces += plan_parquet_pieces(by_format[InputFormat.PARQUET], entity)
         pieces += plan_csv_pieces(by_format[InputFormat.CSV], entity)
     return pieces

@@ -95,8 +95,9 @@ def block_rows(size_bytes: int, rows: int) -> int:
 
 
 def require_type(catalog: Catalog, name: str) -> Entity:
-    """Return the node or edge type with this name; the case of an edge's first letter does not matter."""
+    """Return the type with this name or alias (`node:Person`); the case of an edge's first letter does not matter."""
     entity = catalog.node_named(name) or catalog.edge_named(name)
+    entity = entity or next((entity for entity in catalog.types if entity.alias == name), None)
     if entity is None:
         type_names = [entity.name for entity in catalog.types]
         near = get_close_matches(name[:60], type_names, n=1)

@@ -210,7 +210,7 @@ class _Header:
 
 
 def _split_header(file: InputFile, blocks: Iterator[bytes]) -> _Header:
-    """Return the column names of the first line, and the bytes after it."""
+    """Return the column names of the first line, without blanks around them, and the bytes after it."""
     data = b""
     for block in blocks:
         data += block
@@ -229,7 +229,7 @@ def _split_header(file: InputFile, blocks: Iterator[bytes]) -> _Header:
             yield rest
         yield from blocks
 
-    return _Header(rows[0] if rows else [], after())
+    return _Header([name.strip() for name in rows[0]] if rows else [], after())
 
 
 def _require_header(file: InputFile, names: list[str], entity: Entity) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from omnigraph.base.errors import ContentError, StorageError, UsageError
-from omnigraph.base.hints import action, hint
+from omnigraph.base.hints import Argument, Placeholder, action, hint
 from omnigraph.storage.files import Compression, FileStamp, compression_of, local_stamp, read_stamp
 from omnigraph.storage.location import Location, Scheme, parse_location
 from omnigraph.storage.objects import ObjectEntry, ObjectStore
@@ -82,6 +82,16 @@ def unreadable_input(file: InputFile, error: Exception) -> ContentError:
         f"'{file.name}' is not readable as {file.format.value}{file.compression.value}: {lines[0]}",
         code="input_unreadable",
         hint="Nothing was written. Create the file again: it is damaged, truncated or in another format.",
+        facts={"data": file.name},
+    )
+
+
+def missing_type(file: InputFile) -> UsageError:
+    """Return the error for a file whose rows do not name their type, if the caller does not name it either."""
+    return UsageError(
+        f"missing type: '{file.name}' is {file.format.value}, which does not name the type of its rows",
+        code="load_type_missing",
+        hint=hint("Pass {}.", Argument("type", Placeholder("TYPE"))),
         facts={"data": file.name},
     )
 

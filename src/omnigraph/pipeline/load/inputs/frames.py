@@ -29,7 +29,9 @@ from omnigraph.schema.catalog import Catalog, Entity
 from omnigraph.storage.files import open_bytes
 from omnigraph.storage.location import Location
 
-_KINDS: Final = "a pyarrow Table, RecordBatch or RecordBatchReader, a pandas, Polars or Spark DataFrame"
+_KINDS: Final = (
+    "a pyarrow Table, RecordBatch or RecordBatchReader, a pandas, Polars or Spark DataFrame, a list of dicts"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +102,8 @@ def arrow_reader(frame: object, name: str) -> pa.RecordBatchReader:
         pandas_frame: Any = frame
         # Without the index. NaN becomes null, as in pandas.
         return pa.Table.from_pandas(pandas_frame, preserve_index=False).to_reader()
+    if type(frame).__name__ == "LazyFrame" and hasattr(frame, "collect"):
+        return arrow_reader(frame.collect(), name)
     if hasattr(frame, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(frame)
     if hasattr(frame, "to_arrow"):
@@ -119,11 +123,10 @@ def is_spark_frame(frame: object) -> bool:
 def unsupported_data(data: object) -> UsageError:
     """Return the error for an object that load does not support."""
     kind = f"{type(data).__module__}.{type(data).__qualname__}".removeprefix("builtins.")
-    lazy = "Call `collect()` first. " if type(data).__name__ == "LazyFrame" else ""
     return UsageError(
         f"unsupported data: expected file names or frames, got an object of type {kind}",
         code="load_data",
-        hint=f"{lazy}Pass file names, {_KINDS}, or a dict of them by type.",
+        hint=f"Pass file names, {_KINDS}, or a dict of them by type.",
         facts={"kind": kind},
     )
 

@@ -8,6 +8,7 @@ digit is lost and every bad line has a reason. Nothing is written.
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections import Counter
@@ -49,11 +50,14 @@ class JsonPiece(Piece):
     range: ByteRange
 
     def blocks(self, catalog: Catalog) -> Iterator[Block]:
+        is_start = self.range.start == 0
         for block in read_line_blocks(self.range):
+            data = block.data.removeprefix(codecs.BOM_UTF8) if is_start else block.data
+            is_start = False
             if block.is_cut:
                 yield Block(1, (), (BadLine(0, Rule.LINE_TOO_LONG, LINE_TOO_LONG, ""),))
             else:
-                yield parse_block(block.data, catalog)
+                yield parse_block(data, catalog)
 
 
 def plan_json_pieces(files: Sequence[InputFile], range_bytes: int | None = None) -> tuple[JsonPiece, ...]:
