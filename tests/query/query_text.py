@@ -44,6 +44,8 @@ def _read_lines(body: syntax.ReadBody) -> Iterable[str]:
         alias = f" as {projection.alias.text}" if projection.alias else ""
         yield f"  {print_expression(projection.expression)}{alias},"
     yield "}"
+    if body.having is not None:
+        yield from _block("having", body.having)
     if body.order is not None:
         keys = (print_expression(ordering.expression) + _DIRECTIONS[ordering.descending] for ordering in body.order)
         yield f"order {{ {', '.join(keys)} }}" if body.order else "order {}"
@@ -92,7 +94,7 @@ def _starts_like_clause(condition: syntax.Expression) -> bool:
         match condition:
             case syntax.Joined(operands=[first, *_]) | syntax.Comparison(left=first) | syntax.Arithmetic(left=first):
                 condition = first
-            case syntax.NullTest(operand=first):
+            case syntax.NullTest(operand=first) | syntax.Between(operand=first):
                 condition = first
             case syntax.Variable() | syntax.Negative():
                 return True
@@ -108,7 +110,7 @@ def _ends_in_word(condition: syntax.Expression) -> bool:
         match condition:
             case syntax.Joined(operands=[*_, last]) | syntax.Comparison(right=last) | syntax.Arithmetic(right=last):
                 condition = last
-            case syntax.Inversion(operand=last) | syntax.Negative(operand=last):
+            case syntax.Inversion(operand=last) | syntax.Negative(operand=last) | syntax.Between(high=last):
                 condition = last
             case _:
                 return isinstance(condition, syntax.Word)

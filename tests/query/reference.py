@@ -6,15 +6,16 @@ It implements each step literally and slowly, so that the rules and the engine c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, datetime
+from calendar import monthrange
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date, datetime, timedelta
 from functools import cmp_to_key
 from typing import Any, Final
 
 from omnigraph.base.errors import RunError
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
-from omnigraph.query.plan.types import is_opaque
+from omnigraph.query.plan.types import DATE, DATETIME, F64, I64, ValueType, is_opaque
 from omnigraph.query.syntax import ComparisonOperator, Sign
 from omnigraph.query.values import midnight
 from tests.query.reference_search import matches, scored
@@ -193,6 +194,8 @@ def _call(call: ex.AggregateCall, rows: list[Row]) -> Any:
     values = [argument for row in rows if (argument := value(call.argument, row)) is not None]
     if call.function is ex.Function.COUNT:
         return len(set(values)) if call.distinct else len(values)
+    if call.function is ex.Function.COLLECT:
+        return tuple(sorted(set(values) if call.distinct else values))
     if not values:
         return None
     match call.function:
@@ -271,8 +274,103 @@ def value(expr: ex.Expr, row: Row) -> Any:  # noqa: PLR0912 - one case per expre
         case ex.Prefix(text, part):
             whole, piece = value(text, row), value(part, row)
             return None if whole is None or piece is None else whole.startswith(piece)
+        case ex.Like(text, pattern):
+            whole, piece = value(text, row), value(pattern, row)
+            return None if whole is None or piece is None else is_like(whole, piece)
+        case (
+            ex.FunctionCall()
+            | ex.Convert()
+            | ex.Coalesce()
+            | ex.Conditional()
+            | ex.ShiftTime()
+            | ex.TimeDifference() as inner
+        ):
+            return _scalar(inner, row)
         case _:
             raise NotImplementedError(type(expr).__name__)
+
+
+def is_like(text: str, pattern: str) -> bool:
+    """Match character by character, with all ways to continue after a `%`."""
+    if not pattern:
+        return not text
+    first, rest = pattern[0], pattern[1:]
+    if first == "%":
+        return is_like(text, rest) or (text != "" and is_like(text[1:], pattern))
+    if first == "\\" and rest:
+        first, rest = rest[0], rest[1:]
+        return text[:1] == first and is_like(text[1:], rest)
+    return text != "" and first in {"_", text[0]} and is_like(text[1:], rest)
+
+
+def _scalar(
+    expr: ex.FunctionCall | ex.Convert | ex.Coalesce | ex.Conditional | ex.ShiftTime | ex.TimeDifference, row: Row
+) -> Any:
+    match expr:
+        case ex.Coalesce(operands):
+            return next((cell for operand in operands if (cell := value(operand, row)) is not None), None)
+        case ex.Conditional(conditions, values, otherwise):
+            pairs = zip(conditions, values, strict=True)
+            chosen = next((branch for condition, branch in pairs if value(condition, row) is True), otherwise)
+            return value(chosen, row)
+        case ex.FunctionCall(name, arguments):
+            cells = [value(argument, row) for argument in arguments]
+            return None if None in cells else FUNCTIONS[name](*cells)
+        case ex.Convert(operand, target):
+            cell = value(operand, row)
+            return None if cell is None else _converted(cell, target)
+        case ex.ShiftTime(operand, sign, amount, unit):
+            cell, number = value(operand, row), value(amount, row)
+            if cell is None or number is None:
+                return None
+            return shifted(cell, number if sign is Sign.ADD else -number, unit)
+        case ex.TimeDifference(left, right):
+            first, second = value(left, row), value(right, row)
+            if first is None or second is None:
+                return None
+            if not isinstance(first, datetime) and not isinstance(second, datetime):
+                return (first - second).days
+            moments = [side if isinstance(side, datetime) else midnight(side) for side in (first, second)]
+            return (moments[0] - moments[1]) / timedelta(seconds=1)
+
+
+FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "lower": str.lower,
+    "upper": str.upper,
+    "length": len,
+    "trim": lambda text: text.strip(" \t\n\v\f\r"),
+    "concat": lambda *texts: "".join(texts),
+    "substring": lambda text, start, length=2**70: "".join(
+        character for position, character in enumerate(text, start=1) if start <= position < start + length
+    ),
+    "year": lambda day: day.year,
+    "month": lambda day: day.month,
+    "day": lambda day: day.day,
+}
+
+
+def _converted(cell: Any, target: ValueType) -> Any:
+    if target == I64:
+        return exact(cell)
+    if target == F64:
+        return float(cell)
+    if target == DATETIME:
+        return midnight(cell)
+    return cell.date() if target == DATE else cell
+
+
+def shifted(time: Any, number: int, unit: str) -> Any:
+    """Return a date or datetime plus a number of units; a missing day of a month is its last one."""
+    try:
+        if unit not in {"years", "months"}:
+            is_date = not isinstance(time, datetime)
+            moment = (midnight(time) if is_date else time) + timedelta(**{unit: number})
+            return moment.date() if is_date else moment
+        years, month = divmod(time.year * 12 + time.month - 1 + number * (12 if unit == "years" else 1), 12)
+        last = monthrange(years, month + 1)[1]
+        return time.replace(year=years, month=month + 1, day=min(time.day, last))
+    except (OverflowError, ValueError) as error:
+        raise RunError("the date does not exist", code="date_overflow") from error
 
 
 def compared(operator: ComparisonOperator, left: Any, right: Any) -> bool | None:

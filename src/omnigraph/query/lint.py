@@ -136,10 +136,13 @@ def _warn_about_literals(query: syntax.Query, problems: QueryProblems) -> None:
     body = query.body
     is_read = isinstance(body, syntax.ReadBody)
     hard_coded: list[StringLiteral | NumberLiteral | TimeLiteral] = []
-    for node in syntax.walk(body.clauses if isinstance(body, syntax.ReadBody) else body.statements):
+    parts = (body.clauses, body.having or ()) if isinstance(body, syntax.ReadBody) else body.statements
+    for node in syntax.walk(parts):
         match node:
             case syntax.Comparison(left=left, right=right):
                 _warn_about_nulls((left, right), label, problems)
+            case syntax.Between(operand, low, high):
+                _warn_about_nulls((operand, low, high), label, problems)
             case syntax.Binding(properties=properties):
                 _warn_about_nulls(tuple(assignment.value for assignment in properties), label, problems)
             case StringLiteral() | NumberLiteral() | TimeLiteral() if not is_read:

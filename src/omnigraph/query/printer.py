@@ -35,6 +35,9 @@ def _level_and_text(expression: syntax.Expression) -> tuple[int, str]:  # noqa: 
             return _NOT, f"not {_text_at_level(operand, _NOT)}"
         case syntax.Comparison(operator, left, right):
             return _COMPARISON, f"{_text_at_level(left, _SUM)} {operator.value} {_text_at_level(right, _SUM)}"
+        case syntax.Between(operand, low, high):
+            bounds = f"{_text_at_level(low, _SUM)} and {_text_at_level(high, _SUM)}"
+            return _COMPARISON, f"{_text_at_level(operand, _SUM)} between {bounds}"
         case syntax.NullTest(operand, negated):
             return _COMPARISON, f"{_text_at_level(operand, _SUM)} is {'not ' if negated else ''}null"
         case syntax.Arithmetic(sign, left, right):
@@ -64,11 +67,23 @@ def _level_and_text(expression: syntax.Expression) -> tuple[int, str]:  # noqa: 
             return _ATOM, f"[{', '.join(print_expression(item) for item in items)}]"
         case syntax.Call():
             return _ATOM, _call(expression)
+        case syntax.Case():
+            return _ATOM, _case(expression)
         case _:
             assert_never(expression)
 
 
+def _case(case: syntax.Case) -> str:
+    branches = (
+        f"when {print_expression(branch.condition)} then {print_expression(branch.value)}" for branch in case.branches
+    )
+    otherwise = f" else {print_expression(case.otherwise)}" if case.otherwise else ""
+    return f"case {' '.join(branches)}{otherwise} end"
+
+
 def _call(call: syntax.Call) -> str:
+    if call.star:
+        return f"{call.name.text}(*)"
     named = (f"{argument.name.text}={_text_at_level(argument.value, _SUM)}" for argument in call.named)
     arguments = ", ".join([*(print_expression(argument) for argument in call.arguments), *named])
     return f"{call.name.text}({'distinct ' if call.distinct else ''}{arguments})"

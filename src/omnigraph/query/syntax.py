@@ -34,6 +34,7 @@ class ComparisonOperator(Enum):
     GE = ">="
     CONTAINS = "contains"
     STARTS_WITH = "starts_with"
+    LIKE = "like"
     IN = "in"
 
 
@@ -113,12 +114,13 @@ class CallArgument(SyntaxNode, frozen=True):
 
 
 class Call(SyntaxNode, frozen=True):
-    """`name(distinct a, b, k=1)`."""
+    """`name(distinct a, b, k=1)`, or `name(*)`."""
 
     name: Name
     arguments: tuple[Expression, ...] = ()
     named: tuple[CallArgument, ...] = ()
     distinct: bool = False
+    star: bool = False
 
     @property
     def span(self) -> Span:
@@ -147,6 +149,30 @@ class Comparison(SyntaxNode, frozen=True):
     operator: ComparisonOperator
     left: Expression
     right: Expression
+    span: Span = NO_POSITION
+
+
+class Between(SyntaxNode, frozen=True):
+    """`a between low and high`; the span is that of the keyword."""
+
+    operand: Expression
+    low: Expression
+    high: Expression
+    span: Span = NO_POSITION
+
+
+class CaseBranch(SyntaxNode, frozen=True):
+    """`when condition then value`."""
+
+    condition: Expression
+    value: Expression
+
+
+class Case(SyntaxNode, frozen=True):
+    """`case when … then … else … end`: at least one branch; without `else` the last value is null."""
+
+    branches: tuple[CaseBranch, ...]
+    otherwise: Expression | None = None
     span: Span = NO_POSITION
 
 
@@ -190,8 +216,9 @@ Atom = (
     | NullLiteral
     | ListLiteral
     | Call
+    | Case
 )
-Expression = Atom | Negative | Arithmetic | Comparison | NullTest | Joined | Inversion
+Expression = Atom | Negative | Arithmetic | Comparison | Between | NullTest | Joined | Inversion
 
 
 class Assignment(SyntaxNode, frozen=True):
@@ -285,12 +312,13 @@ class Limit(SyntaxNode, frozen=True):
 
 
 class ReadBody(SyntaxNode, frozen=True):
-    """`match`, `return`, `order` and `limit`; `order` is None if it is not written."""
+    """`match`, `return`, `having`, `order` and `limit`; `having` and `order` are None if they are not written."""
 
     clauses: tuple[Clause, ...]
     projections: tuple[Projection, ...]
     order: tuple[Ordering, ...] | None = None
     limit: Limit | None = None
+    having: tuple[Filter, ...] | None = None
 
 
 class Insert(SyntaxNode, frozen=True):

@@ -35,7 +35,6 @@ _HINTS: Final = {
 }
 _WORD_HINTS: Final = {
     "where": "Write conditions as clauses of the `match`, without `where`.",
-    "like": "Write `contains` or `starts_with`.",
     "select": "Write `return { … }`.",
     "not": "Write `not ($x.p in [ … ])`.",
 }
@@ -104,12 +103,13 @@ class _QueryBuilder(TreeBuilder[tuple[syntax.Query, ...]]):
 
     header_pattern = HEADER
     escape_code = QueryCode.STRING_ESCAPE
-    start = match = properties = returned = ordered = tuple_rule
+    start = match = properties = returned = tuple_rule
     access = node_rule(syntax.Access)
     parameter = node_rule(syntax.Parameter)
     property = node_rule(syntax.Assignment)
     binding = node_rule(syntax.Binding)
     filter = node_rule(syntax.Filter)
+    branch = node_rule(syntax.CaseBranch)
     projection = node_rule(syntax.Projection)
     limit = node_rule(syntax.Limit)
     insert = node_rule(syntax.Insert)
@@ -128,6 +128,16 @@ class _QueryBuilder(TreeBuilder[tuple[syntax.Query, ...]]):
     def comparison(self, parts: tuple[syntax.Expression, Token, syntax.Expression]) -> syntax.Comparison:
         left, operator, right = parts
         return syntax.Comparison(syntax.ComparisonOperator(str(operator)), left, right, token_span(operator))
+
+    def between(self, parts: tuple[syntax.Expression, Token, syntax.Expression, syntax.Expression]) -> syntax.Between:
+        operand, keyword, low, high = parts
+        return syntax.Between(operand, low, high, token_span(keyword))
+
+    def case(self, parts: list[Any]) -> syntax.Case:
+        keyword, *rest = parts
+        branches = tuple(part for part in rest if isinstance(part, syntax.CaseBranch))
+        otherwise = rest[-1] if len(rest) > len(branches) else None
+        return syntax.Case(branches, otherwise, token_span(keyword))
 
     def null_test(self, parts: list[syntax.Expression | Token]) -> syntax.NullTest:
         operand = parts[0]
@@ -160,7 +170,7 @@ class _QueryBuilder(TreeBuilder[tuple[syntax.Query, ...]]):
         match name.text, rest:
             case "date" | "datetime", [StringLiteral(time_text)]:
                 return TimeLiteral(name.text == "datetime", time_text, name.span)
-        distinct = any(isinstance(part, Token) for part in rest)
+        markers = {part.type for part in rest if isinstance(part, Token)}
         arguments: list[syntax.Expression] = []
         named: list[syntax.CallArgument] = []
         for part in rest:
@@ -171,7 +181,7 @@ class _QueryBuilder(TreeBuilder[tuple[syntax.Query, ...]]):
                     pass
                 case expression:
                     arguments.append(expression)
-        return syntax.Call(name, tuple(arguments), tuple(named), distinct)
+        return syntax.Call(name, tuple(arguments), tuple(named), "DISTINCT" in markers, "STAR" in markers)
 
     def VARIABLE(self, token: Token) -> syntax.Variable:  # noqa: N802 - lark calls the method that is named like the terminal
         self.check_token(token)
@@ -210,9 +220,9 @@ class _QueryBuilder(TreeBuilder[tuple[syntax.Query, ...]]):
 
     def read(self, parts: list[Any]) -> syntax.ReadBody:
         clauses, projections, *rest = parts
-        order = next((part for part in rest if isinstance(part, tuple)), None)
         limit = next((part for part in rest if isinstance(part, syntax.Limit)), None)
-        return syntax.ReadBody(clauses, projections, order, limit)
+        blocks: dict[str, Any] = {part.data: tuple(part.children) for part in rest if isinstance(part, Tree)}
+        return syntax.ReadBody(clauses, projections, blocks.get("ordered"), limit, blocks.get("having"))
 
     def mutation(self, statements: list[syntax.Statement]) -> syntax.MutationBody:
         return syntax.MutationBody(tuple(statements))

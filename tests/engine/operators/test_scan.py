@@ -79,11 +79,7 @@ def conditions_on(name: str) -> list[ex.Expr]:
     kind, values = VALUES[name]
     column = ex.ColumnRef("x", name, kind, nullable=True)
     conditions: list[ex.Expr] = [ex.IsNull(column), ex.IsNull(column, negated=True)]
-    signs = [
-        sign
-        for sign in ComparisonOperator
-        if sign not in {ComparisonOperator.IN, ComparisonOperator.CONTAINS, ComparisonOperator.STARTS_WITH}
-    ]
+    signs = [sign for sign in ComparisonOperator if not sign.value.isidentifier()]
     for value in values:
         literal = ex.Literal(value, kind)
         conditions.extend(ex.Compare(sign, column, literal) for sign in signs)

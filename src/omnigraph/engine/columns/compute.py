@@ -1,8 +1,8 @@
-"""Comparisons and arithmetic of Arrow values, with the semantics of the query language.
+"""Comparisons, arithmetic and conversions of Arrow values, with the semantics of the query language.
 
 Numbers of different types are compared exactly: no integer is rounded to a float or wraps between signed and unsigned.
 A date is compared with a datetime as its midnight. Integers are calculated exactly and raise `integer_overflow` outside
-I64; a division by zero is null. Null with any value is null.
+I64; a division by zero is null. A time outside the years 1 to 9999 raises `date_overflow`. Null with any value is null.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from omnigraph.base.errors import RunError
 from omnigraph.engine.columns.dictionary import Array, Scalar
+from omnigraph.query.plan.functions import DAY_MILLIS, FIRST_DAY, LAST_DAY, Duration, largest_amount
 from omnigraph.query.syntax import ComparisonOperator, Sign
 from omnigraph.query.values import REVERSED
 
@@ -79,6 +80,57 @@ def negate(operand: Value, result_type: pa.DataType) -> Value:
     return _as_i64(pc.negate(_as_decimal(operand)))
 
 
+def convert(value: Value, result_type: pa.DataType) -> Value:
+    """Return a value as another type of its family: an I64, an F64, a date, a datetime or a string."""
+    if pa.types.is_int64(result_type):
+        return _as_i64(value)
+    return value.cast(result_type, safe=False)
+
+
+def shift_time(times: Value, sign: Sign, amount: Value, duration: Duration, result_type: pa.DataType) -> Value:
+    """Return dates or datetimes plus or minus a number of units, as the same type."""
+    length = next((len(value) for value in (times, amount) if isinstance(value, pa.Array)), None)
+    moments, amounts = broadcast(times.cast(_TIMESTAMP), length or 1), broadcast(amount, length or 1)
+    missing: Any = pc.or_(moments.is_null(), amounts.is_null())
+    mask: npt.NDArray[np.bool_] = missing.to_numpy(zero_copy_only=False)
+    millis = moments.fill_null(0).view(pa.int64()).to_numpy(zero_copy_only=False)
+    largest = largest_amount(duration)
+    units = np.clip(amounts.fill_null(0).to_numpy(zero_copy_only=False), -largest, largest)
+    if sign is Sign.SUB:
+        units = -units
+    shifted = _shift_months(millis, units * duration.months) if duration.months else millis + units * duration.millis
+    outside = (shifted < FIRST_DAY * DAY_MILLIS) | (shifted >= (LAST_DAY + 1) * DAY_MILLIS)
+    if (outside & ~mask).any():
+        raise date_overflow_error()
+    stamps: Any = pa.array(np.where(mask, 0, shifted), mask=mask)
+    results = stamps.cast(pa.timestamp("ms")).cast(_TIMESTAMP).cast(result_type)
+    value: Value = results if length is not None else results[0]
+    return value
+
+
+def _shift_months(millis: npt.NDArray[np.int64], months: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Add months; a day that the month does not have is its last day."""
+    days = millis // DAY_MILLIS
+    dates = days.astype("datetime64[D]")
+    firsts = dates.astype("datetime64[M]")
+    day_numbers = (dates - firsts.astype("datetime64[D]")).astype(np.int64)
+    targets = (firsts.astype(np.int64) + months).astype("datetime64[M]")
+    starts = targets.astype("datetime64[D]").astype(np.int64)
+    ends = (targets + np.timedelta64(1, "M")).astype("datetime64[D]").astype(np.int64)
+    shifted: npt.NDArray[np.int64] = np.minimum(starts + day_numbers, ends - 1) * DAY_MILLIS + millis % DAY_MILLIS
+    return shifted
+
+
+def time_difference(left: Value, right: Value, result_type: pa.DataType) -> Value:
+    """Return the days between two dates as I64, or the seconds between two datetimes as F64."""
+    if pa.types.is_int64(result_type):
+        days: Value = pc.subtract(*(side.cast(pa.int32()).cast(pa.int64()) for side in (left, right)))
+        return days
+    millis: Any = pc.subtract(*(side.cast(_TIMESTAMP).cast(pa.int64()) for side in (left, right)))
+    seconds: Value = pc.divide(millis.cast(pa.float64()), 1000.0)
+    return seconds
+
+
 def broadcast(value: Value, length: int) -> Array:
     """Return a value as an array of this length."""
     if not isinstance(value, pa.Scalar):
@@ -95,6 +147,15 @@ def overflow_error() -> RunError:
         "integer overflow: expected a value from -9223372036854775808 to 9223372036854775807 (I64)",
         code="integer_overflow",
         hint="Calculate with floats: `x * 1.0` is an F64.",
+    )
+
+
+def date_overflow_error() -> RunError:
+    """Return the error of a date or datetime outside the years 1 to 9999."""
+    return RunError(
+        "date overflow: expected a date from 0001-01-01 to 9999-12-31",
+        code="date_overflow",
+        hint="Add or subtract a shorter duration.",
     )
 
 

@@ -17,10 +17,21 @@ import pyarrow.compute as pc
 from omnigraph.arrow.columns import bool_array, bool_mask
 from omnigraph.base import limits
 from omnigraph.base.errors import InvariantError
-from omnigraph.engine.columns.compute import Value, broadcast, calculate, compare, negate
+from omnigraph.engine.columns.compute import (
+    Value,
+    broadcast,
+    calculate,
+    compare,
+    convert,
+    negate,
+    shift_time,
+    time_difference,
+)
 from omnigraph.engine.columns.dictionary import Array, Mask, Scalar, without_negative_zero
 from omnigraph.engine.columns.frame import Column, DictionaryColumn, Frame
 from omnigraph.query.plan import expressions as ex
+from omnigraph.query.plan.functions import DURATIONS, FUNCTIONS
+from omnigraph.query.plan.like import canonical_pattern
 from omnigraph.query.plan.types import EntityValueType, NullType, Table, ValueType
 from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.schema.catalog import TypeKind
@@ -103,7 +114,7 @@ def condition_mask(conditions: tuple[ex.Expr, ...], frame: Frame) -> Mask:
     return mask
 
 
-def _value(expr: ex.Expr, frame: Frame) -> Value:
+def _value(expr: ex.Expr, frame: Frame) -> Value:  # noqa: PLR0912 - one case per node
     match expr:
         case ex.Literal():
             return literal_scalar(expr)
@@ -115,6 +126,20 @@ def _value(expr: ex.Expr, frame: Frame) -> Value:
             return negate(_value(operand, frame), value_arrow_type(expr.type))
         case ex.BinaryOperation(sign, left, right):
             return calculate(sign, _value(left, frame), _value(right, frame), value_arrow_type(expr.type))
+        case ex.FunctionCall(name, arguments):
+            return _call_function(name, [_value(argument, frame) for argument in arguments])
+        case ex.Convert(operand):
+            return convert(_value(operand, frame), value_arrow_type(expr.type))
+        case ex.ShiftTime(operand, sign, amount, unit):
+            times, amounts = _value(operand, frame), _value(amount, frame)
+            return shift_time(times, sign, amounts, DURATIONS[unit], value_arrow_type(expr.type))
+        case ex.TimeDifference(left, right):
+            return time_difference(_value(left, frame), _value(right, frame), value_arrow_type(expr.type))
+        case ex.Coalesce(operands):
+            tests = tuple(ex.IsNull(operand, negated=True) for operand in operands[:-1])
+            return _first_true(tests, operands, frame)
+        case ex.Conditional(conditions, values, otherwise):
+            return _first_true(conditions, (*values, otherwise), frame)
         case ex.And(operands) | ex.Or(operands):
             join: Any = pc.and_kleene if isinstance(expr, ex.And) else pc.or_kleene
             value = _value(operands[0], frame)
@@ -148,10 +173,48 @@ def _condition(expr: ex.Expr, frame: Frame) -> Value:
             return _test_text(_value(text, frame), _value(part, frame), frame.length, is_prefix=False)
         case ex.Prefix(text, part):
             return _test_text(_value(text, frame), _value(part, frame), frame.length, is_prefix=True)
+        case ex.Like(text, pattern):
+            return _match_pattern(_value(text, frame), _value(pattern, frame))
         case ex.TextMatch(mode, column, query, edits):
             return _text_match(frame.columns[column.name], mode, _value(query, frame), edits)
         case _:
             raise InvariantError(f"cannot evaluate {type(expr).__name__} row by row", code="plan_invariant")
+
+
+def _call_function(name: str, arguments: list[Value]) -> Value:
+    """Call the kernel of a function; a kernel needs an array, so constants are one row."""
+    kernel = FUNCTIONS[name].arrow
+    if not all(isinstance(argument, pa.Scalar) for argument in arguments):
+        return kernel(*arguments)  # type: ignore[no-any-return]
+    return kernel(*(broadcast(argument, 1) for argument in arguments))[0]  # type: ignore[no-any-return]
+
+
+def _first_true(conditions: tuple[ex.Expr, ...], values: tuple[ex.Expr, ...], frame: Frame) -> Value:
+    """Return for each row the value of its first true condition, or the last value.
+
+    Each value is evaluated only for its own rows, so that it raises no error for others.
+    """
+    remaining = np.arange(frame.length)
+    parts: list[Array] = []
+    rows = []
+    for condition, value in zip((*conditions, ex.TRUE), values, strict=True):
+        part = frame if len(remaining) == frame.length else frame.take(remaining)
+        is_true = condition_mask((condition,), part)
+        chosen = remaining[is_true]
+        parts.append(evaluate(value, frame if len(chosen) == frame.length else frame.take(chosen)))
+        rows.append(chosen)
+        remaining = remaining[~is_true]
+    joined: Any = pa.concat_arrays(parts)
+    result: Value = joined.take(pa.array(np.argsort(np.concatenate(rows))))
+    return result
+
+
+def _match_pattern(text: Value, pattern: Value) -> Value:
+    assert isinstance(pattern, pa.Scalar), "a pattern is the same for all rows"
+    canonical = canonical_pattern(str(pattern.as_py()))
+    if isinstance(text, pa.Scalar):
+        return pc.match_like(broadcast(text, 1), canonical)[0]  # type: ignore[no-any-return]
+    return pc.match_like(text, canonical)  # type: ignore[no-any-return]
 
 
 def _text_match(column: Column, mode: ex.TextMode, query: Value, edits: int) -> Value:

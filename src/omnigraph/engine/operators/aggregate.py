@@ -1,7 +1,8 @@
 """Aggregation: numbers rows by group, and reduces them to one row of states per group.
 
 In: an `Aggregate`. Out: one frame with one row per group. States (counts, sums, minima, maxima) can be merged, so
-memory holds one row per group and the frames since the last reduction; `count(distinct …)` holds the distinct rows.
+memory holds one row per group and the frames since the last reduction; `count(distinct …)` and `collect` hold the
+distinct rows.
 Sums of integers are exact: as I64, or as wide decimals until the final value is checked. `group_rows` also serves
 joins.
 """
@@ -31,6 +32,7 @@ _NUMBERS_MAX: Final = 2**62
 _WIDE_DECIMAL: Final = pa.decimal256(76, 0)
 _REDUCE_ROWS: Final = 1 << 18
 _HELD_PART: Final = 4
+_EMPTY: Final[dict[ex.Function, Any]] = {ex.Function.COUNT: 0, ex.Function.COLLECT: []}
 
 
 def aggregate_rows(operator: op.Aggregate, _needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
@@ -52,7 +54,7 @@ def aggregate_rows(operator: op.Aggregate, _needed: RequiredColumns, context: Ex
         empty: dict[str, Column] = {}
         for aggregate in operator.aggregates:
             call = aggregate.expression
-            value = 0 if call.function is ex.Function.COUNT else None
+            value = _EMPTY.get(call.function)
             empty[aggregate.name] = pa.array([value], value_arrow_type(call.type))
         yield Frame(1, empty)
         return
@@ -150,7 +152,7 @@ class _Reducer:
         self._fresh_rows = 0
         self._reduced: Frame | None = None
         self._held = 0
-        self._is_distinct = any(state.distinct for state in states)
+        self._is_distinct = any(state.needs_rows for state in states)
 
     def add(self, frame: Frame) -> None:
         self._fresh.append(frame)
@@ -197,7 +199,7 @@ class _Reducer:
 class State:
     """One column of states of an aggregate: a count, sum, minimum or maximum, which can be merged.
 
-    Distinct values are counted at the end, from all rows.
+    Distinct values are counted, and lists collected, at the end, from all rows.
     """
 
     function: ex.Function
@@ -208,6 +210,11 @@ class State:
     @property
     def name(self) -> str:
         return f"{self.function.value} {self.number}"
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether its states cannot be merged."""
+        return self.distinct or self.function is ex.Function.COLLECT
 
 
 def _states(number: int, call: ex.AggregateCall) -> tuple[State, ...]:
@@ -231,7 +238,7 @@ def _state_input(state: State, frame: Frame) -> Column:
     if is_count and not state.argument.nullable:
         return pa.array(np.ones(frame.length, dtype=np.bool_))
     column = _column(state.argument, frame)
-    if state.distinct:
+    if state.needs_rows:
         return column
     if is_count and isinstance(column, DictionaryColumn) and column.dictionary.is_unique:
         return pa.array(column.codes >= 0)
@@ -271,6 +278,8 @@ def reduce_groups(frame: Frame, keys: tuple[str, ...], states: tuple[State, ...]
 
 def _reduce(state: State, frame: Frame, groups: Groups, *, merge: bool) -> Array:
     column, numbers, weights = frame.columns[state.name], groups.numbers, frame.weights
+    if state.function is ex.Function.COLLECT:
+        return _collect(array_of(column), numbers, groups.count, weights, distinct=state.distinct)
     if state.distinct:
         values, size = value_numbers(column)
         pairs = distinct_numbers((numbers * size + values)[values > 0])
@@ -288,6 +297,23 @@ def _reduce(state: State, frame: Frame, groups: Groups, *, merge: bool) -> Array
     if state.function in {ex.Function.MIN, ex.Function.MAX}:
         return _extremes(array, numbers, groups.count, is_min=state.function is ex.Function.MIN)
     return _sums(array, numbers, groups.count, weights)
+
+
+def _collect(array: Array, numbers: Codes, count: int, weights: Weights | None, *, distinct: bool) -> Array:
+    """Return the values of each group as a list in ascending order, each as often as its rows, or once."""
+    columns: Any = pa.table({"group": pa.array(numbers), "value": array})
+    order: Any = pc.sort_indices(columns, sort_keys=[("group", "ascending"), ("value", "ascending")])
+    rows = order.to_numpy()[: len(array)]
+    rows = rows[bool_mask(array.is_valid().take(order))]
+    if distinct:
+        values, size = value_numbers(array)
+        _, first = np.unique(numbers[rows] * size + values[rows], return_index=True)
+        rows = rows[np.sort(first)]
+    elif weights is not None:
+        rows = np.repeat(rows, weights[rows])
+    offsets = np.concatenate(([0], np.cumsum(np.bincount(numbers[rows], minlength=count))))
+    lists: Array = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), array.take(pa.array(rows)))
+    return lists
 
 
 def _counts(numbers: Codes, count: int, weights: Weights | None) -> npt.NDArray[np.int64]:

@@ -20,11 +20,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, StringType
 
 from omnigraph.base.errors import InvariantError
-from omnigraph.engine.columns.compute import overflow_error
+from omnigraph.engine.columns.compute import date_overflow_error, overflow_error
 from omnigraph.pipeline.datasource.types import spark_type
 from omnigraph.pipeline.spark.task_errors import encode_error
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import types as ty
+from omnigraph.query.plan.functions import DAY_MILLIS, DURATIONS, FIRST_DAY, FUNCTIONS, LAST_DAY, largest_amount
+from omnigraph.query.plan.like import canonical_pattern
 from omnigraph.query.plan.types import EntityValueType, NullType, ValueType, is_float
 from omnigraph.query.syntax import ComparisonOperator, Sign
 from omnigraph.query.values import REVERSED
@@ -55,7 +57,6 @@ _FLOATS: Final[dict[Sign, Callable[[Column, Column], Column]]] = {
     Sign.DIV: F.try_divide,
 }
 _NARROW: Final = frozenset({Scalar.I32, Scalar.U32})
-_DAY_MILLIS: Final = 86_400_000
 _TWO_63: Final = 2.0**63
 _I64_MIN: Final = str(-(2**63))
 _I64_MAX: Final = str(2**63 - 1)
@@ -86,7 +87,7 @@ def filter_rows(frame: DataFrame, conditions: tuple[ex.Expr, ...]) -> DataFrame:
     return frame
 
 
-def expression_column(expr: ex.Expr) -> Column:
+def expression_column(expr: ex.Expr) -> Column:  # noqa: PLR0912 - one case per node
     """Return the values of an expression; those of an entity are its ids."""
     match expr:
         case ex.Literal():
@@ -99,6 +100,18 @@ def expression_column(expr: ex.Expr) -> Column:
             return negate(expression_column(operand), expr.type)
         case ex.BinaryOperation(sign, left, right):
             return compute(sign, _typed(left), _typed(right), expr.type)
+        case ex.FunctionCall(name, arguments):
+            return _call_function(name, arguments)
+        case ex.Convert(operand, value_type):
+            return _convert(_typed(operand), value_type)
+        case ex.ShiftTime():
+            return _shift_time(expr)
+        case ex.TimeDifference(left, right):
+            return _time_difference(_typed(left), _typed(right), expr.type)
+        case ex.Coalesce(operands):
+            return F.coalesce(*map(expression_column, operands))
+        case ex.Conditional(conditions, values, otherwise):
+            return _case(conditions, values, otherwise)
         case ex.And(operands):
             return reduce(and_, map(expression_column, operands))
         case ex.Or(operands):
@@ -112,6 +125,65 @@ def expression_column(expr: ex.Expr) -> Column:
             return F.when(expression_column(operand).isNotNull(), F.lit(answer))
         case _:
             return _condition(expr)
+
+
+def _call_function(name: str, arguments: tuple[ex.Expr, ...]) -> Column:
+    columns = [expression_column(argument) for argument in arguments]
+    result: Column = FUNCTIONS[name].spark(F, *columns)
+    result = result.cast(value_spark_type(FUNCTIONS[name].result))
+    nullable = [column for column, argument in zip(columns, arguments, strict=True) if argument.nullable]
+    return F.when(reduce(and_, (column.isNotNull() for column in nullable)), result) if nullable else result
+
+
+def _case(conditions: tuple[ex.Expr, ...], values: tuple[ex.Expr, ...], otherwise: ex.Expr) -> Column:
+    chain: Any = F
+    for condition, value in zip(conditions, values, strict=True):
+        chain = chain.when(expression_column(condition), expression_column(value))
+    result: Column = chain.otherwise(expression_column(otherwise))
+    return result
+
+
+def _convert(value: Typed, target: ValueType) -> Column:
+    column, value_type = value
+    if target == ty.I64:
+        return within_i64(column) if value_type == ty.U64 else column.cast("bigint")
+    if target == ty.DATETIME:
+        return F.timestamp_millis(_millis(value))
+    if target == ty.DATE:
+        return F.date_from_unix_date(_day_number(F.unix_millis(column)))
+    return column.cast(value_spark_type(target))
+
+
+def _day_number(millis: Column) -> Column:
+    """Return the day that contains a time, as days since 1970-01-01; a double holds every time exactly."""
+    return F.floor(millis / F.lit(DAY_MILLIS)).cast("int")
+
+
+def _shift_time(shift: ex.ShiftTime) -> Column:
+    duration, largest = DURATIONS[shift.unit], largest_amount(DURATIONS[shift.unit])
+    operand, amount = _typed(shift.operand), expression_column(shift.amount)
+    units = F.greatest(F.least(amount, F.lit(largest)), F.lit(-largest))
+    units = F.negate(units) if shift.sign is Sign.SUB else units
+    millis = _millis(operand)
+    if duration.months:
+        months = (units * F.lit(duration.months)).cast("int")
+        day = F.unix_date(F.add_months(F.date_from_unix_date(_day_number(millis)), months)).cast("bigint")
+        shifted = day * F.lit(DAY_MILLIS) + F.pmod(millis, F.lit(DAY_MILLIS))
+    else:
+        shifted = millis + units * F.lit(duration.millis)
+    outside = (shifted < F.lit(FIRST_DAY * DAY_MILLIS)) | (shifted >= F.lit((LAST_DAY + 1) * DAY_MILLIS))
+    failed = F.raise_error(F.lit(str(encode_error(date_overflow_error())))).cast("bigint")
+    is_present = operand[0].isNotNull() & amount.isNotNull()
+    checked = F.when(is_present & outside, failed).when(is_present, shifted)
+    if shift.type == ty.DATETIME:
+        return F.timestamp_millis(checked)
+    return F.date_from_unix_date(_day_number(checked))
+
+
+def _time_difference(left: Typed, right: Typed, result_type: ValueType) -> Column:
+    if result_type == ty.I64:
+        return F.datediff(left[0], right[0]).cast("bigint")
+    return (_millis(left) - _millis(right)).cast("double") / F.lit(1000.0)
 
 
 def literal_column(literal: ex.Literal) -> Column:
@@ -185,6 +257,8 @@ def _condition(expr: ex.Expr) -> Column:
             return F.contains(expression_column(text), expression_column(part))
         case ex.Prefix(text, part):
             return F.startswith(expression_column(text), expression_column(part))
+        case ex.Like(text, ex.Literal(str(pattern))):
+            return F.like(expression_column(text), F.lit(canonical_pattern(pattern)), F.lit("\\"))
         case _:
             raise InvariantError(f"unexpected expression on Spark: {type(expr).__name__}", code="plan_invariant")
 
@@ -289,7 +363,7 @@ def _millis(value: Typed) -> Column:
     column, value_type = value
     if value_type == ty.DATETIME:
         return F.unix_millis(column)
-    return F.unix_date(column).cast("bigint") * F.lit(_DAY_MILLIS).cast("bigint")
+    return F.unix_date(column).cast("bigint") * F.lit(DAY_MILLIS).cast("bigint")
 
 
 def _fail() -> Column:

@@ -162,6 +162,8 @@ def _call(call: AggregateCall) -> Column:
             return F.min(argument)
         case Function.MAX:
             return F.max(argument)
+        case Function.COLLECT:
+            return F.sort_array(F.collect_set(argument) if call.distinct else F.collect_list(argument))
 
 
 def _inner_keys(keys: tuple[str, ...]) -> list[Column]:

@@ -31,6 +31,7 @@ class ExpressionPosition(Enum):
 
     FILTER = "a filter"
     RETURN = "`return`"
+    HAVING = "`having`"
     ORDER = "`order`"
     WHERE = "`where`"
     AGGREGATE = "an aggregate"

@@ -15,6 +15,7 @@ from omnigraph.lang.syntax import NumberLiteral, Span, StringLiteral, TimeLitera
 from omnigraph.query import syntax
 from omnigraph.query.checks.context import PROPERTY_HINT, Env, ExpressionPosition
 from omnigraph.query.checks.functions import check_call
+from omnigraph.query.checks.scalars import as_condition, check_case, check_shift, is_duration
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import types
@@ -22,6 +23,10 @@ from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.schema.property_types import INTEGER_BOUNDS, EnumType, ListType, PropertyType, Scalar, ScalarType
 from omnigraph.schema.values import InvalidValue, value_from_literal, value_from_text
 
+_ARITHMETIC_HINTS: Final = {
+    types.TypeFamily.TEXT: "Join strings with `concat(a, b)`.",
+    types.TypeFamily.TIME: "Add a duration: `$x.date + days(3)`.",
+}
 PlainLiteral = StringLiteral | NumberLiteral | syntax.BoolLiteral | syntax.NullLiteral
 
 _ORDERED: Final = frozenset(
@@ -58,11 +63,14 @@ def check_expression(  # noqa: PLR0912 - one case per node
         case syntax.Negative(operand):
             number = _check_number(operand, env)
             return None if number is None else ex.Negation(number)
-        case syntax.Arithmetic(sign, left, right):
-            first, second = _check_number(left, env), _check_number(right, env)
-            return None if first is None or second is None else ex.BinaryOperation(sign, first, second)
+        case syntax.Case():
+            return check_case(expression, env, check_expression)
+        case syntax.Arithmetic():
+            return _check_arithmetic(expression, env)
         case syntax.Comparison():
             return _check_comparison(expression, env)
+        case syntax.Between():
+            return _check_between(expression, env)
         case syntax.NullTest(operand, negated):
             tested = check_expression(operand, env)
             return None if tested is None else ex.IsNull(_by_id(tested), negated)
@@ -78,15 +86,7 @@ def check_expression(  # noqa: PLR0912 - one case per node
 def check_condition(expression: syntax.Expression, env: Env) -> ex.Expr | None:
     """Return a typed expression of type Bool."""
     checked = check_expression(expression, env)
-    if checked is None:
-        return None
-    if checked.type == types.BOOL:
-        return checked
-    if isinstance(checked, ex.Literal) and checked.value is None:
-        return ex.Literal(None, types.BOOL)
-    message = f"expected a condition, got {types.value_type_text(checked.type)}"
-    env.report(QueryCode.NOT_BOOL, expression.span, message, "Compare the value, as in `$x.age > 3`.")
-    return None
+    return None if checked is None else as_condition(checked, expression.span, env)
 
 
 def report_unknown_property(type_name: str, name: str, span: Span, env: Env) -> None:
@@ -221,8 +221,8 @@ def _check_word(word: syntax.Word, env: Env) -> ex.Expr | None:
     shown = quoted(word.text)
     near = env.context.problems.did_you_mean(word.text, env.words)
     match env.position:
-        case ExpressionPosition.ORDER:
-            hint = near or "Order by a name that `as` defines, or by an expression."
+        case ExpressionPosition.HAVING | ExpressionPosition.ORDER:
+            hint = near or "Use a name that `as` defines, or an expression."
             env.report(QueryCode.UNKNOWN_WORD, word.span, f"unknown column {shown}", hint)
         case ExpressionPosition.WHERE | ExpressionPosition.VALUE if env.words:
             hint = near or 'Write strings in double quotes: "…".'
@@ -236,16 +236,43 @@ def _check_word(word: syntax.Word, env: Env) -> ex.Expr | None:
     return None
 
 
+def _check_arithmetic(arithmetic: syntax.Arithmetic, env: Env) -> ex.Expr | None:
+    """Return arithmetic of numbers, a date plus or minus a duration, or the difference of two dates."""
+    sign, left, right = arithmetic.sign, arithmetic.left, arithmetic.right
+    if is_duration(right) and sign in {syntax.Sign.ADD, syntax.Sign.SUB}:
+        return check_shift(sign, left, right, env, check_expression)
+    if is_duration(left) and sign is syntax.Sign.ADD:
+        return check_shift(sign, right, left, env, check_expression)
+    sides = None
+    if sign is syntax.Sign.SUB and not isinstance(left, NumberLiteral) and not isinstance(right, NumberLiteral):
+        sides = _check_sides(left, right, env)
+        if sides is None:
+            return None
+        if all(types.family_of(side.type) is types.TypeFamily.TIME for side in sides):
+            return ex.TimeDifference(*sides)
+    first, second = (
+        (_check_number(left, env), _check_number(right, env))
+        if sides is None
+        else (_require_number(sides[0], left, env), _require_number(sides[1], right, env))
+    )
+    return None if first is None or second is None else ex.BinaryOperation(sign, first, second)
+
+
 def _check_number(expression: syntax.Expression, env: Env) -> ex.Expr | None:
     checked = check_expression(expression, env)
-    if checked is None or types.is_number(checked.type):
+    return None if checked is None else _require_number(checked, expression, env)
+
+
+def _require_number(checked: ex.Expr, expression: syntax.Expression, env: Env) -> ex.Expr | None:
+    family = types.family_of(checked.type)
+    if family is types.TypeFamily.NUMBER:
         return checked
     if isinstance(checked.type, types.EntityValueType):
         message = f"expected a number, got a {checked.type.name} entity"
         env.report(QueryCode.ENTITY_VALUE, expression.span, message, PROPERTY_HINT)
     else:
         message = f"expected a number, got {types.value_type_text(checked.type)}"
-        env.report(QueryCode.ARITHMETIC, expression.span, message)
+        env.report(QueryCode.ARITHMETIC, expression.span, message, _ARITHMETIC_HINTS.get(family, ""))
     return None
 
 
@@ -265,42 +292,55 @@ def _check_comparison(comparison: syntax.Comparison, env: Env) -> ex.Expr | None
             return _check_contains(comparison, env)
         case ComparisonOperator.STARTS_WITH:
             return _check_starts_with(comparison, env)
+        case ComparisonOperator.LIKE:
+            return _check_like(comparison, env)
         case _:
             return _check_values(comparison, env)
 
 
 def _check_values(comparison: syntax.Comparison, env: Env) -> ex.Expr | None:
-    pair = _check_sides(comparison, env)
-    if pair is None:
-        return None
-    left, right = pair
+    sides = _check_sides(comparison.left, comparison.right, env)
+    return None if sides is None else _compare(comparison.operator, *sides, comparison.span, env)
+
+
+def _compare(operator: ComparisonOperator, left: ex.Expr, right: ex.Expr, span: Span, env: Env) -> ex.Compare | None:
+    """Return the comparison of two values, or None after a problem of their types."""
     if not types.are_comparable(left.type, right.type):
-        _report_incomparable(left.type, right.type, comparison, env)
+        _report_incomparable(left.type, right.type, span, env)
         return None
-    if comparison.operator in _ORDERED:
-        for side in pair:
+    if operator in _ORDERED:
+        for side in (left, right):
             if not types.has_order(side.type):
                 message = f"values of type {types.value_type_text(side.type)} have no order"
-                env.report(QueryCode.NO_ORDER, comparison.span, message, "Compare them with `=` or `!=`.")
+                env.report(QueryCode.NO_ORDER, span, message, "Compare them with `=` or `!=`.")
                 return None
-    return ex.Compare(comparison.operator, _by_id(left), _by_id(right))
+    return ex.Compare(operator, _by_id(left), _by_id(right))
 
 
-def _check_sides(comparison: syntax.Comparison, env: Env) -> tuple[ex.Expr, ex.Expr] | None:
-    """Check both sides; a literal takes the type of the other side."""
-    is_reversed = isinstance(comparison.left, PlainLiteral) and not isinstance(comparison.right, PlainLiteral)
-    if is_reversed:
-        right = check_expression(comparison.right, env)
-        left = check_expression(comparison.left, env, right.type if right else None)
+def _check_sides(left: syntax.Expression, right: syntax.Expression, env: Env) -> tuple[ex.Expr, ex.Expr] | None:
+    """Check two sides; a literal takes the type of the other side."""
+    if isinstance(left, PlainLiteral) and not isinstance(right, PlainLiteral):
+        second = check_expression(right, env)
+        first = check_expression(left, env, second.type if second else None)
     else:
-        left = check_expression(comparison.left, env)
-        right = check_expression(comparison.right, env, left.type if left else None)
-    return None if left is None or right is None else (left, right)
+        first = check_expression(left, env)
+        second = check_expression(right, env, first.type if first else None)
+    return None if first is None or second is None else (first, second)
 
 
-def _report_incomparable(
-    left: types.ValueType, right: types.ValueType, comparison: syntax.Comparison, env: Env
-) -> None:
+def _check_between(between: syntax.Between, env: Env) -> ex.Expr | None:
+    """Return `operand >= low and operand <= high`."""
+    sides = _check_sides(between.operand, between.low, env)
+    high = check_expression(between.high, env, sides[0].type if sides else None)
+    if sides is None or high is None:
+        return None
+    operand, low = sides
+    first = _compare(ComparisonOperator.GE, operand, low, between.span, env)
+    second = _compare(ComparisonOperator.LE, operand, high, between.span, env) if first else None
+    return None if first is None or second is None else ex.And((first, second))
+
+
+def _report_incomparable(left: types.ValueType, right: types.ValueType, span: Span, env: Env) -> None:
     message = f"cannot compare {types.value_type_text(left)} with {types.value_type_text(right)}"
     families = {types.family_of(left), types.family_of(right)}
     hint = ""
@@ -312,7 +352,7 @@ def _report_incomparable(
         hint = "Write `$x.list contains item`."
     elif families == {types.TypeFamily.TEXT, types.TypeFamily.NUMBER}:
         hint = "Write numbers without quotes, and strings in double quotes."
-    env.report(QueryCode.COMPARISON, comparison.span, message, hint)
+    env.report(QueryCode.COMPARISON, span, message, hint)
 
 
 def _by_id(side: ex.Expr) -> ex.Expr:
@@ -357,7 +397,7 @@ def _check_list_items(
             hint = "Write `is null`. A comparison with null is never true."
             env.report(QueryCode.NULL_IN_LIST, item.span, "a list cannot contain null", hint)
         elif not types.are_comparable(left.type, checked_item.type):
-            _report_incomparable(left.type, checked_item.type, comparison, env)
+            _report_incomparable(left.type, checked_item.type, comparison.span, env)
         else:
             checked.append(checked_item)
     return ex.InList(left, tuple(checked)) if len(checked) == len(items.items) else None
@@ -399,6 +439,21 @@ def _check_starts_with(comparison: syntax.Comparison, env: Env) -> ex.Expr | Non
         env.report(QueryCode.STARTS_WITH, comparison.span, message)
         return None
     return ex.Prefix(left, right)
+
+
+def _check_like(comparison: syntax.Comparison, env: Env) -> ex.Expr | None:
+    left, right = check_expression(comparison.left, env), check_expression(comparison.right, env)
+    if left is None or right is None:
+        return None
+    if not (types.is_text(left.type) and types.is_text(right.type)):
+        env.report(QueryCode.LIKE, comparison.span, f"`like` requires two strings, got {_types_text(left, right)}")
+        return None
+    if not isinstance(right, ex.Literal | ex.Param):
+        hint = "Write `contains` or `starts_with` to compare with another property."
+        message = "the pattern of `like` must be a literal or a parameter"
+        env.report(QueryCode.LIKE, comparison.right.span, message, hint)
+        return None
+    return ex.Like(left, right)
 
 
 def _types_text(left: ex.Expr, right: ex.Expr) -> str:

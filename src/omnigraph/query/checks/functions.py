@@ -1,8 +1,8 @@
 """Checks calls of functions: which functions exist, where each is allowed, and which arguments it accepts.
 
-The functions are `now`; the search predicates `search`, `match_text`, `fuzzy`; the scores `bm25`, `nearest`, `rrf`; and
-the aggregates `count`, `sum`, `avg`, `min`, `max`. The parameter `check` is `check_expression`, whose module imports
-this one.
+The functions are those of `plan.functions`, and `coalesce`, `now`, the search predicates `search`, `match_text` and
+`fuzzy`, the scores `bm25`, `nearest` and `rrf`, and the aggregates. The parameter `check` is `check_expression`, whose
+module imports this one.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from omnigraph.base import limits
 from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import NumberLiteral
 from omnigraph.query.checks.context import PROPERTY_HINT, Check, Env, ExpressionPosition
+from omnigraph.query.checks.scalars import COALESCE, check_coalesce, check_function, report_duration, type_text
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import types
 from omnigraph.query.plan.expression_walk import walk
+from omnigraph.query.plan.functions import DURATIONS, FUNCTIONS
 from omnigraph.query.syntax import Call, Expression, ListLiteral
 from omnigraph.query.values import value_from_expression
 from omnigraph.schema.property_types import ListType, Scalar, VectorType
@@ -26,7 +28,7 @@ from omnigraph.schema.values import InvalidValue
 
 _AGGREGATES: Final = {function.value: function for function in ex.Function}
 _SEARCHES: Final = {mode.value: mode for mode in ex.TextMode}
-_COUNTS: Final = {
+_COUNTS: Final[dict[str, tuple[int, int | None]]] = {
     "now": (0, 0),
     "search": (2, 2),
     "match_text": (2, 2),
@@ -35,11 +37,26 @@ _COUNTS: Final = {
     "nearest": (2, 2),
     "rrf": (2, 3),
     **dict.fromkeys(_AGGREGATES, (1, 1)),
+    COALESCE: (1, None),
+    **{name: function.counts for name, function in FUNCTIONS.items()},
 }
+_DISTINCT: Final = frozenset({ex.Function.COUNT.value, ex.Function.COLLECT.value})
 # With one string these are literals, which the parser recognizes.
 _TIMES: Final = {"date": '"2026-01-01"', "datetime": '"2026-01-01T00:00:00Z"'}
 _NAMED: Final = {"fuzzy": "edits", "rrf": "k"}
 _RRF_K: Final = 60
+_OTHER_NAMES: Final = {
+    other: f"did you mean `{name}`?"
+    for name, others in {
+        "lower": ("lcase", "tolower"),
+        "upper": ("ucase", "toupper"),
+        "length": ("len", "size", "char_length", "character_length"),
+        "substring": ("substr", "mid"),
+        "coalesce": ("ifnull", "nvl", "isnull"),
+        "collect": ("array_agg", "list", "collect_list", "group_concat", "string_agg"),
+    }.items()
+    for other in others
+}
 
 
 def check_call(call: Call, env: Env, check: Check) -> ex.Expr | None:
@@ -50,14 +67,22 @@ def check_call(call: Call, env: Env, check: Check) -> ex.Expr | None:
         env.report(QueryCode.ARGUMENT_TYPE, call.span, message, f"Write `{name}({_TIMES[name]})`.")
         return None
     if name not in _COUNTS:
-        near = env.context.problems.did_you_mean(name, (*_COUNTS, *_TIMES))
-        hint = near or f"The functions are {', '.join((*_COUNTS, *_TIMES))}."
+        if name in DURATIONS:
+            report_duration(call, env)
+            return None
+        names = (*_COUNTS, *_TIMES, *DURATIONS)
+        hint = _OTHER_NAMES.get(name.lower()) or env.context.problems.did_you_mean(name, names)
+        hint = hint or f"The functions are {', '.join(names)}."
         env.report(QueryCode.UNKNOWN_FUNCTION, call.span, f"unknown function {quoted(name)}", hint)
         return None
     if not _has_valid_arguments(call, env):
         return None
     if name == "now":
         return ex.Now()
+    if name in FUNCTIONS:
+        return check_function(call, env, check)
+    if name == COALESCE:
+        return check_coalesce(call, env, check)
     if name in _SEARCHES:
         return _check_search(call, env, check)
     if name in _AGGREGATES:
@@ -80,14 +105,18 @@ def _has_valid_arguments(call: Call, env: Env) -> bool:
     for wrong in unknown:
         message = f"`{name}` has no argument {quoted(wrong.text)}"
         env.report(QueryCode.ARGUMENT_COUNT, wrong.span, message)
-    if call.distinct and name != ex.Function.COUNT.value:
+    if call.distinct and name not in _DISTINCT:
         env.report(QueryCode.ARGUMENT_COUNT, call.span, f"`{name}` does not accept `distinct`")
         return False
+    if call.star:
+        if name != ex.Function.COUNT.value:
+            env.report(QueryCode.ARGUMENT_COUNT, call.span, f"`{name}` does not accept `*`", "Only `count` does.")
+        return name == ex.Function.COUNT.value
     named_count = len(call.named) - len(unknown)
     argument_count = len(call.arguments) + (named_count if len(call.arguments) >= low else 0)
-    if not low <= argument_count <= high:
-        expected = str(low) if low == high else f"{low} or {high}"
-        plural = "" if expected == "1" else "s"
+    if argument_count < low or (high is not None and argument_count > high):
+        expected = f"at least {low}" if high is None else str(low) if low == high else f"{low} or {high}"
+        plural = "" if expected.endswith("1") else "s"
         message = f"`{name}` takes {expected} argument{plural}, got {argument_count}"
         env.report(QueryCode.ARGUMENT_COUNT, call.span, message)
         return False
@@ -115,7 +144,7 @@ def _check_text_arguments(call: Call, env: Env, check: Check) -> tuple[ex.Column
     is_text_property = isinstance(checked, ex.ColumnRef) and checked.type == types.STRING and checked.column != "id"
     column = checked if isinstance(checked, ex.ColumnRef) and is_text_property else None
     if checked is not None and column is None:
-        shown = _type_text(checked)
+        shown = type_text(checked)
         if isinstance(checked, ex.ColumnRef):
             shown = "an id" if checked.column == "id" else f"a property of type {shown}"
         elif not isinstance(checked, ex.EntityRef):
@@ -126,7 +155,7 @@ def _check_text_arguments(call: Call, env: Env, check: Check) -> tuple[ex.Column
     if query is not None and not _is_constant(query, call.arguments[1], name, env):
         return column, None
     if query is not None and not types.is_text(query.type):
-        message = f"`{name}` searches for a string, got {_type_text(query)}"
+        message = f"`{name}` searches for a string, got {type_text(query)}"
         env.report(QueryCode.ARGUMENT_TYPE, call.arguments[1].span, message)
         return column, None
     return column, query
@@ -154,7 +183,7 @@ def _check_nearest(call: Call, env: Env, check: Check) -> ex.Nearest | None:
     checked = check(property_argument, env, None)
     column = checked if isinstance(checked, ex.ColumnRef) and isinstance(checked.type, VectorType) else None
     if checked is not None and column is None:
-        message = f"`nearest` requires a Vector property, got {_type_text(checked)}"
+        message = f"`nearest` requires a Vector property, got {type_text(checked)}"
         hint = "Write `nearest($x.embedding, …)`."
         env.report(QueryCode.NEAREST_PROPERTY, property_argument.span, message, hint)
     query = (
@@ -246,10 +275,13 @@ def _check_aggregate(call: Call, env: Env, check: Check) -> ex.Expr | None:
         message = f"`{function.value}` cannot be used inside another aggregate"
         env.report(QueryCode.AGGREGATE_NESTED, call.span, message)
         return None
-    if env.position not in {ExpressionPosition.RETURN, ExpressionPosition.ORDER}:
+    if env.position not in {ExpressionPosition.RETURN, ExpressionPosition.HAVING, ExpressionPosition.ORDER}:
         message = f"`{function.value}` is an aggregate, which {env.position.value} cannot use"
-        env.report(QueryCode.AGGREGATE_PLACE, call.span, message, "Use aggregates in `return` and `order`.")
+        hint = "Use aggregates in `return`, `having` and `order`."
+        env.report(QueryCode.AGGREGATE_PLACE, call.span, message, hint)
         return None
+    if call.star:
+        return ex.AggregateCall(function, ex.EVERY_ROW)
     argument = check(call.arguments[0], replace(env, position=ExpressionPosition.AGGREGATE), None)
     if argument is not None and any(isinstance(part, ex.AggregateCall | ex.Score) for part in walk(argument)):
         message = f"the argument of `{function.value}` cannot contain an aggregate or a score"
@@ -264,7 +296,7 @@ def _check_aggregate(call: Call, env: Env, check: Check) -> ex.Expr | None:
 
 def _accepts(function: ex.Function, argument: ex.Expr, call: Call, env: Env) -> bool:
     """Return whether an aggregate supports the type of its argument; report it otherwise."""
-    shown = _type_text(argument)
+    shown = type_text(argument)
     hint = ""
     match function:
         case ex.Function.COUNT:
@@ -277,10 +309,10 @@ def _accepts(function: ex.Function, argument: ex.Expr, call: Call, env: Env) -> 
             is_valid = types.is_sortable(argument.type) and not isinstance(argument.type, types.NullType)
             message = f"`{function.value}` requires values with an order, got {shown}"
             hint = PROPERTY_HINT if isinstance(argument, ex.EntityRef) else ""
+        case ex.Function.COLLECT:
+            is_valid = types.is_sortable(argument.type) and not isinstance(argument.type, types.NullType)
+            message = f"`collect` requires values of a scalar type, got {shown}"
+            hint = "Name a property: `$x.prop`, or `$x.id`." if isinstance(argument, ex.EntityRef) else ""
     if not is_valid:
         env.report(QueryCode.AGGREGATE_TYPE, call.arguments[0].span, message, hint)
     return is_valid
-
-
-def _type_text(expr: ex.Expr) -> str:
-    return f"a {expr.table.name} entity" if isinstance(expr, ex.EntityRef) else types.value_type_text(expr.type)

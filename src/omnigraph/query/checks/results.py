@@ -1,7 +1,7 @@
-"""Checks `return`, `order` and `limit`, and builds the relation of a read.
+"""Checks `return`, `having`, `order` and `limit`, and builds the relation of a read.
 
 Input: the body of a read. Output: its relation, or None after a problem was reported. Over the relation of the `match`
-this adds scores or groups, then the order, the limit and the columns of the result.
+this adds scores or groups with their conditions, then the order, the limit and the columns of the result.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from omnigraph.lang.problems import quoted
 from omnigraph.lang.syntax import NumberLiteral, Span
 from omnigraph.query.checks.blocks import QueryBlock, assemble, check_block
 from omnigraph.query.checks.context import Context, Env, ExpressionPosition
-from omnigraph.query.checks.expressions import check_expression
+from omnigraph.query.checks.expressions import check_condition, check_expression
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
@@ -33,13 +33,14 @@ _SIGN_OR_STRING: Final = re.compile(r'\$|("(?:[^"\\]|\\.)*")')
 
 
 class _Result(Struct, frozen=True, kw_only=True):
-    """The columns and the order of a result with their spans; `limit` is the count and the offset.
+    """The columns, conditions and order of a result with their spans; `limit` is the count and the offset.
 
     `relation` has the rows that they read, and `ties` its columns that make the order total.
     """
 
     relation: op.Relation
     columns: tuple[ex.NamedExpression[ex.Expr], ...]
+    having: tuple[ex.Expr, ...]
     order: tuple[op.OrderKey, ...]
     limit: tuple[ex.Expr, ex.Expr | None] | None
     spans: tuple[Span, ...]
@@ -47,7 +48,12 @@ class _Result(Struct, frozen=True, kw_only=True):
 
     @property
     def expressions(self) -> tuple[ex.Expr, ...]:
-        return (*(column.expression for column in self.columns), *(key.expression for key in self.order))
+        return (*(column.expression for column in self.columns), *self.after_groups)
+
+    @property
+    def after_groups(self) -> tuple[ex.Expr, ...]:
+        """The expressions that can only use group keys and aggregates."""
+        return (*self.having, *(key.expression for key in self.order))
 
     def over(self, relation: op.Relation, output_of: Callable[[ex.Expr], ex.Expr | None]) -> _Result:
         """Return the result over another relation, whose columns replace some of the expressions."""
@@ -57,6 +63,7 @@ class _Result(Struct, frozen=True, kw_only=True):
             columns=tuple(
                 replace(column, expression=replace_outermost(column.expression, output_of)) for column in self.columns
             ),
+            having=tuple(replace_outermost(condition, output_of) for condition in self.having),
             order=tuple(replace(key, expression=replace_outermost(key.expression, output_of)) for key in self.order),
         )
 
@@ -65,14 +72,21 @@ def check_read(query: Query, body: ReadBody, context: Context) -> op.Relation | 
     """Return the relation of the result, or None after a problem."""
     block = check_block(body.clauses, context, {}, query.name.span)
     columns = _check_columns(query, body, block)
-    order = _check_order(body, columns, block, query.name.span)
+    aliases = _aliases(body, columns)
+    having = _check_having(body, replace(block.env(ExpressionPosition.HAVING), words=aliases), query.name.span)
+    order = _check_order(body, replace(block.env(ExpressionPosition.ORDER), words=aliases), query.name.span)
     result = _Result(
         relation=op.Unit(),
         columns=tuple(column for column, _ in columns),
+        having=tuple(condition for condition, _ in having),
         order=tuple(key for key, _ in order),
         limit=_check_limit(body, context),
-        spans=(*(span for _, span in columns), *(span for _, span in order)),
+        spans=tuple(span for _, span in (*columns, *having, *order)),
     )
+    if having and not _is_aggregated(result.expressions):
+        hint = "Write the condition in `match`, or add an aggregate such as `count(*)`."
+        message = "`having` requires an aggregate in `return`, `having` or `order`"
+        context.report(QueryCode.HAVING_WITHOUT_GROUPS, having[0][1], message, hint)
     _check_scores(result, context, has_limit=body.limit is not None)
     if context.problems.sorted():
         return None
@@ -108,12 +122,20 @@ def _default_name(expression: Expression) -> str:
     return _SIGN_OR_STRING.sub(r"\1", print_expression(expression))
 
 
-def _check_order(
-    body: ReadBody, columns: list[tuple[ex.NamedExpression[ex.Expr], Span]], block: QueryBlock, span: Span
-) -> list[tuple[op.OrderKey, Span]]:
+def _aliases(body: ReadBody, columns: list[tuple[ex.NamedExpression[ex.Expr], Span]]) -> dict[str, ex.Expr]:
+    """Return the columns that `as` names, which `having` and `order` can use."""
     written = {projection.alias.text for projection in body.projections if projection.alias}
-    aliases = {column.name: column.expression for column, _ in columns if column.name in written}
-    env = replace(block.env(ExpressionPosition.ORDER), words=aliases)
+    return {column.name: column.expression for column, _ in columns if column.name in written}
+
+
+def _check_having(body: ReadBody, env: Env, span: Span) -> list[tuple[ex.Expr, Span]]:
+    if body.having is not None and not body.having:
+        env.report(QueryCode.EMPTY_RETURN, span, "`having` has no conditions")
+    checked = [(check_condition(clause.condition, env), clause.span) for clause in body.having or ()]
+    return [(condition, clause_span) for condition, clause_span in checked if condition is not None]
+
+
+def _check_order(body: ReadBody, env: Env, span: Span) -> list[tuple[op.OrderKey, Span]]:
     if body.order is not None and not body.order:
         env.report(QueryCode.EMPTY_RETURN, span, "`order` has no expressions")
     keys: list[tuple[op.OrderKey, Span]] = []
@@ -176,6 +198,8 @@ def _build_relation(matched: _Result, block: QueryBlock) -> op.Relation | None:
     if result is None:
         return None
     relation = result.relation
+    if result.having:
+        relation = op.FilterRows(relation, result.having)
     if result.order:
         relation = op.Order(relation, result.order, result.ties)
     if result.limit:
@@ -254,12 +278,14 @@ def _check_groups(result: _Result, groups: _Groups, context: Context) -> None:
     for column, span in zip(result.columns, result.spans, strict=False):
         if column.expression in groups.keys and types.is_opaque(column.expression.type):
             context.report(QueryCode.NOT_RETURNABLE, span, "a vector cannot be a group key")
-    for key, span in zip(result.order, result.spans[len(result.columns) :], strict=True):
-        rest = replace_outermost(key.expression, groups.output_of)
+    spans = result.spans[len(result.columns) :]
+    for index, (expression, span) in enumerate(zip(result.after_groups, spans, strict=True)):
+        rest = replace_outermost(expression, groups.output_of)
         missing = [column for column in columns_of(rest) if not _is_key(column, groups)]
         if missing:
-            message = f"cannot order by `${missing[0].name}`: it is not a group key"
-            hint = "Add it to `return`, or order by an aggregate of it."
+            action = "filter groups" if index < len(result.having) else "order"
+            message = f"cannot {action} by `${missing[0].name}`: it is not a group key"
+            hint = f"Add it to `return`, or {action.removesuffix(' groups')} by an aggregate of it."
             context.report(QueryCode.NOT_GROUPED, span, message, hint)
 
 

@@ -33,8 +33,22 @@ def expression_text(expr: ex.Expr) -> str:  # noqa: PLR0912 - one case per node
             return f"-{_operand_text(operand)}"
         case ex.BinaryOperation(sign, left, right):
             return f"{_operand_text(left)} {sign.value} {_operand_text(right)}"
+        case ex.FunctionCall(name, arguments):
+            return f"{name}({', '.join(map(expression_text, arguments))})"
+        case ex.Convert(operand):
+            return expression_text(operand)
+        case ex.Coalesce(operands):
+            return f"coalesce({', '.join(map(expression_text, operands))})"
+        case ex.Conditional():
+            return _case_text(expr)
+        case ex.ShiftTime(operand, sign, amount, unit):
+            return f"{_operand_text(operand)} {sign.value} {unit}({expression_text(amount)})"
+        case ex.TimeDifference(left, right):
+            return f"{_operand_text(left)} - {_operand_text(right)}"
         case ex.ListOf(items):
             return _items_text(items)
+        case ex.AggregateCall(ex.Function.COUNT, ex.EVERY_ROW):
+            return "count(*)"
         case ex.AggregateCall(function, argument, distinct):
             return f"{function.value}({'distinct ' if distinct else ''}{expression_text(argument)})"
         case ex.Nearest(column, query, embed):
@@ -54,6 +68,8 @@ def expression_text(expr: ex.Expr) -> str:  # noqa: PLR0912 - one case per node
             return f"{_operand_text(text)} contains {_operand_text(part)}"
         case ex.Prefix(text, part):
             return f"{_operand_text(text)} starts_with {_operand_text(part)}"
+        case ex.Like(text, pattern):
+            return f"{_operand_text(text)} like {_operand_text(pattern)}"
         case ex.IsNull(operand, negated):
             return f"{_operand_text(operand)} is {'not ' if negated else ''}null"
         case ex.And(operands):
@@ -69,6 +85,14 @@ def expression_text(expr: ex.Expr) -> str:  # noqa: PLR0912 - one case per node
             return f"{mode.value}({column.name}, {expression_text(query)}{more})"
         case _:
             assert_never(expr)
+
+
+def _case_text(case: ex.Conditional) -> str:
+    branches = (
+        f"when {expression_text(condition)} then {expression_text(value)}"
+        for condition, value in zip(case.conditions, case.values, strict=True)
+    )
+    return f"case {' '.join(branches)} else {expression_text(case.otherwise)} end"
 
 
 def conjunction_text(conditions: tuple[ex.Expr, ...]) -> str:
@@ -106,5 +130,8 @@ def _items_text(items: tuple[ex.Expr, ...]) -> str:
 def _operand_text(expr: ex.Expr) -> str:
     """Return an operand, in parentheses if the text would be ambiguous."""
     text = expression_text(expr)
-    is_plain = isinstance(expr, ex.Leaf | ex.AggregateCall | ex.TextMatch | ex.Score)
+    if isinstance(expr, ex.Convert):
+        return _operand_text(expr.operand)
+    calls = ex.AggregateCall | ex.TextMatch | ex.Score | ex.FunctionCall | ex.Coalesce | ex.Conditional
+    is_plain = isinstance(expr, ex.Leaf | calls)
     return text if is_plain else f"({text})"

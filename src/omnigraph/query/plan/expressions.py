@@ -17,8 +17,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from omnigraph.base.errors import InvariantError
-from omnigraph.query.plan.types import BOOL, DATETIME, F64, I64, Entity, EntityValueType, Table, ValueType, is_float
+from omnigraph.query.plan.functions import DURATIONS
+from omnigraph.query.plan.types import (
+    BOOL,
+    DATE,
+    DATETIME,
+    F64,
+    I64,
+    Entity,
+    EntityValueType,
+    Table,
+    ValueType,
+    is_float,
+)
 from omnigraph.query.syntax import ComparisonOperator, Sign
+from omnigraph.schema.property_types import ListType, Scalar, ScalarType
 
 LiteralValue = None | str | bool | int | float | Decimal | date | datetime | bytes | tuple["LiteralValue", ...]
 
@@ -39,6 +52,7 @@ class Function(Enum):
     AVG = "avg"
     MIN = "min"
     MAX = "max"
+    COLLECT = "collect"
 
 
 def require(condition: bool, message: str) -> None:
@@ -182,6 +196,82 @@ class BinaryOperation(Node, frozen=True):
         return self.sign is Sign.DIV or self.left.nullable or self.right.nullable
 
 
+class FunctionCall(Node, frozen=True):
+    """A function of `plan.functions`; null if an argument is null."""
+
+    name: str
+    arguments: tuple[Expr, ...]
+    type: ValueType
+
+
+class Convert(Node, frozen=True):
+    """The value as another type: an integer as I64 (overflow is an error), a number as F64, a date as its midnight, a
+    datetime as its day in UTC, an enum as a String."""
+
+    operand: Expr
+    type: ValueType
+
+
+class Coalesce(Node, frozen=True):
+    """The first operand that is not null; the others are not evaluated. All have the type of the first."""
+
+    operands: tuple[Expr, ...]
+
+    @property
+    def type(self) -> ValueType:
+        return self.operands[0].type
+
+    @property
+    def nullable(self) -> bool:
+        return all(operand.nullable for operand in self.operands)
+
+
+class Conditional(Node, frozen=True):
+    """The value of the first condition that is true, or `otherwise`; no other value is evaluated."""
+
+    conditions: tuple[Expr, ...]
+    values: tuple[Expr, ...]
+    otherwise: Expr
+
+    def __post_init__(self) -> None:
+        require(len(self.conditions) == len(self.values) > 0, "a `case` has another number of conditions than values")
+
+    @property
+    def type(self) -> ValueType:
+        return self.otherwise.type
+
+    @property
+    def nullable(self) -> bool:
+        return any(value.nullable for value in (*self.values, self.otherwise))
+
+
+class ShiftTime(Node, frozen=True):
+    """A date or datetime plus a number of units, or minus it; a date plus a part of a day is a datetime.
+
+    A month that does not have the day ends with its last day. A result outside the years 1 to 9999 is an error.
+    """
+
+    operand: Expr
+    sign: Sign
+    amount: Expr
+    unit: str
+
+    @property
+    def type(self) -> ValueType:
+        return DATETIME if DURATIONS[self.unit].is_part_of_day else self.operand.type
+
+
+class TimeDifference(Node, frozen=True):
+    """`left - right`: the days between two dates as I64, otherwise the seconds between two datetimes as F64."""
+
+    left: Expr
+    right: Expr
+
+    @property
+    def type(self) -> ValueType:
+        return I64 if self.left.type == self.right.type == DATE else F64
+
+
 class Compare(_Condition, frozen=True):
     """`= != < <= > >=` within one type family. Integers compare exactly, a date compares as its midnight."""
 
@@ -190,8 +280,7 @@ class Compare(_Condition, frozen=True):
     right: Expr
 
     def __post_init__(self) -> None:
-        keywords = {ComparisonOperator.CONTAINS, ComparisonOperator.STARTS_WITH, ComparisonOperator.IN}
-        require(self.operator not in keywords, f"`{self.operator.value}` is not a comparison of values")
+        require(not self.operator.value.isidentifier(), f"`{self.operator.value}` is not a comparison of values")
 
 
 class ListOf(Node, frozen=True):
@@ -231,6 +320,13 @@ class Prefix(_Condition, frozen=True):
 
     text: Expr
     part: Expr
+
+
+class Like(_Condition, frozen=True):
+    """Whether a whole string matches a pattern: `%` any characters, `_` one, `\\` makes the next one literal."""
+
+    text: Expr
+    pattern: Expr
 
 
 class IsNull(_Condition, frozen=True):
@@ -310,7 +406,10 @@ class Rrf(_Score, frozen=True):
 
 
 class AggregateCall(Node, frozen=True):
-    """An aggregate over the rows of a group. Nulls are skipped; an entity is counted by its id."""
+    """An aggregate over the rows of a group. Nulls are skipped; an entity is counted by its id.
+
+    `collect` is the list of the values in ascending order, and empty without values.
+    """
 
     function: Function
     argument: Expr
@@ -327,19 +426,36 @@ class AggregateCall(Node, frozen=True):
                 return F64
             case Function.MIN | Function.MAX:
                 return self.argument.type
+            case Function.COLLECT:
+                argument_type = self.argument.type
+                return ListType(argument_type.scalar if isinstance(argument_type, ScalarType) else Scalar.STRING)
 
     @property
     def nullable(self) -> bool:
-        return self.function is not Function.COUNT
+        return self.function not in {Function.COUNT, Function.COLLECT}
 
 
 Score = Nearest | Bm25 | Rrf
 Condition = (
-    Compare | InList | ListMembership | Substring | Prefix | IsNull | And | Or | Not | ConstantUnlessNull | TextMatch
+    Compare
+    | InList
+    | ListMembership
+    | Substring
+    | Prefix
+    | Like
+    | IsNull
+    | And
+    | Or
+    | Not
+    | ConstantUnlessNull
+    | TextMatch
 )
 Leaf = Literal | Param | Now | ColumnRef | EntityRef | OutputRef
-Expr = Leaf | Negation | BinaryOperation | ListOf | Condition | Score | AggregateCall
+Computation = Negation | BinaryOperation | FunctionCall | Convert | Coalesce | Conditional | ShiftTime | TimeDifference
+Expr = Leaf | Computation | ListOf | Condition | Score | AggregateCall
 
+EVERY_ROW: Final = Literal(True, BOOL)
+"""The argument of `count(*)`."""
 TRUE: Final = Literal(True, BOOL)
 FALSE: Final = Literal(False, BOOL)
 

@@ -18,7 +18,8 @@ from msgspec.structs import replace
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import transform
-from omnigraph.query.plan.types import BOOL, EntityValueType, NullType, PlanFacts
+from omnigraph.query.plan.like import Wildcard, split_pattern
+from omnigraph.query.plan.types import BOOL, STRING, EntityValueType, NullType, PlanFacts
 from omnigraph.query.plan.walk import transform_plan, with_expressions
 from omnigraph.query.syntax import ComparisonOperator
 from omnigraph.query.values import REVERSED, fit, midnight
@@ -91,9 +92,28 @@ def _coerce_node(expr: ex.Expr) -> ex.Expr:
             return _coerce_in_literal(item, collection)
         case ex.ListMembership(ex.Literal() as item, collection):
             return _coerce_member(item, collection)
-        case ex.Substring(text, part) | ex.Prefix(text, part):
+        case ex.Substring(text, part) | ex.Prefix(text, part) | ex.Like(text, part):
             is_null = any(isinstance(side, ex.Literal) and side.value is None for side in (text, part))
-            return ex.Literal(None, BOOL) if is_null else expr
+            return ex.Literal(None, BOOL) if is_null else _simplify_pattern(expr)
+        case _:
+            return expr
+
+
+def _simplify_pattern(expr: ex.Substring | ex.Prefix | ex.Like) -> ex.Expr:
+    """Return an equality, a prefix or a substring for a pattern that is one, since the storage can use an index."""
+    if not isinstance(expr, ex.Like) or not isinstance(expr.pattern, ex.Literal):
+        return expr
+    parts = split_pattern(str(expr.pattern.value))
+    match parts:
+        case [] | [str()]:
+            text = str(parts[0]) if parts else ""
+            return _coerce_comparison(ComparisonOperator.EQ, expr.text, ex.Literal(text, expr.pattern.type))
+        case [str(text), Wildcard.MANY]:
+            return ex.Prefix(expr.text, ex.Literal(text, STRING))
+        case [Wildcard.MANY, str(text), Wildcard.MANY]:
+            return ex.Substring(expr.text, ex.Literal(text, STRING))
+        case [Wildcard.MANY]:
+            return ex.ConstantUnlessNull(True, expr.text)
         case _:
             return expr
 
