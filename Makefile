@@ -12,10 +12,10 @@ PEER_PINS := requirements-bench.lock
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format reference bench soak lock clean
+.PHONY: help setup demo test browser-test check format reference bench soak lock clean
 
 help:  ## show this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
 setup: $(READY)  ## create or update .venv
 
@@ -23,8 +23,11 @@ demo: $(READY)  ## run the demo: the main features on a sample graph
 	@$(BIN)/omnigraph demo
 
 # Three processes on two cores, because many tests wait for a lease to expire.
-test: $(READY)  ## run all tests except the soak tests
+test: $(READY)  ## run all tests except the soak and browser tests
 	$(BIN)/pytest -n 3
+
+browser-test: $(READY)  ## run the tests of the web pages in Chromium
+	$(BIN)/pytest -m browser tests/server/browser $(UPDATE)
 
 check: $(READY)  ## check lint, format, types, import rules, style and documentation
 	$(BIN)/ruff check

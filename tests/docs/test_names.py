@@ -74,7 +74,7 @@ def _find_missing(text: str) -> Iterator[str]:
 
 @cache
 def _list_files() -> frozenset[str]:
-    folders = ("src", "tests", "bench")
+    folders = ("src", "tests", "bench", "tools")
     return frozenset(f"/{path.relative_to(ROOT)}" for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
 

@@ -45,10 +45,15 @@ def python_sources() -> Iterator[SourceFile]:
 
 
 def text_files() -> Iterator[tuple[Path, str]]:
-    """Yield every text file that git tracks or does not ignore, with its path relative to the repository."""
+    """Yield every text file that git tracks or does not ignore, with its path relative to the repository.
+
+    Files of other projects, which are kept unchanged, are left out.
+    """
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in sorted(set(names.split("\0")) - {""}):
+        if "/static/vendor/" in name and not name.endswith(".toml"):
+            continue
         data = (ROOT / name).read_bytes() if (ROOT / name).is_file() else b""
         if b"\0" not in data:
             yield Path(name), data.decode(errors="replace")

@@ -18,6 +18,7 @@ from uuid import uuid4
 import anyio
 import msgspec
 from starlette.applications import Starlette
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.routing import Route as WebRoute
 
@@ -37,6 +38,7 @@ from omnigraph.server.logs import log_event
 from omnigraph.server.metrics import CONTENT_TYPE as METRICS_TYPE
 from omnigraph.server.metrics import Metrics
 from omnigraph.server.openapi import openapi_document
+from omnigraph.server.pages import SECURITY_HEADERS, page_routes
 from omnigraph.server.routes import CONDITION, ROUTES, SERVER_ROUTES, LaneName, Route, RouteCall, ServerRoute
 from omnigraph.server.streams import NdjsonStream, run_until_disconnect
 from omnigraph.server.waiting import Waiting
@@ -92,6 +94,8 @@ class Serving:
     has_public_metrics: bool = False
     cors_origins: tuple[str, ...] = ()
     """The origins whose pages may use the server."""
+    has_pages: bool = True
+    """Whether the server has web pages."""
 
 
 def make_app(serving: Serving) -> ASGIApp:
@@ -112,9 +116,24 @@ def make_app(serving: Serving) -> ASGIApp:
         routes.append(WebRoute(f"/graphs/{{graph_id}}{graph_route.path}", endpoint, methods=[graph_route.method]))
     handlers: Any = {404: _unknown_address, 405: _unknown_method, OmnigraphError: _failed, Exception: _defect}
     routes.append(WebRoute("/graphs/{graph_id}/mcp", _mcp_endpoint(serving), methods=["POST"]))
+    if serving.has_pages:
+        routes += page_routes()
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.state.addresses = {graph.graph.location.uri: graph.uri for graph in serving.graphs.values()}
-    return RequestLog(app, serving.metrics)
+    return RequestLog(_with_cors(app, serving.cors_origins), serving.metrics)
+
+
+def _with_cors(app: ASGIApp, origins: tuple[str, ...]) -> ASGIApp:
+    """Return the application that pages of these origins may use."""
+    if not origins:
+        return app
+    return CORSMiddleware(
+        app,
+        allow_origins=origins,
+        allow_methods=["GET", "POST", "DELETE"],
+        allow_headers=["authorization", "content-type", CONTRACT, CONDITION, "x-request-id"],
+        expose_headers=[CONTRACT, "x-request-id", "retry-after"],
+    )
 
 
 def _server_endpoint(
@@ -496,7 +515,7 @@ class RequestLog:
             nonlocal status, size
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = [(CONTRACT.lower().encode(), CONTRACT_VERSION.encode())]
+                headers = [(CONTRACT.lower().encode(), CONTRACT_VERSION.encode()), *SECURITY_HEADERS]
                 message["headers"] = [*message["headers"], *headers, (b"x-request-id", request_id.encode())]
             size += len(message.get("body", b""))
             await send(message)

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from starlette.middleware.cors import CORSMiddleware
 
 from omnigraph.api.graph import Graph
 from omnigraph.base import limits
@@ -31,14 +30,13 @@ from omnigraph.engine.options import QueryLimits
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.recovery.run import recover_every_branch
 from omnigraph.server.admission import Admission
-from omnigraph.server.app import CONTRACT, DEFAULT_GRAPH, Serving, make_app
+from omnigraph.server.app import DEFAULT_GRAPH, Serving, make_app
 from omnigraph.server.auth import TokenTable
 from omnigraph.server.boot import UNAUTHENTICATED, AccessState, decide_state, read_flag, read_tokens
 from omnigraph.server.gate import AccessGate
 from omnigraph.server.health import HealthCache
 from omnigraph.server.logs import log_event, start_log
 from omnigraph.server.metrics import Metrics
-from omnigraph.server.routes import CONDITION
 from omnigraph.server.waiting import Waiting
 from omnigraph.storage.location import Location
 
@@ -55,6 +53,7 @@ class ServerSettings:
     tls_key: Path | None
     root_path: str
     cors_origins: tuple[str, ...]
+    has_pages: bool
     has_public_metrics: bool
     logs_json: bool
     grace_seconds: int
@@ -91,18 +90,10 @@ def run_server(settings: ServerSettings, environment: Mapping[str, str] = os.env
         root_path=settings.root_path.rstrip("/"),
         has_public_metrics=settings.has_public_metrics,
         cors_origins=settings.cors_origins,
+        has_pages=settings.has_pages,
     )
-    app = make_app(serving)
-    if settings.cors_origins:
-        app = CORSMiddleware(
-            app,
-            allow_origins=settings.cors_origins,
-            allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=["authorization", "content-type", CONTRACT, CONDITION, "x-request-id"],
-            expose_headers=[CONTRACT, "x-request-id", "retry-after"],
-        )
     config = uvicorn.Config(
-        app,
+        make_app(serving),
         host=host,
         port=port,
         http="httptools",

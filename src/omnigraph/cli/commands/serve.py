@@ -44,6 +44,7 @@ CorsOrigins = Annotated[
     list[str] | None,
     typer.Option("--cors-origin", metavar="URL", help="Allow pages of this origin to use the server. Repeatable."),
 ]
+NoPages = Annotated[bool, typer.Option("--no-ui", help="Serve no web pages.")]
 MetricsPublic = Annotated[bool, typer.Option("--metrics-public", help="Require no token for /metrics.")]
 LogFormatOption = Annotated[LogFormat, typer.Option("--log-format", help="The format of the log on stderr.")]
 Grace = Annotated[
@@ -67,6 +68,7 @@ def serve(
     tls_key: TlsKey = None,
     root_path: RootPath = "",
     cors_origins: CorsOrigins = None,
+    no_pages: NoPages = False,
     metrics_public: MetricsPublic = False,
     log_format: LogFormatOption = LogFormat.TEXT,
     grace_seconds: Grace = 25,
@@ -103,6 +105,7 @@ def serve(
         tls_key=tls_key,
         root_path=root_path,
         cors_origins=tuple(origin.strip() for origin in origins if origin.strip()),
+        has_pages=not no_pages,
         has_public_metrics=metrics_public,
         logs_json=log_format is LogFormat.JSON,
         grace_seconds=grace_seconds,

@@ -1,0 +1,90 @@
+// One function per route. URLs are relative, so that the pages work below the prefix of a proxy. 64-bit integers arrive as
+// strings, because a number of JavaScript cannot hold them.
+
+import { begin, end, session } from "./state.js";
+
+export class ApiError extends Error {
+  constructor(status, document) {
+    super(document.error || `the server answered with status ${status}`);
+    this.status = status;
+    this.code = document.error_code;
+    this.hint = document.hint || "";
+    this.problems = document.problems || [];
+    this.document = document;
+  }
+}
+
+let rejected = () => {};
+
+// `listener` is called when the server rejects the token of a request.
+export function onRejected(listener) {
+  rejected = listener;
+}
+
+async function send(method, path, { query, body, signal, token = session.token() } = {}) {
+  const headers = { Accept: "application/json; bigint=string" };
+  if (token) headers.Authorization = `Bearer ${token}`;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  begin();
+  try {
+    const text = body === undefined ? undefined : JSON.stringify(body);
+    const response = await fetch(path + encodeQuery(query), { method, headers, body: text, signal, cache: "no-store" });
+    const document = parse(await response.text());
+    if (response.ok) return document;
+    const error = new ApiError(response.status, document);
+    if (response.status === 401 && token === session.token()) rejected(error);
+    throw error;
+  } catch (error) {
+    if (error instanceof ApiError || error.name === "AbortError") throw error;
+    throw new ApiError(0, { error: "the server cannot be reached", hint: "Check that it is running, then try again." });
+  } finally {
+    end();
+  }
+}
+
+export const parseExact = (text) => JSON.parse(text, exactly);
+
+function parse(text) {
+  try {
+    return parseExact(text);
+  } catch {
+    return { error: text.slice(0, 200) || "the response is empty" };
+  }
+}
+
+// Keep the digits of an integer that a number cannot hold.
+function exactly(_, value, context) {
+  if (typeof value !== "number" || !context || Number.isSafeInteger(value)) return value;
+  return /^-?\d+$/.test(context.source) ? context.source : value;
+}
+
+function encodeQuery(query = {}) {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    for (const one of [value].flat()) if (one !== undefined && one !== null) parameters.append(name, one);
+  }
+  const text = parameters.toString();
+  return text && `?${text}`;
+}
+
+const of = (graph) => `graphs/${graph}`;
+
+export const whoami = (options) => send("GET", "whoami", options);
+export const readyz = (options) => send("GET", "readyz", options);
+export const listGraphs = (options) => send("GET", "graphs", options);
+export const getSnapshot = (graph, state, options) => send("GET", `${of(graph)}/snapshot`, { query: state, ...options });
+export const getSchema = (graph, state, options) => send("GET", `${of(graph)}/schema`, { query: state, ...options });
+export const getCatalog = (graph, state, options) => send("GET", `${of(graph)}/catalog`, { query: state, ...options });
+export const runQuery = (graph, body, options) => send("POST", `${of(graph)}/query`, { body, ...options });
+export const explainQuery = (graph, body, options) => send("POST", `${of(graph)}/explain`, { body, ...options });
+export const lintQueries = (graph, body, options) => send("POST", `${of(graph)}/lint`, { body, ...options });
+export const mutate = (graph, body, options) => send("POST", `${of(graph)}/mutate`, { body, ...options });
+export const listBranches = (graph, options) => send("GET", `${of(graph)}/branches`, options);
+export const createBranch = (graph, body) => send("POST", `${of(graph)}/branches`, { body });
+export const deleteBranch = (graph, name) => send("DELETE", `${of(graph)}/branches/${encodeURIComponent(name)}`);
+export const mergeBranches = (graph, body, options) => send("POST", `${of(graph)}/branches/merge`, { body, ...options });
+export const listLog = (graph, query, options) => send("GET", `${of(graph)}/log`, { query, ...options });
+export const getCommit = (graph, id, options) => send("GET", `${of(graph)}/commits/${id}`, options);
+export const getCommitChanges = (graph, id, query, options) =>
+  send("GET", `${of(graph)}/commits/${id}/changes`, { query, ...options });
+export const diffStates = (graph, query, options) => send("GET", `${of(graph)}/diff`, { query, ...options });

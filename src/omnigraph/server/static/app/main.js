@@ -1,0 +1,105 @@
+// The frame of all pages: who is logged in, navigation, the ref picker, and the page that the address names.
+
+import { html, render, useEffect, useErrorBoundary, useMemo, useState } from "../vendor/htm-preact.js";
+import { listBranches, listGraphs, onRejected, whoami } from "./api.js";
+import { Brand, Icon } from "./parts/icons.js";
+import { RefPicker } from "./parts/refs.js";
+import { Answer, ErrorBox, Loading } from "./parts/widgets.js";
+import { GraphsPage } from "./pages/graphs.js";
+import { LoginPage } from "./pages/login.js";
+import { QueryPage } from "./pages/query.js";
+import { makeAddress, Place, session, stateOf, useAddress, useRequest } from "./state.js";
+
+const PAGES = [
+  { id: "query", text: "Query", Page: QueryPage },
+];
+
+function App() {
+  const [caller, setCaller] = useState(null);
+  const [problem, setProblem] = useState(null);
+  const enter = () => whoami().then(setCaller, (error) => error.status === 401 || setProblem(error));
+  useEffect(() => {
+    onRejected((error) => {
+      const message = session.token() ? error : null;
+      session.leave();
+      setCaller({ isOut: true, error: message });
+    });
+    enter();
+  }, []);
+  const logOut = () => {
+    session.leave();
+    setCaller({ isOut: true });
+  };
+  if (problem) return html`<main class="alone"><${ErrorBox} error=${problem} /></main>`;
+  if (!caller) return html`<main class="alone"><${Loading} /></main>`;
+  if (caller.isOut) return html`<${LoginPage} error=${caller.error} onEnter=${setCaller} />`;
+  return html`<${Frame} caller=${caller} onLogOut=${logOut} />`;
+}
+
+function Frame({ caller, onLogOut }) {
+  const address = useAddress();
+  const graphs = useRequest((signal) => listGraphs({ signal }), []);
+  return html`<${Answer} answer=${graphs}>${(list) => {
+    const ids = list.graphs.map((graph) => graph.graph_id);
+    if (address.page === "start" && ids.length === 1 && !list.quarantined) {
+      location.replace(makeAddress({ graph: ids[0], ref: "main", page: "query" }));
+      return html`<main class="alone"><${Loading} /></main>`;
+    }
+    const frame = { caller, onLogOut, address, graphs: list };
+    return address.graph ? html`<${GraphFrame} key=${address.graph} ...${frame} />` : html`<${Shell} ...${frame}><${GraphsPage} graphs=${list} caller=${caller} /><//>`;
+  }}<//>`;
+}
+
+function GraphFrame(frame) {
+  const { address, caller } = frame;
+  const { graph, ref } = address;
+  const branches = useRequest((signal) => listBranches(graph, { signal }), [graph]);
+  const actions = caller.graphs.find((entry) => entry.graph_id === graph)?.actions || {};
+  const names = branches.value?.branches;
+  const state = useMemo(() => stateOf(ref, names), [ref, names]);
+  const place = {
+    graph, ref, state, caller, branches: branches.value, reload: branches.reload,
+    may: (action) => (actions[action] || "none") !== "none",
+    link: (page, rest, options) => makeAddress({ graph, ref, page, rest, options }),
+  };
+  const { Page } = PAGES.find(({ id }) => id === address.page) || PAGES[0];
+  return html`<${Place.Provider} value=${place}>
+    <${Shell} ...${frame} place=${place}>
+      <${Answer} answer=${branches}>${() => html`<${Guard} key=${`${address.page} ${ref}`}><${Page} address=${address} /><//>`}<//>
+    <//>
+  <//>`;
+}
+
+// Show an error of the page itself instead of an empty window.
+function Guard({ children }) {
+  const [error, reset] = useErrorBoundary((failure) => console.error(failure));
+  if (!error) return children;
+  return html`<${ErrorBox} error=${{ message: `the page failed: ${error.message}`, hint: "" }} />
+    <p><button type="button" onClick=${reset}>Try again</button></p>`;
+}
+
+function Shell({ caller, onLogOut, address, graphs, place, children }) {
+  const link = (page, icon, text, href) => html`<a class="nav-link ${page === address.page ? "current" : ""}" href=${href}
+    aria-current=${page === address.page ? "page" : undefined}><${Icon} name=${icon} /><span>${text}</span></a>`;
+  const current = place || (graphs.graphs.length === 1 && { link: (page) => makeAddress({ graph: graphs.graphs[0].graph_id, ref: "main", page }) });
+  return html`<div class="shell">
+    <aside class="side">
+      <a class="brand" href="#/graphs"><${Brand} /><span>Omnigraph</span></a>
+      <nav aria-label="Pages">
+        ${link("graphs", "graphs", "Graphs", "#/graphs")}
+        ${current && PAGES.map(({ id, text }) => link(id, id, text, current.link(id)))}
+      </nav>
+    </aside>
+    <div class="content">
+      <header class="top">
+        ${place ? html`<span class="crumb"><${Icon} name="graphs" /><strong>${place.graph}</strong></span><${RefPicker} />` : html`<span class="crumb"><strong>Graphs</strong></span>`}
+        <span class="spring"></span>
+        <span class="crumb actor" title="The actor of the requests"><${Icon} name="user" /><span>${caller.actor_id || "anonymous"}</span></span>
+        ${session.token() && html`<button type="button" id="log-out" onClick=${onLogOut}>Log out</button>`}
+      </header>
+      <main>${children}</main>
+    </div>
+  </div>`;
+}
+
+render(html`<${App} />`, document.getElementById("page"));

@@ -1,0 +1,182 @@
+// Write, check and run queries. A change runs only after its branch is confirmed.
+
+import { html, useEffect, useMemo, useRef, useState } from "../../vendor/htm-preact.js";
+import { getCatalog, lintQueries, mutate, parseExact, runQuery } from "../api.js";
+import { Editor, Problems } from "../parts/editor.js";
+import { Icon } from "../parts/icons.js";
+import { ChangeResult, ReadResult } from "../parts/result.js";
+import { positionOf } from "../parts/tokens.js";
+import { exampleQuery, TypeName, typesOf } from "../parts/types.js";
+import { Answer, Confirm, count, Empty, ErrorBox, Loading, Notice, number, Panel, relativeTime } from "../parts/widgets.js";
+import { pastQueries, rememberQuery, usePlace, useRequest } from "../state.js";
+
+const CHECK_MILLISECONDS = 250;
+const drafts = new Map();
+
+export function QueryPage({ address }) {
+  const { graph, ref, state, may, reload } = usePlace();
+  const catalog = useRequest((signal) => getCatalog(graph, state, { signal }), [graph, ref]);
+  const types = useMemo(() => catalog.value && typesOf(catalog.value), [catalog.value]);
+  const [text, setText] = useState(address.options.q ?? drafts.get(graph) ?? "");
+  const [parameters, setParameters] = useState("");
+  const [chosen, setChosen] = useState("");
+  const [run, setRun] = useState({});
+  const [pending, setPending] = useState(null);
+  const check = useCheck(graph, ref, state, text);
+  const query = check.queries.find(({ name }) => name === chosen) || check.queries[0];
+  const problems = check.problems;
+
+  useEffect(() => {
+    drafts.set(graph, text);
+  }, [text]);
+  useEffect(() => {
+    if (text === "" && types?.nodes.length) setText(exampleQuery(types.nodes[0]));
+  }, [types]);
+  useEffect(() => setParameters((old) => fillParameters(old, query?.parameters || [])), [JSON.stringify(query?.parameters)]);
+
+  const start = async () => {
+    run.stop?.abort();
+    const stop = new AbortController();
+    setRun({ stop });
+    try {
+      const checked = await check.now(stop.signal);
+      const target = checked.queries.find(({ name }) => name === chosen) || checked.queries[0];
+      if (checked.errors.length || !target) return setRun({ isRejected: true });
+      const params = parameters.trim() ? parseParameters(parameters) : {};
+      const request = { query: text, name: target.name, params };
+      rememberQuery(text);
+      if (target.kind === "mutation") {
+        setPending(request);
+        return setRun({});
+      }
+      const began = performance.now();
+      const result = await runQuery(graph, { ...request, ...state }, { signal: stop.signal });
+      const milliseconds = performance.now() - began;
+      return setRun({ result, request: { ...request, ...state }, columns: target.columns, milliseconds });
+    } catch (error) {
+      return setRun(error.name === "AbortError" ? { isStopped: true } : { error });
+    }
+  };
+  const change = async () => {
+    setPending(null);
+    setRun({ isChanging: true });
+    try {
+      setRun({ change: await mutate(graph, { ...pending, branch: ref }) });
+      reload();
+      catalog.reload();
+    } catch (error) {
+      setRun({ error });
+    }
+  };
+  const goTo = (problem) => {
+    const area = document.getElementById("query-text");
+    const position = positionOf(text, problem.line, problem.column);
+    area.focus();
+    area.setSelectionRange(position, position);
+  };
+  const isChange = query?.kind === "mutation";
+  const cannot = isChange && (state.snapshot ? "A commit cannot be changed. Choose a branch." : !may("change") && "Your token does not allow changes.");
+
+  return html`<div class="query-page">
+      <div class="query-main">
+        <${Panel} kind="flush">
+          <div class="toolbar">
+            ${run.stop
+              ? html`<button type="button" id="stop" onClick=${() => run.stop.abort()}><${Icon} name="stop" />Stop</button>`
+              : html`<button type="button" id="run" class="primary" disabled=${Boolean(cannot) || run.isChanging} onClick=${start}><${Icon} name="play" />${isChange ? "Run change …" : "Run"}</button>`}
+            ${check.queries.length > 1 && html`<select id="query-name" aria-label="Query to run" value=${query?.name} onChange=${(event) => setChosen(event.target.value)}>
+              ${check.queries.map(({ name }) => html`<option value=${name}>${name}</option>`)}
+            </select>`}
+            <span class="muted small shortcut">Ctrl + Enter</span>
+            ${cannot && html`<span class="small warning-text">${cannot}</span>`}
+          </div>
+          <${Editor} id="query-text" label="Query" text=${text} problems=${problems} onInput=${setText} onRun=${start} />
+          ${query?.parameters.length > 0 && html`<label class="parameters"><span class="muted small">Parameters</span>
+            <${Editor} id="query-parameters" label="Parameters as JSON" text=${parameters} onInput=${setParameters} onRun=${start} /></label>`}
+          ${problems.length > 0 && html`<${Problems} problems=${problems} onGo=${goTo} />`}
+        <//>
+        <div class="result" id="result">
+          ${run.stop && html`<${Loading} text="Running" />`}
+          ${run.isChanging && html`<${Loading} text="Changing the graph" />`}
+          ${run.isRejected && html`<${Notice} kind="error">The query has ${count(check.errors.length, "error")}. Nothing was run.<//>`}
+          ${run.isStopped && html`<${Notice}>The query was stopped.<//>`}
+          ${run.error && html`<${ErrorBox} error=${run.error} />`}
+          ${run.result && html`<${ReadResult} run=${run} types=${types} />`}
+          ${run.change && html`<${ChangeResult} change=${run.change} />`}
+        </div>
+      </div>
+      <aside class="query-side">
+        <${Panel} title="Types">
+          <${Answer} answer=${catalog}>${() => html`<${TypeList} types=${types} onChoose=${(type) => setText(exampleQuery(type))} />`}<//>
+        <//>
+        <${Panel} title="Recent queries"><${Recent} onChoose=${setText} key=${run} /><//>
+      </aside>
+    </div>
+    ${pending && html`<${Confirm} title="Change the graph" action=${`Run on branch ${ref}`} onConfirm=${change} onCancel=${() => setPending(null)}>
+      <p>The query <code>${pending.name}</code> changes the branch <strong>${ref}</strong> of graph <strong>${graph}</strong>.</p>
+      <p class="muted">It is one commit, with you as its actor.</p>
+    <//>`}`;
+}
+
+// Check the text a moment after it was changed. `now` checks it immediately.
+function useCheck(graph, ref, state, text) {
+  const [checked, setChecked] = useState({ errors: [], warnings: [], queries: [] });
+  const request = (signal) => lintQueries(graph, { files: [{ name: "query", text }], ...state }, { signal });
+  useEffect(() => {
+    const stop = new AbortController();
+    const timer = setTimeout(() => text.trim() && request(stop.signal).then(setChecked, () => {}), CHECK_MILLISECONDS);
+    return () => {
+      clearTimeout(timer);
+      stop.abort();
+    };
+  }, [graph, ref, text]);
+  const now = async (signal) => {
+    const document = await request(signal);
+    setChecked(document);
+    return document;
+  };
+  const problems = useMemo(() => [...checked.errors, ...checked.warnings.map((one) => ({ ...one, isWarning: true }))], [checked]);
+  return { ...checked, problems: text.trim() ? problems : [], now };
+}
+
+function parseParameters(text) {
+  const value = parseExact(text);
+  if (value && typeof value === "object" && !Array.isArray(value)) return value;
+  throw Object.assign(new Error("invalid parameters: expected a JSON object"), { hint: 'Write them as {"name": value}.' });
+}
+
+// Keep the values that were entered, and add the parameters that are missing.
+function fillParameters(old, declared) {
+  let values = {};
+  try {
+    values = parseParameters(old);
+  } catch {
+    if (old.trim()) return old;
+  }
+  if (!declared.length) return old;
+  const filled = Object.fromEntries(declared.map((one) => [one.name, values[one.name] ?? emptyValue(one)]));
+  return JSON.stringify(filled, null, 2);
+}
+
+function emptyValue({ type, nullable }) {
+  if (nullable) return null;
+  if (/^[IUF]\d/.test(type)) return 0;
+  if (type === "Bool") return false;
+  return /^\[|^Vector/.test(type) ? [] : "";
+}
+
+function TypeList({ types, onChoose }) {
+  const row = (type) => html`<li><button type="button" class="row-button" title=${`Query ${type.name}`} onClick=${() => onChoose(type)}>
+    <${TypeName} type=${type} /><span class="mono muted">${number(type.count)}</span></button></li>`;
+  if (!types.nodes.length) return html`<${Empty} title="The schema has no types" command="omnigraph schema apply --schema schema.pg graph.omni" />`;
+  return html`<ul class="rows">${types.nodes.map(row)}</ul>${types.edges.length > 0 && html`<h3>Edges</h3><ul class="rows">${types.edges.map(row)}</ul>`}`;
+}
+
+function Recent({ onChoose }) {
+  const queries = pastQueries();
+  if (!queries.length) return html`<p class="muted small">Queries that you run are listed here.</p>`;
+  return html`<ul class="rows">${queries.map(
+    ({ text, time }) => html`<li><button type="button" class="row-button" title=${text} onClick=${() => onChoose(text)}>
+      <code class="clip">${text.replace(/\s+/g, " ")}</code><span class="muted small">${relativeTime(time * 1000)}</span></button></li>`,
+  )}</ul>`;
+}

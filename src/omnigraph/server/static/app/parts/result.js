@@ -1,0 +1,54 @@
+// The result of a query: rows, JSON; and the result of a change: its commit and the changed entities.
+
+import { html, useMemo, useState } from "../../vendor/htm-preact.js";
+import { getCommitChanges } from "../api.js";
+import { useRequest, usePlace } from "../state.js";
+import { ChangeList } from "./changes.js";
+import { Icon } from "./icons.js";
+import { DataTable, download, toCsv } from "./table.js";
+import { Answer, count, Empty, Id, Notice, Panel, Tabs } from "./widgets.js";
+
+const JSON_CUT = 200_000;
+let lastTab = "rows";
+
+export function ReadResult({ run, types }) {
+  const { result, columns, milliseconds } = run;
+  const { link } = usePlace();
+  const [tab, setTab] = useState(lastTab);
+  const select = (id) => {
+    lastTab = id;
+    setTab(id);
+  };
+  const file = `${result.query_name}-${result.graph_commit_id.slice(-8)}`;
+  const csv = () => download(`${file}.csv`, "text/csv", toCsv(columns, result.rows));
+  const json = () => download(`${file}.json`, "application/json", JSON.stringify(result.rows, null, 2));
+  const tabs = [{ id: "rows", text: "Rows", amount: result.row_count }, { id: "json", text: "JSON" }];
+  return html`<${Panel} kind="flush">
+    <div class="result-head">
+      <${Tabs} label="Result" tabs=${tabs} current=${tab} onSelect=${select} />
+      <span class="spring"></span>
+      <span class="muted small">${formatDuration(milliseconds)} at commit</span><${Id} id=${result.graph_commit_id} href=${link("history", [result.graph_commit_id])} />
+      <button type="button" title="Download all rows as CSV" onClick=${csv}><${Icon} name="download" />CSV</button>
+      <button type="button" title="Download all rows as JSON" onClick=${json}><${Icon} name="download" />JSON</button>
+    </div>
+    ${tab === "rows" && (result.rows.length ? html`<${DataTable} caption="Rows" columns=${columns} rows=${result.rows} />` : html`<${Empty} title="No rows">The query is correct, and nothing matches it.<//>`)}
+    ${tab === "json" && html`<${JsonText} value=${result.rows} />`}
+  <//>`;
+}
+
+const formatDuration = (milliseconds) => (milliseconds < 1000 ? `${Math.round(milliseconds)} ms` : `${(milliseconds / 1000).toFixed(1)} s`);
+
+function JsonText({ value }) {
+  const text = useMemo(() => JSON.stringify(value, null, 2), [value]);
+  return html`<pre class="code flat" tabindex="0">${text.slice(0, JSON_CUT)}</pre>
+    ${text.length > JSON_CUT && html`<p class="muted small table-note">The text is cut here. The download has all of it.</p>`}`;
+}
+
+export function ChangeResult({ change }) {
+  const { graph, link } = usePlace();
+  const id = change.commit?.graph_commit_id;
+  const changes = useRequest((signal) => (id ? getCommitChanges(graph, id, { limit: 100 }, { signal }) : Promise.resolve(null)), [id]);
+  if (!id) return html`<${Notice}>Nothing changed, so no commit was created.<//>`;
+  return html`<${Notice} kind="success"><p><strong>Changed ${count(change.affected_nodes, "node")} and ${count(change.affected_edges, "edge")}</strong> on branch ${change.branch}, commit <${Id} id=${id} href=${link("history", [id])} /></p><//>
+    <${Panel} title="Changed entities"><${Answer} answer=${changes}>${(document) => html`<${ChangeList} changes=${document.changes} hasMore=${Boolean(document.next_page_token)} />`}<//><//>`;
+}

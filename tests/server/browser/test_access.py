@@ -1,0 +1,105 @@
+"""Tokens, readers and the prefix of a proxy, in a real browser."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Final
+
+import pytest
+import urllib3
+
+from tests.server.browser.browser import Browser
+from tests.server.process import READ, ServerProcess, serve
+from tests.waiting import SECONDS_MAX
+
+pytestmark = pytest.mark.browser
+PREFIX: Final = "/acme/graphs"
+
+
+@pytest.fixture(scope="module")
+def reading_server(graph: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server whose token allows reading, behind a prefix."""
+    environment = {"OMNIGRAPH_SERVER_BEARER_TOKEN": READ}
+    with serve(graph, tmp_path_factory.mktemp("reading"), "--root-path", PREFIX, environment=environment) as running:
+        yield running
+
+
+@contextmanager
+def proxy(target: str) -> Iterator[str]:
+    """Forward requests below the prefix to a server, without the prefix; yield the address of the pages."""
+    pool = urllib3.PoolManager(timeout=SECONDS_MAX)
+
+    class Forward(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if not self.path.startswith(f"{PREFIX}/"):
+                self.send_error(404)
+                return
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            names = ("Accept", "Authorization", "Content-Type")
+            headers = {name: self.headers[name] for name in names if name in self.headers}
+            url = f"http://{target}{self.path.removeprefix(PREFIX)}"
+            answer = pool.request(self.command, url, body=body or None, headers=headers, retries=False)
+            self.send_response(answer.status)
+            for name in ("Content-Type", "Content-Security-Policy"):
+                self.send_header(name, answer.headers[name])
+            self.send_header("Content-Length", str(len(answer.data)))
+            self.end_headers()
+            self.wfile.write(answer.data)
+
+        do_POST = do_GET  # noqa: N815  # the name that the library calls
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Forward)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}{PREFIX}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def log_in(browser: Browser, token: str) -> None:
+    browser.type("#token", token)
+    browser.click(".login button")
+
+
+def test_log_in_and_out_behind_a_proxy(browser: Browser, reading_server: ServerProcess) -> None:
+    browser.expected = ("401 (Unauthorized)",)
+    with proxy(reading_server.address) as browser.base:
+        browser.open()
+        log_in(browser, "wrong")
+        browser.wait_text("The server does not accept this token")
+        log_in(browser, READ)
+        browser.wait_text("Person", ".query-side")
+        assert browser.text(".actor") == "default"
+        assert browser.driver.get_cookies() == []
+        assert browser.run("return document.cookie") == ""
+        browser.open("#/g/default@main/query")
+        browser.wait_text("Person", ".query-side")
+        browser.click("#log-out")
+        browser.find("#token")
+        stored = "return JSON.stringify([Object.values(sessionStorage), Object.values(localStorage)])"
+        assert READ not in browser.run(stored)
+        browser.open("#/g/default@main/query")
+        browser.find("#token")
+
+
+def test_a_reader_sees_no_write_buttons_and_a_forged_request_is_denied(
+    browser: Browser, reading_server: ServerProcess
+) -> None:
+    browser.base = f"http://{reading_server.address}"
+    browser.expected = ("401 (Unauthorized)", "403 (Forbidden)")
+    browser.open()
+    log_in(browser, READ)
+    browser.type("#query-text", 'query add() { insert Company { slug: "x", city: "Rome" } }')
+    browser.wait_text("Your token does not allow changes.")
+    assert not browser.find("#run").is_enabled()
+    forged = """return import('./ui/app/api.js').then(api => api.mutate('default', {query: arguments[0]}))
+        .then(() => 'done', error => [error.status, error.code])"""
+    assert browser.run(forged, 'query add() { insert Company { slug: "x", city: "Rome" } }') == [403, "access_denied"]

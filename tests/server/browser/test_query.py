@@ -1,0 +1,138 @@
+"""The pages Graphs and Query in a real browser."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.server.browser.browser import Browser
+from tests.server.browser.graph import BIG, HTML, LONG, PEOPLE
+
+pytestmark = pytest.mark.browser
+RATE = 'query rate() { update Person set { score: 5 } where slug = "p3" }'
+
+
+def run(browser: Browser, text: str) -> None:
+    browser.type("#query-text", text)
+    browser.click("#run")
+
+
+def test_the_address_of_a_server_opens_its_graph_with_types_and_counts(browser: Browser) -> None:
+    browser.open()
+    assert browser.run("return location.hash") == "#/g/default@main/query"
+    types = browser.text(".query-side")
+    for line in (f"Person\n{PEOPLE + 2}", "Company\n4", "Knows\n80", "Cites\n"):
+        assert line in types
+    requests = "return performance.getEntriesByType('resource').map(entry => new URL(entry.name).origin)"
+    assert set(browser.run(requests)) == {browser.base}
+    browser.click(".nav-link", "Graphs")
+    browser.wait_text(f"{PEOPLE + 25} nodes of 3 types")
+    assert "serving" in browser.text()
+
+
+def test_rows_and_json_of_a_query(browser: Browser) -> None:
+    browser.open()
+    run(browser, 'query q() { match { $p: Person { slug: "p1" } $p worksAt $c } return { $p.name, $p.score, $c } }')
+    browser.wait_text("Alan", "#result")
+    assert browser.all("#result thead th")[1].text.startswith("p.score")
+    browser.click("[role=tab]", "JSON")
+    browser.wait_text('"p.name": "Alan', "#result")
+
+
+def test_rows_are_sorted_by_a_click(browser: Browser) -> None:
+    browser.open()
+    run(browser, "query q() { match { $p: Person } return { $p.slug, $p.score } }")
+    browser.click(".sort", "p.score")
+    browser.click(".sort", "p.score")
+    browser.find("[aria-sort=descending]")
+    first = browser.all("#result tbody tr")[0].text.split()
+    assert first == ["html", str(BIG)]
+
+
+def test_integers_above_2_to_the_53_are_exact(browser: Browser) -> None:
+    browser.open()
+    text = "query q($score: I64) { match { $p: Person { score: $score } } return { $p.slug, $p.score } }"
+    browser.type("#query-text", text)
+    browser.find("#query-parameters")
+    browser.type("#query-parameters", f'{{"score": {BIG}}}')
+    browser.click("#run")
+    browser.wait_text(str(BIG), "#result tbody")
+    assert len(browser.all("#result tbody tr")) == 1
+
+
+def test_values_with_markup_are_text_and_long_values_are_cut(browser: Browser) -> None:
+    browser.open()
+    run(browser, 'query q() { match { $p: Person { slug: "html" } } return { $p.name, $p.note } }')
+    browser.wait_text(HTML, "#result")
+    assert browser.all("main img") == []
+    assert browser.driver.title == "Omnigraph"
+    browser.click(".unfold")
+    browser.click("#result .link", f"show all {len(LONG):,} characters")
+    browser.wait_for(lambda: len(browser.text(".unfold")) >= len(LONG.strip()), "the whole value")
+
+
+def test_an_error_is_underlined_at_its_position_with_the_hint(browser: Browser) -> None:
+    browser.open()
+    run(browser, "query q() {\n  match { $p: Persn }\n  return { $p.name }\n}")
+    browser.wait_text("The query has 1 error. Nothing was run.")
+    assert [element.text for element in browser.all(".editor .problem")] == ["Persn"]
+    assert browser.text(".problems").split("\n")[:2] == ["2:15", "T101"]
+    assert "did you mean 'Person'?" in browser.text(".problems")
+    browser.click(".problems .link")
+    assert browser.run("return document.activeElement.selectionStart") == len("query q() {\n  match { $p: ")
+
+
+def test_a_change_runs_only_after_the_branch_is_confirmed(browser: Browser) -> None:
+    browser.open("#/g/default@draft/query")
+    browser.type("#query-text", RATE)
+    browser.click("#run", "Run change")
+    assert "draft" in browser.find("dialog #confirm").text
+    browser.click("dialog button", "Cancel")
+    browser.wait_for(lambda: not browser.all("dialog"), "the dialog is closed")
+    browser.click("#run", "Run change")
+    browser.click("#confirm", "Run on branch draft")
+    browser.wait_text("Changed 1 node and 0 edges")
+    browser.wait_text("score", ".change")
+    assert browser.text(".change .new") == "5"
+    assert "draft" in browser.text("#result .notice")
+
+
+def test_a_commit_cannot_be_changed(browser: Browser) -> None:
+    browser.open()
+    commit = browser.run("return fetch('graphs/default/snapshot').then(r => r.json()).then(d => d.graph_commit_id)")
+    browser.open(f"#/g/default@{commit}/query")
+    browser.type("#query-text", RATE)
+    browser.wait_text("A commit cannot be changed.")
+    assert not browser.find("#run").is_enabled()
+
+
+def test_an_address_shows_its_ref_to_everyone(browser: Browser) -> None:
+    browser.open("#/g/default@review%2Fq3/query")
+    assert browser.run("return document.querySelector('#ref').value") == "review/q3"
+    run(browser, "query q() { match { $c: Company } return { count($c) as companies } }")
+    browser.wait_text("companies", "#result")
+    assert browser.all("#result tbody td")[0].text == "4"
+    assert f"Person\n{PEOPLE + 1}" in browser.text(".query-side")
+
+
+def test_a_thousand_rows_are_drawn_and_the_rest_is_counted(browser: Browser) -> None:
+    browser.open()
+    run(browser, "query q() { match { $p: Person  $q: Person } return { $p.slug, $q.name } }")
+    total = (PEOPLE + 2) ** 2
+    browser.wait_text(f"The first 1,000 of {total:,} rows are drawn", "#result")
+    assert len(browser.all("#result tbody tr")) == 1_000
+    assert browser.run("return document.querySelector('[role=tab] .amount').textContent") == f"{total:,}"
+
+
+def test_errors_of_the_server_and_of_parameters_are_shown(browser: Browser) -> None:
+    browser.expected = ("400 (Bad Request)", "404 (Not Found)")
+    browser.open()
+    browser.type("#query-text", "query q($n: I32) { match { $p: Person $p.score > $n } return { $p.slug } }")
+    browser.find("#query-parameters")
+    browser.type("#query-parameters", '{"n": "many"}')
+    browser.click("#run")
+    browser.wait_text("many", "#result .notice.error")
+    browser.type("#query-parameters", "[1]")
+    browser.click("#run")
+    browser.wait_text("expected a JSON object", "#result .notice.error")
+    browser.open("#/g/default@no-such-branch/query")
+    browser.wait_text("no-such-branch", ".notice.error")
