@@ -82,7 +82,7 @@ def list_branches(root: Location) -> tuple[BranchStatus, ...]:
             behind=len(main_commits - reached),
         )
 
-    with ThreadPoolExecutor(limits.BRANCHES_READ_AT_ONCE) as pool:
+    with ThreadPoolExecutor(limits.BRANCH_READ_THREADS) as pool:
         statuses = tuple(pool.map(read_status, others))
     return (main_status, *statuses)
 

@@ -46,14 +46,14 @@ _SEGMENT: Final = re.compile(r"[a-z0-9_][a-z0-9._-]*")
 _HINT: Final = "Use lower-case letters, digits, '.', '_' and '-', with '/' between segments, such as review/42."
 
 
-def require_valid_branch_name(name: str, live: Iterable[str]) -> None:
+def require_valid_branch_name(name: str, existing_names: Iterable[str]) -> None:
     """Raise unless `name` is valid, does not exist, and is not a path prefix of a live branch or the reverse."""
     problem = _check_syntax(name)
     if problem is not None:
         raise UsageError(
             f"invalid branch name '{name}': {problem}", code="branch_name", hint=_HINT, facts={"branch": name}
         )
-    for other in live:
+    for other in existing_names:
         if name == other:
             delete = hint("Nothing was written. Choose another name, or run {}.", action("branch delete", name=name))
             raise ConflictError(

@@ -72,14 +72,14 @@ class _Marker(msgspec.Struct, frozen=True):
 
 def create_graph(root: Location, new: NewGraph, process: ProcessIdentity | None = None) -> Snapshot:
     """Create the graph and return its first snapshot, or raise and leave nothing. `process` is this process."""
-    me = process or current_process()
+    own_process = process or current_process()
     store = ObjectStore(root)
     new_directories = _plan_directories(root)
-    _remove_abandoned(store, me)
-    _require_free(store, root, new.allow_other_files)
+    _remove_abandoned(store, own_process)
+    _require_empty_location(store, root, new.allow_other_files)
     operation = OperationId(new_ulid())
     paths = [layout.table_path(entity) for entity in new.catalog.types]
-    marker = _Marker(v=MARKER_VERSION, op_id=operation, paths=paths, **asdict(me))
+    marker = _Marker(v=MARKER_VERSION, op_id=operation, paths=paths, **asdict(own_process))
     with ExitStack() as undo:
         undo.callback(_remove_empty_directories, new_directories)
         undo.callback(_remove_attempt, store, marker)
@@ -174,13 +174,13 @@ def _delete_marker(store: ObjectStore, operation: OperationId) -> None:
     store.remove_empty_directory(INIT_MARKERS)
 
 
-def _remove_abandoned(store: ObjectStore, me: ProcessIdentity) -> None:
+def _remove_abandoned(store: ObjectStore, own_process: ProcessIdentity) -> None:
     """Delete the files of killed attempts: those with a marker whose process ended, and without a manifest.
 
     Files of other attempts are left to cleanup, because their process may run (decision 0003).
     """
     for marker in _read_markers(store):
-        if not has_certainly_ended(marker.process(), me):
+        if not has_certainly_ended(marker.process(), own_process):
             continue
         if _has_manifest(store):
             _delete_marker(store, OperationId(marker.op_id))
@@ -262,7 +262,7 @@ def _delete_table(store: ObjectStore, path: str) -> None:
             raise
 
 
-def _require_free(store: ObjectStore, root: Location, allow_other_files: bool) -> None:
+def _require_empty_location(store: ObjectStore, root: Location, allow_other_files: bool) -> None:
     if root.is_local and Path(root.uri).exists() and not Path(root.uri).is_dir():
         raise RefusedError(
             f"cannot create a graph: {root} is a file",

@@ -258,7 +258,9 @@ def inspect_rows(snapshot: Snapshot, inspection: TableInspection) -> TableInspec
         # Our own changes are undone, which needs the published version.
         obstacles = Obstacles(missing if inspection.drift.is_ours else "", missing)
         return replace(inspection, changes=RowCounts(0, 0, 0), obstacles=obstacles)
-    obstacle = _unfinished(snapshot, inspection) or _misfit(snapshot, inspection.table, head)
+    obstacle = _describe_unfinished_write(snapshot, inspection) or _describe_column_mismatch(
+        snapshot, inspection.table, head
+    )
     changes: RowCounts | None = None
     try:
         changes = compare_rows(published, head)
@@ -291,7 +293,7 @@ def _open_published(head: Dataset, table: TableRecord) -> tuple[Dataset | None, 
         return None, f"the published version {table.pin.version} cannot be opened: {error.message}"
 
 
-def _unfinished(snapshot: Snapshot, inspection: TableInspection) -> str:
+def _describe_unfinished_write(snapshot: Snapshot, inspection: TableInspection) -> str:
     """Return the obstacle if publishing would show a part of an unfinished write, or one that recovery undid."""
     for operation in inspection.drift.unpublished:
         recovery = snapshot.manifest.find_recovery(operation)
@@ -300,7 +302,7 @@ def _unfinished(snapshot: Snapshot, inspection: TableInspection) -> str:
     return ""
 
 
-def _misfit(snapshot: Snapshot, table: TableRecord, head: Dataset) -> str:
+def _describe_column_mismatch(snapshot: Snapshot, table: TableRecord, head: Dataset) -> str:
     """Return how the columns of the head differ from those of the accepted schema; empty if they do not."""
     entity = next(entity for entity in snapshot.schema.catalog.types if entity.alias == table.alias)
     expected, actual = _columns(arrow_schema(entity)), _columns(head.schema)

@@ -10,7 +10,7 @@ crash leaves unreferenced files, or a commit that recovery finishes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -259,8 +259,8 @@ class RuleBucketTask:
     rule: UniqueRule | CardRule
     fragment_ids: tuple[int, ...]
     size_bytes: int
-    bucket: int = field(kw_only=True)
-    buckets: int = field(kw_only=True)
+    bucket: int
+    buckets: int
 
     def contains(self, keys: Column) -> Column:
         """Return per key whether it belongs to the bucket; a null belongs to none."""
@@ -307,9 +307,9 @@ def _check_rows(task: RowsTask) -> ViolationReport:
     names = {column.name for column in task.entity.properties} | set(task.required)
     reports = []
     for columns in task.table.read(sorted(names), task.fragment_ids):
-        breaches = [breach for name in task.required for breach in check_required(name, columns[name])]
-        breaches += check_property_values(task.entity, columns)
-        reports += [_report(task.table.alias, breach, columns["id"]) for breach in breaches]
+        groups = [group for name in task.required for group in check_required(name, columns[name])]
+        groups += check_property_values(task.entity, columns)
+        reports += [_report(task.table.alias, group, columns["id"]) for group in groups]
     return merge_reports(reports)
 
 
@@ -326,14 +326,14 @@ def _check_unique(task: RuleBucketTask, names: tuple[str, ...]) -> ViolationRepo
     if not len(rows):
         return ViolationReport()
     named = ", ".join(names)
-    breach = RuleViolations(
+    group = RuleViolations(
         rule=Rule.UNIQUE,
         property=named,
         message=f"another row has the same {named}",
         rows=rows,
         values=whole.take(pa.array(rows)),
     )
-    return _report(task.table.alias, breach, whole_array(pa.chunked_array(ids, pa.utf8())))
+    return _report(task.table.alias, group, whole_array(pa.chunked_array(ids, pa.utf8())))
 
 
 def _check_card(task: RuleBucketTask, cardinality: Cardinality) -> ViolationReport:
@@ -342,30 +342,30 @@ def _check_card(task: RuleBucketTask, cardinality: Cardinality) -> ViolationRepo
     counted: Any = pc.value_counts(whole_array(pa.chunked_array(sources, pa.utf8())))
     names, counts = counted.field("values"), counted.field("counts").to_numpy(zero_copy_only=False)
     low, high = cardinality.low, cardinality.high
-    breaches = []
+    groups = []
     if high is not None:
         message = f"has more than {edges_of_type(high)}"
-        breaches.append((Rule.CARDINALITY_MAX, message, np.flatnonzero(counts > high)))
-    breaches.append((Rule.CARDINALITY_MIN, f"has fewer than {edges_of_type(low)}", np.flatnonzero(counts < low)))
+        groups.append((Rule.CARDINALITY_MAX, message, np.flatnonzero(counts > high)))
+    groups.append((Rule.CARDINALITY_MIN, f"has fewer than {edges_of_type(low)}", np.flatnonzero(counts < low)))
     return merge_reports(
         _report(task.table.alias, RuleViolations(rule=rule, property="from", message=message, rows=rows), names)
-        for rule, message, rows in breaches
+        for rule, message, rows in groups
         if len(rows)
     )
 
 
-def _report(alias: str, breach: RuleViolations, ids: Column) -> ViolationReport:
-    """Return the first rows of a breach, named by their ids, and the total number."""
-    shown = breach.only(np.arange(min(len(breach), limits.VIOLATIONS_KEPT_MAX), dtype=np.int64))
+def _report(alias: str, group: RuleViolations, ids: Column) -> ViolationReport:
+    """Return the first rows of a group of violations, named by their ids, and the total number."""
+    shown = group.only(np.arange(min(len(group), limits.VIOLATIONS_KEPT_MAX), dtype=np.int64))
     first = tuple(
         Violation(
             file=f"{alias} {ids[row].as_py()}",
             line=None,
-            property=breach.property,
+            property=group.property,
             value=value,
-            rule=breach.rule,
-            message=breach.message,
+            rule=group.rule,
+            message=group.message,
         )
         for row, value in zip(shown.rows.tolist(), shown.shown_values(), strict=True)
     )
-    return ViolationReport(first, ((breach.rule, len(breach)),))
+    return ViolationReport(first, ((group.rule, len(group)),))

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from omnigraph.graph.manifest.records import Pin
-from omnigraph.graph.rows.changed_rows import compare_pins, is_near
+from omnigraph.graph.rows.changed_rows import compare_pins, is_cheap_to_compare
 from omnigraph.graph.rows.entity_rows import RowLocations, locate
 from omnigraph.storage.lance.commit import commit_branch
 from omnigraph.storage.lance.dataset import Dataset, create_dataset
@@ -56,11 +56,11 @@ def test_locations_are_those_of_a_scan(
             assert_same(compared.locate_right(EVERY, on_left), locate(after, None, EVERY))
 
 
-def test_is_near() -> None:
+def test_is_cheap_to_compare() -> None:
     with tempfile.TemporaryDirectory() as folder:
         location = parse_location(f"{folder}/t")
         start = create_dataset(location, rows({f"r{number}": number for number in range(50)}))
         later = upsert(commit_branch(start, "fork"), "r1", 5)
-        assert is_near(location, pin(start), pin(later), 2)
-        assert not is_near(location, pin(start), pin(later), 1)
-        assert not is_near(location, pin(start), Pin("missing", 3), 1_000)
+        assert is_cheap_to_compare(location, pin(start), pin(later), 2)
+        assert not is_cheap_to_compare(location, pin(start), pin(later), 1)
+        assert not is_cheap_to_compare(location, pin(start), Pin("missing", 3), 1_000)

@@ -7,8 +7,8 @@ import pytest
 from omnigraph.maintenance.cleanup.deletion_plan import (
     DeletionRules,
     Reason,
+    emptied_directory,
     find_all_deletable,
-    folder_of,
     ref_times,
     version_times,
 )
@@ -171,4 +171,4 @@ def test_directories_that_are_empty_afterwards() -> None:
     files_to_delete = DeletionRules(
         decision=decision, retained=frozenset(), referenced=frozenset(), needs=NEEDS, policy=POLICY
     ).find_deletable(files)
-    assert {folder_of(file) for file in files_to_delete} == {f"tree/{FORK}", "_indices/u", "data/b", None}
+    assert {emptied_directory(file) for file in files_to_delete} == {f"tree/{FORK}", "_indices/u", "data/b", None}

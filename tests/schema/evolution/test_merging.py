@@ -162,7 +162,7 @@ def test_changes_that_diverge(
     second = evolved(base, changed(*right), first)
     merged = merge_catalogs(base, *((second, first) if swapped else (first, second)))
     assert isinstance(merged, Diverged)
-    assert why in merged.why
+    assert why in merged.reason
 
 
 @pytest.mark.parametrize(

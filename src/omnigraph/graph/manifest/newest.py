@@ -1,8 +1,8 @@
-"""The newest manifest of each branch, and the handles of its tables, that this process has already.
+"""A cache of the newest manifest of each branch, and of handles of tables, in this process.
 
-In: a branch. Out: its newest manifest and state. A handle from before is brought forward, and the state of an unchanged
-version is used again. After a publish of this process the new state follows from the published rows, so a writer that
-is alone reads the rows of a manifest once. Every call lists the versions in the store. Nothing here writes.
+In: a branch. Out: its newest manifest and state. A cached handle is advanced to the newest version, and the state of an
+unchanged version is used again. After a publish of this process the new state follows from the published rows, so a
+writer that is alone reads the rows of a manifest once. Every call lists the versions in the store. Nothing here writes.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from omnigraph.graph.manifest.snapshot import open_pin
 from omnigraph.graph.merge.bases import Base, CommitBase, JoinedBase, base_commits
 from omnigraph.graph.merge.conflicts import Side
 from omnigraph.graph.merge.decide import join_bases
-from omnigraph.graph.rows.changed_rows import VersionComparison, compare_pins, distinct_texts, is_near
+from omnigraph.graph.rows.changed_rows import VersionComparison, compare_pins, distinct_texts, is_cheap_to_compare
 from omnigraph.graph.rows.entity_rows import EntityRows, RowLocations, locate, read_entity_rows, with_rows
 from omnigraph.schema.catalog import Entity
 from omnigraph.storage.lance.dataset import Dataset, Texts
@@ -123,6 +123,6 @@ def _locate_all(candidates: Candidates, base: Pin, compared: VersionComparison) 
     candidates.set_location(sides.theirs, compared.right, compared.locate_right(ids))
     ours = sides.table.pin
     rows = max(sides.table.row_count // 2, limits.LOOKUP_FILTER_VALUES_MAX)
-    if ours not in candidates.opened and is_near(sides.location, base, ours, rows):
+    if ours not in candidates.opened and is_cheap_to_compare(sides.location, base, ours, rows):
         side = compare_pins(sides.location, base, ours)
         candidates.set_location(ours, side.right, side.locate_right(ids, on_base))

@@ -151,10 +151,10 @@ class _RuleCheck:
     def _holders(self, plan: TableMerge, names: tuple[str, ...], rows: list[int]) -> list[tuple[str, str]]:
         """Return the ids of these rows, each with the id of an earlier row with its values, or else of one of ours."""
         keys = unique_keys([plan.keys.column(name).combine_chunks() for name in names])
-        rows_asked = plan.keys.take(rows).combine_chunks()
+        violating_rows = plan.keys.take(rows).combine_chunks()
         firsts: Any = pc.index_in(keys.take(pa.array(rows)), value_set=keys)
         ids: Any = plan.keys.column("id").combine_chunks()
-        batch: Any = rows_asked.select(list(names)).to_batches()[0]
+        batch: Any = violating_rows.select(list(names)).to_batches()[0]
         of_ours = self.lookup.unique_holders(plan.entity.id, names, batch)
         is_first = pc.equal(firsts, pa.array(rows, firsts.type))
         others = pc.if_else(is_first, of_ours, ids.take(firsts))

@@ -234,12 +234,12 @@ def _find_nodes_without_edges(
         left: Any = pc.is_in(before.column("src"), value_set=plan.keys.column("src").combine_chunks())
         for row in before.filter(pc.invert(left)).to_pylist():
             removed_edges.setdefault(row["src"], set()).add(row["id"])
-    asked = pa.array(sorted(removed_edges), pa.utf8())
-    exists: Any = MergedLookup(ours).present_ids(edge.source, asked)
+    node_ids = pa.array(sorted(removed_edges), pa.utf8())
+    exists: Any = MergedLookup(ours).present_ids(edge.source, node_ids)
     if nodes is not None:
-        exists = pc.or_(exists, pc.is_in(asked, value_set=nodes.taken.ids))
-        exists = pc.and_not(exists, pc.is_in(asked, value_set=nodes.removed.ids))
-    for source in asked.filter(exists).to_pylist():
+        exists = pc.or_(exists, pc.is_in(node_ids, value_set=nodes.taken.ids))
+        exists = pc.and_not(exists, pc.is_in(node_ids, value_set=nodes.removed.ids))
+    for source in node_ids.filter(exists).to_pylist():
         node = EntityName(ours.schema.catalog.source_of(edge).alias, str(source))
         edges = tuple(EntityName(edge.alias, name) for name in sorted(removed_edges[str(source)]))
         message = (

@@ -58,7 +58,7 @@ def _count_written_rows(entity: Entity, alias: str, side: Snapshot, base: Base) 
     for start, rows in row_ranges(entity, len(candidates.ids)):
         before, now = candidates.base_rows(start, rows), candidates.rows_at(table.pin, start, rows)
         for property_ in entity.properties:
-            was, column = (image.rows.column(property_.name).combine_chunks() for image in (before, now))
+            was, column = (side_rows.rows.column(property_.name).combine_chunks() for side_rows in (before, now))
             differs = now.present & (before.undecided | ~same_values(was, column))
             counts[property_.name] += int(np.count_nonzero(differs))
     return counts
@@ -116,15 +116,15 @@ def merge_schemas(ours: Snapshot, theirs: Snapshot, base: Base) -> MergedSchema 
         return MergedSchema(ours=ours, theirs=theirs_catalog)
     common = _base_catalog(base)
     if common is None:
-        return diverged("the schema that both sides come from is not known")
+        return schema_conflict("the schema that both sides come from is not known")
     merged = merge_catalogs(common, ours_catalog, theirs_catalog)
     plans = (find_steps_by_id(common, ours_catalog), find_steps_by_id(common, theirs_catalog))
     if isinstance(merged, Diverged):
-        return diverged(merged.why, *plans)
+        return schema_conflict(merged.reason, *plans)
     for side, other in ((ours, theirs), (theirs, ours)):
         written = _find_lost_writes(merged, side, other, base)
         if written is not None:
-            return diverged(f"one side dropped {written} and the other wrote to it", *plans)
+            return schema_conflict(f"one side dropped {written} and the other wrote to it", *plans)
     return _apply_merged(ours, theirs, merged)
 
 
@@ -134,10 +134,10 @@ def keep_schema(ours: Snapshot, undone: Snapshot, before: Snapshot, base: Base) 
     since = find_steps_by_id(undone.schema.catalog, catalog)
     undoing = find_steps_by_id(undone.schema.catalog, before.schema.catalog)
     if undoing:
-        return diverged("the commit changed the schema, and a revert does not restore it", since, undoing)
+        return schema_conflict("the commit changed the schema, and a revert does not restore it", since, undoing)
     lost = _find_lost_writes(catalog, before, ours, base)
     if lost is not None:
-        return diverged(f"the commit wrote to {lost}, which was dropped since", since)
+        return schema_conflict(f"the commit wrote to {lost}, which was dropped since", since)
     return MergedSchema(ours=ours, theirs=before.schema.catalog)
 
 
@@ -156,7 +156,9 @@ def _base_catalog(base: Base) -> Catalog | None:
             assert_never(base)
 
 
-def diverged(reason: str, ours: tuple[EvolutionStep, ...] = (), theirs: tuple[EvolutionStep, ...] = ()) -> Conflict:
+def schema_conflict(
+    reason: str, ours: tuple[EvolutionStep, ...] = (), theirs: tuple[EvolutionStep, ...] = ()
+) -> Conflict:
     """Return the conflict about the whole schema, with the changes of both sides."""
     plans = (tuple(step.describe() for step in ours), tuple(step.describe() for step in theirs))
     return Conflict(kind=ConflictKind.SCHEMA_DIVERGED, entity=None, message=reason, plans=plans)

@@ -14,16 +14,20 @@ class Moved(Enum):
     """Where the transaction of a write is, relative to its base."""
 
     NO = "no"
+    """It was not committed."""
     NEXT = "next"
+    """It is directly above its base."""
     ELSEWHERE = "elsewhere"
+    """Other commits are between its base and it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFinding:
     """What recovery found on one table of an intent.
 
-    `overtaken`: the manifest pins the version of the write or a later one. `damaged`: a file of the new version is
-    missing, truncated, or could not be synced.
+    `preserving`: the write does not change the content of the table. `rollback_begun`: an earlier recovery began to
+    undo it. `overtaken`: the manifest pins the version of the write or a later one. `damaged`: a file of the new
+    version is missing, truncated, or could not be synced.
     """
 
     moved: Moved
@@ -37,10 +41,15 @@ class RecoveryAction(StrEnum):
     """What recovery does. The value is the action of the audit row."""
 
     FINISHED = "finished"
+    """The write, or an earlier recovery of it, was already published."""
     BRANCH_GONE = "branch_gone"
+    """The branch was deleted."""
     NOTHING_MOVED = "nothing_moved"
+    """No head moved, so there is nothing to undo."""
     ROLLED_FORWARD = "rolled_forward"
+    """The write is published."""
     ROLLED_BACK = "rolled_back"
+    """The heads that moved are restored to the content before the write."""
 
 
 def decide_recovery(*, finished: bool, branch_alive: bool, tables: tuple[TableFinding, ...]) -> RecoveryAction:

@@ -71,7 +71,7 @@ def compare_pins(location: Location, left: Pin, right: Pin, *, whole: bool = Fal
     return VersionComparison(sides[0], sides[1], (row_changes(ancestor, sides[0]), row_changes(ancestor, sides[1])))
 
 
-def is_near(location: Location, left: Pin, right: Pin, rows: int) -> bool:
+def is_cheap_to_compare(location: Location, left: Pin, right: Pin, rows: int) -> bool:
     """Return whether comparing two pins reads fewer rows than `rows`, by metadata alone."""
     ancestor = _open_common_version(location, left, right)
     if ancestor is None:
@@ -88,10 +88,10 @@ def distinct_texts(*columns: Texts) -> Texts:
 
 
 def _open_common_version(location: Location, left: Pin, right: Pin) -> Dataset | None:
-    parting = find_common_ancestor(
+    ancestor = find_common_ancestor(
         location, BranchVersion(left.branch, left.version), BranchVersion(right.branch, right.version)
     )
-    return None if parting is None else open_if_exists(location, parting)
+    return None if ancestor is None else open_if_exists(location, ancestor)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,7 +126,7 @@ def _locate_rows(here: _ChangedSide, other: RowChanges, ids: Texts, on_other: Ro
     if moved.any():
         # Rows that only moved, as in a compaction, are located by id, in the fragments where they can be. A row that
         # moved here is in a new fragment; one that moved there was in a fragment that was rewritten there.
-        fragments = (*here.changes.fresh, *sorted(here.changes.same - other.same))
+        fragments = (*here.changes.new_fragments, *sorted(here.changes.same_fragments - other.same_fragments))
         moved_ids: Any = ids.filter(pa.array(moved))
         rows = locate_rows(here.dataset, moved_ids, fragments)
         assert rows.num_rows == len(moved_ids), "a row that neither side changed still exists"

@@ -60,6 +60,7 @@ class RowLocations:
         self.addresses[which] = rows.column(ADDRESS).to_numpy()[indexes[which]]
 
     def only(self, which: Mask) -> RowLocations:
+        """Return the locations for which the mask is true."""
         ids: Any = self.ids.filter(pa.array(which))
         rows = None if self.rows is None else self.rows.filter(pa.array(which))
         return RowLocations(
@@ -96,6 +97,7 @@ class EntityRows:
         return cls(rows, present, np.zeros(len(present), np.bool_))
 
     def only(self, which: Mask) -> EntityRows:
+        """Return the rows for which the mask is true."""
         return EntityRows(self.rows.filter(pa.array(which)), self.present[which], self.undecided[which])
 
 
@@ -171,7 +173,7 @@ def read_rows(dataset: Dataset, entity: Entity, located: RowLocations) -> pa.Tab
 
 def row_ranges(entity: Entity, rows: int) -> Iterator[tuple[int, int]]:
     """Yield start and size of the ranges in which `rows` rows are read: small ranges if a row can be large."""
-    size = limits.IMAGE_BLOB_ROWS if blob_names(entity) else limits.IMAGE_ROWS
+    size = limits.ENTITY_ROWS_WITH_BLOBS if blob_names(entity) else limits.ENTITY_ROWS
     yield from ((start, min(size, rows - start)) for start in range(0, rows, size))
 
 
@@ -204,8 +206,8 @@ def filled_column(entity: Entity, field: Any, rows: int) -> Any:
 def null_replacement(entity: Entity, name: str, stored_field: Any) -> Value | None:
     """Return the value that null has in a column; `stored_field` is the column as the table has it."""
     property_ = entity.property_named(name)
-    past = int((stored_field.metadata or {}).get(NULL_FILLS_KEY.encode(), 0))
-    return None if property_ is None else property_.null_replacement(past)
+    applied_fills = int((stored_field.metadata or {}).get(NULL_FILLS_KEY.encode(), 0))
+    return None if property_ is None else property_.null_replacement(applied_fills)
 
 
 def replace_nulls(column: Any, fill: Value | None) -> Any:
@@ -318,10 +320,10 @@ Content = bytes | str | None
 
 
 def entity_lines(
-    entity: Entity, image: EntityRows, show_blob: Callable[[Content], Content] = lambda content: content
+    entity: Entity, entities: EntityRows, show_blob: Callable[[Content], Content] = lambda content: content
 ) -> Iterator[str | None]:
     """Yield each row as a line of graph data. `show_blob` returns what to print for a blob (default: all of it)."""
-    rows = image.rows.filter(pa.array(image.present))
+    rows = entities.rows.filter(pa.array(entities.present))
     for name in blob_names(entity):
         contents = [
             None if blob is None else show_blob(blob["data"] if blob["uri"] is None else blob["uri"])
@@ -331,7 +333,7 @@ def entity_lines(
     lines: Iterator[Any] = iter(())
     if rows.num_rows:
         lines = iter(json_lines(entity, rows.combine_chunks().to_batches()[0]).to_pylist())
-    for is_present in image.present:
+    for is_present in entities.present:
         yield str(next(lines)) if is_present else None
 
 

@@ -93,9 +93,9 @@ class StagedWrite:
     """All files are written and no head has moved. `reads` are the tables that the write was validated against.
 
     `heads` are the heads that must not have moved since. `if_commit` is the head of the branch that the caller
-    requires. A write without effects only publishes pins of existing
-    versions. `counter_catalog` is the catalog, with the counters of all branches, from which the write assigns ids to
-    new types and properties. A merge has the head that it merges as `merged_parent`, and the pins of its tables.
+    requires. A write without effects only publishes pins of existing versions. `counter_catalog` is the catalog, with
+    the counters of all branches, from which the write assigns ids to new types and properties. A merge has the head
+    that it merges as `merged_parent`, and the pins of its tables.
     """
 
     kind: WriterKind

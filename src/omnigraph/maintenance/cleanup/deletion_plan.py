@@ -23,11 +23,17 @@ class Reason(Enum):
     """Why a file is deleted, in the order of deletion."""
 
     FORK = "fork"
+    """It belongs to a Lance branch that no live branch needs."""
     VERSION = "version"
+    """It is the manifest of a version that is not retained."""
     UNREACHED = "unreached"
+    """Only versions that are not retained reference it."""
     ORPHAN = "orphan"
+    """No version references it."""
     DATASET = "dataset"
+    """No retained snapshot has its dataset."""
     LEFTOVER = "leftover"
+    """An operation that was killed left it outside of datasets."""
 
 
 _ORDER: Final = {reason: position for position, reason in enumerate(Reason)}
@@ -131,7 +137,7 @@ def is_manifest(file: DeletableFile) -> bool:
     return layout.split_branch(file.path)[1].startswith(layout.VERSIONS_DIRECTORY)
 
 
-def folder_of(file: DeletableFile) -> str | None:
+def emptied_directory(file: DeletableFile) -> str | None:
     """Return the directory below the dataset that is empty after the deletion; None if there is none."""
     if file.reason is Reason.LEFTOVER:
         return file.path.partition("/")[0]

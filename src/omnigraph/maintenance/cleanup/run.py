@@ -28,7 +28,7 @@ from omnigraph.graph.manifest.layout import MANIFEST
 from omnigraph.graph.manifest.publish import ManifestChange, PublishTarget, publish
 from omnigraph.graph.manifest.snapshot import MAIN, read_snapshot
 from omnigraph.graph.recovery.run import recover_every_branch
-from omnigraph.maintenance.cleanup.deletion_plan import DeletableFile, Reason, folder_of, is_manifest
+from omnigraph.maintenance.cleanup.deletion_plan import DeletableFile, Reason, emptied_directory, is_manifest
 from omnigraph.maintenance.cleanup.options import CleanupPolicyOptions, KeptVersions, TableCleanupStats
 from omnigraph.maintenance.cleanup.plan import GraphPlan, plan_cleanup
 from omnigraph.maintenance.cleanup.preflight import inspect_before_preview, wait_for_writers
@@ -142,7 +142,7 @@ class _Deletion:
             for batch in _batches(plan.deletable):
                 self._delete_batch(plan.path, batch)
                 deleted += batch
-            self._remove_empty_folders(plan)
+            self._remove_empty_directories(plan)
         except LeaseLostError:
             raise
         except OmnigraphError as error:
@@ -157,11 +157,11 @@ class _Deletion:
         failpoint(Failpoint.CLEANUP_DELETE_BEFORE)
         delete_files(self.root.child(path), [file.path for file in batch])
 
-    def _remove_empty_folders(self, plan: DatasetPlan) -> None:
+    def _remove_empty_directories(self, plan: DatasetPlan) -> None:
         """Remove local directories of which every file was deleted, so that no writer is about to use them."""
-        folders = {""} if plan.is_whole else {folder_of(file) for file in plan.deletable}
-        for folder in sorted(folder for folder in folders if folder is not None):
-            ObjectStore(self.root.child(plan.path)).remove_empty_directories(folder)
+        directories = {""} if plan.is_whole else {emptied_directory(file) for file in plan.deletable}
+        for directory in sorted(directory for directory in directories if directory is not None):
+            ObjectStore(self.root.child(plan.path)).remove_empty_directories(directory)
 
 
 def _batches(files: Sequence[DeletableFile]) -> Iterator[Sequence[DeletableFile]]:

@@ -1,12 +1,10 @@
-"""Maintenance run: rewrites fragments, builds indexes and strips settings of a branch's tables, as one commit.
+"""Rewrites fragments, builds indexes and removes settings of the tables of a branch, as one commit. Changes no row.
 
-In: a graph, a branch, a `MaintenanceRequest`, a function that runs tasks. Out: `MaintenanceResult`: one `TableResult`
-per table, and the commit; with `partial_progress` one commit per group of tasks. The run does not change any row. The
-driver plans, workers write files without the branch's lease, and the driver commits all tables together through the
-write path. A table of another branch is forked only if there is work for it. Rows that others append, update or delete
-do not invalidate the work (decision 0018). A group that was lost to another compaction, an overwrite or a schema change
-is planned again, at most `MAINTENANCE_ATTEMPTS_MAX` times; the last attempt rewrites a bounded part under the lease. A
-crash leaves unreferenced files, or a commit that recovery publishes.
+In: a graph, a branch, a `MaintenanceRequest` and a function that runs tasks. Out: a `MaintenanceResult` with one
+`TableResult` per table. Workers write files without the branch's lease; then the driver commits all tables through the
+write path. Rows that others write at the same time do not invalidate it (decision 0018). Work that another compaction,
+an overwrite or a schema change invalidates is planned again, at most `MAINTENANCE_ATTEMPTS_MAX` times; the last attempt
+rewrites a bounded part under the lease. A crash leaves unreferenced files, or a commit that recovery publishes.
 """
 
 from __future__ import annotations
@@ -249,7 +247,7 @@ class _MaintenanceRun:
         """Keep what fits, under the lease. Lost work is planned again; the last attempt does a bounded part here."""
         lost = self._move_work(area)
         if lost and self.attempts_left:
-            raise _WorkLostError("fragments were replaced during the run", code="upkeep_work_lost")
+            raise _WorkLostError("fragments were replaced during the run", code="maintenance_work_lost")
         for table, spec in lost:
             if spec is not None:
                 table.skip_index(spec, f"ConflictingWrites: {CONFLICT}")

@@ -42,9 +42,9 @@ AnyValue = TypeVar("AnyValue")
 
 @dataclass(frozen=True, slots=True)
 class Diverged:
-    """Why two catalogs cannot become one."""
+    """The result of a merge that is not possible: why two catalogs cannot become one."""
 
-    why: str
+    reason: str
 
 
 class _DivergedError(Exception):

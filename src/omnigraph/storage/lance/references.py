@@ -64,7 +64,9 @@ def read_referenced_files(
     by_any: set[str] = set()
     with translate_errors("read the referenced files", dataset.uri):
         # Lance yields one batch per version, which is too small to process alone.
-        for batch in combine_batches(dataset.native.tracked_files(min_version=version_min), limits.REACH_ROWS):
+        for batch in combine_batches(
+            dataset.native.tracked_files(min_version=version_min), limits.REFERENCED_FILES_BATCH_ROWS
+        ):
             by_any |= _paths(batch, dataset.location)
             is_deleted = pc.is_in(batch.column("version"), value_set=versions)
             by_retained |= _paths(batch.filter(pc.invert(is_deleted)), dataset.location)

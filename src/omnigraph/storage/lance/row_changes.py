@@ -78,14 +78,14 @@ class RowChanges:
     """The changes from one version to a later one. Both tables have the columns `id`, `IDENTITY` and `ADDRESS`.
 
     `removed` are rows of the earlier version that were deleted or replaced. `written` are rows of the later version
-    that are new, replace others or were restored. `same` are the fragments with the files of the earlier version,
-    `fresh` the others.
+    that are new, replace others or were restored. `same_fragments` have the files that they
+    had in the earlier version, `new_fragments` are the others.
     """
 
     removed: pa.Table
     written: pa.Table
-    same: frozenset[int]
-    fresh: tuple[int, ...]
+    same_fragments: frozenset[int]
+    new_fragments: tuple[int, ...]
 
     def ids(self) -> Texts:
         """Return the distinct ids of rows that were inserted, updated or deleted."""
@@ -95,7 +95,7 @@ class RowChanges:
 
     def is_in_place(self, addresses: Numbers) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Return for each address of the earlier version whether it is that of the same row in the later one."""
-        return np.isin(addresses >> _FRAGMENT_SHIFT, np.array(sorted(self.same), np.uint64))
+        return np.isin(addresses >> _FRAGMENT_SHIFT, np.array(sorted(self.same_fragments), np.uint64))
 
 
 def row_changes(ancestor: Dataset, dataset: Dataset) -> RowChanges:

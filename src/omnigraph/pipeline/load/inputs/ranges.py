@@ -55,7 +55,7 @@ def plan_ranges(files: Sequence[InputFile], range_bytes: int | None = None) -> t
 
 def text_bytes(file: InputFile, size_bytes: int) -> int:
     """Return about how long some bytes of a text file are when they are uncompressed."""
-    return size_bytes * (1 if file.compression is Compression.NONE else limits.LOAD_PACKED_FACTOR)
+    return size_bytes * (1 if file.compression is Compression.NONE else limits.LOAD_COMPRESSION_FACTOR)
 
 
 def read_line_blocks(piece: ByteRange, block_bytes: int = limits.LOAD_BLOCK_BYTES) -> Iterator[LineBlock]:
