@@ -55,9 +55,9 @@ def test_floats_are_floats_in_changes(tmp_path: Path) -> None:
     )
 
 
-def exported(graph: og.Graph, tmp_path: Path, when: SnapshotSelector | None = None) -> tuple[Records, str]:
+def exported(graph: og.Graph, tmp_path: Path, selector: SnapshotSelector | None = None) -> tuple[Records, str]:
     out = tmp_path / "dump.jsonl"
-    done = export_here(graph.location, out, force=True, when=when or SnapshotSelector())
+    done = export_here(graph.location, out, force=True, selector=selector or SnapshotSelector())
     return {_name(line): line for line in lines(out)}, done.commit
 
 

@@ -48,7 +48,7 @@ def root(tmp_path: Path) -> Location:
 def test_export_of_an_old_commit_has_its_names(root: Location, tmp_path: Path) -> None:
     head = omnigraph.open(root.uri).snapshot().head
     evolve(root, RENAMED.replace("node Company { name: String @key }\n", ""))
-    export_here(root, tmp_path / "then.jsonl", when=SnapshotSelector(commit=head))
+    export_here(root, tmp_path / "then.jsonl", selector=SnapshotSelector(commit=head))
     export_here(root, tmp_path / "now.jsonl")
     person = {"type": "Person", "data": {"id": "ada", "slug": "ada", "age": 36}}
     company = {"type": "Company", "data": {"id": "Acme", "name": "Acme"}}

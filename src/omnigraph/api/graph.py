@@ -395,7 +395,7 @@ class Graph(Displayed):
         if target.kind is TargetKind.STREAM and stream is None:
             stream = sys.stdout.buffer
         request = ExportRequest(
-            target=target, format=export_format, types=names, branch=branch, when=state, stream=stream
+            target=target, format=export_format, types=names, branch=branch, selector=state, stream=stream
         )
         return export(self.location, request, self._runner(runner, progress))
 

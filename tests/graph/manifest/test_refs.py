@@ -71,10 +71,10 @@ def test_deleted_state_is_snapshot_collected(branch: str, graph: Location) -> No
             lambda when=when: read_state(graph, branch, when),  # type: ignore[misc]
             lambda when=when: export(  # type: ignore[misc]
                 graph,
-                ExportRequest(target=ExportTarget(TargetKind.STREAM), branch=branch, when=when),
+                ExportRequest(target=ExportTarget(TargetKind.STREAM), branch=branch, selector=when),
                 InProcessRunner(),
             ),
-            lambda when=when: plan_read(ReadOptions(root=graph, type="Person", branch=branch, when=when)),  # type: ignore[misc]
+            lambda when=when: plan_read(ReadOptions(root=graph, type="Person", branch=branch, selector=when)),  # type: ignore[misc]
         ]
         for read in reads:
             with pytest.raises(NotFoundError) as caught:

@@ -44,7 +44,7 @@ def test_options_of_a_read() -> None:
         "storage.aws_endpoint": "http://127.0.0.1:9",
     }
     options = read_options(raw_options, Purpose.READ)
-    assert (options.type, options.branch, options.when.time_us) == ("node:Person", MAIN, 1)
+    assert (options.type, options.branch, options.selector.time_us) == ("node:Person", MAIN, 1)
     assert options.columns == ("id", "age")
     assert dict(options.root.options)["aws_endpoint"] == "http://127.0.0.1:9"
 

@@ -46,12 +46,12 @@ def test_the_head_and_earlier_states(root: Location) -> None:
     snapshot = read_snapshot(root)
     newest, before, *_ = make_lineage(snapshot.head, snapshot.manifest.read_commits()).history()
     assert ages(root) == {"a": 1, "b": 3, "c": 4}
-    assert ages(root, when=SnapshotSelector(commit=before.id)) == {"a": 1, "b": 2}
-    assert ages(root, when=SnapshotSelector(version=before.manifest_hint.version)) == {"a": 1, "b": 2}
-    assert ages(root, when=SnapshotSelector(time_us=newest.created_us)) == {"a": 1, "b": 3, "c": 4}
-    assert ages(root, when=SnapshotSelector(time_us=newest.created_us - 1)) == {"a": 1, "b": 2}
+    assert ages(root, selector=SnapshotSelector(commit=before.id)) == {"a": 1, "b": 2}
+    assert ages(root, selector=SnapshotSelector(version=before.manifest_hint.version)) == {"a": 1, "b": 2}
+    assert ages(root, selector=SnapshotSelector(time_us=newest.created_us)) == {"a": 1, "b": 3, "c": 4}
+    assert ages(root, selector=SnapshotSelector(time_us=newest.created_us - 1)) == {"a": 1, "b": 2}
     with pytest.raises(NotFoundError) as early:
-        ages(root, when=SnapshotSelector(time_us=0))
+        ages(root, selector=SnapshotSelector(time_us=0))
     assert early.value.code == "moment_too_early"
 
 
@@ -64,16 +64,16 @@ def test_earlier_states_across_renames(root: Location) -> None:
     )
     evolve(root, renamed)
     run(root, [Change("node:Human", delete=("a",))])
-    assert ages(root, when=SnapshotSelector(commit=before)) == {"a": 1, "b": 3, "c": 4}
+    assert ages(root, selector=SnapshotSelector(commit=before)) == {"a": 1, "b": 3, "c": 4}
     now = {row["id"]: row["years"] for row in rows(SparkTableReader(plan_read(ReadOptions(root=root, type="Human"))))}
     assert now == {"b": 3, "c": 4}
     filtered = ReadOptions(
-        root=root, type="Person", columns=("slug",), where="age > 2", when=SnapshotSelector(commit=before)
+        root=root, type="Person", columns=("slug",), where="age > 2", selector=SnapshotSelector(commit=before)
     )
     assert rows(SparkTableReader(plan_read(filtered))) == [{"slug": "b"}, {"slug": "c"}]
     for wrong in (
         ReadOptions(root=root, type="Person"),
-        ReadOptions(root=root, type="Human", when=SnapshotSelector(commit=before)),
+        ReadOptions(root=root, type="Human", selector=SnapshotSelector(commit=before)),
         ReadOptions(root=root, type="Human", columns=("age",)),
     ):
         with pytest.raises((NotFoundError, UsageError)):

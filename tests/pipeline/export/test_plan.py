@@ -59,4 +59,4 @@ def test_slices_are_grouped_and_divided() -> None:
 
 
 def _sample(zones: list[Zone], cuts: tuple[str, ...]) -> Sample:
-    return Sample(tuple(zones), cuts, weighed_rows=1, weighed_bytes=1)
+    return Sample(tuple(zones), cuts, measured_rows=1, measured_bytes=1)

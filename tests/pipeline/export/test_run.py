@@ -113,18 +113,18 @@ def test_types_branches_and_commits_are_chosen(root: Location, tmp_path: Path) -
 
     assert slugs() == ["b", "é"]
     assert slugs(branch="more") == ["b", "new", "é"]
-    assert slugs(branch="more", when=SnapshotSelector(commit=before.head)) == ["b", "é"]
-    assert slugs(branch="more", when=SnapshotSelector(version=start)) == ["b", "é"]
+    assert slugs(branch="more", selector=SnapshotSelector(commit=before.head)) == ["b", "é"]
+    assert slugs(branch="more", selector=SnapshotSelector(version=start)) == ["b", "é"]
     made = read_snapshot(root, "more").manifest.find_commit(read_snapshot(root, "more").head)
     assert made is not None
-    assert slugs(branch="more", when=SnapshotSelector(time_us=made.created_us - 1)) == ["b", "é"]
+    assert slugs(branch="more", selector=SnapshotSelector(time_us=made.created_us - 1)) == ["b", "é"]
 
 
 @pytest.mark.parametrize(
     ("selection", "code", "text"),
     [
         ({"types": ("Person", "Persn")}, "type_missing", "Person, Note, Empty, Knows, About"),
-        ({"when": SnapshotSelector(commit="01ARZ3NDEKTSV4RRFFQ69G5FAV")}, "commit_missing", "`graph.log()`"),
+        ({"selector": SnapshotSelector(commit="01ARZ3NDEKTSV4RRFFQ69G5FAV")}, "commit_missing", "`graph.log()`"),
         ({"branch": "other"}, "branch_missing", "main"),
     ],
 )

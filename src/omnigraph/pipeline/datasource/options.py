@@ -75,7 +75,7 @@ class ReadOptions:
     root: Location
     type: str
     branch: str = MAIN
-    when: SnapshotSelector = field(default_factory=SnapshotSelector)
+    selector: SnapshotSelector = field(default_factory=SnapshotSelector)
     columns: tuple[str, ...] | None = None
     where: str | None = None
     starting_commit: str | None = None
@@ -99,7 +99,7 @@ def read_options(options: Mapping[str, str], purpose: Purpose) -> ReadOptions:
         root=_root(options),
         type=_type(options),
         branch=options.get("branch", MAIN),
-        when=_selector(options),
+        selector=_selector(options),
         columns=_columns(options.get("columns")),
         where=options.get("filter"),
         starting_commit=options.get("startingcommit"),

@@ -42,7 +42,7 @@ class TableRead:
 
 def plan_read(options: ReadOptions) -> TableRead:
     """Pin what the options name, and check its columns and filter before any task starts."""
-    snapshot = read_state(options.root, options.branch, options.when)
+    snapshot = read_state(options.root, options.branch, options.selector)
     entity = find_type(snapshot.schema.catalog, options.type)
     table = snapshot.tables[entity.alias]
     pinned = pinned_version(snapshot.root, table)

@@ -54,8 +54,8 @@ class Sample:
 
     zones: tuple[Zone, ...]
     cuts: tuple[str, ...]
-    weighed_rows: int
-    weighed_bytes: int
+    measured_rows: int
+    measured_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,8 @@ def zone_rows(rows: int) -> int:
 def plan_table(rows: int, samples: Sequence[Sample], part_bytes: int = limits.EXPORT_PART_BYTES) -> TableExportPlan:
     """Return the plan of a table from its samples."""
     cuts = sorted(cut for sample in samples for cut in sample.cuts)
-    weighed = sum(sample.weighed_rows for sample in samples)
-    row_bytes = sum(sample.weighed_bytes for sample in samples) / weighed if weighed else _ROW_BYTES
+    measured = sum(sample.measured_rows for sample in samples)
+    row_bytes = sum(sample.measured_bytes for sample in samples) / measured if measured else _ROW_BYTES
     cuts_per_part = max(1, round(part_bytes / row_bytes / cut_distance(rows)))
     bounds = cuts[cuts_per_part::cuts_per_part]
     ranges = tuple(IdRange(low, high) for low, high in zip([None, *bounds], [*bounds, None], strict=True))

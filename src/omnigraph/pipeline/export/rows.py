@@ -163,8 +163,8 @@ def read_runs(scratch: Scratch, pieces: Iterable[RunPiece]) -> Iterator[pa.Recor
         yield from stream
 
 
-_ROWS_AT_ONCE: Final = 256
-_CUTS_PER_WEIGHED: Final = np.uint64(4)
+_ROWS_PER_READ: Final = 256
+_CUTS_PER_MEASURED_ROW: Final = np.uint64(4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ def sample_ids(task: SampleTask) -> Sample:
             hashes = hash_texts(ids)
             chosen = pa.array(np.flatnonzero(hashes % distance == 0))
             cuts += [str(cut) for cut in ids.take(chosen).to_pylist()]
-            positions += (np.flatnonzero(hashes % (distance * _CUTS_PER_WEIGHED) == 0) + position.index).tolist()
+            positions += (np.flatnonzero(hashes % (distance * _CUTS_PER_MEASURED_ROW) == 0) + position.index).tolist()
             done += len(ids)
     weight = _text_bytes(dataset, task.table, positions)
     return Sample(tuple(zones), tuple(cuts), len(positions), weight)
@@ -210,7 +210,7 @@ def _text_bytes(dataset: Dataset, table: ExportTable, positions: Sequence[int]) 
     """Return the total length of the lines of these rows."""
     columns = arrow_schema(table.entity).names
     total = 0
-    for start in range(0, len(positions), _ROWS_AT_ONCE):
-        rows = dataset.take(positions[start : start + _ROWS_AT_ONCE], columns)
+    for start in range(0, len(positions), _ROWS_PER_READ):
+        rows = dataset.take(positions[start : start + _ROWS_PER_READ], columns)
         total += sum(measured_bytes(table.entity, batch) for batch in rows.to_batches())
     return total

@@ -63,7 +63,7 @@ class ExportRequest:
     format: ExportFormat = ExportFormat.NDJSON
     types: tuple[str, ...] = ()
     branch: str = MAIN
-    when: SnapshotSelector = field(default_factory=SnapshotSelector)
+    selector: SnapshotSelector = field(default_factory=SnapshotSelector)
     stream: BinaryIO | None = None
     part_bytes: int = limits.EXPORT_PART_BYTES
 
@@ -107,7 +107,7 @@ def export(
     root: Location, request: ExportRequest, runner: Runner, storage_format: StorageFormat = FORMAT
 ) -> ExportResult:
     """Export a snapshot, or raise and delete what was written."""
-    snapshot = read_state(root, request.branch, request.when, storage_format)
+    snapshot = read_state(root, request.branch, request.selector, storage_format)
     tables = _select_tables(snapshot, request.types)
     require_free_target(request.target)
     with open_work_directory(root, request.target, shares_disk=runner.shares_disk(_data_bytes(tables))) as scratch:
@@ -213,7 +213,7 @@ class _Export:
         request = self.request
         if not table.rows and request.format is ExportFormat.NDJSON:
             return []
-        folder = request.target.destination if request.target.takes_parts else self.scratch.location.child(PARTS)
+        directory = request.target.destination if request.target.takes_parts else self.scratch.location.child(PARTS)
         return [
             PartTask(
                 table=table,
@@ -222,7 +222,7 @@ class _Export:
                 slices=() if plan.reads is None else plan.reads[number],
                 pieces=tuple(run[number] for run in runs if number in run),
                 scratch=self.scratch,
-                output=folder.child(part_name(table.entity, number, request.format)),
+                output=directory.child(part_name(table.entity, number, request.format)),
                 format=request.format,
                 compression=request.target.compression,
             )

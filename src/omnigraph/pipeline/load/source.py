@@ -43,7 +43,7 @@ from omnigraph.pipeline.load.inputs.staged_text import (
 )
 from omnigraph.pipeline.load.tasks import LoadPart, LoadShape, LoadTask, load_blocks, load_piece, part_size
 from omnigraph.pipeline.runner import RunTasks
-from omnigraph.pipeline.spark.job import Watch
+from omnigraph.pipeline.spark.job import JobProgress
 from omnigraph.pipeline.spark.runner import run_partitions
 from omnigraph.schema.catalog import Catalog, Entity
 from omnigraph.schema.catalog_json import catalog_from_json
@@ -219,7 +219,7 @@ class SparkFrame:
     def read(self, shape: LoadShape) -> tuple[LoadPart, ...]:
         """Read, check and write the rows, one part per partition."""
         function = partial(_load_partition, shape, self.name, self.type_name)
-        return run_partitions(self.frame, function, Watch("load", None, self.report), part_size)
+        return run_partitions(self.frame, function, JobProgress("load", None, self.report), part_size)
 
 
 def _load_partition(

@@ -29,7 +29,7 @@ from omnigraph.pipeline.query.compile import PlanFrames
 from omnigraph.pipeline.query.scan import TableFrames
 from omnigraph.pipeline.runner import TaskError
 from omnigraph.pipeline.spark.executors import prepare_executors
-from omnigraph.pipeline.spark.job import Watch, run_job
+from omnigraph.pipeline.spark.job import JobProgress, run_job
 from omnigraph.pipeline.spark.session import SparkSettings, spark_session
 from omnigraph.query.plan.expression_walk import reads_of, walk
 from omnigraph.query.plan.expressions import Bm25, Expr, Nearest, Rrf, TextMatch, names
@@ -107,7 +107,7 @@ def _batches(
         return frame.select(*map(plan_column, read), F.lit(True)).toArrow()
 
     try:
-        table = run_job(session, act, Watch("query", None, report), budget.require_time)
+        table = run_job(session, act, JobProgress("query", None, report), budget.require_time)
     except TaskError as failed:
         if _RESULT_SIZE not in " ".join((failed.message, *failed.__notes__)):
             raise

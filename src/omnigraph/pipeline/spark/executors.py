@@ -20,7 +20,7 @@ from omnigraph.base import limits
 from omnigraph.base.paths import cache_directory, package_directory
 from omnigraph.base.progress import ignore_progress
 from omnigraph.pipeline.spark.connect import is_on_this_machine, is_private
-from omnigraph.pipeline.spark.job import Watch, run_job
+from omnigraph.pipeline.spark.job import JobProgress, run_job
 from omnigraph.pipeline.spark.task_errors import executors_lack
 from omnigraph.pipeline.spark.warm_state import installation
 from omnigraph.storage.settings import StorageSettings, allow_sending_secrets, read_settings
@@ -41,7 +41,7 @@ def prepare_executors(session: SparkSession) -> None:
     frame = session.range(0, limits.EXECUTOR_PROBES, 1, numPartitions=limits.EXECUTOR_PROBES).mapInArrow(
         _make_probe(_REQUIRED_PACKAGES), "report string"
     )
-    table = run_job(session, frame.toArrow, Watch("prepare executors", 0, ignore_progress))
+    table = run_job(session, frame.toArrow, JobProgress("prepare executors", 0, ignore_progress))
     reports = [json.loads(row["report"]) for row in table.to_pylist()]
     for package in _REQUIRED_PACKAGES:
         if any(package in report["missing"] for report in reports):

@@ -1,8 +1,8 @@
 """Runs one Spark action, reports its progress and cancels it on an interrupt.
 
-In: a session, an action and a `Watch`. Out: what the action returns. The action runs in a thread of its own while the
-calling thread polls Spark for finished tasks. After Ctrl-C or any other exception the job is cancelled on the cluster,
-and the exception is raised when the action has ended. An exception of Spark is raised as an Omnigraph error.
+In: a session, an action and its `JobProgress`. Out: what the action returns. The action runs in a thread of its own
+while the calling thread polls Spark for finished tasks. After Ctrl-C or any other exception the job is cancelled on the
+cluster, and the exception is raised when the action has ended. An exception of Spark is raised as an Omnigraph error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Outcome = TypeVar("Outcome")
 
 
 def run_job(
-    session: SparkSession, action: Callable[[], Outcome], watch: Watch, tick: Callable[[], None] = lambda: None
+    session: SparkSession, action: Callable[[], Outcome], progress: JobProgress, tick: Callable[[], None] = lambda: None
 ) -> Outcome:
     """Return what the action returns. `tick` is called while it runs; an exception of `tick` ends the action."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -52,7 +52,7 @@ def run_job(
         try:
             while wait([running], limits.SPARK_POLL_SECONDS).not_done:
                 with _delayed_interrupts():
-                    watch.update(job.count_tasks())
+                    progress.update(job.count_tasks())
                 tick()
             outcome = running.result()
         except (PySparkException, Py4JError, ConnectionError, EOFError) as error:
@@ -67,7 +67,7 @@ def run_job(
                 if wait([running], limits.SPARK_CANCEL_SECONDS_MAX).not_done:
                     job.abandon()
             job.close()
-    watch.finish()
+    progress.finish()
     return outcome
 
 
@@ -79,7 +79,7 @@ class TaskCounts:
     total: int
 
 
-class Watch:
+class JobProgress:
     """Reports the progress of one job, whenever it has changed. `size_sum` adds the sizes of results."""
 
     def __init__(self, step: str, tasks_total: int | None, report: Report, bytes_total: int | None = None) -> None:

@@ -38,7 +38,7 @@ def launch_jvm(conf: SparkConf, environ: Mapping[str, str]) -> Any:
     from pyspark.java_gateway import launch_gateway
 
     log = spark_log()
-    with log.open("ab") as output, exchanged_environment(environ), warnings.catch_warnings(), _ended_when_interrupted():
+    with log.open("ab") as output, replaced_environment(environ), warnings.catch_warnings(), _ended_when_interrupted():
         # The child process runs `exec` immediately, so it does not matter that Lance does not support forks.
         warnings.filterwarnings("ignore", message="lance is not fork-safe")
         try:
@@ -57,8 +57,8 @@ def launch_jvm(conf: SparkConf, environ: Mapping[str, str]) -> Any:
 def _ended_when_interrupted() -> Iterator[None]:
     """Kill the process that pyspark starts if the start is interrupted, as by Ctrl-C.
 
-    Otherwise it would run forever: pyspark deletes the folder to which the JVM is about to write, which ends only the
-    thread that waits for our end. Only `launch_gateway` knows the process, so its `Popen` is replaced for a while.
+    Otherwise it would run forever: pyspark deletes the directory to which the JVM is about to write, which ends only
+    the thread that waits for our end. Only `launch_gateway` knows the process, so its `Popen` is replaced for a while.
     """
     from pyspark import java_gateway
 
@@ -109,7 +109,7 @@ def spark_log() -> Path:
 
 
 @contextmanager
-def exchanged_environment(environ: Mapping[str, str]) -> Iterator[None]:
+def replaced_environment(environ: Mapping[str, str]) -> Iterator[None]:
     """Replace the environment of this process until the end of the block."""
     before = dict(os.environ)
     _change_environment(before, environ)
@@ -127,7 +127,7 @@ def _change_environment(before: Mapping[str, str], after: Mapping[str, str]) -> 
 
 
 @contextmanager
-def kept_signal_handlers() -> Iterator[None]:
+def preserved_signal_handlers() -> Iterator[None]:
     """Restore the signal handlers of the caller, because Spark replaces them when a session starts."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,10 +1,10 @@
 """Runs tasks on Spark: one partition per task, one call of the function on an executor.
 
-In: a top-level function and small picklable tasks, or a DataFrame and a function of its partitions. Out: the results in
-the order of the tasks. Rows never pass through the JVM: a task reads and writes by itself and returns what the driver
-needs. One call is one Spark job. Spark may run a task more than once, so a function must be safe to repeat; the driver
-sees only the result of a successful attempt. A task whose attempts all fail makes the job fail, and its error is raised
-here. Ctrl-C cancels the job and waits until its tasks have stopped.
+In: a top-level function and small picklable tasks (`SparkRunner`), or a function of the partitions of a DataFrame
+(`run_partitions`). Out: the results in the order of the tasks. A task reads and writes files by itself and returns only
+what the driver needs, so rows of the graph do not pass through the JVM; rows of a DataFrame do. Spark may run a task
+more than once, so a function must be safe to repeat; the driver sees the result of one successful attempt. If all
+attempts fail, the job fails and the error of the task is raised. Ctrl-C cancels the job and waits for its tasks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from omnigraph.base.progress import Report, ignore_progress
 from omnigraph.pipeline.runner import Result, Task, TaskInfo, TaskSize, batches_of, maintenance_concurrency, task_info
 from omnigraph.pipeline.spark.connect import is_connect, is_on_this_machine
 from omnigraph.pipeline.spark.executors import prepare_executors, settings_for
-from omnigraph.pipeline.spark.job import SizeSum, Watch, make_size_sum, run_job
+from omnigraph.pipeline.spark.job import JobProgress, SizeSum, make_size_sum, run_job
 from omnigraph.pipeline.spark.session import SparkSettings, spark_session
 from omnigraph.pipeline.spark.task_errors import encode_error
 from omnigraph.storage.settings import StorageSettings
@@ -62,8 +62,8 @@ class SparkRunner:
         prepare_executors(session)  # before the tasks are pickled: it decides whether they contain secrets
         frame = session.range(0, count, 1, numPartitions=count)
         bytes_total = None if info.input_bytes is None else sum(map(info.input_bytes, tasks))
-        watch = Watch(info.step, count, self.report, bytes_total)
-        return run_partitions(frame, _make_task_function(function, pack_tasks(tasks)), watch, info.measure)
+        progress = JobProgress(info.step, count, self.report, bytes_total)
+        return run_partitions(frame, _make_task_function(function, pack_tasks(tasks)), progress, info.measure)
 
     def _open_session(self) -> SparkSession:
         return self.session or spark_session(self.settings)
@@ -72,7 +72,7 @@ class SparkRunner:
 def run_partitions(
     frame: DataFrame,
     function: PartitionFunction[Result],
-    watch: Watch,
+    progress: JobProgress,
     measure: Callable[[Result], TaskSize] | None = None,
 ) -> tuple[Result, ...]:
     """Return the results of the function for each partition of a DataFrame, in partition order, in one Spark job.
@@ -83,10 +83,10 @@ def run_partitions(
     session = frame.sparkSession
     prepare_executors(session)
     if measure is not None and not is_connect(session):
-        watch.size_sum = make_size_sum(session)
-        function = _make_measured(function, measure, watch.size_sum)
+        progress.size_sum = make_size_sum(session)
+        function = _make_measured(function, measure, progress.size_sum)
     run = _make_partition_function(function, settings_for(session))
-    rows = run_job(session, frame.mapInArrow(run, _COLUMNS).toArrow, watch).sort_by("partition")
+    rows = run_job(session, frame.mapInArrow(run, _COLUMNS).toArrow, progress).sort_by("partition")
     results: list[Any] = rows.column("result").to_pylist()
     return tuple(map(pickle.loads, results))
 

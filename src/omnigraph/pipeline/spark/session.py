@@ -106,9 +106,9 @@ def start_classic_session(master: str, conf: Mapping[str, str], java: Java, flag
     chosen.setMaster(master)
     environ = jvm.jvm_environment(java, flags, on_loopback)
     os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)  # a Connect session that ended may have set it
-    with jvm.kept_signal_handlers():
+    with jvm.preserved_signal_handlers():
         gateway = None if SparkContext._gateway else jvm.launch_jvm(chosen, environ)
-        with jvm.exchanged_environment(environ):
+        with jvm.replaced_environment(environ):
             try:
                 context: Any = SparkContext(conf=chosen, gateway=gateway)
                 # It would print a traceback if the JVM is killed; `run_job` raises a better error.

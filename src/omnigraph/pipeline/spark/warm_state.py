@@ -61,7 +61,7 @@ class ServerHealth(Enum):
 def read_server() -> WarmServer | None:
     """Read the file, also that of a server that ended or that another release started; None if it is not valid."""
     try:
-        document = json.loads(_folder().joinpath("server.json").read_text(encoding="utf-8"))
+        document = json.loads(_directory().joinpath("server.json").read_text(encoding="utf-8"))
         members = {name: document[name] for name in WarmServer.__slots__ if name in document}
         return WarmServer(**{**members, "process": ProcessIdentity(**document["process"])})
     except (OSError, ValueError, TypeError, KeyError):
@@ -70,7 +70,7 @@ def read_server() -> WarmServer | None:
 
 def write_server(server: WarmServer) -> None:
     """Write the file, atomically and readable by its user only."""
-    path = _folder() / "server.json"
+    path = _directory() / "server.json"
     draft = path.with_name(f"server.json.{os.getpid()}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
         json.dump(asdict(server), file)
@@ -81,7 +81,7 @@ def forget_server(process: ProcessIdentity) -> None:
     """Delete the file if it is about the server of this process, and not about another that replaced it."""
     server = read_server()
     if server is None or server.process == process:
-        _folder().joinpath("server.json").unlink(missing_ok=True)
+        _directory().joinpath("server.json").unlink(missing_ok=True)
 
 
 def check_health(server: WarmServer | None) -> ServerHealth:
@@ -144,19 +144,19 @@ def unused_server() -> Iterator[bool]:
 def last_use_us() -> int:
     """Return when a process last started to use the server; 0 if never."""
     try:
-        return _folder().joinpath("server.use").stat().st_mtime_ns // 1000
+        return _directory().joinpath("server.use").stat().st_mtime_ns // 1000
     except OSError:
         return 0
 
 
 def _open_lock(name: str) -> IO[bytes]:
-    return os.fdopen(os.open(_folder() / name, os.O_RDWR | os.O_CREAT, 0o600), "r+b")
+    return os.fdopen(os.open(_directory() / name, os.O_RDWR | os.O_CREAT, 0o600), "r+b")
 
 
-def _folder() -> Path:
-    folder = cache_directory() / "spark"
+def _directory() -> Path:
+    directory = cache_directory() / "spark"
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise cache_not_writable_error(folder, error) from error
-    return folder
+        raise cache_not_writable_error(directory, error) from error
+    return directory
