@@ -7,9 +7,13 @@ reads or writes the history.
 from __future__ import annotations
 
 import getpass
+from typing import Final
 
 from omnigraph.base.errors import UsageError
 from omnigraph.base.hints import Argument, Placeholder, hint
+
+SYSTEM_PREFIX: Final = "omnigraph:"
+"""The names of actors of the system start with it; no caller may use one."""
 
 
 def login_name() -> str:

@@ -53,6 +53,14 @@ def format_count(count: int, singular: str, plural: str = "") -> str:
     return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
 
 
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return `: did you mean 'X'?` for the most similar name, or nothing if none is similar."""
+    from difflib import get_close_matches
+
+    similar = get_close_matches(name, list(names), n=1)
+    return f": did you mean '{similar[0]}'?" if similar else ""
+
+
 def shorten(value: object) -> str:
     """Return a value as one short line."""
     text = " ".join(str(value).split())

@@ -84,5 +84,4 @@ def file_problem(path: Path, code: str, message: str, advice: str, position: tup
 
 
 def _unreadable(path: Path, content: str, message: str, advice: Hint) -> UsageError:
-    code = "schema_file" if content == "schema" else "query_file"
-    return UsageError(message, code=code, hint=advice, facts={"path": str(path)})
+    return UsageError(message, code=f"{content}_file", hint=advice, facts={"path": str(path)})

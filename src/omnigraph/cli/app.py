@@ -68,6 +68,14 @@ COMMANDS: Final[Mapping[str, str | CommandFamily]] = {
         "Manage a running Spark server for later commands.",
         {"start": "commands.spark.start", "stop": "commands.spark.stop", "status": "commands.spark.status"},
     ),
+    "policy": CommandFamily(
+        "Check policies and ask them about requests.",
+        {
+            "validate": "commands.policy.validate",
+            "test": "commands.policy.run_tests",
+            "explain": "commands.policy.explain",
+        },
+    ),
     "serve": "commands.serve.serve",
     "mcp": "commands.mcp.mcp",
     "demo": "demo.run.demo",

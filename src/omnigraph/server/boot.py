@@ -12,13 +12,13 @@ from typing import Final
 
 import msgspec
 
+from omnigraph.base.actors import SYSTEM_PREFIX
 from omnigraph.base.errors import UsageError
 
 TOKEN: Final = "OMNIGRAPH_SERVER_BEARER_TOKEN"  # the name of a variable
 TOKENS_JSON: Final = "OMNIGRAPH_SERVER_BEARER_TOKENS_JSON"
 TOKENS_FILE: Final = "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE"
 UNAUTHENTICATED: Final = "OMNIGRAPH_UNAUTHENTICATED"
-_SYSTEM_PREFIX: Final = "omnigraph:"
 _FALSE: Final = frozenset({"", "0", "false"})
 
 
@@ -77,7 +77,7 @@ def read_tokens(environment: Mapping[str, str]) -> dict[str, str]:
 def _require_valid(source: str, actor: str, token: str) -> None:
     if not actor.strip():
         raise _invalid(source, "the name of an actor is empty")
-    if actor.startswith(_SYSTEM_PREFIX):
+    if actor.startswith(SYSTEM_PREFIX):
         raise _invalid(source, f"'{actor}' is an actor of the system")
     if not token:
         raise _invalid(source, f"the token of actor '{actor}' is empty")

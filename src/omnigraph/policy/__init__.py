@@ -1,0 +1,1 @@
+"""Policies: files of rules, Cedar behind `decide`, and the gate that asks them."""
