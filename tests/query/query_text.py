@@ -32,7 +32,7 @@ def _query(query: syntax.Query) -> str:
     lines = (
         list(_read_lines(body))
         if isinstance(body, syntax.ReadBody)
-        else [_statement(statement) for statement in body.statements]
+        else [line for statement in body.statements for line in _statement_lines(statement)]
     )
     return "\n".join([f"{head} {{", *(f"  {line}" for line in lines), "}", ""])
 
@@ -123,7 +123,19 @@ def _properties(assignments: tuple[syntax.Assignment, ...]) -> str:
     return f" {{ {', '.join(shown)} }}"
 
 
-def _statement(statement: syntax.Statement) -> str:
+def _statement_lines(statement: syntax.Statement) -> Iterable[str]:
+    match statement:
+        case syntax.MatchedUpdate(clauses, variable, assignments):
+            yield from _block("match", clauses)
+            yield f"update ${variable.name} set{_properties(assignments)}"
+        case syntax.MatchedDelete(clauses, variable):
+            yield from _block("match", clauses)
+            yield f"delete ${variable.name}"
+        case _:
+            yield _statement(statement)
+
+
+def _statement(statement: syntax.Insert | syntax.Update | syntax.Delete) -> str:
     match statement:
         case syntax.Insert(name, assignments):
             return f"insert {name.text}{_properties(assignments)}"

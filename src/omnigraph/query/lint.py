@@ -111,8 +111,9 @@ def _updates(query: CheckedQuery) -> Iterator[tuple[Name, set[str]]]:
     if isinstance(body, syntax.ReadBody) or isinstance(plan, ReadPlan):
         return
     for statement, planned in zip(body.statements, plan.statements, strict=True):
-        if isinstance(statement, syntax.Update) and isinstance(planned, UpdateRows):
-            yield statement.type, {assigned.column for assigned in planned.values}
+        if isinstance(planned, UpdateRows):
+            columns = {assigned.column for assigned in planned.values}
+            yield Name(planned.entity.table.name, statement.span), columns
 
 
 def _warn_about_names(query: syntax.Query, problems: QueryProblems) -> None:

@@ -70,6 +70,8 @@ def _check_size(query: syntax.Query, problems: QueryProblems) -> None:
         count, count_max, kind = _count_clauses(body.clauses), limits.QUERY_CLAUSES_MAX, "clauses"
     else:
         count, count_max, kind = len(body.statements), limits.QUERY_STATEMENTS_MAX, "statements"
+        if isinstance(body.statements[0], syntax.Matched):
+            count, count_max, kind = _count_clauses(body.statements[0].clauses), limits.QUERY_CLAUSES_MAX, "clauses"
     if count > count_max:
         message = f"query {query.name.text}: too many {kind}: expected at most {count_max:,}, got {count:,}"
         hint = "Split the query." if kind == "clauses" else "Split the query, or load the rows from a file."

@@ -38,7 +38,7 @@ def query_shape(checked: CheckedQuery, catalog: Catalog) -> QueryShape:
     """Return the shape of a checked query. A delete of nodes also writes the edges that can reference them."""
     plan = checked.plan
     fields = plan.outputs if isinstance(plan, ReadPlan) else ()
-    reads = {table.alias for root in roots_of(plan) for table in _tables_of(root)}
+    reads = {table.alias for root in roots_of(plan) for table in tables_of(root)}
     return QueryShape(
         name=checked.name,
         is_mutation=checked.is_mutation,
@@ -53,7 +53,8 @@ def query_shape(checked: CheckedQuery, catalog: Catalog) -> QueryShape:
     )
 
 
-def _tables_of(root: op.Relation) -> set[Table]:
+def tables_of(root: op.Relation) -> set[Table]:
+    """Return the tables that a relation reads."""
     tables: set[Table] = set()
     for step in steps_of(root):
         match step:

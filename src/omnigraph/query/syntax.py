@@ -327,6 +327,10 @@ class Insert(SyntaxNode, frozen=True):
     type: Name
     assignments: tuple[Assignment, ...]
 
+    @property
+    def span(self) -> Span:
+        return self.type.span
+
 
 class Update(SyntaxNode, frozen=True):
     """`update T set { … } where p`."""
@@ -335,6 +339,10 @@ class Update(SyntaxNode, frozen=True):
     assignments: tuple[Assignment, ...]
     where: Expression
 
+    @property
+    def span(self) -> Span:
+        return self.type.span
+
 
 class Delete(SyntaxNode, frozen=True):
     """`delete T where p`."""
@@ -342,8 +350,36 @@ class Delete(SyntaxNode, frozen=True):
     type: Name
     where: Expression
 
+    @property
+    def span(self) -> Span:
+        return self.type.span
 
-Statement = Insert | Update | Delete
+
+class MatchedUpdate(SyntaxNode, frozen=True):
+    """`match { … } update $x set { … }`."""
+
+    clauses: tuple[Clause, ...]
+    variable: Variable
+    assignments: tuple[Assignment, ...]
+
+    @property
+    def span(self) -> Span:
+        return self.variable.span
+
+
+class MatchedDelete(SyntaxNode, frozen=True):
+    """`match { … } delete $x`."""
+
+    clauses: tuple[Clause, ...]
+    variable: Variable
+
+    @property
+    def span(self) -> Span:
+        return self.variable.span
+
+
+Matched = MatchedUpdate | MatchedDelete
+Statement = Insert | Update | Delete | Matched
 
 
 class MutationBody(SyntaxNode, frozen=True):

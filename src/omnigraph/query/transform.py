@@ -67,6 +67,8 @@ def _hint(position: int, text: str, expected: list[str]) -> str:
     for pair in (rest, before):
         if pair in _HINTS:
             return _HINTS[pair]
+    if rest[:1] == "#":
+        return "Write comments as `// …` or `/* … */`."
     if rest[:1] == ";":
         return "Separate clauses with whitespace only."
     if rest[:1].isalpha() and not rest[:1].isascii():
@@ -75,6 +77,10 @@ def _hint(position: int, text: str, expected: list[str]) -> str:
     word = match.group().lower() if match else ""
     if word in _BODY_KEYWORDS and "`query`" in expected:
         return "Wrap it in a named query: `query name() { … }`."
+    if word in {"insert", "update", "delete"} and expected == ["`}`"]:
+        return "Write two queries. A query with a `match` has one `update` or `delete`."
+    if expected == ["a variable"] and re.search(r"\b(?:update|delete)\s+$", text[:position]):
+        return "Name a variable that the `match` binds: `delete $x`, `update $x set { … }`."
     if word in _WORD_HINTS:
         return _WORD_HINTS[word]
     if "a variable" in expected and _follows_bare_variable(position, text):
@@ -115,6 +121,8 @@ class _QueryBuilder(TreeBuilder[tuple[syntax.Query, ...]]):
     insert = node_rule(syntax.Insert)
     update = node_rule(syntax.Update)
     delete = node_rule(syntax.Delete)
+    matched_update = node_rule(syntax.MatchedUpdate)
+    matched_delete = node_rule(syntax.MatchedDelete)
 
     def disjunction(self, operands: list[syntax.Expression]) -> syntax.Joined:
         return _join(syntax.Junction.OR, operands)

@@ -58,6 +58,8 @@ def _hint(invalid: InvalidSyntax, text: str) -> str:
         return 'write strings in double quotes: "…"'
     if rest[:1].isalpha() and not rest[:1].isascii():
         return "a name consists of the letters A to Z and a to z, digits and `_`"
+    if rest[:1] == "#":
+        return "write comments as `// …` or `/* … */`"
     if rest[:1] in {",", ";"} and "`}`" in expected:
         return "separate properties by spaces or new lines only"
     if rest[:1] == "[" and "a name" in expected:

@@ -47,9 +47,8 @@ def held_columns(entity: NodeType | EdgeType, plan: MutationPlan) -> tuple[str, 
 
 
 def conditions_of(statement: UpdateRows | DeleteRows) -> tuple[ex.Expr, ...]:
-    """Return the conditions of an update or a delete."""
-    assert isinstance(statement.rows, op.Scan), "the rows of a statement are one scan"
-    return statement.rows.filter.conjuncts
+    """Return the conditions of an update or a delete on its own rows; the matches of a `match` are found before."""
+    return statement.rows.filter.conjuncts if isinstance(statement.rows, op.Scan) else ()
 
 
 @dataclass(slots=True, kw_only=True)

@@ -7,7 +7,7 @@ change as a whole. Nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -17,6 +17,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from omnigraph.arrow.columns import nulls
+from omnigraph.base import limits as base_limits
 from omnigraph.base.ids import TypeId
 from omnigraph.engine.columns.dictionary import Array, Codes
 from omnigraph.engine.columns.expressions import condition_mask, evaluate
@@ -35,6 +36,7 @@ from omnigraph.integrity.row_rules import check_property_values, check_required
 from omnigraph.integrity.rules import RowOrigins, RuleViolations
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
+from omnigraph.query.plan.expression_walk import ScanFilter
 from omnigraph.query.plan.statements import (
     ColumnAssignment,
     DeleteRows,
@@ -43,6 +45,8 @@ from omnigraph.query.plan.statements import (
     StatementPlan,
     UpdateRows,
 )
+from omnigraph.query.plan.types import STRING
+from omnigraph.query.shapes import tables_of
 from omnigraph.schema.catalog import EdgeType, Entity, NodeType
 from omnigraph.schema.tables import arrow_schema, arrow_type
 
@@ -155,6 +159,10 @@ class _MutationRun:
 
     def update(self, statement: UpdateRows, line: int) -> None:
         overlay = self._overlay(statement.entity.table.type_id)
+        for resolved in self._resolve(statement):
+            self._update(resolved, overlay, line)
+
+    def _update(self, statement: UpdateRows, overlay: Overlay, line: int) -> None:
         overlay_mask = condition_mask(conditions_of(statement), overlay.frame(statement.entity))
         stored = self._matching_rows(statement, overlay)
         stored_mask = overlay.add_existing(stored, line)
@@ -166,8 +174,12 @@ class _MutationRun:
 
     def delete(self, statement: DeleteRows) -> None:
         overlay = self._overlay(statement.entity.table.type_id)
-        rows = self._matching_rows(statement, overlay)
-        deleted = overlay.remove(rows.column("id").combine_chunks() if rows.num_rows else NO_IDS)
+        if isinstance(statement.rows, op.Scan):
+            rows = self._matching_rows(statement, overlay)
+            ids: Array = rows.column("id").combine_chunks() if rows.num_rows else NO_IDS
+        else:
+            ids = self._matched_ids(statement)
+        deleted = overlay.remove(ids)
         self.change.read.add(overlay.entity.id)
         if isinstance(overlay.entity, NodeType):
             self._delete_edges(overlay.entity, deleted)
@@ -182,6 +194,31 @@ class _MutationRun:
             for end in ends if len(deleted) else ():
                 removed = self._overlay(edge.id).remove(lookup.edges_at(edge.id, end, deleted))
                 self.budget.reserve(removed.nbytes)
+
+    def _resolve(self, statement: UpdateRows) -> Iterator[UpdateRows]:
+        """Yield updates of rows by their ids for an update by a `match`, which is the only statement of its query."""
+        if isinstance(statement.rows, op.Scan):
+            yield statement
+            return
+        ids, entity = self._matched_ids(statement).to_pylist(), statement.entity
+        column = ex.ColumnRef(entity.name, "id", STRING)
+        for start in range(0, len(ids), base_limits.LOOKUP_FILTER_VALUES_MAX):
+            part = ids[start : start + base_limits.LOOKUP_FILTER_VALUES_MAX]
+            is_listed = ex.InList(column, tuple(ex.Literal(row_id, STRING) for row_id in part))
+            yield replace(statement, rows=op.Scan(entity, ("id",), ScanFilter((is_listed,))))
+
+    def _matched_ids(self, statement: UpdateRows | DeleteRows) -> Array:
+        """Return the distinct ids of the rows that a `match` finds in the snapshot."""
+        self.change.read.update(table.type_id for table in tables_of(statement.rows))
+        name = statement.entity.id
+        parts = [NO_IDS]
+        for frame in run_rows(self.snapshot, statement.rows, frozenset({name}), self.budget):
+            part: Any = frame.array(name).drop_null().unique()
+            self.budget.reserve(part.nbytes)
+            parts.append(part)
+        joined: Any = pa.concat_arrays(parts)
+        ids: Array = joined.unique()
+        return ids
 
     def _matching_rows(self, statement: UpdateRows | DeleteRows, overlay: Overlay) -> pa.Table:
         """Read the rows of the pinned table that match and that no earlier statement changed."""

@@ -130,5 +130,5 @@ def bind_mutation(
     facts = gather_facts(snapshot, query_shape(checked, catalog).reads)
     plan = bind_plan(rewrite_plan(checked.plan, facts), values, now)
     assert isinstance(plan, MutationPlan), "its body is a mutation's"
-    lines = tuple(statement.type.span.line for statement in body.statements)
+    lines = tuple(statement.span.line for statement in body.statements)
     return BoundMutation(plan, lines, source.source)

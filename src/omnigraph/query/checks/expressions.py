@@ -183,6 +183,8 @@ def _report_unknown_variable(variable: syntax.Variable, env: Env) -> None:
     shown = quoted(f"${variable.name}")
     if env.position in {ExpressionPosition.WHERE, ExpressionPosition.VALUE}:
         hint = "Use a parameter of the query, or a property of the type without `$`."
+        if env.variables:
+            hint = f"Use a parameter, or a property of the updated variable: `${next(iter(env.variables))}.prop`."
         env.report(QueryCode.WHERE_VARIABLE, variable.span, f"unknown parameter {shown}", hint)
     elif variable.name in env.context.broken:
         return

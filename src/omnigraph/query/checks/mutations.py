@@ -1,7 +1,7 @@
 """Checks inserts, updates and deletes: properties exist, required ones are set, and values have the right types.
 
 Input: the statements of a mutation. Output: one typed statement for each that has no problem. The rows of an update or
-a delete are a relation with one entity, whose properties `where` uses without `$`.
+a delete are a relation with one entity, whose properties `where` uses without `$`, or the matches of a `match`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import assert_never
 
 from omnigraph.lang.problems import quoted
-from omnigraph.lang.syntax import Name, NumberLiteral, StringLiteral, TimeLiteral
+from omnigraph.lang.syntax import Name, NumberLiteral, Span, StringLiteral, TimeLiteral
 from omnigraph.query import syntax
-from omnigraph.query.checks.context import Context, Env, ExpressionPosition
+from omnigraph.query.checks.blocks import assemble, check_block
+from omnigraph.query.checks.context import Context, Env, ExpressionPosition, VariableBinding
 from omnigraph.query.checks.expressions import check_condition, check_expression, report_unknown_property
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan import expressions as ex
@@ -42,6 +43,8 @@ def _check_mix(body: syntax.MutationBody, context: Context) -> None:
 
 
 def _check_statement(statement: syntax.Statement, context: Context) -> StatementPlan | None:
+    if isinstance(statement, syntax.Matched):
+        return _check_matched(statement, context)
     entity_type = _find_type(statement.type, context)
     if entity_type is None:
         return None
@@ -52,10 +55,7 @@ def _check_statement(statement: syntax.Statement, context: Context) -> Statement
             _check_complete(assignments, entity_type, name, context)
             return None if values is None else InsertRow(table, values)
         case syntax.Update(name, assignments, where):
-            if not assignments:
-                hint = "Set at least one property: `set { age: 3 }`."
-                context.report(QueryCode.NOTHING_SET, name.span, "the update sets no properties", hint)
-            _check_updatable(assignments, entity_type, context)
+            _check_updatable(assignments, entity_type, name.span, context)
             entity = context.new_entity(syntax.Variable("row"), table)
             words = _own_columns(entity)
             values = _check_assignments(assignments, table, Env(context, {}, ExpressionPosition.VALUE, words))
@@ -67,6 +67,33 @@ def _check_statement(statement: syntax.Statement, context: Context) -> Statement
             return None if rows is None else DeleteRows(entity, rows)
         case _:
             assert_never(statement)
+
+
+def _check_matched(statement: syntax.Matched, context: Context) -> StatementPlan | None:
+    """Check a statement on the rows that a variable of its `match` is bound to."""
+    variable = statement.variable
+    block = check_block(statement.clauses, context, {}, statement.span)
+    bound = None if variable.is_anonymous else block.visible.get(variable.name)
+    if bound is None:
+        if variable.name not in context.broken:
+            near = context.problems.did_you_mean(variable.name, block.visible).replace("`", "`$", 1)
+            hint = near or "Name a variable that the `match` binds outside of `not`."
+            message = f"unknown variable {quoted(f'${variable.name}')}"
+            context.report(QueryCode.UNKNOWN_VARIABLE, variable.span, message, hint)
+        return None
+    entity = bound.entity
+    values: tuple[ColumnAssignment, ...] | None = ()
+    if isinstance(statement, syntax.MatchedUpdate):
+        entity_type = context.catalog.type_with_id(entity.table.type_id)
+        assert entity_type is not None, "the entity is of a type of the catalog"
+        _check_updatable(statement.assignments, entity_type, statement.span, context)
+        own = {variable.name: VariableBinding(entity)}
+        env = Env(context, own, ExpressionPosition.VALUE, _own_columns(entity))
+        values = _check_assignments(statement.assignments, entity.table, env)
+    if values is None or context.problems.sorted():
+        return None
+    rows = assemble(block)
+    return UpdateRows(entity, values, rows) if values else DeleteRows(entity, rows)
 
 
 def _find_type(name: Name, context: Context) -> NodeType | EdgeType | None:
@@ -233,8 +260,11 @@ def _lacks_source(prop: Property, assigned_names: set[str], entity_type: NodeTyp
 
 
 def _check_updatable(
-    assignments: tuple[syntax.Assignment, ...], entity_type: NodeType | EdgeType, context: Context
+    assignments: tuple[syntax.Assignment, ...], entity_type: NodeType | EdgeType, span: Span, context: Context
 ) -> None:
+    if not assignments:
+        hint = "Set at least one property: `set { age: 3 }`."
+        context.report(QueryCode.NOTHING_SET, span, "the update sets no properties", hint)
     table = context.table(entity_type)
     system = system_columns(entity_type)
     for assignment in assignments:
