@@ -78,12 +78,11 @@ def _clause_lines(clause: syntax.Clause, *, before_parenthesis: bool) -> Iterabl
             return (f"({text})" if is_ambiguous else text,)
         case syntax.Binding(variable, name, properties):
             return (f"${variable.name}: {name.text}{_properties(properties) if properties else ''}",)
-        case syntax.Traversal(source, edge, target, undirected, bounds, binding):
+        case syntax.Traversal(source=source, target=target, bounds=bounds, binding=binding):
             bound = f" ${binding.name}:" if binding else " "
-            edge_text = f"<{edge.text}>" if undirected else edge.text
             high = bounds.high.text if bounds and bounds.high else ""
             hops = f"{{{bounds.low.text},{high}}}" if bounds else ""
-            return (f"${source.name}{bound}{edge_text}{hops} ${target.name}",)
+            return (f"${source.name}{bound}{clause.edge_text}{hops} ${target.name}",)
         case _:
             assert_never(clause)
 

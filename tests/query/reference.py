@@ -94,13 +94,15 @@ def _read(  # noqa: PLR0912 - one case per step
                         yield columns_read | {source.id: near, target.id: far}
         case op.Pattern():
             yield from _pattern(relation, tables, outer)
-        case op.Expand(below, table, source, target, direction, low, high):
+        case op.Expand(below, _, source, target, direction, low, high):
+            edges = [edge_row for table in relation.tables for edge_row in tables[table.alias]]
             for row in run(below, tables, outer):
-                for edge_row in reachable(tables[table.alias], row[source.id], direction, (low, high)):
-                    yield row | {target.id: edge_row}
-        case op.ExpandInto(below, table, source, target, direction, low, high):
+                for node_id in reachable(edges, row[source.id], direction, (low, high)):
+                    yield row | {target.id: node_id}
+        case op.ExpandInto(below, _, source, target, direction, low, high):
+            edges = [edge_row for table in relation.tables for edge_row in tables[table.alias]]
             for row in run(below, tables, outer):
-                if row[target.id] in reachable(tables[table.alias], row[source.id], direction, (low, high)):
+                if row[target.id] in reachable(edges, row[source.id], direction, (low, high)):
                     yield row
         case op.EdgeExpand(below, edge, source, target, direction, columns, scan_filter, into):
             for row in run(below, tables, outer):
@@ -132,7 +134,7 @@ def _pattern(pattern: op.Pattern, tables: Tables, outer: Sequence[Row]) -> list[
 
 def _followed(link: op.Link, row: Row, tables: Tables) -> Iterator[Row]:
     ends = (row[link.source.id], row[link.target.id])
-    edges = tables[link.table.alias]
+    edges = [edge_row for table in link.tables for edge_row in tables[table.alias]]
     if link.edge is None:
         if ends[1] in reachable(edges, ends[0], link.direction, (link.low, link.high)):
             yield row

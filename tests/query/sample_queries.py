@@ -49,6 +49,9 @@ TRAVERSALS: Final = (
     "$q $k:<knows> $q",
     "$p <knows>{1,3} $q",
     "$p follows $r",
+    "$p (knows|follows) $q",
+    "$q (follows|knows){1,3} $r",
+    "$p <knows|follows>{2,3} $r",
     "$t contains{1,2} $u",
 )
 FILTERS: Final = (

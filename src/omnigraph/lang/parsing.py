@@ -29,6 +29,7 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _TOKEN: Final = re.compile(r"\$?[A-Za-z0-9_]+|\S")
 _TERMINALS: Final = {
     "$END": "the end of the text",
+    "ALTERNATIVES": "`(edge|edge)`",
     "ANNOTATION": "an annotation",
     "COMPARISON": "a comparison",
     "DIRECTION": "`asc` or `desc`",

@@ -47,6 +47,10 @@ class QueryCode(Code):
     EDGE_BINDING_TWICE = ("T209", "the variable of an edge is already bound")
     NOT_AN_ENTITY = ("T210", "a parameter or an edge is used where a node is required")
     EMPTY_BLOCK = ("T211", "a `match`, `not` or `optional` has no clauses")
+    EDGE_ALTERNATIVES = (
+        "T212",
+        "the edges of a traversal are repeated, connect other types, or are bound to a variable",
+    )
 
     COMPARISON = ("T301", "the two sides of a comparison have types that cannot be compared")
     NO_ORDER = ("T302", "`<`, `<=`, `>` or `>=` is used on values without an order")

@@ -150,10 +150,11 @@ def _step_text(relation: op.Relation) -> str:  # noqa: PLR0912 - one case per op
         case op.EdgeScan(edge, source, target, columns, undirected, scan_filter, index):
             ends = f"{source.name} {'--' if undirected else '->'} {target.name}"
             return f"edge scan {edge.table.alias} as {edge.name} {ends}{_access_text(columns, scan_filter, index)}"
-        case op.Expand(_, table, source, target, direction, low, high, index) | op.ExpandInto(
-            _, table, source, target, direction, low, high, index
+        case op.Expand(_, _, source, target, direction, low, high, index) | op.ExpandInto(
+            _, _, source, target, direction, low, high, index
         ):
-            path = _traversal_text(source.name, table.name, target.name, direction, (low, high))
+            edges = "|".join(table.name for table in relation.tables)
+            path = _traversal_text(source.name, edges, target.name, direction, (low, high))
             return f"{'expand' if isinstance(relation, op.Expand) else 'check'} {path}{_index_text(index)}"
         case op.EdgeExpand(_, edge, source, target, direction, columns, scan_filter, into, index):
             path = _traversal_text(source.name, f"{edge.name}:{edge.table.name}", target.name, direction, (1, 1))
@@ -195,7 +196,7 @@ def _columns_text(columns: tuple[ex.NamedExpression[ex.Expr], ...]) -> str:
 
 
 def _link_text(link: op.Link) -> str:
-    name = f"{link.edge.name}:{link.table.name}" if link.edge else link.table.name
+    name = f"{link.edge.name}:{link.table.name}" if link.edge else "|".join(table.name for table in link.tables)
     return _traversal_text(link.source.name, name, link.target.name, link.direction, (link.low, link.high))
 
 

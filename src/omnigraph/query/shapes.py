@@ -60,13 +60,13 @@ def tables_of(root: op.Relation) -> set[Table]:
         match step:
             case op.Pattern(entities=entities, links=links):
                 tables.update(entity.table for entity in entities)
-                tables.update(link.table for link in links)
+                tables.update(table for link in links for table in link.tables)
             case op.Scan(entity) | op.Lookup(entity=entity):
                 tables.add(entity.table)
             case op.EdgeScan(edge) | op.EdgeExpand(edge=edge):
                 tables.add(edge.table)
-            case op.Expand(table=table) | op.ExpandInto(table=table):
-                tables.add(table)
+            case op.Expand() | op.ExpandInto():
+                tables.update(step.tables)
     return tables
 
 

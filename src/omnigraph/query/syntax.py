@@ -249,7 +249,7 @@ class Bounds(SyntaxNode, frozen=True):
 
 
 class Traversal(SyntaxNode, frozen=True):
-    """`$a edge{1,2} $b`, `$a <edge> $b`, `$a $e:edge $b`."""
+    """`$a edge{1,2} $b`, `$a <edge> $b`, `$a $e:edge $b`, `$a (edge|other) $b`; `more` has the other edges."""
 
     source: Variable
     edge: Name
@@ -257,10 +257,19 @@ class Traversal(SyntaxNode, frozen=True):
     undirected: bool = False
     bounds: Bounds | None = None
     binding: Variable | None = None
+    more: tuple[Name, ...] = ()
 
     @property
     def span(self) -> Span:
         return self.edge.span
+
+    @property
+    def edge_text(self) -> str:
+        """The edges as the query text has them."""
+        names = "|".join(name.text for name in (self.edge, *self.more))
+        if self.undirected:
+            return f"<{names}>"
+        return f"({names})" if self.more else names
 
 
 class Filter(SyntaxNode, frozen=True):

@@ -17,7 +17,7 @@ from omnigraph.base.errors import ResourceLimit
 from omnigraph.lang.builder import TreeBuilder, node_rule, token_span, tuple_rule
 from omnigraph.lang.parsing import InvalidSyntax, declaration_at, join_alternatives
 from omnigraph.lang.problems import ProblemList, QueryProblems
-from omnigraph.lang.syntax import Annotation, Name, NumberLiteral, StringLiteral, TimeLiteral
+from omnigraph.lang.syntax import Annotation, Name, NumberLiteral, Span, StringLiteral, TimeLiteral
 from omnigraph.query import syntax
 from omnigraph.query.codes import QueryCode
 
@@ -241,16 +241,18 @@ class _QueryBuilder(TreeBuilder[tuple[syntax.Query, ...]]):
         source, target = parts[0], parts[-1]
         assert isinstance(source, syntax.Variable)
         assert isinstance(target, syntax.Variable)
-        edge = next(part for part in parts if isinstance(part, Name | Token))
+        written = next(part for part in parts if isinstance(part, Name | Token))
+        edge, *more = _edge_names(written) if isinstance(written, Token) else [written]
         binding = next((part.children[0] for part in parts if isinstance(part, Tree)), None)
         assert binding is None or isinstance(binding, syntax.Variable)
         return syntax.Traversal(
             source,
-            Name(str(edge).strip("<> \t"), token_span(edge)) if isinstance(edge, Token) else edge,
+            edge,
             target,
-            undirected=isinstance(edge, Token),
+            undirected=isinstance(written, Token) and written.type == "UNDIRECTED",
             bounds=next((part for part in parts if isinstance(part, syntax.Bounds)), None),
             binding=binding,
+            more=tuple(more),
         )
 
     def edge_name(self, parts: tuple[Name | Token]) -> Name:
@@ -278,6 +280,15 @@ class _QueryBuilder(TreeBuilder[tuple[syntax.Query, ...]]):
             limit = ResourceLimit("query_list", limits.QUERY_LIST_ITEMS_MAX, "items", len(items))
             self._report_limit(bracket, message, "Pass long lists as parameters.", limit)
         return syntax.ListLiteral(tuple(items), token_span(bracket))
+
+
+def _edge_names(token: Token) -> list[Name]:
+    """Return the edges of `<a|b>` and `(a|b)`, which are on one line; a single edge has the position of the token."""
+    span = token_span(token)
+    words = list(_WORD.finditer(token))
+    if len(words) == 1:
+        return [Name(words[0].group(), span)]
+    return [Name(word.group(), Span(span.line, span.column + word.start(), len(word.group()))) for word in words]
 
 
 def _join(junction: syntax.Junction, operands: list[syntax.Expression]) -> syntax.Joined:

@@ -1,8 +1,8 @@
-"""Follows the edges of one table from a set of nodes, in one of three modes that return the same pairs.
+"""Follows edges from a set of nodes, in one of three modes that return the same pairs.
 
-The mode is chosen at each hop, from the actual size of the frontier: adjacency if it is in memory or quickly built;
-lookups by index for a small frontier; adjacency for a large frontier if it fits the cache; otherwise a scan of the edge
-table.
+The edges are those of one table, or of several tables that connect the same types. The mode is chosen at each hop, from
+the actual size of the frontier: adjacency if it is in memory or quickly built; lookups by index for a small frontier;
+adjacency for a large frontier if it fits the cache; otherwise a scan of the edge tables.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SIDES: Final = {
 
 
 class Walker:
-    """Follows the edges of an operator's table in the direction of the operator."""
+    """Follows the edges of an operator's tables in the direction of the operator."""
 
     def __init__(self, operator: Traversal, context: ExecutionContext) -> None:
         self.table = operator.table if isinstance(operator, op.Expand | op.ExpandInto) else operator.edge.table
@@ -43,6 +43,9 @@ class Walker:
         else:
             self.direction = operator.direction
         self.reader = context.reader(self.table)
+        more = operator.more if isinstance(operator, op.Expand | op.ExpandInto) else ()
+        self._readers = (self.reader, *(context.reader(table) for table in more))
+        self._more_keys = tuple(reader.key for reader in self._readers[1:])
         self._operator = operator
         self._context = context
         self._adjacency: Adjacency | None = None
@@ -61,10 +64,10 @@ class Walker:
 
     def adjacency(self) -> Adjacency:
         """Return the adjacency of the table from the cache or its file, or build it; cache it."""
-        key, cache = (self.reader.key, "adjacency"), self._context.cache
+        key, cache = (self.reader.key, "adjacency", self._more_keys), self._context.cache
         adjacency = self._adjacency or cache.get(key, Adjacency)
         if adjacency is None:
-            if self.reader.row_count > limits.ENGINE_EAGER_ROWS_MAX:
+            if len(self._readers) == 1 and self.reader.row_count > limits.ENGINE_EAGER_ROWS_MAX:
                 adjacency = read_adjacency(self.reader.root, self.reader.record, self.reader.dataset())
             if adjacency is None:
                 adjacency = self._build_adjacency()
@@ -100,7 +103,8 @@ class Walker:
         far_parts = self._context.budget.collect(
             batch.column(far)
             for near, far in SIDES[self.direction]
-            for batch in self.reader.read_matching((far,), near, texts)
+            for reader in self._readers
+            for batch in reader.read_matching((far,), near, texts)
         )
         return _distinct_pairs([np.zeros(len(part), dtype=np.int64) for part in far_parts], far_parts)[1]
 
@@ -109,12 +113,16 @@ class Walker:
     ) -> Iterator[pa.RecordBatch]:
         """Read the edges at these nodes from storage; a scan also returns other edges."""
         names = tuple(dict.fromkeys(columns))
-        if mode is TraversalMode.INDEXED:
-            return self.reader.read_matching(names, near, texts)
-        return self.reader.read_batches(names, None)
+        for reader in self._readers:
+            if mode is TraversalMode.INDEXED:
+                yield from reader.read_matching(names, near, texts)
+            else:
+                yield from reader.read_batches(names, None)
 
     def _build_adjacency(self) -> Adjacency:
-        batches = self._context.budget.collect(self.reader.read_batches(("src", "dst"), None))
+        batches = self._context.budget.collect(
+            batch for reader in self._readers for batch in reader.read_batches(("src", "dst"), None)
+        )
         sources, targets = (
             pa.chunked_array([batch.column(name) for batch in batches], pa.utf8()).combine_chunks()
             for name in ("src", "dst")
@@ -125,15 +133,15 @@ class Walker:
         forced = self._context.options.mode
         if forced is not None:
             return forced, "forced"
-        rows = self.reader.row_count
-        if self._adjacency or self._context.cache.get((self.reader.key, "adjacency"), Adjacency):
+        rows = sum(reader.row_count for reader in self._readers)
+        if self._adjacency or self._context.cache.get((self.reader.key, "adjacency", self._more_keys), Adjacency):
             return TraversalMode.ADJACENCY, "in memory"
         if rows <= limits.ENGINE_EAGER_ROWS_MAX:
             return TraversalMode.ADJACENCY, "few edges"
         fits = rows * _EDGE_BYTES <= self._context.cache.bytes_max // limits.ENGINE_CACHE_COLUMN_PART * 2
         if frontier <= limits.ENGINE_INDEXED_FRONTIER_MAX and self._is_indexed():
             if self._is_repeated is None:
-                touched = self._context.cache.touch((self.reader.key, "hop"))
+                touched = self._context.cache.touch((self.reader.key, "hop", self._more_keys))
                 self._is_repeated = touched >= limits.ENGINE_TOUCHES_MIN
             if not (self._is_repeated and fits):
                 return TraversalMode.INDEXED, f"from {format_count(frontier, 'node')}"
@@ -145,8 +153,9 @@ class Walker:
         )
 
     def _is_indexed(self) -> bool:
-        facts = self.reader.facts()
-        return all(facts.index(near, IndexKind.BTREE) for near, _ in SIDES[self.direction])
+        return all(
+            reader.facts().index(near, IndexKind.BTREE) for reader in self._readers for near, _ in SIDES[self.direction]
+        )
 
 
 def expand_neighbours(neighbours: Neighbours, codes: Codes) -> tuple[Codes, Codes]:

@@ -86,8 +86,9 @@ def _orient(edges: DataFrame, edge: Entity, direction: op.Direction) -> DataFram
 
 def _find_pairs(frame: DataFrame, step: op.Expand | op.ExpandInto, tables: TableFrames) -> DataFrame:
     """Return the distinct pairs of a source of the rows and a reached node."""
-    edge = Entity("edge", step.table)
-    edges = _orient(tables.rows(edge, ("src", "dst")), edge, step.direction).select(NEAR, FAR).distinct()
+    entities = [Entity("edge", table) for table in step.tables]
+    oriented = [_orient(tables.rows(edge, ("src", "dst")), edge, step.direction).select(NEAR, FAR) for edge in entities]
+    edges = reduce(DataFrame.union, oriented).distinct()
     if not _is_one_type(step.table, tables):
         # No edge of the type starts at the end of the first hop, even if a node there has the same id.
         return edges if step.low == 1 else edges.limit(0)

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.base import limits
 from omnigraph.lang.problems import quoted
-from omnigraph.lang.syntax import NumberLiteral
+from omnigraph.lang.syntax import Name, NumberLiteral
 from omnigraph.query.checks.context import Env, VariableBinding
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan.operators import Link
@@ -32,10 +33,14 @@ class CheckedTraversal(Struct, frozen=True):
 def check_traversal(traversal: Traversal, env: Env) -> CheckedTraversal | None:
     """Return the link, or None after a problem."""
     context = env.context
-    edge = context.catalog.edge_named(traversal.edge.text)
-    if edge is None:
-        _report_unknown_edge(traversal, env)
+    named = [(name, context.catalog.edge_named(name.text)) for name in (traversal.edge, *traversal.more)]
+    for name, candidate in named:
+        if candidate is None:
+            _report_unknown_edge(name, env)
+    edges = [candidate for _, candidate in named if candidate is not None]
+    if len(edges) < len(named) or not _are_alternatives(traversal, edges, env):
         return None
+    edge = edges[0]
     bounds = _check_bounds(traversal, env)
     if not _endpoints_match(traversal, edge, env) or bounds is None or not _is_valid_binding(traversal, bounds, env):
         return None
@@ -56,7 +61,8 @@ def check_traversal(traversal: Traversal, env: Env) -> CheckedTraversal | None:
         bound_edge = context.new_entity(traversal.binding, table)
         introduced.append((traversal.binding.name, bound_edge))
     low, high = bounds
-    link = Link(table, ends[0], ends[1], low, high, traversal.undirected, bound_edge)
+    more = tuple(context.table(other) for other in edges[1:])
+    link = Link(table, ends[0], ends[1], low, high, traversal.undirected, bound_edge, more)
     return CheckedTraversal(link, tuple(introduced))
 
 
@@ -64,13 +70,38 @@ def _binding_of(variable: Variable, env: Env) -> VariableBinding | None:
     return None if variable.is_anonymous else env.variables.get(variable.name)
 
 
-def _report_unknown_edge(traversal: Traversal, env: Env) -> None:
-    name = traversal.edge.text
+def _are_alternatives(traversal: Traversal, edges: list[EdgeType], env: Env) -> bool:
+    """Return whether the edges are different, connect the same types and are not bound; report it otherwise."""
+    first = edges[0]
+    if traversal.more and traversal.binding:
+        message = "cannot bind one of several edges"
+        hint = "Remove the variable of the edge, or write one query for each edge."
+        env.report(QueryCode.EDGE_ALTERNATIVES, traversal.binding.span, message, hint)
+        return False
+    for position, (edge, name) in enumerate(zip(edges[1:], traversal.more, strict=True), start=1):
+        if edge in edges[:position]:
+            env.report(QueryCode.EDGE_ALTERNATIVES, name.span, f"duplicate edge {quoted(name.text)}", "Remove it.")
+            return False
+        if (edge.source, edge.target) != (first.source, first.target):
+            expected, actual = (_endpoints_text(other, env) for other in (first, edge))
+            message = f"the edges connect different types: expected {expected}, got {actual}"
+            env.report(QueryCode.EDGE_ALTERNATIVES, name.span, message, "Write one query for each edge.")
+            return False
+    return True
+
+
+def _endpoints_text(edge: EdgeType, env: Env) -> str:
+    catalog = env.context.catalog
+    return f"{catalog.source_of(edge).name} to {catalog.target_of(edge).name}"
+
+
+def _report_unknown_edge(edge_name: Name, env: Env) -> None:
+    name = edge_name.text
     edge_names = [edge.name[:1].lower() + edge.name[1:] for edge in env.context.catalog.edges]
     hint = env.context.suggest_name(name, edge_names)
     if env.context.catalog.node_named(name):
         hint = f"{name} is a node type. Write the name of an edge type."
-    env.report(QueryCode.UNKNOWN_EDGE, traversal.edge.span, f"unknown edge type {quoted(name)}", hint)
+    env.report(QueryCode.UNKNOWN_EDGE, edge_name.span, f"unknown edge type {quoted(name)}", hint)
 
 
 def _endpoints_match(traversal: Traversal, edge: EdgeType, env: Env) -> bool:
@@ -78,7 +109,8 @@ def _endpoints_match(traversal: Traversal, edge: EdgeType, env: Env) -> bool:
     source, target = catalog.source_of(edge), catalog.target_of(edge)
     if traversal.undirected and source != target:
         message = f"{edge.name} connects {source.name} to {target.name}, so it cannot be undirected"
-        hint = f"Write `${traversal.source.name} {traversal.edge.text} ${traversal.target.name}`."
+        directed = replace(traversal, undirected=False)
+        hint = f"Write `${traversal.source.name} {directed.edge_text} ${traversal.target.name}`."
         env.report(QueryCode.UNDIRECTED_ENDS, traversal.edge.span, message, hint)
         return False
     types = []
@@ -99,7 +131,7 @@ def _endpoints_match(traversal: Traversal, edge: EdgeType, env: Env) -> bool:
         return True
     if left in {None, target.id} and right in {None, source.id}:
         message = f"wrong direction: {edge.name} connects {source.name} to {target.name}"
-        hint = f"Swap the variables: `${traversal.target.name} {traversal.edge.text} ${traversal.source.name}`."
+        hint = f"Swap the variables: `${traversal.target.name} {traversal.edge_text} ${traversal.source.name}`."
         env.report(QueryCode.WRONG_DIRECTION, traversal.edge.span, message, hint)
         return False
     wrong, expected = (traversal.source, source) if left not in {None, source.id} else (traversal.target, target)

@@ -83,8 +83,10 @@ def selectivity(condition: ex.Expr) -> float:
 
 def fan_out(link: op.Link, near: Entity, facts: PlanFacts) -> float:
     """Return the number of nodes that a link reaches from one node of the near endpoint."""
-    edges = facts.table(link.table.alias).rows
-    degree = _DEGREE_DEFAULT if edges is None else max(edges / rows_of(near, facts), 0.1)
+    counts = [facts.table(table.alias).rows for table in link.tables]
+    degree = sum(
+        _DEGREE_DEFAULT if edges is None else max(edges / rows_of(near, facts), 0.1 / len(counts)) for edges in counts
+    )
     if link.undirected:
         degree *= 2
     far = link.target if near == link.source else link.source
@@ -118,8 +120,8 @@ def _estimate(relation: op.Relation, facts: PlanFacts, outer: float) -> float:  
             for entity in entities:
                 rows *= rows_of(entity, facts)
             return rows
-        case op.Expand(below, table, source, target, _, low, high):
-            link = op.Link(table, source, target, low, high)
+        case op.Expand(below, table, source, target, _, low, high, more=more):
+            link = op.Link(table, source, target, low, high, more=more)
             return _estimate(below, facts, outer) * fan_out(link, source, facts)
         case op.ExpandInto(below):
             return _estimate(below, facts, outer) * _PASSING_CHECK

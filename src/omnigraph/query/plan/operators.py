@@ -102,7 +102,10 @@ class OuterRow(Operator, frozen=True):
 
 
 class Link(Struct, frozen=True):
-    """A traversal of a pattern. `edge` is set if the edge is bound; the traversal then has one hop."""
+    """A traversal of a pattern. `edge` is set if the edge is bound; the traversal then has one hop.
+
+    `more` has the tables of alternative edges, which connect the same types.
+    """
 
     table: Table
     source: Entity
@@ -111,10 +114,16 @@ class Link(Struct, frozen=True):
     high: int = 1
     undirected: bool = False
     edge: Entity | None = None
+    more: tuple[Table, ...] = ()
 
     def __post_init__(self) -> None:
         ex.require(1 <= self.low <= self.high, "the bounds of a traversal are not in order")
         ex.require(self.edge is None or self.high == 1, "a traversal with a bound edge has more than one hop")
+        ex.require(self.edge is None or not self.more, "one of several edges is bound")
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return (self.table, *self.more)
 
     @property
     def direction(self) -> Direction:
@@ -185,7 +194,8 @@ class Expand(RowOperator, frozen=True):
     """Each row with every node that is reachable from `source` within the bounds, once, as `target.id`.
 
     The distance of a node is the shortest one; the source itself is reachable only by a self-loop, at distance 1. From
-    a null source no node is reachable. `index` is the index of the edge column that lookups can use.
+    a null source no node is reachable. `index` is the index of the edge column that lookups can use. Each hop
+    follows an edge of `table` or of one of `more`.
     """
 
     table: Table
@@ -195,6 +205,11 @@ class Expand(RowOperator, frozen=True):
     low: int = 1
     high: int = 1
     index: IndexFact | None = None
+    more: tuple[Table, ...] = ()
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return (self.table, *self.more)
 
     def _check(self) -> None:
         ex.require(self.source.id in ex.names(self.input.outputs), f"{self.source.name} is not bound")
@@ -214,6 +229,11 @@ class ExpandInto(RowOperator, frozen=True):
     low: int = 1
     high: int = 1
     index: IndexFact | None = None
+    more: tuple[Table, ...] = ()
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return (self.table, *self.more)
 
     def _check(self) -> None:
         available = ex.names(self.input.outputs)

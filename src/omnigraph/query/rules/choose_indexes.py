@@ -36,6 +36,8 @@ def choose_indexes(root: op.Relation, facts: PlanFacts) -> op.Relation:
             case op.Lookup(entity=entity):
                 table_facts = facts.table(entity.table.alias)
                 return replace(relation, index=table_facts.index("id", IndexKind.BTREE))
+            case op.Expand(more=(_, *_)) | op.ExpandInto(more=(_, *_)):
+                return relation  # the traversal chooses an index for each of its tables
             case op.Expand(table=table, direction=direction) | op.ExpandInto(table=table, direction=direction):
                 return replace(relation, index=_endpoint_index(facts.table(table.alias), direction))
             case op.EdgeExpand(edge=edge, direction=direction):

@@ -114,9 +114,9 @@ class _PatternPlanner:
             columns = link.edge.table.column_names
             plan = op.EdgeExpand(plan, link.edge, near, far, direction, columns, scan_filter, into)
         elif into:
-            return op.ExpandInto(plan, link.table, near, far, direction, link.low, link.high)
+            return op.ExpandInto(plan, link.table, near, far, direction, link.low, link.high, more=link.more)
         else:
-            plan = op.Expand(plan, link.table, near, far, direction, link.low, link.high)
+            plan = op.Expand(plan, link.table, near, far, direction, link.low, link.high, more=link.more)
         if into:
             return plan
         del self.entities[far.name]
