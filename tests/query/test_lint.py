@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from omnigraph.query.codes import LintCode
@@ -21,7 +22,7 @@ def test_golden(path: Path, update_golden: bool) -> None:
     expected_code = path.stem.split("-", maxsplit=1)[0]
     codes = {problem.code for problem in (*report.errors, *report.warnings)}
     assert expected_code in {"clean", "errors"} or expected_code in codes
-    shown = json.dumps(lint_output(report), indent=2, ensure_ascii=False)
+    shown = json.dumps(msgspec.to_builtins(lint_output(report)), indent=2, ensure_ascii=False)
     compare(path.with_suffix(".lint.txt"), report.render(), update=update_golden)
     compare(path.with_suffix(".lint.json"), shown + "\n", update=update_golden)
 
