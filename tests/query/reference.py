@@ -15,7 +15,7 @@ from typing import Any, Final
 from omnigraph.base.errors import RunError
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
-from omnigraph.query.plan.types import DATE, DATETIME, F64, I64, ValueType, is_opaque
+from omnigraph.query.plan.types import DATE, DATETIME, F64, I64, Entity, ValueType, is_opaque
 from omnigraph.query.syntax import ComparisonOperator, Sign
 from omnigraph.query.values import midnight
 from tests.query.reference_search import matches, scored
@@ -97,13 +97,14 @@ def _read(  # noqa: PLR0912 - one case per step
         case op.Expand(below, _, source, target, direction, low, high):
             edges = [edge_row for table in relation.tables for edge_row in tables[table.alias]]
             for row in run(below, tables, outer):
-                for node_id in reachable(edges, row[source.id], direction, (low, high)):
-                    yield row | {target.id: node_id}
+                for node_id, distance in reachable(edges, row[source.id], direction, (low, high)).items():
+                    yield row | {target.id: node_id} | _path_length(relation.path, distance)
         case op.ExpandInto(below, _, source, target, direction, low, high):
             edges = [edge_row for table in relation.tables for edge_row in tables[table.alias]]
             for row in run(below, tables, outer):
-                if row[target.id] in reachable(edges, row[source.id], direction, (low, high)):
-                    yield row
+                distances = reachable(edges, row[source.id], direction, (low, high))
+                if row[target.id] in distances:
+                    yield row | _path_length(relation.path, distances[row[target.id]])
         case op.EdgeExpand(below, edge, source, target, direction, columns, scan_filter, into):
             for row in run(below, tables, outer):
                 for edge_row in tables[edge.table.alias]:
@@ -136,8 +137,9 @@ def _followed(link: op.Link, row: Row, tables: Tables) -> Iterator[Row]:
     ends = (row[link.source.id], row[link.target.id])
     edges = [edge_row for table in link.tables for edge_row in tables[table.alias]]
     if link.edge is None:
-        if ends[1] in reachable(edges, ends[0], link.direction, (link.low, link.high)):
-            yield row
+        distances = reachable(edges, ends[0], link.direction, (link.low, link.high))
+        if ends[1] in distances:
+            yield row | _path_length(link.path, distances[ends[1]])
         return
     for edge_row in edges:
         if ends in _orientations(edge_row, link.direction):
@@ -146,20 +148,24 @@ def _followed(link: op.Link, row: Row, tables: Tables) -> Iterator[Row]:
 
 def reachable(
     edges: Sequence[Mapping[str, Any]], start: Any, direction: op.Direction, bounds: tuple[int, int]
-) -> set[Any]:
-    """Return the nodes whose shortest distance is within the bounds; the start only by a self-loop, at 1."""
+) -> dict[Any, int]:
+    """Return the distances of nodes whose shortest one is within the bounds; the start only by a self-loop, at 1."""
     if start is None:
-        return set()
+        return {}
     steps = [pair for edge in edges for pair in _orientations(edge, direction)]
     low, high = bounds
-    reached = {start} if (start, start) in steps and low == 1 else set()
+    reached = {start: 1} if (start, start) in steps and low == 1 else {}
     seen, frontier = {start}, {start}
     for distance in range(1, high + 1):
         frontier = {far for near, far in steps if near in frontier} - seen
         seen |= frontier
         if distance >= low:
-            reached |= frontier
+            reached |= dict.fromkeys(frontier, distance)
     return reached
+
+
+def _path_length(path: Entity | None, distance: int) -> Row:
+    return {f"{path.name}.length": distance} if path else {}
 
 
 def _orientations(edge: Mapping[str, Any], direction: op.Direction) -> list[tuple[Any, Any]]:

@@ -50,6 +50,7 @@ TRAVERSALS: Final = (
     "$p <knows>{1,3} $q",
     "$p follows $r",
     "$p (knows|follows) $q",
+    "$p $w:knows{1,3} $q",
     "$q (follows|knows){1,3} $r",
     "$p <knows|follows>{2,3} $r",
     "$t contains{1,2} $u",

@@ -43,7 +43,7 @@ class QueryCode(Code):
     BOUNDS_ORDER = ("T205", "the bounds of a traversal are not two integers in ascending order")
     BOUNDS_OPEN = ("T206", "a traversal has no upper bound, and no maximum is configured")
     BOUNDS_TOO_HIGH = ("T207", "a traversal has more hops than the maximum")
-    EDGE_BINDING_HOPS = ("T208", "a traversal of more than one hop binds its edge")
+    EDGE_BINDING_HOPS = ("T208", "something other than the length of a path is used")
     EDGE_BINDING_TWICE = ("T209", "the variable of an edge is already bound")
     NOT_AN_ENTITY = ("T210", "a parameter or an edge is used where a node is required")
     EMPTY_BLOCK = ("T211", "a `match`, `not` or `optional` has no clauses")

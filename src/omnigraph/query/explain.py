@@ -153,7 +153,9 @@ def _step_text(relation: op.Relation) -> str:  # noqa: PLR0912 - one case per op
         case op.Expand(_, _, source, target, direction, low, high, index) | op.ExpandInto(
             _, _, source, target, direction, low, high, index
         ):
-            edges = "|".join(table.name for table in relation.tables)
+            edges = (f"{relation.path.name}:" if relation.path else "") + "|".join(
+                table.name for table in relation.tables
+            )
             path = _traversal_text(source.name, edges, target.name, direction, (low, high))
             return f"{'expand' if isinstance(relation, op.Expand) else 'check'} {path}{_index_text(index)}"
         case op.EdgeExpand(_, edge, source, target, direction, columns, scan_filter, into, index):
@@ -196,7 +198,8 @@ def _columns_text(columns: tuple[ex.NamedExpression[ex.Expr], ...]) -> str:
 
 
 def _link_text(link: op.Link) -> str:
-    name = f"{link.edge.name}:{link.table.name}" if link.edge else "|".join(table.name for table in link.tables)
+    bound = link.edge or link.path
+    name = (f"{bound.name}:" if bound else "") + "|".join(table.name for table in link.tables)
     return _traversal_text(link.source.name, name, link.target.name, link.direction, (link.low, link.high))
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from omnigraph.base import limits
 from omnigraph.engine.columns.dictionary import Codes, Mask, ValueDictionary, compact_codes, distinct_numbers, in_sorted
 from omnigraph.engine.columns.frame import (
+    Column,
     DictionaryColumn,
     Frame,
     Weights,
@@ -31,6 +32,7 @@ from omnigraph.engine.options import TraversalMode
 from omnigraph.engine.traversal.adjacency import Adjacency, Neighbours
 from omnigraph.engine.traversal.walker import Walker, expand_neighbours
 from omnigraph.query.plan import operators as op
+from omnigraph.query.plan.expressions import names
 
 _STRIDE = np.int64(2**31)
 
@@ -38,7 +40,7 @@ _STRIDE = np.int64(2**31)
 def expand_rows(operator: op.Expand, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return for each row each node that is reachable from its source, once."""
     target = operator.target.id
-    live = needed - {target}
+    live = needed - {target, *names(operator.path_fields)}
     below = live | {operator.source.id}
     walker = Walker(operator, context)
     for input_frame in context.run_operator(operator.input, below):
@@ -54,7 +56,8 @@ def expand_rows(operator: op.Expand, needed: RequiredColumns, context: Execution
 def filter_connected(operator: op.ExpandInto, needed: RequiredColumns, context: ExecutionContext) -> Iterator[Frame]:
     """Return the rows whose target is reachable from their source."""
     walker = Walker(operator, context)
-    for frame in context.run_operator(operator.input, needed | {operator.source.id, operator.target.id}):
+    ends = {operator.source.id, operator.target.id}
+    for frame in context.run_operator(operator.input, (needed | ends) - {*names(operator.path_fields)}):
         if operator.high == 1 and walker.choose_mode(frame.length) is TraversalMode.ADJACENCY:
             adjacency = walker.adjacency()
             mask = adjacency.neighbours(operator.direction).contains(
@@ -62,7 +65,10 @@ def filter_connected(operator: op.ExpandInto, needed: RequiredColumns, context: 
                 positions_in(adjacency.far(operator.direction), frame.columns[operator.target.id], context.cache),
             )
         else:
-            mask = _connected_mask(operator, frame, walker, context)
+            distances = _distances(operator, frame, walker, context)
+            mask = distances > 0
+            if operator.path:
+                frame = frame.with_columns(_path_columns(operator, distances))  # noqa: PLW2901
         connected = frame.filter(mask)
         if connected.length:
             yield connected
@@ -134,16 +140,23 @@ def _expand_by_reach(
             context.budget.require_bytes(8 * int(counts[begin:end].sum()) * (len(live) + 2))
             positions, indices = expand_ranges(starts, local[begin:end])
             source_rows, targets = rows[begin:end][positions], pairs.targets.take(indices)
+            new = {operator.target.id: targets, **_path_columns(operator, pairs.distances[indices])}
             if live:
-                yield frame.take(source_rows).with_columns({operator.target.id: targets})
+                yield frame.take(source_rows).with_columns(new)
             else:
                 weights = None if frame.weights is None else frame.weights[source_rows]
-                yield Frame(len(indices), {operator.target.id: targets}, weights)
+                yield Frame(len(indices), new, weights)
 
 
-def _connected_mask(operator: op.ExpandInto, frame: Frame, walker: Walker, context: ExecutionContext) -> Mask:
+def _path_columns(operator: op.Expand | op.ExpandInto, distances: Codes) -> dict[str, Column]:
+    """Return the column with the length of the path, if the path is bound."""
+    return {field.name: pa.array(distances) for field in operator.path_fields}
+
+
+def _distances(operator: op.ExpandInto, frame: Frame, walker: Walker, context: ExecutionContext) -> Codes:
+    """Return the distance from the source to the target of each row; 0 if it is not within the bounds."""
     sources, numbers = distinct_sources(frame.columns[operator.source.id])
-    mask = np.zeros(len(numbers), dtype=np.bool_)
+    distances = np.zeros(len(numbers), dtype=np.int64)
     for reached in _reachable_pairs(operator, walker, sources, context):
         rows = np.flatnonzero((numbers >= reached.start) & (numbers < reached.stop))
         if not len(rows) or not len(reached.positions):
@@ -151,17 +164,25 @@ def _connected_mask(operator: op.ExpandInto, frame: Frame, walker: Walker, conte
         column = frame.select([operator.target.id]).take(rows).columns[operator.target.id]
         far = positions_in(reached.targets.dictionary, column, context.cache)
         size = max(len(reached.targets.dictionary), 1)
-        pairs = np.sort(reached.positions * size + reached.targets.codes)
-        mask[rows] = in_sorted(numbers[rows] * size + far, pairs) & (far >= 0)
-    return mask
+        pairs = reached.positions * size + reached.targets.codes
+        order = np.argsort(pairs, kind="stable")
+        required = numbers[rows] * size + far
+        nearest = np.minimum(np.searchsorted(pairs, required, sorter=order), len(pairs) - 1)
+        is_reached = (pairs[order[nearest]] == required) & (far >= 0)
+        distances[rows[is_reached]] = reached.distances[order[nearest[is_reached]]]
+    return distances
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _ReachedPairs:
-    """Pairs of a source, as its position among all sources, and a target, for the sources from `start` up to `stop`."""
+    """Pairs of a source, as its position among all sources, and a target, for the sources from `start` up to `stop`.
+
+    `distances` has the number of hops of each pair.
+    """
 
     positions: Codes
     targets: DictionaryColumn
+    distances: Codes
     start: int
     stop: int
 
@@ -176,7 +197,8 @@ def _reachable_pairs(
         return
     if high == 1:
         positions, targets = walker.hop(sources)
-        yield _ReachedPairs(positions, targets, 0, count)
+        ones = np.ones(len(positions), dtype=np.int64)
+        yield _ReachedPairs(positions=positions, targets=targets, distances=ones, start=0, stop=count)
     elif walker.choose_mode(count) is TraversalMode.ADJACENCY:
         yield from _reach_by_adjacency(operator, walker, sources, context)
     else:
@@ -202,8 +224,16 @@ def _reach_by_adjacency(
         rows = np.flatnonzero(part >= 0)
         start_pairs = rows * size + part[rows]
         # The cells must not have a name here: the next part uses their memory again, which is faster than new memory.
-        pairs = _breadth_first(start_pairs, hop, _VisitedCells(start_pairs, len(part) * size), operator, context)
-        yield _ReachedPairs(pairs // size + start, DictionaryColumn(pairs % size, dictionary), start, start + len(part))
+        pairs, distances = _breadth_first(
+            start_pairs, hop, _VisitedCells(start_pairs, len(part) * size), operator, context
+        )
+        yield _ReachedPairs(
+            positions=pairs // size + start,
+            targets=DictionaryColumn(pairs % size, dictionary),
+            distances=distances,
+            start=start,
+            stop=start + len(part),
+        )
 
 
 def _reach_by_storage(
@@ -225,8 +255,9 @@ def _reach_by_storage(
         return _join_on_nodes(frontier // _STRIDE, inverse, positions, far)
 
     start_pairs = np.arange(count) * (_STRIDE + 1)
-    pairs = _breadth_first(start_pairs, hop, _VisitedNumbers(start_pairs), operator, context)
-    return _ReachedPairs(pairs // _STRIDE, DictionaryColumn(pairs % _STRIDE, ids), 0, count)
+    pairs, distances = _breadth_first(start_pairs, hop, _VisitedNumbers(start_pairs), operator, context)
+    targets = DictionaryColumn(pairs % _STRIDE, ids)
+    return _ReachedPairs(positions=pairs // _STRIDE, targets=targets, distances=distances, start=0, stop=count)
 
 
 def _breadth_first(
@@ -235,23 +266,31 @@ def _breadth_first(
     visited: _VisitedCells | _VisitedNumbers,
     operator: op.Expand | op.ExpandInto,
     context: ExecutionContext,
-) -> Codes:
+) -> tuple[Codes, Codes]:
     """Return the pairs of a source and a node that is reachable within the bounds of the operator, sorted.
+
+    Also return the distance of each pair.
 
     A pair is one number. `start_pairs` has each source with itself; `hop` returns the pairs one edge further.
     """
     pairs = hop(start_pairs)
     reached = [pairs[visited.contains(pairs)]] if operator.low == 1 else []  # self-loops
+    hops = [1] * len(reached)
     for distance in range(1, operator.high + 1):
         context.budget.require_time()
         context.budget.require_bytes(3 * pairs.nbytes + sum(part.nbytes for part in reached))
         frontier = visited.add_new(pairs)
         if distance >= operator.low:
             reached.append(frontier)
+            hops.append(distance)
         if distance == operator.high or not len(frontier):
             break
         pairs = hop(frontier)
-    return np.sort(np.concatenate([start_pairs[:0], *reached]))
+    joined = np.concatenate([start_pairs[:0], *reached])
+    if operator.path is None:
+        return np.sort(joined), np.broadcast_to(np.int64(1), len(joined))
+    order = np.argsort(joined)
+    return joined[order], np.repeat(np.array(hops, dtype=np.int64), [len(part) for part in reached])[order]
 
 
 class _VisitedCells:

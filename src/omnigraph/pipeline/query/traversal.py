@@ -18,7 +18,7 @@ from omnigraph.pipeline.query.scan import TableFrames
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.types import Entity, Table
 
-NEAR, FAR, _START = "near", "far", "start"
+NEAR, FAR, _START, _DISTANCE = "near", "far", "start", "distance"
 
 
 def scan_edges(step: op.EdgeScan, tables: TableFrames) -> DataFrame:
@@ -47,12 +47,21 @@ def expand_nodes(frame: DataFrame, step: op.Expand, tables: TableFrames) -> Data
     """Return one row per row and node that is reachable from its source."""
     pairs = _find_pairs(frame, step, tables)
     joined = frame.join(pairs, plan_column(step.source.id) == F.col(NEAR), "inner").drop(NEAR)
-    return joined.withColumnRenamed(FAR, spark_name(step.target.id))
+    return _name_path(joined.withColumnRenamed(FAR, spark_name(step.target.id)), step)
 
 
 def filter_reachable(frame: DataFrame, step: op.ExpandInto, tables: TableFrames) -> DataFrame:
     """Return the rows whose target is reachable from their source."""
-    return frame.join(_find_pairs(frame, step, tables), _join_condition(step.source, step.target), "left_semi")
+    # The pairs are distinct, so that a join adds no rows.
+    joined = frame.join(_find_pairs(frame, step, tables), _join_condition(step.source, step.target), "inner")
+    return _name_path(joined.drop(NEAR, FAR), step)
+
+
+def _name_path(frame: DataFrame, step: op.Expand | op.ExpandInto) -> DataFrame:
+    """Name the distance as the length of the path, or drop it."""
+    for field in step.path_fields:
+        return frame.withColumnRenamed(_DISTANCE, spark_name(field.name))
+    return frame.drop(_DISTANCE)
 
 
 def reuse(frame: DataFrame) -> DataFrame:
@@ -89,16 +98,20 @@ def _find_pairs(frame: DataFrame, step: op.Expand | op.ExpandInto, tables: Table
     entities = [Entity("edge", table) for table in step.tables]
     oriented = [_orient(tables.rows(edge, ("src", "dst")), edge, step.direction).select(NEAR, FAR) for edge in entities]
     edges = reduce(DataFrame.union, oriented).distinct()
+    one_hop = edges.withColumn(_DISTANCE, F.lit(1).cast("bigint"))
     if not _is_one_type(step.table, tables):
         # No edge of the type starts at the end of the first hop, even if a node there has the same id.
-        return edges if step.low == 1 else edges.limit(0)
+        return one_hop if step.low == 1 else one_hop.limit(0)
     if step.high == 1:
-        return edges
+        return one_hop
     sources = frame.select(plan_column(step.source.id).alias(_START)).distinct()
-    hops = _hops(reuse(edges), sources, step.high)
+    hops = [
+        hop.withColumn(_DISTANCE, F.lit(distance).cast("bigint"))
+        for distance, hop in enumerate(_hops(reuse(edges), sources, step.high), start=1)
+    ]
     within = hops[step.low - 1 :]
     pairs = reduce(DataFrame.union, within) if within else hops[0].limit(0)
-    return pairs.select(F.col(_START).alias(NEAR), F.col(FAR).alias(FAR))
+    return pairs.select(F.col(_START).alias(NEAR), F.col(FAR).alias(FAR), _DISTANCE)
 
 
 def _hops(edges: DataFrame, sources: DataFrame, high: int) -> list[DataFrame]:

@@ -40,7 +40,8 @@ class MatchStage(Struct):
     def own(self) -> frozenset[str]:
         """The names of the entities that this stage introduces."""
         edges = (link.edge for link in self.links if link.edge)
-        introduced = frozenset(entity.name for entity in (*self.entities, *edges))
+        paths = (link.path for link in self.links if link.path)
+        introduced = frozenset(entity.name for entity in (*self.entities, *edges, *paths))
         return introduced | (self.optional.own if self.optional else frozenset())
 
 
@@ -165,14 +166,19 @@ def _check_traversal(traversal: syntax.Traversal, block: QueryBlock) -> None:
     stage = block.stage_of(frozenset({link.source.name, link.target.name} - introduced))
     stage.links.append(link)
     for name, entity in checked.introduced:
-        if entity is not link.edge:
+        if entity is not link.edge and entity is not link.path:
             stage.entities.append(entity)
         if name != "_":
             block.visible[name] = VariableBinding(entity)
 
 
+def _outer_variables(block: QueryBlock) -> dict[str, VariableBinding]:
+    """Return the variables that an inner block can use: not the paths, which have no ids to join on."""
+    return {name: bound for name, bound in block.visible.items() if not bound.is_path}
+
+
 def _check_optional(optional: syntax.OptionalBlock, block: QueryBlock) -> None:
-    inner = check_block(optional.clauses, block.context, dict(block.visible), optional.span)
+    inner = check_block(optional.clauses, block.context, _outer_variables(block), optional.span)
     block.stages.append(MatchStage(optional=inner))
     for name, bound in inner.visible.items():
         if name not in block.visible:
@@ -180,7 +186,7 @@ def _check_optional(optional: syntax.OptionalBlock, block: QueryBlock) -> None:
 
 
 def _check_not(negation: syntax.NotBlock, block: QueryBlock) -> None:
-    inner = check_block(negation.clauses, block.context, dict(block.visible), negation.span)
+    inner = check_block(negation.clauses, block.context, _outer_variables(block), negation.span)
     block.context.inside_not.update(inner.visible.keys() - block.visible.keys())
     needed = frozenset(column.entity for column in outer_columns(inner))
     block.stage_of(needed).negations.append(inner)

@@ -45,6 +45,10 @@ class VariableBinding(Struct, frozen=True):
     entity: Entity
     nullable: bool = False
 
+    @property
+    def is_path(self) -> bool:
+        return self.entity.table.columns[0].name != "id"
+
 
 class Context(Struct):
     """The state of checking one query.

@@ -170,6 +170,12 @@ def _check_variable(variable: syntax.Variable, env: Env) -> ex.Expr | None:
         env.report(QueryCode.ANONYMOUS_USED, variable.span, "`$_` cannot be used in an expression", hint)
         return None
     bound = env.variables.get(variable.name)
+    if bound and bound.is_path:
+        message = f"{quoted(f'${variable.name}')} is a path, of which only the length can be used"
+        env.report(
+            QueryCode.EDGE_BINDING_HOPS, variable.span, message, f"Write `${variable.name}.{types.PATH_LENGTH}`."
+        )
+        return None
     if bound:
         return ex.EntityRef(bound.entity.name, bound.entity.table, bound.nullable)
     param = env.context.params.get(variable.name)
@@ -210,6 +216,11 @@ def _check_access(access: syntax.Access, env: Env) -> ex.Expr | None:
             _check_variable(variable, env)
         return None
     column = bound.entity.table.column(name.text)
+    if column is None and bound.is_path:
+        message = f"a path has no property {quoted(name.text)}"
+        hint = f"Write `${variable.name}.{types.PATH_LENGTH}`, or remove the bounds to bind an edge."
+        env.report(QueryCode.EDGE_BINDING_HOPS, name.span, message, hint)
+        return None
     if column is None:
         report_unknown_property(bound.entity.table.name, name.text, name.span, env)
         return None

@@ -81,6 +81,10 @@ def _check_matched(statement: syntax.Matched, context: Context) -> StatementPlan
             message = f"unknown variable {quoted(f'${variable.name}')}"
             context.report(QueryCode.UNKNOWN_VARIABLE, variable.span, message, hint)
         return None
+    if bound.is_path:
+        message = f"{quoted(f'${variable.name}')} is a path, which cannot be changed"
+        context.report(QueryCode.EDGE_BINDING_HOPS, variable.span, message, "Remove the bounds to bind an edge.")
+        return None
     entity = bound.entity
     values: tuple[ColumnAssignment, ...] | None = ()
     if isinstance(statement, syntax.MatchedUpdate):

@@ -16,7 +16,7 @@ from omnigraph.lang.syntax import Name, NumberLiteral
 from omnigraph.query.checks.context import Env, VariableBinding
 from omnigraph.query.codes import QueryCode
 from omnigraph.query.plan.operators import Link
-from omnigraph.query.plan.types import Entity
+from omnigraph.query.plan.types import Entity, path_table
 from omnigraph.query.syntax import Bounds, Traversal, Variable
 from omnigraph.schema.catalog import EdgeType, NodeType, TypeKind
 
@@ -42,7 +42,7 @@ def check_traversal(traversal: Traversal, env: Env) -> CheckedTraversal | None:
         return None
     edge = edges[0]
     bounds = _check_bounds(traversal, env)
-    if not _endpoints_match(traversal, edge, env) or bounds is None or not _is_valid_binding(traversal, bounds, env):
+    if not _endpoints_match(traversal, edge, env) or bounds is None or not _is_valid_binding(traversal, env):
         return None
     introduced: list[tuple[str, Entity]] = []
     ends: list[Entity] = []
@@ -56,13 +56,16 @@ def check_traversal(traversal: Traversal, env: Env) -> CheckedTraversal | None:
             introduced.append((variable.name, entity))
         ends.append(entity)
     table = context.table(edge)
-    bound_edge = None
-    if traversal.binding:
+    bound_edge = path = None
+    if traversal.binding and bounds == (1, 1):
         bound_edge = context.new_entity(traversal.binding, table)
         introduced.append((traversal.binding.name, bound_edge))
+    elif traversal.binding and not traversal.binding.is_anonymous:
+        path = context.new_entity(traversal.binding, path_table(table))
+        introduced.append((traversal.binding.name, path))
     low, high = bounds
     more = tuple(context.table(other) for other in edges[1:])
-    link = Link(table, ends[0], ends[1], low, high, traversal.undirected, bound_edge, more)
+    link = Link(table, ends[0], ends[1], low, high, traversal.undirected, bound_edge, more, path)
     return CheckedTraversal(link, tuple(introduced))
 
 
@@ -73,9 +76,9 @@ def _binding_of(variable: Variable, env: Env) -> VariableBinding | None:
 def _are_alternatives(traversal: Traversal, edges: list[EdgeType], env: Env) -> bool:
     """Return whether the edges are different, connect the same types and are not bound; report it otherwise."""
     first = edges[0]
-    if traversal.more and traversal.binding:
+    if traversal.more and traversal.binding and traversal.bounds is None:
         message = "cannot bind one of several edges"
-        hint = "Remove the variable of the edge, or write one query for each edge."
+        hint = "Remove the variable, write one query for each edge, or add bounds to bind the path."
         env.report(QueryCode.EDGE_ALTERNATIVES, traversal.binding.span, message, hint)
         return False
     for position, (edge, name) in enumerate(zip(edges[1:], traversal.more, strict=True), start=1):
@@ -156,15 +159,10 @@ def _is_node(variable: Variable, bound: VariableBinding | None, env: Env) -> boo
     return True
 
 
-def _is_valid_binding(traversal: Traversal, bounds: tuple[int, int], env: Env) -> bool:
+def _is_valid_binding(traversal: Traversal, env: Env) -> bool:
     variable = traversal.binding
     if variable is None:
         return True
-    if bounds != (1, 1):
-        message = f"cannot bind edge {quoted(f'${variable.name}')}: expected one hop, got up to {bounds[1]}"
-        hint = "Remove the bounds, or the variable of the edge."
-        env.report(QueryCode.EDGE_BINDING_HOPS, variable.span, message, hint)
-        return False
     if variable.name in env.context.params:
         env.context.report_shadowed_parameter(variable)
         return False

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan.expression_walk import NO_FILTER, ScanFilter, columns_of, reads_of
-from omnigraph.query.plan.types import Entity, IndexFact, Table
+from omnigraph.query.plan.types import PATH_LENGTH, Entity, IndexFact, Table
 
 
 class Operator(Struct, frozen=True, dict=True):
@@ -104,7 +104,7 @@ class OuterRow(Operator, frozen=True):
 class Link(Struct, frozen=True):
     """A traversal of a pattern. `edge` is set if the edge is bound; the traversal then has one hop.
 
-    `more` has the tables of alternative edges, which connect the same types.
+    `more` has the tables of alternative edges, which connect the same types, `path` is set if the path is bound.
     """
 
     table: Table
@@ -115,6 +115,7 @@ class Link(Struct, frozen=True):
     undirected: bool = False
     edge: Entity | None = None
     more: tuple[Table, ...] = ()
+    path: Entity | None = None
 
     def __post_init__(self) -> None:
         ex.require(1 <= self.low <= self.high, "the bounds of a traversal are not in order")
@@ -150,7 +151,7 @@ class Pattern(Operator, frozen=True):
 
     def _outputs(self) -> ex.Fields:
         before = self.input.outputs if self.input else ()
-        new = (*self.entities, *self.edges)
+        new = (*self.entities, *self.edges, *(link.path for link in self.links if link.path))
         return ex.join_fields(before, *(ex.entity_fields(entity, entity.table.column_names) for entity in new))
 
 
@@ -206,17 +207,23 @@ class Expand(RowOperator, frozen=True):
     high: int = 1
     index: IndexFact | None = None
     more: tuple[Table, ...] = ()
+    path: Entity | None = None
 
     @property
     def tables(self) -> tuple[Table, ...]:
         return (self.table, *self.more)
+
+    @property
+    def path_fields(self) -> ex.Fields:
+        """The length of the path, if the path is bound."""
+        return ex.entity_fields(self.path, (PATH_LENGTH,)) if self.path else ()
 
     def _check(self) -> None:
         ex.require(self.source.id in ex.names(self.input.outputs), f"{self.source.name} is not bound")
         ex.require(1 <= self.low <= self.high, "the bounds of a traversal are not in order")
 
     def _outputs(self) -> ex.Fields:
-        return ex.join_fields(self.input.outputs, ex.entity_fields(self.target, ("id",)))
+        return ex.join_fields(self.input.outputs, ex.entity_fields(self.target, ("id",)), self.path_fields)
 
 
 class ExpandInto(RowOperator, frozen=True):
@@ -230,15 +237,24 @@ class ExpandInto(RowOperator, frozen=True):
     high: int = 1
     index: IndexFact | None = None
     more: tuple[Table, ...] = ()
+    path: Entity | None = None
 
     @property
     def tables(self) -> tuple[Table, ...]:
         return (self.table, *self.more)
 
+    @property
+    def path_fields(self) -> ex.Fields:
+        """The length of the path, if the path is bound."""
+        return ex.entity_fields(self.path, (PATH_LENGTH,)) if self.path else ()
+
     def _check(self) -> None:
         available = ex.names(self.input.outputs)
         ex.require(self.source.id in available and self.target.id in available, "an endpoint is not bound")
         ex.require(1 <= self.low <= self.high, "the bounds of a traversal are not in order")
+
+    def _outputs(self) -> ex.Fields:
+        return ex.join_fields(self.input.outputs, self.path_fields)
 
 
 class EdgeExpand(RowOperator, frozen=True):

@@ -130,6 +130,20 @@ def table_of(entity: NodeType | EdgeType) -> Table:
     return Table(kind=entity.kind, type_id=entity.id, name=entity.name, columns=tuple(columns), key=entity.key)
 
 
+PATH_LENGTH: Final = "length"
+"""The only property of a path: its number of hops."""
+
+
+def path_table(edge: Table) -> Table:
+    """Return the table of the paths of a traversal over an edge; it is not stored and has no ids."""
+    return Table(
+        kind=edge.kind,
+        type_id=edge.type_id,
+        name="path",
+        columns=(Column(name=PATH_LENGTH, type=ScalarType(Scalar.I64)),),
+    )
+
+
 class EntityValueType(Struct, frozen=True):
     """The type of a node or an edge."""
 

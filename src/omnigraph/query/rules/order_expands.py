@@ -114,9 +114,13 @@ class _PatternPlanner:
             columns = link.edge.table.column_names
             plan = op.EdgeExpand(plan, link.edge, near, far, direction, columns, scan_filter, into)
         elif into:
-            return op.ExpandInto(plan, link.table, near, far, direction, link.low, link.high, more=link.more)
+            return op.ExpandInto(
+                plan, link.table, near, far, direction, link.low, link.high, more=link.more, path=link.path
+            )
         else:
-            plan = op.Expand(plan, link.table, near, far, direction, link.low, link.high, more=link.more)
+            plan = op.Expand(
+                plan, link.table, near, far, direction, link.low, link.high, more=link.more, path=link.path
+            )
         if into:
             return plan
         del self.entities[far.name]
@@ -150,7 +154,7 @@ class _PatternPlanner:
 
     def _apply_conditions(self, plan: op.Relation) -> op.Relation:
         """Apply every condition whose entities are bound."""
-        bound = {name.removesuffix(".id") for name in names(plan.outputs) if name.endswith(".id")}
+        bound = {name.rpartition(".")[0] for name in names(plan.outputs)}
         ready = tuple(condition for condition in self.filters if entities_of(condition) <= bound)
         if not ready:
             return plan
