@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import omnigraph as og
 from omnigraph.base.errors import OmnigraphError
+from omnigraph.embedding.kinds.mock import make_mock_vector
+from tests.embedding.provider_server import ProviderServer, running_provider
 
 SCHEMA = """\
 node Doc { k: String @key  text: String  v: Vector(2)? @embed("text")  w: Vector(2)? @embed("text", model="m1") }
@@ -73,8 +76,60 @@ def test_model_of_provider_must_equal_model_of_schema(graph: og.Graph) -> None:
     ],
 )
 def test_provider_without_valid_vector_is_an_error(
-    graph: og.Graph, embed: og.EmbeddingProvider | None, code: str
+    graph: og.Graph, embed: og.EmbeddingProvider | None, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for name in ("OPENROUTER_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
     with pytest.raises(OmnigraphError) as caught:
         graph.query(BY_V, params={"t": "x"}, embed=embed)
     assert (caught.value.code, bool(caught.value.hint)) == (code, True)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProviderServer]:
+    with running_provider() as provider:
+        monkeypatch.setenv("OMNIGRAPH_EMBED_BASE_URL", provider.url)
+        monkeypatch.setenv("OMNIGRAPH_EMBED_MODEL", "m1")
+        monkeypatch.setenv("OMNIGRAPH_EMBED_RETRY_BACKOFF_MS", "0")
+        yield provider
+
+
+def test_configured_provider_embeds_each_text_once(graph: og.Graph, server: ProviderServer) -> None:
+    x, y = make_mock_vector("two", 2)
+    expected = {"a": 1 - x, "b": 1 - y}
+    rows = graph.query(BY_V, params={"t": "two"}).to_pylist()
+    assert {row["d.k"]: row["far"] for row in rows} == pytest.approx(expected, rel=1e-6)
+    assert server.texts == [["two"]]
+    assert graph.query(BY_W, params={"t": "two"}).to_pylist()[0]["d.k"] in ("a", "b")  # the model is the one of w
+
+
+def test_explain_calls_no_provider(graph: og.Graph, server: ProviderServer) -> None:
+    graph.explain(BY_V, {"t": "two"})
+    assert server.requests == []
+
+
+def test_failing_provider_is_an_error(graph: og.Graph, server: ProviderServer) -> None:
+    def fail(handler: Any, body: Any) -> bool:
+        handler.answer(503, {"error": "busy"})
+        return True
+
+    server.always = fail
+    with pytest.raises(OmnigraphError) as caught:
+        graph.query(BY_V, params={"t": "two"})
+    assert (caught.value.code, caught.value.facts["attempts"], len(server.requests)) == ("embedding_failed", 4, 4)
+
+
+def test_rejected_text_is_an_error(graph: og.Graph, server: ProviderServer) -> None:
+    def reject(handler: Any, body: Any) -> bool:
+        handler.answer(422, {"error": "empty"})
+        return True
+
+    server.always = reject
+    with pytest.raises(OmnigraphError, match="rejected the text with status 422") as caught:
+        graph.query(BY_V, params={"t": "two"})
+    assert caught.value.code == "embedding_malformed"
+
+
+def test_mock_provider_needs_no_network(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMNIGRAPH_EMBED_PROVIDER", "mock")
+    assert len(graph.query(BY_V, params={"t": "two"}).to_pylist()) == 2

@@ -164,7 +164,7 @@ _OTHER_NAMES: Final = {
     "help": "--help",
 }
 _PLANNED: Final = frozenset(
-    {"blob", "cluster", "policy", "queries", "graphs", "embed", "alias", "profile", "login", "logout", "completion"}
+    {"blob", "cluster", "queries", "graphs", "embed", "alias", "profile", "login", "logout", "completion"}
 )
 
 

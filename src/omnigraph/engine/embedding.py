@@ -1,17 +1,18 @@
 """Replaces the text arguments of `nearest` by vectors before a query runs.
 
-In: a bound plan and the caller's provider. Out: a plan with a vector of the property's length in place of each text.
-Each text is embedded once per run. Only the provider may use a network.
+In: a bound plan and the caller's provider; without one, the provider that the environment configures. Out: a plan with
+a vector of the property's length in place of each text. Each text is embedded once per run. Only the provider may use a
+network.
 """
 
 from __future__ import annotations
 
-import math
+import os
 
 from msgspec.structs import replace
 
 from omnigraph.base.errors import RunError, UsageError
-from omnigraph.embedding.provider import EmbeddingProvider
+from omnigraph.embedding.provider import EmbeddingProvider, find_provider
 from omnigraph.query.plan import expressions as ex
 from omnigraph.query.plan import operators as op
 from omnigraph.query.plan.expression_walk import transform, walk
@@ -43,30 +44,20 @@ def embed_texts(plan: ReadPlan, provider: EmbeddingProvider | None) -> ReadPlan:
 
 
 def _embed(text: str, model: str | None, size: int, provider: EmbeddingProvider | None) -> tuple[float, ...]:
-    if provider is None:
+    chosen = provider or find_provider(os.environ)
+    if chosen is None:
         raise RunError(
             "cannot embed the text of `nearest`: expected an embedding provider, got none",
             code="embedding_provider_missing",
-            hint="Pass a vector as the parameter, or pass `embed=EmbeddingProvider(…)` in Python.",
+            hint="Set OMNIGRAPH_EMBED_PROVIDER, pass a vector as the parameter, or pass `embed=EmbeddingProvider(…)` "
+            "in Python.",
         )
-    if model is not None and provider.model != model:
+    if model is not None and chosen.model != model:
         raise UsageError(
             f"embedding model differs: expected '{model}', got "
-            + ("a provider without a model name" if provider.model is None else f"'{provider.model}'"),
+            + (f"'{chosen.model}'" if chosen.model else "a provider without a model name"),
             code="embedding_model_differs",
-            hint=f"Pass a provider with `model='{model}'`; vectors of two models cannot be compared.",
-            facts={"expected": model, "actual": provider.model},
+            hint=f"Use a provider with the model '{model}'; vectors of two models cannot be compared.",
+            facts={"expected": model, "actual": chosen.model},
         )
-    vector = tuple(map(float, provider.embed(text)))
-    problem = None
-    if len(vector) != size:
-        problem = f"expected {size:,} numbers, got {len(vector):,}"
-    elif not all(map(math.isfinite, vector)):
-        problem = "expected finite numbers, got NaN or infinity"
-    if problem is not None:
-        raise RunError(
-            f"invalid vector from the embedding provider: {problem}",
-            code="embedding_malformed",
-            hint="Pass the provider of the model that created the vectors of the graph.",
-        )
-    return vector
+    return chosen.query_vector(text, size)

@@ -1,0 +1,172 @@
+"""Providers over HTTP, against a real server on loopback with scripted faults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from omnigraph.base.errors import OmnigraphError
+from omnigraph.embedding.http import EmbeddingFailedError, HttpEmbedder, RejectedText
+from omnigraph.embedding.kinds.mock import make_mock_vector
+from omnigraph.embedding.kinds.request import EmbeddingBatch, TextPurpose
+from omnigraph.embedding.settings import EmbeddingSettings, ProviderKind
+from tests.embedding.provider_server import (
+    Fault,
+    ProviderHandler,
+    ProviderServer,
+    right_answer,
+    running_provider,
+    texts_of,
+)
+
+KEY = "sk-secret-0123"
+BATCH = EmbeddingBatch(texts=("alpha", "beta", "gamma"), size=4, purpose=TextPurpose.DOCUMENT)
+VECTORS = [pytest.approx(make_mock_vector(text, 4), rel=1e-6) for text in BATCH.texts]
+
+
+@pytest.fixture
+def server() -> Iterator[ProviderServer]:
+    with running_provider() as provider:
+        yield provider
+
+
+def embedder(
+    server: ProviderServer, kind: ProviderKind = ProviderKind.OPENAI_COMPATIBLE, **changes: Any
+) -> HttpEmbedder:
+    settings = EmbeddingSettings(
+        kind=kind, base_url=server.url, model="m1", key_variable="TEST_KEY", backoff_seconds=0.0, deadline_seconds=None
+    )
+    return HttpEmbedder(replace(settings, **changes), {"TEST_KEY": KEY})
+
+
+def status(code: int, **headers: str) -> Fault:
+    def fault(handler: ProviderHandler, body: dict[str, Any]) -> bool:
+        handler.answer(code, {"error": f"no {handler.headers['Authorization']}"}, **headers)
+        return True
+
+    return fault
+
+
+def document(change: Any) -> Fault:
+    def fault(handler: ProviderHandler, body: dict[str, Any]) -> bool:
+        handler.answer(200, change(right_answer(body)))
+        return True
+
+    return fault
+
+
+def cut_off(handler: ProviderHandler, body: dict[str, Any]) -> bool:
+    handler.send_response(200)
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    handler.wfile.write(b'{"data": [')
+    handler.close_connection = True
+    return True
+
+
+def test_openai_request_and_vectors_in_the_order_of_the_texts(server: ProviderServer) -> None:
+    assert embedder(server).embed(BATCH) == VECTORS
+    [(path, headers, body)] = server.requests
+    assert (path, headers["Authorization"]) == ("/v1/embeddings", f"Bearer {KEY}")
+    assert body == {"model": "m1", "input": ["alpha", "beta", "gamma"], "dimensions": 4}
+
+
+@pytest.mark.parametrize(("purpose", "task"), [("query", "RETRIEVAL_QUERY"), ("document", "RETRIEVAL_DOCUMENT")])
+def test_gemini_request(server: ProviderServer, purpose: str, task: str) -> None:
+    batch = replace(BATCH, purpose=TextPurpose(purpose))
+    assert embedder(server, ProviderKind.GEMINI).embed(batch) == VECTORS
+    [(path, headers, body)] = server.requests
+    assert (path, headers["x-goog-api-key"]) == ("/v1/models/m1:batchEmbedContents", KEY)
+    assert {request["taskType"] for request in body["requests"]} == {task}
+
+
+RECOVERED = {
+    "rate limit": status(429, Retry_After="0"),
+    "server error": status(500),
+    "cut off": cut_off,
+    "not JSON": document(lambda _: b"<html>"),
+    "too few vectors": document(lambda answer: {"data": answer["data"][1:]}),
+    "an index twice": document(lambda answer: {"data": [answer["data"][0]] * 3}),
+}
+
+
+@pytest.mark.parametrize("name", RECOVERED)
+def test_a_temporary_fault_does_not_change_the_result(server: ProviderServer, name: str) -> None:
+    server.faults = [RECOVERED[name], RECOVERED[name]]
+    client = embedder(server)
+    assert client.embed(BATCH) == VECTORS
+    assert (len(server.requests), client.count.requests, client.count.retries) == (3, 3, 2)
+
+
+@pytest.mark.parametrize(("code", "requests"), [(500, 3), (429, 3), (401, 1), (403, 1), (404, 1), (302, 1)])
+def test_a_lasting_fault_is_an_error_without_the_key(server: ProviderServer, code: int, requests: int) -> None:
+    server.always = status(code, Location="http://127.0.0.1:9/")
+    with pytest.raises(EmbeddingFailedError) as caught:
+        embedder(server, attempts=3).embed(BATCH)
+    assert len(server.requests) == requests
+    assert caught.value.facts == {"provider": "openai-compatible", "status": code, "attempts": requests}
+    assert KEY not in str(caught.value)
+
+
+def test_a_rejected_text_does_not_reject_the_others(server: ProviderServer) -> None:
+    def fault(handler: ProviderHandler, body: dict[str, Any]) -> bool:
+        if "beta" in texts_of(body):
+            handler.answer(400, {"error": "too long"})
+            return True
+        return False
+
+    server.always = fault
+    first, second, third = embedder(server).embed(BATCH)
+    assert [first, third] == [VECTORS[0], VECTORS[2]]
+    assert second == RejectedText('the provider rejected the text with status 400: {"error": "too long"}')
+    assert server.texts == [["alpha", "beta", "gamma"], ["alpha"], ["beta"], ["gamma"]]
+
+
+@pytest.mark.parametrize(
+    ("vector", "reason"),
+    [
+        ([0.0] * 4, "invalid vector: expected a vector with a direction, got zero"),
+        ([1.0] * 3, "invalid vector: expected 4 numbers, got 3"),
+        (["x"] * 4, "invalid vector: expected numbers"),
+    ],
+)
+def test_an_invalid_vector_rejects_only_its_text(server: ProviderServer, vector: list[Any], reason: str) -> None:
+    def change(handler: ProviderHandler, body: dict[str, Any]) -> bool:
+        answer = right_answer(body)
+        for row in answer["data"]:
+            if body["input"][row["index"]] == "gamma":
+                row["embedding"] = vector
+        handler.answer(200, answer)
+        return True
+
+    server.always = change
+    assert embedder(server).embed(BATCH) == [*VECTORS[:2], RejectedText(reason)]
+
+
+def test_a_missing_key_is_an_error_that_names_the_variable(server: ProviderServer) -> None:
+    with pytest.raises(OmnigraphError, match="TEST_KEY") as caught:
+        replace(embedder(server), environment={}).embed(BATCH)
+    assert (caught.value.code, server.requests) == ("embedding_key_missing", [])
+
+
+def test_no_key_is_sent_without_a_variable(server: ProviderServer) -> None:
+    embedder(server, key_variable=None).embed(BATCH)
+    assert "Authorization" not in server.requests[0][1]
+
+
+def test_the_deadline_ends_the_retries(server: ProviderServer) -> None:
+    server.always = status(429, Retry_After="3600")
+    with pytest.raises(EmbeddingFailedError):
+        embedder(server, deadline_seconds=5.0).embed(BATCH)
+    assert len(server.requests) == 1
+
+
+def test_a_server_that_is_not_there_is_an_error() -> None:
+    with running_provider() as provider:
+        pass
+    with pytest.raises(EmbeddingFailedError) as caught:
+        embedder(provider, attempts=2).embed(BATCH)
+    assert (caught.value.facts["status"], caught.value.facts["attempts"]) == (None, 2)

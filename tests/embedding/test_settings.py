@@ -1,0 +1,97 @@
+"""Settings of providers from variables: a table; mock vectors; the pauses of retries."""
+
+from __future__ import annotations
+
+import pytest
+
+from omnigraph.base.errors import UsageError
+from omnigraph.embedding.kinds.mock import make_mock_vector
+from omnigraph.embedding.retry import is_retried, is_split, pause_seconds
+from omnigraph.embedding.settings import EmbeddingSettings, ProviderKind, read_settings
+
+OPENROUTER = "https://openrouter.ai/api/v1"
+OPENAI = "https://api.openai.com/v1"
+GEMINI = "https://generativelanguage.googleapis.com/v1beta"
+ALPHA = (-0.37576951, -0.32706985, 0.11154571, 0.46899975, -0.46652522, 0.14769394, -0.50827646, -0.14702085)
+OWN = "http://127.0.0.1:11434/v1"
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, None),
+        ({"OMNIGRAPH_EMBED_PROVIDER": " "}, None),
+        ({"GEMINI_API_KEY": "k"}, None),
+        ({"OPENROUTER_API_KEY": "k", "OPENAI_API_KEY": "k"},
+         ("openai-compatible", OPENROUTER, "openai/text-embedding-3-large", "OPENROUTER_API_KEY")),
+        ({"OPENAI_API_KEY": "k"}, ("openai-compatible", OPENAI, "text-embedding-3-large", "OPENAI_API_KEY")),
+        ({"OMNIGRAPH_EMBED_PROVIDER": "openai-compatible"},
+         ("openai-compatible", OPENROUTER, "openai/text-embedding-3-large", "OPENROUTER_API_KEY")),
+        ({"OMNIGRAPH_EMBED_PROVIDER": "gemini"}, ("gemini", GEMINI, "gemini-embedding-2", "GEMINI_API_KEY")),
+        ({"OMNIGRAPH_EMBED_PROVIDER": "mock"}, ("mock", "", "", None)),
+        ({"OMNIGRAPH_EMBED_BASE_URL": OWN + "/", "OMNIGRAPH_EMBED_MODEL": "m", "OPENAI_API_KEY": "k"},
+         ("openai-compatible", OWN, "m", None)),
+        ({"OMNIGRAPH_EMBED_BASE_URL": OWN, "OMNIGRAPH_EMBED_MODEL": "m", "OMNIGRAPH_EMBED_API_KEY_ENV": "K"},
+         ("openai-compatible", OWN, "m", "K")),
+    ],
+)  # fmt: skip
+def test_provider(environment: dict[str, str], expected: tuple[str, str, str, str | None] | None) -> None:
+    settings = read_settings(environment)
+    actual = settings and (settings.kind.value, settings.base_url, settings.model, settings.key_variable)
+    assert actual == expected
+
+
+def test_limits() -> None:
+    values = {"TIMEOUT_MS": "5", "DEADLINE_MS": "0", "RETRY_ATTEMPTS": "1", "BATCH": "7", "REQUESTS_PER_MINUTE": "60"}
+    settings = read_settings(
+        {"OMNIGRAPH_EMBED_PROVIDER": "mock"} | {f"OMNIGRAPH_EMBED_{name}": value for name, value in values.items()}
+    )
+    assert settings is not None
+    assert (settings.timeout_seconds, settings.deadline_seconds, settings.attempts) == (0.005, None, 1)
+    assert (settings.batch, settings.concurrency, settings.requests_per_minute) == (7, 4, 60)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("PROVIDER", "gemni", "did you mean 'gemini'?"),
+        ("BATCH", "0", "expected a whole number of at least 1, got '0'"),
+        ("TIMEOUT_MS", "1.5", "expected a whole number of at least 1, got '1.5'"),
+        ("BASE_URL", "ftp://x", "expected http:// or https://, got 'ftp://x'"),
+    ],
+)
+def test_malformed_values(name: str, value: str, message: str) -> None:
+    environment = {"OPENAI_API_KEY": "k", "OMNIGRAPH_EMBED_MODEL": "m", f"OMNIGRAPH_EMBED_{name}": value}
+    with pytest.raises(UsageError) as caught:
+        read_settings(environment)
+    assert f"OMNIGRAPH_EMBED_{name}" in caught.value.message
+    assert message in caught.value.message
+
+
+def test_a_base_url_without_a_model_is_an_error() -> None:
+    with pytest.raises(UsageError, match="OMNIGRAPH_EMBED_MODEL"):
+        read_settings({"OMNIGRAPH_EMBED_BASE_URL": OWN})
+
+
+def test_mock_vector_of_alpha() -> None:
+    # Computed once from the definition; graphs that were filled with mock vectors depend on it.
+    assert make_mock_vector("alpha", 8) == pytest.approx(ALPHA, abs=1e-7)
+
+
+@pytest.mark.parametrize(("status", "retried", "split"), [
+    (None, True, False), (400, False, True), (401, False, False), (408, True, False), (409, True, False),
+    (413, False, True), (422, False, True), (429, True, False), (500, True, False), (503, True, False),
+])  # fmt: skip
+def test_which_failures_are_retried(status: int | None, retried: bool, split: bool) -> None:
+    assert (is_retried(status), is_split(status)) == (retried, split)
+
+
+def test_pauses_double_up_to_a_limit_and_follow_the_server() -> None:
+    settings = EmbeddingSettings(kind=ProviderKind.MOCK, base_url="", model="", key_variable=None)
+    assert [pause_seconds(settings, attempt, None, 1.0) for attempt in (1, 2, 3, 20)] == [0.2, 0.4, 0.8, 30.0]
+    assert pause_seconds(settings, 1, None, 0.0) == pytest.approx(0.1)
+    assert [pause_seconds(settings, 1, after, 0.5) for after in ("2", "3600", "soon")] == [
+        2.0,
+        30.0,
+        pytest.approx(0.15),
+    ]
